@@ -29,6 +29,13 @@ def table_entries(asked: Callable[[str], object]) -> list[Action]:
     return [*copy_entries(asked), (tr("Save table…"), lambda: asked("file"))]
 
 
+def add_action(menu: QMenu, text: str) -> QAction:
+    """Add an action to a menu, and return it. It is made here: PySide loses sight of those that Qt makes."""
+    action = QAction(text, menu)
+    menu.addAction(action)
+    return action
+
+
 def give_menu(widget: QWidget, name: str, entries: Callable[[QPoint], Sequence[Entry]]) -> None:
     """Open a menu at the mouse, or for the key. `entries`: returns them for a place in the widget.
 
@@ -44,9 +51,7 @@ def give_menu(widget: QWidget, name: str, entries: Callable[[QPoint], Sequence[E
                 menu.addSeparator()
                 continue
             text, act = entry
-            action = QAction(text, menu)  # made here: PySide loses sight of those that Qt makes
-            action.triggered.connect(lambda _, act=act: act())
-            menu.addAction(action)
+            add_action(menu, text).triggered.connect(lambda _, act=act: act())
         # A table tells places in its viewport.
         shown = widget.viewport() if isinstance(widget, QAbstractScrollArea) else widget
         menu.popup(shown.mapToGlobal(place))

@@ -167,7 +167,7 @@ def _open(app: object, window: MainWindow, run_dirs: list[str]) -> dict[str, flo
     window.panels.runs.tick(run_dirs)
     turns: list[tuple[float, float]] = []
     began, worked = time.perf_counter(), time.thread_time()
-    window.panels.runs.several_asked.emit("compare")
+    window.panels.actions.do("compare", window.panels.runs.ticked)
     controller = window.controllers.comparison
     reader = controller.reader
 

@@ -11,6 +11,7 @@ from gui.panels.run.header import HeaderPanel
 from gui.plots.description import CURVE, MAX_CURVES, NOTHING, describe
 from gui.style.theme import DARK
 from gui.viewmodels.run.run_header import RunHeader
+from gui.viewmodels.runs.run_actions import RunActions
 from gui.widgets import announcement
 from gui.widgets.messages import MessageStrip
 
@@ -58,7 +59,7 @@ def test_names_say_state_verdict_and_problems(drive) -> None:
 
 
 def test_state_verdict_and_messages_are_announced(qtbot, told) -> None:
-    header, strip = HeaderPanel(DARK), MessageStrip("strip", DARK)
+    header, strip = HeaderPanel(DARK, RunActions()), MessageStrip("strip", DARK)
     for widget in (header, strip):
         qtbot.addWidget(widget)
     header.show()

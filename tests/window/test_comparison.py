@@ -360,7 +360,7 @@ def test_runs_that_measured_nothing_are_told(drive, runs_root: Path) -> None:
     panel = drive()
     panel.until(lambda: panel.runs.count() == 2, "the runs")
     tick(panel, "a", "b")
-    panel.runs.several_asked.emit("compare")
+    panel.window.panels.actions.do("compare", panel.runs.ticked)
     view = panel.window.panels.comparison
     panel.until(lambda: view.card.empty.text() == "None of these runs has measured anything.", "the sentence")
     panel.until(lambda: view.plot.empty.text() == "None of these runs has measured anything.", "the words")

@@ -113,14 +113,14 @@ def test_ticked_runs_are_exported_together_and_problems_are_sentences(
     panel: Driver, tmp_path: Path, small_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tick(panel, "a", "b")
-    panel.runs.several_asked.emit("tensorboard")
+    panel.window.panels.actions.do("tensorboard", panel.runs.ticked)
     assert save(panel, tmp_path / "tb").startswith("Wrote ")
     assert [len(list(each.iterdir())) for each in (tmp_path / "tb").iterdir()] == [1, 1], "a folder for each run"
     monkeypatch.setattr(export_controller, "MAX_REPORTED", 1)
-    panel.runs.several_asked.emit("report")
+    panel.window.panels.actions.do("report", panel.runs.ticked)
     assert panel.message("messageStrip").startswith("2 runs are chosen, and a report compares at most 1.")
     monkeypatch.undo()
-    panel.runs.several_asked.emit("report")
+    panel.window.panels.actions.do("report", panel.runs.ticked)
     shown = dialog(panel)
     shown.fileSelected.emit(str(tmp_path / "no such folder" / "two.html"))
     shown.reject()

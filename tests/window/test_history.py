@@ -57,7 +57,7 @@ def search(panel: Driver, text: str) -> None:
 def choose(panel: Driver, run_dir: Path, action: str) -> None:
     menu = panel.runs.run_menu
     menu.show_run(run_dir)
-    menu.opened.emit()
+    menu.aboutToShow.emit()
     menu_action(menu, action).trigger()
 
 
@@ -113,7 +113,7 @@ def test_star_tags_notes_and_archive_come_from_the_menu(drive, runs_root: Path) 
     choose(panel, first, "Star")
     assert read_marks(first).star
     assert panel.runs.item(1).text().startswith("★ ")
-    panel.runs.run_menu.opened.emit()
+    panel.runs.run_menu.aboutToShow.emit()
     choose(panel, first, "Remove star")
     assert not read_marks(first).star
     choose(panel, first, "Tags…")
@@ -170,7 +170,7 @@ def test_the_marks_of_another_users_run_cannot_be_changed(drive, runs_root: Path
     service.summaries[:] = [replace(service.summaries[0], owner="anna")]
     menu = panel.runs.run_menu
     menu.show_run(run_dir)
-    menu.opened.emit()
+    menu.aboutToShow.emit()
     for text in ("Star", "Tags…", "Add note…", "Archive"):
         assert not menu_action(menu, text).isEnabled()
         assert "anna" in menu_action(menu, text).toolTip()
@@ -257,16 +257,16 @@ def test_several_runs_are_archived_tagged_and_listed_again_at_once(drive, runs_r
     panel = drive()
     panel.until(lambda: panel.runs.count() == 4, "the runs")
     panel.runs.tick([str(each) for each in folders[:3]])
-    panel.runs.several_asked.emit("tags")
+    panel.window.panels.actions.do("tags", panel.runs.ticked)
     answer(panel, "paper -old")
     assert [read_marks(each).tags for each in folders] == [("paper",), ("paper",), ("paper",), ()]
     assert len(panel.runs.ticked) == 3, "they are still ticked"
-    panel.runs.several_asked.emit("archive")
+    panel.window.panels.actions.do("archive", panel.runs.ticked)
     assert listed(panel) == ["0003"]
     assert "Archived 3 runs." in panel.message("messageStrip")
     search(panel, "archived:yes")
     panel.runs.selectAll()
-    panel.runs.several_asked.emit("list")
+    panel.window.panels.actions.do("list", panel.runs.ticked)
     assert [read_marks(each).archived for each in folders] == [False] * 4
 
 
@@ -279,7 +279,7 @@ def test_marks_of_several_runs_of_which_one_is_another_users(drive, runs_root: P
         replace(each, owner="anna") if each.dir == folders[0] else each for each in service.summaries
     ]
     panel.runs.tick([str(each) for each in folders])
-    panel.runs.several_asked.emit("archive")
+    panel.window.panels.actions.do("archive", panel.runs.ticked)
     assert [read_marks(each).archived for each in folders] == [False, True]
     assert "1 run was left as it was." in panel.message("messageStrip")
     assert "belongs to anna" in panel.message("messageStrip")

@@ -26,6 +26,7 @@ from gui.services.window.settings_file import SettingsFile, folder_key
 from gui.style.theme import DARK
 from gui.viewmodels.run.run_header import RunHeader
 from gui.viewmodels.runs.missed_rows import MissedRow
+from gui.viewmodels.runs.run_actions import RunActions
 from tests.support.acting import played
 from tests.support.running import start
 from tests.support.written_runs import BEGAN, write_run
@@ -279,7 +280,7 @@ def test_damaged_settings_are_a_first_start(bell, runs_root):
 
 @pytest.mark.styled
 def test_progress_gives_way_to_bell_in_narrow_header(qtbot, tmp_path):
-    window, header = QWidget(), HeaderPanel(DARK)
+    window, header = QWidget(), HeaderPanel(DARK, RunActions())
     qtbot.addWidget(window)
     header.setParent(window)  # a window of its own would grow
     header.show_compact(compact=True)

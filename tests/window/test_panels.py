@@ -30,6 +30,7 @@ from gui.viewmodels.run.failure_view import failure_view
 from gui.viewmodels.run.progress import progress_view, took_s
 from gui.viewmodels.run.run_header import RunHeader, stop_progress
 from gui.viewmodels.run.run_messages import Message, run_message
+from gui.viewmodels.runs.run_actions import RunActions
 from gui.viewmodels.runs.run_rows import RunRow, run_rows
 
 PLAN = Plan(epochs=10, steps_per_epoch=100, samples_per_epoch=6400)
@@ -156,7 +157,7 @@ def test_run_row_outcome_texts(tmp_path):
 
 
 def test_empty_run_list_is_painted_and_selection_survives_new_rows(qtbot, tmp_path):
-    view = RunList(DARK)
+    view = RunList(DARK, RunActions())
     qtbot.addWidget(view)
     view.show()
     assert not view.grab().isNull()
@@ -225,7 +226,7 @@ def test_driver_advice_is_not_repeated_or_cut_mid_sentence():
 @pytest.mark.styled
 @pytest.mark.parametrize("room", ["much", "little"])
 def test_header_title_is_cut_only_without_room(qtbot, room):
-    header = HeaderPanel(DARK)
+    header = HeaderPanel(DARK, RunActions())
     qtbot.addWidget(header)
     running = RunHeader(name="digits_cnn", what="PyTorch, data parallel (DDP) on 2 devices", epoch="epoch 71 of 2000",
                    fraction=0.04, detail="12 340 samples/s · 42:08 left")  # fmt: skip
@@ -250,7 +251,7 @@ def test_header_title_is_cut_only_without_room(qtbot, room):
 
 @pytest.mark.styled
 def test_narrow_header_has_the_whole_verdict_in_place_of_the_bar(qtbot):
-    header = HeaderPanel(DARK)
+    header = HeaderPanel(DARK, RunActions())
     qtbot.addWidget(header)
     header.resize(900, 60)
     header.show()

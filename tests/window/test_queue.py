@@ -38,7 +38,7 @@ def act(panel, row: int, name: str) -> None:
     """Choose an action from the menu of a run."""
     menu = panel.runs.run_menu
     menu.show_run(panel.runs.item(row).data(Qt.ItemDataRole.UserRole))
-    menu.opened.emit()
+    menu.aboutToShow.emit()
     assert menu.action(name).isVisible()
     menu.action(name).trigger()
 
@@ -84,7 +84,7 @@ def test_queued_runs_are_moved_held_released_and_removed(drive, queue):
     act(panel, 0, "hold")
     panel.until(lambda: rows(panel)[0].endswith("\nheld"), "the first to be held")
     assert panel.runs.run_menu.action("hold").text() == "Hold"
-    panel.runs.run_menu.opened.emit()
+    panel.runs.run_menu.aboutToShow.emit()
     assert panel.runs.run_menu.action("hold").text() == "Release"
     act(panel, 0, "hold")
     panel.until(lambda: "CPU 0 is used by" in rows(panel)[0], "the first to be released")

@@ -22,6 +22,7 @@ from gui.style import theme as themes
 from gui.style.theme import DARK
 from gui.viewmodels.run.pause_button import PauseButtonState
 from gui.viewmodels.run.run_header import SECOND_THOUGHT_S, Forcing, RunHeader, run_header
+from gui.viewmodels.runs.run_actions import RunActions
 from gui.widgets.elided_label import ElidedLabel
 from tests.window.test_missed import write_live
 
@@ -126,7 +127,7 @@ def test_only_a_stopping_run_can_be_forced(header_in_state, state, stopping):
 
 def test_description_is_whole_where_there_is_room(qtbot, qapp):
     """The style sheet enlarges the font after the text was set."""
-    header = HeaderPanel(DARK)
+    header = HeaderPanel(DARK, RunActions())
     qtbot.addWidget(header)
     header.show_header(run_header(None))
     header.resize(WIDE_PX, header.sizeHint().height())
@@ -141,7 +142,7 @@ def test_description_is_whole_where_there_is_room(qtbot, qapp):
 
 
 def test_end_of_the_shown_run_is_reported_and_in_the_heading(qtbot):
-    header, headings, ends = HeaderPanel(DARK), [], []
+    header, headings, ends = HeaderPanel(DARK, RunActions()), [], []
     qtbot.addWidget(header)
     header.heading_changed.connect(headings.append)
     header.run_ended.connect(lambda: ends.append(len(headings)))
@@ -153,7 +154,7 @@ def test_end_of_the_shown_run_is_reported_and_in_the_heading(qtbot):
 
 def test_description_gives_way_to_the_numbers_and_the_verdict(qtbot, qapp):
     themes.apply(qapp, DARK)
-    header = HeaderPanel(DARK)
+    header = HeaderPanel(DARK, RunActions())
     qtbot.addWidget(header)
     header.resize(WIDE_PX, header.sizeHint().height())
     with qtbot.waitExposed(header):
@@ -173,7 +174,7 @@ def test_description_gives_way_to_the_numbers_and_the_verdict(qtbot, qapp):
 def test_header_fits_a_narrow_window(qtbot, qapp):
     """A long verdict on the memory gives way, so that no button is cut at 1100 pixels."""
     themes.apply(qapp, DARK)
-    header = HeaderPanel(DARK)
+    header = HeaderPanel(DARK, RunActions())
     qtbot.addWidget(header)
     header.show_header(
         RunHeader(

@@ -66,7 +66,7 @@ class ComparisonController(QObject):
         self._timer.setInterval(TICK_MS)
         self._timer.timeout.connect(self.poll)
         runs = panels.runs
-        runs.several_asked.connect(lambda name: self.open() if name == "compare" else None)
+        panels.actions.provide(compare=lambda _: self.open())
         runs.choice_changed.connect(self._follow_choice)
         runs.rows_changed.connect(self._tick_again)
         for left in (panels.machine.clicked, runs.chosen):

@@ -65,8 +65,7 @@ class ScalingController(QObject):
         panels.menu.file.aboutToShow.connect(self._allow)
         panels.runs.chosen.connect(self._choose)
         self._tables.changed.connect(self._show)
-        for menu in panels.run_menus:
-            menu.report_asked.connect(lambda run_dir: self._ask_where(Path(run_dir)))
+        panels.actions.provide(tables=True, report=lambda tables: self._ask_where(Path(tables[0])))
 
     # -- the list of runs ------------------------------------------------------------------------
 
@@ -252,7 +251,7 @@ class ScalingController(QObject):
             )  # fmt: skip
             return
         self._views[path].dialog.reject()
-        runs.several_asked.emit("compare")
+        self._panels.actions.do("compare", runs.ticked)
 
     # -- export ----------------------------------------------------------------------------------
 

@@ -15,19 +15,16 @@ from core.history.marks import why_no_name
 from core.language import tr, tr_noop, tr_plural
 from core.launchers.export_model import FORMATS
 from core.runs.run import Run
-from core.schema.paths import SCALING_SUFFIX
 from core.schema.spec import RunSpec
 from core.series.series import STEP
 from gui.controllers.setup.start_controller import ask_first
 from gui.controllers.window.dock_layout import MainPanels
 from gui.controllers.window.help_controller import HelpController
-from gui.panels.runs.run_menu import RunMenu
 from gui.services import exports
 from gui.services.exports import Outcome
 from gui.services.jobs import Jobs
 from gui.services.services import Services
 from gui.viewmodels.runs.owner_question import owner_question
-from gui.viewmodels.runs.run_actions import obstacles
 from gui.viewmodels.table_text import TableText
 from gui.widgets.dialogs.file_dialog import FileDialog
 from gui.widgets.dialogs.name_dialog import NameDialog
@@ -42,8 +39,6 @@ KINDS = {
     ".svg": tr_noop("SVG drawing (*.svg)"),
 }  # fmt: skip
 """Kinds of files by their suffixes, as a dialog offers them."""
-OF_TABLES = ("path", "report", "remove")
-"""Actions of the menu of a run that a scaling table has, too."""
 PICTURES = (".png", ".svg")
 SILENT_MS = 1500
 """Milliseconds of writing after which a message says that it goes on."""
@@ -66,36 +61,23 @@ class ExportController(QObject):
         self._silence = QTimer(self)
         self._silence.setSingleShot(True)
         self._silence.timeout.connect(lambda: self._message.show_message(self._writing))
-        for menu in panels.run_menus:
-            self._connect(menu)
-        shown = panels.header.again.run_menu
-        for changed in (self._run_list.changed, self._session.attached, panels.menu.run.aboutToShow):
-            changed.connect(lambda: self._allow(shown))
+        panels.actions.provide(
+            folder=lambda runs: self._help.open_path(Path(runs[0])),
+            path=lambda runs: self._copy_path(runs[0]),
+            rename=lambda runs: self._ask_for_name(runs[0]),
+            csv=lambda runs: self._ask_for_csv(runs[0]),
+            tensorboard=self._ask_for_tensorboard,
+            report=self._ask_for_report,
+            model=lambda runs: self._ask_for_model(runs[0]),
+        )
+        panels.actions.provide(tables=True, path=lambda tables: self._copy_path(tables[0]))
         panels.menu.action("pictures").triggered.connect(lambda _: self._ask_for_picture(panels.plots, "plots"))
         panels.menu.action("runTable").triggered.connect(lambda _: self._ask_for_table())
         panels.menu.action("listReport").triggered.connect(lambda _: self._ask_for_list_report())
-        panels.runs.several_asked.connect(self._export_several)
         panels.plots.copy_asked.connect(self._copy_values)
         for tab in (panels.details.memory, panels.details.processes, panels.details.outputs):
             tab.table_asked.connect(self._export_table)
         panels.plots.picture_asked.connect(lambda plot: self._ask_for_picture(plot, plot.objectName()))
-
-    def _connect(self, menu: RunMenu) -> None:
-        menu.opened.connect(lambda: self._allow(menu))
-        menu.folder_asked.connect(lambda run_dir: self._help.open_path(Path(run_dir)))
-        menu.path_asked.connect(self._copy_path)
-        menu.rename_asked.connect(self._ask_for_name)
-        menu.csv_asked.connect(self._ask_for_csv)
-        menu.tensorboard_asked.connect(lambda run_dir: self._ask_for_tensorboard([Path(run_dir)], self._name(run_dir)))
-        menu.report_asked.connect(self._ask_for_run_report)
-        menu.model_asked.connect(self._ask_for_model)
-
-    def _allow(self, menu: RunMenu) -> None:
-        found = obstacles(self._run_list.summary(menu.run_dir))
-        if menu.run_dir.endswith(SCALING_SUFFIX):
-            of_run = tr("This row is a scaling table. Click it, and choose one of its runs below.")
-            found = {name: "" if name in OF_TABLES else of_run for name in found}
-        menu.allow({**found, **self._machine.obstacles(Path(menu.run_dir))})
 
     # -- name and folder -------------------------------------------------------------------------
 
@@ -124,19 +106,9 @@ class ExportController(QObject):
         self._run_list.reread(run_dir)
         self._session.reread_spec(run_dir)
 
-    # -- of several runs -------------------------------------------------------------------------
-
     def save_picture(self, widget: QWidget, name: str) -> None:
         """Ask where to save a picture of a widget. `name`: how the name of the file begins."""
         self._ask_for_picture(widget, name, of_run=False)
-
-    def _export_several(self, name: str) -> None:
-        """Export the ticked runs."""
-        run_dirs = [Path(each) for each in self._panels.runs.ticked]
-        if name == "report":
-            self._ask_for_report(run_dirs, "runs")
-        elif name == "tensorboard":
-            self._ask_for_tensorboard(run_dirs, "runs")
 
     # -- exports ---------------------------------------------------------------------------------
 
@@ -146,17 +118,14 @@ class ExportController(QObject):
             lambda path, _: lambda: exports.write_csv(Path(run_dir), path),
         )  # fmt: skip
 
-    def _ask_for_tensorboard(self, run_dirs: Sequence[Path], name: str) -> None:
+    def _ask_for_tensorboard(self, run_dirs: Sequence[str]) -> None:
+        paths = [Path(each) for each in run_dirs]
         self._ask_where(
-            tr("Export for TensorBoard"), f"{name}-tensorboard", {"": tr("Folder (*)")},
-            lambda path, _: self._write(lambda: exports.write_tensorboard(run_dirs, path), path),
+            tr("Export for TensorBoard"), f"{self._name_of(run_dirs)}-tensorboard", {"": tr("Folder (*)")},
+            lambda path, _: self._write(lambda: exports.write_tensorboard(paths, path), path),
         )  # fmt: skip
 
-    def _ask_for_run_report(self, run_dir: str) -> None:
-        if not run_dir.endswith(SCALING_SUFFIX):  # that of a table is the work of another controller
-            self._ask_for_report([Path(run_dir)], self._name(run_dir))
-
-    def _ask_for_report(self, run_dirs: Sequence[Path], name: str) -> None:
+    def _ask_for_report(self, run_dirs: Sequence[str]) -> None:
         if len(run_dirs) > MAX_REPORTED:
             self._message.show_message(
                 tr("{count} runs are chosen, and a report compares at most {limit}. Choose fewer, or filter the list.",
@@ -164,15 +133,17 @@ class ExportController(QObject):
                 "warn",
             )  # fmt: skip
             return
+        paths = [Path(each) for each in run_dirs]
         self.ask_kind(
-            tr("Export report"), name, (".html",), lambda path, _: lambda: exports.write_report(run_dirs, path)
-        )
+            tr("Export report"), self._name_of(run_dirs), (".html",),
+            lambda path, _: lambda: exports.write_report(paths, path),
+        )  # fmt: skip
 
     def _ask_for_list_report(self) -> None:
         """Ask where to write one report on all runs that the list shows now."""
-        run_dirs = [each.dir for each in self._run_list.found]
+        run_dirs = [str(each.dir) for each in self._run_list.found]
         if run_dirs:
-            self._ask_for_report(run_dirs, "runs")
+            self._ask_for_report(run_dirs)
         else:
             self._message.show_message(tr("The list shows no run, so there is nothing to report on."), "warn")
 
@@ -311,6 +282,9 @@ class ExportController(QObject):
     def _report(self, outcome: Outcome) -> None:
         self._silence.stop()
         self._message.show_message(*outcome)
+
+    def _name_of(self, run_dirs: Sequence[str]) -> str:
+        return self._name(run_dirs[0]) if len(run_dirs) == 1 else "runs"
 
     def _name(self, run_dir: str) -> str:
         summary = self._run_list.summary(run_dir)

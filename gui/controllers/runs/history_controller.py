@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,9 @@ from core.history.marks import MAX_NOTE, Marks, check_tag
 from core.history.search import parse_search, unknown_sentence
 from core.language import tr, tr_plural
 from gui.controllers.window.dock_layout import MainPanels
-from gui.panels.runs.run_menu import RunMenu
 from gui.services.services import Services
 from gui.style.formatting import number
-from gui.viewmodels.runs.run_actions import not_done, obstacles
+from gui.viewmodels.runs.run_actions import ActionState, not_done, obstacles
 from gui.widgets.dialogs.name_dialog import NameDialog
 
 
@@ -30,24 +29,26 @@ class HistoryController(QObject):
         self._filter = panels.run_filter
         self._filter.search_changed.connect(self._search)
         self._run_list.changed.connect(self._show)
-        for menu in panels.run_menus:
-            self._connect(menu)
-        self._connect_several()
+        panels.actions.judge(self._judge)
+        panels.actions.provide(
+            star=lambda runs: self._change(runs[0], star=not self._is(runs[0], "star")),
+            tags=lambda runs: self._ask_for_tags_of_several(runs) if len(runs) > 1 else self._ask_for_tags(runs[0]),
+            note=lambda runs: self._ask_for_note(runs[0]),
+            archive=self._archive,
+            list=lambda runs: self._change_several(runs, lambda _: {"archived": False}),
+        )
+        runs, bar = panels.runs, panels.several
+        runs.choice_changed.connect(lambda: bar.show_count(len(runs.ticked)))
+        bar.menu_asked.connect(lambda place: runs.several_menu.popup_for(runs.ticked, place))
+        bar.compare_asked.connect(lambda: panels.actions.do("compare", runs.ticked))
+        bar.untick_asked.connect(runs.clearSelection)
         self._show()
 
-    def _connect(self, menu: RunMenu) -> None:
-        menu.opened.connect(lambda: menu.show_marks(self._marks(menu.run_dir)))
-        menu.star_asked.connect(lambda run_dir: self._change(run_dir, star=not self._is(run_dir, "star")))
-        menu.archive_asked.connect(lambda run_dir: self._archive(run_dir, archived=not self._is(run_dir, "archived")))
-        menu.tags_asked.connect(self._ask_for_tags)
-        menu.note_asked.connect(self._ask_for_note)
-
-    def _connect_several(self) -> None:
-        runs, bar = self._panels.runs, self._panels.several
-        runs.choice_changed.connect(lambda: bar.show_count(len(runs.ticked)))
-        runs.several_asked.connect(self._do_with_several)
-        bar.menu_asked.connect(lambda place: runs.several_menu.popup_for(len(runs.ticked), place))
-        bar.asked.connect(lambda name: runs.clearSelection() if name == "none" else runs.several_asked.emit(name))
+    def _judge(self, run_dir: str, states: Mapping[str, ActionState]) -> None:
+        if self._is(run_dir, "star"):
+            states["star"].text = tr("Remove star")
+        if self._is(run_dir, "archived"):
+            states["archive"].text = tr("List again")
 
     # -- search ----------------------------------------------------------------------------------
 
@@ -97,8 +98,13 @@ class HistoryController(QObject):
             self._run_list.reread(Path(run_dir))
         return True
 
-    def _archive(self, run_dir: str, *, archived: bool) -> None:
-        summary = self._run_list.summary(run_dir)
+    def _archive(self, run_dirs: Sequence[str]) -> None:
+        """Archive runs; list one that is archived again."""
+        if len(run_dirs) > 1:
+            self._archive_several(run_dirs)
+            return
+        (run_dir,), summary = run_dirs, self._run_list.summary(run_dirs[0])
+        archived = not self._is(run_dir, "archived")
         if self._change(run_dir, archived=archived) and archived and summary is not None:
             self._message.show_passing(
                 tr("Archived {name}. Filter for archived:yes to list archived runs.", name=summary.name)
@@ -106,20 +112,16 @@ class HistoryController(QObject):
 
     # -- several runs ----------------------------------------------------------------------------
 
-    def _do_with_several(self, name: str) -> None:
-        ticked = self._panels.runs.ticked
-        if name == "tags":
-            self._ask_for_tags_of_several(ticked)
-        elif name in {"archive", "list"}:
-            done = self._change_several(ticked, lambda _: {"archived": name == "archive"})
-            if name == "archive" and done == len(ticked):
-                self._message.show_passing(
-                    tr_plural(
-                        "Archived {count} run. Filter for archived:yes to list archived runs.",
-                        "Archived {count} runs. Filter for archived:yes to list archived runs.",
-                        done,
-                    )
+    def _archive_several(self, run_dirs: Sequence[str]) -> None:
+        done = self._change_several(run_dirs, lambda _: {"archived": True})
+        if done == len(run_dirs):
+            self._message.show_passing(
+                tr_plural(
+                    "Archived {count} run. Filter for archived:yes to list archived runs.",
+                    "Archived {count} runs. Filter for archived:yes to list archived runs.",
+                    done,
                 )
+            )
 
     def _change_several(self, run_dirs: Sequence[str], changes: Callable[[Marks], dict[str, Any]]) -> int:
         """Change the marks of these runs; return of how many. What was impossible is a message with the reasons.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,10 @@ from core.queue import control, folder
 from core.queue.folder import own_line
 from core.text import first_names, join_names
 from gui.controllers.window.dock_layout import MainPanels
-from gui.panels.runs.run_menu import RunMenu
 from gui.services.jobs import Jobs, reason
 from gui.services.services import Services
 from gui.viewmodels.runs.queue_rows import HELD, place_of_drop, place_of_step
+from gui.viewmodels.runs.run_actions import ActionState
 from gui.widgets.dialogs.confirm_dialog import ask
 
 
@@ -32,16 +32,14 @@ class QueueController(QObject):
         self._service.revived.connect(self._tell_revived)
         panels.runs.moved.connect(self._drop)
         panels.runs.step_asked.connect(self._step)
-        for menu in panels.run_menus:
-            self._connect(menu)
-
-    def _connect(self, menu: RunMenu) -> None:
-        menu.opened.connect(lambda: self._show(menu))
-        menu.up_asked.connect(lambda run_dir: self._step(run_dir, -1))
-        menu.down_asked.connect(lambda run_dir: self._step(run_dir, 1))
-        menu.hold_asked.connect(self._hold_or_release)
-        menu.start_asked.connect(self._ask_to_start)
-        menu.unqueue_asked.connect(self._ask_to_remove)
+        panels.actions.judge(self._judge)
+        panels.actions.provide(
+            up=lambda runs: self._step(runs[0], -1),
+            down=lambda runs: self._step(runs[0], 1),
+            hold=lambda runs: self._hold_or_release(runs[0]),
+            startNow=lambda runs: self._ask_to_start(runs[0]),
+            unqueue=lambda runs: self._ask_to_remove(runs[0]),
+        )
 
     def _show_change(self, problem: str) -> None:
         self._service.outdate()
@@ -61,16 +59,18 @@ class QueueController(QObject):
             "good",
         )  # fmt: skip
 
-    def _show(self, menu: RunMenu) -> None:
-        queued = self._service.queued(menu.run_dir)
+    def _judge(self, run_dir: str, states: Mapping[str, ActionState]) -> None:
+        queued = self._service.queued(run_dir)
         if queued is None:
-            menu.show_queue(None)
             return
-        menu.show_queue(
-            queued.state == HELD,
-            can_move_up=place_of_step(self._service.runs, queued.run_dir, -1) is not None,
-            can_move_down=place_of_step(self._service.runs, queued.run_dir, 1) is not None,
-        )
+        for name in ("up", "down", "hold", "startNow", "unqueue"):
+            states[name].shown = True
+        if queued.state == HELD:
+            states["hold"].text = tr("Release")
+        if place_of_step(self._service.runs, queued.run_dir, -1) is None:
+            states["up"].why_not = tr("It is the first run of the queue.")
+        if place_of_step(self._service.runs, queued.run_dir, 1) is None:
+            states["down"].why_not = tr("It is the last run of the queue.")
 
     def _step(self, run_dir: str, step: int) -> None:
         self._move(Path(run_dir), place_of_step(self._service.runs, Path(run_dir), step))

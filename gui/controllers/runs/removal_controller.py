@@ -17,7 +17,6 @@ from core.language import join_sentences, tr, tr_plural
 from core.runs.facts.states import state_info
 from core.scaling import scaling_command
 from core.scaling.record import read_record
-from core.schema.paths import SCALING_SUFFIX
 from core.text import disk
 from gui.controllers.window.dock_layout import MainPanels
 from gui.services.jobs import Jobs, reason
@@ -49,15 +48,8 @@ class RemovalController(QObject):
         self._removing_table = Jobs(self, "table-removal", guards=True)
         self._gone: list[tuple[RunSummary, Removed]] = []
         """What was deleted since the question."""
-        for menu in panels.run_menus:
-            menu.remove_asked.connect(self._check_one)
-        panels.runs.several_asked.connect(lambda name: self._check(panels.runs.ticked) if name == "remove" else None)
-
-    def _check_one(self, run_dir: str) -> None:
-        if run_dir.endswith(SCALING_SUFFIX):
-            self._check_table(Path(run_dir))
-        else:
-            self._check([run_dir])
+        panels.actions.provide(remove=self._check)
+        panels.actions.provide(tables=True, remove=lambda tables: self._check_table(Path(tables[0])))
 
     def _check(self, run_dirs: Sequence[str]) -> None:
         wanted = set(run_dirs)

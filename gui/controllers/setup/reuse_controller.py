@@ -33,11 +33,12 @@ class ReuseController(QObject):
         super().__init__()
         self._panels, self._message, self._start = panels, panels.message, start
         self._monitor, self._session = services.device_monitor, services.session
-        for menu in panels.run_menus:
-            menu.again_asked.connect(lambda run_dir: self._use_run(run_dir, "Start", start.start_again))
-            menu.edit_asked.connect(lambda run_dir: self._use_run(run_dir, "Use", self._fill))
-            menu.copy_asked.connect(self._copy)
-            menu.keep_asked.connect(lambda run_dir: self._use_run(run_dir, "Save", self._ask_name))
+        panels.actions.provide(
+            again=lambda runs: self._use_run(runs[0], "Start", start.start_again),
+            edit=lambda runs: self._use_run(runs[0], "Use", self._fill),
+            copy=lambda runs: self._copy(runs[0]),
+            keep=lambda runs: self._use_run(runs[0], "Save", self._ask_name),
+        )
         panels.failure.again_asked.connect(lambda: self._use_shown("Start", start.start_again))
         panels.failure.smaller_asked.connect(lambda smaller: self._use_shown("Use", lambda _: self._fill(smaller)))
         settings = panels.details.settings

@@ -18,14 +18,14 @@ from gui.panels.run.header import HeaderPanel
 from gui.panels.runs.machine_entry import MachineEntry
 from gui.panels.runs.run_filter import RunFilter
 from gui.panels.runs.run_list import RunList
-from gui.panels.runs.run_menu import RunMenu
-from gui.panels.runs.several_menu import SeveralBar
+from gui.panels.runs.several_bar import SeveralBar
 from gui.panels.setup.first_steps import FirstSteps
 from gui.panels.setup.setup_panel import SetupPanel
 from gui.panels.window.menu_bar import MenuBar
 from gui.plots.plot_area import PlotArea, PlotScroll
 from gui.style.text_size import scaled
 from gui.style.theme import Theme
+from gui.viewmodels.runs.run_actions import RunActions
 from gui.widgets.dock import Dock
 from gui.widgets.messages import MessageStack, MessageStrip
 from gui.widgets.overlay import CentredOverlay, FootOverlay, TopOverlay
@@ -41,7 +41,8 @@ class MainPanels:
     def __init__(self, theme: Theme, window: QMainWindow) -> None:
         self.theme = theme
         self.menu = MenuBar()
-        self.header = HeaderPanel(theme)
+        self.actions = RunActions()
+        self.header = HeaderPanel(theme, self.actions)
         self.message = MessageStrip("messageStrip", theme)
         self.run_message = MessageStrip("runStrip", theme)
         self.leftovers = LeftoversStrip(theme)
@@ -57,7 +58,7 @@ class MainPanels:
         self.runs_left.setProperty("role", "small")
         self.runs_left.setIndent(8)
         self.runs_left.hide()
-        self.runs = RunList(theme)
+        self.runs = RunList(theme, self.actions)
         self.several = SeveralBar(theme)
         self.details = DetailTabs(theme)
         self.plots = PlotArea(theme)
@@ -68,11 +69,6 @@ class MainPanels:
         """How several runs are drawn, as the settings file has it."""
         self.failure = FailureCard(theme)
         self.first_steps = FirstSteps()
-
-    @property
-    def run_menus(self) -> tuple[RunMenu, RunMenu]:
-        """The menus of a run: one in the list of runs, one in the header."""
-        return self.runs.run_menu, self.header.again.run_menu
 
     @property
     def window(self) -> QWidget:

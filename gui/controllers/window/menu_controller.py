@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Qt
@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QMainWindow
 
 from core.language import tr
 from gui.services.services import Services
+from gui.viewmodels.runs.run_actions import ActionState, is_table, obstacles, table_obstacles
 from gui.widgets.dialogs.file_dialog import FileDialog, python_files, script_files
 
 from .dock_layout import DockLayout, MainPanels
@@ -24,8 +25,12 @@ class MenuController(QObject):
     def __init__(self, window: QMainWindow, panels: MainPanels, services: Services, layout: DockLayout) -> None:
         super().__init__()
         self._window, self._panels = window, panels
-        self._orphans = services.orphan_scanner
+        self._orphans, self._run_list, self._machine = services.orphan_scanner, services.run_list, services.machine
+        panels.actions.judge(self._judge)
         self._fill()
+        shown = panels.header.again.run_menu  # its keys work while it is closed
+        for changed in (services.run_list.changed, services.session.attached, panels.menu.run.aboutToShow):
+            changed.connect(shown.refresh)
         menu = panels.menu
         for name, action in (
             ("openRecipe", self._open_recipe), ("openScript", self._open_script),
@@ -57,6 +62,11 @@ class MenuController(QObject):
         menu.run.addActions([each for each in of_run.actions() if each not in exports])
         menu.add_exports(*exports)
         menu.add_to_view(self._panels.plots.optional_menu.menuAction())
+
+    def _judge(self, run_dir: str, states: Mapping[str, ActionState]) -> None:
+        found = table_obstacles() if is_table(run_dir) else obstacles(self._run_list.summary(run_dir))
+        for name, why_not in {**found, **self._machine.obstacles(Path(run_dir))}.items():
+            states[name].why_not = why_not
 
     def _open_recipe(self) -> None:
         self._choose_file(tr("Open a recipe"), self._panels.setup.open_recipe, python_files())

@@ -48,7 +48,7 @@ class ViewPlace:
         if self._ticked:
             panels.runs.tick(self._ticked)
         if self._compares:
-            panels.runs.several_asked.emit("compare")
+            panels.actions.do("compare", panels.runs.ticked)
         details = panels.details
         if details.tabs.isTabVisible(self._tab):
             details.tabs.setCurrentIndex(self._tab)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPoint, Qt, QTimer, Signal
-from PySide6.QtGui import QAction, QColor, QFontDatabase, QTextCharFormat, QTextCursor
+from PySide6.QtGui import QColor, QFontDatabase, QTextCharFormat, QTextCursor
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
@@ -25,7 +25,7 @@ from gui.style.theme import Theme, mark
 from gui.viewmodels.comparison.compared import Entry
 from gui.viewmodels.comparison.comparison_rows import ComparisonRows
 from gui.widgets.compact import compact_button
-from gui.widgets.context_menu import copy_entries, give_menu
+from gui.widgets.context_menu import add_action, copy_entries, give_menu
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.plain_text import PlainLabel, menu_text, verbatim
 
@@ -167,7 +167,7 @@ class DifferencesCard(QFrame):
         self.export = _menu_button("comparisonExport")
         self.export.setText(f"{tr('Export')} ")
         for text, act in self.export_entries():
-            _add(self.export.menu(), text).triggered.connect(lambda _, act=act: act())
+            add_action(self.export.menu(), text).triggered.connect(lambda _, act=act: act())
         self._header.setSpacing(6)
         self._header.addWidget(title)
         self._header.addWidget(self.summary, 1)
@@ -182,7 +182,7 @@ class DifferencesCard(QFrame):
         if texts != [action.text() for action in menu.actions()]:
             menu.clear()
             for row, text in enumerate(texts):
-                action = _add(menu, text)
+                action = add_action(menu, text)
                 action.setCheckable(True)
                 action.triggered.connect(lambda _, row=row: self.baseline_chosen.emit(row))
         for row, action in enumerate(menu.actions()):
@@ -244,12 +244,6 @@ def _menu_button(name: str) -> QToolButton:
     menu.setObjectName(f"{name}Menu")
     button.setMenu(menu)
     return button
-
-
-def _add(menu: QMenu, text: str) -> QAction:
-    action = QAction(text, menu)  # made here: PySide loses sight of those that Qt makes
-    menu.addAction(action)
-    return action
 
 
 def _text_view() -> QPlainTextEdit:

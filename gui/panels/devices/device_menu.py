@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Signal
-from PySide6.QtGui import QAction, QGuiApplication
+from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QMenu, QWidget
 
 from core.devices.host_names import own_id
 from core.language import tr
 from gui.viewmodels.devices.device_rows import DeviceRow
+from gui.widgets.context_menu import add_action
 from gui.widgets.plain_text import verbatim
 
 UUIDS = ("GPU-", "MIG-")
@@ -25,20 +26,15 @@ class DeviceMenu(QMenu):
         self.setObjectName("deviceMenu")
         self.setToolTipsVisible(True)
         self._id = self._name = ""
-        self.copy_id = self._add(tr("Copy UUID"))
+        self.copy_id = add_action(self, tr("Copy UUID"))
         self.copy_id.triggered.connect(lambda: QGuiApplication.clipboard().setText(self._id))
-        self.copy_name = self._add(tr("Copy name"))
+        self.copy_name = add_action(self, tr("Copy name"))
         self.copy_name.triggered.connect(lambda: QGuiApplication.clipboard().setText(self._name))
         self.addSeparator()
-        self.processes = self._add(tr("Show its processes"))
+        self.processes = add_action(self, tr("Show its processes"))
         self.processes.triggered.connect(lambda: self.processes_asked.emit(self._id))
-        self.tick_only = self._add(tr("Tick only this device"))
+        self.tick_only = add_action(self, tr("Tick only this device"))
         self.tick_only.triggered.connect(lambda: self.alone_asked.emit(self._id))
-
-    def _add(self, text: str) -> QAction:
-        action = QAction(text, self)  # made here, not by Qt: see `RunMenu`
-        self.addAction(action)
-        return action
 
     def show_device(self, row: DeviceRow) -> None:
         """Set the device that the menu is about."""

@@ -12,6 +12,7 @@ from gui.panels.runs.run_menu import RunMenuButton
 from gui.style.text_size import scaled
 from gui.style.theme import Theme, mark
 from gui.viewmodels.run.run_header import Forcing, RunHeader, run_header
+from gui.viewmodels.runs.run_actions import RunActions
 from gui.widgets.announcement import announce
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.plain_text import PlainLabel, title_text, verbatim
@@ -38,7 +39,7 @@ class HeaderPanel(QWidget):
     run_ended = Signal()
     """The shown run has finished or failed just now."""
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self, theme: Theme, actions: RunActions) -> None:
         super().__init__()
         self.buttons = RunButtons(theme)
         self._state = StatePill()
@@ -53,7 +54,7 @@ class HeaderPanel(QWidget):
         # It gets what the others leave, and at most the width of its text, so that the bar gets the rest.
         self._what.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.progress = ProgressLine()
-        self.again = RunMenuButton(theme)
+        self.again = RunMenuButton(theme, actions)
         self._released = ElidedLabel(min_px=MIN_RELEASED_PX)  # must not push the buttons out of the window
         self._released.setObjectName("releasedLabel")
         self.missed = MissedButton(theme)

@@ -23,12 +23,12 @@ from PySide6.QtWidgets import QListWidget, QListWidgetItem
 from core.language import tr, tr_noop
 from core.schema.paths import SCALING_SUFFIX
 from gui.style.theme import Theme
+from gui.viewmodels.runs.run_actions import RunActions
 from gui.viewmodels.runs.run_rows import RunRow
 from gui.widgets.plain_text import verbatim
 
 from .run_delegate import DAY, MARK, OF_DAY, TONE, RunDelegate, heading_px
-from .run_menu import RunMenu
-from .several_menu import SeveralMenu
+from .run_menu import RunMenu, SeveralMenu
 
 STEPS = {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}
 """Keys that move a queued run, with Alt."""
@@ -56,12 +56,10 @@ class RunList(QListWidget):
     """A queued run should be moved up (-1) or down (1)."""
     choice_changed = Signal()
     """Other runs are ticked."""
-    several_asked = Signal(str)
-    """What is to be done with all ticked runs: an action of `SeveralMenu`."""
     more_wanted = Signal()
     """The list was scrolled to its end, and `wanted` has grown: more rows are shown if there are any."""
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self, theme: Theme, actions: RunActions) -> None:
         super().__init__()
         self.setObjectName("runList")
         self.setAccessibleName(tr("Runs"))
@@ -86,10 +84,10 @@ class RunList(QListWidget):
         self._theme = theme
         self._delegate = RunDelegate(theme, self)
         self.setItemDelegate(self._delegate)
-        self.run_menu = RunMenu(self)
+        self._actions = actions
+        self.run_menu = RunMenu(self, actions)
         self.run_menu.setObjectName("runListMenu")
-        self.several_menu = SeveralMenu(self)
-        self.several_menu.asked.connect(self.several_asked)
+        self.several_menu = SeveralMenu(self, actions)
         self.itemSelectionChanged.connect(self._report_choice)
         self.itemClicked.connect(self._on_item_chosen)
         self.itemActivated.connect(self._on_item_chosen)
@@ -190,7 +188,7 @@ class RunList(QListWidget):
             if _is_run(item):
                 self._toggle(item)
         elif event.key() in {Qt.Key.Key_Return, Qt.Key.Key_Enter} and self.has_several:
-            self.several_asked.emit("compare")
+            self._actions.do("compare", self.ticked)
         elif event.key() == Qt.Key.Key_Escape and self.has_several:
             self.clearSelection()
         else:
@@ -205,7 +203,7 @@ class RunList(QListWidget):
         below = self.viewport().mapToGlobal(self.visualItemRect(item).bottomLeft())
         place = event.globalPos() if by_mouse else below
         if self.has_several and item.isSelected():
-            self.several_menu.popup_for(len(self._reported), place)
+            self.several_menu.popup_for(self.ticked, place)
             return
         self.run_menu.show_run(str(item.data(Qt.ItemDataRole.UserRole)))
         self.run_menu.popup(place)

@@ -170,7 +170,7 @@ class MenuBar(QMenuBar):
             action.setText(menu_text(titles[number]) if number < len(titles) else "")
 
     def _menu(self, name: str, text: str) -> QMenu:
-        menu = QMenu(text, self)  # made here, not by Qt: see `RunMenu`
+        menu = QMenu(text, self)  # made here, not by Qt: see `add_action`
         self.addMenu(menu)
         menu.setObjectName(name)
         menu.setToolTipsVisible(True)

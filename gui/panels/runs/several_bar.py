@@ -1,0 +1,60 @@
+"""The bar below the list of runs while several are ticked."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QPoint, Signal
+from PySide6.QtWidgets import QHBoxLayout, QToolButton, QWidget
+
+from core.language import tr, tr_noop, tr_plural
+from gui.style.icons import glyph, icon_size
+from gui.style.theme import Theme
+from gui.widgets.compact import compact_button
+from gui.widgets.plain_text import verbatim
+
+COMPARE = tr_noop("Show their curves in one plot, and what differs between them")
+DOTS_PX = 15
+
+
+class SeveralBar(QWidget):
+    """A button that compares the ticked runs, one for all else, and one that unticks them."""
+
+    compare_asked = Signal()
+    untick_asked = Signal()
+    menu_asked = Signal(QPoint)
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self.setObjectName("severalBar")
+        self.compare = compact_button("compareButton", "", tr(COMPARE), role="link")
+        self.compare.clicked.connect(self.compare_asked)
+        self.more, self.none = QToolButton(), QToolButton()
+        for button, name, spoken in (
+            (self.more, "severalMenuButton", tr("Actions for all ticked runs")),
+            (self.none, "untickButton", tr("Untick all runs (Esc)")),
+        ):
+            button.setObjectName(name)
+            button.setProperty("compact", True)
+            button.setAccessibleName(spoken)
+            button.setToolTip(verbatim(spoken))
+        self.more.clicked.connect(lambda: self.menu_asked.emit(self.more.mapToGlobal(QPoint(0, self.more.height()))))
+        self.none.clicked.connect(self.untick_asked)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(6, 4, 0, 0)
+        row.setSpacing(2)
+        row.addWidget(self.compare)
+        row.addStretch(1)
+        row.addWidget(self.more)
+        row.addWidget(self.none)
+        self.set_theme(theme)
+        self.hide()
+
+    def show_count(self, count: int) -> None:
+        """Show that so many runs are ticked; the bar is hidden for fewer than two."""
+        self.compare.setText(tr_plural("Compare {count} run", "Compare {count} runs", count))
+        self.setVisible(count > 1)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Apply a theme."""
+        for button, icon in ((self.more, "dots"), (self.none, "cross")):
+            button.setIconSize(icon_size(side=DOTS_PX if icon == "dots" else 12))
+            button.setIcon(glyph(icon, theme.muted, theme.disabled))
