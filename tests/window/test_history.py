@@ -295,7 +295,7 @@ def test_several_runs_are_deleted_after_one_question_except_one_that_runs(drive,
     panel = drive()
     panel.until(lambda: panel.runs.count() == 4, "the runs")
     panel.runs.tick([str(each) for each in [*folders[:2], live]])
-    panel.runs.several_menu.popup_for(3, panel.window.pos())
+    panel.runs.several_menu.popup_for(panel.runs.ticked, panel.window.pos())
     menu_action(panel.runs.several_menu, "Delete…").trigger()
     panel.runs.several_menu.close()
     panel.until(lambda: panel.question() is not None, "the question")

@@ -109,7 +109,7 @@ def test_a_table_is_folded_searched_and_exported(drive, runs_root: Path, tmp_pat
     assert shown.plot.accessibleDescription() == "1 device: 1.00. 2 devices: 2.00."
     menu = panel.runs.run_menu
     menu.show_run(runs_root / "table.scaling.json")
-    menu.opened.emit()
+    menu.aboutToShow.emit()
     assert "This row is a scaling table." in menu.action("csv").toolTip()
     assert [name for name in ("path", "report", "remove", "csv", "again") if menu.action(name).isEnabled()] == [
         "path", "report", "remove",
