@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 from core.hosts import protocol
 from core.hosts.failures import Failure, HostError, last_line
 from core.language import Message, tr
+from core.schema.codec import decode
 from core.system.helper_process import HelperProcess
 
 if TYPE_CHECKING:
@@ -54,6 +55,14 @@ class Answer:
     error: Message | None = None
     """Why the agent could not do it."""
     done: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeThere:
+    """An answer to `clock`."""
+
+    time: float
+    """In unix seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,12 +189,10 @@ class Connection:
         found = []
         for _ in range(ROUND_TRIPS):
             asked = time.time()
-            there = self.ask("clock")
+            answer = self.ask("clock")
             answered = time.time()
-            time_there = there.get("time") if isinstance(there, dict) else None
-            if not isinstance(time_there, (int, float)) or not abs(time_there) < float("inf"):
-                self.fail_at(tr("Its time is no number."))
-            found.append(Clock(offset_s=time_there - (asked + answered) / 2, round_trip_s=answered - asked))
+            there = self.read(lambda data: decode(TimeThere, data), answer, tr("Its time is no number."))
+            found.append(Clock(offset_s=there.time - (asked + answered) / 2, round_trip_s=answered - asked))
         return min(found, key=lambda each: abs(each.round_trip_s))
 
     def read(self, unpack: Callable[[Any], Found], found: Any, why: str) -> Found:  # noqa: ANN401 (JSON)

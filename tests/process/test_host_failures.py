@@ -83,7 +83,14 @@ HELLO = json.dumps(
             Failure.NONSENSE,
             "It has neither an answer nor an error",
         ),
-        ('read line; echo \'{"id": 1, "answer": {"time": "now"}}\'; exec cat >&2', Failure.NONSENSE, "is no number"),
+        *(
+            (
+                f'read line; echo \'{{"id": 1, "answer": {{"time": {time}}}}}\'; exec cat >&2',
+                Failure.NONSENSE,
+                "is no number",
+            )
+            for time in ('"now"', "true", 10**400)
+        ),
         (
             "head -c 2000000 /dev/zero | tr '\\\\0' x; exec cat >&2",
             Failure.NONSENSE,
