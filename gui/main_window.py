@@ -398,6 +398,8 @@ class MainWindow(QMainWindow):
         self.controllers.start.close()
         self.controllers.comparison.close()
         self.services.close()
+        for jobs in self.findChildren(Jobs):
+            jobs.close()
         self.controllers.state.save()
         live = [each for each in self.services.run_list.summaries if state_info(each.state).live]
         if live and self._machine.is_here and self.controllers.state.first_time("told"):

@@ -17,8 +17,9 @@ from core.errors import RunError
 log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
-LOOK_MS = 15
-"""Milliseconds between two looks at work under way."""
+LOOK_MS, LONG_LOOK_MS = 15, 250
+"""Milliseconds between two looks at work under way, and at work that takes longer than `LONG_S`, perhaps for ever."""
+LONG_S = 1.0
 
 
 @dataclass(slots=True)
@@ -75,8 +76,8 @@ class Jobs(QObject):
         self._name = name
         self._current: _Job[Any] | None = None
         self._waiting: deque[_Job[Any]] = deque()
+        self._is_closed = False
         self._timer = QTimer(self)
-        self._timer.setInterval(LOOK_MS)
         self._timer.timeout.connect(self._look)
 
     @property
@@ -92,8 +93,8 @@ class Jobs(QObject):
     def start(
         self, work: Callable[[], Result], done: Callable[[Result], object], failed: Callable[[Exception], object]
     ) -> bool:
-        """Do this now; return False, and do nothing, while other work is under way."""
-        if self.busy:
+        """Do this now; return False, and do nothing, while other work is under way, or after `close`."""
+        if self.busy or self._is_closed:
             return False
         self.add(work, done, failed)
         return True
@@ -101,10 +102,11 @@ class Jobs(QObject):
     def add(
         self, work: Callable[[], Result], done: Callable[[Result], object], failed: Callable[[Exception], object]
     ) -> None:
-        """Do this after all other work."""
-        self._waiting.append(_Job(work, done, failed))
-        if self._current is None:
-            self._begin_next()
+        """Do this after all other work; nothing after `close`."""
+        if not self._is_closed:
+            self._waiting.append(_Job(work, done, failed))
+            if self._current is None:
+                self._begin_next()
 
     def replace(
         self, work: Callable[[], Result], done: Callable[[Result], object], failed: Callable[[Exception], object]
@@ -121,6 +123,12 @@ class Jobs(QObject):
         """Forget the result of the work under way, and begin the next. Its thread ends by itself."""
         self._begin_next()
 
+    def close(self) -> None:
+        """Begin nothing any more, and report nothing: the window was closed."""
+        self._is_closed = True
+        self.drop_waiting()
+        self.abandon()
+
     def finish(self) -> None:
         """Wait for the work under way, and take its result; for work of a bounded time."""
         if self._current is not None:
@@ -133,13 +141,15 @@ class Jobs(QObject):
             self._timer.stop()
         else:
             self._current.begin(self._name)
-            self._timer.start()
+            self._timer.start(LOOK_MS)
 
     def _look(self) -> None:
         ended = self._current
         if ended is not None and ended.wait(0):
             self._begin_next()
             ended.report()
+        elif self.busy_s > LONG_S and self._timer.interval() == LOOK_MS:
+            self._timer.setInterval(LONG_LOOK_MS)
 
 
 def reason(error: Exception) -> str:

@@ -74,7 +74,6 @@ EXEMPT = {
     "core/worker/boot.py": {"dead-man switch": "the name of a thread"},
     "core/worker/keras/export.py": {'"""Load the trained model': PROGRAM},
     "core/worker/pytorch/export.py": {'"""Rebuild and load the trained model': PROGRAM},
-    "gui/controllers/runs/removal_controller.py": {"size of a run": "the name of a thread"},
     "gui/services/runs/run_list.py": {
         "list of runs": "the name of a thread", "index of runs": "the name of a thread",
     },

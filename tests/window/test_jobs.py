@@ -11,10 +11,13 @@ from PySide6.QtCore import QObject, QThread
 
 from core.errors import RunError
 from gui.services.jobs import Jobs
+from gui.services.setup import expression_tester
+from gui.services.setup.expression_tester import ExpressionTester
 from tests.support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from pytestqt.qtbot import QtBot
 
@@ -128,3 +131,40 @@ def test_nothing_is_reported_once_the_owner_is_gone(case: Case, qtbot: QtBot) ->
     other.jobs.add(lambda: "other", other.note, other.note)
     qtbot.waitUntil(lambda: other.reported == ["other"])
     assert case.reported == []
+
+
+def test_nothing_is_begun_or_reported_after_the_close(case: Case, qtbot: QtBot) -> None:
+    other = Case()
+    case.jobs.add(case.behind_gate("result"), case.note, case.note)
+    case.jobs.add(lambda: "next", case.note, case.note)
+    case.jobs.close()
+    case.gate.set()
+    case.jobs.add(lambda: "later", case.note, case.note)
+    assert not case.jobs.start(lambda: "later", case.note, case.note)
+    other.jobs.add(lambda: "other", other.note, other.note)
+    qtbot.waitUntil(lambda: other.reported == ["other"])
+    assert (case.jobs.busy, case.reported) == (False, [])
+
+
+def test_expression_that_is_not_typed_any_more_is_not_reported(
+    qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    gate, tester, told = threading.Event(), ExpressionTester(), []
+
+    def tried(expression: str, _: Path) -> str:
+        assert gate.wait(PATIENCE_S)
+        return expression
+
+    monkeypatch.setattr(expression_tester, "try_expression", tried)
+    monkeypatch.setattr(expression_tester, "describe_result", lambda found: found)
+    tester.tested.connect(told.append)
+    tester.poll("first", tmp_path)
+    tester.poll("second", tmp_path)
+    gate.set()
+
+    def is_told() -> bool:
+        tester.poll("second", tmp_path)
+        return bool(told)
+
+    qtbot.waitUntil(is_told)
+    assert told == ["second"]

@@ -6,6 +6,7 @@ import gc
 import os
 import subprocess
 import sys
+import threading
 from collections import Counter
 from pathlib import Path
 
@@ -16,10 +17,12 @@ from PySide6.QtWidgets import QApplication, QToolButton, QWidget
 from core.runs.facts.states import RunState
 from gui.app import create_window
 from gui.main_window import MainWindow
+from gui.services.jobs import Jobs
 from gui.services.machine.machine import Machine
 from tests.support.acting import played
 from tests.support.running import start
 from tests.support.waiting import PATIENCE_S, wait_until
+from tests.support.written_runs import values, write_run
 
 ROOT = Path(__file__).parents[2]
 WITHOUT_DISPLAY = {"DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"}
@@ -40,6 +43,43 @@ def test_closing_keeps_run_active_and_gives_one_notice(drive, runs_root, tmp_pat
     reopened.window.close()
     assert reopened.notices == []
     assert followed.poll().state is RunState.RUNNING
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["start", "remove"])
+def test_nothing_is_done_once_the_window_is_closed(drive, runs_root, monkeypatch, what):
+    """Its notice may keep the program alive."""
+    panel, gate, begun = drive(), threading.Event(), threading.Event()
+
+    def held(work):
+        def wait(self, *given):
+            begun.set()
+            assert gate.wait(PATIENCE_S)
+            return work(self, *given)
+
+        return wait
+
+    if what == "start":
+        panel.tick("cpu:0")
+        panel.until(panel.start_button.isEnabled, "Start to be enabled")
+        monkeypatch.setattr(Machine, "check_again", held(Machine.check_again))
+        panel.start_button.click()
+    else:
+        run_dir = write_run(runs_root, "20260101-000000-run", [values(1, 1, 2, loss=[2.0, 1.0])])
+        panel.until(lambda: panel.runs.count() == 1, "the run")
+        monkeypatch.setattr(Machine, "check_removal", held(Machine.check_removal))
+        panel.window.panels.actions.do("remove", [str(run_dir)])
+    before = sorted(runs_root.iterdir()) if runs_root.exists() else []
+    panel.until(begun.is_set, "the last check")
+    panel.window.close()
+    gate.set()
+    panel.until(lambda: not {"last-check", "size"} & {each.name for each in threading.enumerate()}, "its end")
+    other = Jobs(panel.window.panels.runs, "other")
+    told = []
+    other.start(lambda: None, told.append, told.append)
+    panel.until(lambda: told, "another result to arrive")
+    assert panel.question() is None
+    assert (sorted(runs_root.iterdir()) if runs_root.exists() else []) == before
 
 
 @pytest.mark.slow

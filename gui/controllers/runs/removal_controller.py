@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,6 +46,8 @@ class RemovalController(QObject):
         self._checking, self._removing = Jobs(self, "size", guards=True), Jobs(self, "removal", guards=True)
         self._checking_table = Jobs(self, "table-size", guards=True)
         self._removing_table = Jobs(self, "table-removal", guards=True)
+        self._waiting: deque[RunSummary] = deque()
+        """Runs to be deleted; the first is being deleted."""
         self._gone: list[tuple[RunSummary, Removed]] = []
         """What was deleted since the question."""
         panels.actions.provide(remove=self._check)
@@ -112,22 +114,27 @@ class RemovalController(QObject):
         )
 
     def _remove(self, runs: Sequence[RunSummary]) -> None:
-        """Delete runs, one after the other."""
-        for run in runs:
-            self._session.leave(run.dir)
-            self._removing.add(
-                partial(self._machine.remove, run.dir),
-                partial(self._take_removed, run),
-                partial(self._take_failure, run),
-            )
+        """Delete runs, one after the other, after those that wait."""
+        self._waiting.extend(runs)
+        self._remove_next()
 
-    def _take_failure(self, run: RunSummary, error: Exception) -> None:
-        self._take_removed(run, _not_removed(run.dir, error))
+    def _remove_next(self) -> None:
+        if not self._waiting or self._removing.busy:
+            return
+        run, machine = self._waiting[0], self._machine
+        self._session.leave(run.dir)
+        self._removing.start(
+            lambda: machine.remove(run.dir),
+            lambda removed: self._take_removed(run, removed),
+            lambda error: self._take_removed(run, _not_removed(run.dir, error)),
+        )
 
     def _take_removed(self, run: RunSummary, removed: Removed) -> None:
-        self._session.leave(run.dir)  # it may have been shown again before its turn came
         self._gone.append((run, removed))
-        if not self._removing.busy:
+        self._waiting.popleft()
+        if self._waiting:
+            self._remove_next()
+        else:
             self._report()
 
     def _report(self) -> None:

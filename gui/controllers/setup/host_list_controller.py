@@ -13,7 +13,7 @@ from core.language import join_sentences, tr
 from core.text import first_names, join_names
 from gui.controllers.window.dock_layout import MainPanels
 from gui.panels.window.hosts_dialog import HostsDialog
-from gui.services.jobs import Jobs
+from gui.services.jobs import Jobs, reason
 from gui.services.services import Services
 from gui.viewmodels.devices.device_rows import all_together, free_devices
 from gui.widgets.context_menu import give_menu
@@ -100,8 +100,12 @@ class HostListController(QObject):
 
         self._give_up_test()
         inquiry = self._inquiry = Inquiry([host], devices=True)
-        # What can go wrong is in its report.
-        self._testing.start(inquiry.reports, lambda reports: self._take_report(reports[0]), lambda _: None)
+        self._testing.start(inquiry.reports, lambda reports: self._take_report(reports[0]), self._show_failure)
+
+    def _show_failure(self, error: Exception) -> None:
+        self._inquiry = self._new = None
+        if self._dialog is not None:
+            self._dialog.show_result(reason(error), "bad")
 
     def _give_up_test(self) -> None:
         """Wait for no answer any more."""
@@ -142,7 +146,7 @@ class HostListController(QObject):
         from core.hosts.inquiry import state_words
 
         dialog, new = self._dialog, self._new
-        self._new = None
+        self._inquiry = self._new = None
         if dialog is None:
             return
         words = _answer(report, state_words(report))

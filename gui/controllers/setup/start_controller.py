@@ -136,7 +136,8 @@ class StartController(QObject):
         return self._start_when_checked
 
     def close(self) -> None:
-        """Check nothing any more."""
+        """Check and start nothing any more. The jobs are closed by the window."""
+        self._start_when_checked = False
         self._debounce.stop()
         self._pending.stop()
 
@@ -144,7 +145,7 @@ class StartController(QObject):
         self._debounce.stop()
         if self._choices is not None:
             self._checker.check(self._choices, self._conditions())
-            if self._check is None:
+            if self._check is None and not self._pending.isActive():
                 self._pending.start()
 
     def _show_pending(self) -> None:
@@ -155,6 +156,7 @@ class StartController(QObject):
         if choices != self._choices:
             return
         self._check = check
+        self._pending.stop()
         self._show(check)
         if self._start_when_checked:
             self._start_when_checked = False

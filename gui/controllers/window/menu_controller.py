@@ -10,12 +10,12 @@ from PySide6.QtWidgets import QMainWindow
 
 from core.language import tr
 from gui.services.services import Services
-from gui.viewmodels.runs.run_actions import ActionState, is_table, obstacles, table_obstacles
+from gui.viewmodels.runs.run_actions import ACTIONS, ActionState, is_table, obstacles, table_obstacles
 from gui.widgets.dialogs.file_dialog import FileDialog, python_files, script_files
 
 from .dock_layout import DockLayout, MainPanels
 
-EXPORTS = ("csv", "tensorboard", "report", "model")
+EXPORTS = [row.name for row in ACTIONS if row.section == "exports"]
 """Actions of a run that are in the menu File."""
 
 

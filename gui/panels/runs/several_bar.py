@@ -5,13 +5,14 @@ from __future__ import annotations
 from PySide6.QtCore import QPoint, Signal
 from PySide6.QtWidgets import QHBoxLayout, QToolButton, QWidget
 
-from core.language import tr, tr_noop, tr_plural
+from core.language import tr, tr_plural
 from gui.style.icons import glyph, icon_size
 from gui.style.theme import Theme
+from gui.viewmodels.runs.run_actions import ACTIONS
 from gui.widgets.compact import compact_button
 from gui.widgets.plain_text import verbatim
 
-COMPARE = tr_noop("Show their curves in one plot, and what differs between them")
+(COMPARE,) = (row.of_several[1] for row in ACTIONS if row.of_several and row.name == "compare")
 DOTS_PX = 15
 
 

@@ -69,7 +69,7 @@ class OutputReader(QObject):
             )
 
     def _take(self, run_dir: Path, found: Outputs) -> None:
-        if run_dir == self._run_dir:
+        if self._session.run is not None and run_dir == self._session.run.dir:
             self._show(found)
 
     def _show(self, found: Outputs) -> None:

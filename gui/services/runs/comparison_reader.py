@@ -80,6 +80,8 @@ class ComparisonReader(QObject):
         self._reader = _Reader()
         self._reading, self._following = Jobs(self, "compared-runs"), Jobs(self, "live-runs")
         self._making = Jobs(self, "comparison-table")
+        self._news: News | None = None
+        """What live runs measured, until the curves may be changed."""
         self._choice: TableChoice | None = None
         self._is_stale = False
         """Whether the table is older than the runs or the choice."""
@@ -155,11 +157,17 @@ class ComparisonReader(QObject):
 
     def _follow(self) -> None:
         """Take in what live runs measured since, and notice runs that were removed."""
+        if self._news is not None:
+            news, self._news = self._news, None
+            self._take_in(news)
         if not self._following.busy and self._read and time.monotonic() - self._followed_at >= FOLLOW_S:
             self._followed_at = time.monotonic()
             live = [(self._read[each], read.run) for each, read in self._live.items() if each in self._read]
             folders = [each for each in self._read if each not in self.problems]
-            self._following.start(lambda: _news(live, folders), self._take_in, _keep)
+            self._following.start(lambda: _news(live, folders), self._note, _keep)
+
+    def _note(self, news: News) -> None:
+        self._news = news
 
     def _take_in(self, news: News) -> None:
         new, gone = news
@@ -182,7 +190,7 @@ class ComparisonReader(QObject):
 
     def make_table(self) -> None:
         """Begin to make the table if there is something new for it."""
-        if self._making.busy or self._following.busy:  # which changes the curves
+        if self._making.busy:
             return
         choice, runs = self._choice, [each.measured for each in self.runs]
         is_due = time.monotonic() - self._made_at >= TABLE_S or not self.waiting
@@ -200,6 +208,8 @@ class ComparisonReader(QObject):
         )
 
     def _take_table(self, made: Comparison | None, problem: str = "") -> None:
+        if self._choice is None:
+            return  # the comparison was closed meanwhile
         self.comparison, self.table_problem = made, problem
         self.table_changed.emit()
 

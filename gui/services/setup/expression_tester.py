@@ -26,11 +26,12 @@ class ExpressionTester(QObject):
         super().__init__()
         self._jobs = Jobs(self, "trial")
         self._tried: tuple[str, Path | None] = ("", None)
+        self._wanted: tuple[str, Path | None] = ("", None)
         self._due = 0.0
 
     def poll(self, expression: str, run_dir: Path | None) -> None:
         """Try what is typed by now. `run_dir`: of the run that is shown."""
-        wanted = (expression, run_dir)
+        wanted = self._wanted = (expression, run_dir)
         if not expression or run_dir is None:
             self._tried = wanted
             self.tested.emit(tr(NO_RUN) if expression else "")
@@ -47,7 +48,7 @@ class ExpressionTester(QObject):
             self._tried, self._due = tried, time.monotonic() + AGAIN_S
 
     def _show(self, tried: tuple[str, Path], found: str) -> None:
-        if tried == self._tried:  # else something else was typed meanwhile
+        if tried == self._wanted:  # else something else was typed meanwhile
             self.tested.emit(found)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QTimer, Signal
@@ -33,7 +34,6 @@ class StartChecker(QObject):
         """The choices whose check is under way."""
         self._patience = QTimer(self)
         self._patience.setSingleShot(True)
-        self._patience.setInterval(int(ABANDON_S * 1000))
         self._patience.timeout.connect(self._abandon_others)
 
     def check(self, choices: Choices, conditions: StartConditions) -> None:
@@ -47,19 +47,18 @@ class StartChecker(QObject):
             lambda check: self._take(choices, check),
             lambda error: self._take(choices, _failed(error)),
         )
-        if not self._patience.isActive():
-            self._patience.start()
+        self._abandon_others()
 
     def _take(self, choices: Choices, check: StartCheck) -> None:
         self._checking = self._newest
         self.checked.emit(choices, check)
 
     def _abandon_others(self) -> None:
-        """Abandon a check of other choices than the newest. Its thread ends with the time limit of the check."""
+        """Abandon a check of other choices than the newest once it takes too long; its thread ends by itself."""
         if not self._jobs.busy or self._checking == self._newest:
             return
-        if self._jobs.busy_s < ABANDON_S:
-            self._patience.start()
+        if (left_s := ABANDON_S - self._jobs.busy_s) > 0:
+            self._patience.start(math.ceil(1000 * left_s))
         else:
             self._jobs.abandon()
             self._checking = self._newest

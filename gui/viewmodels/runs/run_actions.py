@@ -111,17 +111,17 @@ ACTIONS = (
         tip=tr_noop("Write every step of every metric to a CSV file"),
     ),
     RunAction(
-        name="report", section="exports", of_tables=True, text=tr_noop("Export report…"),
-        tip=tr_noop("Write curves, settings, environment and events to an HTML file"),
-        of_several=(
-            tr_noop("Export report…"), tr_noop("Write one page with their curves, settings and what differs (HTML)"),
-        ),
-    ),
-    RunAction(
         name="tensorboard", section="exports", text=tr_noop("Export for TensorBoard…"),
         tip=tr_noop("Write every step of every metric as an event file"),
         of_several=(
             tr_noop("Export for TensorBoard…"), tr_noop("Write every step of every metric as event files"),
+        ),
+    ),
+    RunAction(
+        name="report", section="exports", of_tables=True, text=tr_noop("Export report…"),
+        tip=tr_noop("Write curves, settings, environment and events to an HTML file"),
+        of_several=(
+            tr_noop("Export report…"), tr_noop("Write one page with their curves, settings and what differs (HTML)"),
         ),
     ),
     RunAction(
@@ -168,8 +168,8 @@ class RunActions:
         self._judges.append(judge)
 
     def do(self, name: str, run_dirs: Sequence[str]) -> None:
-        """Do something with these runs, or with this scaling table."""
-        self._handlers[name, is_table(run_dirs[0])](run_dirs)
+        """Do something with these runs, which may be none by now, or with this scaling table."""
+        self._handlers[name, any(map(is_table, run_dirs))](run_dirs)
 
     def states(self, run_dir: str) -> dict[str, ActionState]:
         """Return how the actions of a run stand, by their names; the empty string for no run."""
