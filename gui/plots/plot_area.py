@@ -239,7 +239,11 @@ class PlotArea(QSplitter):
 
     def redraw_in_turns(self) -> None:
         """Redraw them as `redraw` does, each in a turn of the event loop of its own: long curves take long together."""
-        new = [plot for plot in self._seen() if plot not in self._waiting and plot.is_due()]
+        seen = self._seen()
+        due = [plot for plot in seen if plot.is_due()]
+        # A plot moves those over time with it. Drawn after the next readings, they would move it in turn, and so on.
+        moved = [each for plot in due for each in self._link.moved_by(plot) if each in seen]
+        new = [plot for plot in dict.fromkeys([*due, *moved]) if plot not in self._waiting]
         if new:
             self._waiting.extend(new)
             self._turns.start([self._redraw_next] * len(new))
@@ -350,6 +354,10 @@ class PlotLink:
         plot.follow_changed.connect(lambda follow: self._follow(plot, follow))
         plot.canvas.moved_by_hand.connect(lambda: self._move(plot))
         plot.canvas.pointed.connect(lambda x: self._point(plot, x))
+
+    def moved_by(self, plot: Plot) -> Sequence[Plot]:
+        """Return the plots whose range is always that of this one, and this one."""
+        return self._over_time if plot in self._over_time else [plot]
 
     def _others(self, origin: Plot) -> list[Plot]:
         """Return the other plots of the same series: the devices may show the present beside a run of yesterday."""

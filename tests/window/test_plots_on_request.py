@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import TYPE_CHECKING
+
 import pytest
 from PySide6.QtWidgets import QMenu, QPushButton
 
 from core.series.run_series import RunSeries
 from gui.plots.plot_area import PlotArea, PlotScroll
 from gui.style.theme import DARK
+from tests.support.waiting import PATIENCE_S
 from tests.window.plotted import COLOURS, LABELS, START, readings
+
+if TYPE_CHECKING:
+    from pytestqt.qtbot import QtBot
 
 
 @pytest.fixture
@@ -121,3 +128,36 @@ def test_plots_on_request_are_in_the_menu_view_and_stay_in_the_next_window(drive
     again.until(lambda: again.window.opened, "the plots")
     assert again.plot("temperaturePlot").isVisible()
     assert "clockPlot" not in again.window.panels.plots.plots
+
+
+def test_linked_plots_do_not_move_each_other_at_every_reading(qtbot: QtBot, area: PlotArea) -> None:
+    """They are drawn together every few seconds. One that was drawn later than the other moved it again, and so on."""
+    series = RunSeries()
+    area.resize(800, 600)
+    with qtbot.waitExposed(area):
+        area.show()
+    area.show_series(None, series, COLOURS, LABELS, live_devices=True)
+    plots = [area.plots["utilisationPlot"], area.plots["memoryPlot"]]
+    for plot in plots:
+        plot.min_s = 0.0
+    drawn: Counter[str] = Counter()
+
+    def read(second: int) -> None:
+        for device in COLOURS:
+            series.add_reading(device, START + second, 50.0, 2.0**30, (None, None, None, None))
+        area.redraw_in_turns()
+        qtbot.waitUntil(lambda: not area._turns.busy)
+
+    for second in (10, 20, 30):  # their sizes settle
+        read(second)
+    for plot in plots:
+        name, draw = plot.objectName(), plot.draw_lines
+        plot.draw_lines = lambda *given, name=name, draw=draw: (drawn.update([name]), draw(*given))
+        plot.min_s = PATIENCE_S  # nothing is due by time
+    plots[1].min_s = 0.0  # but this one, once
+    read(40)
+    plots[1].min_s = PATIENCE_S
+    for second in range(50, 110, 10):
+        read(second)
+    assert drawn == {"utilisationPlot": 1, "memoryPlot": 1}
+    assert plots[0].canvas.x_range == plots[1].canvas.x_range
