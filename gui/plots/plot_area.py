@@ -241,7 +241,8 @@ class PlotArea(QSplitter):
         """Redraw them as `redraw` does, each in a turn of the event loop of its own: long curves take long together."""
         seen = self._seen()
         due = [plot for plot in seen if plot.is_due()]
-        # A plot moves those over time with it. Drawn after the next readings, they would move it in turn, and so on.
+        # A plot that is drawn changes the time range of the linked plots. They are drawn in the same round: otherwise
+        # they are drawn later, with newer readings, and change its range in turn, and so on at every round.
         moved = [each for plot in due for each in self._link.moved_by(plot) if each in seen]
         new = [plot for plot in dict.fromkeys([*due, *moved]) if plot not in self._waiting]
         if new:

@@ -152,6 +152,10 @@ class Jobs(QObject):
             self._timer.setInterval(LONG_LOOK_MS)
 
 
+def keep_as_it_is(_: object) -> None:
+    """Do nothing with a result or an error: what is known stays shown."""
+
+
 def reason(error: Exception) -> str:
     """Return why something failed, in a few words for a sentence."""
     return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__

@@ -38,7 +38,7 @@ class TeachController(QObject):
         services.session.changed.connect(self._reread_if_over)
 
     def _reread_if_over(self) -> None:
-        """Read the curves of a run that was taught while it was live anew, if it is over and shown."""
+        """Read the curves again of a run that was taught while it was live, once it has ended and if it is shown."""
         run = self._session.run
         if run is not None and run.dir == self._waiting and not self._session.live:
             self._teacher.reread(run.dir)

@@ -9,7 +9,7 @@ from typing import Any
 from PySide6.QtCore import QObject
 
 from core.errors import RunError
-from core.history.marks import MAX_NOTE, Marks, check_tag
+from core.history.marks import MAX_NOTE, NO_MARKS, Marks, check_tag
 from core.history.search import parse_search, unknown_sentence
 from core.language import tr, tr_plural
 from gui.controllers.window.dock_layout import MainPanels
@@ -45,9 +45,10 @@ class HistoryController(QObject):
         self._show()
 
     def _judge(self, run_dir: str, states: Mapping[str, ActionState]) -> None:
-        if self._is(run_dir, "star"):
+        marks = self._marks(run_dir) or NO_MARKS
+        if marks.star:
             states["star"].text = tr("Remove star")
-        if self._is(run_dir, "archived"):
+        if marks.archived:
             states["archive"].text = tr("List again")
 
     # -- search ----------------------------------------------------------------------------------

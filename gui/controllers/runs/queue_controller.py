@@ -16,7 +16,7 @@ from gui.controllers.window.dock_layout import MainPanels
 from gui.services.jobs import Jobs, reason
 from gui.services.services import Services
 from gui.viewmodels.runs.queue_rows import HELD, place_of_drop, place_of_step
-from gui.viewmodels.runs.run_actions import ActionState
+from gui.viewmodels.runs.run_actions import ACTIONS, ActionState
 from gui.widgets.dialogs.confirm_dialog import ask
 
 
@@ -63,8 +63,9 @@ class QueueController(QObject):
         queued = self._service.queued(run_dir)
         if queued is None:
             return
-        for name in ("up", "down", "hold", "startNow", "unqueue"):
-            states[name].shown = True
+        for row in ACTIONS:
+            if row.of_queued:
+                states[row.name].shown = True
         if queued.state == HELD:
             states["hold"].text = tr("Release")
         if place_of_step(self._service.runs, queued.run_dir, -1) is None:

@@ -95,7 +95,7 @@ class HostListController(QObject):
             self._ask(host)
 
     def _ask(self, host: Host) -> None:
-        """Ask a host for its clock and its devices. A test that is under way is given up."""
+        """Ask a host for its clock and its devices, in place of the test that is under way."""
         from core.hosts.inquiry import Inquiry
 
         self._give_up_test()
@@ -108,7 +108,7 @@ class HostListController(QObject):
             self._dialog.show_result(reason(error), "bad")
 
     def _give_up_test(self) -> None:
-        """Wait for no answer any more."""
+        """Cancel the test that is under way; its answer is not shown."""
         if self._inquiry is not None:
             self._inquiry.give_up()
             self._inquiry = None

@@ -11,7 +11,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject
 
 from core.schema.files import open_to_read
-from gui.services.jobs import Jobs
+from gui.services.jobs import Jobs, keep_as_it_is
 
 from .file_tail import file_size
 
@@ -55,7 +55,7 @@ class FileSearch:
         """Search what was added to the file, unless a search is under way."""
         search = self._search
         if search is not None and file_size(search.path) > search.read_to:
-            self._jobs.start(lambda: _run(search), _go_idle, _go_idle)
+            self._jobs.start(lambda: _run(search), keep_as_it_is, keep_as_it_is)
 
     @property
     def busy(self) -> bool:
@@ -81,10 +81,6 @@ class FileSearch:
 
     def _places(self) -> list[int]:
         return self._search.places if self._search else []
-
-
-def _go_idle(_: object) -> None:
-    """After an error, what was found counts; the next look at the file searches on."""
 
 
 def _run(search: _Search) -> None:

@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject, Signal
 from core.history import leftovers
 from core.system import processes
 from core.system.procfs import PROC
-from gui.services.jobs import Jobs
+from gui.services.jobs import Jobs, keep_as_it_is
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,8 +38,8 @@ class OrphanScanner(QObject):
     def scan(self) -> None:
         """Search all processes in the background."""
         root = self._root
-        if self._is_here:  # after an error, what is known stays shown
-            self._jobs.start(lambda: find_orphans(root), lambda found: self._show(tuple(found)), lambda _: None)
+        if self._is_here:
+            self._jobs.start(lambda: find_orphans(root), lambda found: self._show(tuple(found)), keep_as_it_is)
 
     def poll(self) -> None:
         """Drop the processes that have ended."""

@@ -18,7 +18,7 @@ from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState, state_info
 from core.schema.event_kinds import ProcessInfo
 from core.system import process_info, processes, procfs
-from gui.services.jobs import Jobs, reason
+from gui.services.jobs import Jobs, keep_as_it_is, reason
 from gui.services.run.run_session import RunSession
 from gui.services.runs.run_list import RunListService
 from gui.viewmodels.devices.process_rows import KnownRuns, ProcessEntry
@@ -153,8 +153,7 @@ class ProcessScanner(QObject):
         self._named, self._described_at = (named, workers), now
         on_devices = _listed_processes(named)
         if on_devices or workers:
-            # After an error, what is known stays shown.
-            self._describing.start(lambda: _described(on_devices, workers), self._take_described, lambda _: None)
+            self._describing.start(lambda: _described(on_devices, workers), self._take_described, keep_as_it_is)
         elif self.device_processes:
             self.device_processes = ()
             self.changed.emit()

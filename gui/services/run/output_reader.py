@@ -11,7 +11,7 @@ from PySide6.QtGui import QImage, QImageReader
 from core.runs import outputs
 from core.runs.outputs import OutputFile, Outputs
 from core.schema.files import read_whole
-from gui.services.jobs import Jobs
+from gui.services.jobs import Jobs, keep_as_it_is
 
 from .run_session import RunSession
 
@@ -54,7 +54,7 @@ class OutputReader(QObject):
         live = self._session.live
         if run_dir is not None and (time.monotonic() - self._listed_at >= PERIOD_S if live else self._is_due):
             where = run_dir
-            if self._lists.start(lambda: outputs.listed(where), lambda found: self._take(where, found), _keep):
+            if self._lists.start(lambda: outputs.listed(where), lambda found: self._take(where, found), keep_as_it_is):
                 self._is_due, self._listed_at = live, time.monotonic()
 
     def read_picture(self, file: OutputFile | None) -> None:
@@ -76,10 +76,6 @@ class OutputReader(QObject):
         if found != self.outputs:
             self.outputs = found
             self.changed.emit()
-
-
-def _keep(_: Exception) -> None:
-    """After an error, what is known stays shown."""
 
 
 def preview(path: Path) -> QImage | None:

@@ -78,7 +78,7 @@ class RuleTeacher(QObject):
         )
 
     def reread(self, run_dir: Path) -> None:
-        """Read the curves of a run that is over anew."""
+        """Read the curves of a run again from its logs. The run must have ended."""
         self._rereading.add(
             lambda: _reread(run_dir),
             lambda _: self.read_anew.emit(ReadAnew(run_dir=run_dir)),

@@ -22,7 +22,7 @@ from core.series import long_runs
 from core.series.long_runs import events_size
 from core.series.run_series import RunSeries, loss_of
 from core.series.series import Series
-from gui.services.jobs import Jobs
+from gui.services.jobs import Jobs, keep_as_it_is
 from gui.viewmodels.run.progress import ProgressView, ScriptProgress, has_ended, progress_view, took_s
 from gui.viewmodels.run.run_header import RunSnapshot
 
@@ -274,7 +274,7 @@ class RunSession(QObject):
         self._to_keep = False
         packed = long_runs.pack(self.run, self._read_run())
         if packed is not None:
-            self._keeping.start(packed.write, lambda _: None, lambda _: None)
+            self._keeping.start(packed.write, keep_as_it_is, keep_as_it_is)
 
     def _read_run(self) -> ReadRun:
         assert self.run is not None

@@ -24,7 +24,7 @@ from core.schema.events import Event as RunEvent
 from core.series import long_runs
 from core.series.long_runs import events_size
 from core.series.run_series import RunSeries
-from gui.services.jobs import Jobs, reason
+from gui.services.jobs import Jobs, keep_as_it_is, reason
 from gui.services.run.run_memory import ReadRun, take_in, timeline_of
 from gui.viewmodels.comparison.compared import ComparedRun
 from gui.viewmodels.run.progress import ScriptProgress
@@ -132,7 +132,7 @@ class ComparisonReader(QObject):
             self._outdate()
         reader = self._reader
         if self._reader.wanted and not self._reading.busy:
-            self._reading.start(reader.read_all, _keep, _keep)
+            self._reading.start(reader.read_all, keep_as_it_is, keep_as_it_is)
         if not self._making.busy:  # the table and the curves may not be changed while it is made
             self._follow()
 
@@ -164,7 +164,7 @@ class ComparisonReader(QObject):
             self._followed_at = time.monotonic()
             live = [(self._read[each], read.run) for each, read in self._live.items() if each in self._read]
             folders = [each for each in self._read if each not in self.problems]
-            self._following.start(lambda: _news(live, folders), self._note, _keep)
+            self._following.start(lambda: _news(live, folders), self._note, keep_as_it_is)
 
     def _note(self, news: News) -> None:
         self._news = news
@@ -298,10 +298,6 @@ def _from_disk(read: ReadRun) -> ReadRun:
         return read  # the disk is full: the next time it is read again
     kept = long_runs.load(read.run.dir)
     return kept if isinstance(kept, ReadRun) else read
-
-
-def _keep(_: object) -> None:
-    """After an error, what is known stays shown."""
 
 
 def _news(live: Sequence[tuple[ComparedRun, Run]], folders: Sequence[Path]) -> News:

@@ -16,7 +16,7 @@ from core.history.search import Search
 from core.history.summary import RunSummary
 from core.history.summary_cache import SummaryCache
 from core.runs.facts.states import state_info
-from gui.services.jobs import Jobs
+from gui.services.jobs import Jobs, keep_as_it_is
 from gui.viewmodels.runs.run_rows import run_title
 
 PERIOD_S = 1.0
@@ -62,7 +62,7 @@ class RunListService(QObject):
             return
         self._polled_at = time.monotonic()
         if not now and (self._index.total > FEW or self._index.busy):
-            self._reading.start(self._reader.start().read_all, self._take, _keep)
+            self._reading.start(self._reader.start().read_all, self._take, keep_as_it_is)
         else:
             self._take(self._reader.read(BUDGET_S))
 
@@ -133,7 +133,7 @@ class RunListService(QObject):
             self.on_devices = self._occupancy.on_devices(summaries)
             self.changed.emit()
         if self._index.unsaved and not left and not self._saving.busy:
-            self._saving.start(self._index.save, _keep, _keep)
+            self._saving.start(self._index.save, keep_as_it_is, keep_as_it_is)
 
 
 class _Reader:
@@ -174,7 +174,3 @@ class _Reader:
             result = self.read(BACKGROUND_BUDGET_S, REST_S, self._stopped.is_set)
         self._so_far.clear()
         return result
-
-
-def _keep(_: object) -> None:
-    """After an error, what is known stays shown."""
