@@ -148,9 +148,8 @@ def run_server(folder: Path) -> Iterator[SshServer]:
     for name in ("key", "other_key", "host_key"):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)
     with socket.socket() as closed:
-        closed.bind(
-            ("127.0.0.1", 0)
-        )  # bound, but not listening: a connection is refused, and no other program gets the port
+        # Bound, but not listening: a connection is refused, and no other program gets the port.
+        closed.bind(("127.0.0.1", 0))
         while True:
             process = _start(sshd, folder, closed.getsockname()[1], *_free_ports(2))
             try:
