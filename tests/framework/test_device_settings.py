@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+import torch
 
 from core.runs.facts.states import RunState
 from tests.support.block_model import TWO, on_two, values
@@ -60,21 +61,25 @@ def test_reductions_over_devices_follow_the_curve_of_one_device(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("framework", "strategy", "training", "words"),
-    [
-        ("tensorflow", "mirrored", {"cross_device_ops": "nccl"}, "NcclAllReduce"),
-        ("pytorch", "ddp", {"gradient_compression": "bfloat16"}, "BF16 all reduce communication hook required"),
-    ],
-)
-def test_settings_for_gpus_reach_the_framework(
-    runs_root: Path, framework: str, strategy: str, training: dict[str, object], words: str
-) -> None:
-    """Without the check before the start, the framework itself refuses them on CPU devices."""
-    choices = {"framework": framework, "strategy": strategy, "devices": TWO, "epochs": 1, **training}
-    followed = train(make_spec("digits_mlp", **choices), runs_root)
+def test_nccl_reaches_tensorflow(runs_root: Path) -> None:
+    """Without the check before the start, TensorFlow itself refuses it on CPU devices."""
+    followed = train(spec_of("tensorflow", "mirrored", cross_device_ops="nccl", epochs=1), runs_root)
     assert followed.state is RunState.FAILED
-    assert words in str(followed.run.facts.error)
+    assert "NcclAllReduce" in str(followed.run.facts.error)
+
+
+@pytest.mark.slow
+def test_bfloat16_gradients_reach_pytorch(runs_root: Path) -> None:
+    """On CPU devices a build for CPUs refuses them, and a build for GPUs sends them."""
+    choices = {"strategy": "ddp", "devices": TWO, "epochs": 1}
+    followed = train(make_spec("digits_mlp", **choices, gradient_compression="bfloat16"), runs_root)
+    if torch.version.cuda is None:
+        assert followed.state is RunState.FAILED
+        assert "BF16 all reduce communication hook required" in str(followed.run.facts.error)
+    else:
+        whole = train(make_spec("digits_mlp", **choices), runs_root).losses()
+        assert followed.losses() == pytest.approx(whole, rel=0.1)
+        assert followed.losses() != whole, "the gradients were rounded"
 
 
 def test_output_on_another_device_follows_the_curve(runs_root: Path, blocks: str, blocks_alone: Followed) -> None:
