@@ -48,7 +48,7 @@ from gui.services.window.garbage_collector import collect_all
 from gui.services.window.preferences import PreferencesFile
 from gui.services.window.settings_file import SettingsFile
 from gui.style.text_size import next_zoom, set_zoom, zoom
-from gui.style.theme import Theme, apply, follow_desktop, set_palette
+from gui.style.theme import Theme, apply, current_theme, follow_desktop, look, set_palette
 from gui.style.window_language import choose_language
 from resources import ROOT
 
@@ -142,7 +142,8 @@ class MainWindow(QMainWindow):
         self.setFocus()  # on the window itself, so that no widget looks selected
         self._app.fontChanged.connect(self._follow_font)
         self._app.screenRemoved.connect(lambda _: QTimer.singleShot(0, self, self.controllers.state.bring_back))
-        follow_desktop(self._app, lambda: self.set_theme(self._theme))
+        follow_desktop(self._app, self._apply_theme)
+        look.changed.connect(self._show_colours)
         self.controllers.run.show_run()
         self.services.device_monitor.look()
         self.controllers.devices.show()  # so that the first frame has the devices
@@ -150,11 +151,11 @@ class MainWindow(QMainWindow):
 
     def _make_parts(self, monitor: DeviceMonitor, *, is_new: bool) -> None:
         """Make panels, services and controllers. `is_new`: the window has no size yet."""
-        self.panels = MainPanels(self._theme, self)
+        self.panels = MainPanels(self)
         self.services = Services(self._machine, self, monitor)
         self.controllers = Controllers(self, self.panels, self.services, self._preferences)
         self.controllers.state.restore_text_size()
-        apply(self._app, self._theme)  # after the widgets are in place: Qt would re-style each that is added later
+        self._apply_theme()  # after the widgets are in place: Qt would re-style each that is added later
         self.controllers.state.restore(geometry=is_new)
         pass_drops_to_window(self)
         self._connect()
@@ -187,7 +188,7 @@ class MainWindow(QMainWindow):
             panels.menu.action(name).triggered.connect(lambda _, change=change: self.set_text_zoom(change()))
         controllers.preferences.language_changed.connect(lambda: QTimer.singleShot(0, self, self.change_language))
         controllers.preferences.zoom_chosen.connect(self.set_text_zoom)
-        controllers.preferences.look_changed.connect(lambda: self.set_theme(self._theme))
+        controllers.preferences.look_changed.connect(self._apply_theme)
 
     def poll(self) -> None:
         """Bring everything up to date. Nothing here blocks."""
@@ -293,13 +294,12 @@ class MainWindow(QMainWindow):
         preferences = self._preferences.preferences
         return Theme.chosen(preferences.theme, preferences.colours, self._app)
 
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme."""
-        apply(self._app, theme)
-        self.panels.set_theme(theme)
-        self.controllers.layout.set_theme(theme)
-        self.controllers.scaling.set_theme(theme)
-        self.controllers.comparison.show_theme()
+    def _apply_theme(self) -> None:
+        apply(self._app, self._theme)
+
+    def _show_colours(self) -> None:
+        """Show devices and runs in the colours of the theme."""
+        self.controllers.comparison.show_colours()
         self.controllers.memory.outdate()
         self.controllers.devices.show()
         self.controllers.run.show_curves()
@@ -307,7 +307,7 @@ class MainWindow(QMainWindow):
     def set_text_zoom(self, zoom: float) -> None:
         """Enlarge or reduce all text; 1 is the size of the desktop's font."""
         set_zoom(zoom)
-        self.set_theme(self.panels.theme)
+        apply(self._app, current_theme())
         self.controllers.layout.spread()
 
     def _follow_font(self) -> None:

@@ -12,7 +12,6 @@ from core.series.run_series import RunSeries
 from core.series.series import Axis, Series
 from gui.plots.items.end_mark import ENDED, PAUSED, EndMark
 from gui.plots.items.hover import HoverRow
-from gui.style.theme import Theme
 
 from .card import PlotCard, Span
 
@@ -30,13 +29,13 @@ class Plot(PlotCard):
     """True if the line at the end of training has a label."""
     show_all_tip: ClassVar[str] = tr_noop("Show the whole run again (double-click, or A)")
 
-    def __init__(self, *, name: str, title: str, theme: Theme) -> None:
+    def __init__(self, *, name: str, title: str) -> None:
         self.run_series: RunSeries | None = None
         self.colours: Mapping[str, str] = {}
         self._is_over = False
         self._start_text = ""
         chart = tr("{title} chart. Arrow keys pan, plus and minus zoom, A shows the whole run.", title=title)
-        super().__init__(name=name, title=title, chart=chart, theme=theme)
+        super().__init__(name=name, title=title, chart=chart)
         self.end = EndMark(self.canvas, labelled=self.labels_end)
 
     # What subclasses define.
@@ -130,10 +129,10 @@ class Plot(PlotCard):
 
     # What the window calls.
 
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme."""
-        self.end.set_theme(theme)
-        super().set_theme(theme)
+    def recolour(self) -> None:
+        """Take the colours of the theme."""
+        self.end.recolour()
+        super().recolour()
 
     def show_series(
         self, run_series: RunSeries | None, device_colours: Mapping[str, str], device_labels: Mapping[str, str]
@@ -142,7 +141,7 @@ class Plot(PlotCard):
         is_other = run_series is not self.run_series
         self.run_series, self.colours, self.labels = run_series, device_colours, device_labels
         self.canvas.make_room(device_labels.values())
-        self._apply_theme(self.theme)
+        self._recolour_lines()
         self.invalidate()
         if is_other:
             self.set_note("")

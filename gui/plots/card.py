@@ -17,7 +17,7 @@ from gui.plots.items.canvas import Canvas
 from gui.plots.items.hover import HoverReading, HoverReadout, HoverRow, readout_forms
 from gui.plots.items.line import Shown
 from gui.style.text_size import scaled
-from gui.style.theme import Theme, mark
+from gui.style.theme import current_theme, look, mark
 from gui.widgets.compact import compact_button
 from gui.widgets.elided_label import ElidedLabel, ReadoutLabel
 from gui.widgets.plain_text import PlainLabel
@@ -49,13 +49,12 @@ class PlotCard(QFrame):
     show_all_tip: ClassVar[str] = ""
     """What the button that shows everything again does."""
 
-    def __init__(self, *, name: str, title: str, chart: str, theme: Theme) -> None:
+    def __init__(self, *, name: str, title: str, chart: str) -> None:
         """`chart`: how a screen reader names the drawing area, with its keys."""
         super().__init__()
         self.setObjectName(name)
         self.setProperty("card", True)
         self.setAccessibleName(tr("{title} plot", title=title))
-        self.theme = theme
         self.labels: Mapping[str, str] = {}
         """What to call a line, by its name."""
         self._follow = True
@@ -73,8 +72,9 @@ class PlotCard(QFrame):
         """Where the mouse is in another plot."""
         self.crosshair.hide()
         self.canvas.addItem(self.crosshair, ignoreBounds=True)
-        self.hover = HoverReadout(self.canvas, self.reading_at, theme)
+        self.hover = HoverReadout(self.canvas, self.reading_at)
         self._build(title)
+        look.changed.connect(self.recolour)
         self.canvas.moved_by_hand.connect(lambda: self.set_follow(False))
         self.canvas.y_moved_by_hand.connect(lambda: self._hold_y(True))
         self.canvas.follow_asked.connect(lambda: self.set_follow(True))
@@ -112,7 +112,7 @@ class PlotCard(QFrame):
         """Return the newest values, for the heading."""
         raise NotImplementedError
 
-    def _apply_theme(self, theme: Theme) -> None:
+    def _recolour_lines(self) -> None:
         """Set the colours of the lines."""
         raise NotImplementedError
 
@@ -129,14 +129,13 @@ class PlotCard(QFrame):
         """Return the drawn positions and values of each line by name, shape (n,) each."""
         return {name: (line.x, line.y) for name, line in self.lines().items() if len(line.x)}
 
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme."""
-        self.theme = theme
+    def recolour(self) -> None:
+        """Take the colours of the theme, and the size of the text."""
         self.setMinimumHeight(scaled(self.min_height_px))
-        self.canvas.set_theme(theme)
-        self.hover.set_theme(theme)
-        self.crosshair.setPen(pg.mkPen(theme.muted, style=Qt.PenStyle.DotLine))
-        self._apply_theme(theme)
+        self.canvas.recolour()
+        self.hover.recolour()
+        self.crosshair.setPen(pg.mkPen(current_theme().muted, style=Qt.PenStyle.DotLine))
+        self._recolour_lines()
         self.invalidate()
 
     def show_empty_words(self, text: str) -> None:
@@ -225,7 +224,7 @@ class PlotCard(QFrame):
         self.draw_lines(self.canvas.x_range, self.canvas.pixels)
         self._fit_y()
         self.place_marks()
-        self._values.show_forms(readout_forms(self.readout(), self.theme))
+        self._values.show_forms(readout_forms(self.readout()))
         self.hover.refresh()
         # Otherwise pyqtgraph prepares while it paints, finds that everything has moved, and paints twice.
         self.canvas.scene().prepareForPaint()

@@ -14,7 +14,6 @@ from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState, state_info
 from core.series.run_series import RunSeries
 from gui.services.step_queue import StepQueue
-from gui.style.theme import Theme
 from gui.widgets.compact import compact_button
 
 if TYPE_CHECKING:
@@ -48,11 +47,10 @@ class PlotArea(QSplitter):
     resized = Signal()
     """The plots have other heights."""
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__(Qt.Orientation.Vertical)
         self.setChildrenCollapsible(False)
         self.setHandleWidth(BETWEEN_PX)
-        self._theme = theme
         self.plots: dict[str, Plot] = {}
         self.replaced = False
         """Whether something else is shown in their place."""
@@ -108,7 +106,7 @@ class PlotArea(QSplitter):
 
     def _add(self, row: PlotRow) -> Plot:
         """Create a plot and put it in its place."""
-        plot = row.make(self._theme)
+        plot = row.make()
         plot.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         plot.customContextMenuRequested.connect(lambda at: self._open_menu(plot, at))
         names = list(self._rows)
@@ -257,12 +255,6 @@ class PlotArea(QSplitter):
     def _seen(self) -> list[Plot]:
         """Return the plots that can be seen now."""
         return [] if self.replaced else [plot for plot in self.plots.values() if not plot.isHidden()]
-
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme."""
-        self._theme = theme
-        for plot in self.plots.values():
-            plot.set_theme(theme)
 
     def remember(self) -> dict[str, Any]:
         """Return how the plots are drawn, for the settings file."""

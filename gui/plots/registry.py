@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from core.language import tr, tr_noop
-from gui.style.theme import Theme
 
 from .base import Plot
 from .devices.device_plots import MemoryPlot
@@ -25,9 +24,9 @@ class PlotRow:
     optional: bool = False
     """Whether it is shown on request only."""
 
-    def make(self, theme: Theme) -> Plot:
+    def make(self) -> Plot:
         """Create the plot; it is empty until it gets a run."""
-        return self.target(name=self.name, title=tr(self.title), theme=theme)
+        return self.target(name=self.name, title=tr(self.title))
 
 
 PLOTS = (

@@ -5,14 +5,41 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from PySide6.QtCore import QPointF, QRectF, QSize, Qt
+from PySide6.QtCore import QObject, QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QIcon, QPainter, QPainterPath, QPainterPathStroker, QPixmap, QPolygonF, QTransform
+from PySide6.QtWidgets import QAbstractButton
+
+from gui.style.theme import current_theme, look
 
 from .text_size import scaled
 
 SIDE_PX = 12
 GAP_PX = 5  # right of the icon, because Qt leaves no space before the text
 SCALE = 3  # drawn larger than shown, for screens with many dots per inch
+
+
+class ButtonIcon(QObject):
+    """The icon of a button. It follows the theme and the size of the text."""
+
+    def __init__(
+        self, button: QAbstractButton, name: str, tone: str = "muted", *, side: int = SIDE_PX, gap: int = 0
+    ) -> None:
+        """`name`, `side` and `gap`: see `glyph`. `tone`: a colour of the theme."""
+        super().__init__(button)
+        self._button, self._side = button, side
+        self.show(name, tone, gap=gap)
+        look.changed.connect(self._draw)
+
+    def show(self, name: str, tone: str = "muted", *, gap: int = 0) -> None:
+        """Show this icon, in this colour of the theme."""
+        self._shown = name, tone, gap
+        self._draw()
+
+    def _draw(self) -> None:
+        name, tone, gap = self._shown
+        theme = current_theme()
+        self._button.setIconSize(QSize(scaled(self._side + gap), scaled(self._side)))
+        self._button.setIcon(glyph(name, getattr(theme, tone), theme.disabled, gap=gap, side=self._side))
 
 
 def glyph(name: str, colour: str, disabled: str, *, gap: int = 0, side: int = SIDE_PX) -> QIcon:
@@ -27,11 +54,6 @@ def glyph(name: str, colour: str, disabled: str, *, gap: int = 0, side: int = SI
     icon.addPixmap(_pixmap(name, colour, gap, side), QIcon.Mode.Normal)
     icon.addPixmap(_pixmap(name, disabled, gap, side), QIcon.Mode.Disabled)
     return icon
-
-
-def icon_size(*, side: int = SIDE_PX, gap: int = 0) -> QSize:
-    """Return the size to show an icon at, beside text of the present size."""
-    return QSize(scaled(side + gap), scaled(side))
 
 
 def paint_mark(painter: QPainter, name: str, rect: QRectF, colour: str) -> None:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from string import Template
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QColor, QFontDatabase, QPalette, QStyleHints
 from PySide6.QtWidgets import QAbstractSpinBox, QApplication, QLineEdit, QWidget
 
@@ -219,6 +219,22 @@ STRONG_LIGHT = Theme(
 THEMES = (DARK, LIGHT, STRONG_DARK, STRONG_LIGHT)
 
 
+class _Look(QObject):
+    """The look of the application."""
+
+    changed = Signal()
+    """There may be another theme or another size of text. Qt paints all widgets again by itself."""
+    theme = DARK
+
+
+look = _Look()
+
+
+def current_theme() -> Theme:
+    """Return the theme of the application. To be asked whenever something is painted."""
+    return look.theme
+
+
 def prefers_contrast(hints: QStyleHints) -> bool | None:
     """Return whether the desktop asks for strong contrast; None if this version of Qt, before 6.10, cannot tell."""
     if not hasattr(hints, "accessibility"):
@@ -240,18 +256,20 @@ def _prefers_dark(hints: QStyleHints) -> bool:
 
 
 def apply(app: QApplication, theme: Theme) -> None:
-    """Apply a theme to the whole application; do nothing if it has this theme already."""
+    """Apply a theme, and the size of the text, to the whole application."""
+    look.theme = theme
     sheet = stylesheet(theme)
-    if app.styleSheet() == sheet:  # Qt re-styles all widgets for an equal sheet too
-        return
-    set_palette(app, theme)
-    app.setStyleSheet(sheet)
+    if app.styleSheet() != sheet:  # Qt re-styles all widgets for an equal sheet too
+        set_palette(app, theme)
+        app.setStyleSheet(sheet)
+    look.changed.emit()
 
 
 def set_palette(app: QApplication, theme: Theme) -> None:
     """Set the style and the palette of a theme; `apply` does so too, but before widgets exist it takes no time."""
     if app.style().name() not in {"fusion", ""}:  # a style sheet hides the name, and is set only after the style
         app.setStyle("Fusion")
+    look.theme = theme
     app.setPalette(palette(theme))
 
 

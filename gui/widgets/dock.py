@@ -6,7 +6,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QPaintEvent
 from PySide6.QtWidgets import QDockWidget, QHBoxLayout, QMainWindow, QVBoxLayout, QWidget
 
-from gui.style.theme import Theme
+from gui.style.theme import current_theme
 from gui.widgets.plain_text import PlainLabel
 
 from .painting import paint_card
@@ -24,7 +24,6 @@ class Dock(QDockWidget):
         name: str,
         title: str,
         content: QWidget,
-        theme: Theme,
         *,
         heading: QWidget | None = None,
         beside: QWidget | None = None,
@@ -36,7 +35,6 @@ class Dock(QDockWidget):
             QDockWidget.DockWidgetFeature.DockWidgetMovable | QDockWidget.DockWidgetFeature.DockWidgetFloatable
         )
         self.setAllowedAreas(Qt.DockWidgetArea.AllDockWidgetAreas)
-        self._theme = theme
         self._heading = heading or _title(title)
         self._is_titled = heading is None
         self.setTitleBarWidget(_title_bar(self._heading, beside, inset=self._is_titled))
@@ -57,14 +55,9 @@ class Dock(QDockWidget):
         if self._is_titled:
             self._heading.setVisible(shown)
 
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme."""
-        self._theme = theme
-        self.update()
-
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: ARG002, N802 (Qt's name)
         """Paint the card behind heading and content."""
-        paint_card(self, self._theme.panel, self._theme.panel_border)
+        paint_card(self, current_theme().panel, current_theme().panel_border)
 
 
 def _title(text: str) -> PlainLabel:

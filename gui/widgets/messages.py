@@ -9,8 +9,8 @@ from PySide6.QtGui import QKeyEvent, QPaintEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QSizePolicy, QToolButton, QVBoxLayout, QWidget
 
 from core.language import tr
-from gui.style.icons import glyph, icon_size
-from gui.style.theme import Theme
+from gui.style.icons import ButtonIcon
+from gui.style.theme import current_theme
 from gui.widgets.plain_text import PlainLabel, verbatim
 
 from .announcement import announce
@@ -33,10 +33,9 @@ class MessageStrip(QFrame):
     next_asked = Signal()
     """The next of several messages is asked for."""
 
-    def __init__(self, name: str, theme: Theme) -> None:
+    def __init__(self, name: str) -> None:
         super().__init__()
         self.setObjectName(name)
-        self._theme = theme
         self.is_stacked = False
         """True if a `MessageStack` decides which of several messages can be seen."""
         self.is_open = False
@@ -58,6 +57,7 @@ class MessageStrip(QFrame):
         self._dismiss.setProperty("compact", True)
         self._dismiss.setAccessibleName(tr("Dismiss this message"))
         self._dismiss.setToolTip(tr("Dismiss (Esc)"))
+        ButtonIcon(self._dismiss, "cross")
         self._dismiss.clicked.connect(self.dismiss)
         self._next = QPushButton()
         self._next.setObjectName("nextMessageButton")
@@ -68,7 +68,6 @@ class MessageStrip(QFrame):
         self._next.hide()
         self.setFocusProxy(self._dismiss)
         self._lay_out()
-        self.set_theme(theme)
         self.hide()
 
     @property
@@ -120,16 +119,9 @@ class MessageStrip(QFrame):
         self._row.insertWidget(self._row.count() - 1, button)
         QWidget.setTabOrder(button, self._dismiss)  # same order as on the screen
 
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme."""
-        self._theme = theme
-        self._dismiss.setIconSize(icon_size())
-        self._dismiss.setIcon(glyph("cross", theme.muted, theme.disabled))
-        self.update()
-
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: ARG002, N802 (Qt's name)
         """Paint the background in the tone of the message."""
-        paint_card(self, getattr(self._theme, f"{self._tone}_soft"), getattr(self._theme, self._tone))
+        paint_card(self, getattr(current_theme(), f"{self._tone}_soft"), getattr(current_theme(), self._tone))
 
     def _set_open(self, is_open: bool, *, is_new: bool) -> None:
         changed, self.is_open = is_open is not self.is_open, is_open

@@ -6,10 +6,10 @@ import re
 
 from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPen
-from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
+from PySide6.QtWidgets import QStyle, QStyleOptionViewItem, QWidget
 
 from gui.style.text_size import scaled
-from gui.style.theme import Theme
+from gui.style.theme import current_theme
 
 RADIUS_PX = 8.0
 SMALL_PX = 12
@@ -33,13 +33,14 @@ def paint_card(widget: QWidget, fill: str, border: str) -> None:
     painter.end()
 
 
-def paint_row_background(painter: QPainter, option: QStyleOptionViewItem, theme: Theme) -> None:
+def paint_row_background(painter: QPainter, option: QStyleOptionViewItem) -> None:
     """Paint the background of a row that is selected or under the mouse, and a frame if it has the focus."""
+    theme = current_theme()
     state: QStyle.StateFlag = option.state
     rect = QRectF(option.rect)
     selected = state & QStyle.StateFlag.State_Selected
     if selected or state & QStyle.StateFlag.State_MouseOver:
-        painter.setPen(outline(theme, theme.field_border))
+        painter.setPen(outline(theme.field_border))
         painter.setBrush(QColor(theme.accent_soft if selected else theme.button))
         painter.drawRoundedRect(rect.adjusted(1, 1, -1, -1), 6, 6)
     if state & QStyle.StateFlag.State_HasFocus:
@@ -48,9 +49,9 @@ def paint_row_background(painter: QPainter, option: QStyleOptionViewItem, theme:
         painter.drawRoundedRect(rect.adjusted(1.5, 1.5, -1.5, -1.5), 6, 6)
 
 
-def outline(theme: Theme, colour: str) -> QPen:
+def outline(colour: str) -> QPen:
     """Return the pen for the outline of a ground: none, but for strong contrast one in this colour."""
-    return QPen(QColor(colour), 1) if theme.is_strong else QPen(Qt.PenStyle.NoPen)
+    return QPen(QColor(colour), 1) if current_theme().is_strong else QPen(Qt.PenStyle.NoPen)
 
 
 def draw_elided(
@@ -98,18 +99,6 @@ def _without_half_number(beginning: str, text: str) -> str:
     if kept == beginning or not NUMBER_ON.match(text[len(kept) :]):
         return beginning
     return f"{HALF_NUMBER.sub('', kept).rstrip(' ,')}{ELLIPSIS}"
-
-
-class ThemedDelegate(QStyledItemDelegate):
-    """Paints the rows of a list in the colours of a theme."""
-
-    def __init__(self, theme: Theme, parent: QWidget) -> None:
-        super().__init__(parent)
-        self._theme = theme
-
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme."""
-        self._theme = theme
 
 
 def small_font(font: QFont) -> QFont:

@@ -91,7 +91,7 @@ class _Page:
     def __init__(self, folder: Path) -> None:
         self.own_s: list[float] = []
         self.turns_s: list[float] = []
-        self.page = LogPage(DARK)
+        self.page = LogPage()
         self.page.resize(*SIZE_PX)
         self.page.show()
         self.page.show_run(folder)

@@ -111,7 +111,7 @@ class _Ours:
         self.prepare: list[float] = []
         self.run_series = RunSeries()
         self._take_in(1)
-        self.plot = PLOTS[0].make(DARK)
+        self.plot = PLOTS[0].make()
         self.plot.resize(SIZE_PX[0] + 24, SIZE_PX[1] + 40)  # the drawing area as large as the others'
         self.plot.show()
         self.plot.show_series(self.run_series, {}, {})
@@ -161,7 +161,7 @@ class _Devices:
         first, last = PERIOD_S, PERIOD_S * DEVICE_READINGS
         metrics = {"t": last, "kind": "metrics", "since": first, "first": 1, "values": {"loss": [1.0, 1.0]}}
         self._run_series.fold([metrics])
-        self._plot = next(row for row in PLOTS if row.name == "utilisationPlot").make(DARK)
+        self._plot = next(row for row in PLOTS if row.name == "utilisationPlot").make()
         self._plot.resize(SIZE_PX[0] + 24, SIZE_PX[1] // 3)
         self._plot.show()
         self._plot.show_series(self._run_series, dict(zip(self._ids, DARK.devices, strict=False)), {})

@@ -72,10 +72,9 @@ def in_the_window(run_dir: Path) -> float:
     from PySide6.QtWidgets import QApplication
 
     from gui.plots.metrics.loss import LossPlot
-    from gui.style.theme import DARK
 
     app = QApplication.instance() or QApplication([])
-    plot = LossPlot(name="lossPlot", title="Loss", theme=DARK)
+    plot = LossPlot(name="lossPlot", title="Loss")
     plot.resize(1200, 600)
     plot.show()
     app.processEvents()

@@ -91,7 +91,7 @@ def _take_scene(app: QApplication, machine: Machine, name: str, shots: list[Shot
     scene.act(window)
     _settle(app, window)
     for shot in sorted(shots, key=lambda shot: shot.theme):
-        window.set_theme({"dark": theme.DARK, "light": theme.LIGHT}[shot.theme])
+        theme.apply(app, {"dark": theme.DARK, "light": theme.LIGHT}[shot.theme])
         window.resize(*shot.size)
         app.processEvents()
         scene.act(window)  # again: a tab is scrolled to what it is about

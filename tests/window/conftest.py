@@ -17,11 +17,11 @@ from core.series.run_series import RunSeries
 from gui.plots.registry import PLOTS
 from gui.services.devices import leftover_scanner
 from gui.services.window.garbage_collector import collect_due
-from gui.style.theme import DARK, set_palette
+from gui.style.theme import DARK, look
 from tests.support.acting import ProcView
 from tests.support.ssh_server import server, ssh_server  # noqa: F401 (fixtures)
 from tests.support.waiting import PATIENCE_S, wait_until
-from tests.window.driving import Driver, remove_style
+from tests.window.driving import Driver, apply_palette, remove_style
 from tests.window.launching import Launcher
 from tests.window.plotted import events
 
@@ -87,9 +87,10 @@ def _style_sheet(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 
     Qt takes long to style the widgets of a window.
     """
+    look.theme = DARK
     if not request.node.get_closest_marker("styled") and not request.config.getoption("--styled"):
         remove_style()  # of an earlier test
-        monkeypatch.setattr("gui.main_window.apply", set_palette)
+        monkeypatch.setattr("gui.main_window.apply", apply_palette)
 
 
 @pytest.fixture(autouse=True)
@@ -167,7 +168,7 @@ def run_series() -> RunSeries:
 @pytest.fixture
 def plots(qtbot) -> dict[str, Plot]:
     """The plots that are always there, visible at 900 x 400 pixels."""
-    all_plots = {row.name: row.make(DARK) for row in PLOTS if not row.optional}
+    all_plots = {row.name: row.make() for row in PLOTS if not row.optional}
     for plot in all_plots.values():
         qtbot.addWidget(plot)
         plot.resize(900, 400)

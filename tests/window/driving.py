@@ -18,8 +18,10 @@ from PySide6.QtWidgets import (
     QTableWidget,
 )
 
+from gui import main_window
 from gui.app import create_window
 from gui.main_window import MainWindow
+from gui.style.theme import Theme, look, set_palette
 from gui.widgets.dialogs.confirm_dialog import ConfirmDialog
 from gui.widgets.messages import MessageStrip
 from tests.support.waiting import MAX_PAUSE_S, PATIENCE_S
@@ -44,6 +46,19 @@ def remove_style() -> None:
         app = QApplication.instance()
         if isinstance(app, QApplication) and app.styleSheet():
             app.setStyleSheet("")
+
+
+def show_theme(theme: Theme) -> None:
+    """Show a theme as a window does."""
+    app = QApplication.instance()
+    assert isinstance(app, QApplication)
+    main_window.apply(app, theme)
+
+
+def apply_palette(app: QApplication, theme: Theme) -> None:
+    """Show a theme without its style sheet."""
+    set_palette(app, theme)
+    look.changed.emit()
 
 
 class Driver:

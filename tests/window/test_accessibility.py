@@ -9,7 +9,6 @@ from PySide6.QtWidgets import QAbstractButton, QAbstractSpinBox, QComboBox, QLin
 
 from gui.panels.run.header import HeaderPanel
 from gui.plots.description import CURVE, MAX_CURVES, NOTHING, describe
-from gui.style.theme import DARK
 from gui.viewmodels.run.run_header import RunHeader
 from gui.viewmodels.runs.run_actions import RunActions
 from gui.widgets import announcement
@@ -59,7 +58,7 @@ def test_names_say_state_verdict_and_problems(drive) -> None:
 
 
 def test_state_verdict_and_messages_are_announced(qtbot, told) -> None:
-    header, strip = HeaderPanel(DARK, RunActions()), MessageStrip("strip", DARK)
+    header, strip = HeaderPanel(RunActions()), MessageStrip("strip")
     for widget in (header, strip):
         qtbot.addWidget(widget)
     header.show()
@@ -76,7 +75,7 @@ def test_state_verdict_and_messages_are_announced(qtbot, told) -> None:
 def test_nothing_is_announced_without_a_reader(qtbot, monkeypatch) -> None:
     monkeypatch.setattr(announcement.QAccessible, "isActive", lambda: False)
     monkeypatch.setattr(announcement.QAccessible, "updateAccessibility", lambda _: pytest.fail("announced"))
-    strip = MessageStrip("strip", DARK)
+    strip = MessageStrip("strip")
     qtbot.addWidget(strip)
     strip.show_message("The disk is full.", "bad")
 

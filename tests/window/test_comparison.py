@@ -19,7 +19,7 @@ from gui.style.theme import DARK, LIGHT
 from gui.viewmodels.comparison.compared import ComparedRun, metrics_of, usual_metric
 from tests.support.running import make_spec
 from tests.support.written_runs import BEGAN, values, write_run
-from tests.window.driving import menu_action
+from tests.window.driving import menu_action, show_theme
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -187,15 +187,14 @@ def test_every_run_is_drawn_alone_when_seeds_are_not_grouped(panel: Driver) -> N
     assert len(colours) == 3
 
 
-def test_comparison_follows_the_theme_and_is_not_the_view_of_this_machine(panel: Driver, monkeypatch) -> None:
-    monkeypatch.setattr("gui.main_window.apply", lambda *_: None)  # restyling the tests' application takes seconds
+def test_comparison_follows_the_theme_and_is_not_the_view_of_this_machine(panel: Driver) -> None:
     panel.window.controllers.run.show_machine()
     machine = panel.window.panels.machine
     assert machine.isChecked()
     view = opened(panel, "a", "b")
     assert not machine.isChecked()
     for theme in (LIGHT, DARK):
-        panel.window.set_theme(theme)
+        show_theme(theme)
         assert [entry.colour for entry in view.plot.entries] == [*theme.devices[:2]]
         assert [view.card.table.item(row, 0).data(COLOUR) for row in range(2)] == [*theme.devices[:2]]
     assert panel.window.controllers.comparison.close()

@@ -31,9 +31,9 @@ pytestmark = pytest.mark.styled
 @pytest.fixture
 def details(qtbot) -> Iterator[DetailTabs]:
     """The details panel in a dock, as in the main window."""
-    detail_tabs, window = DetailTabs(DARK), QMainWindow()
+    detail_tabs, window = DetailTabs(), QMainWindow()
     qtbot.addWidget(window)
-    dock = Dock(window, "logDock", "Log", detail_tabs, DARK, heading=detail_tabs.heading)
+    dock = Dock(window, "logDock", "Log", detail_tabs, heading=detail_tabs.heading)
     window.addDockWidget(Qt.DockWidgetArea.BottomDockWidgetArea, dock)
     window.resize(900, 400)
     with qtbot.waitExposed(window):

@@ -39,7 +39,7 @@ CPUS = [row(f"CPU {number}", "Xeon") for number in range(2)]
 
 @pytest.fixture
 def panel(qtbot) -> DevicePanel:
-    found = DevicePanel(DARK)
+    found = DevicePanel()
     qtbot.addWidget(found)
     found.resize(370, 600)
     found.show()

@@ -20,7 +20,6 @@ from core.runs.facts.states import RunState
 from gui.panels.devices.device_delegate import ROW, DeviceDelegate, without_label
 from gui.panels.devices.device_table import DeviceTable
 from gui.services.devices.device_monitor import DeviceMonitor
-from gui.style.theme import DARK
 from gui.viewmodels.devices.device_rows import DeviceRow, DeviceRows, OnDevices, obstacles
 from tests.nvml.standin import mig_uuid, uuid
 from tests.support.acting import played
@@ -100,7 +99,7 @@ def test_row_is_rebuilt_only_when_its_data_changes():
 
 
 def test_only_changed_rows_are_refilled(qtbot):
-    table = DeviceTable(DARK)
+    table = DeviceTable()
     qtbot.addWidget(table)
     rows = [row("a", utilisation_percent=1), row("b", utilisation_percent=2), row("c", utilisation_percent=3)]
     table.show_rows(rows)
@@ -208,7 +207,7 @@ def test_only_changed_rows_are_repainted(qtbot, monkeypatch):
     monkeypatch.setattr(
         DeviceDelegate, "paint", lambda self, *given: painted.append(given[2].data(ROW).id) or paint(self, *given)
     )
-    table = DeviceTable(DARK)
+    table = DeviceTable()
     qtbot.addWidget(table)
     table.resize(340, 600)
     names = ["GPU-1", "GPU-2", "GPU-3"]
@@ -289,7 +288,7 @@ def test_second_mig_device_cannot_be_ticked_and_first_stays_ticked(drive, nvml):
 
 
 def test_device_blocked_while_ticked_stays_ticked_until_unticked(qtbot):
-    table = DeviceTable(DARK)
+    table = DeviceTable()
     qtbot.addWidget(table)
     table.show_rows([row("GPU-1"), row("MIG-1"), row("MIG-2")])
     table.tick(["GPU-1"])
@@ -301,7 +300,7 @@ def test_device_blocked_while_ticked_stays_ticked_until_unticked(qtbot):
 
 
 def test_remembered_ticks_skip_devices_that_cannot_be_ticked(qtbot):
-    table = DeviceTable(DARK)
+    table = DeviceTable()
     qtbot.addWidget(table)
     table.tick(["MIG-1", "MIG-2", "GPU-1"])
     table.show_rows([row("GPU-1", blocked="It is in MIG mode."), row("MIG-1"), row("MIG-2")])
@@ -339,7 +338,7 @@ def test_reason_does_not_repeat_device_label():
 @pytest.mark.parametrize("held_by", [None, "blender (anna)"])
 @pytest.mark.parametrize("count", [3, 6])
 def test_reason_of_blocked_row_is_painted_even_if_device_is_in_use(qtbot, count, held_by):
-    table = DeviceTable(DARK)
+    table = DeviceTable()
     qtbot.addWidget(table)
     table.resize(340, 400)
     table.show()

@@ -130,7 +130,7 @@ def test_new_reading_folds_only_the_last_columns(plots) -> None:
 
 
 def test_lines_are_one_click_away_and_remembered(qtbot) -> None:
-    area = PlotArea(DARK)
+    area = PlotArea()
     qtbot.addWidget(area)
     area.create_plots()
     plot = area.plots["utilisationPlot"]

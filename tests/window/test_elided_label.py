@@ -29,7 +29,7 @@ def test_readout_leaves_out_labels_then_values(qtbot):
     ]
     label = ReadoutLabel()
     qtbot.addWidget(label)
-    label.show_forms(readout_forms(rows, DARK))
+    label.show_forms(readout_forms(rows))
     label.show()
     assert 130 < label.minimumWidth() < 170, "its neighbours leave room for both values"
     label.setMinimumWidth(0)

@@ -13,6 +13,7 @@ from core.diagnosis.timeline import MAX_ENTRIES, Timeline
 from gui.panels.run.event_list import SLACK_ROWS, EventList
 from gui.style import theme as themes
 from gui.style.theme import DARK, LIGHT
+from tests.window.driving import show_theme
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.styled
 @pytest.fixture
 def events(qtbot, qapp) -> EventList:
     themes.apply(qapp, DARK)
-    event_list = EventList(DARK)
+    event_list = EventList()
     qtbot.addWidget(event_list)
     event_list.resize(500, 120)
     with qtbot.waitExposed(event_list):
@@ -57,7 +58,7 @@ def test_rows_have_time_text_sign_and_a_heading_for_another_day(events):
     spoken = events.model().index(3, 0).data(Qt.ItemDataRole.AccessibleTextRole)
     assert spoken == "18:03:04, Warning: Notice 1."
     for theme in (LIGHT, DARK):
-        events.set_theme(theme)
+        show_theme(theme)
         colours = {
             image.pixelColor(x, y).name()
             for image in [events.grab().toImage()]

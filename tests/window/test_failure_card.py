@@ -10,7 +10,6 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QFrame, QLabel, QPushButton
 
 from gui.panels.run.failure_card import FailureCard
-from gui.style.theme import DARK
 from gui.viewmodels.run.failure_view import FailureView
 from tests.support.recorded import recorded
 
@@ -73,7 +72,7 @@ def test_card_offers_half_the_batch_and_takes_no_room(drive, runs_root):
 
 
 def test_closed_card_stays_closed_until_another_run_is_looked_at(qtbot):
-    card = FailureCard(DARK)
+    card = FailureCard()
     qtbot.addWidget(card)
     card.show_failure(VIEW)
     assert card.isVisible()

@@ -20,7 +20,6 @@ from gui.services.devices.process_terminator import ProcessTerminator
 from gui.services.machine.machine import Machine
 from gui.services.run.run_session import RunSession
 from gui.style import formatting
-from gui.style.theme import DARK
 from gui.viewmodels.devices import process_rows
 
 SCRIPT = "python -c import time\n" + "print('a line')\n" * 150
@@ -91,7 +90,7 @@ class FakeOrphanScanner(QObject):
 
 @pytest.fixture
 def controller(qtbot, tmp_path):
-    strip, details = LeftoversStrip(DARK), DetailTabs(DARK)
+    strip, details = LeftoversStrip(), DetailTabs()
     for each in (strip, details):
         qtbot.addWidget(each)
     run_list = SimpleNamespace(root=tmp_path, summaries=[], on_devices={})
@@ -107,7 +106,7 @@ def controller(qtbot, tmp_path):
         queue=SimpleNamespace(set_aside={}),
         machine=Machine(tmp_path),
     )
-    panels = SimpleNamespace(details=details, leftovers=strip, message=None, theme=DARK)
+    panels = SimpleNamespace(details=details, leftovers=strip, message=None)
     return MemoryController(panels, services)
 
 
@@ -129,7 +128,7 @@ def test_dismissed_strip_stays_hidden_until_new_leftovers_appear(controller):
 
 
 def test_tab_order_of_strip_buttons_matches_layout(qtbot):
-    strip = LeftoversStrip(DARK)
+    strip = LeftoversStrip()
     qtbot.addWidget(strip)
     chain, widget = [], strip.nextInFocusChain()
     while widget is not strip:

@@ -13,6 +13,7 @@ from gui.panels.log.log_view import SLACK_LINES, LogView
 from gui.panels.log.terminal import CUT, MAX_LINE, Style
 from gui.style import theme as themes
 from gui.style.theme import DARK, LIGHT
+from tests.window.driving import show_theme
 from tests.window.logs import append, read_all
 
 # -- following a file ----------------------------------------------------------------------------
@@ -65,7 +66,7 @@ def test_fast_output_is_skipped_only_if_skipping_is_allowed(tmp_path):
 @pytest.fixture
 def view(qtbot, qapp) -> LogView:
     themes.apply(qapp, DARK)
-    log_view = LogView(DARK)
+    log_view = LogView()
     qtbot.addWidget(log_view)
     log_view.resize(300, 100)
     log_view.show()
@@ -158,9 +159,9 @@ def test_log_colours_change_with_theme(qtbot, tmp_path, view):
 
     assert not format_at(0).hasProperty(format_at(0).Property.ForegroundBrush)
     for theme in (DARK, LIGHT, DARK):
-        view.set_theme(theme)
+        show_theme(theme)
         red = format_at(6)
-        assert red.foreground() == char_format(Style(foreground=1, bold=True), theme).foreground()
+        assert red.foreground() == char_format(Style(foreground=1, bold=True)).foreground()
         assert red.fontWeight() == 700
         assert format_at(10).background().color() == QColor(0, 0, 255)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def page(qtbot, qapp) -> LogPage:
     themes.apply(qapp, DARK)
-    details = DetailTabs(DARK)
+    details = DetailTabs()
     qtbot.addWidget(details)
     qtbot.addWidget(details.heading)
     details.resize(500, 200)
@@ -230,7 +230,7 @@ def test_log_of_each_rank_can_be_selected(qtbot, tmp_path, page):
 
 
 def test_log_controls_are_visible_only_on_log_tab(qtbot):
-    details = DetailTabs(DARK)
+    details = DetailTabs()
     qtbot.addWidget(details)
     qtbot.addWidget(details.heading)
     details.tabs.setCurrentIndex(MEMORY_TAB)

@@ -19,7 +19,7 @@ from gui.panels.memory.memory_tab import MemoryTab
 from gui.panels.memory.memory_table import BAR, MemoryTable
 from gui.services.devices.process_scanner import just_ended
 from gui.style.formatting import fine_gigabytes, moment
-from gui.style.theme import DARK
+from gui.style.theme import current_theme
 from gui.viewmodels.devices.memory_bars import (
     FREE,
     OTHER_RUNS,
@@ -137,7 +137,7 @@ def test_process_with_unknown_memory_is_named_if_much_is_unclaimed():
 
 
 def test_selected_row_is_scrolled_into_view(qtbot):
-    page = MemoryTab(DARK)
+    page = MemoryTab()
     qtbot.addWidget(page)
     page.resize(500, 120)
     page.show()
@@ -155,7 +155,7 @@ def test_selected_row_is_scrolled_into_view(qtbot):
 
 
 def test_narrow_tab_hides_unclaimed_column_and_keeps_bars(qtbot):
-    page = MemoryTab(DARK)
+    page = MemoryTab()
     qtbot.addWidget(page)
     page.show_rows([MemoryBar(id="g", label="GPU 3 MIG 0", colour="#4d9bff", total_bytes=GB, parts=(0,) * 5)])
     page.show()
@@ -187,8 +187,8 @@ def test_gpu_bar_is_drawn_with_its_amounts(drive, nvml, launch):
     assert [table.horizontalHeaderItem(column).text() for column in range(7)] == list(HEADINGS)
     cells = [table.item(0, column).text() for column in (0, 2, 3, 4, 5, 6)]
     assert cells == ["GPU 0", "0", "3.0", "6.0", "1.0", "14.0"]
-    row, theme = table.rows[0], panel.window.panels.theme
-    own, other_runs, others, unclaimed, free = (brush.color().name() for brush in part_brushes(row.colour, theme))
+    row, theme = table.rows[0], current_theme()
+    own, other_runs, others, unclaimed, free = (brush.color().name() for brush in part_brushes(row.colour))
     assert (own, others, len({own, other_runs, others, unclaimed, free})) == (row.colour, theme.muted, 5)
     assert row.shares == pytest.approx([part / 24 for part in (0, 3, 6, 1, 14)])
     assert [bar_colours(table, row.shares, part) for part in (OTHER_RUNS, OTHERS, FREE)] == [

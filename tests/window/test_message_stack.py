@@ -7,7 +7,6 @@ from PySide6.QtCore import QCoreApplication, QPoint, QRect, Qt
 from PySide6.QtWidgets import QDockWidget, QPushButton, QWidget
 
 from gui.controllers.window.dock_layout import MIN_RUNS_PX, MIN_SIDE_PX, RUNS_SHARE, SIDE_SHARE
-from gui.style.theme import DARK
 from gui.widgets.messages import MessageStack, MessageStrip
 
 pytestmark = pytest.mark.styled
@@ -16,7 +15,7 @@ pytestmark = pytest.mark.styled
 @pytest.fixture
 def stack(qtbot):
     """A stack of three closed strips; `stack.strips` are they."""
-    strips = [MessageStrip(name, DARK) for name in ("one", "two", "three")]
+    strips = [MessageStrip(name) for name in ("one", "two", "three")]
     made = MessageStack(strips)
     made.strips = strips
     qtbot.addWidget(made)

@@ -23,7 +23,6 @@ from core.system import processes
 from gui.panels.run.header import HeaderPanel
 from gui.panels.window.preferences_dialog import PreferencesDialog
 from gui.services.window.settings_file import SettingsFile, folder_key
-from gui.style.theme import DARK
 from gui.viewmodels.run.run_header import RunHeader
 from gui.viewmodels.runs.missed_rows import MissedRow
 from gui.viewmodels.runs.run_actions import RunActions
@@ -280,7 +279,7 @@ def test_damaged_settings_are_a_first_start(bell, runs_root):
 
 @pytest.mark.styled
 def test_progress_gives_way_to_bell_in_narrow_header(qtbot, tmp_path):
-    window, header = QWidget(), HeaderPanel(DARK, RunActions())
+    window, header = QWidget(), HeaderPanel(RunActions())
     qtbot.addWidget(window)
     header.setParent(window)  # a window of its own would grow
     header.show_compact(compact=True)

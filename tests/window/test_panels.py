@@ -24,7 +24,6 @@ from gui.panels.run.progress import ProgressLine
 from gui.panels.runs.run_list import RunList
 from gui.services.devices.device_monitor import KEPT_S, SLACK_S, DeviceMonitor
 from gui.style import formatting
-from gui.style.theme import DARK
 from gui.viewmodels.devices.device_rows import DeviceRows, OnDevices, short_name
 from gui.viewmodels.run.failure_view import failure_view
 from gui.viewmodels.run.progress import progress_view, took_s
@@ -157,7 +156,7 @@ def test_run_row_outcome_texts(tmp_path):
 
 
 def test_empty_run_list_is_painted_and_selection_survives_new_rows(qtbot, tmp_path):
-    view = RunList(DARK, RunActions())
+    view = RunList(RunActions())
     qtbot.addWidget(view)
     view.show()
     assert not view.grab().isNull()
@@ -226,7 +225,7 @@ def test_driver_advice_is_not_repeated_or_cut_mid_sentence():
 @pytest.mark.styled
 @pytest.mark.parametrize("room", ["much", "little"])
 def test_header_title_is_cut_only_without_room(qtbot, room):
-    header = HeaderPanel(DARK, RunActions())
+    header = HeaderPanel(RunActions())
     qtbot.addWidget(header)
     running = RunHeader(name="digits_cnn", what="PyTorch, data parallel (DDP) on 2 devices", epoch="epoch 71 of 2000",
                    fraction=0.04, detail="12 340 samples/s · 42:08 left")  # fmt: skip
@@ -251,7 +250,7 @@ def test_header_title_is_cut_only_without_room(qtbot, room):
 
 @pytest.mark.styled
 def test_narrow_header_has_the_whole_verdict_in_place_of_the_bar(qtbot):
-    header = HeaderPanel(DARK, RunActions())
+    header = HeaderPanel(RunActions())
     qtbot.addWidget(header)
     header.resize(900, 60)
     header.show()

@@ -13,7 +13,6 @@ from gui.plots.items.axes import LeftAxis, log_positions, minor_log_positions, r
 from gui.plots.items.canvas import Canvas
 from gui.style import text_size
 from gui.style.formatting import clock, number
-from gui.style.theme import DARK
 
 if TYPE_CHECKING:
     from PySide6.QtCore import QRectF
@@ -76,7 +75,7 @@ def test_labels_of_times_are_whole_at_every_size_of_text(qtbot, zoom: float) -> 
     try:
         canvas = Canvas(y_by_hand=False)
         qtbot.addWidget(canvas)
-        canvas.set_theme(DARK)
+        canvas.recolour()
         canvas.resize(800, 300)
         canvas.show()
         canvas.view.setXRange(0, 7200, padding=0)

@@ -93,7 +93,7 @@ def read_rows(text: str) -> list[list[str]]:
 def test_hover_of_ten_devices_is_whole_and_in_the_order_of_the_list(qtbot) -> None:
     window = QWidget()
     qtbot.addWidget(window)
-    plot = next(row for row in PLOTS if row.name == "utilisationPlot").make(DARK)
+    plot = next(row for row in PLOTS if row.name == "utilisationPlot").make()
     plot.setParent(window)
     window.resize(700, 300)
     plot.setGeometry(0, 200, 700, 100)  # lower than the read-out is high

@@ -15,7 +15,8 @@ from PySide6.QtWidgets import QApplication, QPushButton
 from core.series.run_series import RunSeries
 from gui.plots.plot_area import PlotLink
 from gui.plots.registry import PLOTS
-from gui.style.theme import DARK, LIGHT
+from gui.style.theme import LIGHT
+from tests.window.driving import show_theme
 from tests.window.plotted import COLOURS, START, STEPS, choose, draw, events
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def test_loss_starts_by_step_and_devices_over_time(qtbot) -> None:
-    all_plots = [row.make(DARK) for row in PLOTS]
+    all_plots = [row.make() for row in PLOTS]
     for plot in all_plots:
         qtbot.addWidget(plot)
     assert [plot.axis_name() for plot in all_plots] == ["step", *["time"] * 5]
@@ -237,8 +238,8 @@ def test_values_moved_by_hand_stay_until_all_is_shown(plots, run_series, qtbot) 
 
 def test_theme_change_is_applied_to_plots(plots, run_series) -> None:
     draw(run_series, *plots.values())
+    show_theme(LIGHT)
     for plot in plots.values():
-        plot.set_theme(LIGHT)
         plot.redraw()
         corner = plot.canvas.grab().toImage().pixelColor(2, 2)  # no grid line crosses this pixel
         assert corner.name() == LIGHT.panel

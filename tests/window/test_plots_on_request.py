@@ -10,7 +10,6 @@ from PySide6.QtWidgets import QMenu, QPushButton
 
 from core.series.run_series import RunSeries
 from gui.plots.plot_area import PlotArea, PlotScroll
-from gui.style.theme import DARK
 from tests.support.waiting import PATIENCE_S
 from tests.window.plotted import COLOURS, LABELS, START, readings
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def area(qtbot) -> PlotArea:
     """All plots in their area, with a run on one GPU that was too hot from second 5 to 8."""
-    made = PlotArea(DARK)
+    made = PlotArea()
     qtbot.addWidget(made)
     made.create_plots()
     series = RunSeries()

@@ -27,7 +27,8 @@ from gui.panels.window.preferences_dialog import PreferencesDialog
 from gui.services.window.preferences import COLOURS, KEY, Preferences, PreferencesFile
 from gui.services.window.settings_file import SettingsFile
 from gui.style.text_size import set_zoom, zoom
-from gui.style.theme import DARK, LIGHT, STRONG_DARK, stylesheet
+from gui.style.theme import DARK, LIGHT, STRONG_DARK, current_theme, stylesheet
+from tests.window.driving import apply_palette
 
 
 def opened(panel) -> PreferencesDialog:
@@ -48,7 +49,7 @@ def test_theme_and_defaults_hold_at_once_and_in_the_next_window(drive):
     panel = drive()
     dialog = opened(panel)
     dialog.findChild(QComboBox, "themeBox").setCurrentText("light")
-    assert panel.window.panels.theme is LIGHT
+    assert current_theme() is LIGHT
     assert QApplication.instance().styleSheet() == stylesheet(LIGHT)
     dialog.findChild(QSpinBox, "defaultToleranceBox").setValue(128)
     wait = dialog.findChild(QLineEdit, "defaultWaitEdit")
@@ -60,31 +61,36 @@ def test_theme_and_defaults_hold_at_once_and_in_the_next_window(drive):
     tolerance.setValue(64)  # for this run alone
     panel.window.close()
     other = drive()
-    assert other.window.panels.theme is LIGHT
+    assert current_theme() is LIGHT
     assert other.window.panels.setup.choices().release == {"tolerance_mb": 64, "wait_s": 90}
 
 
 def test_colours_hold_at_once_and_in_the_next_window(drive, monkeypatch):
     """Only the window's own parts are restyled: styling each widget of the tests' application takes seconds."""
     sheets = []
-    monkeypatch.setattr("gui.main_window.apply", lambda _, theme: sheets.append(stylesheet(theme)))
+
+    def apply(app, theme):
+        sheets.append(stylesheet(theme))
+        apply_palette(app, theme)
+
+    monkeypatch.setattr("gui.main_window.apply", apply)
     panel = drive()
     box = opened(panel).findChild(QComboBox, "coloursBox")
     assert [box.itemText(each) for each in range(box.count())] == ["as the desktop", "standard", "strong contrast"]
     assert box.currentText() == "as the desktop"
     box.setCurrentText("strong contrast")
-    assert panel.window.panels.theme is STRONG_DARK
+    assert current_theme() is STRONG_DARK
     assert sheets[-1] == stylesheet(STRONG_DARK)
     assert panel.window.panels.devices.table.rows[0].colour == STRONG_DARK.devices[0]
     panel.window.close()
     other = drive()
-    assert other.window.panels.theme is STRONG_DARK
+    assert current_theme() is STRONG_DARK
     box = opened(other).findChild(QComboBox, "coloursBox")
     other.window.panels.menu.view.aboutToShow.emit()
     choices = {each.text(): each for each in other.window.findChild(QMenu, "coloursMenu").actions()}
     assert [text for text, each in choices.items() if each.isChecked()] == ["strong contrast"]
     choices["standard"].trigger()
-    assert other.window.panels.theme is DARK
+    assert current_theme() is DARK
     assert box.currentText() == "standard", "the dialog that is open follows"
     other.window.panels.menu.view.aboutToShow.emit()
     assert [text for text, each in choices.items() if each.isChecked()] == ["standard"]

@@ -22,6 +22,7 @@ from tests.support.acting import played
 from tests.support.recorded import recorded
 from tests.support.running import FOREVER, LONG, make_spec, start, write_recipe
 from tests.support.waiting import PATIENCE_S
+from tests.window.driving import show_theme
 
 ROOT = Path(__file__).parents[2]
 
@@ -246,7 +247,7 @@ def test_theme_of_open_window_can_change(drive, theme):
     from gui.style import theme as themes
 
     panel = drive()
-    panel.window.set_theme(getattr(themes, theme))
+    show_theme(getattr(themes, theme))
     assert not panel.window.grab().isNull()
 
 

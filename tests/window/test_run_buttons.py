@@ -31,7 +31,7 @@ pytestmark = pytest.mark.styled
 
 @pytest.fixture
 def buttons(qtbot):
-    run_buttons = RunButtons(DARK)
+    run_buttons = RunButtons()
     qtbot.addWidget(run_buttons)
     return run_buttons
 
@@ -127,7 +127,7 @@ def test_only_a_stopping_run_can_be_forced(header_in_state, state, stopping):
 
 def test_description_is_whole_where_there_is_room(qtbot, qapp):
     """The style sheet enlarges the font after the text was set."""
-    header = HeaderPanel(DARK, RunActions())
+    header = HeaderPanel(RunActions())
     qtbot.addWidget(header)
     header.show_header(run_header(None))
     header.resize(WIDE_PX, header.sizeHint().height())
@@ -142,7 +142,7 @@ def test_description_is_whole_where_there_is_room(qtbot, qapp):
 
 
 def test_end_of_the_shown_run_is_reported_and_in_the_heading(qtbot):
-    header, headings, ends = HeaderPanel(DARK, RunActions()), [], []
+    header, headings, ends = HeaderPanel(RunActions()), [], []
     qtbot.addWidget(header)
     header.heading_changed.connect(headings.append)
     header.run_ended.connect(lambda: ends.append(len(headings)))
@@ -154,7 +154,7 @@ def test_end_of_the_shown_run_is_reported_and_in_the_heading(qtbot):
 
 def test_description_gives_way_to_the_numbers_and_the_verdict(qtbot, qapp):
     themes.apply(qapp, DARK)
-    header = HeaderPanel(DARK, RunActions())
+    header = HeaderPanel(RunActions())
     qtbot.addWidget(header)
     header.resize(WIDE_PX, header.sizeHint().height())
     with qtbot.waitExposed(header):
@@ -174,7 +174,7 @@ def test_description_gives_way_to_the_numbers_and_the_verdict(qtbot, qapp):
 def test_header_fits_a_narrow_window(qtbot, qapp):
     """A long verdict on the memory gives way, so that no button is cut at 1100 pixels."""
     themes.apply(qapp, DARK)
-    header = HeaderPanel(DARK, RunActions())
+    header = HeaderPanel(RunActions())
     qtbot.addWidget(header)
     header.show_header(
         RunHeader(

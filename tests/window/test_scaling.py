@@ -20,6 +20,7 @@ from gui.plots.comparison.scaling_plot import ScalingBar, ScalingPlot
 from gui.style.theme import DARK, LIGHT
 from tests.support.running import Followed, write_recipe
 from tests.support.scaling_runs import HELD_RECIPE, recorded, trained
+from tests.window.driving import show_theme
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -114,11 +115,11 @@ def test_a_table_is_folded_searched_and_exported(drive, runs_root: Path, tmp_pat
     assert [name for name in ("path", "report", "remove", "csv", "again") if menu.action(name).isEnabled()] == [
         "path", "report", "remove",
     ]  # fmt: skip
-    panel.window.set_theme(LIGHT)
+    show_theme(LIGHT)
     assert LIGHT.accent in {
         shown.plot.grab().toImage().pixelColor(x, 200).name() for x in range(0, shown.plot.width(), 8)
     }
-    panel.window.set_theme(DARK)
+    show_theme(DARK)
     shown.row_chosen.emit(1)
     assert panel.window.services.session.run.dir == runs[1]
     for name in ("table.csv", "table.md", "table.html", "plot.png", "plot.svg"):
@@ -237,14 +238,14 @@ def test_the_report_on_the_listed_runs_compares_them(drive, runs_root: Path, tmp
 
 @pytest.mark.styled
 def test_bars_are_as_high_as_the_speed_up(qtbot) -> None:
-    plot = ScalingPlot(DARK)
+    plot = ScalingPlot()
     qtbot.addWidget(plot)
     plot.resize(400, 300)
     plot.show_bars([
         ScalingBar(devices=1, speed_up=1.0, deviation=None), ScalingBar(devices=2, speed_up=1.5, deviation=0.1),
         ScalingBar(devices=4, speed_up=None, deviation=None),
     ])  # fmt: skip
-    plot.set_theme(LIGHT)
+    show_theme(LIGHT)
     image = plot.grab().toImage()
     width = image.width() / 3
     heights = [

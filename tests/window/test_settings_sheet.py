@@ -13,8 +13,9 @@ from core.config.choices import compose
 from core.devices.cpu import cpu_devices
 from core.schema.settings import StopTimeouts
 from gui.panels.setup.setup_panel import SetupPanel
-from gui.style.theme import DARK, LIGHT
+from gui.style.theme import LIGHT
 from tests.support.running import make_spec, script_spec
+from tests.window.driving import show_theme
 
 pytestmark = pytest.mark.styled
 
@@ -26,7 +27,7 @@ def setup(qtbot):
     """The training card beside the part of a window that its sheet covers."""
     window = QWidget()
     window.resize(1400, 800)
-    panel, ground = SetupPanel(DARK, window), QWidget(window)
+    panel, ground = SetupPanel(window), QWidget(window)
     panel.setParent(window)
     panel.setGeometry(0, 0, 340, 600)
     ground.setGeometry(360, 40, 830, 560)
@@ -122,7 +123,7 @@ def test_sheet_edits_the_very_choices_that_start_a_run(setup):
     assert choices.training["seed"] == 7
     assert choices.settings["momentum"] == "0.5"
     assert choices.release["wait_s"] == 60.0
-    other = SetupPanel(DARK)
+    other = SetupPanel()
     other.restore(setup.remember())
     assert other.choices().training["seed"] == 7
     other.deleteLater()
@@ -133,7 +134,7 @@ def test_stop_timeouts_of_a_run_are_kept_when_it_is_edited_and_started_again(set
     setup.fill(recipe)
     assert setup.choices().stop == {"ask_s": 2.5, "terminate_s": 60}
     assert named(setup, QLineEdit, "interruptTimeoutEdit").text() == ""
-    other = SetupPanel(DARK)
+    other = SetupPanel()
     other.restore(setup.remember())
     assert other.choices().stop == setup.choices().stop
     other.deleteLater()
@@ -182,6 +183,6 @@ def test_sheet_lies_over_the_guide_of_a_first_run(drive):
     guide, sheet = window.panels.first_steps, window.panels.setup.sheet
     panel.until(guide.isVisible, "the guide")
     sheet.toggle()
-    window.set_theme(LIGHT)  # the guide is placed again
+    show_theme(LIGHT)  # the guide is placed again
     panel.until(lambda: sheet.isVisible() and guide.geometry().intersects(sheet.geometry()), "the sheet")
     panel.until(lambda: sheet.isAncestorOf(window.childAt(guide.geometry().center())), "the sheet in front")

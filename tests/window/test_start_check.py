@@ -27,7 +27,6 @@ from gui.panels.run.header import HeaderPanel
 from gui.panels.setup.setup_panel import SetupPanel
 from gui.panels.setup.start_status import StartStatus
 from gui.services.machine.machine import Machine
-from gui.style.theme import DARK
 from gui.viewmodels.runs.run_actions import RunActions
 from gui.viewmodels.setup.device_sharing import shared_device_question
 from gui.viewmodels.setup.reading_check import readings_state
@@ -269,8 +268,8 @@ class Panels(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setup, self.header = SetupPanel(DARK), HeaderPanel(DARK, RunActions())
-        self.message, self.window = MessageStrip("messageStrip", DARK), self
+        self.setup, self.header = SetupPanel(), HeaderPanel(RunActions())
+        self.message, self.window = MessageStrip("messageStrip"), self
 
 
 class Questions:

@@ -12,7 +12,6 @@ from core.runs.facts.states import STATES, RunState
 from gui.panels.run.header import HeaderPanel
 from gui.panels.runs.run_list import RunList
 from gui.style.icons import paint_mark
-from gui.style.theme import DARK
 from gui.viewmodels.run.run_header import RunHeader
 from gui.viewmodels.run.state_words import STATE_MARKS
 from gui.viewmodels.runs.run_actions import RunActions
@@ -49,7 +48,7 @@ def test_states_of_one_colour_have_marks_that_differ() -> None:
 
 
 def test_list_and_header_show_the_mark(qtbot, tmp_path) -> None:
-    runs, header = RunList(DARK, RunActions()), HeaderPanel(DARK, RunActions())
+    runs, header = RunList(RunActions()), HeaderPanel(RunActions())
     for widget in (runs, header):
         qtbot.addWidget(widget)
         widget.resize(900, 80)

@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QCheckBox, QLabel, QSpinBox, QWidget
 from core.schema.settings import Checkpoints, Training
 from gui.panels.recipe.strategy_delegate import SECOND_LINE
 from tests.support.running import LONG_PYTORCH, write_recipe
+from tests.window.driving import show_theme
 
 
 def offered(panel) -> tuple[list[str], dict[str, str]]:
@@ -52,7 +53,7 @@ def test_strategy_list_is_painted_in_both_themes(drive):
     panel.strategy.showPopup()
     grabs = []
     for theme in (DARK, LIGHT):
-        panel.window.set_theme(theme)
+        show_theme(theme)
         grabs.append(panel.strategy.view().grab().toImage())
     panel.strategy.hidePopup()
     assert grabs[0] != grabs[1]

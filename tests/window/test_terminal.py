@@ -10,7 +10,7 @@ from PySide6.QtGui import QColor
 from gui.panels.log.ansi_colours import BASE, char_format, rgb
 from gui.panels.log.terminal import CUT, MAX_LINE, PLAIN, SCREEN, UNKNOWN, Style, Terminal, readable, restyled
 from gui.style.contrast import contrast, legible
-from gui.style.theme import THEMES
+from gui.style.theme import THEMES, look
 
 TQDM_NESTED = (
     "epochs:   0%|          | 0/2\n"
@@ -112,11 +112,12 @@ def test_binary_data_becomes_ascii_and_non_latin_text_is_kept():
 
 @pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
 def test_every_terminal_colour_has_enough_contrast(theme):
+    look.theme = theme
     panel = QColor(theme.panel).getRgb()[:3]
     for number in range(256):
-        ink = char_format(Style(foreground=number), theme).foreground().color().getRgb()[:3]
+        ink = char_format(Style(foreground=number)).foreground().color().getRgb()[:3]
         assert contrast(ink, panel) >= theme.text_contrast, number
-        on_ground = char_format(Style(background=number), theme)
+        on_ground = char_format(Style(background=number))
         ink, ground = on_ground.foreground().color().getRgb()[:3], on_ground.background().color().getRgb()[:3]
         best = max(contrast(pole, ground) for pole in ((0, 0, 0), (255, 255, 255)))  # a middle grey allows no 7 : 1
         assert contrast(ink, ground) >= min(theme.text_contrast, best), number

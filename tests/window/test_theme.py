@@ -134,11 +134,11 @@ def test_grounds_have_outlines_with_strong_contrast(qtbot, unstyled_app, theme: 
     qtbot.addWidget(button)
     edge = button.grab().toImage().pixelColor(1, button.height() // 2).name()
     assert edge == (theme.field_border if theme.is_strong else theme.button)
-    pen = outline(theme, theme.good)
+    pen = outline(theme.good)
     assert (pen.style() == Qt.PenStyle.SolidLine, pen.color().name() == theme.good) == (theme.is_strong,) * 2
     plot = PlotItem()
     strips = HeatStripsItem(plot)
-    strips.set_theme(theme)
+    strips.recolour()
     strips.show_rows([StripRow(percent=np.array([0.0, 100.0]), faint=True)], 0.0, 1.0)
     shown = [strips._image.pixelColor(x, 0) for x in range(2)]
     assert (shown[0].alpha() == 255) is theme.is_strong, "where contrast counts, no strip fades"
@@ -257,7 +257,7 @@ def test_theme_follows_a_desktop_that_changes() -> None:
 
 def test_sort_arrow_is_beside_heading_text(qtbot, unstyled_app) -> None:
     themes.apply(unstyled_app, DARK)
-    table = ProcessTable(DARK)
+    table = ProcessTable()
     qtbot.addWidget(table)
     table.resize(900, 200)
     table.show()

@@ -17,6 +17,7 @@ from gui.controllers.window.dock_layout import MainPanels
 from gui.services.jobs import Jobs, reason
 from gui.services.services import Services
 from gui.services.step_queue import StepQueue
+from gui.style.theme import current_theme
 from gui.viewmodels.comparison.comparison_rows import comparison_rows
 from gui.viewmodels.comparison.run_differences import why_text
 
@@ -168,7 +169,7 @@ class ComparisonController(QObject):
 
     # -- the view --------------------------------------------------------------------------------
 
-    def show_theme(self) -> None:
+    def show_colours(self) -> None:
         """Show the compared runs in the colours of the theme."""
         if self.is_open:
             self._show_runs()
@@ -179,7 +180,7 @@ class ComparisonController(QObject):
         if panels.comparison is None:
             from .comparison_view import ComparisonView
 
-            view = panels.comparison = ComparisonView(panels.theme)
+            view = panels.comparison = ComparisonView()
             view.plot.controls.restore(panels.comparison_choices)
             view.plot.controls.changed.connect(self._apply_controls)
             view.left.connect(self.close)
@@ -273,7 +274,7 @@ class ComparisonController(QObject):
     def _colours_of(self, run_dirs: Sequence[Path]) -> dict[Path, str]:
         from gui.viewmodels.comparison.compared import ColourNumbers
 
-        theme = self._panels.theme
+        theme = current_theme()
         if self._colours is None:
             self._colours = ColourNumbers(len(theme.devices))
         return {each: theme.device_colour(number) for each, number in self._colours.of(run_dirs).items()}

@@ -14,8 +14,7 @@ from gui.panels.comparison.differences_card import DifferencesCard
 from gui.plots.comparison.compared_plot import ComparedPlot
 from gui.plots.comparison.compared_readings import ComparedReadingsPlot
 from gui.plots.comparison.comparison_plot import ComparisonPlot
-from gui.style.icons import glyph, icon_size
-from gui.style.theme import Theme
+from gui.style.icons import ButtonIcon
 from gui.viewmodels.comparison.compared import Entry as Compared
 from gui.widgets.compact import compact_button
 from gui.widgets.context_menu import give_menu
@@ -39,25 +38,25 @@ class ComparisonView(QWidget):
     values_asked = Signal()
     """The values that the plot of the metric shows shall be copied."""
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.setObjectName("comparisonView")
         self.setAccessibleName(tr("Comparison"))
-        self.plot = ComparisonPlot(name="comparisonPlot", title=tr("Comparison"), theme=theme)
-        self.card = DifferencesCard(theme)
+        self.plot = ComparisonPlot(name="comparisonPlot", title=tr("Comparison"))
+        self.card = DifferencesCard()
         self.utilisation = ComparedReadingsPlot(
-            name="comparedUtilisationPlot", title=tr("Utilisation"), unit="%", theme=theme, top=100.0,
+            name="comparedUtilisationPlot", title=tr("Utilisation"), unit="%", top=100.0,
             readings=lambda run: run.utilisation,
         )  # fmt: skip
         self.memory = ComparedReadingsPlot(
-            name="comparedMemoryPlot", title=tr("Memory"), unit="GB", theme=theme, readings=lambda run: run.memory
+            name="comparedMemoryPlot", title=tr("Memory"), unit="GB", readings=lambda run: run.memory
         )
         self.utilisation.title.setToolTip(tr("The mean of the devices of each run"))
         self.memory.title.setToolTip(tr("The fullest of the devices of each run"))
         self.count = 0
         """The number of runs that are compared."""
         self.plots: tuple[ComparedPlot, ...] = (self.plot, self.utilisation, self.memory)
-        self.close_button = self._close_button(theme)
+        self.close_button = self._close_button()
         self.plot.header.addWidget(self.close_button)
         self._link()
         self._lay_out()
@@ -79,19 +78,11 @@ class ComparisonView(QWidget):
         self.count = count
         self.close_button.setText(tr("Comparing {count}", count=count))
 
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme."""
-        for plot in self.plots:
-            plot.set_theme(theme)
-        self.card.set_theme(theme)
-        self.close_button.setIcon(glyph("cross", theme.muted, theme.disabled, gap=GAP_PX))
-
-    def _close_button(self, theme: Theme) -> QPushButton:
+    def _close_button(self) -> QPushButton:
         button = compact_button(
             "closeComparisonButton", "", tr("End the comparison and untick the runs (Esc)"), role="flat"
         )
-        button.setIconSize(icon_size(side=CROSS_PX, gap=GAP_PX))
-        button.setIcon(glyph("cross", theme.muted, theme.disabled, gap=GAP_PX))
+        ButtonIcon(button, "cross", side=CROSS_PX, gap=GAP_PX)
         button.clicked.connect(self.left)
         return button
 

@@ -28,7 +28,6 @@ from gui.services import exports
 from gui.services.exports import Outcome
 from gui.services.jobs import Jobs, reason
 from gui.services.services import Services
-from gui.style.theme import Theme
 from gui.viewmodels.comparison.scaling_rows import fold_runs, sentence, shown_cells, strategy_title, with_results
 from gui.viewmodels.runs.run_rows import RunRow
 
@@ -189,7 +188,7 @@ class ScalingController(QObject):
             self._views[path].dialog.raise_()
             self._views[path].dialog.activateWindow()
             return
-        plot = ScalingPlot(self._panels.theme)
+        plot = ScalingPlot()
         dialog = ScalingTableDialog(self._panels.window, name=path.name.removesuffix(SCALING_SUFFIX), plot=plot)
         dialog.export_asked.connect(lambda: self._ask_where(path))
         dialog.compare_asked.connect(lambda: self._compare(path))
@@ -202,11 +201,6 @@ class ScalingController(QObject):
         self._views[path] = _View(dialog, plot)
         self._show_view(path)
         dialog.show()
-
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme to the open views."""
-        for view in self._views.values():
-            view.plot.set_theme(theme)
 
     def _show(self) -> None:
         """Show what has become of the tables."""
@@ -280,23 +274,23 @@ class ScalingController(QObject):
             return
         self._export.ask_kind(
             tr("Export scaling table"), numbers.record.name, kinds,
-            lambda path, kind: _work(numbers, kind, path, self._panels.theme),
+            lambda path, kind: _work(numbers, kind, path),
         )  # fmt: skip
 
 
-def _work(table: ScalingTable, kind: str, target: Path, theme: Theme) -> Callable[[], Outcome]:
+def _work(table: ScalingTable, kind: str, target: Path) -> Callable[[], Outcome]:
     """Return what writes a file of this kind on another thread."""
     if kind == ".html":
         return lambda: exports.write_scaling_page(table, target)
     if kind in PICTURES:
-        return picture_work(_plot(table, theme), kind, target)
+        return picture_work(_plot(table), kind, target)
     text = text_table(table).markdown() if kind == ".md" else text_table(table).csv()
     return lambda: exports.write_data(text.encode(), target)
 
 
-def _plot(table: ScalingTable, theme: Theme) -> ScalingPlot:
+def _plot(table: ScalingTable) -> ScalingPlot:
     """Return a plot that is not shown, for a picture."""
-    plot = ScalingPlot(theme)
+    plot = ScalingPlot()
     plot.resize(PICTURE_SIZE)
     plot.show_bars(_bars(table))
     return plot

@@ -17,6 +17,7 @@ from core.text import join_names
 from gui.controllers.window.dock_layout import MainPanels
 from gui.services.services import Services
 from gui.style.device_colours import device_colours, device_labels
+from gui.style.theme import current_theme
 from gui.viewmodels.devices.device_rows import OnDevices
 from gui.viewmodels.devices.memory_bars import MemoryKnowledge, memory_bars
 from gui.viewmodels.devices.process_rows import (
@@ -100,7 +101,7 @@ class MemoryController(QObject):
     def _show_memory(self) -> None:
         survey, session, facts = self._monitor.survey, self._session, self._session.facts
         everywhere = self._monitor.all_machines.devices
-        colours = device_colours(everywhere, session.spec.devices if session.spec else (), self._panels.theme)
+        colours = device_colours(everywhere, session.spec.devices if session.spec else (), current_theme())
         known = MemoryKnowledge(
             processes=self._scanner.device_processes,
             run_id=session.run.id if session.run else None,

@@ -18,6 +18,7 @@ from gui.controllers.window.dock_layout import MainPanels
 from gui.panels.run.reading_bar import ReadingBar
 from gui.services.services import Services
 from gui.style.device_colours import device_colours, device_labels
+from gui.style.theme import current_theme
 from gui.viewmodels.run.empty_states import READING, Place, Situation, empty_words, plot_words, situation_of
 from gui.viewmodels.run.failure_view import failure_view
 from gui.viewmodels.run.memory_verdicts import note
@@ -113,7 +114,7 @@ class RunController(QObject):
     def show_curves(self) -> None:
         """Show everything that was measured, in the colours of the theme; the curves follow by themselves."""
         present, spec = self._monitor.all_machines.devices, self._session.spec
-        colours = device_colours(present, spec.devices if spec else (), self._panels.theme)
+        colours = device_colours(present, spec.devices if spec else (), current_theme())
         labels, is_live = device_labels(present, self._session.facts), self._shows_live_devices
         if spec is not None and not is_live:
             # The plots make room for all of these, and those of other machines are long.

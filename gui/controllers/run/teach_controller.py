@@ -69,7 +69,7 @@ class TeachController(QObject):
             heading = tr("{number} is the step", number=number)
         else:
             heading = tr("{number} is not a metric", number=number)
-        dialog = TeachDialog(self._panels.window, self._panels.theme, line=line, heading=heading, has_name=is_metric)
+        dialog = TeachDialog(self._panels.window, line=line, heading=heading, has_name=is_metric)
         self._pointed = Pointed(run_dir=run.dir, rank=self._log.rank, line=line, position=position, role=role)
         dialog.named.connect(lambda name: self._ask(name, keep=False))
         dialog.keep_asked.connect(lambda name: self._ask(name, keep=True))

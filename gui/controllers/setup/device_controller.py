@@ -13,6 +13,7 @@ from gui.controllers.window.dock_layout import MainPanels
 from gui.panels.devices.device_panel import HostRows
 from gui.services.services import Services
 from gui.style.device_colours import device_colours
+from gui.style.theme import current_theme
 from gui.viewmodels.devices.device_groups import cpu_summary
 from gui.viewmodels.devices.device_rows import DeviceRow, DeviceRows
 
@@ -55,7 +56,7 @@ class DeviceController(QObject):
         monitor.hosts.want(panel.wanted())
         survey = monitor.survey
         before = [row.id for row in panel.rows]
-        colours = device_colours(monitor.all_machines.devices, (), self._panels.theme)
+        colours = device_colours(monitor.all_machines.devices, (), current_theme())
         rows = self._listed(self._rows.make(survey, colours, self._memory.on_devices()), panel.table.ticked())
         panel.table.show_rows(rows)
         if any(not row.is_cpu for row in rows):

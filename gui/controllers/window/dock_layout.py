@@ -24,7 +24,6 @@ from gui.panels.setup.setup_panel import SetupPanel
 from gui.panels.window.menu_bar import MenuBar
 from gui.plots.plot_area import PlotArea, PlotScroll
 from gui.style.text_size import scaled
-from gui.style.theme import Theme
 from gui.viewmodels.runs.run_actions import RunActions
 from gui.widgets.dock import Dock
 from gui.widgets.messages import MessageStack, MessageStrip
@@ -38,62 +37,41 @@ if TYPE_CHECKING:
 class MainPanels:
     """Every panel of a window. Panels do not use each other."""
 
-    def __init__(self, theme: Theme, window: QMainWindow) -> None:
-        self.theme = theme
+    def __init__(self, window: QMainWindow) -> None:
         self.menu = MenuBar()
         self.actions = RunActions()
-        self.header = HeaderPanel(theme, self.actions)
-        self.message = MessageStrip("messageStrip", theme)
-        self.run_message = MessageStrip("runStrip", theme)
-        self.leftovers = LeftoversStrip(theme)
-        self.host_message = MessageStrip("hostStrip", theme)
+        self.header = HeaderPanel(self.actions)
+        self.message = MessageStrip("messageStrip")
+        self.run_message = MessageStrip("runStrip")
+        self.leftovers = LeftoversStrip()
+        self.host_message = MessageStrip("hostStrip")
         """About the connection to the host whose runs are shown."""
         self.messages = MessageStack((self.message, self.run_message, self.leftovers, self.host_message))
-        self.devices = DevicePanel(theme)
-        self.setup = SetupPanel(theme, window)
-        self.machine = MachineEntry(theme)
+        self.devices = DevicePanel()
+        self.setup = SetupPanel(window)
+        self.machine = MachineEntry()
         self.run_filter = RunFilter()
         self.runs_left = PlainLabel()
         self.runs_left.setObjectName("runsLeft")
         self.runs_left.setProperty("role", "small")
         self.runs_left.setIndent(8)
         self.runs_left.hide()
-        self.runs = RunList(theme, self.actions)
-        self.several = SeveralBar(theme)
-        self.details = DetailTabs(theme)
-        self.plots = PlotArea(theme)
+        self.runs = RunList(self.actions)
+        self.several = SeveralBar()
+        self.details = DetailTabs()
+        self.plots = PlotArea()
         self.scroll = PlotScroll(self.plots)
         self.comparison: ComparisonView | None = None
         """The view of several runs; created when it is first opened."""
         self.comparison_choices: Mapping[str, Any] = {}
         """How several runs are drawn, as the settings file has it."""
-        self.failure = FailureCard(theme)
+        self.failure = FailureCard()
         self.first_steps = FirstSteps()
 
     @property
     def window(self) -> QWidget:
         """The window that the panels are in."""
         return self.header.window()
-
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme."""
-        self.theme = theme
-        strips = (self.message, self.run_message, self.leftovers, self.host_message)
-        for panel in (
-            self.header,
-            *strips,
-            self.machine,
-            self.runs,
-            self.several,
-            self.setup,
-            self.plots,
-            self.failure,
-            self.details,
-            self.devices,
-        ):
-            panel.set_theme(theme)
-        if self.comparison is not None:
-            self.comparison.set_theme(theme)
 
 
 LAYOUT_VERSION = 1
@@ -139,12 +117,11 @@ class DockLayout(QObject):
         _stack(head, panels.menu, panels.header)
         window.setCentralWidget(panels.scroll)
         self._cover(panels.scroll, panels)
-        theme = panels.theme
         self.docks = (
-            Dock(window, "devicesDock", tr("Devices"), panels.devices, theme, beside=panels.devices.tick_bar),
-            Dock(window, "trainingDock", tr("Training"), panels.setup, theme),
-            Dock(window, "runsDock", tr("Runs"), runs, theme),
-            Dock(window, "logDock", tr("Log"), panels.details, theme, heading=panels.details.heading),
+            Dock(window, "devicesDock", tr("Devices"), panels.devices, beside=panels.devices.tick_bar),
+            Dock(window, "trainingDock", tr("Training"), panels.setup),
+            Dock(window, "runsDock", tr("Runs"), runs),
+            Dock(window, "logDock", tr("Log"), panels.details, heading=panels.details.heading),
         )
         _stack(runs, panels.machine, panels.run_filter, panels.runs_left, panels.runs, panels.several)
         for dock in self.docks:
@@ -261,11 +238,6 @@ class DockLayout(QObject):
         floats = devices.isFloating() or training.isFloating()
         if above_each_other and not floats and devices.height() < self._wanted_px:
             self._share_side()
-
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme."""
-        for dock in self.docks:
-            dock.set_theme(theme)
 
     def save(self) -> QByteArray:
         """Return the places of the docks; empty if they are in their first places."""

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QFontMetrics, QKeyEvent, QPainter
-from PySide6.QtWidgets import QHeaderView, QStyleOptionViewItem, QTableWidget
+from PySide6.QtWidgets import QHeaderView, QStyledItemDelegate, QStyleOptionViewItem, QTableWidget
 
 from core.language import tr
 from gui.style.text_size import scaled
-from gui.style.theme import Theme
+from gui.style.theme import current_theme
 from gui.viewmodels.comparison.compared import Entry
 from gui.viewmodels.comparison.comparison_rows import Cell, ComparisonRows
-from gui.widgets.painting import Index, ThemedDelegate, draw_elided, paint_row_background, small_font
+from gui.widgets.painting import Index, draw_elided, paint_row_background, small_font
 from gui.widgets.plain_text import verbatim
 from gui.widgets.table import plain_table, text_item
 
@@ -39,11 +39,11 @@ class ComparisonTable(QTableWidget):
     baseline_asked = Signal(int)
     """The number of a row."""
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__()
         plain_table(self, "comparisonTable", tr("Differences between the runs"), [tr("Run")])
         self.setSelectionMode(QTableWidget.SelectionMode.SingleSelection)
-        self._delegate = _CellDelegate(theme, self)
+        self._delegate = _CellDelegate(self)
         self.setItemDelegate(self._delegate)
         self.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Interactive)
         self.cellDoubleClicked.connect(lambda row, _: self.baseline_asked.emit(row))
@@ -69,11 +69,6 @@ class ComparisonTable(QTableWidget):
         self._fit(table)
         if 0 <= chosen < self.rowCount():
             self.setCurrentCell(chosen, 0)
-
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme."""
-        self._delegate.set_theme(theme)
-        self.viewport().update()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 (Qt's name)
         """Make the current row the baseline with Space."""
@@ -126,7 +121,7 @@ class ComparisonTable(QTableWidget):
         return max([self.horizontalHeader().sectionSizeHint(column), *widths])
 
 
-class _CellDelegate(ThemedDelegate):
+class _CellDelegate(QStyledItemDelegate):
     """Paints a value, and below it how far it is from the baseline: with a sign, and in a colour."""
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:  # noqa: N802 (Qt's name)
@@ -142,7 +137,7 @@ class _CellDelegate(ThemedDelegate):
         """Paint one cell."""
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        paint_row_background(painter, option, self._theme)
+        paint_row_background(painter, option)
         inside = option.rect.adjusted(PADDING_PX, ABOVE_PX, -PADDING_PX, -ABOVE_PX)
         colour = index.data(COLOUR)
         height, small = option.fontMetrics.height(), small_font(option.font)
@@ -157,10 +152,12 @@ class _CellDelegate(ThemedDelegate):
         font.setBold(is_best)
         line = QRect(inside.left(), inside.top(), inside.width(), height)
         text = str(index.data(Qt.ItemDataRole.DisplayRole))
-        draw_elided(painter, line, text, self._theme.good if is_best else self._theme.text, font=font, right=right)
+        draw_elided(
+            painter, line, text, current_theme().good if is_best else current_theme().text, font=font, right=right
+        )
         if index.data(DIFFERENCE):
-            tones = {True: self._theme.good, False: self._theme.bad}
+            tones = {True: current_theme().good, False: current_theme().bad}
             below = QRect(line.left(), line.bottom() + 1, line.width(), QFontMetrics(small).height())
-            tone = tones.get(index.data(BETTER), self._theme.muted)
+            tone = tones.get(index.data(BETTER), current_theme().muted)
             draw_elided(painter, below, str(index.data(DIFFERENCE)), tone, font=small, right=right)
         painter.restore()

@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
 )
 
 from core.language import join_sentences, tr
-from gui.style.theme import Theme, mark
+from gui.style.theme import current_theme, look, mark
 from gui.viewmodels.comparison.compared import Entry
 from gui.viewmodels.comparison.comparison_rows import ComparisonRows
 from gui.widgets.compact import compact_button
@@ -57,13 +57,13 @@ class DifferencesCard(QFrame):
     export_asked = Signal(str)
     """`file`, `markdown` or `csv`."""
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.setObjectName("differencesCard")
         self.setProperty("card", True)
         self.setAccessibleName(tr("Differences"))
         self.setMinimumHeight(MIN_HEIGHT_PX)
-        self.table = ComparisonTable(theme)
+        self.table = ComparisonTable()
         self.table.baseline_asked.connect(self.baseline_chosen)
         self.table.currentCellChanged.connect(lambda row, *_: self.row_selected.emit(row))
         give_menu(self.table, "comparisonTableMenu", self._row_entries)
@@ -79,8 +79,8 @@ class DifferencesCard(QFrame):
         self._stack = QStackedWidget()
         for page in (self.empty, self.table, self.why):
             self._stack.addWidget(page)
-        self._theme = theme
         self._lines: Sequence[str] = ()
+        look.changed.connect(self._colour_lines)
         column = QVBoxLayout(self)
         column.setContentsMargins(12, 6, 12, 8)
         column.setSpacing(4)
@@ -130,12 +130,6 @@ class DifferencesCard(QFrame):
             [(tr("Use as baseline"), lambda: self.baseline_chosen.emit(row)), None] if row >= 0 else []
         )
         return [*first, *self.export_entries()]
-
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme."""
-        self._theme = theme
-        self.table.set_theme(theme)
-        self._colour_lines()
 
     def _fill_header(self) -> None:
         title = PlainLabel(tr("Differences"))
@@ -218,9 +212,9 @@ class DifferencesCard(QFrame):
 
     def _colour_lines(self) -> None:
         """Paint lines that a text got green and those it lost red; the sign tells them apart, too."""
-        selections = []
+        selections, theme = [], current_theme()
         for number, line in enumerate(self._lines):
-            tone = {"+": self._theme.good, "-": self._theme.bad, "@": self._theme.muted}.get(line[:1])
+            tone = {"+": theme.good, "-": theme.bad, "@": theme.muted}.get(line[:1])
             if tone is None:
                 continue
             selection = QTextEdit.ExtraSelection()

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QAbstractButton, QStyle, QStyleOptionViewItem, QWi
 
 from core.language import tr
 from gui.style.formatting import memory_size
-from gui.style.theme import Theme
+from gui.style.theme import current_theme
 from gui.viewmodels.devices.device_groups import CpuSummary
 from gui.widgets.painting import draw_elided, paint_row_background
 from gui.widgets.plain_text import verbatim
@@ -25,7 +25,7 @@ class CpuFold(QAbstractButton):
 
     focused = Signal()
 
-    def __init__(self, theme: Theme, parent: QWidget, host: str = "") -> None:
+    def __init__(self, parent: QWidget, host: str = "") -> None:
         """`host`: the machine; the empty string for this machine."""
         super().__init__(parent)
         self.setObjectName(f"cpuFold-{host}" if host else "cpuFold")
@@ -34,7 +34,6 @@ class CpuFold(QAbstractButton):
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.runs_root: Path | None = None
         """The folder of runs, whose free disk space is in the tooltip."""
-        self._theme = theme
         self._summary = CpuSummary()
 
     @property
@@ -49,11 +48,6 @@ class CpuFold(QAbstractButton):
             if not self.hasFocus():  # a screen reader would read out each change
                 self.setAccessibleName(summary.accessible_text)
             self.update()
-
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme."""
-        self._theme = theme
-        self.update()
 
     def event(self, event: QEvent) -> bool:
         """Measure the free disk space when the tooltip is asked for."""
@@ -102,14 +96,14 @@ class CpuFold(QAbstractButton):
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: ARG002, N802 (Qt's name)
         """Paint an arrow, the load at the left and the memory at the right."""
-        painter, sizes, theme = QPainter(self), RowSizes.of(self.font()), self._theme
+        painter, sizes, theme = QPainter(self), RowSizes.of(self.font()), current_theme()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         option = QStyleOptionViewItem()
         option.initFrom(self)
         option.rect = self.rect()
         if not self.underMouse():
             option.state &= ~QStyle.StateFlag.State_MouseOver
-        paint_row_background(painter, option, theme)
+        paint_row_background(painter, option)
         paint_arrow(painter, QPointF(LEFT_PX + sizes.tick / 2, self.height() / 2), theme.muted, down=self.isChecked())
         line = QRect(sizes.square, 0, self.width() - sizes.square - RIGHT_PX, self.height())
         draw_elided(painter, line, "CPU", theme.text, font=sizes.bold)

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QAbstractItemModel, QEvent, QPointF, QRect, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPen, QPolygonF
-from PySide6.QtWidgets import QStyle, QStyleOptionViewItem, QWidget
+from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from core.language import tr, tr_noop
 from gui.style.formatting import memory
-from gui.style.theme import Theme
+from gui.style.theme import current_theme
 from gui.viewmodels.devices.device_groups import Heading
 from gui.viewmodels.devices.device_rows import DeviceRow
-from gui.widgets.painting import Index, ThemedDelegate, draw_elided, outline, paint_row_background
+from gui.widgets.painting import Index, draw_elided, outline, paint_row_background
 
 from .row_sizes import ABOVE_PX, GAP_PX, LEFT_PX, RIGHT_PX, RowSizes
 
@@ -35,11 +35,11 @@ SHARED_MEMORY = tr_noop("shared memory")
 REASON_FLAGS = int(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop) | int(Qt.TextFlag.TextWordWrap)
 
 
-class DeviceDelegate(ThemedDelegate):
+class DeviceDelegate(QStyledItemDelegate):
     """Paints a row in three lines, or in two if `dense`. A click in the row or Space ticks it."""
 
-    def __init__(self, theme: Theme, parent: QWidget) -> None:
-        super().__init__(theme, parent)
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
         self.sizes = RowSizes.of(parent.font())
         self.dense = False
         self.shows_limits = True
@@ -122,7 +122,7 @@ class DeviceDelegate(ThemedDelegate):
         painter.restore()
 
     def _paint_heading(self, painter: QPainter, heading: Heading, rect: QRect) -> None:
-        sizes, theme = self.sizes, self._theme
+        sizes, theme = self.sizes, current_theme()
         line = QRect(rect.left() + LEFT_PX, rect.top(), rect.width() - LEFT_PX - RIGHT_PX, sizes.heading)
         bold = sizes.small_bold
         draw_elided(painter, line, heading.name, theme.text, font=bold)
@@ -139,10 +139,10 @@ class DeviceDelegate(ThemedDelegate):
         own.rect = rect
         if not over:
             own.state &= ~QStyle.StateFlag.State_MouseOver
-        paint_row_background(painter, own, self._theme)
+        paint_row_background(painter, own)
 
     def _paint_tick(self, painter: QPainter, index: Index, rect: QRect, *, over: bool) -> None:
-        sizes, theme = self.sizes, self._theme
+        sizes, theme = self.sizes, current_theme()
         side = sizes.tick
         box = QRectF(rect.left() + LEFT_PX, rect.top() + ABOVE_PX + (sizes.line - side) / 2, side, side)
         ticked = _is_ticked(index)
@@ -163,7 +163,7 @@ class DeviceDelegate(ThemedDelegate):
 
     def _paint_title(self, painter: QPainter, row: DeviceRow, rect: QRect) -> None:
         """Paint the first line: colour, label and user from the left; heat and power from the right."""
-        sizes, theme = self.sizes, self._theme
+        sizes, theme = self.sizes, current_theme()
         top = rect.top() + ABOVE_PX
         off = bool(row.lost or row.blocked)
         side = sizes.square_side
@@ -177,7 +177,7 @@ class DeviceDelegate(ThemedDelegate):
 
     def _paint_right(self, painter: QPainter, row: DeviceRow, line: QRect) -> int:
         """Paint what is at the right end of the first line. Return the width that it takes."""
-        sizes, theme = self.sizes, self._theme
+        sizes, theme = self.sizes, current_theme()
         text = (
             tr("{seconds} s old", seconds=row.stale_age_s)
             if row.stale_age_s is not None
@@ -199,7 +199,7 @@ class DeviceDelegate(ThemedDelegate):
 
     def _paint_heat(self, painter: QPainter, row: DeviceRow, line: QRect) -> int:
         """Paint temperature and power in columns, and a sign before what slows the device down."""
-        sizes, theme = self.sizes, self._theme
+        sizes, theme = self.sizes, current_theme()
         power = row.power_of_limit if self.shows_limits else row.power
         taken = self._power_px + GAP_PX if power else 0
         in_trouble = theme.bad
@@ -218,7 +218,7 @@ class DeviceDelegate(ThemedDelegate):
 
     def _chip(self, row: DeviceRow) -> tuple[str, str, str]:
         """Return what is on the device, in a word or a name, with the colours of text and ground."""
-        theme = self._theme
+        theme = current_theme()
         if row.used_by:
             return row.used_by, theme.accent, theme.accent_soft
         if row.held_by:
@@ -243,7 +243,7 @@ class DeviceDelegate(ThemedDelegate):
         if ground:
             width = min(sizes.width(chip) + 2 * CHIP_PX, room.width())
             height = sizes.small_line
-            painter.setPen(outline(self._theme, colour))
+            painter.setPen(outline(colour))
             painter.setBrush(QColor(ground))
             top = room.top() + (room.height() - height) / 2
             painter.drawRoundedRect(QRectF(room.left(), top, width, height), height / 2, height / 2)
@@ -256,7 +256,7 @@ class DeviceDelegate(ThemedDelegate):
         painter.setFont(sizes.small)
         top = rect.top() + ABOVE_PX + sizes.line
         room = QRect(rect.left() + sizes.label, top, rect.width() - sizes.label - RIGHT_PX, rect.bottom() - top)
-        painter.setPen(QColor(self._theme.muted))
+        painter.setPen(QColor(current_theme().muted))
         if self.dense:
             shown = painter.fontMetrics().elidedText(reason, Qt.TextElideMode.ElideRight, room.width())
         else:
@@ -284,7 +284,7 @@ class DeviceDelegate(ThemedDelegate):
     def _readings(self, row: DeviceRow) -> tuple[tuple[float | None, str, str], tuple[float | None, str, str]]:
         """Return length, text and colour of the two bars."""
         busy = row.utilisation_percent / 100 if row.current and row.utilisation_percent is not None else None
-        colour = self._theme.disabled if row.lost else row.colour
+        colour = current_theme().disabled if row.lost else row.colour
         shared = row.shared_memory and row.current and row.memory_fraction is None
         return (busy, row.utilisation, colour), (
             row.memory_fraction,
@@ -299,15 +299,15 @@ class DeviceDelegate(ThemedDelegate):
         fraction, text, colour = reading
         self._paint_bar(painter, bar, fraction, colour)
         column = QRect(bar.right() + GAP_PX, bar.top(), text_px + 1, bar.height())
-        draw_elided(painter, column, text, self._theme.muted, font=self.sizes.small, right=True)
+        draw_elided(painter, column, text, current_theme().muted, font=self.sizes.small, right=True)
 
     def _paint_bar(self, painter: QPainter, line: QRect, fraction: float | None, colour: str) -> None:
         thick = self.sizes.bar
         if line.width() < thick:
             return
         track = QRectF(line.left(), line.center().y() - thick / 2 + 1, line.width(), thick)
-        painter.setPen(outline(self._theme, self._theme.field_border))
-        painter.setBrush(QColor(self._theme.field if self._theme.is_dark else self._theme.button))
+        painter.setPen(outline(current_theme().field_border))
+        painter.setBrush(QColor(current_theme().field if current_theme().is_dark else current_theme().button))
         painter.drawRoundedRect(track, thick / 2, thick / 2)
         painter.setPen(Qt.PenStyle.NoPen)
         if fraction:

@@ -13,7 +13,6 @@ from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
 from core.devices.host_names import split_name
 from core.language import join_sentences, tr
-from gui.style.theme import Theme
 from gui.viewmodels.devices.device_groups import CpuSummary
 from gui.viewmodels.devices.device_rows import DeviceRow, all_together, free_devices
 from gui.widgets.compact import compact_button
@@ -56,10 +55,9 @@ class DevicePanel(QWidget):
     host_made = Signal(QWidget)
     """There is a new section."""
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._theme = theme
-        self.table = DeviceTable(theme)
+        self.table = DeviceTable()
         """The devices of this machine."""
         self.sections: dict[str, HostSection] = {}
         """By the name of the host."""
@@ -188,7 +186,7 @@ class DevicePanel(QWidget):
     def _make_section(self, heading: HostHeading) -> HostSection:
         from .host_section import HostSection  # imported here, since many windows have no hosts
 
-        section = HostSection(self._theme, heading)
+        section = HostSection(heading)
         section.fold(folded=section.name in self._folded)
         section.resized.connect(self._take_height)
         section.retry_asked.connect(self.retry_asked)
@@ -202,13 +200,6 @@ class DevicePanel(QWidget):
         if section.is_folded:
             self._folded.add(section.name)
         self.folded.emit()
-
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme."""
-        self._theme = theme
-        self.table.set_theme(theme)
-        for section in self.sections.values():
-            section.set_theme(theme)
 
     # -- size --------------------------------------------------------------------------------------
 

@@ -9,7 +9,6 @@ from PySide6.QtGui import QContextMenuEvent, QFocusEvent, QMouseEvent, QResizeEv
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableWidget, QTableWidgetItem
 
 from core.language import tr, tr_noop
-from gui.style.theme import Theme
 from gui.viewmodels.devices.device_groups import headings
 from gui.viewmodels.devices.device_rows import DeviceRow, obstacles
 from gui.widgets.painting import Index
@@ -45,7 +44,7 @@ class DeviceTable(QTableWidget):
     reached = Signal(QRect)
     """The keys have led to this part of the list, which should be seen."""
 
-    def __init__(self, theme: Theme, host: str = "") -> None:
+    def __init__(self, host: str = "") -> None:
         """`host`: the machine; the empty string for this machine."""
         super().__init__(0, len(COLUMNS))
         self.setObjectName(f"deviceTable-{host}" if host else "deviceTable")
@@ -65,10 +64,10 @@ class DeviceTable(QTableWidget):
         self._only_ticked = False
         self._is_crowded = False
         self._menu: DeviceMenu | None = None
-        self._delegate = DeviceDelegate(theme, self)
+        self._delegate = DeviceDelegate(self)
         self.setItemDelegateForColumn(0, self._delegate)
         self._shape()
-        self.cpu_fold = CpuFold(theme, self.viewport(), host)
+        self.cpu_fold = CpuFold(self.viewport(), host)
         self.cpu_fold.hide()
         self.cpu_fold.clicked.connect(self._fold)
         self.cpu_fold.focused.connect(self._scroll_to_fold)
@@ -145,12 +144,6 @@ class DeviceTable(QTableWidget):
         if affects_ticks:  # otherwise only readings have changed, which do not affect ticks
             self._show_obstacles()
             self._apply_pending_ticks()
-
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme."""
-        self._delegate.set_theme(theme)
-        self.cpu_fold.set_theme(theme)
-        self.viewport().update()
 
     def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
         """Return the height of all rows."""

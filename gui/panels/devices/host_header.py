@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QAbstractButton, QSizePolicy, QStyle, QStyleOption
 
 from core.language import tr
 from gui.style.icons import paint_mark
-from gui.style.theme import Theme
+from gui.style.theme import current_theme
 from gui.viewmodels.devices.host_headings import HostHeading
 from gui.widgets.painting import draw_elided, paint_row_background
 from gui.widgets.plain_text import verbatim
@@ -29,7 +29,7 @@ class HostHeader(QAbstractButton):
 
     focused = Signal()
 
-    def __init__(self, theme: Theme, heading: HostHeading) -> None:
+    def __init__(self, heading: HostHeading) -> None:
         super().__init__()
         self.setObjectName(f"hostHeader-{heading.name}")
         self.setCheckable(True)
@@ -37,7 +37,7 @@ class HostHeader(QAbstractButton):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-        self._theme, self._heading = theme, heading
+        self._heading = heading
         self.toggled.connect(lambda _: self._describe())
         self._describe()
 
@@ -53,11 +53,6 @@ class HostHeader(QAbstractButton):
             if not self.hasFocus():  # a screen reader would read out each change
                 self._describe()
             self.update()
-
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme."""
-        self._theme = theme
-        self.update()
 
     def _describe(self) -> None:
         does = tr("Fold the devices of this host") if self.isChecked() else tr("Unfold the devices of this host")
@@ -89,7 +84,7 @@ class HostHeader(QAbstractButton):
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: ARG002, N802 (Qt's name)
         """Paint an arrow, the name and, at the right, the state behind its mark."""
-        painter, sizes, theme = QPainter(self), RowSizes.of(self.font()), self._theme
+        painter, sizes, theme = QPainter(self), RowSizes.of(self.font()), current_theme()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         line = self.rect().adjusted(0, ABOVE_PX, 0, 0)
         painter.fillRect(QRect(0, ABOVE_PX // 2, self.width(), 1), QColor(theme.panel_border))
@@ -108,11 +103,11 @@ class HostHeader(QAbstractButton):
         option.rect = line
         if not self.underMouse():
             option.state &= ~QStyle.StateFlag.State_MouseOver
-        paint_row_background(painter, option, self._theme)
+        paint_row_background(painter, option)
 
     def _paint_state(self, painter: QPainter, inside: QRect, sizes: RowSizes) -> int:
         """Paint the state, as much of it as fits beside the name. Return the width that it takes."""
-        heading, theme = self._heading, self._theme
+        heading, theme = self._heading, current_theme()
         side = sizes.small_line - 5
         name = min(sizes.width(heading.name, sizes.bold), inside.width() - MIN_NAME_PX)
         room = inside.width() - max(name, MIN_NAME_PX) - side - 2 * GAP_PX

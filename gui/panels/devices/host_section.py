@@ -8,7 +8,6 @@ from PySide6.QtCore import QEvent, QRect, Signal
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
 from core.language import tr
-from gui.style.theme import Theme
 from gui.viewmodels.devices.device_groups import CpuSummary
 from gui.viewmodels.devices.device_rows import DeviceRow
 from gui.viewmodels.devices.host_headings import HostHeading
@@ -35,12 +34,12 @@ class HostSection(QWidget):
     reached = Signal(QRect)
     """The keys have led to this part of it, which should be seen."""
 
-    def __init__(self, theme: Theme, heading: HostHeading) -> None:
+    def __init__(self, heading: HostHeading) -> None:
         super().__init__()
         self.name = heading.name
         self.setObjectName(f"hostSection-{self.name}")
-        self.header = HostHeader(theme, heading)
-        self.table = DeviceTable(theme, self.name)
+        self.header = HostHeader(heading)
+        self.table = DeviceTable(self.name)
         self._note = PlainLabel()
         self._note.setObjectName(f"hostNote-{self.name}")
         self._note.setWordWrap(True)
@@ -107,11 +106,6 @@ class HostSection(QWidget):
             self._show_note()
         if before.state != heading.state:
             announce(self.header, heading.accessible_text)
-
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme."""
-        self.header.set_theme(theme)
-        self.table.set_theme(theme)
 
     def cuts(self, width: int) -> list[int]:
         """Return the heights at which nothing is cut in a section of this width, from its top."""

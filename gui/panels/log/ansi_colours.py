@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtGui import QColor, QFont, QTextCharFormat
 
 from gui.style.contrast import legible, parse
-from gui.style.theme import Theme
+from gui.style.theme import current_theme
 
 from .terminal import PLAIN, Colour, Rgb, Style
 
@@ -19,12 +19,12 @@ STEPS = (0, 95, 135, 175, 215, 255)
 """Levels of red, green and blue in the cube of 216 colours (xterm)."""
 
 
-def char_format(style: Style, theme: Theme) -> QTextCharFormat:
+def char_format(style: Style) -> QTextCharFormat:
     """Return the Qt format of a style."""
     result = QTextCharFormat()
     if style == PLAIN:
         return result
-    foreground, background = _shown(style, theme)
+    foreground, background = _shown(style)
     if foreground:
         result.setForeground(QColor(*foreground))
     if background:
@@ -36,8 +36,9 @@ def char_format(style: Style, theme: Theme) -> QTextCharFormat:
     return result
 
 
-def _shown(style: Style, theme: Theme) -> tuple[Rgb | None, Rgb | None]:
+def _shown(style: Style) -> tuple[Rgb | None, Rgb | None]:
     """Return foreground and background; None for the default."""
+    theme = current_theme()
     panel, text = parse(theme.panel), parse(theme.muted if style.faint else theme.text)
     foreground, background = rgb(style.foreground), rgb(style.background)
     if foreground is None and background is None and not (style.inverse or style.faint):

@@ -16,7 +16,7 @@ from PySide6.QtWidgets import QMenu, QTextEdit
 from core.language import tr
 from core.metrics.rules.rule import METRIC, NO_METRIC, STEP, number_at
 from gui.style.contrast import legible, parse
-from gui.style.theme import Theme
+from gui.style.theme import current_theme, look
 from gui.widgets.plain_text import menu_text, verbatim
 
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ class Highlights(QObject):
     pointed = Signal(str, int, str)
     """A line, the position of a number in it, and what the user says it is: a role of a rule."""
 
-    def __init__(self, view: LogView, theme: Theme) -> None:
+    def __init__(self, view: LogView) -> None:
         super().__init__(view)
-        self._view, self._theme = view, theme
+        self._view = view
         self._query = ""
         self._numbers: LogNumbers | None = None
         self._number_marks: list[QTextEdit.ExtraSelection] = []
@@ -47,6 +47,7 @@ class Highlights(QObject):
         self._due.setInterval(NUMBERS_MS)
         self._due.timeout.connect(self._mark_numbers)
         view.viewport().installEventFilter(self)
+        look.changed.connect(self.update_marks)
 
     @property
     def marked(self) -> list[str]:
@@ -64,11 +65,6 @@ class Highlights(QObject):
         self._number_marks = []
         self.update_marks()
 
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme."""
-        self._theme = theme
-        self.update_marks()
-
     def update_marks(self) -> None:
         """Mark what is visible now: the matches at once, the numbers soon."""
         if self._numbers is not None and not self._due.isActive():
@@ -78,20 +74,20 @@ class Highlights(QObject):
     def _show(self) -> None:
         marks = [*self._number_marks]
         if self._query:
-            look = QTextCharFormat()
-            look.setBackground(QColor(self._theme.warn_soft))
-            look.setForeground(QColor(self._theme.warn))
-            marks += [_mark(found, look) for found in islice(self._visible_matches(), MAX_MARKS)]
+            match = QTextCharFormat()
+            match.setBackground(QColor(current_theme().warn_soft))
+            match.setForeground(QColor(current_theme().warn))
+            marks += [_mark(found, match) for found in islice(self._visible_matches(), MAX_MARKS)]
         if marks or self._view.extraSelections():
             self._view.setExtraSelections(marks)
 
     def _mark_numbers(self) -> None:
         if self._numbers is None or not self._view.isVisible():
             return
-        looks = {}
-        for is_validation, colour in ((False, self._theme.train), (True, self._theme.validation)):
+        looks, theme = {}, current_theme()
+        for is_validation, colour in ((False, theme.train), (True, theme.validation)):
             looks[is_validation] = QTextCharFormat()
-            ink = legible(parse(colour), parse(self._theme.panel), self._theme.text_contrast)
+            ink = legible(parse(colour), parse(theme.panel), theme.text_contrast)
             looks[is_validation].setForeground(QColor(*ink))
             looks[is_validation].setFontUnderline(True)
         self._number_marks = []

@@ -11,7 +11,6 @@ from PySide6.QtWidgets import QComboBox, QVBoxLayout, QWidget
 
 from core.language import tr, tr_noop
 from core.schema.paths import log_of_rank
-from gui.style.theme import Theme
 from gui.widgets.compact import compact_button, compact_check
 from gui.widgets.forms.choice_box import ChoiceBox
 from gui.widgets.forms.fields import row_of
@@ -34,9 +33,9 @@ class LogPage(QWidget):
     rank_shown = Signal()
     """The log of another rank is shown from now on."""
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.view = LogView(theme)
+        self.view = LogView()
         self.search = SearchBar()
         self.rank_box = _rank_box()
         self.follow_box = compact_check(
@@ -103,10 +102,6 @@ class LogPage(QWidget):
         self._file_search.go_on()
         if revision != self.view.revision or self._told != self._file_search.count:
             self._count()
-
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme."""
-        self.view.set_theme(theme)
 
     def _connect(self) -> None:
         self.rank_box.currentIndexChanged.connect(lambda _: self._show_rank())

@@ -12,7 +12,7 @@ from PySide6.QtGui import QResizeEvent, QTextCharFormat, QTextCursor, QTextDocum
 from PySide6.QtWidgets import QPlainTextEdit
 
 from core.language import tr
-from gui.style.theme import Theme
+from gui.style.theme import look
 
 from .ansi_colours import char_format
 from .file_tail import MAX_LINES, PIECE_BYTES, FileTail, file_size, lines_after, lines_before
@@ -46,14 +46,13 @@ class LogView(QPlainTextEdit):
     part_changed = Signal()
     """Lines before or after those that are shown are missing now, or are missing no more."""
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.setObjectName("logView")
         self.setAccessibleName(tr("Log of the run"))
         self.setReadOnly(True)
         self.setUndoRedoEnabled(False)
         self.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
-        self._theme = theme
         self._formats: dict[Style, QTextCharFormat] = {}
         self._styles: list[Style] = []
         """Styles by the index that `STYLE_PROPERTY` holds."""
@@ -62,7 +61,8 @@ class LogView(QPlainTextEdit):
         self._follows, self._ignores_scrolling = True, False
         self._piece_bytes = MIN_BYTES
         self._query = ""
-        self.highlights = Highlights(self, theme)
+        look.changed.connect(self._recolour)
+        self.highlights = Highlights(self)
         self._trimmed = False
         """Whether the first lines were removed, since there were too many."""
         self._told = (False, False)
@@ -143,9 +143,7 @@ class LogView(QPlainTextEdit):
         """Read new text for up to `TURN_S` seconds; return True if there may be more."""
         return self._read_for(TURN_S)
 
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme."""
-        self._theme = theme
+    def _recolour(self) -> None:
         styles, self._styles = self._styles, []
         self._formats.clear()
         cursor = QTextCursor(self.document())
@@ -155,7 +153,6 @@ class LogView(QPlainTextEdit):
             cursor.setPosition(end, QTextCursor.MoveMode.KeepAnchor)
             cursor.setCharFormat(self._format(styles[number]))
         cursor.endEditBlock()
-        self.highlights.set_theme(theme)
 
     # -- following -------------------------------------------------------------------------------
 
@@ -354,7 +351,7 @@ class LogView(QPlainTextEdit):
 
     def _format(self, style: Style) -> QTextCharFormat:
         if style not in self._formats:
-            self._formats[style] = char_format(style, self._theme)
+            self._formats[style] = char_format(style)
             if style != PLAIN:
                 self._formats[style].setProperty(STYLE_PROPERTY, len(self._styles))
                 self._styles.append(style)

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLineEdit, QPushButton,
 
 from core.language import tr
 from core.text import one_line
-from gui.style.theme import Theme, mark
+from gui.style.theme import current_theme, mark
 from gui.widgets.plain_text import PlainLabel
 
 WIDTH_PX, CURVE_PX = 520, 110
@@ -21,12 +21,11 @@ SHOWN_CHARACTERS = 200
 class CurvePreview(QWidget):
     """Draws one small curve without axes."""
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.setObjectName("curvePreview")
         self.setAccessibleName(tr("The curve that the rule gives"))
         self.setFixedHeight(CURVE_PX)
-        self._theme = theme
         self.points: Sequence[tuple[int, float]] = ()
 
     def show_points(self, points: Sequence[tuple[int, float]]) -> None:
@@ -38,10 +37,10 @@ class CurvePreview(QWidget):
         """Draw the curve over the whole width."""
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.fillRect(self.rect(), QColor(self._theme.field))
+        painter.fillRect(self.rect(), QColor(current_theme().field))
         finite = [(step, value) for step, value in self.points if abs(value) < float("inf")]
         if finite:
-            painter.setPen(QPen(QColor(self._theme.train), 1.6))
+            painter.setPen(QPen(QColor(current_theme().train), 1.6))
             drawn = [self._place(finite, *point) for point in finite]
             painter.drawPolyline(QPolygonF(drawn)) if len(drawn) > 1 else painter.drawEllipse(drawn[0], 2, 2)
         painter.end()
@@ -61,7 +60,7 @@ class TeachDialog(QDialog):
     named = Signal(str)
     keep_asked = Signal(str)
 
-    def __init__(self, parent: QWidget, theme: Theme, *, line: str, heading: str, has_name: bool) -> None:
+    def __init__(self, parent: QWidget, *, line: str, heading: str, has_name: bool) -> None:
         super().__init__(parent)
         self.setObjectName("teachDialog")
         self.setWindowTitle("Trainyard")
@@ -76,7 +75,7 @@ class TeachDialog(QDialog):
         self.words = PlainLabel(tr("Reading the log ..."))
         self.words.setObjectName("teachWords")
         self.words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.curve = CurvePreview(theme)
+        self.curve = CurvePreview()
         self.curve.setVisible(has_name)
         for label in (title, shown, self.words):
             label.setWordWrap(True)

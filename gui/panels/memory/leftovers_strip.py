@@ -6,7 +6,6 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QPushButton
 
 from core.language import tr
-from gui.style.theme import Theme
 from gui.widgets.compact import compact_button
 from gui.widgets.messages import MessageStrip
 
@@ -17,8 +16,8 @@ class LeftoversStrip(MessageStrip):
     show_asked = Signal()
     end_asked = Signal()
 
-    def __init__(self, theme: Theme) -> None:
-        super().__init__("leftoversStrip", theme)
+    def __init__(self) -> None:
+        super().__init__("leftoversStrip")
         self.show_button = self._button("showLeftovers", tr("Show"), tr("Show these processes"))
         self.end_button = self._button("endLeftovers", tr("End…"), tr("End these processes (asks first)"))
         self.show_button.clicked.connect(self.show_asked)

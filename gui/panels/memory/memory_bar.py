@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QPainter, QPainterPath, QPixmap
-from PySide6.QtWidgets import QStyleOptionViewItem
+from PySide6.QtWidgets import QStyledItemDelegate, QStyleOptionViewItem
 
 from gui.style.device_colours import faint
-from gui.style.theme import Theme
+from gui.style.theme import current_theme
 from gui.viewmodels.devices.memory_bars import FREE, OTHER_RUNS, OTHERS, PARTS, THIS_RUN, UNCLAIMED, MemoryBar
-from gui.widgets.painting import Index, ThemedDelegate, draw_elided, outline
+from gui.widgets.painting import Index, draw_elided, outline
 
 ROW = Qt.ItemDataRole.UserRole + 1
 """Item data: the `MemoryBar`."""
@@ -18,7 +18,7 @@ PALE = 0.45
 """Share of the device's colour in the colour of other runs on it."""
 
 
-class MemoryBarDelegate(ThemedDelegate):
+class MemoryBarDelegate(QStyledItemDelegate):
     """Paints the bar of a row, or its text if there is no bar."""
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
@@ -30,7 +30,7 @@ class MemoryBarDelegate(ThemedDelegate):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         inside = QRectF(option.rect).adjusted(SIDE_PX, 0, -SIDE_PX, 0)
         if row.words:
-            draw_elided(painter, inside.toRect(), row.words, self._theme.muted)
+            draw_elided(painter, inside.toRect(), row.words, current_theme().muted)
         else:
             inside.setTop(inside.center().y() - BAR_PX / 2)
             inside.setHeight(BAR_PX)
@@ -41,19 +41,20 @@ class MemoryBarDelegate(ThemedDelegate):
         shape = QPainterPath()
         shape.addRoundedRect(bar, ROUND_PX, ROUND_PX)
         painter.setClipPath(shape)
-        painter.fillRect(bar, QColor(part_brushes(row.colour, self._theme)[FREE].color()))
+        painter.fillRect(bar, QColor(part_brushes(row.colour)[FREE].color()))
         left = bar.left()
-        for share, brush in zip(row.shares[:FREE], part_brushes(row.colour, self._theme), strict=False):
+        for share, brush in zip(row.shares[:FREE], part_brushes(row.colour), strict=False):
             width = share * bar.width()
             if width > 0:
                 width = max(width, 2.0)  # make small parts visible
                 painter.fillRect(QRectF(left, bar.top(), max(width - GAP_PX, 1.0), bar.height()), brush)
                 left += width
-        painter.strokePath(shape, outline(self._theme, self._theme.field_border))
+        painter.strokePath(shape, outline(current_theme().field_border))
 
 
-def part_brushes(colour: str, theme: Theme) -> tuple[QBrush, ...]:
+def part_brushes(colour: str) -> tuple[QBrush, ...]:
     """Return the brush of each of `PARTS` for a device of this colour."""
+    theme = current_theme()
     brushes = [QBrush()] * len(PARTS)
     brushes[THIS_RUN] = QBrush(QColor(colour))
     brushes[OTHER_RUNS] = QBrush(QColor(faint(colour, theme, PALE)))

@@ -9,7 +9,6 @@ from PySide6.QtWidgets import QFrame, QScrollArea, QVBoxLayout, QWidget
 
 from core.diagnosis.remedies import Remedy
 from core.language import tr, tr_noop
-from gui.style.theme import Theme
 from gui.viewmodels.devices.memory_bars import MemoryBar, memory_table
 from gui.viewmodels.run.memory_verdicts import VerdictRow
 from gui.widgets.context_menu import give_menu, table_entries
@@ -28,7 +27,7 @@ class MemoryTab(QScrollArea):
     table_asked = Signal(str, object)
     """The table is to be copied or saved: `markdown`, `csv` or `file`, and its `TableText`."""
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.setObjectName("memoryTab")
         self.setAccessibleName(tr("Memory of the devices"))
@@ -36,7 +35,7 @@ class MemoryTab(QScrollArea):
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # the table has it
-        self.table = MemoryTable(theme)
+        self.table = MemoryTable()
         give_menu(self.table, "memoryTableMenu", lambda _: table_entries(self._ask_for_table))
         self.findings = VerdictTable()
         self.remedies = RemedyList()
@@ -75,10 +74,6 @@ class MemoryTab(QScrollArea):
     def scroll_to_remedies(self) -> None:
         """Scroll to what can be tried, once it is laid out."""
         QTimer.singleShot(0, self, lambda: self.verticalScrollBar().setValue(self.remedies.y()))
-
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme."""
-        self.table.set_theme(theme)
 
     def _ask_for_table(self, form: str) -> None:
         self.table_asked.emit(form, memory_table(self.table.rows))

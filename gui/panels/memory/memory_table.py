@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QHeaderView, QSizePolicy, QTableWidget
 from core.language import tr, tr_noop
 from gui.style.formatting import fine_gigabytes, gigabytes
 from gui.style.text_size import scaled
-from gui.style.theme import Theme
+from gui.style.theme import current_theme, look
 from gui.viewmodels.devices.memory_bars import FREE, PARTS, TIPS, UNCLAIMED, MemoryBar
 from gui.widgets.plain_text import verbatim
 from gui.widgets.table import HEADING_PX, ROW_PX, cell, plain_table, text_item
@@ -29,13 +29,12 @@ MEASURED_PX = 11
 class MemoryTable(QTableWidget):
     """As high as its rows. A square beside each number serves as the legend."""
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._theme = theme
         self._rows: list[MemoryBar] = []
-        self._delegate = MemoryBarDelegate(theme, self)
+        look.changed.connect(self._recolour)
         plain_table(self, "memoryHolders", tr("Memory use of the devices"), [tr(each) for each in COLUMNS])
-        self.setItemDelegateForColumn(BAR, self._delegate)
+        self.setItemDelegateForColumn(BAR, MemoryBarDelegate(self))
         self.setSelectionMode(QTableWidget.SelectionMode.SingleSelection)
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -73,13 +72,9 @@ class MemoryTable(QTableWidget):
             if row != before[number]:
                 self._fill(number, row)
 
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme."""
-        self._theme = theme
-        self._delegate.set_theme(theme)
+    def _recolour(self) -> None:
         for number, row in enumerate(self._rows):
             self._fill(number, row)
-        self.viewport().update()
 
     def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
         """Return the height of all rows."""
@@ -95,7 +90,7 @@ class MemoryTable(QTableWidget):
         self.setColumnHidden(FIRST_PART + UNCLAIMED, event.size().width() < scaled(NARROW_PX))
 
     def _fill(self, number: int, row: MemoryBar) -> None:
-        brushes = part_brushes(row.colour, self._theme)
+        brushes = part_brushes(row.colour)
         total = [] if row.total_bytes is None else [tr("{size} GB in total", size=gigabytes(row.total_bytes))]
         device = cell(self, number, DEVICE)
         device.setText(row.label)
@@ -108,7 +103,7 @@ class MemoryTable(QTableWidget):
             item = cell(self, number, FIRST_PART + index)
             item.setText(fine_gigabytes(part))
             item.setToolTip(verbatim(tr(TIPS[index])))
-            border = self._theme.field_border if index == FREE else brush.color().name()
+            border = current_theme().field_border if index == FREE else brush.color().name()
             item.setData(
                 Qt.ItemDataRole.DecorationRole,
                 None if part is None else swatch(brush, border, max(self.devicePixelRatioF(), 1.0)),

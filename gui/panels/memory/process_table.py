@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QHeaderView, QTableWidget
 
 from core.language import tr
 from gui.style.text_size import scaled
-from gui.style.theme import Theme
+from gui.style.theme import current_theme, look
 from gui.viewmodels.devices.process_rows import (
     AGE,
     COLUMNS,
@@ -38,12 +38,12 @@ MIN_PX, NARROW_PX, NARROW_DEVICE_PX = 44, 640, 66
 class ProcessTable(QTableWidget):
     """Keeps the selected process selected while rows change."""
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._theme = theme
         self._unsorted: list[ProcessRow] = []
         self._rows: list[ProcessRow] = []
         self._column, self._descending = MEMORY, True
+        look.changed.connect(self._recolour)
         plain_table(self, "processTable", tr("Processes on the devices"), [tr(each) for each in COLUMNS], NUMBERS)
         self.setSelectionMode(QTableWidget.SelectionMode.SingleSelection)
         header = self.horizontalHeader()
@@ -88,9 +88,7 @@ class ProcessTable(QTableWidget):
         self._show_order()
         self._show()
 
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme."""
-        self._theme = theme
+    def _recolour(self) -> None:
         for number, row in enumerate(self._rows):
             self._fill(number, row)
 
@@ -134,8 +132,8 @@ class ProcessTable(QTableWidget):
             font = item.font()
             font.setBold(row.of_this_run)
             item.setFont(font)
-            tone = self._theme.accent if row.of_this_run and column == RUN else self._theme.text
-            item.setForeground(QColor(self._theme.muted if row.why_not and not row.of_this_run else tone))
+            tone = current_theme().accent if row.of_this_run and column == RUN else current_theme().text
+            item.setForeground(QColor(current_theme().muted if row.why_not and not row.of_this_run else tone))
 
     def _show_order(self) -> None:
         """Add an arrow to the heading's text: Qt's own would be above the text or cut it."""

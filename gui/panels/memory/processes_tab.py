@@ -9,7 +9,6 @@ from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout
 
 from core.language import join_sentences, tr, tr_noop
-from gui.style.theme import Theme
 from gui.viewmodels.devices.process_rows import ProcessRow, process_table
 from gui.widgets.compact import compact_button
 from gui.widgets.context_menu import give_menu, table_entries
@@ -30,11 +29,11 @@ class ProcessesTab(QFrame):
     table_asked = Signal(str, object)
     """The table is to be copied or saved: `markdown`, `csv` or `file`, and its `TableText`."""
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.setObjectName("processesTab")
         self.setAccessibleName(tr("Processes on the devices"))
-        self.table = ProcessTable(theme)
+        self.table = ProcessTable()
         give_menu(self.table, "processTableMenu", lambda _: table_entries(self._ask_for_table))
         spoken = tr("End the selected process (asks first)")
         self.end_button = compact_button("endProcess", tr("End…"), role="danger", spoken=spoken)
@@ -59,10 +58,6 @@ class ProcessesTab(QFrame):
         self.table.setVisible(bool(rows))
         self.end_button.setVisible(bool(rows))
         self._show_selection()
-
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme."""
-        self.table.set_theme(theme)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 (Qt's name)
         """End the selected process on Delete."""

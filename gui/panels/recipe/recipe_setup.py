@@ -19,7 +19,6 @@ from core.config.choices import RecipeChoices, default_learning_rate
 from core.devices.device import Device
 from core.language import tr
 from core.schema.spec import RunSpec
-from gui.style.theme import Theme
 from gui.viewmodels.setup.strategy_rows import strategy_rows
 from gui.widgets.forms import editors
 from gui.widgets.forms.field_group import FieldGroup
@@ -38,11 +37,11 @@ class RecipeSetup(QWidget):
 
     changed = Signal()
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__()
         frameworks = [(row.title, row.id) for row in catalog.FRAMEWORKS]
         self._framework = choice("frameworkBox", tr("Framework"), tr("The library that trains"), frameworks)
-        self._strategy = StrategyBox(theme)
+        self._strategy = StrategyBox()
         self._ports = editors.check(
             "allowOpenPorts", tr("Allow open ports"),
             tr("Start although other users can connect to the ports of this strategy without a password, and read and "
@@ -128,10 +127,6 @@ class RecipeSetup(QWidget):
             self._framework.setItemText(
                 number, row.title if row.id in frameworks else tr("{name}  (not installed)", name=row.title)
             )
-
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme."""
-        self._strategy.set_theme(theme)
 
     def remember(self) -> dict[str, Any]:
         """Return all choices, for the settings file."""

@@ -12,7 +12,6 @@ from PySide6.QtGui import QStandardItemModel
 from PySide6.QtWidgets import QComboBox
 
 from core.language import tr, tr_noop
-from gui.style.theme import Theme
 from gui.viewmodels.setup.strategy_rows import StrategyRow
 from gui.widgets.forms.choice_box import ChoiceBox
 from gui.widgets.forms.fields import field, select
@@ -29,14 +28,14 @@ class StrategyBox(ChoiceBox):
     chosen = Signal()
     """The user has made a choice, possibly the same one."""
 
-    def __init__(self, theme: Theme, name: str = "strategyBox", accessible: str = "", tip: str = "") -> None:
+    def __init__(self, name: str = "strategyBox", accessible: str = "", tip: str = "") -> None:
         super().__init__()
         self._tip = tip = tip or tr(TIP)
         self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.setMinimumContentsLength(4)
         field(self, name, accessible or tr("Strategy"), tip)
         self._rows: list[StrategyRow] = []
-        self._delegate = StrategyDelegate(theme, self)
+        self._delegate = StrategyDelegate(self)
         self.setItemDelegate(self._delegate)
         self.view().setTextElideMode(Qt.TextElideMode.ElideNone)
         self.currentIndexChanged.connect(lambda _: self._update_tooltip())
@@ -66,10 +65,6 @@ class StrategyBox(ChoiceBox):
         self._update_tooltip()
         self.update()
         return found
-
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme."""
-        self._delegate.set_theme(theme)
 
     def _add(self, row: StrategyRow) -> None:
         self.addItem(row.title, row.strategy)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from PySide6.QtCore import QRect, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFontMetrics, QPainter
-from PySide6.QtWidgets import QStyle, QStyleOptionViewItem, QWidget
+from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from gui.style.text_size import scaled
-from gui.style.theme import Theme
-from gui.widgets.painting import Index, ThemedDelegate, outline, small_font
+from gui.style.theme import current_theme
+from gui.widgets.painting import Index, outline, small_font
 
 SECOND_LINE = Qt.ItemDataRole.UserRole + 1
 """Item data: the text below the title; None for a separator."""
@@ -20,11 +20,11 @@ RULE_PX = 9
 """Height of a separator."""
 
 
-class StrategyDelegate(ThemedDelegate):
+class StrategyDelegate(QStyledItemDelegate):
     """Wraps the text below the title instead of cutting it: the whole reason must be readable."""
 
-    def __init__(self, theme: Theme, parent: QWidget) -> None:
-        super().__init__(theme, parent)
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
         self._heights: dict[tuple[str, str, int], int] = {}
         """The height of a row in pixels, by font, text and width of the text."""
 
@@ -50,7 +50,7 @@ class StrategyDelegate(ThemedDelegate):
         if text is None:
             painter.fillRect(
                 QRect(rect.left() + LEFT_PX, rect.center().y(), rect.width() - 2 * LEFT_PX, 1),
-                QColor(self._theme.field_border),
+                QColor(current_theme().field_border),
             )
         else:
             self._paint_row(painter, option, index, rect.adjusted(LEFT_PX, ABOVE_PX, -LEFT_PX, -ABOVE_PX))
@@ -59,14 +59,14 @@ class StrategyDelegate(ThemedDelegate):
     def _paint_row(self, painter: QPainter, option: QStyleOptionViewItem, index: Index, inside: QRect) -> None:
         usable = bool(index.flags() & Qt.ItemFlag.ItemIsEnabled)
         if usable and option.state & QStyle.StateFlag.State_Selected:
-            painter.setPen(outline(self._theme, self._theme.accent))
-            painter.setBrush(QColor(self._theme.accent_soft))
+            painter.setPen(outline(current_theme().accent))
+            painter.setBrush(QColor(current_theme().accent_soft))
             painter.drawRoundedRect(QRectF(option.rect).adjusted(1, 1, -1, -1), 5, 5)
         height = QFontMetrics(option.font).height()
         painter.setFont(option.font)
-        painter.setPen(QColor(self._theme.text if usable else self._theme.muted))
+        painter.setPen(QColor(current_theme().text if usable else current_theme().muted))
         painter.drawText(QRect(inside.left(), inside.top(), inside.width(), height), 0, str(index.data()))
         painter.setFont(small_font(option.font))
-        painter.setPen(QColor(self._theme.muted))
+        painter.setPen(QColor(current_theme().muted))
         below = QRect(inside.left(), inside.top() + height + GAP_PX, scaled(TEXT_PX), inside.height())
         painter.drawText(below, Qt.TextFlag.TextWordWrap, str(index.data(SECOND_LINE)))

@@ -18,7 +18,7 @@ from gui.panels.run.event_list import EventList
 from gui.panels.run.outputs_tab import OutputsTab
 from gui.panels.run.settings_view import SettingsView
 from gui.style.text_size import scaled
-from gui.style.theme import Theme, mark
+from gui.style.theme import mark
 
 EVENTS_TAB, LOG_TAB, MEMORY_TAB, PROCESSES_TAB, SETTINGS_TAB, OUTPUTS_TAB, ERROR_TAB = range(7)
 TAB_NAMES = ("events", "log", "memory", "processes", "settings", "outputs", "error")
@@ -36,12 +36,12 @@ PADDING_PX, TIGHT_PADDING_PX = 14, 8
 class DetailTabs(QStackedWidget):
     """The pages. The tab bar is part of `heading`, which is the heading of the card."""
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.events = EventList(theme)
-        self.log = LogPage(theme)
-        self.memory = MemoryTab(theme)
-        self.processes = ProcessesTab(theme)
+        self.events = EventList()
+        self.log = LogPage()
+        self.memory = MemoryTab()
+        self.processes = ProcessesTab()
         self.settings = SettingsView()
         self.outputs = OutputsTab()
         self.error = QPlainTextEdit()
@@ -167,13 +167,6 @@ class DetailTabs(QStackedWidget):
         """Show the tab Log: of this rank, at the last line that contains a text."""
         self.tabs.setCurrentIndex(LOG_TAB)
         self.log.show_line(rank, sought)
-
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme."""
-        self.events.set_theme(theme)
-        self.log.set_theme(theme)
-        self.memory.set_theme(theme)
-        self.processes.set_theme(theme)
 
 
 class DetailHeading(QWidget):

@@ -6,16 +6,16 @@ import time
 
 from PySide6.QtCore import QAbstractListModel, QEvent, QModelIndex, QPersistentModelIndex, QRect, QSize, Qt
 from PySide6.QtGui import QAction, QFontMetrics, QGuiApplication, QKeySequence, QPainter, QResizeEvent
-from PySide6.QtWidgets import QListView, QStyleOptionViewItem, QWidget
+from PySide6.QtWidgets import QListView, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from core.diagnosis.timeline import MAX_ENTRIES, Timeline
 from core.language import tr
 from gui.style.icons import glyph
-from gui.style.theme import Theme
+from gui.style.theme import current_theme
 from gui.viewmodels.run.event_rows import EventRow, EventRows
 from gui.widgets.compact import compact_check
 from gui.widgets.forms.fields import row_of
-from gui.widgets.painting import Index, ThemedDelegate, draw_elided, paint_row_background
+from gui.widgets.painting import Index, draw_elided, paint_row_background
 from gui.widgets.plain_text import verbatim
 
 SLACK_ROWS = 500
@@ -120,7 +120,7 @@ class EventList(QListView):
     `controls` is laid out in the heading of the card.
     """
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.setObjectName("eventList")
         self.setAccessibleName(tr("Events of the run"))
@@ -128,8 +128,8 @@ class EventList(QListView):
         self.setSelectionMode(QListView.SelectionMode.ExtendedSelection)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setVerticalScrollMode(QListView.ScrollMode.ScrollPerPixel)
-        self._theme, self._empty_words = theme, ""
-        self._delegate = EventDelegate(theme, self)
+        self._empty_words = ""
+        self._delegate = EventDelegate(self)
         self.setItemDelegate(self._delegate)
         self._events = EventModel(self)
         self.setModel(self._events)
@@ -170,18 +170,12 @@ class EventList(QListView):
         if texts:
             QGuiApplication.clipboard().setText("\n".join(texts))
 
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme."""
-        self._theme = theme
-        self._delegate.set_theme(theme)
-        self.viewport().update()
-
     def viewportEvent(self, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
         """Paint a text in an empty list."""
         handled = super().viewportEvent(event)
         if event.type() == QEvent.Type.Paint and not self._events.rowCount():
             painter = QPainter(self.viewport())
-            painter.setPen(self._theme.muted)
+            painter.setPen(current_theme().muted)
             area = QRect(self.viewport().rect()).adjusted(SIDE_PX, ABOVE_PX, -SIDE_PX, -ABOVE_PX)
             painter.drawText(area, Qt.TextFlag.TextWordWrap | Qt.AlignmentFlag.AlignTop, self._empty_words)
             painter.end()
@@ -214,7 +208,7 @@ class EventList(QListView):
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
 
 
-class EventDelegate(ThemedDelegate):
+class EventDelegate(QStyledItemDelegate):
     """Paints the time, a sign where something is wrong, and the text, cut with an ellipsis."""
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:  # noqa: ARG002, N802 (Qt's name)
@@ -230,15 +224,15 @@ class EventDelegate(ThemedDelegate):
         row: EventRow = index.data(ROW)
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        paint_row_background(painter, option, self._theme)
+        paint_row_background(painter, option)
         painter.setFont(option.font)
         line: QRect = option.rect.adjusted(SIDE_PX, 0, -SIDE_PX, 0)
         if row.is_day:
-            draw_elided(painter, line, row.text, self._theme.muted)
+            draw_elided(painter, line, row.text, current_theme().muted)
         else:
-            draw_elided(painter, line, row.when, self._theme.muted)
+            draw_elided(painter, line, row.when, current_theme().muted)
             line.setLeft(line.left() + option.fontMetrics.horizontalAdvance("00:00:00") + 2 * GAP_PX)
-            colour = getattr(self._theme, row.tone) if row.tone else self._theme.text
+            colour = getattr(current_theme(), row.tone) if row.tone else current_theme().text
             if row.tone:
                 side = round(option.fontMetrics.height() * SIGN_SHARE)
                 sign = QRect(line.left(), line.center().y() - side // 2, side, side)

@@ -10,8 +10,8 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QToolButton, QVB
 
 from core.language import tr
 from core.schema.spec import RunSpec
-from gui.style.icons import glyph, icon_size
-from gui.style.theme import Theme, mark
+from gui.style.icons import ButtonIcon
+from gui.style.theme import current_theme, mark
 from gui.widgets.announcement import announce
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.painting import paint_card
@@ -33,10 +33,9 @@ class FailureCard(QFrame):
     """The log of a rank is to be shown at the last line that contains this text."""
     again_asked = Signal()
 
-    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("failureCard")
-        self._theme = theme
         self._shown: FailureView | None = None
         self._smaller: RunSpec | None = None
         self.title = PlainLabel()
@@ -62,12 +61,12 @@ class FailureCard(QFrame):
         self.close_button.setObjectName("failureCloseButton")
         self.close_button.setAccessibleName(tr("Dismiss this message"))
         self.close_button.setToolTip(tr("Dismiss"))
+        ButtonIcon(self.close_button, "cross")
         self.close_button.clicked.connect(self.hide)
         self.smaller_button.clicked.connect(lambda: self.smaller_asked.emit(self._smaller))
         self.log_button.clicked.connect(self._ask_log)
         self.again_button.clicked.connect(self.again_asked)
         self._lay_out()
-        self.set_theme(theme)
         self.hide()
 
     def show_failure(self, view: FailureView | None) -> None:
@@ -94,16 +93,9 @@ class FailureCard(QFrame):
         self.raise_()
         announce(self, view.spoken, urgent=True)
 
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme."""
-        self._theme = theme
-        self.close_button.setIconSize(icon_size())
-        self.close_button.setIcon(glyph("cross", theme.muted, theme.disabled))
-        self.update()
-
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: ARG002, N802 (Qt's name)
         """Paint the card in the colour of failures."""
-        paint_card(self, self._theme.bad_soft, self._theme.bad)
+        paint_card(self, current_theme().bad_soft, current_theme().bad)
 
     def _ask_log(self) -> None:
         if self._shown is not None:

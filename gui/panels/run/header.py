@@ -10,7 +10,7 @@ from core.language import tr
 from gui.panels.runs.missed_button import MissedButton
 from gui.panels.runs.run_menu import RunMenuButton
 from gui.style.text_size import scaled
-from gui.style.theme import Theme, mark
+from gui.style.theme import mark
 from gui.viewmodels.run.run_header import Forcing, RunHeader, run_header
 from gui.viewmodels.runs.run_actions import RunActions
 from gui.widgets.announcement import announce
@@ -39,9 +39,9 @@ class HeaderPanel(QWidget):
     run_ended = Signal()
     """The shown run has finished or failed just now."""
 
-    def __init__(self, theme: Theme, actions: RunActions) -> None:
+    def __init__(self, actions: RunActions) -> None:
         super().__init__()
-        self.buttons = RunButtons(theme)
+        self.buttons = RunButtons()
         self._state = StatePill()
         self._state.setObjectName("stateLabel")
         self._name = ElidedLabel(min_px=MIN_NAME_PX)
@@ -54,10 +54,10 @@ class HeaderPanel(QWidget):
         # It gets what the others leave, and at most the width of its text, so that the bar gets the rest.
         self._what.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.progress = ProgressLine()
-        self.again = RunMenuButton(theme, actions)
+        self.again = RunMenuButton(actions)
         self._released = ElidedLabel(min_px=MIN_RELEASED_PX)  # must not push the buttons out of the window
         self._released.setObjectName("releasedLabel")
-        self.missed = MissedButton(theme)
+        self.missed = MissedButton()
         self.host = PlainLabel()
         self.host.setObjectName("hostLabel")
         self.host.setProperty("role", "pill")
@@ -135,12 +135,6 @@ class HeaderPanel(QWidget):
     def show_compact(self, *, compact: bool) -> None:
         """Take less room: the buttons are icons."""
         self.buttons.show_compact(compact=compact)
-
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme."""
-        self.buttons.set_theme(theme)
-        self.again.set_theme(theme)
-        self.missed.set_theme(theme)
 
     def _show_state(self, header: RunHeader) -> None:
         self._state.show_state(header.label, header.mark, header.tone)

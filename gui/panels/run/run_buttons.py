@@ -7,8 +7,8 @@ from PySide6.QtGui import QKeySequence
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from core.language import tr, tr_noop
-from gui.style.icons import GAP_PX, glyph, icon_size
-from gui.style.theme import Theme, mark
+from gui.style.icons import GAP_PX, ButtonIcon
+from gui.style.theme import mark
 from gui.viewmodels.run.pause_button import PauseButtonState, no_run
 from gui.viewmodels.run.run_header import Forcing
 from gui.widgets.plain_text import verbatim
@@ -39,16 +39,16 @@ class RunButtons(QWidget):
     resume_asked = Signal()
     save_asked = Signal()
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.start = self._button("startButton", tr("Start"), "primary")
-        self.pause = PauseButton(theme)
+        self.pause = PauseButton()
         self.stop = self._button("stopButton", tr("Stop"), "danger")
-        self.save = SaveButton(theme)
+        self.save = SaveButton()
         self.start.setShortcut(QKeySequence(START_KEYS))
         self._forces: Forcing | None = None
         self._compact = False
-        self._theme, self._proposes_start = theme, True
+        self._proposes_start = True
         self.start.clicked.connect(self.start_asked)
         self.stop.clicked.connect(self._on_stop_pressed)
         self.pause.pause_asked.connect(self.pause_asked)
@@ -59,7 +59,8 @@ class RunButtons(QWidget):
         layout.setSpacing(8)
         for button in (self.start, self.pause, self.stop, self.save):
             layout.addWidget(button)
-        self.set_theme(theme)
+        self._start_icon = ButtonIcon(self.start, "play", "on_accent", gap=GAP_PX)
+        ButtonIcon(self.stop, "stop", "bad", gap=GAP_PX)
         self.allow_start("")
         self.show_stop(can_stop=False, can_force=False, stopping=None)
         self.pause.show_state(no_run())
@@ -76,7 +77,7 @@ class RunButtons(QWidget):
         if is_proposed is not self._proposes_start:
             self._proposes_start = is_proposed
             mark(self.start, role="primary" if is_proposed else "")
-            self._show_start_icon()
+            self._start_icon.show("play", "on_accent" if is_proposed else "text", gap=GAP_PX)
         self.start.setEnabled(not why_not)
         self.start.setToolTip(verbatim(why_not or tr("Start this training ({keys})", keys=START_KEYS)))
 
@@ -94,22 +95,6 @@ class RunButtons(QWidget):
             self.stop.setToolTip(tr("Stop this run (graceful first, then forced) ({keys})", keys=STOP_KEYS))
         else:
             self.stop.setToolTip(tr("There is no active run to stop"))
-
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme."""
-        self._theme = theme
-        for button in (self.start, self.stop):
-            button.setIconSize(icon_size(gap=GAP_PX))
-        self._show_start_icon()
-        self.stop.setIcon(glyph("stop", theme.bad, theme.disabled, gap=GAP_PX))
-        self.pause.set_theme(theme)
-        self.save.set_theme(theme)
-
-    def _show_start_icon(self) -> None:
-        theme = self._theme
-        self.start.setIcon(
-            glyph("play", theme.on_accent if self._proposes_start else theme.text, theme.disabled, gap=GAP_PX)
-        )
 
     def _show_stop_text(self) -> None:
         """Keep the text while the button forces something: its icon says only that it stops."""
@@ -135,11 +120,11 @@ class PauseButton(SteadyButton):
     pause_asked = Signal()
     resume_asked = Signal()
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__(tr(LONGEST_TEXTS[0]))
         self.setObjectName("pauseButton")
-        self._theme = theme
         self._resumes: bool | None = None
+        self._icon = ButtonIcon(self, "pause", "text", gap=GAP_PX)
         self.clicked.connect(self._on_pressed)
 
     def show_state(self, state: PauseButtonState) -> None:
@@ -151,13 +136,7 @@ class PauseButton(SteadyButton):
         self.setToolTip(verbatim(f"{state.tip} ({PAUSE_KEYS})" if state.enabled else state.tip))
         if state.resumes is not self._resumes:
             self._resumes = state.resumes
-            self._update_icon()
-
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme."""
-        self._theme = theme
-        self.setIconSize(icon_size(gap=GAP_PX))
-        self._update_icon()
+            self._icon.show("resume" if state.resumes else "pause", "text", gap=GAP_PX)
 
     def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
         """Return a width for the longest text."""
@@ -169,10 +148,6 @@ class PauseButton(SteadyButton):
         extra_px = longest_px - metrics.horizontalAdvance(self.text())
         return QSize(hint.width() + max(extra_px, 0), hint.height())
 
-    def _update_icon(self) -> None:
-        name = "resume" if self._resumes else "pause"
-        self.setIcon(glyph(name, self._theme.text, self._theme.disabled, gap=GAP_PX))
-
     def _on_pressed(self) -> None:
         if self._resumes:
             self.resume_asked.emit()
@@ -183,14 +158,14 @@ class PauseButton(SteadyButton):
 class SaveButton(SteadyButton):
     """Writes a checkpoint now. An icon only: checkpoints are also written without it."""
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.setObjectName("saveButton")
         self.setAccessibleName(tr("Save now"))
         self.setProperty("role", "flat")
         self.setStyleSheet("QPushButton { padding: 5px 6px; }")
         self.setShortcut(QKeySequence(SAVE_KEYS))
-        self.set_theme(theme)
+        ButtonIcon(self, "save", side=SAVE_ICON_PX)
         self.show_save(can_save=False, saving=False, saved="")
 
     def show_save(self, *, can_save: bool, saving: bool, saved: str, refusal: str = "") -> None:
@@ -207,8 +182,3 @@ class SaveButton(SteadyButton):
                 else tr(CANNOT_SAVE)
             )
         self.setToolTip(verbatim(f"{what}\n{saved}" if saved else what))
-
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme."""
-        self.setIconSize(icon_size(side=SAVE_ICON_PX))
-        self.setIcon(glyph("save", theme.muted, theme.disabled, side=SAVE_ICON_PX))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from PySide6.QtWidgets import QPushButton
 
 from core.language import tr, tr_noop
-from gui.style.icons import glyph, icon_size
-from gui.style.theme import Theme
+from gui.style.icons import ButtonIcon
 from gui.widgets.plain_text import menu_text, verbatim
 
 ICON_PX, ICON_GAP_PX = 13, 5
@@ -18,7 +17,7 @@ TIP = tr_noop("Show the devices of this machine and what they did in the last ho
 class MachineEntry(QPushButton):
     """Checked while no run is shown. A click leaves the shown run; pressing it again changes nothing."""
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__(tr(TITLE))
         self.setObjectName("machineEntry")
         self.setProperty("role", "segment")
@@ -28,7 +27,7 @@ class MachineEntry(QPushButton):
         self.setToolTip(tr(TIP))
         self.setAccessibleDescription(tr(TIP))
         self.setAutoDefault(False)
-        self.set_theme(theme)
+        ButtonIcon(self, "machine", side=ICON_PX, gap=ICON_GAP_PX)
 
     def show_host(self, name: str) -> None:
         """Name another machine, whose runs are listed."""
@@ -40,8 +39,3 @@ class MachineEntry(QPushButton):
     def show_chosen(self, *, chosen: bool) -> None:
         """Mark that no run is shown."""
         self.setChecked(chosen)
-
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme."""
-        self.setIconSize(icon_size(side=ICON_PX, gap=ICON_GAP_PX))
-        self.setIcon(glyph("machine", theme.muted, theme.disabled, gap=ICON_GAP_PX))

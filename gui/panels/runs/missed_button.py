@@ -11,19 +11,20 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QListWidget,
     QListWidgetItem,
+    QStyledItemDelegate,
     QStyleOptionViewItem,
     QToolButton,
     QVBoxLayout,
 )
 
 from core.language import tr, tr_plural
-from gui.style.icons import glyph, icon_size, paint_mark
+from gui.style.icons import ButtonIcon, paint_mark
 from gui.style.text_size import scaled
-from gui.style.theme import Theme
+from gui.style.theme import current_theme
 from gui.viewmodels.runs.missed_rows import MissedRow
 from gui.widgets.announcement import announce
 from gui.widgets.compact import compact_button
-from gui.widgets.painting import Index, ThemedDelegate, draw_elided, paint_row_background, small_font
+from gui.widgets.painting import Index, draw_elided, paint_row_background, small_font
 from gui.widgets.plain_text import PlainLabel, verbatim
 
 ROW = Qt.ItemDataRole.UserRole + 1
@@ -45,18 +46,17 @@ class MissedButton(QToolButton):
     chosen = Signal(str)
     """The directory of the run that the user wants to see."""
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.setObjectName("missedButton")
         self.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         self.setStyleSheet("QToolButton { padding: 3px 6px; font-weight: bold; }")
-        self._theme = theme
         self._count = 0
         self._popup: MissedPopup | None = None
         """Made when there is something to show: at the start of most windows there is nothing."""
         self.clicked.connect(self._open)
+        self._bell = ButtonIcon(self, "bell", side=BELL_PX)
         self.show_rows(())
-        self.set_theme(theme)
 
     def show_rows(self, rows: Sequence[MissedRow]) -> None:
         """Show that these ends were missed; without any, hide the button."""
@@ -74,26 +74,13 @@ class MissedButton(QToolButton):
         self.setToolTip(verbatim(f"{words or tr('Runs that you missed, all seen')}\n{tip}"))
         self.setAccessibleDescription(tip)
         self.setVisible(bool(rows))
-        self._show_bell()
+        self._bell.show("bell", "accent" if count else "muted", gap=GAP_PX if count else 0)
         if has_more:
             announce(self, words)
 
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme."""
-        self._theme = theme
-        if self._popup is not None:
-            self._popup.set_theme(theme)
-        self._show_bell()
-
-    def _show_bell(self) -> None:
-        gap = GAP_PX if self._count else 0
-        colour = self._theme.accent if self._count else self._theme.muted
-        self.setIconSize(icon_size(side=BELL_PX, gap=gap))
-        self.setIcon(glyph("bell", colour, self._theme.disabled, gap=gap, side=BELL_PX))
-
     def _list(self) -> MissedPopup:
         if self._popup is None:
-            self._popup = MissedPopup(self, self._theme)
+            self._popup = MissedPopup(self)
             self._popup.seen_button.clicked.connect(self._mark_all)
             self._popup.list.itemClicked.connect(self._choose)
             self._popup.list.itemActivated.connect(self._choose)
@@ -119,7 +106,7 @@ class MissedButton(QToolButton):
 class MissedPopup(QFrame):
     """The list, newest first. Esc and a click beside it close it; Enter and a click choose a run."""
 
-    def __init__(self, parent: MissedButton, theme: Theme) -> None:
+    def __init__(self, parent: MissedButton) -> None:
         super().__init__(parent, Qt.WindowType.Popup)
         self.setObjectName("missedPopup")
         self.setProperty("card", True)
@@ -135,7 +122,7 @@ class MissedPopup(QFrame):
         self.list.setVerticalScrollMode(QListWidget.ScrollMode.ScrollPerPixel)
         self.list.setUniformItemSizes(True)
         self.list.setMouseTracking(True)
-        self._delegate = MissedDelegate(theme, self.list)
+        self._delegate = MissedDelegate(self.list)
         self.list.setItemDelegate(self._delegate)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(6, 6, 6, 6)
@@ -175,11 +162,6 @@ class MissedPopup(QFrame):
         self.show()
         self.list.setFocus(Qt.FocusReason.PopupFocusReason)
 
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme."""
-        self._delegate.set_theme(theme)
-        self.list.viewport().update()
-
     def _fit(self) -> None:
         """Be as high as the rows need."""
         rows = min(len(self._rows), MAX_ROWS)
@@ -188,7 +170,7 @@ class MissedPopup(QFrame):
         self.adjustSize()
 
 
-class MissedDelegate(ThemedDelegate):
+class MissedDelegate(QStyledItemDelegate):
     """Paints the sign, the name and when it ended, and below them what happened; the tooltip has the whole text."""
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:  # noqa: ARG002, N802 (Qt's name)
@@ -201,15 +183,15 @@ class MissedDelegate(ThemedDelegate):
         rect, height, small = QRect(option.rect), option.fontMetrics.height(), small_font(option.font)
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        paint_row_background(painter, option, self._theme)
+        paint_row_background(painter, option)
         side = round(0.8 * height)
         square = QRectF(rect.left() + SIDE_PX, rect.top() + ABOVE_PX + (height - side) / 2, side, side)
-        paint_mark(painter, row.mark, square, getattr(self._theme, row.tone))
+        paint_mark(painter, row.mark, square, getattr(current_theme(), row.tone))
         left, right = rect.left() + round(1.7 * height), rect.right() - SIDE_PX
         line = QRect(left, rect.top() + ABOVE_PX, right - left, height)
-        draw_elided(painter, line, row.when, self._theme.muted, font=small, right=True)
+        draw_elided(painter, line, row.when, current_theme().muted, font=small, right=True)
         line.setRight(right - QFontMetrics(small).horizontalAdvance(f"{row.when}  "))
-        draw_elided(painter, line, row.name, self._theme.text)
+        draw_elided(painter, line, row.name, current_theme().text)
         below = QRect(left, line.bottom() + 1, right - left, QFontMetrics(small).height())
-        draw_elided(painter, below, row.words, self._theme.muted, font=small, in_parts=True)
+        draw_elided(painter, below, row.words, current_theme().muted, font=small, in_parts=True)
         painter.restore()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from PySide6.QtCore import QRect, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPen
-from PySide6.QtWidgets import QListWidget, QStyle, QStyleOptionViewItem
+from PySide6.QtWidgets import QListWidget, QStyle, QStyledItemDelegate, QStyleOptionViewItem
 
 from core.schema.paths import SCALING_SUFFIX
 from gui.style.icons import paint_mark
-from gui.style.theme import Theme
-from gui.widgets.painting import Index, ThemedDelegate, draw_elided, paint_row_background, small_font
+from gui.style.theme import current_theme
+from gui.widgets.painting import Index, draw_elided, paint_row_background, small_font
 
 TONE = Qt.ItemDataRole.UserRole + 1
 """Item data: name of a colour of the theme."""
@@ -28,11 +28,11 @@ def heading_px(font: QFont) -> int:
     return round(1.9 * QFontMetrics(small_font(font)).height())
 
 
-class RunDelegate(ThemedDelegate):
+class RunDelegate(QStyledItemDelegate):
     """Paints two lines per run, cut with an ellipsis; the tooltip has the whole text."""
 
-    def __init__(self, theme: Theme, parent: QListWidget) -> None:
-        super().__init__(theme, parent)
+    def __init__(self, parent: QListWidget) -> None:
+        super().__init__(parent)
         self.colours: dict[str, str] = {}
         """`#rrggbb` of ticked runs by directory; the others have the accent."""
         self.shows_boxes = False
@@ -56,11 +56,11 @@ class RunDelegate(ThemedDelegate):
             rect.setTop(heading.bottom() + 1)
         body = QStyleOptionViewItem(option)
         body.rect = rect
-        paint_row_background(painter, body, self._theme)
+        paint_row_background(painter, body)
         height, small = option.fontMetrics.height(), small_font(option.font)
         side = round(0.8 * height)
         square = QRectF(rect.left() + 6, rect.top() + ABOVE_PX + (height - side) / 2, side, side)
-        paint_mark(painter, str(index.data(MARK)), square, getattr(self._theme, str(index.data(TONE))))
+        paint_mark(painter, str(index.data(MARK)), square, getattr(current_theme(), str(index.data(TONE))))
         left, right = rect.left() + round(1.7 * height), rect.right() - 3
         state: QStyle.StateFlag = option.state
         is_run = not str(index.data(Qt.ItemDataRole.UserRole)).endswith(SCALING_SUFFIX)
@@ -69,9 +69,9 @@ class RunDelegate(ThemedDelegate):
             right = round(box.left()) - 4
             self._paint_box(painter, box, index, ticked=bool(state & QStyle.StateFlag.State_Selected))
         line = QRect(left, rect.top() + ABOVE_PX, right - left, height)
-        draw_elided(painter, line, title, self._theme.text)
+        draw_elided(painter, line, title, current_theme().text)
         below = QRect(left, line.bottom() + 1, rect.right() - 3 - left, QFontMetrics(small).height())
-        draw_elided(painter, below, outcome, self._theme.muted, font=small, in_parts=True)
+        draw_elided(painter, below, outcome, current_theme().muted, font=small, in_parts=True)
         painter.restore()
 
     def _paint_heading(self, painter: QPainter, line: QRect, day: str, count: str, font: QFont) -> None:
@@ -79,15 +79,15 @@ class RunDelegate(ThemedDelegate):
         heading.setBold(True)
         heading.setLetterSpacing(QFont.SpacingType.AbsoluteSpacing, 1)
         inside = line.adjusted(6, 0, -7, 0)
-        draw_elided(painter, inside, count, self._theme.muted, font=small_font(font), right=True)
+        draw_elided(painter, inside, count, current_theme().muted, font=small_font(font), right=True)
         room = QFontMetrics(small_font(font)).horizontalAdvance(f" {count} ")
-        draw_elided(painter, inside.adjusted(0, 0, -room, 0), day.upper(), self._theme.muted, font=heading)
+        draw_elided(painter, inside.adjusted(0, 0, -room, 0), day.upper(), current_theme().muted, font=heading)
 
     def _paint_box(self, painter: QPainter, box: QRectF, index: Index, *, ticked: bool) -> None:
-        colour = self.colours.get(str(index.data(Qt.ItemDataRole.UserRole)), self._theme.accent)
-        painter.setPen(QPen(QColor(colour if ticked else self._theme.muted), 1))
-        painter.setBrush(QColor(colour if ticked else self._theme.field))
+        colour = self.colours.get(str(index.data(Qt.ItemDataRole.UserRole)), current_theme().accent)
+        painter.setPen(QPen(QColor(colour if ticked else current_theme().muted), 1))
+        painter.setBrush(QColor(colour if ticked else current_theme().field))
         painter.drawRoundedRect(box.adjusted(0.5, 0.5, -0.5, -0.5), 3, 3)
         if ticked:
             inside = box.adjusted(0.18 * box.width(), 0.18 * box.width(), -0.18 * box.width(), -0.18 * box.width())
-            paint_mark(painter, "tick", inside, self._theme.panel)
+            paint_mark(painter, "tick", inside, current_theme().panel)

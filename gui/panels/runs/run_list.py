@@ -22,7 +22,7 @@ from PySide6.QtWidgets import QListWidget, QListWidgetItem
 
 from core.language import tr, tr_noop
 from core.schema.paths import SCALING_SUFFIX
-from gui.style.theme import Theme
+from gui.style.theme import current_theme
 from gui.viewmodels.runs.run_actions import RunActions
 from gui.viewmodels.runs.run_rows import RunRow
 from gui.widgets.plain_text import verbatim
@@ -59,7 +59,7 @@ class RunList(QListWidget):
     more_wanted = Signal()
     """The list was scrolled to its end, and `wanted` has grown: more rows are shown if there are any."""
 
-    def __init__(self, theme: Theme, actions: RunActions) -> None:
+    def __init__(self, actions: RunActions) -> None:
         super().__init__()
         self.setObjectName("runList")
         self.setAccessibleName(tr("Runs"))
@@ -81,8 +81,7 @@ class RunList(QListWidget):
         self.wanted = ROWS
         """Number of rows to show: thousands of items that nobody looks at would take long to make."""
         self._empty_words = ""
-        self._theme = theme
-        self._delegate = RunDelegate(theme, self)
+        self._delegate = RunDelegate(self)
         self.setItemDelegate(self._delegate)
         self._actions = actions
         self.run_menu = RunMenu(self, actions)
@@ -154,12 +153,6 @@ class RunList(QListWidget):
                 self.setCurrentRow(number)
                 return
         self.setCurrentRow(-1)
-
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme."""
-        self._theme = theme
-        self._delegate.set_theme(theme)
-        self.viewport().update()
 
     def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802 (Qt's name)
         """Tick or untick a run at its box; ignore a heading; else select as lists do."""
@@ -244,7 +237,7 @@ class RunList(QListWidget):
         handled = super().viewportEvent(event)
         if event.type() == QEvent.Type.Paint and not self.count():
             painter = QPainter(self.viewport())
-            painter.setPen(self._theme.muted)
+            painter.setPen(current_theme().muted)
             area = QRect(self.viewport().rect()).adjusted(8, 4, -8, -8)
             words = self._empty_words or tr(EMPTY)
             painter.drawText(area, Qt.TextFlag.TextWordWrap | Qt.AlignmentFlag.AlignTop, words)

@@ -11,8 +11,7 @@ from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QMenu, QToolButton, QWidget
 
 from core.language import tr, tr_plural
-from gui.style.icons import glyph, icon_size
-from gui.style.theme import Theme
+from gui.style.icons import ButtonIcon
 from gui.viewmodels.runs.run_actions import ACTIONS, NO_RUN, RunActions
 from gui.widgets.context_menu import add_action
 from gui.widgets.plain_text import verbatim
@@ -90,7 +89,7 @@ class SeveralMenu(QMenu):
 class RunMenuButton(QToolButton):
     """Opens the menu of the shown run."""
 
-    def __init__(self, theme: Theme, actions: RunActions) -> None:
+    def __init__(self, actions: RunActions) -> None:
         super().__init__()
         self.setObjectName("runMenuButton")
         self.setAccessibleName(tr("Actions for this run"))
@@ -99,7 +98,7 @@ class RunMenuButton(QToolButton):
         self.run_menu = RunMenu(self, actions, with_keys=True)
         self.run_menu.setObjectName("runMenu")
         self.setMenu(self.run_menu)
-        self.set_theme(theme)
+        ButtonIcon(self, "dots", side=DOTS_PX)
         self.show_run(None)
 
     def show_run(self, run_dir: Path | None) -> None:
@@ -107,8 +106,3 @@ class RunMenuButton(QToolButton):
         self.run_menu.show_run(run_dir or "")
         self.setEnabled(run_dir is not None)
         self.setToolTip(tr("Rename, run again, duplicate, copy as command, export, delete") if run_dir else tr(NO_RUN))
-
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme."""
-        self.setIconSize(icon_size(side=DOTS_PX))
-        self.setIcon(glyph("dots", theme.muted, theme.disabled))

@@ -6,8 +6,7 @@ from PySide6.QtCore import QPoint, Signal
 from PySide6.QtWidgets import QHBoxLayout, QToolButton, QWidget
 
 from core.language import tr, tr_plural
-from gui.style.icons import glyph, icon_size
-from gui.style.theme import Theme
+from gui.style.icons import SIDE_PX, ButtonIcon
 from gui.viewmodels.runs.run_actions import ACTIONS
 from gui.widgets.compact import compact_button
 from gui.widgets.plain_text import verbatim
@@ -23,16 +22,17 @@ class SeveralBar(QWidget):
     untick_asked = Signal()
     menu_asked = Signal(QPoint)
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.setObjectName("severalBar")
         self.compare = compact_button("compareButton", "", tr(COMPARE), role="link")
         self.compare.clicked.connect(self.compare_asked)
         self.more, self.none = QToolButton(), QToolButton()
-        for button, name, spoken in (
-            (self.more, "severalMenuButton", tr("Actions for all ticked runs")),
-            (self.none, "untickButton", tr("Untick all runs (Esc)")),
+        for button, name, spoken, icon, side in (
+            (self.more, "severalMenuButton", tr("Actions for all ticked runs"), "dots", DOTS_PX),
+            (self.none, "untickButton", tr("Untick all runs (Esc)"), "cross", SIDE_PX),
         ):
+            ButtonIcon(button, icon, side=side)
             button.setObjectName(name)
             button.setProperty("compact", True)
             button.setAccessibleName(spoken)
@@ -46,16 +46,9 @@ class SeveralBar(QWidget):
         row.addStretch(1)
         row.addWidget(self.more)
         row.addWidget(self.none)
-        self.set_theme(theme)
         self.hide()
 
     def show_count(self, count: int) -> None:
         """Show that so many runs are ticked; the bar is hidden for fewer than two."""
         self.compare.setText(tr_plural("Compare {count} run", "Compare {count} runs", count))
         self.setVisible(count > 1)
-
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme."""
-        for button, icon in ((self.more, "dots"), (self.none, "cross")):
-            button.setIconSize(icon_size(side=DOTS_PX if icon == "dots" else 12))
-            button.setIcon(glyph(icon, theme.muted, theme.disabled))

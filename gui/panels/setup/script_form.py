@@ -14,7 +14,6 @@ from core.language import tr, tr_noop
 from core.schema.spec import RunSpec
 from gui.panels.recipe.strategy_box import StrategyBox
 from gui.style.text_size import scaled
-from gui.style.theme import Theme
 from gui.viewmodels.setup.python_rows import python_rows
 from gui.viewmodels.setup.script_text import TypedScript, folder_of, typed_of
 from gui.viewmodels.setup.strategy_rows import StrategyRow
@@ -79,7 +78,7 @@ class ScriptForm(QWidget):
     search_folder_changed = Signal()
     """The folder in which to look for the script's Python has changed."""
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self._script = line("scriptPath", tr("Script"), tr(SCRIPT_TIP))
         self._script.setPlaceholderText(tr("choose or drop a file"))
@@ -90,8 +89,8 @@ class ScriptForm(QWidget):
         )
         self._folder.setPlaceholderText(tr("the script's folder"))
         self._environment = QPlainTextEdit()
-        self._launch = StrategyBox(theme, "launchBox", tr("Launch"), tr("How to start the script on several devices"))
-        self._python = StrategyBox(theme, "pythonBox", "Python", tr("The Python that runs the script"))
+        self._launch = StrategyBox("launchBox", tr("Launch"), tr("How to start the script on several devices"))
+        self._python = StrategyBox("pythonBox", "Python", tr("The Python that runs the script"))
         self.more = LogPatternForm()
         self._expression, self._rules = self.more.edit, self.more.rules
         self._default_folder = ""
@@ -170,11 +169,6 @@ class ScriptForm(QWidget):
         if path != self._default_python and not self._python.view().isVisible():
             self._default_python = path
             self._show_pythons()
-
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme."""
-        self._launch.set_theme(theme)
-        self._python.set_theme(theme)
 
     def remember(self) -> dict[str, Any]:
         """Return the fields, for the settings file."""

@@ -19,7 +19,7 @@ from core.language import tr
 from core.schema.settings import GPUS, RELEASE, ReleaseWatch
 from core.schema.spec import SCRIPT, RunSpec
 from gui.panels.recipe.recipe_setup import RecipeSetup, plain
-from gui.style.theme import Theme, mark
+from gui.style.theme import mark
 from gui.viewmodels.setup.script_text import TypedScript
 from gui.viewmodels.setup.start_check import StartCheck
 from gui.widgets.elided_label import ElidedLabel
@@ -40,12 +40,12 @@ class SetupPanel(QWidget):
     search_folder_changed = Signal(object)
     """The folder of the chosen script, or None: a Python for the script shall be looked for near it."""
 
-    def __init__(self, theme: Theme, window: QWidget | None = None) -> None:
+    def __init__(self, window: QWidget | None = None) -> None:
         """`window`: over a part of which the settings are opened; without one, they stay in this panel."""
         super().__init__()
         self._switch = WorkloadSwitch()
-        self._recipe = RecipeSetup(theme)
-        self.script = ScriptForm(theme)
+        self._recipe = RecipeSetup()
+        self.script = ScriptForm()
         self.stop = StopForm()
         self.release = SettingsForm(ReleaseWatch, RELEASE)
         self.naming = SettingsForm(RunSpec, GPUS)
@@ -132,11 +132,6 @@ class SetupPanel(QWidget):
     def reread(self) -> None:
         """Read the recipe file again: it may have been edited."""
         self._recipe.reread()
-
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme."""
-        self._recipe.set_theme(theme)
-        self.script.set_theme(theme)
 
     def remember(self) -> dict[str, Any]:
         """Return all choices, for the settings file."""

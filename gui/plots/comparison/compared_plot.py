@@ -17,7 +17,7 @@ from gui.plots.items.hover import HoverReading, HoverRow
 from gui.plots.items.multi_line import LineData, MultiLineItem
 from gui.style.device_colours import faint
 from gui.style.formatting import DASH, clock, moment, number
-from gui.style.theme import Theme
+from gui.style.theme import current_theme
 from gui.viewmodels.comparison.compared import ComparedRun, Entry
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class ComparedPlot(PlotCard):
 
     show_all_tip: ClassVar[str] = tr_noop("Show the whole runs again (double-click, or A)")
 
-    def __init__(self, *, name: str, title: str, theme: Theme) -> None:
+    def __init__(self, *, name: str, title: str) -> None:
         self.entries: tuple[Entry, ...] = ()
         self.axis_name, self.origin, self.metric_name = AXES[0], 0.0, ""
         self._version, self._whole = 0, (0.0, 1.0)
@@ -48,7 +48,7 @@ class ComparedPlot(PlotCard):
         self.drawn: dict[str, tuple[Floats, Floats]] = {}
         """Positions and values of the line of each entry, by its label."""
         chart = tr("{title} chart. Arrow keys pan, plus and minus zoom, A shows the whole runs.", title=title)
-        super().__init__(name=name, title=title, chart=chart, theme=theme)
+        super().__init__(name=name, title=title, chart=chart)
         self.many = MultiLineItem(self.canvas.getPlotItem())
 
     def show_entries(
@@ -178,7 +178,7 @@ class ComparedPlot(PlotCard):
             line = self.many.lines[name] = LineData()
         line.faint = is_faint
         self._used.add(name)
-        wanted = faint(colour, self.theme) if is_faint else colour
+        wanted = faint(colour, current_theme()) if is_faint else colour
         if line.pen.color().name() != wanted:
             line.paint_in(wanted)
         return line

@@ -8,7 +8,6 @@ import numpy as np
 
 from core.comparison.curves import ReadingCurve
 from gui.plots.card import Span
-from gui.style.theme import Theme
 from gui.viewmodels.comparison.compared import ComparedRun
 
 from .compared_plot import ComparedPlot
@@ -20,15 +19,15 @@ class ComparedReadingsPlot(ComparedPlot):
     min_height_px = 110
 
     def __init__(
-        self, *, name: str, title: str, unit: str, theme: Theme, readings: Callable[[ComparedRun], ReadingCurve],
+        self, *, name: str, title: str, unit: str, readings: Callable[[ComparedRun], ReadingCurve],
         top: float | None = None,
     ) -> None:  # fmt: skip
         """`readings`: returns the curve of a run; `top`: the upper end of the y axis, None for the highest reading."""
         self._readings, self._unit, self._top = readings, unit, top
-        super().__init__(name=name, title=title, theme=theme)
+        super().__init__(name=name, title=title)
         self._unit_label.setText(unit)
         self._unit_label.show()
-        self.set_theme(theme)
+        self.recolour()
 
     def is_filled(self) -> bool:
         """Return whether a run has readings."""
@@ -60,5 +59,5 @@ class ComparedReadingsPlot(ComparedPlot):
         top = self._top or max((line.highest or 0.0 for line in self.many.lines.values()), default=0.0) or 1.0
         return -0.02 * top, 1.04 * top
 
-    def _apply_theme(self, theme: Theme) -> None:
+    def _recolour_lines(self) -> None:
         """Do nothing: the lines get their colours when they are drawn."""

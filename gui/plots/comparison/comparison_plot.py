@@ -17,7 +17,7 @@ from gui.plots.items.line import LineItem
 from gui.plots.items.margin_labels import MarginLabel, MarginLabels
 from gui.plots.items.value_marks import EdgeArrows
 from gui.plots.metrics.y_range import fitting_range
-from gui.style.theme import Theme
+from gui.style.theme import current_theme
 from gui.viewmodels.comparison.compared import ComparedRun, Entry
 
 from .compared_plot import ComparedPlot
@@ -37,8 +37,8 @@ class ComparisonPlot(ComparedPlot):
     min_height_px = 170
     y_by_hand = True
 
-    def __init__(self, *, name: str, title: str, theme: Theme) -> None:
-        super().__init__(name=name, title=title, theme=theme)
+    def __init__(self, *, name: str, title: str) -> None:
+        super().__init__(name=name, title=title)
         self.controls = ComparisonControls()
         self.title.hide()
         self.header.insertWidget(0, self.controls.metric_box)
@@ -51,7 +51,7 @@ class ComparisonPlot(ComparedPlot):
         """Positions, lower and upper ends of the band of each group, by its label."""
         self.arrows = EdgeArrows(self.canvas)
         self.ends = MarginLabels(self.canvas)
-        self.set_theme(theme)
+        self.recolour()
 
     def is_filled(self) -> bool:
         """Return whether a run has a finite value of the metric on this axis."""
@@ -122,7 +122,7 @@ class ComparisonPlot(ComparedPlot):
         found = group_curve(members, span, columns, self.controls.smoothing, self.controls.band, positive=log)
         if band is not None:
             self.bands[entry.label] = found.x, found.low, found.high
-            band.paint_in(entry.colour, outlined=self.theme.is_strong)
+            band.paint_in(entry.colour, outlined=current_theme().is_strong)
             band.show(found.x, found.low, found.high, logarithmic=log)
         for at, (x, y) in enumerate(found.rest, 1):
             self._thin(f"{entry.label} run {at}", entry.colour, x, y, is_faint=band is None)
@@ -188,9 +188,9 @@ class ComparisonPlot(ComparedPlot):
         heights += [line.y[(line.x >= lo) & (line.x <= hi)] for line in self.many.lines.values() if len(line.x)]
         return fitting_range(heights, ignore_outliers=self.controls.outliers_box.isChecked())
 
-    def _apply_theme(self, theme: Theme) -> None:
-        self.arrows.paint_in(theme.muted)
-        self.ends.set_theme(theme)
+    def _recolour_lines(self) -> None:
+        self.arrows.paint_in(current_theme().muted)
+        self.ends.recolour()
         self.canvas.getPlotItem().setContentsMargins(0, TOP_MARGIN_PX, self.ends.width_px, 0)
 
     def _show_empty(self) -> None:

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QFrame, QSizePolicy, QWidget
 
 from core.language import tr, tr_plural
 from gui.style.text_size import scaled
-from gui.style.theme import Theme
+from gui.style.theme import current_theme
 from gui.widgets.painting import draw_elided, small_font
 
 MIN_PX = QSize(320, 190)
@@ -34,24 +34,18 @@ class ScalingBar:
 class ScalingPlot(QFrame):
     """A card with a bar for each number of devices."""
 
-    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("scalingPlot")
         self.setProperty("card", True)
         self.setAccessibleName(tr("Speed-up over one device"))
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         self.bars: tuple[ScalingBar, ...] = ()
-        self._theme = theme
 
     def show_bars(self, bars: Sequence[ScalingBar]) -> None:
         """Show these numbers of devices, the smallest first."""
         self.bars = tuple(bars)
         self.setAccessibleDescription(" ".join(_sentence(each) for each in self.bars))
-        self.update()
-
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme."""
-        self._theme = theme
         self.update()
 
     def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
@@ -71,15 +65,15 @@ class ScalingPlot(QFrame):
         row = painter.fontMetrics().height()
         inside = self.rect().adjusted(margin, margin // 2, -margin, -margin // 2)
         heading = QRect(inside.left(), inside.top(), inside.width(), row)
-        draw_elided(painter, heading, tr("Speed-up over one device"), self._theme.text)
-        draw_elided(painter, heading, tr("dashed: without any loss"), self._theme.muted, font=small, right=True)
+        draw_elided(painter, heading, tr("Speed-up over one device"), current_theme().text)
+        draw_elided(painter, heading, tr("dashed: without any loss"), current_theme().muted, font=small, right=True)
         area = QRectF(inside.adjusted(0, 2 * row + 4, 0, -2 * row))
         if self.bars:
             self._paint_bars(painter, area, row)
         painter.end()
 
     def _paint_bars(self, painter: QPainter, area: QRectF, row: int) -> None:
-        theme, step = self._theme, area.width() / len(self.bars)
+        theme, step = current_theme(), area.width() / len(self.bars)
         highest = max(max(each.devices, (each.speed_up or 0) + (each.deviation or 0)) for each in self.bars)
         unit, width = area.height() / highest, min(scaled(MAX_BAR_PX), 0.6 * step)
         small = small_font(self.font())
@@ -113,7 +107,7 @@ class ScalingPlot(QFrame):
         """Paint the standard deviation over the repeats."""
         if bar.deviation is None or bar.speed_up is None:
             return
-        painter.setPen(QPen(QColor(self._theme.text), 1))
+        painter.setPen(QPen(QColor(current_theme().text), 1))
         low, high = (bottom - (bar.speed_up + sign * bar.deviation) * unit for sign in (-1, 1))
         painter.drawLine(QPointF(middle, low), QPointF(middle, high))
         for y in (low, high):

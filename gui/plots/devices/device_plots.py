@@ -18,7 +18,7 @@ from gui.plots.items.margin_labels import MarginLabel, MarginLabels
 from gui.plots.items.multi_line import LineData, MultiLineItem
 from gui.style.device_colours import faint
 from gui.style.formatting import DASH, clock
-from gui.style.theme import Theme
+from gui.style.theme import current_theme
 
 READOUTS_UP_TO = 4
 """Maximum number of devices whose newest values fit beside the title."""
@@ -36,13 +36,13 @@ class DevicePlot(Plot):
     scale = 1.0
     """Divisor of a reading."""
 
-    def __init__(self, *, name: str, title: str, theme: Theme) -> None:
-        super().__init__(name=name, title=title, theme=theme)
+    def __init__(self, *, name: str, title: str) -> None:
+        super().__init__(name=name, title=title)
         self._ticked: frozenset[str] | None = None
         self._folded: frozenset[str] = NO_DEVICES
         self._multi_line = MultiLineItem(self.canvas.getPlotItem())
         self.margin = MarginLabels(self.canvas)
-        self.set_theme(theme)
+        self.recolour()
 
     def readings(self, run_series: RunSeries) -> Mapping[str, Series]:
         """Return the readings to draw, by device id."""
@@ -60,7 +60,7 @@ class DevicePlot(Plot):
         chosen = None if devices is None else frozenset(devices), frozenset(folded)
         if chosen != (self._ticked, self._folded):
             self._ticked, self._folded = chosen
-            self._apply_theme(self.theme)
+            self._recolour_lines()
             self.invalidate()
 
     def lines(self) -> dict[str, LineData]:
@@ -137,8 +137,8 @@ class DevicePlot(Plot):
         name, colour = self.labels.get(device, device), self._colour(device)
         return MarginLabel(y=y, text=name, colour=colour, strong=not self.is_faint(device))
 
-    def _apply_theme(self, theme: Theme) -> None:
-        self.margin.set_theme(theme)
+    def _recolour_lines(self) -> None:
+        self.margin.recolour()
         self.margin.make_room(self.labels.values())
         self.canvas.getPlotItem().setContentsMargins(0, TOP_MARGIN_PX, self.margin.width_px, 0)
         for device, line in self.lines().items():
@@ -153,8 +153,8 @@ class DevicePlot(Plot):
         colour = self.colours.get(device)
         if colour is None:
             known = list(self.readings(self.run_series)) if self.run_series else []
-            colour = self.theme.device_colour(known.index(device) if device in known else 0)
-        return faint(colour, self.theme) if self.is_faint(device) else colour
+            colour = current_theme().device_colour(known.index(device) if device in known else 0)
+        return faint(colour, current_theme()) if self.is_faint(device) else colour
 
     def _row(self, device: str, value: float | None) -> HoverRow:
         reading = self.format_reading(value / self.scale) if value is not None and np.isfinite(value) else DASH

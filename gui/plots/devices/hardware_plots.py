@@ -14,7 +14,7 @@ from core.series.series import Series
 from gui.plots.card import Span
 from gui.plots.items.hover import HoverReading, HoverRow
 from gui.style.formatting import number
-from gui.style.theme import Theme
+from gui.style.theme import current_theme
 
 from .device_plots import DevicePlot
 from .slowdowns import Slowdowns
@@ -31,9 +31,9 @@ class HardwarePlot(DevicePlot):
     least_top: ClassVar[float]
     """The y axis reaches at least from the one to the other."""
 
-    def __init__(self, *, name: str, title: str, theme: Theme) -> None:
+    def __init__(self, *, name: str, title: str) -> None:
         self._slowdowns = Slowdowns()
-        super().__init__(name=name, title=title, theme=theme)
+        super().__init__(name=name, title=title)
 
     def reading_at(self, x: float) -> HoverReading | None:
         """Return the readings, and below them why devices were slowed down then."""
@@ -48,7 +48,7 @@ class HardwarePlot(DevicePlot):
                     label=self.labels.get(device, device),
                     reasons=tr(", ").join(map(tr, each.words)),
                 ),
-                colour=self.theme.bad,
+                colour=current_theme().bad,
             )
             for device in self.shown(self.run_series)
             for each in self.run_series.slowdowns.get(device, ())
@@ -70,9 +70,9 @@ class HardwarePlot(DevicePlot):
             if slowed := self._slowdowns.of(run_series, device):
                 line.show(line.x, line.y, slowed.at(axis.locate_all(line.x), column_s))
 
-    def _apply_theme(self, theme: Theme) -> None:
-        self._multi_line.mark_pen = pg.mkPen(theme.bad, width=MARK_PX)
-        super()._apply_theme(theme)
+    def _recolour_lines(self) -> None:
+        self._multi_line.mark_pen = pg.mkPen(current_theme().bad, width=MARK_PX)
+        super()._recolour_lines()
 
     def _y_span(self) -> Span:
         found = [line.y[np.isfinite(line.y)] for line in self.lines().values()]

@@ -15,7 +15,6 @@ from gui.plots.items.hover import HoverRow
 from gui.plots.items.margin_labels import MarginLabel
 from gui.style.formatting import DASH
 from gui.style.text_size import scaled
-from gui.style.theme import Theme
 from gui.widgets.compact import compact_button
 from gui.widgets.plain_text import verbatim
 
@@ -43,7 +42,7 @@ class UtilisationPlot(DevicePlot):
 
     unit = "%"
 
-    def __init__(self, *, name: str, title: str, theme: Theme) -> None:
+    def __init__(self, *, name: str, title: str) -> None:
         self.form = LINES
         """What is drawn now: `LINES` or `STRIPS`."""
         self.chosen: str | None = None
@@ -57,7 +56,7 @@ class UtilisationPlot(DevicePlot):
         self._slowdowns = Slowdowns()
         self.strips: HeatStripsItem | None = None
         """Created when it is first drawn."""
-        super().__init__(name=name, title=title, theme=theme)
+        super().__init__(name=name, title=title)
         self.form_button = compact_button("stripsButton", "", role="flat")
         self.form_button.clicked.connect(self._choose_other)
         self.form_button.hide()
@@ -97,7 +96,7 @@ class UtilisationPlot(DevicePlot):
             return
         if self.strips is None:
             self.strips = HeatStripsItem(self.canvas.getPlotItem())
-            self.strips.set_theme(self.theme)
+            self.strips.recolour()
         self._match_lines({})
         self._multi_line.refresh()
         self._draw_strips(self.strips, run_series, span, pixels)
@@ -184,10 +183,10 @@ class UtilisationPlot(DevicePlot):
         found = [mean for mean in self._beside.values() if mean is not None]
         return [HoverRow(label=tr(TRAINED), value=self._said(sum(found) / len(found) if found else None))]
 
-    def _apply_theme(self, theme: Theme) -> None:
-        super()._apply_theme(theme)
+    def _recolour_lines(self) -> None:
+        super()._recolour_lines()
         if self.strips is not None:
-            self.strips.set_theme(theme)
+            self.strips.recolour()
 
     def _y_span(self) -> Span:
         if self.form == STRIPS and self.strips is not None:

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QGraphicsSceneWheelEvent
 
 from core.devices.device import LABEL_SEPARATOR
 from gui.style.text_size import scaled
-from gui.style.theme import Theme
+from gui.style.theme import current_theme
 
 from .axes import BottomAxis, LeftAxis
 
@@ -138,8 +138,9 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph ships no types
         """Width of the drawing area in device pixels."""
         return max(int(self.view.width() * self.devicePixelRatioF()), 16)
 
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme."""
+    def recolour(self) -> None:
+        """Take the colours of the theme."""
+        theme = current_theme()
         self.setBackground(theme.panel)
         self.view.selection_colour = theme.accent
         self._set_font()

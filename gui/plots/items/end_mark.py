@@ -7,7 +7,7 @@ from PySide6.QtCore import Qt
 
 from core.language import tr, tr_noop
 from gui.style.text_size import scaled
-from gui.style.theme import Theme
+from gui.style.theme import current_theme
 
 from .canvas import Canvas
 
@@ -60,7 +60,8 @@ class EndMark:
         self.label.setPos(at, top)
         self.label.setVisible(self.line.isVisible() and self.room_px > 0)
 
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme."""
+    def recolour(self) -> None:
+        """Take the colours of the theme."""
+        theme = current_theme()
         self.line.setPen(pg.mkPen(theme.muted, style=Qt.PenStyle.DashLine))
         self.label.setColor(theme.muted)

@@ -13,7 +13,7 @@ from PySide6.QtGui import QColor, QImage, QPainter
 
 from core.series.series import Series
 from gui.plots.items.multi_line import Flags
-from gui.style.theme import Theme
+from gui.style.theme import current_theme
 
 from .drawing import ViewDrawing
 from .line import NOTHING
@@ -104,8 +104,9 @@ class HeatStripsItem(ViewDrawing):
         self._faint_alpha = FAINT_ALPHA
         plot.addItem(self, ignoreBounds=True)
 
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme."""
+    def recolour(self) -> None:
+        """Take the colours of the theme."""
+        theme = current_theme()
         ends = np.array([QColor(colour).getRgb() for colour in (theme.idle, theme.busy)], dtype=np.float64)
         share = np.linspace(0, 1, LEVELS)[:, None]
         self._colours = np.round(ends[0] + share * (ends[1] - ends[0])).astype(np.uint8)[:, list(BGRA)]

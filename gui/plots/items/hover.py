@@ -9,7 +9,7 @@ import pyqtgraph as pg
 from PySide6.QtCore import QEvent, QObject, QPoint, Qt
 from PySide6.QtWidgets import QWidget
 
-from gui.style.theme import Theme
+from gui.style.theme import current_theme
 from gui.widgets.plain_text import ColouredLabel, Span
 
 from .canvas import Canvas
@@ -34,22 +34,22 @@ class HoverRow:
         """Label and value as plain text."""
         return f"{self.label} {self.value}".strip()
 
-    def name_spans(self, theme: Theme) -> list[Span]:
+    def name_spans(self) -> list[Span]:
         """Return a square in the colour of the line, and the label."""
-        return [*self.mark_spans(), Span(self.label, theme.muted)]
+        return [*self.mark_spans(), Span(self.label, current_theme().muted)]
 
     def mark_spans(self) -> list[Span]:
         """Return a square in the colour of the line, if it belongs to one."""
         return [Span("\u25a0 ", self.colour)] if self.colour else []
 
-    def value_spans(self, theme: Theme) -> list[Span]:
+    def value_spans(self) -> list[Span]:
         """Return the value."""
-        return [Span(self.value, theme.text)] if self.value else []
+        return [Span(self.value, current_theme().text)] if self.value else []
 
-    def spans(self, theme: Theme) -> list[Span]:
+    def spans(self) -> list[Span]:
         """Return a square in the colour of the line, the label, and the value."""
-        value = [Span("  "), *self.value_spans(theme)] if self.value else []
-        return [*self.name_spans(theme), *value]
+        value = [Span("  "), *self.value_spans()] if self.value else []
+        return [*self.name_spans(), *value]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,9 +68,8 @@ class HoverReading:
 class HoverReadout:
     """Shows the measurements next to the mouse on one canvas, in a label that may leave the canvas."""
 
-    def __init__(self, canvas: Canvas, reading_at: Callable[[float], HoverReading | None], theme: Theme) -> None:
+    def __init__(self, canvas: Canvas, reading_at: Callable[[float], HoverReading | None]) -> None:
         self._canvas = canvas
-        self._theme = theme
         self._reading_at = reading_at
         self._at: float | None = None
         self._line = pg.InfiniteLine(angle=90, movable=False)
@@ -80,10 +79,9 @@ class HoverReadout:
         self._hide()
         canvas.pointed.connect(self.point)
 
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme."""
-        self._theme = theme
-        self._line.setPen(pg.mkPen(theme.muted, style=Qt.PenStyle.DotLine))
+    def recolour(self) -> None:
+        """Take the colours of the theme."""
+        self._line.setPen(pg.mkPen(current_theme().muted, style=Qt.PenStyle.DotLine))
 
     def point(self, x: float | None) -> None:
         """Show the measurements at `x`; None hides them."""
@@ -100,7 +98,7 @@ class HoverReadout:
         self._line.show()
         view = self._canvas.view
         at = self._canvas.mapFromScene(view.mapViewToScene(pg.Point(reading.x, view.viewRange()[1][1]))).x()
-        self.label.show_reading(reading, self._theme, round(at))
+        self.label.show_reading(reading, round(at))
 
     def _hide(self) -> None:
         self._line.hide()
@@ -121,13 +119,13 @@ class _FloatingLabel(ColouredLabel):
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         canvas.installEventFilter(self)
 
-    def show_reading(self, reading: HoverReading, theme: Theme, at: int) -> None:
+    def show_reading(self, reading: HoverReading, at: int) -> None:
         """Show a reading beside a column of the canvas, in pixels."""
         window = self._canvas.window()
         if self.parentWidget() is not window:
             self.setParent(window)
-        headings = [row.spans(theme) for row in reading.rows if not row.value]
-        rows = [(row.name_spans(theme), row.value_spans(theme)) for row in reading.rows if row.value]
+        headings = [row.spans() for row in reading.rows if not row.value]
+        rows = [(row.name_spans(), row.value_spans()) for row in reading.rows if row.value]
         self.show_table(headings, rows, columns=columns_for(len(rows)))
         self.adjustSize()
         self._place(window, at)
@@ -149,13 +147,13 @@ class _FloatingLabel(ColouredLabel):
         self.move(max(0, min(corner.x(), room.width())), max(0, min(corner.y(), room.height())))
 
 
-def readout_forms(rows: Sequence[HoverRow], theme: Theme) -> list[list[list[Span]]]:
+def readout_forms(rows: Sequence[HoverRow]) -> list[list[list[Span]]]:
     """Return a heading of these rows, and shorter ones: without labels, without the last rows, only the first value."""
     if not rows:
         return []
-    values = [[*row.mark_spans(), *row.value_spans(theme)] for row in rows if row.value]
+    values = [[*row.mark_spans(), *row.value_spans()] for row in rows if row.value]
     fewer = [values[:count] for count in range(len(values), 0, -1)]
-    return [[row.spans(theme) for row in rows], *fewer, *([[values[0][-1:]]] if values else [])]
+    return [[row.spans() for row in rows], *fewer, *([[values[0][-1:]]] if values else [])]
 
 
 def columns_for(rows: int) -> int:

@@ -10,7 +10,6 @@ from core.language import tr, tr_noop
 from core.series.run_series import Interruption
 from core.series.series import Axis
 from gui.style.formatting import duration
-from gui.style.theme import Theme
 
 from .canvas import Canvas
 from .end_mark import EndMark
@@ -28,15 +27,13 @@ class InterruptionMarks:
 
     def __init__(self, canvas: Canvas) -> None:
         self._canvas = canvas
-        self._theme: Theme | None = None
         self.marks: list[EndMark] = []
         """Created when they are needed; the ones that are not needed are hidden."""
 
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme."""
-        self._theme = theme
+    def recolour(self) -> None:
+        """Take the colours of the theme."""
         for mark in self.marks:
-            mark.set_theme(theme)
+            mark.recolour()
 
     def show(self, interruptions: Sequence[Interruption], axis: Axis) -> None:
         """Mark these interruptions on an axis that has no room for them."""
@@ -58,6 +55,5 @@ class InterruptionMarks:
 
     def _add(self) -> None:
         mark = EndMark(self._canvas, labelled=True)
-        if self._theme is not None:
-            mark.set_theme(self._theme)
+        mark.recolour()
         self.marks.append(mark)

@@ -12,7 +12,7 @@ from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter
 from core.devices.device import LABEL_SEPARATOR
 from gui.style.device_colours import faint_text
 from gui.style.text_size import scaled
-from gui.style.theme import Theme
+from gui.style.theme import current_theme
 
 from .canvas import Canvas
 from .drawing import Drawing
@@ -62,8 +62,9 @@ class MarginLabels(Drawing):
         """Make room for names of devices on the right, if they are those of other machines, which are longer."""
         self._names = tuple(name for name in names if LABEL_SEPARATOR in name)
 
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme."""
+    def recolour(self) -> None:
+        """Take the colours of the theme."""
+        theme = current_theme()
         self._strong, self._weak = QColor(theme.muted), QColor(faint_text(theme))
         self.update()
 

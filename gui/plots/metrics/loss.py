@@ -22,7 +22,7 @@ from gui.plots.items.interruption_marks import InterruptionMarks
 from gui.plots.items.line import LineItem
 from gui.plots.items.value_marks import Crosses, EdgeArrows, EndLabel
 from gui.style.formatting import clock, number, significant
-from gui.style.theme import Theme
+from gui.style.theme import current_theme
 
 from .family import VALIDATION, Family, families
 from .loss_controls import LossControls
@@ -61,8 +61,8 @@ class LossPlot(Plot):
     min_height_px = 148  # the loss is what is looked at most
     y_by_hand = True
 
-    def __init__(self, *, name: str, title: str, theme: Theme) -> None:
-        super().__init__(name=name, title=title, theme=theme)
+    def __init__(self, *, name: str, title: str) -> None:
+        super().__init__(name=name, title=title)
         self.controls = LossControls()
         self.header.insertWidget(0, self.controls.metric_box)
         self.header.insertWidget(3, self.controls)
@@ -75,7 +75,7 @@ class LossPlot(Plot):
         self._validation = LineItem(plot, depth=4, dashed=True, marked=True)
         self.arrows, self.crosses = EdgeArrows(self.canvas), Crosses(self.canvas)
         self.newest, self.interruptions = EndLabel(self.canvas), InterruptionMarks(self.canvas)
-        self.set_theme(theme)
+        self.recolour()
         self._apply_controls()
 
     def lines(self) -> Mapping[str, LineItem | BandItem]:
@@ -139,13 +139,13 @@ class LossPlot(Plot):
             value += f" {tr('({lowest:.4g} to {highest:.4g})', lowest=min(numbers), highest=max(numbers))}"
         if ranks is not family.train:
             at = tr(VALUE_AT[family.unit], value=value, step=number(step, 1))
-            return [HoverRow(label=tr(VALIDATED), value=at, colour=self.theme.validation)]
+            return [HoverRow(label=tr(VALIDATED), value=at, colour=current_theme().validation)]
         label = tr(TRAIN) if len(ranks) == 1 else tr(RANKS_MEAN)
-        rows = [HoverRow(label=label, value=value, colour=self.theme.train)]
+        rows = [HoverRow(label=label, value=value, colour=current_theme().train)]
         weight = self.controls.smoothing
         means = [mean for series in ranks if weight and (mean := series.mean_at(step, weight)) is not None]
         if np.isfinite(mean_of(means)):
-            rows.append(HoverRow(label=tr("train mean"), value=f"{mean_of(means):.5g}", colour=self.theme.train))
+            rows.append(HoverRow(label=tr("train mean"), value=f"{mean_of(means):.5g}", colour=current_theme().train))
         return rows
 
     def _outside_rows(self, x: float) -> list[HoverRow]:
@@ -158,7 +158,7 @@ class LossPlot(Plot):
         farthest = outside[np.argmax(np.maximum(outside - top, bottom - outside))]
         value = 10**farthest if self.controls.logarithmic else farthest
         where = tr("above the plot") if farthest > top else tr("below the plot")
-        return [HoverRow(label=where, value=f"{value:.5g}", colour=self.theme.muted)]
+        return [HoverRow(label=where, value=f"{value:.5g}", colour=current_theme().muted)]
 
     def _break_rows(self, family: Family, axis: Axis, x: float) -> list[HoverRow]:
         """Return what became of the metric at the cross near this position, if there is one."""
@@ -172,7 +172,7 @@ class LossPlot(Plot):
                         value=_value_text(series.values[index], 1),
                         step=number(float(series.steps[index]), 1),
                     )
-                    return [HoverRow(label=text, colour=self.theme.bad)]
+                    return [HoverRow(label=text, colour=current_theme().bad)]
         return []
 
     def _position_text(self, unit: str, step: int, time: float) -> str:
@@ -294,18 +294,19 @@ class LossPlot(Plot):
         if family.train:
             value, is_mean = family.newest(self.controls.smoothing)
             label = tr("train mean") if is_mean else tr(TRAIN)
-            rows.append(HoverRow(label=label, value=_value_text(value, 4), colour=self.theme.train))
+            rows.append(HoverRow(label=label, value=_value_text(value, 4), colour=current_theme().train))
         if self.controls.family == "loss" and (best := best_validation(run_series)) is not None:
             rows.append(
-                HoverRow(label=tr("best validation"), value=_value_text(best[1], 4), colour=self.theme.validation)
+                HoverRow(label=tr("best validation"), value=_value_text(best[1], 4), colour=current_theme().validation)
             )
         elif family.validation:
             last = [float(series.values[-1]) for series in family.validation]
             value = last[0] if len(last) == 1 else mean_of(last)
-            rows.append(HoverRow(label=tr(VALIDATED), value=_value_text(value, 4), colour=self.theme.validation))
+            rows.append(HoverRow(label=tr(VALIDATED), value=_value_text(value, 4), colour=current_theme().validation))
         return rows
 
-    def _apply_theme(self, theme: Theme) -> None:
+    def _recolour_lines(self) -> None:
+        theme = current_theme()
         smoothed = self.controls.smoothing > 0
         self._every.paint_in(theme.train_faint if smoothed else theme.train)
         self._mean.paint_in(theme.train, width=2.5)
@@ -315,13 +316,13 @@ class LossPlot(Plot):
         self.arrows.paint_in(theme.muted)
         self.crosses.paint_in(theme.bad)
         self.newest.paint_in(theme.train, theme.panel)
-        self.interruptions.set_theme(theme)
+        self.interruptions.recolour()
 
     def _apply_controls(self) -> None:
         """Apply the controls. Another metric or another axis is shown whole."""
         self.canvas.bottom.show_kind(self.axis_name())
         self.canvas.left.show_logarithmic(self.controls.logarithmic)
-        self._apply_theme(self.theme)
+        self._recolour_lines()
         shown_of = self.controls.family, self.controls.axis, self.controls.logarithmic
         if shown_of != self._shown_of:
             self._shown_of = shown_of

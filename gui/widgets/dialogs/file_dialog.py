@@ -6,15 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
 
-from PySide6.QtGui import QPalette
 from PySide6.QtWidgets import QFileDialog, QHeaderView, QToolButton, QTreeView, QWidget
 
 from core.language import tr, tr_noop
-from gui.style.icons import glyph, icon_size
+from gui.style.icons import ButtonIcon
 from gui.style.text_size import scaled
 
 ANY_FILE = tr_noop("All files (*)")
-ROLE = QPalette.ColorRole
 WIDTH_PX = 760
 """Width in which the names of files have room beside size, kind and date."""
 
@@ -55,13 +53,10 @@ class FileDialog(QFileDialog):
 
     def _draw_arrows(self) -> None:
         """Draw the arrows in the colour of the text: Qt's own are black in every theme."""
-        palette = self.palette()
-        colours = [palette.color(role).name() for role in (ROLE.Text, ROLE.PlaceholderText)]
         for name, arrow in (("backButton", "left"), ("forwardButton", "right"), ("toParentButton", "up")):
             button = self.findChild(QToolButton, name)
             if button is not None:  # the desktop's dialog has none
-                button.setIcon(glyph(arrow, *colours))
-                button.setIconSize(icon_size())
+                ButtonIcon(button, arrow, "text")
 
     def _widen_columns(self) -> None:
         """Show size, kind and date whole, and give the names the rest: Qt cuts the texts of a larger font."""
