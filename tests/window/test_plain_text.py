@@ -13,7 +13,7 @@ import pytest
 from PySide6.QtCore import QEvent, QPoint, Qt
 from PySide6.QtGui import QAction, QHelpEvent, QTextDocument
 from PySide6.QtGui import Qt as GuiQt
-from PySide6.QtWidgets import QAbstractItemView, QApplication, QLabel, QTableWidget, QToolTip, QWidget
+from PySide6.QtWidgets import QAbstractItemView, QApplication, QLabel, QTableView, QToolTip, QWidget
 
 from gui.widgets.plain_text import (
     MAX_CHARACTERS,
@@ -91,7 +91,7 @@ def hover_all(window: QWidget) -> set[str]:
     for widget in [window, *window.findChildren(QWidget)]:
         found.add(hover(widget, widget.rect().center()))
         if isinstance(widget, QAbstractItemView):
-            columns = widget.columnCount() if isinstance(widget, QTableWidget) else 1
+            columns = widget.model().columnCount() if isinstance(widget, QTableView) else 1
             for row, column in product(range(widget.model().rowCount()), range(columns)):
                 cell = widget.visualRect(widget.model().index(row, column))
                 found.add(hover(widget.viewport(), cell.center()))
