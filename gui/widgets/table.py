@@ -50,6 +50,8 @@ class Column(ReadColumn[Row]):
     """The first width, which the user may change; None: always as wide as its cells."""
     about: str = ""
     """The tooltip of the heading."""
+    heading_px: int | None = None
+    """Font size to measure the heading with: Qt measures in bold, and bold 11 is as wide as the theme's regular 12."""
 
 
 def text_columns(titles: Sequence[str], numbers: Collection[int] = ()) -> list[Column[Sequence[str]]]:
@@ -73,7 +75,6 @@ class RowsModel(QAbstractTableModel):
         self.columns: Sequence[Column[Any]] = ()
         self.rows: Sequence[Any] = ()
         self.theme: Theme | None = None
-        self.heading_font: QFont | None = None
         self.sorted_by: Column[Any] | None = None
         self.is_descending = False
 
@@ -129,7 +130,7 @@ class RowsModel(QAbstractTableModel):
             Qt.ItemDataRole.DisplayRole: f"{column.title}{arrow}",
             Qt.ItemDataRole.ToolTipRole: verbatim(column.about),
             Qt.ItemDataRole.TextAlignmentRole: _alignment(column),
-            Qt.ItemDataRole.FontRole: self.heading_font,
+            Qt.ItemDataRole.FontRole: column.heading_px and _font(pixels=scaled(column.heading_px)),
         }.get(Qt.ItemDataRole(role))
 
     def _shown(self, column: Column[Any], row: Any, role: int) -> object:  # noqa: ANN401 (a row of any table)
@@ -291,8 +292,7 @@ class RowsTable(QTableView, Generic[Row]):
         column = self._model.sorted_by
         if column is None:
             return list(self._unsorted)
-        key: Callable[[Row], Any] | None = column.sort or column.value
-        assert key is not None
+        key: Callable[[Row], Any] = column.sort or column.value or column.cell
         known = [row for row in self._unsorted if key(row) is not None]
         unknown = [row for row in self._unsorted if key(row) is None]
         return [*sorted(known, key=key, reverse=self._model.is_descending), *unknown]
@@ -312,9 +312,11 @@ def _alignment(column: Column[Any]) -> Qt.AlignmentFlag:
     return side | Qt.AlignmentFlag.AlignVCenter
 
 
-def _font(*, is_bold: bool) -> QFont:
+def _font(*, is_bold: bool = False, pixels: int = 0) -> QFont:
     font = QFont()
     font.setBold(is_bold)
+    if pixels:
+        font.setPixelSize(pixels)
     return font
 
 

@@ -20,7 +20,6 @@ from PySide6.QtWidgets import (
     QPlainTextEdit,
     QTabBar,
     QTableView,
-    QTableWidget,
     QWidget,
 )
 
@@ -205,7 +204,7 @@ def test_no_english_sentence_is_left(drive, pseudo):
     for tab in range(details.tabs.count()):
         details.tabs.setCurrentIndex(tab)
         window.poll()
-    panel.until(lambda: window.findChild(QTableWidget, "memoryHolders").rowCount() > 0, "the bars of the memory")
+    panel.until(lambda: window.panels.details.memory.table.rows, "the bars of the memory")
     found += english(window)
     window.controllers.run.show_machine()
     found += english(window)

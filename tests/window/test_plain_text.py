@@ -26,6 +26,7 @@ from gui.widgets.plain_text import (
     without_mnemonic,
 )
 from tests.support.recorded import GB, finding, recorded
+from tests.support.tables import cell
 from tests.window.launching import WAITS
 
 if TYPE_CHECKING:
@@ -167,8 +168,8 @@ def test_names_from_elsewhere_are_neither_interpreted_nor_opened(drive, runs_roo
     panel.until(lambda: image in shown_in(panel.window), "the name in the header")
     table = panel.window.panels.details.processes.table
     panel.open_tab("Processes")
-    panel.until(lambda: table.rowCount() > 0, "the process")
-    assert image in table.item(0, 3).text()
+    panel.until(lambda: table.rows, "the process")
+    assert image in cell(table, 0, 3)
     for tab in ("Processes", "Memory", "Settings", "Error", "Log"):
         panel.open_tab(tab)
         tips = hover_all(panel.window)

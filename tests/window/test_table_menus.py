@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from PySide6.QtCore import QPoint
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QFileDialog, QMenu, QTableWidget
+from PySide6.QtWidgets import QFileDialog, QMenu, QTableView
 
 from core.schema.event_kinds import ProcessInfo
 from core.schema.paths import OUTPUTS
@@ -46,7 +46,7 @@ def panel(drive, runs_root) -> Driver:
 
 def choose(panel: Driver, table: str, text: str) -> None:
     """Choose an entry of the menu of a table."""
-    found = panel.window.findChild(QTableWidget, table)
+    found = panel.window.findChild(QTableView, table)
     found.customContextMenuRequested.emit(QPoint(5, 5))
     menu = next(each for each in found.findChildren(QMenu) if each.isVisible())
     menu_action(menu, text).trigger()

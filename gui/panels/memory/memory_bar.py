@@ -10,9 +10,8 @@ from gui.style.device_colours import faint
 from gui.style.theme import Theme
 from gui.viewmodels.devices.memory_bars import FREE, OTHER_RUNS, OTHERS, PARTS, THIS_RUN, UNCLAIMED, MemoryBar
 from gui.widgets.painting import Index, ThemedDelegate, draw_elided, outline
+from gui.widgets.table import ROW
 
-ROW = Qt.ItemDataRole.UserRole + 1
-"""Item data: the `MemoryBar`."""
 BAR_PX, ROUND_PX, SWATCH_PX, GAP_PX, SIDE_PX = 10, 3, 9, 1, 6
 PALE = 0.45
 """Share of the device's colour in the colour of other runs on it."""
@@ -23,9 +22,7 @@ class MemoryBarDelegate(ThemedDelegate):
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         """Paint one row."""
-        row: MemoryBar | None = index.data(ROW)
-        if row is None:
-            return
+        row: MemoryBar = index.data(ROW)
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         inside = QRectF(option.rect).adjusted(SIDE_PX, 0, -SIDE_PX, 0)
