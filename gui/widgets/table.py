@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic
 
-from PySide6.QtCore import QAbstractTableModel, QEvent, QModelIndex, QObject, Qt, Signal
+from PySide6.QtCore import QAbstractTableModel, QEvent, QModelIndex, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QKeyEvent, QPixmap
-from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QTableWidget, QTableWidgetItem
+from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView
 
 from core.language import tr
 from core.table import Column as ReadColumn
@@ -190,7 +190,7 @@ class RowsTable(QTableView, Generic[Row]):
         self.verticalHeader().setMinimumSectionSize(1)
         self.horizontalHeader().setMinimumSectionSize(MIN_COLUMN_PX)
         self.horizontalHeader().setHighlightSections(False)
-        self._set_heights()
+        self.set_heights()
         self.show_columns(columns)
         self.selectionModel().selectionChanged.connect(lambda *_: self.chosen_changed.emit())
         self.doubleClicked.connect(lambda index: self.row_opened.emit(index.data(ROW)))
@@ -263,7 +263,7 @@ class RowsTable(QTableView, Generic[Row]):
 
     def height_of_rows(self) -> int:
         """Return the height at which all rows can be seen."""
-        return scaled(HEADING_PX) + scaled(ROW_PX) * len(self.rows) + 4
+        return scaled(HEADING_PX) + self.row_px() * len(self.rows) + 4
 
     def set_theme(self, theme: Theme) -> None:
         """Apply a theme."""
@@ -281,10 +281,15 @@ class RowsTable(QTableView, Generic[Row]):
         """Follow the size of the text."""
         super().changeEvent(event)
         if event.type() in {QEvent.Type.FontChange, QEvent.Type.StyleChange}:
-            self._set_heights()
+            self.set_heights()
 
-    def _set_heights(self) -> None:
-        self.verticalHeader().setDefaultSectionSize(scaled(ROW_PX))
+    def row_px(self) -> int:
+        """Return the height of a row."""
+        return scaled(ROW_PX)
+
+    def set_heights(self) -> None:
+        """Give the rows and the headings their heights."""
+        self.verticalHeader().setDefaultSectionSize(self.row_px())
         self.horizontalHeader().setFixedHeight(scaled(HEADING_PX))
 
     def _ordered(self) -> list[Row]:
@@ -318,79 +323,3 @@ def _font(*, is_bold: bool = False, pixels: int = 0) -> QFont:
     if pixels:
         font.setPixelSize(pixels)
     return font
-
-
-def plain_table(
-    table: QTableWidget, name: str, accessible: str, columns: Sequence[str], numbers: Sequence[int] = ()
-) -> None:
-    """Set up a table; headings of the columns `numbers` are right-aligned like their cells."""
-    table.setObjectName(name)
-    table.setAccessibleName(accessible)
-    table.setColumnCount(len(columns))
-    table.setHorizontalHeaderLabels(list(columns))
-    for column in range(len(columns)):
-        heading = table.horizontalHeaderItem(column)
-        if heading is not None:
-            heading.setTextAlignment(alignment(right=column in numbers))
-    table.setShowGrid(False)
-    table.setWordWrap(False)
-    table.setTabKeyNavigation(False)
-    table.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
-    table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
-    table.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
-    table.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
-    table.verticalHeader().hide()
-    table.verticalHeader().setMinimumSectionSize(1)
-    _Heights(table)
-    table.horizontalHeader().setHighlightSections(False)
-
-
-class _Heights(QObject):
-    """Keeps the heights of the rows and of the heading of a table at the size of its text."""
-
-    def __init__(self, table: QTableWidget) -> None:
-        super().__init__(table)
-        self._table = table
-        self._set_heights()
-        table.installEventFilter(self)
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
-        """Follow the font."""
-        if event.type() in {QEvent.Type.FontChange, QEvent.Type.StyleChange}:
-            self._set_heights()
-        return super().eventFilter(watched, event)
-
-    def _set_heights(self) -> None:
-        self._table.verticalHeader().setDefaultSectionSize(scaled(ROW_PX))
-        self._table.horizontalHeader().setFixedHeight(scaled(HEADING_PX))
-
-
-def show_texts(table: QTableWidget, rows: Sequence[Sequence[str]]) -> None:
-    """Fill a table that is not changed later; the last column takes the room, its tooltips have the whole text."""
-    table.setRowCount(len(rows))
-    for number, row in enumerate(rows):
-        for column, text in enumerate(row):
-            table.setItem(number, column, text_item(text))
-        cell(table, number, len(row) - 1).setToolTip(verbatim(row[-1]))
-    table.resizeColumnsToContents()
-    table.horizontalHeader().setStretchLastSection(True)
-
-
-def text_item(text: str = "", *, right: bool = False) -> QTableWidgetItem:
-    """Return a cell that cannot be edited."""
-    item = QTableWidgetItem(text)
-    item.setTextAlignment(alignment(right=right))
-    item.setFlags(Qt.ItemFlag.ItemIsSelectable | Qt.ItemFlag.ItemIsEnabled)
-    return item
-
-
-def cell(table: QTableWidget, row: int, column: int) -> QTableWidgetItem:
-    """Return an existing cell."""
-    item = table.item(row, column)
-    assert item is not None
-    return item
-
-
-def alignment(*, right: bool) -> Qt.AlignmentFlag:
-    """Return left or right alignment, centred vertically."""
-    return (Qt.AlignmentFlag.AlignRight if right else Qt.AlignmentFlag.AlignLeft) | Qt.AlignmentFlag.AlignVCenter
