@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, Generic
 
 from PySide6.QtCore import QAbstractTableModel, QEvent, QModelIndex, Qt, Signal
@@ -56,14 +57,11 @@ class Column(ReadColumn[Row]):
 
 def text_columns(titles: Sequence[str], numbers: Collection[int] = ()) -> list[Column[Sequence[str]]]:
     """Return the columns of rows of texts; tooltips have the whole texts. `numbers`: the columns of numbers."""
-
-    def column(at: int, title: str) -> Column[Sequence[str]]:
-        def text(row: Sequence[str]) -> str:
-            return row[at]
-
-        return Column(title, title=title, text=text, tip=text, is_number=at in numbers)
-
-    return [column(at, title) for at, title in enumerate(titles)]
+    texts = [itemgetter(at) for at in range(len(titles))]
+    return [
+        Column(title, title=title, text=text, tip=text, is_number=at in numbers)
+        for at, (title, text) in enumerate(zip(titles, texts, strict=True))
+    ]
 
 
 class RowsModel(QAbstractTableModel):

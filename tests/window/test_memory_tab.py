@@ -14,9 +14,8 @@ from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState
 from core.schema.event_kinds import ProcessInfo, Release, Verdict
 from core.series.run_series import RunSeries
-from gui.panels.memory.memory_bar import SIDE_PX, part_brushes
 from gui.panels.memory.memory_tab import MemoryTab
-from gui.panels.memory.memory_table import MemoryTable
+from gui.panels.memory.memory_table import SIDE_PX, MemoryTable, part_brushes
 from gui.services.devices.process_scanner import just_ended
 from gui.style.formatting import fine_gigabytes, moment
 from gui.style.theme import DARK

@@ -7,9 +7,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import Qt, QUrl
-from PySide6.QtGui import QColor, QDesktopServices, QImage
-from PySide6.QtWidgets import QMenu
+from PySide6.QtCore import QPoint, Qt, QUrl
+from PySide6.QtGui import QColor, QDesktopServices, QGuiApplication, QImage
+from PySide6.QtWidgets import QFileDialog, QMenu
 
 from core.schema.paths import OUTPUTS
 from gui.panels.run.details import OUTPUTS_TAB
@@ -85,6 +85,35 @@ def test_files_are_listed_shown_and_opened(drive, runs_root, opened, monkeypatch
     assert len(opened) == 2
     assert "was not opened, since the run belongs to mallory" in panel.message("messageStrip")
     assert not tab.picture.isVisible()
+
+
+@pytest.mark.slow
+def test_the_table_is_copied_and_saved(drive, runs_root, tmp_path):
+    run_dir = recorded(runs_root)
+    (run_dir / OUTPUTS).mkdir()
+    (run_dir / OUTPUTS / "=words.txt").write_text("hello")
+    panel = drive()
+    panel.until(lambda: panel.runs.count() == 1, "the run")
+    panel.window.controllers.run.attach_to(str(run_dir))
+    table = panel.window.panels.details.outputs.table
+    panel.until(lambda: table.rows, "the file")
+
+    def choose(text: str) -> None:
+        table.customContextMenuRequested.emit(QPoint(5, 5))
+        menu = next(each for each in table.findChildren(QMenu) if each.isVisible())
+        menu_action(menu, text).trigger()
+        menu.close()
+
+    choose("Copy table as Markdown")
+    assert QGuiApplication.clipboard().text().startswith("| File | Size | Time |\n| --- | --- | --- |\n| =words.txt | ")
+    assert panel.message("messageStrip") == "Copied the table: 1 row."
+    choose("Save table…")
+    dialog = next(each for each in panel.window.findChildren(QFileDialog, "exportDialog") if each.isVisible())
+    assert Path(dialog.selectedFiles()[0]).name == "outputs.csv"
+    dialog.fileSelected.emit(str(tmp_path / "outputs.csv"))
+    dialog.reject()
+    panel.until(lambda: f"Wrote {tmp_path / 'outputs.csv'}." in panel.message("messageStrip"), "the result")
+    assert (tmp_path / "outputs.csv").read_text().startswith("file,size_bytes,modified\n'=words.txt,5,")
 
 
 def test_files_of_a_live_run_appear(drive, runs_root, monkeypatch):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject, QTimer
 from PySide6.QtGui import QGuiApplication
@@ -211,20 +211,20 @@ class ExportController(QObject):
         else:
             self._message.show_message(tr("The plot shows no values to copy."), "warn")
 
-    def _export_table(self, form: str, name: str, table: Table[object]) -> None:
+    def _export_table(self, form: str, name: str, table: Table[Any]) -> None:
         """Copy a table as `markdown` or `csv`, or ask for a `file` and save it there; its name begins with `name`."""
-        texts = {".csv": table.csv, ".md": table.markdown, "csv": table.csv, "markdown": table.markdown}
         if form == "file":
             self.ask_kind(
                 tr("Save table"), name, (".csv", ".md"),
-                lambda path, kind: partial(exports.write_data, texts[kind]().encode(errors="replace"), path),
+                lambda path, kind: partial(exports.write_data, table.text(kind).encode(errors="replace"), path),
             )  # fmt: skip
         else:
-            self.copy_table(texts[form](), len(table.rows))
+            self.copy_table(form, table)
 
-    def copy_table(self, text: str, rows: int) -> None:
-        """Copy the text of a table with so many rows below its headings."""
-        QGuiApplication.clipboard().setText(text)
+    def copy_table(self, form: str, table: Table[Any]) -> None:
+        """Copy a table as `markdown` or `csv`."""
+        rows = len(table.rows)
+        QGuiApplication.clipboard().setText(table.text(form))
         self._message.show_passing(tr_plural("Copied the table: {count} row.", "Copied the table: {count} rows.", rows))
 
     def ask_kind(
