@@ -77,6 +77,10 @@ class Table(Generic[Row]):
         """Return the cells and the notes as Markdown."""
         return markdown(self.cells(), self.notes)
 
+    def text(self, form: str) -> str:
+        """Return the table as CSV for `csv` or `.csv`, otherwise as Markdown."""
+        return self.csv() if form.endswith("csv") else self.markdown()
+
 
 def aligned(lines: Sequence[Sequence[str]]) -> list[str]:
     """Return lines of cells as texts whose columns have equal widths on a terminal."""

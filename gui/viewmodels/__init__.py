@@ -6,6 +6,5 @@
 - `comparison`: several runs
 - `devices`: devices and their processes
 - `notifications`: the form of the settings of notifications, and what became of a test
-- `table_text`: a table of the window as text
 - `program_report`: the libraries of the program, and the report that a user can copy
 """

@@ -1,4 +1,4 @@
-"""Give a widget a context menu, which is made whenever it is opened. The entries that all tables have."""
+"""Give a widget a context menu, which is made whenever it is opened. The entries that copy a table."""
 
 from __future__ import annotations
 
@@ -22,11 +22,6 @@ def copy_entries(asked: Callable[[str], object]) -> list[Action]:
         (tr("Copy table as Markdown"), lambda: asked("markdown")),
         (tr("Copy table as CSV"), lambda: asked("csv")),
     ]
-
-
-def table_entries(asked: Callable[[str], object]) -> list[Action]:
-    """Return the entries that copy or save a table; `asked` is called with `markdown`, `csv` or `file`."""
-    return [*copy_entries(asked), (tr("Save table…"), lambda: asked("file"))]
 
 
 def add_action(menu: QMenu, text: str) -> QAction:

@@ -176,7 +176,7 @@ def _open(app: object, window: MainWindow, run_dirs: list[str]) -> dict[str, flo
         if view is None or comparison is None or reader.waiting:
             return False
         runs = sum(len(row.runs) for row in comparison.rows)
-        return runs == len(run_dirs) and view.card.table.rowCount() == len(comparison.rows) and bool(view.plot.drawn)
+        return runs == len(run_dirs) and len(view.card.table.rows) == len(comparison.rows) and bool(view.plot.drawn)
 
     last = began, worked
 

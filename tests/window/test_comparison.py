@@ -14,10 +14,10 @@ from PySide6.QtWidgets import QComboBox, QLabel, QLineEdit, QPushButton, QToolBu
 
 from core.comparison.measured_run import read_run
 from core.schema.events import metrics_line
-from gui.panels.comparison.comparison_table import COLOUR
 from gui.style.theme import DARK, LIGHT
 from gui.viewmodels.comparison.compared import ComparedRun, metrics_of, usual_metric
 from tests.support.running import make_spec
+from tests.support.tables import headings
 from tests.support.written_runs import BEGAN, values, write_run
 from tests.window.driving import menu_action, show_theme
 
@@ -69,7 +69,7 @@ def settle(panel: Driver, count: int) -> None:
     def is_there() -> bool:
         made = reader.comparison
         rows = sum(len(row.runs) for row in made.rows) if made is not None else 0
-        return rows == count == len(reader.runs) and view.card.table.rowCount() == len(made.rows)
+        return rows == count == len(reader.runs) and len(view.card.table.rows) == len(made.rows)
 
     panel.until(is_there, "the comparison")
     panel.window.controllers.comparison.poll()
@@ -78,13 +78,9 @@ def settle(panel: Driver, count: int) -> None:
 def cells(view: ComparisonView) -> dict[str, list[tuple[str, str]]]:
     """Return value and difference of each cell, by heading."""
     table = view.card.table
-    role = Qt.ItemDataRole.UserRole + 1
     return {
-        table.horizontalHeaderItem(column).text(): [
-            (table.item(row, column).text(), str(table.item(row, column).data(role) or ""))
-            for row in range(table.rowCount())
-        ]
-        for column in range(table.columnCount())
+        heading: [(row.cells[at].text, row.cells[at].difference) for row in table.rows]
+        for at, heading in enumerate(headings(table))
     }
 
 
@@ -179,7 +175,7 @@ def test_curves_groups_and_table_of_runs_that_differ_in_rate_and_seed(panel: Dri
 def test_every_run_is_drawn_alone_when_seeds_are_not_grouped(panel: Driver) -> None:
     view = opened(panel, "a", "b", "c")
     view.plot.controls.group_box.setChecked(False)
-    panel.until(lambda: view.card.table.rowCount() == 3, "a row for each run")
+    panel.until(lambda: len(view.card.table.rows) == 3, "a row for each run")
     assert list(view.plot.drawn) == ["1", "2", "3"]
     assert view.plot.canvas.y_range[0] < 1.0, "every value can be seen, also where the means are above it"
     assert "Seed" in cells(view)
@@ -196,7 +192,7 @@ def test_comparison_follows_the_theme_and_is_not_the_view_of_this_machine(panel:
     for theme in (LIGHT, DARK):
         show_theme(theme)
         assert [entry.colour for entry in view.plot.entries] == [*theme.devices[:2]]
-        assert [view.card.table.item(row, 0).data(COLOUR) for row in range(2)] == [*theme.devices[:2]]
+        assert [row.colour for row in view.card.table.rows] == [*theme.devices[:2]]
     assert panel.window.controllers.comparison.close()
     assert machine.isChecked()
 
@@ -245,7 +241,7 @@ def test_a_metric_that_one_run_has_is_drawn_of_that_run(panel: Driver) -> None:
 def test_baseline_target_and_reasons(panel: Driver) -> None:
     view = opened(panel, "a", "b")
     assert [difference for _, difference in cells(view)["Best"]] == ["", "−1.5 (−60.0 %)"]
-    view.card.table.setCurrentCell(1, 0)
+    view.card.table.selectRow(1)
     panel.qtbot.keyClick(view.card.table, Qt.Key.Key_Space)
     panel.until(lambda: [each for _, each in cells(view)["Best"]] == ["+1.5 (+150.0 %)", ""], "the other baseline")
     baseline = panel.window.findChild(QToolButton, "comparisonBaselineButton")
@@ -409,7 +405,7 @@ def test_of_many_lines_groups_keep_their_bands_unless_these_would_cover_each_oth
     panel.until(lambda: len(view.plot.drawn) == 10, "the lines")
     assert view.plot.bands == {}
     assert "10 groups have no band, since the bands of more than 8 groups would cover" in view.card.notices.text()
-    view.card.table.setCurrentCell(3, 0)
+    view.card.table.selectRow(3)
     panel.until(lambda: list(view.plot.bands) == [view.plot.entries[3].label], "the band of the row")
     _, low, high = view.plot.bands[view.plot.entries[3].label]
     assert (high - low).tolist() == [1.0, 0.0]
@@ -444,8 +440,7 @@ def test_settings_of_the_run_have_the_titles_of_the_tab_settings(drive, runs_roo
         spec = make_spec(recipe, devices=devices, strategy="single" if name == "a" else "ddp")
         write_run(runs_root, f"20260101-000000-{name}", [values(1, 1, 2, loss=[2.0, 1.0])], spec=spec)
     view = opened(drive(), "a", "b")
-    table = view.card.table
-    headings = [table.horizontalHeaderItem(column).text() for column in range(table.columnCount())]
-    assert {"Strategy", "Recipe", "Devices"} <= {*headings}, headings
-    shown = [(view.card.table.item(row, headings.index("Strategy")).text()) for row in range(2)]
+    found = cells(view)
+    assert {"Strategy", "Recipe", "Devices"} <= {*found}, found
+    shown = [text for text, _ in found["Strategy"]]
     assert sorted(shown) == ["DDP", "One device"]

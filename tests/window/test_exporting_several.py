@@ -60,7 +60,7 @@ def test_a_comparison_is_exported_as_it_is_shown(panel: Driver, tmp_path: Path) 
     assert not export.isEnabled(), "nothing is compared"
     view = opened(panel, "a", "b", "c")
     view.plot.controls.group_box.setChecked(False)
-    panel.until(lambda: view.card.table.rowCount() == 3, "a row for each run")
+    panel.until(lambda: len(view.card.table.rows) == 3, "a row for each run")
     view.card.target_chosen.emit(3.0)
     place = QPoint(20, view.card.table.rowViewportPosition(1) + 4)
     menu = context_menu(view.card.table, "comparisonTableMenu", place)

@@ -241,7 +241,7 @@ def test_nothing_of_this_machine_is_taken_for_the_host(open_window, there, tmp_p
     for tab in ("Processes", "Memory", "Settings", "Log", "Events"):
         driver.open_tab(tab)
         until_polled(driver)
-    assert driver.window.panels.details.processes.table.rowCount() == 0
+    assert driver.window.panels.details.processes.table.rows == []
     menu = driver.window.panels.menu
     for name in OFF:
         assert not menu.action(name).isEnabled()

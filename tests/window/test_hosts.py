@@ -8,7 +8,16 @@ from __future__ import annotations
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QAbstractButton, QLabel, QLineEdit, QMenu, QPushButton, QScrollArea, QTableWidget
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QLabel,
+    QLineEdit,
+    QMenu,
+    QPushButton,
+    QScrollArea,
+    QTableView,
+    QTableWidget,
+)
 
 from core.config.choices import ScriptChoices
 from core.config.script_check import ScriptCheckRequest, check_script, fill_in
@@ -18,6 +27,7 @@ from core.runs.run import Run
 from gui.controllers.window.card_navigation import next_stop
 from tests.support.running import FOREVER
 from tests.support.ssh_server import TRAINYARD, add_host
+from tests.support.tables import cell
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("patient_with_hosts")
@@ -269,8 +279,8 @@ def test_host_is_added_tested_and_removed_in_the_dialog(server, hosts, qtbot):
     assert result.text().endswith("Its devices: CPU 0 and CPU 1.")
     assert [each.name for each in host_list.load().hosts] == ["one"]
     shown.until_reachable("one")
-    table = dialog.findChild(QTableWidget, "hostTable")
-    shown.panel.until(lambda: table.rowCount() == 1 and "reachable" in table.item(0, 2).text(), "its line")
+    table = dialog.findChild(QTableView, "hostTable")
+    shown.panel.until(lambda: "reachable" in str(cell(table, 0, 2)), "its line")
     table.selectRow(0)
     qtbot.mouseClick(dialog.findChild(QPushButton, "testHostButton"), Qt.MouseButton.LeftButton)
     assert "Asking one" in result.text()

@@ -20,7 +20,6 @@ from PySide6.QtWidgets import (
     QPlainTextEdit,
     QTabBar,
     QTableView,
-    QTableWidget,
     QWidget,
 )
 
@@ -37,6 +36,7 @@ from gui.widgets.forms.fields import whole_number
 from tests.support.pseudo_language import CODE, accented, write_pseudo_language
 from tests.support.running import FOREVER
 from tests.support.shared import made_once
+from tests.support.tables import headings
 from tests.window.clipping import clipped
 
 WORD = re.compile(r"[A-Za-z]{3,}")
@@ -48,7 +48,7 @@ NAMES = """
     transformers uuid val value vllm width zlib
 """
 """What is not translated: names of products, programs, metrics and parameters, keys, code, and folders of the tests."""
-COPIED = ("PlainLabel settingsCommand", "QTableWidget libraryTable")
+COPIED = ("PlainLabel settingsCommand", "RowsTable libraryTable")
 """Parts whose texts are commands, or come from packages."""
 QTS_OWN = ("qt_", "Scroll")
 """Beginnings of the names of parts that Qt makes; Qt has no words of this language."""
@@ -133,11 +133,6 @@ def actions_of(menu: QMenu) -> list[str]:
     return [action.text() for action in menu.actions()]
 
 
-def headings_of(table: QTableWidget) -> list[str]:
-    items = [table.horizontalHeaderItem(column) for column in range(table.columnCount())]
-    return [item.text() for item in items if item is not None]
-
-
 OWN_TEXTS = (
     (QLabel, lambda widget: [widget.text()]),
     (QAbstractButton, lambda widget: [widget.text()]),
@@ -146,7 +141,7 @@ OWN_TEXTS = (
     (QComboBox, lambda widget: [widget.itemText(row) for row in range(widget.count())]),
     (QTabBar, lambda widget: [widget.tabText(tab) for tab in range(widget.count())]),
     (QMenu, actions_of),
-    (QTableWidget, headings_of),
+    (QTableView, headings),
 )
 ROLES = (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.ToolTipRole, Qt.ItemDataRole.AccessibleTextRole)
 
@@ -209,7 +204,7 @@ def test_no_english_sentence_is_left(drive, pseudo):
     for tab in range(details.tabs.count()):
         details.tabs.setCurrentIndex(tab)
         window.poll()
-    panel.until(lambda: window.findChild(QTableWidget, "memoryHolders").rowCount() > 0, "the bars of the memory")
+    panel.until(lambda: window.panels.details.memory.table.rows, "the bars of the memory")
     found += english(window)
     window.controllers.run.show_machine()
     found += english(window)

@@ -6,7 +6,7 @@ import os
 import time
 
 import pytest
-from PySide6.QtWidgets import QLabel, QTableWidget, QWidget
+from PySide6.QtWidgets import QLabel, QTableView, QWidget
 
 from core.devices.device import Device, Process, Sample, Survey
 from core.history.device_use import largest_others
@@ -14,9 +14,8 @@ from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState
 from core.schema.event_kinds import ProcessInfo, Release, Verdict
 from core.series.run_series import RunSeries
-from gui.panels.memory.memory_bar import SIDE_PX, part_brushes
 from gui.panels.memory.memory_tab import MemoryTab
-from gui.panels.memory.memory_table import BAR, MemoryTable
+from gui.panels.memory.memory_table import SIDE_PX, MemoryTable, part_brushes
 from gui.services.devices.process_scanner import just_ended
 from gui.style.formatting import fine_gigabytes, moment
 from gui.style.theme import current_theme
@@ -34,11 +33,13 @@ from gui.viewmodels.run import memory_verdicts
 from tests.support.acting import played
 from tests.support.recorded import BEGAN, ENDED, GB, finding, recorded
 from tests.support.running import start
+from tests.support.tables import cell, cells, headings, middle
 
 pytestmark = pytest.mark.styled
 
 GPU = Device(id="GPU-1", kind="nvidia", label="GPU 0", name="RTX", memory_total_bytes=24 * GB)
 COLOURS = {"GPU-1": "#4d9bff", "cpu:0": "#ff9f45"}
+BAR = 1
 HEADINGS = ("Device", "Memory, GB", "This run", "Other runs", "Others", "Unclaimed", "Free")
 
 
@@ -144,13 +145,13 @@ def test_selected_row_is_scrolled_into_view(qtbot):
     defaults = {"colour": "#4d9bff", "total_bytes": GB, "parts": (0,) * 5}
     page.show_rows([MemoryBar(id=f"g{number}", label=f"GPU {number}", **defaults) for number in range(8)])
     qtbot.waitUntil(lambda: page.table.height() == page.table.sizeHint().height())
-    last = page.table.visualItemRect(page.table.item(7, 0)).bottomLeft()
+    last = middle(page.table, 7)
 
     def bottom() -> int:
         return page.table.viewport().mapTo(page.viewport(), last).y()
 
     assert bottom() > page.viewport().height()
-    page.table.setCurrentCell(7, 0)
+    page.table.selectRow(7)
     assert bottom() <= page.viewport().height()
 
 
@@ -169,7 +170,7 @@ def test_narrow_tab_hides_unclaimed_column_and_keeps_bars(qtbot):
 
 def bar_colours(table: MemoryTable, shares, part: int) -> set[str]:
     """Return the colours in the middle of a part of the bar in the first row."""
-    bar = table.visualItemRect(table.item(0, BAR)).adjusted(SIDE_PX, 0, -SIDE_PX, 0)
+    bar = table.visualRect(table.model().index(0, BAR)).adjusted(SIDE_PX, 0, -SIDE_PX, 0)
     image, left, width = table.viewport().grab().toImage(), sum(shares[:part]) * bar.width(), shares[part] * bar.width()
     columns = range(bar.left() + round(left + width / 4), bar.left() + round(left + 3 * width / 4))
     return {image.pixelColor(x, bar.center().y() + y).name() for x in columns for y in (-1, 0, 1)}
@@ -182,11 +183,10 @@ def test_gpu_bar_is_drawn_with_its_amounts(drive, nvml, launch):
     nvml.write(gpus=1, gpu0={"memory_used": 10 * GB, "compute": listed})
     panel = drive()
     panel.open_tab("Memory")
-    table = panel.window.findChild(QTableWidget, "memoryHolders")
-    panel.until(lambda: table.rowCount() == 3 and table.item(0, 4).text() == "6.0", "the bar of GPU 0")
-    assert [table.horizontalHeaderItem(column).text() for column in range(7)] == list(HEADINGS)
-    cells = [table.item(0, column).text() for column in (0, 2, 3, 4, 5, 6)]
-    assert cells == ["GPU 0", "0", "3.0", "6.0", "1.0", "14.0"]
+    table = panel.window.findChild(QTableView, "memoryHolders")
+    panel.until(lambda: len(table.rows) == 3 and cell(table, 0, 4) == "6.0", "the bar of GPU 0")
+    assert headings(table) == list(HEADINGS)
+    assert cells(table)[0] == ("GPU 0", "24.0", "0", "3.0", "6.0", "1.0", "14.0")
     row, theme = table.rows[0], current_theme()
     own, other_runs, others, unclaimed, free = (brush.color().name() for brush in part_brushes(row.colour))
     assert (own, others, len({own, other_runs, others, unclaimed, free})) == (row.colour, theme.muted, 5)
@@ -206,15 +206,15 @@ def test_selected_run_is_drawn_in_bar_of_its_cpu_device(drive, runs_root, tmp_pa
     panel = drive()
     panel.until_state("Running")
     panel.open_tab("Memory")
-    table = panel.window.findChild(QTableWidget, "memoryHolders")
+    table = panel.window.findChild(QTableView, "memoryHolders")
     own = panel.window.services.session.memory_now
 
     def shown() -> bool:
         return bool(table.rows) and table.rows[0].parts[THIS_RUN] == int(own().get("cpu:0", 0)) > 0
 
     panel.until(shown, "the memory of the run")
-    assert table.item(0, 2).text() == fine_gigabytes(table.rows[0].parts[THIS_RUN])
-    bar = table.visualItemRect(table.item(0, BAR))
+    assert cell(table, 0, 2) == fine_gigabytes(table.rows[0].parts[THIS_RUN])
+    bar = table.visualRect(table.model().index(0, BAR))
     first = table.viewport().grab().toImage().pixelColor(bar.left() + SIDE_PX, bar.center().y())
     assert first.name() == table.rows[0].colour.lower()
     assert "After training" in panel.window.panels.details.memory.nothing.text()

@@ -7,12 +7,13 @@ import sys
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction, QGuiApplication
-from PySide6.QtWidgets import QDialog, QFileDialog, QListWidget, QPlainTextEdit, QPushButton, QTableWidget, QWidget
+from PySide6.QtWidgets import QDialog, QFileDialog, QListWidget, QPlainTextEdit, QPushButton, QTableView, QWidget
 
 from core.runs.facts.states import RunState
 from core.system.installation import version
 from tests.support.acting import played
 from tests.support.running import start
+from tests.support.tables import cells
 
 
 @pytest.fixture
@@ -26,13 +27,6 @@ def action(panel, name: str) -> QAction:
 
 def dialog(panel, name: str) -> QDialog | None:
     return next((each for each in panel.window.findChildren(QDialog, name) if each.isVisible()), None)
-
-
-def texts(table: QTableWidget) -> list[tuple[str, ...]]:
-    return [
-        tuple(table.item(row, column).text() for column in range(table.columnCount()))
-        for row in range(table.rowCount())
-    ]
 
 
 @pytest.mark.slow
@@ -93,7 +87,7 @@ def test_close_leaves_runs_alone_and_closes(panel):
 
 def test_no_two_keys_are_the_same_and_all_are_in_the_list(panel):
     action(panel, "keys").trigger()
-    rows = texts(dialog(panel, "keysDialog").findChild(QTableWidget, "keyTable"))
+    rows = cells(dialog(panel, "keysDialog").findChild(QTableView, "keyTable"))
     keys = [key for where, _, key in rows if where in {"File", "Run", "View", "Tools", "Help"}]
     assert {"Ctrl+O", "Ctrl+W", "Ctrl+Q", "F1", "F11", "Ctrl+1", "Ctrl+Return", "Ctrl+P", "Ctrl+."} <= set(keys)
     assert len(keys) == len(set(keys))
@@ -106,7 +100,7 @@ def test_about_names_version_licences_and_folders(panel, runs_root):
     action(panel, "about").trigger()
     about = dialog(panel, "aboutDialog")
     assert version() in about.windowTitle()
-    licences = {name: licence for name, _, licence in texts(about.findChild(QTableWidget, "libraryTable"))}
+    licences = {name: licence for name, _, licence in cells(about.findChild(QTableView, "libraryTable"))}
     assert "LGPL" in licences["PySide6-Essentials"]
     assert licences["pyqtgraph"] == "MIT"
     assert (

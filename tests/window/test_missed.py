@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAccessible, QAction
-from PySide6.QtWidgets import QComboBox, QListWidget, QPushButton, QToolButton, QWidget
+from PySide6.QtWidgets import QComboBox, QListView, QPushButton, QToolButton, QWidget
 
 from core import language
 from core.diagnosis.failures import OF_WORKER
@@ -28,6 +28,7 @@ from gui.viewmodels.runs.missed_rows import MissedRow
 from gui.viewmodels.runs.run_actions import RunActions
 from tests.support.acting import played
 from tests.support.running import start
+from tests.support.tables import cell, cells, middle
 from tests.support.written_runs import BEGAN, write_run
 
 if TYPE_CHECKING:
@@ -86,12 +87,12 @@ class Bell:
         self.button = panel.window.findChild(QToolButton, "missedButton")
 
     @property
-    def list(self) -> QListWidget:
-        return self.button.findChild(QListWidget, "missedList")
+    def list(self) -> QListView:
+        return self.button.findChild(QListView, "missedList")
 
     @property
     def lines(self) -> list[str]:
-        return [self.list.item(row).text().replace("\n", ": ") for row in range(self.list.count())]
+        return [text.replace("\n", ": ") for (text,) in cells(self.list)]
 
     @property
     def spoken(self) -> str:
@@ -142,10 +143,8 @@ def test_what_ended_while_window_was_closed_is_told_once(bell, runs_root):
     assert second.lines == [
         "digits_mlp: failed · ValueError: No cats.", "digits_mlp: finished · memory used by others",
     ]  # fmt: skip
-    assert (
-        second.list.item(1)
-        .data(Qt.ItemDataRole.AccessibleTextRole)
-        .startswith("digits_mlp, finished · memory used by others, ")
+    assert cell(second.list, 1, 0, Qt.ItemDataRole.AccessibleTextRole).startswith(
+        "digits_mlp, finished · memory used by others, "
     )
     second.until("")
     assert second.spoken == "Runs that you missed, all seen"
@@ -243,8 +242,7 @@ def test_line_opens_its_run_and_leaves_the_list(bell, runs_root):
     assert not found.list.isVisible()
     assert len(found.lines) == 1
     found.open()
-    item = found.list.visualItemRect(found.list.item(0)).center()
-    qtbot.mouseClick(found.list.viewport(), Qt.MouseButton.LeftButton, pos=item)
+    qtbot.mouseClick(found.list.viewport(), Qt.MouseButton.LeftButton, pos=middle(found.list, 0))
     assert found.panel.run.dir == two
     assert not found.button.isVisible()
 
@@ -349,7 +347,7 @@ def test_what_was_missed_stays_while_the_language_changes(bell, runs_root, looke
         found.panel.until(lambda: window.panels is not before, "the other language")
         button = window.findChild(QToolButton, "missedButton")
         found.panel.until(lambda: button.isVisible() and button.text() == ("" if looked_at else "1"), "the bell")
-        assert button.findChild(QListWidget, "missedList").count() == 1
+        assert len(cells(button.findChild(QListView, "missedList"))) == 1
         assert looked_at or button.accessibleName().startswith("1 个运行")
     finally:
         window.close()

@@ -7,15 +7,16 @@ import shutil
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import Qt, QUrl
-from PySide6.QtGui import QColor, QDesktopServices, QImage
-from PySide6.QtWidgets import QMenu
+from PySide6.QtCore import QPoint, Qt, QUrl
+from PySide6.QtGui import QColor, QDesktopServices, QGuiApplication, QImage
+from PySide6.QtWidgets import QFileDialog, QMenu
 
 from core.schema.paths import OUTPUTS
 from gui.panels.run.details import OUTPUTS_TAB
 from gui.services.run import output_reader
 from gui.services.run.output_reader import preview
 from tests.support.recorded import recorded
+from tests.support.tables import cell, cells, middle
 from tests.window.driving import menu_action
 
 
@@ -34,7 +35,7 @@ def opened(monkeypatch):
 
 
 def names(tab) -> list[str]:
-    return [tab.table.item(row, 0).text() for row in range(tab.table.rowCount())]
+    return [row[0] for row in cells(tab.table)]
 
 
 @pytest.mark.slow
@@ -56,17 +57,17 @@ def test_files_are_listed_shown_and_opened(drive, runs_root, opened, monkeypatch
     panel.until(lambda: details.tabs.isTabVisible(OUTPUTS_TAB), "the tab")
     details.tabs.setCurrentIndex(OUTPUTS_TAB)
     assert names(tab) == ["samples/<b>1.png", "samples/words.txt"]
-    assert "&lt;b&gt;1.png" in tab.table.item(0, 0).toolTip()
+    assert "&lt;b&gt;1.png" in cell(tab.table, 0, 0, Qt.ItemDataRole.ToolTipRole)
     assert not tab.note.isVisible()
 
-    panel.qtbot.mouseClick(tab.table.viewport(), Qt.MouseButton.LeftButton, pos=_middle(tab, 0))
+    panel.qtbot.mouseClick(tab.table.viewport(), Qt.MouseButton.LeftButton, pos=middle(tab.table, 0))
     panel.until(tab.picture.isVisible, "the picture")
     assert tab.picture.pixmap().toImage().pixelColor(5, 5) == QColor("red")
-    panel.qtbot.mouseClick(tab.table.viewport(), Qt.MouseButton.LeftButton, pos=_middle(tab, 1))
-    panel.qtbot.mouseDClick(tab.table.viewport(), Qt.MouseButton.LeftButton, pos=_middle(tab, 1))
+    panel.qtbot.mouseClick(tab.table.viewport(), Qt.MouseButton.LeftButton, pos=middle(tab.table, 1))
+    panel.qtbot.mouseDClick(tab.table.viewport(), Qt.MouseButton.LeftButton, pos=middle(tab.table, 1))
     assert opened == [QUrl.fromLocalFile(str(folder / "words.txt"))]
     assert not tab.picture.isVisible()
-    tab.table.customContextMenuRequested.emit(_middle(tab, 1))
+    tab.table.customContextMenuRequested.emit(middle(tab.table, 1))
     menu = next(each for each in tab.findChildren(QMenu) if each.isVisible())
     menu_action(menu, "Open folder").trigger()
     menu.close()
@@ -86,8 +87,33 @@ def test_files_are_listed_shown_and_opened(drive, runs_root, opened, monkeypatch
     assert not tab.picture.isVisible()
 
 
-def _middle(tab, row: int):
-    return tab.table.visualItemRect(tab.table.item(row, 0)).center()
+@pytest.mark.slow
+def test_the_table_is_copied_and_saved(drive, runs_root, tmp_path):
+    run_dir = recorded(runs_root)
+    (run_dir / OUTPUTS).mkdir()
+    (run_dir / OUTPUTS / "=words.txt").write_text("hello")
+    panel = drive()
+    panel.until(lambda: panel.runs.count() == 1, "the run")
+    panel.window.controllers.run.attach_to(str(run_dir))
+    table = panel.window.panels.details.outputs.table
+    panel.until(lambda: table.rows, "the file")
+
+    def choose(text: str) -> None:
+        table.customContextMenuRequested.emit(QPoint(5, 5))
+        menu = next(each for each in table.findChildren(QMenu) if each.isVisible())
+        menu_action(menu, text).trigger()
+        menu.close()
+
+    choose("Copy table as Markdown")
+    assert QGuiApplication.clipboard().text().startswith("| File | Size | Time |\n| --- | --- | --- |\n| =words.txt | ")
+    assert panel.message("messageStrip") == "Copied the table: 1 row."
+    choose("Save table…")
+    dialog = next(each for each in panel.window.findChildren(QFileDialog, "exportDialog") if each.isVisible())
+    assert Path(dialog.selectedFiles()[0]).name == "outputs.csv"
+    dialog.fileSelected.emit(str(tmp_path / "outputs.csv"))
+    dialog.reject()
+    panel.until(lambda: f"Wrote {tmp_path / 'outputs.csv'}." in panel.message("messageStrip"), "the result")
+    assert (tmp_path / "outputs.csv").read_text().startswith("file,size_bytes,modified\n'=words.txt,5,")
 
 
 def test_files_of_a_live_run_appear(drive, runs_root, monkeypatch):
@@ -104,10 +130,10 @@ def test_files_of_a_live_run_appear(drive, runs_root, monkeypatch):
     tab.table.selectRow(0)
     (run_dir / OUTPUTS / "second.txt").touch()
     panel.until(lambda: len(names(tab)) == 2, "the second file")
-    assert tab.chosen_file().name == "first.txt"
+    assert tab.table.chosen().name == "first.txt"
     shutil.rmtree(run_dir / OUTPUTS)
     panel.until(lambda: not names(tab), "no file")
-    assert tab.chosen_file() is None
+    assert tab.table.chosen() is None
 
 
 def test_only_real_pictures_are_read(tmp_path, monkeypatch):

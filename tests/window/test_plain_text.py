@@ -13,7 +13,7 @@ import pytest
 from PySide6.QtCore import QEvent, QPoint, Qt
 from PySide6.QtGui import QAction, QHelpEvent, QTextDocument
 from PySide6.QtGui import Qt as GuiQt
-from PySide6.QtWidgets import QAbstractItemView, QApplication, QLabel, QTableWidget, QToolTip, QWidget
+from PySide6.QtWidgets import QAbstractItemView, QApplication, QLabel, QTableView, QToolTip, QWidget
 
 from gui.widgets.plain_text import (
     MAX_CHARACTERS,
@@ -26,6 +26,7 @@ from gui.widgets.plain_text import (
     without_mnemonic,
 )
 from tests.support.recorded import GB, finding, recorded
+from tests.support.tables import cell
 from tests.window.launching import WAITS
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def hover_all(window: QWidget) -> set[str]:
     for widget in [window, *window.findChildren(QWidget)]:
         found.add(hover(widget, widget.rect().center()))
         if isinstance(widget, QAbstractItemView):
-            columns = widget.columnCount() if isinstance(widget, QTableWidget) else 1
+            columns = widget.model().columnCount() if isinstance(widget, QTableView) else 1
             for row, column in product(range(widget.model().rowCount()), range(columns)):
                 cell = widget.visualRect(widget.model().index(row, column))
                 found.add(hover(widget.viewport(), cell.center()))
@@ -167,8 +168,8 @@ def test_names_from_elsewhere_are_neither_interpreted_nor_opened(drive, runs_roo
     panel.until(lambda: image in shown_in(panel.window), "the name in the header")
     table = panel.window.panels.details.processes.table
     panel.open_tab("Processes")
-    panel.until(lambda: table.rowCount() > 0, "the process")
-    assert image in table.item(0, 3).text()
+    panel.until(lambda: table.rows, "the process")
+    assert image in cell(table, 0, 3)
     for tab in ("Processes", "Memory", "Settings", "Error", "Log"):
         panel.open_tab(tab)
         tips = hover_all(panel.window)

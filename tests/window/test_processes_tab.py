@@ -9,18 +9,21 @@ from dataclasses import replace
 import psutil
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QLabel, QPushButton, QTableWidget
+from PySide6.QtWidgets import QLabel, QPushButton
 
 from core.history import leftovers
 from core.runs.facts.states import RunState
 from core.schema.event_kinds import ProcessInfo
 from core.system import process_info, processes, terminate
 from gui.panels.memory.leftovers_strip import LeftoversStrip
+from gui.panels.memory.processes_tab import ProcessesTab
 from gui.services.devices.process_terminator import end_one
-from gui.viewmodels.devices.process_rows import MEMORY, PID, KnownRuns, ProcessEntry, ordered, process_rows, why_not_end
+from gui.viewmodels.devices.process_rows import KnownRuns, ProcessEntry, ProcessRow, process_rows, why_not_end
+from gui.widgets.table import RowsTable
 from tests.support.acting import CHILD, STUBBORN_CHILD, abandon, played
 from tests.support.recorded import GB
 from tests.support.running import start
+from tests.support.tables import cell, cells, headings
 from tests.support.two_users import OTHER_UID
 from tests.support.waiting import PATIENCE_S
 from tests.window.launching import WAITS
@@ -67,31 +70,40 @@ def test_leftover_of_ended_run_can_be_ended():
     assert why_not_end(replace(process_entry(run_id="old"), leftover=orphan), RUNS) == ""
 
 
-def test_rows_format_values_and_sort_unknown_last():
+def test_rows_format_values_and_sort_by_what_is_shown(qtbot):
     entries = [
         process_entry(pid=1, memory_used_bytes=None, age_s=None),
         process_entry(pid=2, memory_used_bytes=9 * GB, age_s=75, run_id="this"),
         process_entry(pid=3, memory_used_bytes=340 * 2**20, age_s=5),
         ProcessEntry(info=ProcessInfo(pid=4, memory_used_bytes=GB), devices=("GPU-1",)),
     ]
-    rows = process_rows(entries, {"GPU-1": "GPU 0"}, RUNS)
-    assert rows[1].texts == ("2", "anna", "python", "–", "1:15", "9.0 GB", "–", "this run")
-    assert rows[3].texts == ("4", "–", "–", "in a container, or already ended", "–", "1.0 GB", "GPU 0", "")
-    assert [row.of_this_run for row in rows] == [False, True, False, False]
-    assert [row.info.pid for row in ordered(rows, MEMORY, descending=True)] == [2, 4, 3, 1]
-    assert [row.info.pid for row in ordered(rows, MEMORY, descending=False)] == [3, 4, 2, 1]
-    assert [row.info.pid for row in ordered(rows, PID, descending=False)] == [1, 2, 3, 4]
+    tab = ProcessesTab()
+    qtbot.addWidget(tab)
+    tab.show_rows(process_rows(entries, {"GPU-1": "GPU 0"}, RUNS), empty="", problem="")
+    assert cells(tab.table)[:2] == [
+        ("2", "anna", "python", "–", "1:15", "9.0 GB", "–", "this run"),
+        ("4", "–", "–", "in a container, or already ended", "–", "1.0 GB", "GPU 0", ""),
+    ]
+    assert [row.of_this_run for row in tab.table.rows] == [True, False, False, False]
+    orders = {}
+    for at, heading in enumerate(heading.rstrip(" ▾") for heading in headings(tab.table)):
+        tab.table.sort_by(at)
+        orders[heading] = [row.info.pid for row in tab.table.rows]
+    assert orders == {
+        "PID": [1, 2, 3, 4], "User": [1, 2, 3, 4], "Name": [1, 2, 3, 4], "Command": [1, 2, 3, 4], "Age": [2, 3, 1, 4],
+        "Memory": [2, 4, 3, 1], "Device": [4, 1, 2, 3], "Run": [2, 1, 3, 4],
+    }  # fmt: skip
 
 
 # -- the table -----------------------------------------------------------------------------------
 
 
-def table(panel) -> QTableWidget:
-    return panel.window.findChild(QTableWidget, "processTable")
+def table(panel) -> RowsTable[ProcessRow]:
+    return panel.window.findChild(RowsTable, "processTable")
 
 
 def pids(panel) -> list[int]:
-    return [int(table(panel).item(row, PID).text()) for row in range(table(panel).rowCount())]
+    return [row.info.pid for row in table(panel).rows]
 
 
 def select(panel, pid: int) -> QPushButton:
@@ -114,12 +126,12 @@ def test_processes_of_run_on_cpu_device_are_listed_but_cannot_be_ended(drive, ru
     worker = followed.run.facts.workers[0].process.pid
     button = select(panel, worker)
     row = pids(panel).index(worker)
-    texts = [table(panel).item(row, column).text() for column in range(table(panel).columnCount())]
+    texts = cells(table(panel))[row]
     assert texts[2] == "python" or "python" in texts[3]
     assert texts[6] == "CPU 0"
     assert texts[7] == "this run"
     assert "B" in texts[5]
-    assert table(panel).item(row, 0).font().bold()
+    assert cell(table(panel), row, 0, Qt.ItemDataRole.FontRole).bold()
     assert not button.isEnabled()
     assert "stop that run instead" in panel.window.findChild(QLabel, "processWords").text()
     panel.qtbot.keyClick(table(panel), Qt.Key.Key_Delete)
@@ -176,7 +188,7 @@ def test_process_of_another_user_is_listed_but_cannot_be_ended(drive, nvml, laun
     panel.open_tab("Processes")
     button = select(panel, foreign.pid)
     assert not button.isEnabled()
-    user = table(panel).item(pids(panel).index(foreign.pid), 1).text()
+    user = cell(table(panel), pids(panel).index(foreign.pid), 1)
     assert f"belongs to {user}" in panel.window.findChild(QLabel, "processWords").text()
     panel.qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
     panel.qtbot.keyClick(table(panel), Qt.Key.Key_Delete)
@@ -192,22 +204,6 @@ def test_unknown_pid_is_listed(drive, nvml, own_processes):
     assert not button.isEnabled()
     assert "in a container" in panel.window.findChild(QLabel, "processWords").text()
     panel.until(lambda: f"used by pid {NO_PID}" in panel.table.item(0, 3).text(), "the pid in the row of its device")
-
-
-@pytest.mark.slow
-def test_clicking_a_heading_sorts_and_keeps_selection(drive, nvml, launch, own_processes):
-    one, other = sorted((launch(), launch()), key=lambda process: process.pid)
-    on_gpu(nvml, f"{one.pid}:{2 * GB}", f"{other.pid}:{6 * GB}")
-    panel = drive()
-    panel.open_tab("Processes")
-    select(panel, one.pid)
-    assert pids(panel) == [other.pid, one.pid]  # the largest first
-    header = table(panel).horizontalHeader()
-    header.sectionClicked.emit(PID)
-    assert pids(panel) == [one.pid, other.pid]
-    assert table(panel).rows[table(panel).currentRow()].info.pid == one.pid
-    header.sectionClicked.emit(PID)
-    assert pids(panel) == [other.pid, one.pid]
 
 
 def test_processes_are_scanned_only_while_a_tab_shows_them(drive, own_processes):
@@ -268,7 +264,7 @@ def test_leftovers_are_shown_at_start_and_can_be_ended(drive, runs_root, tmp_pat
     panel.qtbot.mouseClick(strip.show_button, Qt.MouseButton.LeftButton)
     assert panel.window.panels.details.processes.isVisible()
     assert select(panel, orphan.pid).isEnabled()
-    assert table(panel).item(pids(panel).index(orphan.pid), 7).text().endswith("(leftover)")
+    assert cell(table(panel), pids(panel).index(orphan.pid), 7).endswith("(leftover)")
     panel.qtbot.mouseClick(strip.end_button, Qt.MouseButton.LeftButton)
     panel.until(lambda: panel.question() is not None, "the question")
     assert f"(pid {orphan.pid})" in panel.question().text

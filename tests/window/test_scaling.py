@@ -20,6 +20,7 @@ from gui.plots.comparison.scaling_plot import ScalingBar, ScalingPlot
 from gui.style.theme import DARK, LIGHT
 from tests.support.running import Followed, write_recipe
 from tests.support.scaling_runs import HELD_RECIPE, recorded, trained
+from tests.support.tables import cell
 from tests.window.driving import show_theme
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def test_a_table_is_folded_searched_and_exported(drive, runs_root: Path, tmp_pat
     assert sorted(panel.runs.ticked) == sorted(map(str, runs)), "the row of the table is no run"
     panel.runs.clearSelection()
     shown = view(panel)
-    assert shown.table.item(1, 4).text() == "2.00"
+    assert cell(shown.table, 1, 4) == "2.00"
     assert shown.plot.accessibleDescription() == "1 device: 1.00. 2 devices: 2.00."
     menu = panel.runs.run_menu
     menu.show_run(runs_root / "table.scaling.json")

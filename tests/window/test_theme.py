@@ -14,13 +14,13 @@ from pyqtgraph import PlotItem
 from PySide6.QtCore import QObject, QRect, Qt, Signal
 from PySide6.QtWidgets import QCheckBox, QHeaderView, QLabel, QPushButton, QSpinBox
 
-from gui.panels.memory.process_table import ASCENDING, DESCENDING, ProcessTable
 from gui.plots.items.heat_strips import HeatStripsItem, StripRow
 from gui.style import theme as themes
 from gui.style.device_colours import faint, faint_text
 from gui.style.theme import DARK, LIGHT, STRONG_DARK, STRONG_LIGHT, THEMES, Theme
-from gui.viewmodels.devices.process_rows import MEMORY, NAME
 from gui.widgets.painting import outline
+from gui.widgets.table import ASCENDING, DESCENDING, Column, RowsTable
+from tests.support.tables import headings
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QImage
@@ -257,19 +257,19 @@ def test_theme_follows_a_desktop_that_changes() -> None:
 
 def test_sort_arrow_is_beside_heading_text(qtbot, unstyled_app) -> None:
     themes.apply(unstyled_app, DARK)
-    table = ProcessTable()
+    table = RowsTable("table", "Table", [Column(each, title=each) for each in ("Name", "Memory")], sorted_by="Name")
     qtbot.addWidget(table)
     table.resize(900, 200)
     table.show()
     header = table.horizontalHeader()
-    for column in (MEMORY, NAME):
+    for column in (1, 0):
         table.sort_by(column)
         shown = heading(header, column)
         assert not ink(shown.copy(0, 0, shown.width(), 6)), "nothing is painted above the text"
-        assert table.horizontalHeaderItem(column).text()[-1] in {DESCENDING, ASCENDING}
+        assert headings(table)[column][-1] in {DESCENDING, ASCENDING}
         header.resizeSection(column, 2 * shown.width())
         assert ink(heading(header, column)) == ink(shown), "the text is not cut"
-    assert table.horizontalHeaderItem(MEMORY).text() == "Memory", "the arrow is removed when another column is sorted"
+    assert headings(table)[1] == "Memory", "the arrow is removed when another column is sorted"
 
 
 def heading(header: QHeaderView, column: int) -> QImage:

@@ -346,7 +346,7 @@ class ComparisonController(QObject):
         view, comparison = self._panels.comparison, self.reader.comparison
         if view is None or comparison is None or not view.card.why_button.isChecked() or len(comparison.rows) < 2:
             return
-        chosen = view.card.table.currentRow()
+        chosen = view.card.table.chosen_number()
         rows = [comparison.rows[chosen]] if 0 <= chosen < len(comparison.rows) and chosen != comparison.baseline else [
             row for at, row in enumerate(comparison.rows) if at != comparison.baseline
         ]  # fmt: skip

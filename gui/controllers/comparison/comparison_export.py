@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,7 +40,7 @@ class ComparisonExport:
                 tr("Export comparison"), "comparison", tuple(KINDS), lambda path, kind: self._work(path, kind, target)
             )
         else:
-            self._export.copy_table(_text_of(comparison, f".{name}"), len(comparison.rows))
+            self._export.copy_table(name, text_table(comparison))
 
     def copy_values(self) -> None:
         """Copy the values that the plot of the metric shows."""
@@ -56,8 +57,7 @@ class ComparisonExport:
         if kind in PICTURES:
             return picture_work(view, kind, path)
         if kind != ".html":
-            text = _text_of(comparison, kind)
-            return lambda: exports.write_data(text.encode(), path)
+            return partial(exports.write_data, text_table(comparison).text(kind).encode(), path)
         run_dirs, choices = [run.dir for run in self._reader().runs], _choices(view, comparison, target)
         return lambda: exports.write_report(run_dirs, path, choices)
 
@@ -70,9 +70,3 @@ def _choices(view: ComparisonView, comparison: Comparison, target: float | None)
         *([] if target is None else [f"--target={target!r}"]),
         *([] if view.plot.controls.group_box.isChecked() else ["--no-groups"]),
     ]  # fmt: skip
-
-
-def _text_of(comparison: Comparison, kind: str) -> str:
-    """Return the table as text: `.csv`, otherwise as Markdown."""
-    table = text_table(comparison)
-    return table.csv() if kind == ".csv" else table.markdown()

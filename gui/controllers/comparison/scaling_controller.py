@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -263,8 +264,7 @@ class ScalingController(QObject):
         """Copy a table as text."""
         shown = self._tables.table(path)
         if shown is not None and shown.table is not None:
-            text = text_table(shown.table)
-            self._export.copy_table(text.csv() if form == "csv" else text.markdown(), len(shown.table.rows))
+            self._export.copy_table(form, text_table(shown.table))
 
     def _ask_where(self, path: Path, kinds: Sequence[str] = tuple(KINDS)) -> None:
         """Ask for a file; its kind decides what is written: the table, a page with everything, or the plot."""
@@ -284,8 +284,7 @@ def _work(table: ScalingTable, kind: str, target: Path) -> Callable[[], Outcome]
         return lambda: exports.write_scaling_page(table, target)
     if kind in PICTURES:
         return picture_work(_plot(table), kind, target)
-    text = text_table(table).markdown() if kind == ".md" else text_table(table).csv()
-    return lambda: exports.write_data(text.encode(), target)
+    return partial(exports.write_data, text_table(table).text(kind).encode(), target)
 
 
 def _plot(table: ScalingTable) -> ScalingPlot:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject, QTimer
 from PySide6.QtGui import QGuiApplication
@@ -17,6 +18,7 @@ from core.launchers.export_model import FORMATS
 from core.runs.run import Run
 from core.schema.spec import RunSpec
 from core.series.series import STEP
+from core.table import Table
 from gui.controllers.setup.start_controller import ask_first
 from gui.controllers.window.dock_layout import MainPanels
 from gui.controllers.window.help_controller import HelpController
@@ -25,7 +27,6 @@ from gui.services.exports import Outcome
 from gui.services.jobs import Jobs
 from gui.services.services import Services
 from gui.viewmodels.runs.owner_question import owner_question
-from gui.viewmodels.table_text import TableText
 from gui.widgets.dialogs.file_dialog import FileDialog
 from gui.widgets.dialogs.name_dialog import NameDialog
 
@@ -76,8 +77,7 @@ class ExportController(QObject):
         panels.menu.action("listReport").triggered.connect(lambda _: self._ask_for_list_report())
         panels.plots.copy_asked.connect(self._copy_values)
         for tab in (panels.details.memory, panels.details.processes, panels.details.outputs):
-            tab.table_asked.connect(self._export_table)
-        panels.plots.picture_asked.connect(lambda plot: self._ask_for_picture(plot, plot.objectName()))
+            tab.table.table_asked.connect(self._export_table)
 
     # -- name and folder -------------------------------------------------------------------------
 
@@ -211,19 +211,20 @@ class ExportController(QObject):
         else:
             self._message.show_message(tr("The plot shows no values to copy."), "warn")
 
-    def _export_table(self, form: str, table: TableText) -> None:
-        """Copy a table as `markdown` or `csv`, or ask for a `file` and save it there."""
+    def _export_table(self, form: str, name: str, table: Table[Any]) -> None:
+        """Copy a table as `markdown` or `csv`, or ask for a `file` and save it there; its name begins with `name`."""
         if form == "file":
             self.ask_kind(
-                tr("Save table"), table.name, (".csv", ".md"),
-                lambda path, kind: lambda: exports.write_data(table.text(kind).encode(errors="replace"), path),
+                tr("Save table"), name, (".csv", ".md"),
+                lambda path, kind: partial(exports.write_data, table.text(kind).encode(errors="replace"), path),
             )  # fmt: skip
         else:
-            self.copy_table(table.text(f".{form}"), len(table.cells) - 1)
+            self.copy_table(form, table)
 
-    def copy_table(self, text: str, rows: int) -> None:
-        """Copy the text of a table with so many rows below its headings."""
-        QGuiApplication.clipboard().setText(text)
+    def copy_table(self, form: str, table: Table[Any]) -> None:
+        """Copy a table as `markdown` or `csv`."""
+        rows = len(table.rows)
+        QGuiApplication.clipboard().setText(table.text(form))
         self._message.show_passing(tr_plural("Copied the table: {count} row.", "Copied the table: {count} rows.", rows))
 
     def ask_kind(

@@ -68,7 +68,7 @@ class HostListController(QObject):
             self._dialog.closed.connect(self._forget_dialog)
             self._dialog.show()
         self._dialog.activateWindow()
-        self._dialog.choose(chosen)
+        self._dialog.table.choose(chosen)
 
     def _forget_dialog(self) -> None:
         self._give_up_test()

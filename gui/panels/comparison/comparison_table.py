@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 
-from PySide6.QtCore import QRect, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QFont, QFontMetrics, QKeyEvent, QPainter
-from PySide6.QtWidgets import QHeaderView, QStyledItemDelegate, QStyleOptionViewItem, QTableWidget
+from PySide6.QtCore import QRect, QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter
+from PySide6.QtWidgets import QStyledItemDelegate, QStyleOptionViewItem
 
 from core.language import tr
 from gui.style.text_size import scaled
@@ -14,17 +15,8 @@ from gui.style.theme import current_theme
 from gui.viewmodels.comparison.compared import Entry
 from gui.viewmodels.comparison.comparison_rows import Cell, ComparisonRows
 from gui.widgets.painting import Index, draw_elided, paint_row_background, small_font
-from gui.widgets.plain_text import verbatim
-from gui.widgets.table import plain_table, text_item
+from gui.widgets.table import ROW, Column, RowsTable
 
-DIFFERENCE = Qt.ItemDataRole.UserRole + 1
-"""Item data: how far the value is from the baseline."""
-BETTER = Qt.ItemDataRole.UserRole + 2
-"""Item data: whether that is better; None if neither is."""
-BEST = Qt.ItemDataRole.UserRole + 3
-"""Item data: whether the value is the best of its column."""
-COLOUR = Qt.ItemDataRole.UserRole + 4
-"""Item data: the colour of the line of a run."""
 SIDE_PX, PADDING_PX, ABOVE_PX = 9, 8, 3
 ROUNDING_PX = 4
 """More than what a text may be wider than the sum of its letters."""
@@ -33,92 +25,77 @@ MEASURED = 12
 """Texts of a column that are measured: the longest."""
 
 
-class ComparisonTable(QTableWidget):
-    """Rows in the order of the entries. Space or a double click makes a row the baseline."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """A row of the table."""
 
-    baseline_asked = Signal(int)
-    """The number of a row."""
+    key: Hashable
+    colour: str
+    """Of the line in the plot."""
+    cells: tuple[Cell, ...]
+    """The first of them is the title."""
+
+
+class ComparisonTable(RowsTable[Line]):
+    """Rows in the order of the entries. Space or a double click opens a row."""
 
     def __init__(self) -> None:
-        super().__init__()
-        plain_table(self, "comparisonTable", tr("Differences between the runs"), [tr("Run")])
-        self.setSelectionMode(QTableWidget.SelectionMode.SingleSelection)
+        super().__init__(
+            "comparisonTable", tr("Differences between the runs"), (), key=lambda line: line.key,
+            open_keys=(Qt.Key.Key_Space,),
+        )  # fmt: skip
         self._delegate = _CellDelegate(self)
         self.setItemDelegate(self._delegate)
-        self.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Interactive)
-        self.cellDoubleClicked.connect(lambda row, _: self.baseline_asked.emit(row))
-        self._shown: tuple[object, ...] = ()
+        self._looks: list[tuple[str, str, bool]] = []
+        """Heading, its tooltip, and whether the column has numbers."""
 
-    def show_rows(self, entries: Sequence[Entry], table: ComparisonRows) -> None:
+    def show_comparison(self, entries: Sequence[Entry], table: ComparisonRows) -> None:
         """Show this table; `entries` have the titles and colours of its rows."""
-        shown = ([(each.label, each.title, each.colour) for each in entries], table)
-        if shown == self._shown:
+        lines = [
+            Line(key=entry.runs[0].dir, colour=entry.colour, cells=(_title(entry, table, row), *cells))
+            for row, (entry, cells) in enumerate(zip(entries, table.rows, strict=True))
+        ]
+        looks = [(tr("Run"), "", False)] + [
+            (heading, tip, all(cells[at].is_number for cells in table.rows))
+            for at, (heading, tip) in enumerate(zip(table.headings, table.tips, strict=True))
+        ]
+        if lines == self.rows and looks == self._looks:
             return
-        self._shown = shown
-        chosen = self.currentRow()
-        self._set_headings(table)
-        self.setRowCount(len(table.rows))
-        for row, (entry, cells) in enumerate(zip(entries, table.rows, strict=True)):
-            title = text_item(entry.name)
-            title.setData(COLOUR, entry.colour)
-            title.setData(DIFFERENCE, tr("baseline") if row == table.baseline and len(table.rows) > 1 else "")
-            title.setToolTip(verbatim(entry.tip))
-            self.setItem(row, 0, title)
-            for column, each in enumerate(cells, 1):
-                self._set_cell(row, column, each)
-        self._fit(table)
-        if 0 <= chosen < self.rowCount():
-            self.setCurrentCell(chosen, 0)
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 (Qt's name)
-        """Make the current row the baseline with Space."""
-        if event.key() == Qt.Key.Key_Space and self.currentRow() >= 0:
-            self.baseline_asked.emit(self.currentRow())
-        else:
-            super().keyPressEvent(event)
-
-    def _set_headings(self, table: ComparisonRows) -> None:
-        self.setColumnCount(1 + len(table.headings))
-        self.setHorizontalHeaderLabels([tr("Run"), *table.headings])
-        for column, tip in enumerate(table.tips, 1):
-            heading = self.horizontalHeaderItem(column)
-            if heading is None:
-                continue
-            heading.setToolTip(verbatim(tip))
-            is_number = all(cells[column - 1].is_number for cells in table.rows)
-            side = Qt.AlignmentFlag.AlignRight if is_number else Qt.AlignmentFlag.AlignLeft
-            heading.setTextAlignment(side | Qt.AlignmentFlag.AlignVCenter)
-
-    def _set_cell(self, row: int, column: int, each: Cell) -> None:
-        item = text_item(each.text, right=each.is_number)
-        for role, value in ((DIFFERENCE, each.difference), (BETTER, each.better), (BEST, each.is_best or None)):
-            if value not in {"", None}:
-                item.setData(role, value)
-        if each.spoken != each.text:
-            item.setData(Qt.ItemDataRole.AccessibleTextRole, each.spoken)
-        if each.tip:
-            item.setToolTip(verbatim(each.tip))
-        self.setItem(row, column, item)
-
-    def _fit(self, table: ComparisonRows) -> None:
-        """Make columns as wide as their content, and rows high enough for two lines."""
-        for column in range(self.columnCount()):
+        if looks != self._looks:
+            self._looks = looks
+            self.show_columns([_column(at, *look) for at, look in enumerate(looks)])
+        self.show_rows(lines)
+        for column in range(len(looks)):
             least, most = scaled(TITLE_PX) if not column else 0, scaled(MAX_COLUMN_PX)
             self.setColumnWidth(column, max(least, min(self._wanted_px(column), most)))
-        two = len(table.rows) > 1 or any(each.difference for cells in table.rows for each in cells)
+        self.set_heights()
+
+    def row_px(self) -> int:
+        """Return the height of a row, which has two lines if there is a baseline."""
+        two = len(self.rows) > 1 or any(each.difference for line in self.rows for each in line.cells)
         height = QFontMetrics(self.font()).height() + 2 * ABOVE_PX
-        height += QFontMetrics(small_font(self.font())).height() if two else 2 * ABOVE_PX
-        for row in range(self.rowCount()):
-            self.setRowHeight(row, height)
+        return height + (QFontMetrics(small_font(self.font())).height() if two else 2 * ABOVE_PX)
 
     def _wanted_px(self, column: int) -> int:
         """Return the width of a column for its heading and its longest texts. To measure all takes too long."""
-        model, option = self.model(), QStyleOptionViewItem()
+        option = QStyleOptionViewItem()
         self.initViewItemOption(option)
-        every = [model.index(row, column) for row in range(self.rowCount())]
-        longest = sorted(every, key=lambda at: max(len(at.data()), len(at.data(DIFFERENCE) or "")))[-MEASURED:]
-        widths = [self._delegate.sizeHint(option, at).width() for at in longest]
+        lengths = [max(len(line.cells[column].text), len(line.cells[column].difference)) for line in self.rows]
+        longest = sorted(range(len(lengths)), key=lengths.__getitem__)[-MEASURED:]
+        widths = [self._delegate.sizeHint(option, self.model().index(row, column)).width() for row in longest]
         return max([self.horizontalHeader().sectionSizeHint(column), *widths])
+
+
+def _title(entry: Entry, table: ComparisonRows, row: int) -> Cell:
+    baseline = tr("baseline") if row == table.baseline and len(table.rows) > 1 else ""
+    return Cell(text=entry.name, difference=baseline, is_number=False, tip=entry.tip)
+
+
+def _column(at: int, heading: str, tip: str, is_number: bool) -> Column[Line]:
+    return Column(
+        heading, title=heading, text=lambda line: line.cells[at].text, tip=lambda line: line.cells[at].tip,
+        spoken=lambda line: line.cells[at].spoken, is_number=is_number, width_px=TITLE_PX, about=tip,
+    )  # fmt: skip
 
 
 class _CellDelegate(QStyledItemDelegate):
@@ -128,9 +105,9 @@ class _CellDelegate(QStyledItemDelegate):
         """Return the room for both lines."""
         bold, small = QFont(option.font), QFontMetrics(small_font(option.font))
         bold.setBold(True)
-        text, difference = str(index.data(Qt.ItemDataRole.DisplayRole)), str(index.data(DIFFERENCE) or "")
-        mark = SIDE_PX + PADDING_PX if index.data(COLOUR) else 0
-        width = max(mark + QFontMetrics(bold).horizontalAdvance(text), mark + small.horizontalAdvance(difference))
+        each: Cell = index.data(ROW).cells[index.column()]
+        mark = 0 if index.column() else SIDE_PX + PADDING_PX
+        width = mark + max(QFontMetrics(bold).horizontalAdvance(each.text), small.horizontalAdvance(each.difference))
         return QSize(width + 2 * PADDING_PX + ROUNDING_PX, option.fontMetrics.height() + small.height())
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
@@ -139,25 +116,20 @@ class _CellDelegate(QStyledItemDelegate):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         paint_row_background(painter, option)
         inside = option.rect.adjusted(PADDING_PX, ABOVE_PX, -PADDING_PX, -ABOVE_PX)
-        colour = index.data(COLOUR)
+        row: Line = index.data(ROW)
+        each = row.cells[index.column()]
         height, small = option.fontMetrics.height(), small_font(option.font)
-        if colour:
+        if not index.column():
             square = QRectF(inside.left(), inside.top() + (height - SIDE_PX) / 2, SIDE_PX, SIDE_PX)
-            painter.fillRect(square, QColor(colour))
+            painter.fillRect(square, QColor(row.colour))
             inside.adjust(SIDE_PX + PADDING_PX, 0, 0, 0)
-        align = index.data(Qt.ItemDataRole.TextAlignmentRole)
-        right = bool(Qt.AlignmentFlag(align) & Qt.AlignmentFlag.AlignRight)
-        is_best = bool(index.data(BEST))
         font = QFont(option.font)
-        font.setBold(is_best)
+        font.setBold(each.is_best)
         line = QRect(inside.left(), inside.top(), inside.width(), height)
-        text = str(index.data(Qt.ItemDataRole.DisplayRole))
-        draw_elided(
-            painter, line, text, current_theme().good if is_best else current_theme().text, font=font, right=right
-        )
-        if index.data(DIFFERENCE):
-            tones = {True: current_theme().good, False: current_theme().bad}
+        tone = current_theme().good if each.is_best else current_theme().text
+        draw_elided(painter, line, each.text, tone, font=font, right=each.is_number)
+        if each.difference:
+            tone = {True: current_theme().good, False: current_theme().bad, None: current_theme().muted}[each.better]
             below = QRect(line.left(), line.bottom() + 1, line.width(), QFontMetrics(small).height())
-            tone = tones.get(index.data(BETTER), current_theme().muted)
-            draw_elided(painter, below, str(index.data(DIFFERENCE)), tone, font=small, right=right)
+            draw_elided(painter, below, each.difference, tone, font=small, right=each.is_number)
         painter.restore()

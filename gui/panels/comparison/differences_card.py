@@ -64,8 +64,8 @@ class DifferencesCard(QFrame):
         self.setAccessibleName(tr("Differences"))
         self.setMinimumHeight(MIN_HEIGHT_PX)
         self.table = ComparisonTable()
-        self.table.baseline_asked.connect(self.baseline_chosen)
-        self.table.currentCellChanged.connect(lambda row, *_: self.row_selected.emit(row))
+        self.table.row_opened.connect(lambda _: self.baseline_chosen.emit(self.table.chosen_number()))
+        self.table.chosen_changed.connect(lambda: self.row_selected.emit(self.table.chosen_number()))
         give_menu(self.table, "comparisonTableMenu", self._row_entries)
         self.why = _text_view()
         self.notices = ElidedLabel()
@@ -92,7 +92,7 @@ class DifferencesCard(QFrame):
 
     def show_table(self, entries: Sequence[Entry], table: ComparisonRows) -> None:
         """Show this table."""
-        self.table.show_rows(entries, table)
+        self.table.show_comparison(entries, table)
         self.summary.setText(table.summary)
         self._offer_baselines(entries, table.baseline)
         self._show_page()
@@ -100,7 +100,7 @@ class DifferencesCard(QFrame):
     def show_problem(self, sentence: str) -> None:
         """Say why there is no table."""
         self.empty.setText(sentence)
-        self.table.setRowCount(0)
+        self.table.show_rows(())
         self.summary.setText("")
         self._show_page()
 
@@ -207,7 +207,7 @@ class DifferencesCard(QFrame):
         self.why_asked.emit(shown)
 
     def _show_page(self) -> None:
-        table = self.table if self.table.rowCount() else self.empty
+        table = self.table if self.table.rows else self.empty
         self._stack.setCurrentWidget(self.why if self.why_button.isChecked() else table)
 
     def _colour_lines(self) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEvent, QSize, QTimer, Signal
-from PySide6.QtWidgets import QProgressBar, QTableWidget, QWidget
+from PySide6.QtCore import QEvent, QSize, Qt, QTimer, Signal
+from PySide6.QtWidgets import QProgressBar, QWidget
 
 from core.language import tr
 from gui.style.text_size import scaled
@@ -13,7 +13,7 @@ from gui.style.theme import mark
 from gui.widgets.context_menu import copy_entries, give_menu
 from gui.widgets.dialogs.dialog import InfoDialog
 from gui.widgets.plain_text import PlainLabel
-from gui.widgets.table import HEADING_PX, ROW_PX, plain_table, text_item
+from gui.widgets.table import RowsTable, text_columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +49,10 @@ class ScalingTableDialog(InfoDialog):
         self.progress = QProgressBar()
         self.progress.setAccessibleName(tr("Trainings that have finished"))
         self.progress.setTextVisible(False)
-        self.table = QTableWidget()
+        self.table = RowsTable(
+            "scalingTableView", self.windowTitle(), text_columns(()), key=lambda row: row[0],
+            open_keys=(Qt.Key.Key_Return, Qt.Key.Key_Enter),
+        )  # fmt: skip
         self.plot = plot
         self.notices = PlainLabel()
         self.notices.setObjectName("scalingNotices")
@@ -67,7 +70,7 @@ class ScalingTableDialog(InfoDialog):
         self.halt.setToolTip(tr("Stop the training under way, and start no other"))
         self.compare.setToolTip(tr("Draw the runs of the table in one plot, in the window"))
         self.export.setToolTip(tr("Write the table as CSV, Markdown or HTML, or its plot as PNG or SVG"))
-        self.table.itemActivated.connect(lambda item: self.row_chosen.emit(item.row()))
+        self.table.row_opened.connect(lambda _: self.row_chosen.emit(self.table.chosen_number()))
         export: Entry = (tr("Export…"), self.export_asked.emit)
         give_menu(self.table, "scalingTableMenu", lambda _: [*copy_entries(self.copy_asked.emit), export])
         give_menu(plot, "scalingPlotMenu", lambda _: [(tr("Save picture…"), self.picture_asked.emit), export])
@@ -94,11 +97,8 @@ class ScalingTableDialog(InfoDialog):
             return
         self._shown = [list(row) for row in cells]
         headings, *rows = cells
-        plain_table(self.table, "scalingTableView", self.windowTitle(), headings, NUMBERS)
-        self.table.setRowCount(len(rows))
-        for number, row in enumerate(rows):
-            for column, text in enumerate(row):
-                self.table.setItem(number, column, text_item(text, right=column in NUMBERS))
+        self.table.show_columns(text_columns(headings, NUMBERS))
+        self.table.show_rows(rows)
         self._fit()
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802 (Qt's name)
@@ -114,7 +114,7 @@ class ScalingTableDialog(InfoDialog):
         wanted = self.table.horizontalHeader().length() + self.characters(6)
         self.table.horizontalHeader().setStretchLastSection(True)
         scroll_px = self.table.horizontalScrollBar().sizeHint().height() if wanted > self.maximum_px else 0
-        self.table.setFixedHeight(scaled(HEADING_PX) + scaled(ROW_PX) * self.table.rowCount() + 4 + scroll_px)
+        self.table.setFixedHeight(self.table.height_of_rows() + scroll_px)
         if self.width() < min(wanted, self.maximum_px):
             self.resize(min(wanted, self.maximum_px), self.height())
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtCore import QModelIndex, Qt, QTimer
 from PySide6.QtWidgets import QFrame, QScrollArea, QVBoxLayout, QWidget
 
 from core.diagnosis.remedies import Remedy
 from core.language import tr, tr_noop
-from gui.viewmodels.devices.memory_bars import MemoryBar, memory_table
+from gui.viewmodels.devices.memory_bars import MemoryBar
 from gui.viewmodels.run.memory_verdicts import VerdictRow
-from gui.widgets.context_menu import give_menu, table_entries
 from gui.widgets.table import ROW_PX, empty_label
 
 from .memory_table import MemoryTable
@@ -24,9 +23,6 @@ NO_DEVICES = tr_noop("Waiting for the devices …")
 class MemoryTab(QScrollArea):
     """Scrolls as a whole."""
 
-    table_asked = Signal(str, object)
-    """The table is to be copied or saved: `markdown`, `csv` or `file`, and its `TableText`."""
-
     def __init__(self) -> None:
         super().__init__()
         self.setObjectName("memoryTab")
@@ -36,7 +32,6 @@ class MemoryTab(QScrollArea):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # the table has it
         self.table = MemoryTable()
-        give_menu(self.table, "memoryTableMenu", lambda _: table_entries(self._ask_for_table))
         self.findings = VerdictTable()
         self.remedies = RemedyList()
         self.nothing = empty_label()
@@ -49,7 +44,7 @@ class MemoryTab(QScrollArea):
             layout.addWidget(part)
         layout.addStretch(1)
         self.setWidget(self._content)
-        self.table.currentCellChanged.connect(lambda row, *_: self._scroll_to(row))
+        self.table.selectionModel().currentRowChanged.connect(lambda index, _: self._scroll_to(index))
         self.show_rows([])
 
     def show_rows(self, rows: Sequence[MemoryBar]) -> None:
@@ -75,12 +70,8 @@ class MemoryTab(QScrollArea):
         """Scroll to what can be tried, once it is laid out."""
         QTimer.singleShot(0, self, lambda: self.verticalScrollBar().setValue(self.remedies.y()))
 
-    def _ask_for_table(self, form: str) -> None:
-        self.table_asked.emit(form, memory_table(self.table.rows))
-
-    def _scroll_to(self, row: int) -> None:
+    def _scroll_to(self, index: QModelIndex) -> None:
         """Scroll to the current row: the table itself never scrolls."""
-        item = self.table.item(row, 0)
-        if item is not None:
-            middle = self.table.viewport().mapTo(self._content, self.table.visualItemRect(item).center())
+        if index.isValid():
+            middle = self.table.viewport().mapTo(self._content, self.table.visualRect(index).center())
             self.ensureVisible(middle.x(), middle.y(), 0, ROW_PX)

@@ -135,7 +135,7 @@ class DetailTabs(QStackedWidget):
     def show_processes_on(self, device: str) -> None:
         """Show the tab Processes with the first process on a device selected, if there is one."""
         self.raise_processes()
-        self.processes.table.choose_device(device)
+        self.processes.choose_device(device)
 
     def show_error(self, text: str) -> None:
         """Fill the tab Error; the empty string hides it."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QPoint, QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QModelIndex, QPoint, QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QFontMetrics, QPainter
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
-    QListWidget,
-    QListWidgetItem,
+    QListView,
     QStyledItemDelegate,
     QStyleOptionViewItem,
     QToolButton,
@@ -26,9 +25,8 @@ from gui.widgets.announcement import announce
 from gui.widgets.compact import compact_button
 from gui.widgets.painting import Index, draw_elided, paint_row_background, small_font
 from gui.widgets.plain_text import PlainLabel, verbatim
+from gui.widgets.table import ROW, Column, RowsModel
 
-ROW = Qt.ItemDataRole.UserRole + 1
-"""Item data: the row."""
 BELL_PX, GAP_PX = 16, 4
 WIDTH_PX, MAX_ROWS = 400, 9
 """Width of the list, and rows that it shows without being scrolled."""
@@ -82,8 +80,8 @@ class MissedButton(QToolButton):
         if self._popup is None:
             self._popup = MissedPopup(self)
             self._popup.seen_button.clicked.connect(self._mark_all)
-            self._popup.list.itemClicked.connect(self._choose)
-            self._popup.list.itemActivated.connect(self._choose)
+            self._popup.list.clicked.connect(self._choose)
+            self._popup.list.activated.connect(self._choose)
         return self._popup
 
     def _close(self) -> None:
@@ -98,9 +96,9 @@ class MissedButton(QToolButton):
         self._close()
         self.all_seen.emit()
 
-    def _choose(self, item: QListWidgetItem) -> None:
+    def _choose(self, index: QModelIndex) -> None:
         self._close()
-        self.chosen.emit(str(item.data(ROW).dir))
+        self.chosen.emit(str(index.data(ROW).dir))
 
 
 class MissedPopup(QFrame):
@@ -110,16 +108,18 @@ class MissedPopup(QFrame):
         super().__init__(parent, Qt.WindowType.Popup)
         self.setObjectName("missedPopup")
         self.setProperty("card", True)
-        self._rows: tuple[MissedRow, ...] = ()
         heading = PlainLabel(tr("While you were away"))
         heading.setProperty("role", "title")
         heading.setIndent(SIDE_PX)
         self.seen_button = compact_button("missedSeenButton", tr("Mark all as seen"), role="flat")
-        self.list = QListWidget()
+        self.list = QListView()
+        self._model = RowsModel(lambda row: row.dir, self.list)
+        self._model.show_columns([Column("run", text=_text, tip=_spoken, spoken=_spoken)])
+        self.list.setModel(self._model)
         self.list.setObjectName("missedList")
         self.list.setAccessibleName(tr("Runs that you missed"))
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.list.setVerticalScrollMode(QListWidget.ScrollMode.ScrollPerPixel)
+        self.list.setVerticalScrollMode(QListView.ScrollMode.ScrollPerPixel)
         self.list.setUniformItemSizes(True)
         self.list.setMouseTracking(True)
         self._delegate = MissedDelegate(self.list)
@@ -135,27 +135,14 @@ class MissedPopup(QFrame):
 
     def show_rows(self, rows: Sequence[MissedRow]) -> None:
         """Show these runs; the current one stays the current one."""
-        if tuple(rows) == self._rows:
-            return
-        self._rows = tuple(rows)
-        current = self.list.currentItem()
-        known = current.data(ROW).dir if current is not None else None
-        self.list.clear()
-        for row in rows:
-            item = QListWidgetItem(f"{row.name}\n{row.words}")
-            item.setData(ROW, row)
-            item.setData(Qt.ItemDataRole.AccessibleTextRole, row.spoken)
-            item.setToolTip(verbatim(row.spoken))
-            self.list.addItem(item)
-            if row.dir == known:
-                self.list.setCurrentItem(item)
+        self._model.show_rows(rows)
         if self.isVisible():
             self._fit()
 
     def open_below(self, button: MissedButton) -> None:
         """Open with its right edge below that of the button, inside the screen."""
         self._fit()
-        self.list.setCurrentRow(0)
+        self.list.setCurrentIndex(self._model.index(0, 0))
         corner = button.mapToGlobal(QPoint(button.width() - self.width(), button.height() + 2))
         screen = button.screen().availableGeometry()
         self.move(max(corner.x(), screen.left()), corner.y())
@@ -164,10 +151,18 @@ class MissedPopup(QFrame):
 
     def _fit(self) -> None:
         """Be as high as the rows need."""
-        rows = min(len(self._rows), MAX_ROWS)
+        rows = min(len(self._model.rows), MAX_ROWS)
         self.list.setFixedHeight(rows * max(self.list.sizeHintForRow(0), 1) + 2 * self.list.frameWidth())
         self.setFixedWidth(scaled(WIDTH_PX))
         self.adjustSize()
+
+
+def _text(row: MissedRow) -> str:
+    return f"{row.name}\n{row.words}"
+
+
+def _spoken(row: MissedRow) -> str:
+    return row.spoken
 
 
 class MissedDelegate(QStyledItemDelegate):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QIcon
-from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QHeaderView, QTableWidget, QWidget
+from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QWidget
 
 from core.language import tr, tr_noop
 from core.system.installation import version
@@ -16,7 +17,7 @@ from gui.widgets.compact import compact_button
 from gui.widgets.dialogs.dialog import InfoDialog
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.plain_text import PlainLabel
-from gui.widgets.table import plain_table, show_texts
+from gui.widgets.table import RowsTable, text_columns
 
 ICON_PX = 64
 WIDTH = 76
@@ -73,15 +74,10 @@ class AboutDialog(InfoDialog):
             grid.addWidget(button, row, 2)
 
 
-def _library_table() -> QTableWidget:
-    rows = libraries()
-    table = QTableWidget()
-    plain_table(
-        table, "libraryTable", tr("Libraries and their licences"), (tr("Library"), tr("Version"), tr("Licence"))
-    )
-    show_texts(table, [(each.name, each.version, each.licence) for each in rows])
-    table.horizontalHeader().setStretchLastSection(False)
-    table.horizontalHeader().setSectionResizeMode(2, QHeaderView.ResizeMode.Stretch)
-    rows_px = sum(table.rowHeight(row) for row in range(len(rows)))
-    table.setMinimumHeight(rows_px + table.horizontalHeader().height() + 2 * table.frameWidth())
+def _library_table() -> RowsTable[Sequence[str]]:
+    columns = text_columns((tr("Library"), tr("Version"), tr("Licence")))
+    table = RowsTable("libraryTable", tr("Libraries and their licences"), columns)
+    table.show_rows([(each.name, each.version, each.licence) for each in libraries()])
+    table.horizontalHeader().setStretchLastSection(True)
+    table.setMinimumHeight(table.height_of_rows())
     return table

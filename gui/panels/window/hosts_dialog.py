@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QAbstractItemView, QHBoxLayout, QHeaderView, QLineEdit, QPushButton, QTableWidget, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QPushButton, QWidget
 
 from core.language import tr
 from gui.style.theme import mark
 from gui.widgets.dialogs.dialog import InfoDialog
 from gui.widgets.forms.fields import line
-from gui.widgets.plain_text import PlainLabel, verbatim
-from gui.widgets.table import cell, plain_table, text_item
+from gui.widgets.plain_text import PlainLabel
+from gui.widgets.table import RowsTable, text_columns
 
 WIDTH = 84
 """Width of the dialog, in letters."""
@@ -53,32 +53,14 @@ class HostsDialog(InfoDialog):
 
     def show_lines(self, lines: Sequence[HostLine]) -> None:
         """Show these hosts; the selected one stays selected."""
-        chosen = self.chosen()
-        if self.table.rowCount() != len(lines):
-            self.table.setRowCount(len(lines))
-        for number, texts in enumerate(lines):
-            for column, text in enumerate(texts):
-                if self.table.item(number, column) is None:
-                    self.table.setItem(number, column, text_item(text))
-                cell(self.table, number, column).setText(text)
-                cell(self.table, number, column).setToolTip(verbatim(text))
-        names = [name for name, _, _ in lines]
-        if chosen in names:
-            self.table.selectRow(names.index(chosen))
+        self.table.show_rows(lines)
         self._empty.setVisible(not lines)
         self._enable()
 
     def chosen(self) -> str:
         """Return the name of the selected host; the empty string if none is."""
-        selected = self.table.selectionModel().selectedRows() if self.table.rowCount() else []
-        item = self.table.item(selected[0].row(), 0) if selected else None
-        return item.text() if item is not None else ""
-
-    def choose(self, name: str) -> None:
-        """Select a host."""
-        for number in range(self.table.rowCount()):
-            if cell(self.table, number, 0).text() == name:
-                self.table.selectRow(number)
+        line = self.table.chosen()
+        return line[0] if line is not None else ""
 
     def show_result(self, text: str, tone: str = "", *, busy: bool = False) -> None:
         """Show what came of a test or an addition. `busy`: it is under way, so that no other can be begun."""
@@ -110,14 +92,10 @@ class HostsDialog(InfoDialog):
         intro.setWordWrap(True)
         self.content.addWidget(intro)
 
-    def _add_table(self) -> QTableWidget:
-        table = QTableWidget()
-        plain_table(table, "hostTable", tr("Hosts"), (tr("Name"), tr("Address"), tr("State")))
-        table.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
-        header = table.horizontalHeader()
-        header.setSectionResizeMode(0, QHeaderView.ResizeMode.ResizeToContents)
-        header.setSectionResizeMode(1, QHeaderView.ResizeMode.ResizeToContents)
-        header.setStretchLastSection(True)
+    def _add_table(self) -> RowsTable[Sequence[str]]:
+        columns = text_columns((tr("Name"), tr("Address"), tr("State")))
+        table = RowsTable("hostTable", tr("Hosts"), columns, key=lambda line: line[0])
+        table.horizontalHeader().setStretchLastSection(True)
         table.setFixedHeight(self.lines(TABLE_LINES))
         self.content.addWidget(table)
         return table
@@ -161,7 +139,7 @@ class HostsDialog(InfoDialog):
     def _connect(self) -> None:
         for button in (self.test_button, self.remove_button, self.addition):
             button.setAutoDefault(False)
-        self.table.itemSelectionChanged.connect(self._enable)
+        self.table.chosen_changed.connect(self._enable)
         self.test_button.clicked.connect(lambda: self.test_asked.emit(self.chosen()))
         self.remove_button.clicked.connect(lambda: self.removal_asked.emit(self.chosen()))
         self.addition.clicked.connect(self._ask_to_add)

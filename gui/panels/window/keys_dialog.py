@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtWidgets import QTableWidget, QWidget
+from PySide6.QtWidgets import QWidget
 
 from core.language import tr, tr_noop
 from gui.widgets.dialogs.dialog import InfoDialog
-from gui.widgets.table import plain_table, show_texts
+from gui.widgets.table import RowsTable, text_columns
 
 WIDTH, LINES = 64, 26
 """Size of the dialog, in characters and lines."""
@@ -35,9 +35,10 @@ class KeysDialog(InfoDialog):
     def __init__(self, parent: QWidget, of_menus: Sequence[tuple[str, str, str]]) -> None:
         super().__init__(parent, name="keysDialog", heading=tr("Keys"))
         rows = [*of_menus, *(tuple(map(tr, row)) for row in ELSEWHERE)]
-        table = QTableWidget()
-        plain_table(table, "keyTable", tr("Keys"), (tr("Where"), tr("What"), tr("Key")))
-        show_texts(table, rows)
+        table = RowsTable("keyTable", tr("Keys"), text_columns((tr("Where"), tr("What"), tr("Key"))))
+        table.show_rows(rows)
+        table.resizeColumnsToContents()
         table.setMinimumWidth(table.horizontalHeader().length() + self.characters(4))
+        table.horizontalHeader().setStretchLastSection(True)
         self.content.addWidget(table, 1)
         self.resize(self.characters(WIDTH), self.lines(LINES))

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from core.devices.device import Device, Sample, Survey
 from core.language import tr, tr_noop
 from core.schema.event_kinds import ProcessInfo
-from gui.style.formatting import fine_gigabytes
-from gui.viewmodels.table_text import TableText
 
 PARTS = (tr_noop("This run"), tr_noop("Other runs"), tr_noop("Others"), tr_noop("Unclaimed"), tr_noop("Free"))
 THIS_RUN, OTHER_RUNS, OTHERS, UNCLAIMED, FREE = range(len(PARTS))
@@ -20,9 +18,6 @@ TIPS = (
     tr_noop("In use but not attributed to a process: mostly the driver's own reserve"),
     tr_noop("Not in use"),
 )
-
-VALUES = ("this_run_bytes", "other_runs_bytes", "others_bytes", "unclaimed_bytes", "free_bytes")
-"""The headings of `PARTS` in CSV."""
 
 Bytes = int | None
 
@@ -82,18 +77,6 @@ def memory_bars(survey: Survey, colours: Mapping[str, str], known: MemoryKnowled
     """Return a bar for each device, in the order of the survey."""
     samples = {sample.device_id: sample for sample in survey.samples}
     return [_row(device, samples.get(device.id), colours[device.id], known) for device in survey.devices]
-
-
-def memory_table(rows: Sequence[MemoryBar]) -> TableText:
-    """Return these rows as text."""
-    headings = (tr("Device"), tr("Memory, GB"), *map(tr, PARTS))
-    shown = [
-        (row.label, row.words or fine_gigabytes(row.total_bytes), *map(fine_gigabytes, row.parts)) for row in rows
-    ]  # fmt: skip
-    exact = [(row.id, row.label, row.total_bytes, *row.parts, row.words or None) for row in rows]
-    return TableText(
-        name="memory", cells=[headings, *shown], values=[("device", "label", "total_bytes", *VALUES, "note"), *exact]
-    )
 
 
 def _row(device: Device, sample: Sample | None, colour: str, known: MemoryKnowledge) -> MemoryBar:

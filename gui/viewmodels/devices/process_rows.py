@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from core.history.leftovers import OrphanedProcess
@@ -12,13 +12,7 @@ from core.schema.event_kinds import ProcessInfo
 from core.system.own_processes import is_trainyard
 from core.text import first_names, join_names, one_line
 from gui.style.formatting import DASH, age, memory_size
-from gui.viewmodels.table_text import TableText
 
-COLUMNS = (
-    "PID", tr_noop("User"), tr_noop("Name"), tr_noop("Command"), tr_noop("Age"), tr_noop("Memory"), tr_noop("Device"),
-    tr_noop("Run"),
-)  # fmt: skip
-PID, USER, NAME, COMMAND, AGE, MEMORY, DEVICE, RUN = range(len(COLUMNS))
 COMMAND_LENGTH, SHORT_COMMAND = 400, 90
 """Maximum characters of a command line in a question about one process, and about several."""
 MAX_COMMAND = 2000
@@ -54,8 +48,10 @@ class ProcessRow:
     """One process, ready to be shown."""
 
     entry: ProcessEntry
-    texts: tuple[str, ...]
-    """As `COLUMNS`."""
+    devices: str
+    """The names of its devices."""
+    run: str
+    """The run that it belongs to, in words; the empty string for none."""
     of_this_run: bool
     why_not: str
     """Why it cannot be ended here, as a sentence; the empty string if it can."""
@@ -76,36 +72,13 @@ def process_rows(entries: Sequence[ProcessEntry], labels: Mapping[str, str], run
     return [
         ProcessRow(
             entry=entry,
-            texts=_texts(entry, labels, runs),
+            devices=tr(", ").join(labels.get(device, device) for device in entry.devices),
+            run=_run_words(entry, runs),
             of_this_run=_belongs_to(entry.info, runs.shown),
             why_not=why_not_end(entry, runs),
         )
         for entry in entries
     ]
-
-
-def process_table(rows: Sequence[ProcessRow]) -> TableText:
-    """Return these rows as text."""
-    headings = ("pid", "user", "name", "command", "age_s", "memory_bytes", "devices", "run")
-    exact = [
-        (info.pid, info.user, info.name, info.command, _rounded(info.age_s), info.memory_used_bytes,
-         " ".join(row.entry.devices), info.run_id)
-        for row in rows for info in [row.info]
-    ]  # fmt: skip
-    shown = [row.texts for row in rows]
-    return TableText(name="processes", cells=[[*map(tr, COLUMNS)], *shown], values=[headings, *exact])
-
-
-def _rounded(seconds: float | None) -> float | None:
-    return None if seconds is None else round(seconds, 1)
-
-
-def ordered(rows: Sequence[ProcessRow], column: int, *, descending: bool) -> list[ProcessRow]:
-    """Return the rows sorted by a column; unknown values always come last."""
-    key = _KEYS[column]
-    known = [row for row in rows if key(row) is not None]
-    unknown = [row for row in rows if key(row) is None]
-    return [*sorted(known, key=key, reverse=descending), *unknown]  # type: ignore[arg-type]  # one type per column
 
 
 def why_not_end(entry: ProcessEntry, runs: KnownRuns) -> str:
@@ -150,21 +123,8 @@ def confirmation(row: ProcessRow) -> tuple[str, str]:
     return question, "\n\n".join(lines)
 
 
-def _texts(entry: ProcessEntry, labels: Mapping[str, str], runs: KnownRuns) -> tuple[str, ...]:
-    info = entry.info
-    return (
-        str(info.pid),
-        info.user or DASH,
-        info.name or DASH,
-        _command(info),
-        age(info.age_s),
-        memory_size(info.memory_used_bytes),
-        tr(", ").join(labels.get(device, device) for device in entry.devices) or DASH,
-        _run_words(entry, runs),
-    )
-
-
-def _command(info: ProcessInfo) -> str:
+def command_words(info: ProcessInfo) -> str:
+    """Return a command line as the table shows it, or why it is unknown."""
     if info.command:
         return one_line(info.command, MAX_COMMAND)
     return DASH if info.name else tr("in a container, or already ended")
@@ -234,15 +194,3 @@ def leftovers_confirmation(found: Sequence[OrphanedProcess]) -> tuple[str, str]:
         question = tr("End {name} (pid {pid})?", name=first.name, pid=first.process.pid)
         how = tr("It is asked to end (SIGTERM) and killed some seconds later (SIGKILL).")
     return question, "\n".join([*first_names(lines, MAX_LINES), "", *reasons, how])
-
-
-_KEYS: tuple[Callable[[ProcessRow], object], ...] = (
-    lambda row: row.info.pid,
-    lambda row: row.info.user,
-    lambda row: row.info.name,
-    lambda row: row.info.command,
-    lambda row: row.info.age_s,
-    lambda row: row.info.memory_used_bytes,
-    lambda row: row.texts[DEVICE] if row.entry.devices else None,
-    lambda row: row.texts[RUN] or None,
-)

@@ -8,5 +8,4 @@
 - `event_rows`: the tab Events
 - `log_numbers`: the numbers of a log that became values of a metric
 - `settings_rows`: what a run was trained with
-- `output_rows`: the tab Outputs
 """
