@@ -17,8 +17,8 @@ from core.reports.page import VOID, element
 from core.schema.settings import Script
 from core.schema.spec import RunSpec
 from core.series.series import Series
-from tests.benchmarks.long_run import write_long_run
 from tests.support.commands import call
+from tests.support.long_run import write_long_run
 from tests.support.running import make_spec
 from tests.support.scaling_runs import recorded, trained
 from tests.support.written_runs import BEGAN, values, write_run

@@ -20,7 +20,7 @@ from core.series import long_runs
 from core.series.run_series import RunSeries
 from gui.services.run.run_memory import ReadRun, take_in, timeline_of
 from gui.viewmodels.run.progress import ScriptProgress
-from tests.benchmarks.long_run import write_long_run
+from tests.support.long_run import write_long_run
 from tests.unit.test_event_slices import assert_same, read_whole
 
 if TYPE_CHECKING:

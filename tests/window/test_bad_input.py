@@ -1,6 +1,6 @@
 """The window while a run misbehaves: a flood of output, and a folder that vanishes. About three seconds.
 
-How long the window stands still meanwhile is measured by `tests/benchmarks/bench_event_loop.py`.
+How long the window stands still meanwhile is measured by `benchmarks/bench_event_loop.py`.
 
 Settings that are damaged or newer are in `test_preferences`, languages and fonts in `test_language`, screens that are
 gone in `test_window_manager`, runs made to do harm in `test_hostile_runs`.

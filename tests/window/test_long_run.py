@@ -14,7 +14,7 @@ from core.schema.spec import write_spec
 from core.series import long_runs
 from gui.services.run import run_memory, run_opening, run_session
 from gui.services.run.run_session import RunSession
-from tests.benchmarks.long_run import write_long_run
+from tests.support.long_run import write_long_run
 from tests.support.running import script_spec
 from tests.unit.test_event_slices import assert_same, read_whole
 
