@@ -6,13 +6,10 @@ Measurements belong into `benchmarks`; waits for a condition are in `tests/suppo
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import core
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROOT = Path(core.__file__).resolve().parents[1]
 TESTS = sorted((ROOT / "tests").rglob("*.py"))

@@ -7,8 +7,9 @@ about connections that are cut and machines that are lost, has the fake worker.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -17,14 +18,8 @@ from core.runs.facts.states import RunState
 from core.runs.run import Run
 from core.schema import checkpoint
 from tests.support.running import Followed, make_spec, script_spec, start, train
-from tests.support.ssh_server import add_host
+from tests.support.ssh_server import SshServer, add_host
 from tests.support.two_hosts import AWAY, descent_losses, follows_the_curve_of, over_hosts, parts
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.support.ssh_server import SshServer
 
 pytestmark = pytest.mark.e2e(pooled=True)
 DESCENT = """\

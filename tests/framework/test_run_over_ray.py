@@ -8,8 +8,9 @@ from __future__ import annotations
 import contextlib
 import shutil
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import psutil
 import pytest
@@ -23,16 +24,11 @@ from core.runs.facts.states import RunState
 from core.runs.run import Run
 from core.schema import checkpoint
 from core.schema.event_kinds import Verdict
+from core.schema.spec import RunSpec
 from tests.support.ray_cluster import RayCluster, rival_of, said_by
 from tests.support.running import FOREVER, LONG_PYTORCH, Followed, make_spec, start, train, write_recipe
 from tests.support.two_hosts import cuts, follows_the_curve_of, kill_supervisor, over_hosts, stop_with_every_step
 from tests.support.waiting import PATIENCE_S, wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from core.schema.spec import RunSpec
 
 pytestmark = [pytest.mark.soak, pytest.mark.e2e]
 AWAY = "beta/cpu:1"

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import gzip
 import importlib.util
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,14 +23,9 @@ from core.config import validation
 from core.devices.cpu import cpu_devices
 from core.runs.facts.states import RunState
 from core.runs.run import Run
+from core.schema.spec import RunSpec
 from tests.support.resuming import EVERY_STEP, broken_off, kill_after_checkpoint, resumed
-from tests.support.running import Followed, Trained, make_spec, start, train
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from core.schema.spec import RunSpec
+from tests.support.running import Followed, Trained, curves, make_spec, start, train
 
 TWO = cpu_devices()[:2]
 
@@ -187,11 +184,6 @@ def _data_folder(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def alone(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Trained[Key]:
     """Runs on one device."""
     return Trained(lambda key, runs_root: train(small_spec(key, data), runs_root), tmp_path_factory.mktemp("alone"))
-
-
-def curves(followed: Followed) -> dict[str, list[float]]:
-    assert followed.state is RunState.FINISHED, f"{followed.run.facts.error}\n{followed.run.log_end()}"
-    return {name: each.values.tolist() for name, each in followed.run_series.metrics.items()}
 
 
 @pytest.mark.slow

@@ -8,23 +8,21 @@ import re
 import textwrap
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 
 from core.runs.facts.run_facts import part_sentences
 from core.runs.facts.states import RunState
+from core.runs.run import Run
 from core.schema.events import Tail
 from core.schema.paths import EVENTS
 from core.schema.spec import read_spec
 from tests.support.listening import beyond_loopback, listening
 from tests.support.resuming import EVERY_STEP, broken_off, resumed, whole_and_stepwise
 from tests.support.running import CAME_UP, FOREVER, Followed, Trained, make_spec, start, train, train_both, write_recipe
-
-if TYPE_CHECKING:
-    from core.runs.run import Run
-    from tests.support.worker_pool import WorkerPools
+from tests.support.worker_pool import WorkerPools
 
 ROOT = Path(__file__).resolve().parents[2]
 TWO = "cpu:0,cpu:1"

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 import signal
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,18 +20,12 @@ from core.hosts.parts.part_link import PartLink
 from core.runs.facts.states import RunState
 from core.runs.run import Run
 from core.schema.paths import log_of_rank
+from core.schema.spec import RunSpec
 from tests.process.test_host_failures import HELLO
 from tests.support.running import FOREVER, Followed, make_spec, script_spec, start, train, write_recipe
-from tests.support.ssh_server import TRAINYARD, add_host
+from tests.support.ssh_server import TRAINYARD, SshServer, add_host
 from tests.support.two_hosts import AWAY, parts, processes_there, worker_there
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from core.schema.spec import RunSpec
-    from tests.support.ssh_server import SshServer
 
 NOTES = """
 import os, sys

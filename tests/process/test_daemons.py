@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,14 +14,10 @@ from core.history.index import directories
 from core.runs.facts.states import RunState
 from core.runs.run import Run
 from core.system import processes, procfs
+from core.system.processes import ProcessId
 from tests.support.acting import kill_supervisor, played
 from tests.support.running import Followed, script_spec, start, train
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from core.system.processes import ProcessId
 
 DAEMON = """\
 import os, subprocess, sys, time

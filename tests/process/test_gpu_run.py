@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,14 +12,9 @@ from core.cli import __main__
 from core.runs.facts.states import RunState
 from core.runs.run import Run
 from core.series import report
-from tests.nvml.standin import uuid
+from tests.nvml.standin import StandIn, uuid
 from tests.support.running import LONG, make_spec, start, train, write_recipe
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.nvml.standin import StandIn
 
 REPORTING_ENVIRONMENT = """
 import json, os

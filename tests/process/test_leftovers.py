@@ -11,10 +11,11 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psutil
 import pytest
@@ -28,16 +29,11 @@ from core.system import process_info, processes, procfs
 from core.system.own_processes import SUPERVISOR
 from core.system.terminate import TerminationResult, terminate
 from tests.support.acting import CHILD, STUBBORN_CHILD, ProcView, abandon, fake_process, guards, kill_supervisor, played
-from tests.support.running import kill_tagged, start
+from tests.support.running import Followed, kill_tagged, start
 from tests.support.two_users import OTHER_UID
 from tests.support.waiting import PATIENCE_S, wait_until
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from tests.support.running import Followed
-
-    Launch = Callable[..., subprocess.Popen[bytes]]
+Launch = Callable[..., subprocess.Popen[bytes]]
 
 RECORDS_SIGNALS = """
 import signal, sys, time

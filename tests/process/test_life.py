@@ -8,7 +8,7 @@ import os
 import shutil
 import signal
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import psutil
 import pytest
@@ -23,9 +23,6 @@ from core.system import processes
 from tests.support.acting import CHILD, played
 from tests.support.running import CAME_UP, FOREVER, LONG, Followed, make_spec, start, train, write_recipe
 from tests.support.waiting import PATIENCE_S, wait_until
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FINISHED = [*CAME_UP, RunState.RELEASING, RunState.FINISHED]
 STOPPED = [*CAME_UP, RunState.STOPPING, RunState.RELEASING, RunState.STOPPED]

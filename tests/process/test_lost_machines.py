@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import shutil
 import signal
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -16,9 +17,10 @@ from core.runs.facts.states import RunState
 from core.runs.run import Run
 from core.schema import checkpoint
 from core.schema.event_kinds import Verdict
+from core.schema.spec import RunSpec
 from tests.support.commands import call
 from tests.support.running import FOREVER, LONG, Followed, make_spec, start, write_recipe
-from tests.support.ssh_server import TRAINYARD, add_host
+from tests.support.ssh_server import TRAINYARD, SshServer, add_host
 from tests.support.two_hosts import (
     AWAY,
     cuts,
@@ -34,12 +36,6 @@ from tests.support.two_hosts import (
 )
 from tests.support.waiting import wait_until
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from core.schema.spec import RunSpec
-    from tests.support.ssh_server import SshServer
 STEP_S = "0.005"
 """Seconds of a step: a run that waits for something takes less processor time than with shorter ones."""
 GRACE_S = "10"

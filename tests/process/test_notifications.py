@@ -8,8 +8,9 @@ import io
 import json
 import os
 import shlex
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import psutil
 import pytest
@@ -28,17 +29,11 @@ from core.system.own_processes import NOTIFIER
 from tests.support.acting import kill_supervisor, played
 from tests.support.commands import call
 from tests.support.queueing import Queue
-from tests.support.running import make_spec, start, train, write_recipe
+from tests.support.running import Followed, make_spec, start, train, write_recipe
 from tests.support.session_bus import NotificationService, Shown, session_bus
 from tests.support.waiting import PATIENCE_S, wait_until
 from tests.support.web_server import WebServer
 from tests.support.written_runs import write_run
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.support.running import Followed
 
 MESSAGE = Message(title="bert & co", text="It ended: <b>loss</b> 0.12.", occasion="finished")
 NOTHING_LISTENS = "127.0.0.1:9"

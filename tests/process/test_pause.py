@@ -20,7 +20,7 @@ from core.schema.paths import EVENTS
 from core.schema.settings import StopTimeouts
 from core.system import processes
 from tests.support.acting import played
-from tests.support.running import CAME_UP, FOREVER, LONG, Followed, make_spec, start, train, write_recipe
+from tests.support.running import CAME_UP, FOREVER, LONG, Followed, at_step, make_spec, start, train, write_recipe
 from tests.support.waiting import PATIENCE_S, wait_until
 
 PAUSED = [*CAME_UP, RunState.RELEASING, RunState.PAUSED]
@@ -126,22 +126,10 @@ def test_failed_run_can_be_resumed_after_its_cause_is_fixed(runs_root: Path, tmp
     """The run fails right after a checkpoint: all metrics up to that checkpoint are recorded."""
     flag = tmp_path / "broken"
     flag.touch()
-    failing = write_recipe(
-        tmp_path,
-        f"""{LONG}
-from pathlib import Path
-
-def loss():
-    calls = []
-    def measure(output, target):
-        calls.append(1)
-        if len(calls) == 19 and Path({str(flag)!r}).exists():
-            raise RuntimeError("the coffee machine is out of beans")
-        return output
-    return measure
-""",
-        "failing",
-    )
+    raises = f"""import pathlib
+if pathlib.Path({str(flag)!r}).exists():
+    raise RuntimeError("the coffee machine is out of beans")"""
+    failing = write_recipe(tmp_path, at_step(19, raises), "failing")
     often = {"unit": "steps", "every": 18}
     spec = make_spec(failing, epochs=2, batch_size=4, checkpoints=often, settings={"items": 120})
     followed = train(spec, runs_root)

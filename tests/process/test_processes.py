@@ -5,16 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from core.system import processes
 from tests.support.waiting import PATIENCE_S, wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 OWN_RUN = f"run-{os.getpid()}"
 """A tag unique to this test session, since the search covers the whole machine."""

@@ -7,7 +7,7 @@ import os
 import random
 import traceback
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -16,14 +16,10 @@ from core.history import removal
 from core.runs.facts.states import RunState, state_info
 from core.runs.lock import held
 from core.runs.run import Run
+from core.schema.spec import RunSpec
 from core.system import processes
 from tests.support.running import FOREVER, LONG, Followed, make_spec, start, write_recipe
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from core.schema.spec import RunSpec
 
 REQUESTS = ("stop", "pause", "force")
 ACTIONS = (*REQUESTS, "resume", "remove", "again")

@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,9 +23,6 @@ from core.supervisor.claim import clear
 from core.system import processes
 from tests.support.running import CAME_UP, Followed, make_spec
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PAUSED = [*CAME_UP, RunState.RELEASING, RunState.PAUSED]
 NOBODY = {"pid": 2**22 + 1, "created": 0.0}

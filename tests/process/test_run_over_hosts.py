@@ -7,26 +7,21 @@ from __future__ import annotations
 
 import shutil
 from ast import literal_eval
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from core.hosts.parts import meeting, run_hosts
 from core.runs.facts.states import RunState
 from core.schema.paths import log_of_rank
+from core.schema.spec import RunSpec
 from tests.support.commands import call
 from tests.support.running import LONG, Followed, make_spec, script_spec, start, train, write_recipe
-from tests.support.ssh_server import TRAINYARD, add_host
+from tests.support.ssh_server import TRAINYARD, SshServer, add_host
 from tests.support.two_hosts import AWAY, parts, processes_there, unreachable
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from core.schema.spec import RunSpec
-    from tests.support.ssh_server import SshServer
 
 RUN = ("run", "digits_cnn", "--strategy", "ddp", "--epochs", "1")
 

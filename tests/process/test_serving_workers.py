@@ -6,7 +6,7 @@ import json
 import os
 import signal
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -16,14 +16,10 @@ from core.launchers.local import environment
 from core.launchers.ranks import assign_ranks
 from core.runs.facts.states import RunState
 from core.runs.run import Run
+from core.schema.spec import RunSpec
 from core.system import processes
 from tests.support.running import CAME_UP, FOREVER, Followed, make_spec, start, write_recipe
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from core.schema.spec import RunSpec
 
 FINISHED = [*CAME_UP, RunState.RELEASING, RunState.FINISHED]
 

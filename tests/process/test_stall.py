@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import threading
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import pytest
 
@@ -25,16 +26,12 @@ from core.schema.spec import write_spec
 from core.supervisor import supervisor
 from core.supervisor.jobs import RecipeJob
 from core.supervisor.watches import monitor
+from core.supervisor.watches.device_watches import DeviceLog
 from core.supervisor.watches.progress_watches import FIRST_PATIENCE_S, PATIENCE_S, PAUSE_FACTOR, StallWatch
 from core.system.run_processes import RunProcesses
 from gui.viewmodels.run.run_messages import run_message
 from tests.support.running import FOREVER, Followed, make_spec, write_recipe
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from core.supervisor.watches.device_watches import DeviceLog
 
 GPUS = tuple(Device(id=f"GPU-{number}", kind="nvidia", label=f"GPU {number}", name="RTX") for number in range(3))
 SURVEY = Survey(

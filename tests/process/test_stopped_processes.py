@@ -7,11 +7,11 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from core.runs import stopped
+from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState
 from core.runs.run import Run
 from core.schema.settings import StopTimeouts
@@ -19,9 +19,6 @@ from core.system import processes, procfs
 from tests.support.acting import played
 from tests.support.running import FOREVER, LONG, Followed, make_spec, script_spec, start, write_recipe
 from tests.support.waiting import PATIENCE_S, wait_until
-
-if TYPE_CHECKING:
-    from core.runs.facts.run_facts import RunFacts
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -6,7 +6,9 @@ import errno
 import os
 import signal
 import subprocess
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -24,11 +26,6 @@ from core.supervisor.watches import monitor
 from core.system import processes
 from core.system.processes import TAG
 from tests.support.running import make_spec
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
 
 CPU = Device(id="cpu:0", kind="cpu", label="CPU 0", name="Xeon", cores=(0,))
 SECOND = Device(id="cpu:1", kind="cpu", label="CPU 1", name="Xeon", cores=(1,))

@@ -7,10 +7,10 @@ import json
 import os
 import signal
 import subprocess
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -28,9 +28,6 @@ from tests.support.recorded import recorded
 from tests.support.running import script_spec
 from tests.support.two_users import give_away, other_name
 from tests.support.user_accounts import ATTACKER, VICTIM, Said, as_user, make_homes, needs_open_checkout, own, trainyard
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 OTHER_NAME = other_name()
 

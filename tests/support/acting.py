@@ -6,19 +6,16 @@ import os
 import signal
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psutil
 
+from core.runs.run import Run
+from core.schema.spec import RunSpec
 from core.system import processes
 from tests.support import fake_worker
-from tests.support.running import make_spec, write_recipe
+from tests.support.running import Followed, make_spec, write_recipe
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from core.runs.run import Run
-    from core.schema.spec import RunSpec
-    from tests.support.running import Followed
 
 RECIPE = """
 import json, os, signal, subprocess, sys, time

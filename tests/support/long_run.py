@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 
@@ -11,9 +11,6 @@ from core.schema.events import metrics_line
 from core.schema.paths import CHECKPOINTS, CONTROL, DEVICE_EVENTS, EVENTS, LOG_FILE, SUPERVISOR_EVENTS, worker_events
 from core.schema.spec import write_spec
 from tests.support.running import make_spec
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BEGAN = 1_760_000_000.0
 EPOCHS = 20

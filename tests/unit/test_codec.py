@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import getitem
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -35,9 +36,6 @@ from core.schema.settings import Script, Training
 from core.schema.spec import RunSpec
 from core.system.processes import HostId, ProcessId
 from tests.support.running import make_spec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
 
 HOST = HostId(host="lab", boot="1-2", pid_namespace="pid:[4026531836]")
 PROCESS = ProcessInfo(pid=5, created=1.5, memory_used_bytes=7, name="python", user="anna", command="x", state="S")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,10 +20,6 @@ from core.series.long_runs import events_size, sketch
 from core.series.run_series import RunSeries
 from core.series.series import STEP
 from tests.support.running import make_spec
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 LOST = {"kind": "supervisor", "pid": 999_999_999, "created": 1.0, "host": "x", "boot": "y", "pid_namespace": "z"}
 

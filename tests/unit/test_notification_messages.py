@@ -6,8 +6,9 @@ import fcntl
 import json
 import os
 import subprocess
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -20,10 +21,6 @@ from core.runs.run import Run
 from core.schema.codec import decode, encode
 from core.schema.event_kinds import Release, Verdict
 from tests.support.written_runs import BEGAN, values, write_run
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 NEWS = RunNews(
     run_dir="/runs/a", name="digits_cnn", occasion="finished", state="finished", time=1000.0, duration_s=11_400.0,

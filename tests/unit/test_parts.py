@@ -6,7 +6,8 @@ import json
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -21,9 +22,6 @@ from core.schema.paths import HOLDER_FILE
 from core.schema.rank import RankAssignment
 from core.system import processes
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ASSIGNMENT = RankAssignment(
     rank=3, world_size=4, devices=("cpu:0", "cpu:1"), own=("cpu:1",), kind="cpu", cores=(1,), target="pytorch.ddp",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -21,9 +21,6 @@ from core.series.run_series import MAX_SERIES, RunSeries
 from gui.panels.log.file_tail import FileTail
 from tests.support.recorded import recorded
 from tests.support.two_users import give_away
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@ import math
 import re
 import shutil
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,9 +23,6 @@ from tests.support.long_run import write_long_run
 from tests.support.running import make_spec
 from tests.support.scaling_runs import recorded, trained
 from tests.support.written_runs import BEGAN, values, write_run
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PATH_TAGS = {"path", "line", "text", "g", "svg", "title", "desc"}
 KNOWN_TAGS = PATH_TAGS | {

@@ -6,7 +6,8 @@ import errno
 import json
 import os
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,9 +18,6 @@ from core.schema.files import write_whole
 from core.schema.spec import write_spec
 from core.series.run_series import RunSeries
 from tests.support.running import make_spec, script_spec
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BEGAN = 1_750_000_000.0
 LOG = "".join(f"step {step}: loss {step / 8:.3f}, accuracy {100 - step}%\n" for step in range(1, 11))

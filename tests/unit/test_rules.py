@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -19,9 +19,6 @@ from core.schema.event_log import Log
 from core.schema.spec import read_spec
 from core.series.run_series import RunSeries
 from tests.support.running import script_spec, train
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ROUNDS = "".join(f"round {n} of 9 ~~ the deficit is {9 / n:8.3f} ({n * 7} ms)\n" for n in range(1, 10))
 """No dialect reads it."""

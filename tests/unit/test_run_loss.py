@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -21,9 +21,6 @@ from core.series.run_series import RunSeries, loss_of
 from core.series.series import ExponentialMean
 from tests.support.running import make_spec
 from tests.unit.test_run_series import metrics
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def written(root: Path, *events: dict[str, object]) -> Path:

@@ -214,9 +214,7 @@ def test_each_strategy_shows_the_settings_that_it_alone_has(drive):
     ("field", "typed", "problem"),
     [
         ("decayEdit", "much", "The setting “Weight decay” is 'much'. Give a number"),
-        ("clipEdit", "0", "The setting “Gradient clipping” is 0. Give a number greater than 0"),
         ("patienceEdit", "1.5", "The setting “Patience in epochs” is 1.5. Give a whole number"),
-        ("patienceEdit", "soon", "The setting “Patience in epochs” is 'soon'. Give a whole number"),
     ],
 )
 def test_invalid_number_is_reported(drive, field, typed, problem):
