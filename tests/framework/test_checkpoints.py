@@ -19,9 +19,8 @@ from core.runs.run import Run
 from core.schema.events import Tail
 from core.schema.paths import EVENTS
 from core.schema.spec import read_spec, write_spec
-from core.series.run_series import RunSeries
 from tests.support.resuming import EVERY_STEP, LEARNING, broken_off, checkpoint_names, resumed, whole_and_stepwise
-from tests.support.running import Followed, make_spec, train, write_recipe
+from tests.support.running import Followed, folded, make_spec, train, write_recipe
 from tests.support.worker_pool import WorkerPools
 
 DROPS = """
@@ -112,8 +111,7 @@ def test_kills_during_checkpoint_writes_lose_nothing(
     assert len(result["lives"]) == kills
     assert sum(bool(life["half"]) for life in result["lives"]) >= kills // 5  # depends on the disk
     assert all(life["then"] >= life["from"] for life in result["lives"])
-    run_series = RunSeries()
-    run_series.fold(Tail(run_dir / EVENTS / "worker-0.jsonl").read())
+    run_series = folded(*Tail(run_dir / EVENTS / "worker-0.jsonl").read())
     assert run_series.metrics["loss"].values.tolist() == whole.losses()
     assert not [name for name in checkpoint_names(Run(run_dir)) if name.startswith(".")]
 

@@ -28,7 +28,7 @@ from tests.framework.test_checkpoints import DROPS
 from tests.framework.test_numbers import AWKWARD, assert_close
 from tests.support.one_rank import ALONE, Ranks
 from tests.support.resuming import resumed
-from tests.support.running import Followed, make_spec, train, write_recipe
+from tests.support.running import Followed, folded, make_spec, train, write_recipe
 
 BEST_EPOCH = 4
 """The epoch after which the validation loss rises."""
@@ -95,9 +95,7 @@ class Played:
         (self.dir / "control" / request).touch()
 
     def run_series(self) -> RunSeries:
-        run_series = RunSeries()
-        run_series.fold(self.events())
-        return run_series
+        return folded(*self.events())
 
     def events(self) -> list[dict]:
         return Tail(self.dir / EVENTS / "worker-0.jsonl").read()

@@ -22,10 +22,9 @@ from core.runs.outputs import listed_checkpoints
 from core.runs.run import Run
 from core.schema.spec import RunSpec, write_spec
 from core.series.report import export_csv
-from core.series.run_series import RunSeries
 from core.worker import export as exporter
 from tests.support.commands import call
-from tests.support.running import LONG_PYTORCH, Followed, make_spec, train, write_recipe
+from tests.support.running import LONG_PYTORCH, Followed, folded, make_spec, train, write_recipe
 from tests.support.waiting import PATIENCE_S
 from tests.support.worker_pool import FAMILIES, WorkerPools
 
@@ -221,8 +220,7 @@ def fill(folder: Path) -> None:
 
 
 def test_csv_export_to_full_disk_leaves_no_file(small_disk: Path) -> None:
-    run_series = RunSeries()
-    run_series.fold([{"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0]}}])
+    run_series = folded({"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0]}})
     export_csv(run_series, small_disk / "fits.csv")
     assert (small_disk / "fits.csv").read_text().startswith("metric,step,time,value\nloss,1,")
     fill(small_disk)

@@ -141,8 +141,7 @@ class Soak:
         """Wait for the end of a run, and stop one that survives."""
         if set(hits.killed) <= LINKS:
             wait_until(lambda: self._goes_on(run, hits), "the run to go on after the cut, or to end")
-            run.run.request("stop")
-        run.until_over()
+            run.stop()
 
     def _goes_on(self, run: Followed, hits: Hits) -> bool:
         over = state_info(run.poll().state).over
@@ -190,8 +189,7 @@ class Soak:
     def _resume(self, run: Followed, reference: list[float]) -> None:
         """Resume a run, and compare its curve with that of one device."""
         resumed = Followed(Run.resume(run.run.dir)).until_trained(run.run.facts.step + 20)
-        resumed.run.request("stop")
-        resumed.until_over()
+        resumed.stop()
         assert resumed.state is RunState.STOPPED, resumed.run.facts
         assert parts(self._server) == []
         self._check_tidy()

@@ -155,8 +155,7 @@ def test_node_that_is_lost_ends_the_run_which_is_resumed_when_it_is_back(
     raylet = cluster.add("gamma")
     try:
         resumed = Followed(Run.resume(run.run.dir)).until_trained(step + 20)
-        resumed.run.request("stop")
-        resumed.until_over()
+        resumed.stop()
         assert resumed.states[-1] is RunState.STOPPED, resumed.run.facts
         assert parts(cluster) == [], "the part that was lost is removed, too"
     finally:

@@ -275,8 +275,7 @@ def test_stop_request_during_an_epoch_stops_all_workers(runs_root: Path, awkward
     followed.until_trained(20)
     if strategy != "single":
         check_unreachable([each.process.pid for each in followed.run.facts.workers.values() if each.role != "fetch"])
-    followed.run.request("stop")
-    followed.until_over()
+    followed.stop()
     assert followed.states == [*CAME_UP, RunState.STOPPING, RunState.RELEASING, RunState.STOPPED]
     assert followed.run_series.metrics["loss"].count >= 20
 

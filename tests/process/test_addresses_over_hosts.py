@@ -104,8 +104,7 @@ def test_chief_and_server_are_here_each_worker_is_where_its_device_is_and_all_en
     assert run.until_over().states[-1] is RunState.PAUSED, run.run.facts
     assert parts(server) == []
     run = Followed(Run.resume(run.run.dir)).until_trained(run.run.facts.step + 5)
-    run.run.request("stop")
-    run.until_over()
+    run.stop()
     assert run.states[-4:] == [RunState.RUNNING, RunState.STOPPING, RunState.RELEASING, RunState.STOPPED], run.run.facts
     assert run.run.facts.workers[2].exit_code == -signal.SIGTERM, "it was not asked for what it cannot hear"
 

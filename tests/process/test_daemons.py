@@ -79,8 +79,7 @@ def test_daemon_ends_with_a_stopped_run_and_with_a_killed_supervisor(
     followed = start(played(tmp_path / "actor", before=daemon.code), runs_root).until_trained(1)
     process = daemon.process()
     if how == "stop":
-        followed.run.request("stop")
-        followed.until_over()
+        followed.stop()
     else:
         kill_supervisor(followed)
         wait_until(lambda: not processes.is_alive(process), "the guard to end the daemon")
@@ -101,8 +100,7 @@ def test_run_started_by_a_script_outlives_it(runs_root: Path, tmp_path: Path) ->
     assert (outer.state, outer.run.facts.ended_processes) == (RunState.FINISHED, ()), outer.run.log_end()
     (inner_dir,) = directories(inner_root)
     inner = Followed(Run.attach(inner_dir)).until_trained(1)
-    inner.run.request("stop")
-    assert inner.until_over().state is RunState.STOPPED
+    assert inner.stop().state is RunState.STOPPED
 
 
 def start_inner(actor: str, root: str) -> None:

@@ -146,8 +146,7 @@ def test_active_run_has_no_orphans(runs_root: Path, tmp_path: Path, view: ProcVi
     assert find([tmp_path], view.refresh()) == []
     assert find([runs_root], view.refresh()) == []
     assert elsewhere.poll() is gone.poll() is None
-    followed.run.request("stop")
-    followed.until_over()
+    followed.stop()
 
 
 def test_stopped_guard_hides_no_orphans(runs_root: Path, tmp_path: Path, view: ProcView) -> None:
@@ -224,8 +223,7 @@ def test_shells_and_panels_started_inside_training_are_no_orphans(
     second.until_trained(1)
     assert pids(find([runs_root], view.refresh())) == pids(left)
     assert panel.poll() is server.poll() is None
-    second.run.request("stop")
-    second.until_over()
+    second.stop()
     for child in psutil.Process(server.pid).children(recursive=True):
         with contextlib.suppress(psutil.NoSuchProcess):  # the shell's exit may terminate another child first
             child.kill()

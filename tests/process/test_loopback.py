@@ -153,8 +153,7 @@ def test_processes_in_the_network_are_found_paused_and_resumed(runs_root: Path, 
     followed.run.request("pause")
     assert followed.until_over().state is RunState.PAUSED
     again = Followed(Run.resume(followed.run.dir)).until(RunState.RUNNING)
-    again.run.request("stop")
-    assert again.until_over().state is RunState.STOPPED
+    assert again.stop().state is RunState.STOPPED
     assert_nothing_is_left(again)
 
 

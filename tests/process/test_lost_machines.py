@@ -131,8 +131,7 @@ def test_machine_that_is_lost_ends_the_run_which_is_resumed_when_it_is_back(
 
     step = checkpoint.read(checkpoint.folders(run.run.dir)[0]).step
     resumed = Followed(Run.resume(run.run.dir)).until_trained(step + 20)
-    resumed.run.request("stop")
-    resumed.until_over()
+    resumed.stop()
     assert resumed.states[-1] is RunState.STOPPED
     assert parts(server) == [], "the part that was lost is removed, too"
 
@@ -189,8 +188,7 @@ def test_resume_ends_a_part_that_a_stopped_agent_still_holds(
     resumed.until_trained(run.run.facts.step + 20)
     assert any("An earlier part of this run was still running on one." in each for each in resumed.run.facts.notices)
     wait_until(lambda: has_ended(agent), "the stopped agent to end")
-    resumed.run.request("stop")
-    resumed.until_over()
+    resumed.stop()
     assert resumed.states[-1] is RunState.STOPPED, resumed.run.facts
     assert parts(server) == []
     assert processes_there(server) == []

@@ -115,8 +115,7 @@ def test_run_with_a_killed_supervisor_can_be_resumed_at_once(runs_root: Path, en
     assert followed.until_over().state is RunState.LOST
     again = resumed(followed.run.dir)
     assert again.until_trained(followed.run.facts.step + 200).states[-3:] == [RunState.LOST, *CAME_UP]
-    again.run.request("stop")
-    again.until_over()
+    again.stop()
     assert again.states == [*CAME_UP, RunState.LOST, *CAME_UP, RunState.STOPPING, RunState.RELEASING, RunState.STOPPED]
     assert again.run_series.metrics["loss"].steps.tolist() == list(range(1, again.run.facts.step + 1))
     assert again.run.facts.error is None
@@ -159,8 +158,7 @@ def test_running_or_finished_run_cannot_be_resumed(runs_root: Path, tmp_path: Pa
     wait_until(lambda: second is None or not processes.is_alive(second), "the second supervisor to end")
     assert "is running already" in followed.run.log_end()
     assert followed.poll().state is RunState.RUNNING
-    followed.run.request("stop")
-    followed.until_over()
+    followed.stop()
     finished = train(played(tmp_path / "short", steps=3), runs_root)
     with pytest.raises(ValueError, match="is finished: there is nothing to resume"):
         Run.resume(finished.run.dir)
@@ -191,8 +189,7 @@ def test_only_one_of_two_concurrent_resumes_succeeds(runs_root: Path, endless: s
     assert "Attach to it" in str(lost)
     again = followed.until_trained(followed.run.facts.step + 1)
     assert again.run.facts.starts == 2
-    again.run.request("stop")
-    assert again.until_over().states == [*PAUSED, *CAME_UP, RunState.STOPPING, RunState.RELEASING, RunState.STOPPED]
+    assert again.stop().states == [*PAUSED, *CAME_UP, RunState.STOPPING, RunState.RELEASING, RunState.STOPPED]
 
 
 def test_pause_while_workers_load_takes_effect_when_training_begins(runs_root: Path, tmp_path: Path) -> None:
@@ -221,8 +218,7 @@ def test_save_writes_a_checkpoint_while_the_run_continues(runs_root: Path, endle
         assert written.reason == "asked"
         assert (followed.run.dir / "checkpoints" / written.name / "checkpoint.json").exists()
         wait_until(lambda: not (followed.run.dir / "control" / "save").exists(), "the request to be taken back")
-    followed.run.request("stop")
-    followed.until_over()
+    followed.stop()
     assert followed.state is RunState.STOPPED
     assert followed.run.facts.asked == ""
 
@@ -242,8 +238,7 @@ def test_stop_takes_precedence_over_pause(runs_root: Path, endless: str) -> None
 def test_stopped_run_without_a_checkpoint_restarts_from_step_1(runs_root: Path, slow: str) -> None:
     spec = make_spec(slow, epochs=2, batch_size=4, checkpoints={"unit": "never"})
     followed = start(spec, runs_root).until_trained(3)
-    followed.run.request("stop")
-    followed.until_over()
+    followed.stop()
     let_run(slow)
     again = resumed(followed.run.dir).until_over()
     assert again.state is RunState.FINISHED

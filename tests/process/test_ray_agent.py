@@ -92,8 +92,7 @@ def test_part_outlives_the_actor_and_its_device_may_go_to_others_then(
     assert len(node.codes()) == 2
     assert code in node.codes()
     run.until_trained(run.run.facts.step + 100)
-    run.run.request("stop")
-    run.until_over()
+    run.stop()
     assert run.states[-1] is RunState.STOPPED, run.run.facts
     steps = run.run_series.metrics["loss"].steps
     assert steps.tolist() == list(range(1, len(steps) + 1))

@@ -81,8 +81,7 @@ def test_remove_refuses_an_active_run_and_removes_nothing(call: Call, runs_root:
     assert err == f"trainyard: Run {name} is running, so it was not removed. Stop it first: trainyard stop {name}\n"
     assert call("remove", "--older-than", "0", "--yes")[0] == 0  # an active run is never old
     assert [each.name for each in runs_root.iterdir()] == [name]
-    followed.run.request("stop")
-    followed.until_over()
+    followed.stop()
     wait_until(lambda: not removal.why_not(followed.run.dir), "that nothing is left of it")
     wait_until(lambda: call("remove", name, "--yes")[0] == 0, "that its supervisor has left")
     assert list(runs_root.iterdir()) == []

@@ -55,8 +55,7 @@ def test_commands_save_pause_and_resume_a_run(call: Call, runs_root: Path, tmp_p
 def test_resume_follows_the_run_to_its_end(call: Call, runs_root: Path, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, LONG)
     followed = start(make_spec(recipe, epochs=FOREVER), runs_root).until_trained(1)
-    followed.run.request("stop")
-    followed.until_over()
+    followed.stop()
     spec_file = followed.run.dir / "spec.json"
     spec = json.loads(spec_file.read_text())
     spec["training"]["epochs"] = 1

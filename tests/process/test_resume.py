@@ -21,7 +21,7 @@ from core.schema.spec import write_spec
 from core.series.run_series import RunSeries
 from core.supervisor.claim import clear
 from core.system import processes
-from tests.support.running import CAME_UP, Followed, make_spec
+from tests.support.running import CAME_UP, Followed, attached, make_spec
 from tests.support.waiting import wait_until
 
 PAUSED = [*CAME_UP, RunState.RELEASING, RunState.PAUSED]
@@ -209,8 +209,7 @@ def test_process_terminated_before_a_resume_is_reported_in_the_new_leg(log: Log)
         clear(log.dir)
         assert left.poll() is not None
     assert not list(log.dir.glob("pymp-*"))
-    lost = Run.attach(log.dir)
-    lost.catch_up()
+    lost = attached(log.dir)
     log.leg(2e9, "starting", "running")
     first, late = lost, Run.attach(log.dir)
     first.catch_up()

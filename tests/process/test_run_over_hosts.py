@@ -253,8 +253,7 @@ def test_script_over_machines_is_stopped(server: SshServer, runs_root: Path, tmp
     add_host("one")
     run = start(over_machines(tmp_path, ENDLESS), runs_root).until_trained(3)
     wait_until(lambda: "step 3" in _text(run, 1), "the output of the other machine")
-    run.run.request("stop")
-    run.until_over()
+    run.stop()
     assert run.states[-1] is RunState.STOPPED, run.run.facts
     assert "interrupted" in _text(run, 0)
     assert "interrupted" in _text(run, 1), "both machines interrupt the script as Ctrl-C does"

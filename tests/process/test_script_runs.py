@@ -311,8 +311,7 @@ def test_pause_and_save_of_a_script_are_refused_with_a_notice(
             f"`trainyard stop {name}` ends it, with SIGINT first.\n"
         )
 
-    followed.run.request("stop")
-    followed.until_over()
+    followed.stop()
     with pytest.raises(ValueError, match=r"cannot resume\. Start it again: trainyard again"):
         Run.resume(followed.run.dir)
 
@@ -349,8 +348,7 @@ def test_killed_collector_is_reported_and_the_script_continues(tmp_path: Path, r
     wait_until(lambda: followed.poll().run.facts.notices, "a notice")
     assert "the curves are no longer updated. The script continues" in followed.run.facts.notices[0]
 
-    followed.run.request("stop")
-    assert followed.until_over().state is RunState.STOPPED
+    assert followed.stop().state is RunState.STOPPED
 
 
 def test_shell_command_starts_the_script_identically(tmp_path: Path, runs_root: Path, tells: Path) -> None:

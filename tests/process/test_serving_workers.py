@@ -62,8 +62,7 @@ def actors(tmp_path: Path):
 def test_each_process_gets_its_role_devices_and_all_addresses(actors, runs_root: Path, tmp_path: Path) -> None:
     followed = start(actors(waits=True), runs_root).until(RunState.RUNNING)
     wait_until(lambda: len(list((tmp_path / "notes").iterdir())) == 4, "all four processes")
-    followed.run.request("stop")
-    followed.until_over()
+    followed.stop()
     answers = [json.loads((tmp_path / "notes" / str(rank)).read_text()) for rank in range(4)]
     assert [each["role"] for each in answers] == ["chief", "worker", "worker", "ps"]
     assert [each["own"] for each in answers] == [[], ["cpu:0"], ["cpu:1"], []]
@@ -112,8 +111,7 @@ def test_parameter_server_run_can_be_paused_and_resumed(actors, runs_root: Path)
     assert followed.until_over().states == [*CAME_UP, RunState.RELEASING, RunState.PAUSED]
     again = Followed(Run.resume(followed.run.dir))
     wait_until(lambda: again.poll().run.facts.starts == 2 and again.state is RunState.RUNNING, "the second leg")
-    again.run.request("stop")
-    assert again.until_over().state is RunState.STOPPED
+    assert again.stop().state is RunState.STOPPED
 
 
 def test_only_networked_strategies_hide_other_ranks_devices() -> None:

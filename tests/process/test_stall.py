@@ -164,8 +164,7 @@ def test_stalled_run_reports_the_stall_and_continues(tmp_path: Path, monkeypatch
         gate.touch()
         wait_until(lambda: followed.poll().run.facts.stalled is None, "that it goes on")
         assert followed.state is RunState.RUNNING
-        followed.run.request("stop")
-        followed.until_over()
+        followed.stop()
         sentences = [
             Message.read(event["text"]) for event in Run.attach(run_dir).catch_up() if event["kind"] == "stall"
         ]

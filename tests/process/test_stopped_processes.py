@@ -116,8 +116,7 @@ def test_stopped_worker_is_named_and_killed_by_the_stop(followed: Followed) -> N
     assert pausing.first_words().startswith(words)
     assert f"Continue it (kill -CONT {pid}), or stop the run." in str(followed.poll().run.facts.stopped_processes)
     pausing.interrupt()
-    followed.run.request("stop")
-    assert followed.until_over().state is RunState.STOPPED
+    assert followed.stop().state is RunState.STOPPED
     assert [step.name for step in followed.run.facts.stop_steps][-1] == "SIGKILL"
 
 
@@ -126,8 +125,7 @@ def test_stopped_guard_is_named_and_leaves_with_its_run(runs_root: Path, tmp_pat
     guard = followed.run.facts.guard
     pid = stop_process(guard)
     assert f"(pid {pid}) is stopped (state T), so it cannot" in str(followed.poll().run.facts.stopped_processes)
-    followed.run.request("stop")
-    assert followed.until_over().state is RunState.STOPPED
+    assert followed.stop().state is RunState.STOPPED
     wait_until(lambda: guard and not processes.is_alive(guard), "the guard to leave")
 
 

@@ -62,8 +62,7 @@ def test_losses_up_to_a_step_that_hangs_are_recorded_when_the_run_is_stopped(run
     stop_timeouts = StopTimeouts(ask_s=0.1, interrupt_s=PATIENCE_S)
     followed = start(make_spec(recipe, epochs=FOREVER, stop_timeouts=stop_timeouts), runs_root)
     wait_until((tmp_path / "hangs").exists, "the step that hangs")
-    followed.run.request("stop")
-    followed.until_over()
+    followed.stop()
     assert followed.state is RunState.STOPPED
     assert followed.losses() == [float(step) for step in range(1, 21)]
 

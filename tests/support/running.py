@@ -6,7 +6,7 @@ import fcntl
 import signal
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -163,6 +163,11 @@ class Followed:
         wait_until(lambda: state_info(self.poll().state).over, f"the run's end; {self._so_far()}")
         return self
 
+    def stop(self) -> Followed:
+        """Stop the run and wait for its end."""
+        self.run.request("stop")
+        return self.until_over()
+
     def until_left(self) -> Followed:
         """Wait for the end of the run, and until its supervisor and its guard have left."""
         facts = self.until_over().run.facts
@@ -191,6 +196,20 @@ def curves(followed: Followed) -> dict[str, list[float]]:
     """Return the values of each metric of a run that has finished."""
     assert followed.state is RunState.FINISHED, f"{followed.run.facts.error}\n{followed.run.log_end()}"
     return {name: each.values.tolist() for name, each in followed.run_series.metrics.items()}
+
+
+def attached(run_dir: Path) -> Run:
+    """Return a run with what its files say so far."""
+    run = Run.attach(run_dir)
+    run.catch_up()
+    return run
+
+
+def folded(*events: Mapping[str, Any]) -> RunSeries:
+    """Return the series of these events."""
+    run_series = RunSeries()
+    run_series.fold(events)
+    return run_series
 
 
 def start(spec: RunSpec, runs_root: Path) -> Followed:

@@ -115,8 +115,7 @@ def descent_losses() -> list[float]:
 
 def stop_with_every_step(run: Followed) -> None:
     """Stop a run, and check that its curve has each step once."""
-    run.run.request("stop")
-    run.until_over()
+    run.stop()
     assert run.states[-1] is RunState.STOPPED, run.run.facts
     steps = run.run_series.metrics["loss"].steps
     assert steps.tolist() == list(range(1, len(steps) + 1))

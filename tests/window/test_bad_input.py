@@ -12,7 +12,8 @@ import re
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
@@ -21,10 +22,6 @@ from PySide6.QtWidgets import QLineEdit
 from core.schema.paths import LOG_FILE
 from tests.support.written_runs import write_run
 from tests.window.test_missed import write_live
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 FLOOD = """
 import sys, time
