@@ -9,6 +9,7 @@ from argparse import Namespace
 import pytest
 
 from core.cli.shared import options, run_options
+from core.config import validation
 from core.config.choices import RecipeChoices, compose
 from core.config.presets import repeat_line
 from core.devices.cpu import cpu_devices
@@ -61,6 +62,20 @@ def test_option_reaches_the_spec_the_command_and_the_list(part: str, row: Settin
     changed = run_settings(spec, RunFacts(), {}, "/runs/a").groups[0]
     assert changed.title == "Changed from the defaults"
     assert row.title in [each.label for each in changed.rows]
+
+
+@each_of([(part, row) for part, row in ROWS if part == "training" and row.only and row.name != "micro_batches"])
+def test_setting_that_a_strategy_lacks_is_refused_with_its_title(part: str, row: Setting) -> None:
+    """But for the number of micro-batches, which says nothing without a pipeline."""
+    several = (("pytorch", "placement"), ("tensorflow", "towers"), ("keras", "placement"))
+    lacking = [(framework, strategy) for framework, strategy in several if not row.is_for(framework, strategy)]
+    assert lacking
+    for framework, strategy in lacking:
+        given = {row.name: another(row)}
+        spec = make_spec("digits_mlp", framework=framework, strategy=strategy, devices="cpu:0,cpu:1", **given)
+        (problem,) = validation.problems(spec, cpu_devices())
+        assert problem.sentence.startswith(f"The setting “{row.title}” is for ")
+        assert f" only, but {strategy} of " in problem.sentence
 
 
 @each_of(ROWS)
