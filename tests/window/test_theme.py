@@ -21,7 +21,6 @@ from gui.style.device_colours import faint, faint_text
 from gui.style.theme import DARK, LIGHT, STRONG_DARK, STRONG_LIGHT, THEMES, Theme
 from gui.viewmodels.devices.process_rows import MEMORY, NAME
 from gui.widgets.painting import outline
-from tests.support.colour_vision import contrast
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QImage
@@ -38,6 +37,19 @@ def unstyled_app(qapp):
     yield qapp
     qapp.setStyleSheet(sheet)
     qapp.setPalette(palette)
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance as WCAG 2.2 defines it."""
+    channels = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    """The contrast ratio of WCAG 2.2, 1 to 21."""
+    darker, lighter = sorted((luminance(one), luminance(other)))
+    return (lighter + 0.05) / (darker + 0.05)
 
 
 @ALL
