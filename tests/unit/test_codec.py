@@ -18,6 +18,7 @@ from core.config.examination import Examination
 from core.config.validation import Problem, ProblemKind
 from core.devices.device import Device, Process, Sample
 from core.devices.helper import HelperAnswer
+from core.hosts.connection import TimeThere
 from core.hosts.exchange import HostUse, HostUses, pack_readings, unpack_readings
 from core.hosts.parts.workload import Equipment
 from core.hosts.protocol import Hello
@@ -64,6 +65,7 @@ RECORDS = (
     HelperAnswer(devices=(GPU,), samples=(READING,), banner="A driver is old."),
     HostUses(by_device={"GPU-1": HostUse(runs=("a",), names=("a",), others=("pid 3",), program="x")}),
     FileParts(parts=(FilePart(size=3, mtime=4, data="eA=="),)),
+    TimeThere(time=1.5),
     Listing(runs={"a": RunEntry(identity="1-2", live=True, files={"spec.json": (3, 4)})}, gone=("b",), complete=True),
     Equipment(version="2.9.0", paths={"/data": "missing"}),
     Release(
@@ -91,6 +93,15 @@ RECORDS = (
     kinds.WorkerStart(time=3.0, rank=1, pid=4, created=2.5, devices=("cpu:0",), host="node2"),
     kinds.StopStep(time=3.0, name="SIGTERM", grace_s=5.0),
     kinds.Checkpoint(time=3.0, step=5, name="step-00000005", reason="asked", seconds=0.5, size_bytes=9, best=True),
+    kinds.Phase(time=3.0, rank=1, name="import", python="3.12"),
+    kinds.Plan(time=3.0, epochs=3, steps_per_epoch=10, samples_per_epoch=100),
+    kinds.Metrics(time=3.0, since=2.0, first=1, values={"loss": (1.0, None)}),
+    kinds.WorkerError(time=3.0, type_name="ValueError", message="It broke.", traceback="Traceback"),
+    kinds.LinkSpeed(time=3.0, size_bytes=5, seconds=0.5, bytes_per_s=9.5, backend="gloo"),
+    kinds.RunDevice(time=3.0, id="GPU-1", device_kind="nvidia", label="GPU 0", memory_total_bytes=8, cores=(1,)),
+    kinds.WorkerExit(time=3.0, rank=1, exit_code=-9, signalled=True),
+    kinds.UntickedDeviceUse(time=3.0, device_id="GPU-1", pids=(5,), sentence="It is used."),
+    kinds.DeviceReading(time=3.0, device_id="GPU-1", memory_used_bytes=5, power_watts=9.5, slowdowns=("too hot",)),
     kinds.Slowed(time=3.0, device_id="GPU-1", sentence="", seconds=7.5),
     kinds.Reread(time=3.0, times={"recorded": 3}, kept=("loss",)),
     kinds.MarkChange(time=3.0, star=True, tags=("best",), note="Better."),
