@@ -239,17 +239,6 @@ def test_run_of_newer_version_is_explained(drive, runs_root):
     assert "newer Trainyard" in panel.message()
 
 
-@pytest.mark.styled
-@pytest.mark.slow
-@pytest.mark.parametrize("theme", ["DARK", "LIGHT"])
-def test_theme_of_open_window_can_change(drive, theme):
-    from gui.style import theme as themes
-
-    panel = drive()
-    panel.window.set_theme(getattr(themes, theme))
-    assert not panel.window.grab().isNull()
-
-
 @pytest.mark.slow
 def test_window_follows_a_run_whose_folder_is_renamed(drive, runs_root):
     run_dir = recorded(runs_root, last="stopped")
