@@ -76,8 +76,7 @@ def test_two_machines_follow_the_curve_of_one_device_over_a_pause(
     """
     spec = replace(over_hosts(SPEC), strategy=strategy, training=replace(SPEC.training, **choices))
     paused = start(spec, runs_root)
-    paused.run.request("pause")
-    assert paused.until_over().state is RunState.PAUSED
+    assert paused.pause().state is RunState.PAUSED
     assert 0 < paused.run.facts.step < 15, "in the first epoch"
     (folder,) = checkpoint.folders(paused.run.dir)
     assert files <= {path.name for path in folder.iterdir()}

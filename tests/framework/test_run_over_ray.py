@@ -111,8 +111,7 @@ def test_strategy_follows_the_curve_of_one_device_over_a_pause(
     alone = train(spec, runs_root)
     away = over_hosts(replace(spec, training=replace(spec.training, micro_batches=2)), strategy, AWAY)
     paused = start(away, runs_root)
-    paused.run.request("pause")
-    assert paused.until_over().state is RunState.PAUSED, paused.run.facts
+    assert paused.pause().state is RunState.PAUSED, paused.run.facts
     assert paused.run.facts.step > 0
     assert parts(cluster) == []
     resumed = Followed(Run.resume(paused.run.dir)).until_over()

@@ -225,8 +225,7 @@ def test_paused_and_killed_run_of_a_recipe_resumes_bit_for_bit(
     spec = replace(spec, training=replace(spec.training, epochs=LONG_EPOCHS))
     wanted = curves(train(spec, runs_root / "whole"))
     followed = start(spec, runs_root / "interrupted")
-    followed.run.request("pause")
-    assert followed.until_over().state is RunState.PAUSED
+    assert followed.pause().state is RunState.PAUSED
     assert 0 < followed.run.facts.step < 3, "in the first epoch"
 
     again = Followed(Run.resume(followed.run.dir))
@@ -235,8 +234,7 @@ def test_paused_and_killed_run_of_a_recipe_resumes_bit_for_bit(
     assert followed.run.facts.step < again.run.facts.step < 3 * LONG_EPOCHS
 
     last = Followed(Run.resume(followed.run.dir))
-    last.run.request("pause")
-    assert last.until_over().state is RunState.PAUSED
+    assert last.pause().state is RunState.PAUSED
     found = curves(resumed(followed.run.dir))
     assert found.keys() == wanted.keys()
     assert [name for name, values in wanted.items() if found[name] != values and name != "learning_rate"] == []

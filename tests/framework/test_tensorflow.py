@@ -285,8 +285,7 @@ def test_asynchronous_strategy_shows_a_notice_and_resumes_after_pause(runs_root:
     # At five times this rate, two of six runs lost again what they had learned: gradients are stale, and have momentum.
     slow = spec(awkward, "parameter_server", epochs=60, learning_rate=0.01)
     followed = start(slow, runs_root)
-    followed.run.request("pause")
-    assert followed.until_over().state is RunState.PAUSED
+    assert followed.pause().state is RunState.PAUSED
     assert 0 < followed.run.facts.step < 300
     again = resumed(followed.run.dir)
     assert again.state is RunState.FINISHED, again.run.facts.error

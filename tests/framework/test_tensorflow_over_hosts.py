@@ -47,8 +47,7 @@ def test_two_machines_follow_the_curve_of_one_device_over_a_pause(
     """The checkpoint has the random states of both workers, and reaches the other machine when the run is resumed."""
     spec = over_hosts(spec_of("tensorflow", "single", checkpoints={"unit": "never"}), "multi_worker_mirrored")
     paused = start(spec, runs_root)
-    paused.run.request("pause")
-    assert paused.until_over().state is RunState.PAUSED, paused.run.facts
+    assert paused.pause().state is RunState.PAUSED, paused.run.facts
     assert paused.run.facts.step > 0
     assert parts(server) == []
     (folder,) = checkpoint.folders(paused.run.dir)
@@ -74,8 +73,7 @@ def test_parameter_server_over_two_machines_reaches_the_same_accuracy_over_a_pau
     alone = train(spec_of("tensorflow", "single", epochs=10), runs_root)
     spec = over_hosts(spec_of("tensorflow", "single", epochs=10, checkpoints={"unit": "never"}), "parameter_server")
     paused = start(spec, runs_root)
-    paused.run.request("pause")
-    assert paused.until_over().state is RunState.PAUSED, paused.run.facts
+    assert paused.pause().state is RunState.PAUSED, paused.run.facts
     assert paused.run.facts.step > 0
     assert parts(server) == []
     run = Followed(Run.resume(paused.run.dir)).until_over()

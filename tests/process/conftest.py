@@ -10,6 +10,7 @@ import pytest
 
 from core.devices.sampler import Sampler
 from tests.support import commands
+from tests.support.acting import sleeper  # noqa: F401 (fixture)
 from tests.support.commands import Call
 from tests.support.helper_pids import helper_pids
 from tests.support.ray_cluster import cluster, running_cluster  # noqa: F401 (fixtures)

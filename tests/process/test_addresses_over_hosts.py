@@ -100,8 +100,7 @@ def test_chief_and_server_are_here_each_worker_is_where_its_device_is_and_all_en
     assert all(address in notice for address in addresses)
     (part,) = parts(server)
     assert Followed(Run.attach(part)).until(RunState.RUNNING).run.facts.stalled is None
-    run.run.request("pause")
-    assert run.until_over().states[-1] is RunState.PAUSED, run.run.facts
+    assert run.pause().states[-1] is RunState.PAUSED, run.run.facts
     assert parts(server) == []
     run = Followed(Run.resume(run.run.dir)).until_trained(run.run.facts.step + 5)
     run.stop()

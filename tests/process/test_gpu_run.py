@@ -69,15 +69,6 @@ def test_gpu_switched_to_mig_is_refused_with_reason(nvml: StandIn, tmp_path: Pat
     assert seen(tmp_path / "recipes") == []
 
 
-def test_cuda_driver_error_starts_no_worker(nvml: StandIn, tmp_path: Path, runs_root: Path) -> None:
-    nvml.write(gpus=1, cuda_error=999)
-    spec = replace(make_spec(write_recipe(tmp_path / "recipes", REPORTING)), devices=(uuid(0),), strategy="single")
-    followed = train(spec, runs_root)
-    assert followed.states == [RunState.STARTING, RunState.FAILED]
-    assert "The CUDA driver cannot say which GPUs this run would see: “unknown error”" in str(followed.run.facts.error)
-    assert seen(tmp_path / "recipes") == []
-
-
 def test_integer_cuda_ids_follow_pci_bus_order(nvml: StandIn, tmp_path: Path, runs_root: Path) -> None:
     nvml.write(gpus=3, gpu0={"bus": 9}, gpu2={"speed": 9})
     recipe = write_recipe(tmp_path / "recipes", REPORTING)

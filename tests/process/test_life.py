@@ -45,21 +45,14 @@ def test_finished_run_has_every_step_recorded(runs_root: Path) -> None:
     assert processes.tagged(followed.run.id) == []
 
 
-def test_stop_request_stops_a_single_worker(runs_root: Path, endless: str) -> None:
-    followed = start(make_spec(endless, epochs=FOREVER, stop_timeouts=PATIENT), runs_root).until_trained(10)
-    followed.stop()
+@pytest.mark.parametrize("devices", ["cpu:0", "cpu:0,cpu:1"])
+def test_stop_request_stops_all_workers_at_the_same_step(runs_root: Path, endless: str, devices: str) -> None:
+    spec = make_spec(endless, epochs=FOREVER, devices=devices, stop_timeouts=PATIENT)
+    followed = start(spec, runs_root).until_trained(10).stop()
     assert followed.states == STOPPED
     assert [step.name for step in followed.run.facts.stop_steps] == ["asked"]
+    assert {worker.exit_code for worker in followed.run.facts.workers.values()} == {0}
     assert followed.run_series.metrics["loss"].count == followed.run.facts.step
-
-
-def test_stop_request_stops_two_workers_at_the_same_step(runs_root: Path, endless: str) -> None:
-    spec = make_spec(endless, epochs=FOREVER, devices="cpu:0,cpu:1", stop_timeouts=PATIENT)
-    followed = start(spec, runs_root).until_trained(10)
-    followed.stop()
-    assert followed.states == STOPPED
-    assert [step.name for step in followed.run.facts.stop_steps] == ["asked"]
-    assert [worker.exit_code for worker in followed.run.facts.workers.values()] == [0, 0]
 
 
 def test_stop_while_workers_load_skips_the_timeout(runs_root: Path, tmp_path: Path) -> None:

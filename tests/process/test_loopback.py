@@ -150,8 +150,7 @@ def test_processes_in_the_network_are_found_paused_and_resumed(runs_root: Path, 
     networks = {namespace(pid, "net") for pid in pids}
     assert len(networks) == 1
     assert namespace("self", "net") not in networks
-    followed.run.request("pause")
-    assert followed.until_over().state is RunState.PAUSED
+    assert followed.pause().state is RunState.PAUSED
     again = Followed(Run.resume(followed.run.dir)).until(RunState.RUNNING)
     assert again.stop().state is RunState.STOPPED
     assert_nothing_is_left(again)

@@ -79,8 +79,7 @@ def test_paused_run_resumes_with_every_step_recorded_once(runs_root: Path, slow:
     spec = make_spec(slow, epochs=4, batch_size=4, devices=devices)
     followed = start(spec, runs_root).until_trained(5)
     second, index = Followed(Run.attach(followed.run.dir)), RunIndex(runs_root)
-    followed.run.request("pause")
-    assert followed.until_over().states == PAUSED
+    assert followed.pause().states == PAUSED
     assert second.until_over().states == PAUSED
     assert gone(followed.run)
     assert [each.state for each in index.poll()] == [RunState.PAUSED]
@@ -170,8 +169,7 @@ def test_running_or_finished_run_cannot_be_resumed(runs_root: Path, tmp_path: Pa
 
 def test_only_one_of_two_concurrent_resumes_succeeds(runs_root: Path, endless: str) -> None:
     followed = start(make_spec(endless, epochs=FOREVER), runs_root).until_trained(1)
-    followed.run.request("pause")
-    followed.until_over()
+    followed.pause()
     outcomes: list[Run | RunError | ValueError] = []
 
     def resume() -> None:
@@ -226,11 +224,9 @@ def test_save_writes_a_checkpoint_while_the_run_continues(runs_root: Path, endle
 def test_stop_takes_precedence_over_pause(runs_root: Path, endless: str) -> None:
     followed = start(make_spec(endless, epochs=FOREVER), runs_root).until_trained(1)
     followed.run.request("stop")
-    followed.run.request("pause")
-    assert followed.until_over().state is RunState.STOPPED
+    assert followed.pause().state is RunState.STOPPED
     again = resumed(followed.run.dir).until_trained(1)  # the old requests do not count
-    again.run.request("pause")
-    again.until_over()
+    again.pause()
     assert again.state is RunState.PAUSED
     assert again.states[-4:] == PAUSED
 
@@ -249,8 +245,7 @@ def test_stopped_run_without_a_checkpoint_restarts_from_step_1(runs_root: Path, 
 def test_truncated_lines_and_leftover_files_do_not_prevent_resume(runs_root: Path, slow: str) -> None:
     spec = make_spec(slow, epochs=3, batch_size=4, stop_timeouts=StopTimeouts(ask_s=PATIENCE_S))
     followed = start(spec, runs_root).until_trained(3)
-    followed.run.request("pause")
-    followed.until_over()
+    followed.pause()
     events = followed.run.dir / "events"
     for name in ("worker-0.jsonl", "supervisor.jsonl", "devices.jsonl"):
         with (events / name).open("ab") as file:

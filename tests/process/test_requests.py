@@ -47,8 +47,7 @@ def test_commands_save_pause_and_resume_a_run(call: Call, runs_root: Path, tmp_p
     code, _, err = call("resume", name)
     assert code == 2
     assert "is running already" in err
-    again.run.request("pause")
-    again.until_over()
+    again.pause()
     assert again.state is RunState.PAUSED
 
 

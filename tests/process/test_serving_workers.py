@@ -107,8 +107,7 @@ def test_server_that_dies_before_the_chief_finishes_fails_the_run(actors, runs_r
 @pytest.mark.slow
 def test_parameter_server_run_can_be_paused_and_resumed(actors, runs_root: Path) -> None:
     followed = start(actors(waits=True), runs_root).until(RunState.RUNNING)
-    followed.run.request("pause")
-    assert followed.until_over().states == [*CAME_UP, RunState.RELEASING, RunState.PAUSED]
+    assert followed.pause().states == [*CAME_UP, RunState.RELEASING, RunState.PAUSED]
     again = Followed(Run.resume(followed.run.dir))
     wait_until(lambda: again.poll().run.facts.starts == 2 and again.state is RunState.RUNNING, "the second leg")
     assert again.stop().state is RunState.STOPPED

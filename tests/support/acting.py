@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 
 from core.runs.run import Run
 from core.schema.spec import RunSpec
@@ -33,6 +36,19 @@ def loss():
         return weight
     return measure
 """
+
+OWN_RUN = f"run-{os.getpid()}"
+"""A tag of this process of tests alone, since a search covers the whole machine."""
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    """A process with this tag."""
+    with subprocess.Popen(["sleep", "600"], env={**os.environ, processes.TAG: OWN_RUN}) as process:
+        wait_until(lambda: processes.tagged(OWN_RUN), "the sleeper to run its own program")
+        yield process
+        process.kill()
+
 
 CHILD = "subprocess.Popen(['sleep', '3600'], start_new_session=True)"
 STUBBORN_CHILD = (

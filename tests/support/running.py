@@ -168,6 +168,11 @@ class Followed:
         self.run.request("stop")
         return self.until_over()
 
+    def pause(self) -> Followed:
+        """Pause the run and wait until it has ended."""
+        self.run.request("pause")
+        return self.until_over()
+
     def until_left(self) -> Followed:
         """Wait for the end of the run, and until its supervisor and its guard have left."""
         facts = self.until_over().run.facts

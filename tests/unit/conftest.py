@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import written_by_keras as keras_files
+from tests.support.acting import sleeper  # noqa: F401 (fixture)
 from tests.support.fake_machine import FakeMachine
 from tests.support.shared import made_once
 

@@ -24,6 +24,7 @@ from core.system import processes, procfs
 from core.system.process_info import describe
 from core.system.processes import ProcessId
 from core.system.run_processes import RunProcesses
+from tests.support.acting import OWN_RUN
 from tests.support.fake_proc import add_process
 from tests.support.running import kill_tagged
 from tests.support.two_users import OTHER_UID
@@ -177,18 +178,6 @@ def test_process_description_contains_what_may_be_read(proc: Path) -> None:
 
 
 # -- which processes a run may signal --------------------------------------------------------------
-
-OWN_RUN = f"run-{os.getpid()}"
-"""Unique per test process, since the search covers the whole machine."""
-
-
-@pytest.fixture
-def sleeper() -> Iterator[subprocess.Popen[bytes]]:
-    """A real process that the test must not end."""
-    with subprocess.Popen(["sleep", "600"], env={**os.environ, processes.TAG: OWN_RUN}) as process:
-        wait_until(lambda: processes.tagged(OWN_RUN), "the sleeper to run its own program")
-        yield process
-        process.kill()
 
 
 def identity_of(process: subprocess.Popen[bytes]) -> ProcessId:
