@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import reduce
 from operator import getitem
 from random import Random
@@ -43,8 +43,15 @@ PROCESS = ProcessInfo(pid=5, created=1.5, memory_used_bytes=7, name="python", us
 RANK = RankAssignment(
     rank=1, world_size=2, devices=("cpu:0", "cpu:1"), own=("cpu:1",), kind="cpu", cores=(3, 4), target="pytorch.ddp"
 )
-GPU = Device(id="GPU-1", kind="nvidia", label="GPU 0", name="N", memory_total_bytes=8, cores=(1,))
-READING = Sample(device_id="GPU-1", time=1.0, utilisation_percent=3, processes=(Process(pid=1), Process(2, 3)))
+GPU = Device(
+    id="GPU-1", kind="nvidia", label="GPU 0", name="N", memory_total_bytes=8, pci_bus_id="01:00.0", cores=(1,), minor=3,
+    shared_memory=True, blocked="hidden",
+)  # fmt: skip
+READING = Sample(
+    device_id="GPU-1", time=1.0, utilisation_percent=3.0, memory_used_bytes=5, temperature_celsius=40.0,
+    power_watts=9.0, power_limit_watts=10.0, sm_clock_mhz=5.0, clock_reasons=("too hot",), lost="gone", asleep=True,
+    processes=(Process(pid=1), Process(2, 3)),
+)  # fmt: skip
 SCRIPT = Script(
     path="/s.py", arguments=("--lr", "3"), environment={"A": "b"}, inherited=("C",), rules=("a {step}",)
 )  # fmt: skip
@@ -181,6 +188,11 @@ def check(kind: type, document: object, path: tuple[str | int, ...]) -> str:
     again = document_of(read(kind, document_of(record)))
     assert json.dumps(again) == json.dumps(document_of(record)), "NaN, which a recipe may take, is not equal to itself"
     return ""
+
+
+@pytest.mark.parametrize("record", [GPU, READING], ids=["device", "reading"])
+def test_samples_of_devices_have_a_value_in_each_field(record: object) -> None:
+    assert all(getattr(record, each.name) for each in fields(record))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda each: type(each).__name__)
