@@ -14,8 +14,6 @@ from tests.support.running import make_spec
 
 BEGAN = 1_760_000_000.0
 EPOCHS = 20
-EPOCH_SHARE = 0.98
-"""Share of an epoch after which it is validated."""
 
 
 def write_long_run(
