@@ -4,7 +4,7 @@
 # make test-fast   run the tests without the slow and the end-to-end ones
 # make soak        run what takes minutes for a single test, and the tests of the window with its style sheet
 # make lint        check style, types and imports
-# make bench       measure; results go to tests/benchmarks/results
+# make bench       measure; results go to benchmarks/results
 # make pictures    take the pictures of the documentation and of tests/window/test_pictures.py again
 # make clean       remove what these commands made
 #
@@ -49,7 +49,7 @@ lint: $(VENV)/dev
 	$(BIN)/lint-imports --no-cache
 
 bench: $(VENV)/test
-	$(BIN)/python -m tests.benchmarks
+	$(BIN)/python -m benchmarks
 
 pictures: $(VENV)/test
 	QT_QPA_PLATFORM=offscreen $(BIN)/python -m tests.pictures

@@ -5,12 +5,9 @@ from __future__ import annotations
 import importlib.util
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import ModuleType
 
 import pytest
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 ROOT = Path(__file__).parents[2]
 TRANSLATIONS = ROOT / "resources" / "translations"

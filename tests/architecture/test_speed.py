@@ -1,21 +1,18 @@
 """No assertion depends on how fast the machine is: it compares no readings of a clock.
 
-Measurements belong into `tests/benchmarks`; waits for a condition are in `tests/support/waiting.py`.
+Measurements belong into `benchmarks`; waits for a condition are in `tests/support/waiting.py`.
 """
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import core
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 ROOT = Path(core.__file__).resolve().parents[1]
-TESTS = [path for path in sorted((ROOT / "tests").rglob("*.py")) if "benchmarks" not in path.parts]
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
 CLOCKS = {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "thread_time", "process_time", "elapsed"}
 THROUGH = {"abs", "max", "min", "sum", "sorted", "round", "float", "int", "percentile", "median", "mean", "approx"}
 """Functions whose result is a reading of a clock if an argument is."""

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.support.block_model import blocks, blocks_alone  # noqa: F401 (fixtures)
 from tests.support.listening import Listeners
 from tests.support.ray_cluster import cluster, running_cluster  # noqa: F401 (fixtures)
-from tests.support.running import Trained, train
+from tests.support.running import Followed, Trained, train
 from tests.support.shared import shared_root
 from tests.support.ssh_server import server, ssh_server  # noqa: F401 (fixtures)
 from tests.support.strategy_runs import COLD, LISTENERS, StrategyRuns, spec_of
 from tests.support.worker_pool import WorkerPools
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.support.running import Followed
 
 
 @pytest.fixture(scope="session")

@@ -6,9 +6,9 @@ import json
 import os
 import textwrap
 import zlib
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import torch
@@ -19,15 +19,9 @@ from core.runs.run import Run
 from core.schema.events import Tail
 from core.schema.paths import EVENTS
 from core.schema.spec import read_spec, write_spec
-from core.series.run_series import RunSeries
-from tests.support.resuming import EVERY_STEP, broken_off, resumed, whole_and_stepwise
-from tests.support.running import Followed, make_spec, train, write_recipe
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.support.worker_pool import WorkerPools
-
+from tests.support.resuming import EVERY_STEP, LEARNING, broken_off, checkpoint_names, resumed, whole_and_stepwise
+from tests.support.running import Followed, folded, make_spec, train, write_recipe
+from tests.support.worker_pool import WorkerPools
 
 DROPS = """
     import torch
@@ -56,23 +50,9 @@ def drops(tmp_path: Path) -> str:
     return write_recipe(tmp_path, DROPS, "drops")
 
 
-def names(run: Run) -> list[str]:
-    return sorted(path.name for path in (run.dir / "checkpoints").iterdir())
-
-
-SETTINGS = {
-    "epochs": 3,
-    "batch_size": 16,
-    "schedule": "cosine",
-    "warmup_steps": 4,
-    "weight_decay": 0.1,
-    "gradient_clip": 0.5,
-}
-
-
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Followed, Followed]:
-    return whole_and_stepwise(partial(make_spec, **SETTINGS), DROPS, tmp_path_factory.mktemp("finished"))
+    return whole_and_stepwise(partial(make_spec, **LEARNING), DROPS, tmp_path_factory.mktemp("finished"))
 
 
 @pytest.fixture
@@ -94,7 +74,7 @@ def test_resumed_run_is_bitwise_equal_to_uninterrupted_run(
 ) -> None:
     """Resume from the middle of an epoch, from its end and from the next epoch."""
     whole, stepwise = finished
-    assert names(whole.run) == []
+    assert checkpoint_names(whole.run) == []
     assert stepwise.losses() == whole.losses()  # writing checkpoints changes nothing
     for step in (3, 5, 7):
         again = resumed(broken_off(stepwise, step, runs_root))
@@ -107,7 +87,7 @@ def test_resumed_run_is_bitwise_equal_to_uninterrupted_run(
 @pytest.mark.slow
 def test_resumed_run_on_two_ranks_is_equal_within_rounding(runs_root: Path, drops: str) -> None:
     """Each rank has its own random state. With dropout, both must be restored."""
-    settings = SETTINGS | {"devices": "cpu:0,cpu:1"}
+    settings = LEARNING | {"devices": "cpu:0,cpu:1"}
     stepwise = train(make_spec(drops, checkpoints=EVERY_STEP, **settings), runs_root)
     again = resumed(broken_off(stepwise, 7, runs_root))
     assert again.losses() == pytest.approx(stepwise.losses(), rel=1e-6)
@@ -131,10 +111,9 @@ def test_kills_during_checkpoint_writes_lose_nothing(
     assert len(result["lives"]) == kills
     assert sum(bool(life["half"]) for life in result["lives"]) >= kills // 5  # depends on the disk
     assert all(life["then"] >= life["from"] for life in result["lives"])
-    run_series = RunSeries()
-    run_series.fold(Tail(run_dir / EVENTS / "worker-0.jsonl").read())
+    run_series = folded(*Tail(run_dir / EVENTS / "worker-0.jsonl").read())
     assert run_series.metrics["loss"].values.tolist() == whole.losses()
-    assert not [name for name in names(Run(run_dir)) if name.startswith(".")]
+    assert not [name for name in checkpoint_names(Run(run_dir)) if name.startswith(".")]
 
 
 @pytest.mark.slow

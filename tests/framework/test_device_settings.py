@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,12 +10,7 @@ import torch
 from core.runs.facts.states import RunState
 from tests.support.block_model import TWO, on_two, values
 from tests.support.running import Followed, make_spec, train
-from tests.support.strategy_runs import spec_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.strategy_runs import StrategyRuns
+from tests.support.strategy_runs import StrategyRuns, spec_of
 
 
 @pytest.mark.slow

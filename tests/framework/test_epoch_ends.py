@@ -8,8 +8,9 @@ from __future__ import annotations
 import errno
 import itertools
 import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,7 +19,6 @@ from core.runs.facts.states import RunState
 from core.schema import checkpoint
 from core.schema.events import Tail
 from core.schema.paths import EVENTS
-from core.schema.rank import RankAssignment
 from core.schema.spec import write_spec
 from core.series.run_series import RunSeries
 from core.worker.context import Context
@@ -26,46 +26,19 @@ from core.worker.training.controller import TrainingController
 from core.worker.training.metrics_reporter import MetricsReporter
 from tests.framework.test_checkpoints import DROPS
 from tests.framework.test_numbers import AWKWARD, assert_close
+from tests.support.one_rank import ALONE, Ranks
 from tests.support.resuming import resumed
-from tests.support.running import make_spec, train, write_recipe
+from tests.support.running import Followed, folded, make_spec, train, write_recipe
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from tests.support.running import Followed
-
-ALONE = RankAssignment(
-    rank=0, world_size=1, devices=("cpu:0",), own=("cpu:0",), kind="cpu", cores=(), target="pytorch.strategies:single"
-)
 BEST_EPOCH = 4
 """The epoch after which the validation loss rises."""
-
-
-class Alone:
-    """This process as the only one of several ranks. Counts the reductions."""
-
-    in_step = False
-
-    def __init__(self) -> None:
-        self.meetings = 0
-
-    def wait_for(self, losses: list[float]) -> None:
-        pass
-
-    def reduce(self, losses: list[float], shares: list[float], numbers: list[float]) -> list[float]:
-        self.meetings += 1
-        return [*(loss * share for loss, share in zip(losses, shares, strict=True)), *numbers]
-
-    def collect_files(self, folder: Path) -> None:
-        pass
 
 
 class Every(MetricsReporter):
     """Reports after the first step and then every `steps` steps."""
 
     def __init__(self, context: Context, steps: int) -> None:
-        self.ranks = Alone()
+        self.ranks = Ranks()
         super().__init__(context, ranks=self.ranks)
         self._wanted = steps
 
@@ -122,9 +95,7 @@ class Played:
         (self.dir / "control" / request).touch()
 
     def run_series(self) -> RunSeries:
-        run_series = RunSeries()
-        run_series.fold(self.events())
-        return run_series
+        return folded(*self.events())
 
     def events(self) -> list[dict]:
         return Tail(self.dir / EVENTS / "worker-0.jsonl").read()
@@ -206,7 +177,7 @@ def test_short_epochs_need_no_synchronisation_at_their_ends(new: Callable[..., P
     assert played.train()
     reports = 6  # after the first step, and after each hundred since
     ends = 3 if validates else 1  # the first; the last, before and after the validation
-    assert played.reporter.ranks.meetings == reports + ends + 1  # 1: the report of `finish`
+    assert played.reporter.ranks.reductions == reports + ends + 1  # 1: the report of `finish`
 
 
 def test_long_epochs_are_reported_immediately(new: Callable[..., Path]) -> None:

@@ -13,7 +13,7 @@ import pytest
 from core.runs.facts.states import RunState
 from core.schema.paths import OUTPUTS
 from tests.support.resuming import EVERY_STEP, broken_off, resumed
-from tests.support.running import Followed, make_spec, train, train_both, write_recipe
+from tests.support.running import Followed, curves, make_spec, train, train_both, write_recipe
 
 TWO = "cpu:0,cpu:1"
 EPOCHS, STEPS = 3, 5
@@ -105,11 +105,6 @@ RAISES = """
 
 def spec_of(recipe: str, **keywords: Any) -> Any:
     return make_spec(recipe, **{**SETTINGS, **keywords})
-
-
-def curves(followed: Followed) -> dict[str, list[float]]:
-    assert followed.state is RunState.FINISHED, f"{followed.run.facts.error}\n{followed.run.log_end()}"
-    return {name: series.values.tolist() for name, series in followed.run_series.metrics.items()}
 
 
 def told(followed: Followed) -> list[dict[str, Any]]:

@@ -7,31 +7,26 @@ import os
 import subprocess
 import sys
 import textwrap
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from core.catalog import recipes
 from core.catalog.recipe_copy import standalone
-from core.cli import __main__
 from core.errors import RunError
 from core.language import Message
 from core.launchers.export_model import export_model
 from core.runs.facts.states import RunState
 from core.runs.outputs import listed_checkpoints
-from core.schema.spec import write_spec
+from core.runs.run import Run
+from core.schema.spec import RunSpec, write_spec
 from core.series.report import export_csv
-from core.series.run_series import RunSeries
 from core.worker import export as exporter
-from tests.support.running import LONG_PYTORCH, Followed, make_spec, train, write_recipe
+from tests.support.commands import call
+from tests.support.running import LONG_PYTORCH, Followed, folded, make_spec, train, write_recipe
 from tests.support.waiting import PATIENCE_S
-from tests.support.worker_pool import FAMILIES
-
-if TYPE_CHECKING:
-    from core.runs.run import Run
-    from core.schema.spec import RunSpec
-    from tests.support.worker_pool import WorkerPools
+from tests.support.worker_pool import FAMILIES, WorkerPools
 
 
 def trained(runs_root: Path, recipe: str, **settings: object) -> Run:
@@ -195,23 +190,17 @@ def test_export_command_rejects_invalid_requests(
 ) -> None:
     run = trained(runs_root, write_recipe(tmp_path, LONG_PYTORCH), checkpoints={"unit": "never"})
 
-    def call(*arguments: str) -> tuple[int, str, str]:
-        try:
-            code = __main__.main(["export", run.id, *arguments, "--runs", str(runs_root)])
-        except SystemExit as left:
-            code = int(left.code or 0)
-        return code, *capsys.readouterr()
-
-    code, _, err = call("--model", str(tmp_path / "model"))
+    export = partial(call, capsys, "export", run.id, "--runs", runs_root)
+    code, _, err = export("--model", str(tmp_path / "model"))
     assert code == 2
     assert f"Run {run.id} has no checkpoint. While it runs, `trainyard save {run.id}` writes one" in err
-    code, _, err = call("--model", str(tmp_path / "model"), "--csv", "-")
+    code, _, err = export("--model", str(tmp_path / "model"), "--csv", "-")
     assert code == 2
     assert "Both --csv and --model are given." in err
-    code, _, err = call("--csv", "-", "--checkpoint", "best")
+    code, _, err = export("--csv", "-", "--checkpoint", "best")
     assert code == 2
     assert "--format and --checkpoint are options of --model" in err
-    assert call()[0] == 2
+    assert export()[0] == 2
 
 
 @pytest.mark.usefixtures("in_pool")
@@ -231,8 +220,7 @@ def fill(folder: Path) -> None:
 
 
 def test_csv_export_to_full_disk_leaves_no_file(small_disk: Path) -> None:
-    run_series = RunSeries()
-    run_series.fold([{"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0]}}])
+    run_series = folded({"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0]}})
     export_csv(run_series, small_disk / "fits.csv")
     assert (small_disk / "fits.csv").read_text().startswith("metric,step,time,value\nloss,1,")
     fill(small_disk)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
@@ -12,11 +12,9 @@ from core.catalog import strategies
 from core.config import validation
 from core.devices.cpu import cpu_devices
 from core.runs.facts.states import RunState
+from core.schema.spec import RunSpec
 from tests.support.resuming import EVERY_STEP, broken_off, resumed
 from tests.support.running import Followed, make_spec, train, write_recipe
-
-if TYPE_CHECKING:
-    from core.schema.spec import RunSpec
 
 OVERFLOWS = """
     import torch

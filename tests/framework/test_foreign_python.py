@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 import core
 from core.cli import __main__
 from core.config.validation import recipe_problems
-from core.pythons.discovery import find_pythons
-from core.pythons.python_info import MIN_FOR_RECIPES
+from core.pythons.discovery import Found, find_pythons
+from core.pythons.python_info import MIN_FOR_RECIPES, PythonInfo
 from core.runs.facts.states import RunState
 from tests.support.pythons import ask, install, make_environment, of_version, packages_of, write_program
 from tests.support.running import make_spec, script_spec, train, write_recipe
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from core.pythons.discovery import Found
-    from core.pythons.python_info import PythonInfo
 
 TELLS = """\
 import json, sys

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,15 +11,10 @@ import torch
 from core.config import validation
 from core.devices.sampler import Sampler
 from core.runs.facts.states import RunState
-from tests.nvml.standin import uuid
+from tests.nvml.standin import StandIn, uuid
 from tests.process.test_gpu_run import REPORTING_ENVIRONMENT, seen
 from tests.support.running import LONG_PYTORCH, make_spec, train, write_recipe
 from tests.support.waiting import PATIENCE_S
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.nvml.standin import StandIn
 
 
 @pytest.mark.e2e

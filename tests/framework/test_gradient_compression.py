@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -14,10 +16,6 @@ from core.worker.pytorch.ddp import PowerSGD
 from tests.support.block_model import BLOCKS, on_two, values
 from tests.support.resuming import broken_off, resumed
 from tests.support.running import Followed, write_recipe
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 
 @pytest.mark.slow

@@ -14,7 +14,6 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import psutil
 import pytest
@@ -22,15 +21,12 @@ import pytest
 from core.hosts.parts import run_hosts
 from core.runs.facts.states import RunState, state_info
 from core.runs.run import Run
+from core.schema.spec import RunSpec
 from tests.support.queueing import is_free
 from tests.support.running import FOREVER, LONG_PYTORCH, Followed, make_spec, start, write_recipe
-from tests.support.ssh_server import TRAINYARD, add_host
+from tests.support.ssh_server import TRAINYARD, SshServer, add_host
 from tests.support.two_hosts import cuts, over_hosts, parts, processes_there, supervisors_there
 from tests.support.waiting import PATIENCE_S, wait_until
-
-if TYPE_CHECKING:
-    from core.schema.spec import RunSpec
-    from tests.support.ssh_server import SshServer
 
 ROUNDS = {"ddp": 24, "multi_worker_mirrored": 12, "parameter_server": 6}
 GRACE_S = 10
@@ -145,8 +141,7 @@ class Soak:
         """Wait for the end of a run, and stop one that survives."""
         if set(hits.killed) <= LINKS:
             wait_until(lambda: self._goes_on(run, hits), "the run to go on after the cut, or to end")
-            run.run.request("stop")
-        run.until_over()
+            run.stop()
 
     def _goes_on(self, run: Followed, hits: Hits) -> bool:
         over = state_info(run.poll().state).over
@@ -194,8 +189,7 @@ class Soak:
     def _resume(self, run: Followed, reference: list[float]) -> None:
         """Resume a run, and compare its curve with that of one device."""
         resumed = Followed(Run.resume(run.run.dir)).until_trained(run.run.facts.step + 20)
-        resumed.run.request("stop")
-        resumed.until_over()
+        resumed.stop()
         assert resumed.state is RunState.STOPPED, resumed.run.facts
         assert parts(self._server) == []
         self._check_tidy()

@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from core.runs.facts.states import RunState
 from core.runs.run import Run
-from tests.support.running import Followed, make_spec, start, train, train_both, write_recipe
-
-if TYPE_CHECKING:
-    from core.schema.spec import RunSpec
-    from tests.support.worker_pool import WorkerPools
+from core.schema.spec import RunSpec
+from tests.support.running import Followed, curves, make_spec, start, train, train_both, write_recipe
+from tests.support.worker_pool import WorkerPools
 
 AWKWARD = """\
     import time
@@ -112,11 +109,6 @@ def spec_of(recipe: str, strategy: str = "single", **keywords: object) -> RunSpe
     return make_spec(recipe, framework="keras", strategy=strategy, **{**SETTINGS, **keywords})  # type: ignore[arg-type]
 
 
-def measured(followed: Followed) -> dict[str, list[float]]:
-    assert followed.state is RunState.FINISHED, f"{followed.run.facts.error}\n{followed.run.log_end()}"
-    return {name: series.values.tolist() for name, series in followed.run_series.metrics.items()}
-
-
 def assert_close(found: dict[str, list[float]], wanted: dict[str, list[float]], relative: float) -> None:
     for metric in ("loss", "val_loss", "val_accuracy"):
         assert len(found[metric]) == {"loss": STEPS}.get(metric, EPOCHS)
@@ -127,7 +119,7 @@ def assert_close(found: dict[str, list[float]], wanted: dict[str, list[float]], 
 def test_loss_of_each_step_equals_hand_written_loop(runs_root: Path, awkward: str, pools: WorkerPools) -> None:
     followed = start(spec_of(awkward, settings={"dropout": 0.5}), runs_root)
     by_hand = json.loads(pools.run("tensorflow", BY_HAND, Path(awkward).parent))
-    assert_close(measured(followed.until_over()), by_hand, 1e-6)
+    assert_close(curves(followed.until_over()), by_hand, 1e-6)
 
 
 CLIPPED = {"gradient_clip": 0.2, "weight_decay": 0.1, "schedule": "cosine", "warmup_steps": 7}
@@ -148,20 +140,20 @@ def on_one_device(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Followe
 def test_parts_of_a_batch_are_weighted_by_size(
     runs_root: Path, awkward: str, on_one_device: dict[str, Followed]
 ) -> None:
-    wanted = measured(on_one_device["clipped"])
+    wanted = curves(on_one_device["clipped"])
     for strategy, changes in [
         ("mirrored", {"devices": TWO, "accumulation": 4}),
         ("placement", {"devices": TWO, "accumulation": 2}),
     ]:
-        assert_close(measured(train(spec_of(awkward, strategy, **CLIPPED, **changes), runs_root)), wanted, 1e-5)
+        assert_close(curves(train(spec_of(awkward, strategy, **CLIPPED, **changes), runs_root)), wanted, 1e-5)
 
 
 @pytest.mark.slow
 def test_tf_dataset_has_the_same_order_on_two_devices(
     runs_root: Path, awkward: str, on_one_device: dict[str, Followed]
 ) -> None:
-    one = measured(on_one_device["read"])
-    two = measured(train(spec_of(awkward, "mirrored", devices=TWO, **READ), runs_root))
+    one = curves(on_one_device["read"])
+    two = curves(train(spec_of(awkward, "mirrored", devices=TWO, **READ), runs_root))
     assert_close(two, one, 1e-5)
     assert len(set(one["loss"])) == STEPS
 
@@ -193,7 +185,7 @@ def test_pause_in_epoch_or_validation_does_not_change_results(runs_root: Path, t
     assert again.run_series.metrics["val_loss"].count == 1  # the interrupted validation, none of the unfinished epoch
 
     resumed = Followed(Run.resume(followed.run.dir)).until_over()
-    assert measured(resumed) == measured(uninterrupted.until_over())
+    assert curves(resumed) == curves(uninterrupted.until_over())
 
 
 @pytest.mark.slow
@@ -215,6 +207,6 @@ def test_custom_train_step_trains_on_one_device_and_is_refused_with_accumulation
     """
     recipe = write_recipe(tmp_path, source, "own")
     trained, refused = train_both(spec_of(recipe), spec_of(recipe, accumulation=2, devices="cpu:1"), runs_root)
-    assert len(measured(trained)["loss"]) == STEPS
+    assert len(curves(trained)["loss"]) == STEPS
     assert refused.state is RunState.FAILED
     assert "with a train_step of its own, which cannot weight the parts of a batch" in str(refused.run.facts.error)

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import csv
 import json
+from pathlib import Path
 from textwrap import indent
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from core.runs.facts.states import RunState
 from core.schema.paths import OUTPUTS
+from core.schema.spec import RunSpec
 from tests.framework.test_epoch_functions import documented
 from tests.framework.test_keras import AWKWARD
 from tests.framework.test_tensorflow_steps import MODEL, OWN, PLACE, SUPERVISED, curves
 from tests.support.resuming import EVERY_STEP, broken_off, resumed
 from tests.support.running import Followed, make_spec, train, train_both, write_recipe
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from core.schema.spec import RunSpec
 
 TWO = "cpu:0,cpu:1"
 EPOCHS, STEPS = 3, 5

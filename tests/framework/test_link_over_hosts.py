@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
 
 from core.schema.event_kinds import LinkSpeed
 from core.worker.pytorch.loop import distributed
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class Recorder(SimpleNamespace):

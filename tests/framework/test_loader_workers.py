@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,9 +12,6 @@ from tests.process.test_stubborn_workers import WORKERS, nothing_left, sleepers
 from tests.support.packages import needs_shared_memory
 from tests.support.running import OWN_OPTIMIZER, make_spec, start, train, write_recipe
 from tests.support.waiting import PATIENCE_S, wait_until
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 STUBBORN = """
 import os, signal, time

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from core.catalog import strategies
+from core.catalog.strategies import Strategy
 from core.config import validation
 from core.runs.facts.states import RunState
 from core.schema.events import Tail
 from core.schema.paths import EVENTS, worker_events
 from tests.support.listening import Listeners, beyond_loopback
 from tests.support.running import CAME_UP, Followed, train
-from tests.support.strategy_runs import COLD, EPOCHS, LISTENERS, STEPS, TWO, spec_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from core.catalog.strategies import Strategy
-    from tests.support.strategy_runs import StrategyRuns
+from tests.support.strategy_runs import COLD, EPOCHS, LISTENERS, STEPS, TWO, StrategyRuns, spec_of
 
 TOLERANCE = {"pytorch": 1e-5, "tensorflow": 1e-4, "keras": 1e-4}
 

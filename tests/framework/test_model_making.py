@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import torch
@@ -14,9 +14,6 @@ from core.worker.pytorch.model.deferred import DeferredModel
 from tests.support.block_model import BLOCKS, on_two, values
 from tests.support.resuming import broken_off, resumed
 from tests.support.running import Followed, make_spec, train, write_recipe
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 EVERY_SEVENTH = {"unit": "steps", "every": 7, "keep": 9}
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import torch
@@ -15,9 +15,6 @@ from torch import nn
 from core.cli.__main__ import main
 from resources import ROOT
 from tests.support.running import make_spec, train, train_both, write_recipe
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 AWKWARD = """
     import torch

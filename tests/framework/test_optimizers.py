@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
@@ -13,13 +14,9 @@ import torch
 from core.config.choices import RecipeChoices, compose
 from core.devices.cpu import cpu_devices
 from core.runs.facts.states import RunState
+from core.schema.spec import RunSpec
 from tests.support.resuming import EVERY_STEP, broken_off, resumed
-from tests.support.running import Followed, make_spec, train, write_recipe
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from core.schema.spec import RunSpec
+from tests.support.running import curves, make_spec, train, write_recipe
 
 GAN = """
     import torch
@@ -97,11 +94,6 @@ TWO = "cpu:0,cpu:1"
 def spec(recipe: str, strategy: str = "single", **training: object) -> RunSpec:
     devices = "cpu:0" if strategy == "single" else TWO
     return make_spec(recipe, strategy=strategy, devices=devices, **{"epochs": 2, "batch_size": 16, **training})
-
-
-def curves(followed: Followed) -> dict[str, list[float]]:
-    assert followed.state is RunState.FINISHED, f"{followed.run.facts.error}\n{followed.run.log_end()}"
-    return {name: each.values.tolist() for name, each in followed.run_series.metrics.items()}
 
 
 def by_hand(recipe: str, change: Callable[[str, torch.optim.Optimizer, int], None] = lambda *_: None) -> dict:

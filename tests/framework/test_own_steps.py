@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import textwrap
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -14,13 +15,9 @@ from core.cli import __main__
 from core.config.choices import RecipeChoices, compose
 from core.devices.cpu import cpu_devices
 from core.runs.facts.states import RunState
+from core.schema.spec import RunSpec
 from core.worker.pytorch.task.data import map_tensors, rebuilder, tensors_in
-from tests.support.running import Followed, make_spec, train, write_recipe
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from core.schema.spec import RunSpec
+from tests.support.running import curves, make_spec, train, write_recipe
 
 MODEL = """
     import torch
@@ -116,11 +113,6 @@ TWO = "cpu:0,cpu:1"
 def spec(recipe: str, strategy: str = "single", **training: object) -> RunSpec:
     devices = "cpu:0" if strategy == "single" else TWO
     return make_spec(recipe, strategy=strategy, devices=devices, **{"epochs": 2, "batch_size": 16, **training})
-
-
-def curves(followed: Followed) -> dict[str, list[float]]:
-    assert followed.state is RunState.FINISHED, f"{followed.run.facts.error}\n{followed.run.log_end()}"
-    return {name: each.values.tolist() for name, each in followed.run_series.metrics.items()}
 
 
 @pytest.fixture(scope="module")

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from core.system import processes
 from tests.support.running import train
-from tests.support.strategy_runs import spec_of
+from tests.support.strategy_runs import StrategyRuns, spec_of
 from tests.support.worker_pool import WorkerPools
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.support.strategy_runs import StrategyRuns
 
 OF_ITS_OWN = {"t", "pid", "created", "guard", "seconds", "peak_bytes", "sentence"}
 """Fields that differ between runs: times, processes, and the memory that a process shares with its pool."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import torch
@@ -18,14 +17,12 @@ from core.schema import checkpoint
 from core.schema.events import Tail
 from core.schema.paths import EVENTS, LOG_FILE
 from core.schema.settings import StopTimeouts
-from tests.framework.test_checkpoints import DROPS, SETTINGS
+from tests.framework.test_checkpoints import DROPS
 from tests.framework.test_numbers import AWKWARD, assert_close
-from tests.support.resuming import EVERY_STEP, broken_off, resumed
+from tests.support.resuming import EVERY_STEP, LEARNING, broken_off, resumed
 from tests.support.running import FOREVER, Followed, make_spec, start, train, train_both, write_recipe
+from tests.support.strategy_runs import StrategyRuns
 from tests.support.waiting import PATIENCE_S
-
-if TYPE_CHECKING:
-    from tests.support.strategy_runs import StrategyRuns
 
 SYNCHRONOUS = ("fsdp", "pipeline", "placement")
 PATIENT = StopTimeouts(ask_s=PATIENCE_S)
@@ -130,7 +127,7 @@ def test_every_strategy_matches_the_single_device_curve(strategy_runs: StrategyR
             assert not set(first) & set(second)
 
 
-CLIPPED = SETTINGS | {"gradient_clip": 0.05}
+CLIPPED = LEARNING | {"gradient_clip": 0.05}
 
 
 @pytest.fixture(scope="module")
@@ -289,7 +286,7 @@ def test_process_group_threads_end_before_interpreter_exit(runs_root: Path, tmp_
 def test_resumed_run_equals_uninterrupted_run(runs_root: Path, tmp_path: Path, strategy: str) -> None:
     """Resume from mid-epoch, with dropout, running statistics, optimizer state and a schedule."""
     drops = write_recipe(tmp_path, DROPS, "drops")
-    whole = train(make_spec(drops, strategy=strategy, devices=TWO, checkpoints=EVERY_STEP, **SETTINGS), runs_root)
+    whole = train(make_spec(drops, strategy=strategy, devices=TWO, checkpoints=EVERY_STEP, **LEARNING), runs_root)
     again = resumed(broken_off(whole, 7, runs_root))
     assert_same_curve(again, whole)
     assert parts(again) == parts(whole)

@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from core.runs.directory import new_directory
 from core.runs.facts.states import RunState
-from core.schema.rank import RankAssignment
 from core.schema.spec import write_spec
 from core.worker.context import Context
 from core.worker.pytorch import strategies
 from core.worker.recipe import LoadedRecipe
+from tests.support.one_rank import ALONE
 from tests.support.packages import needs_shared_memory
 from tests.support.running import LONG_PYTORCH, make_spec, train, train_both, write_recipe
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    ContextOf = Callable[[str], Context]
-
-ALONE = RankAssignment(
-    rank=0, world_size=1, devices=("cpu:0",), own=("cpu:0",), kind="cpu", cores=(), target="pytorch.strategies:single"
-)
+ContextOf = Callable[[str], Context]
 
 
 def data(returned: str) -> str:

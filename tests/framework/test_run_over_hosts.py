@@ -7,8 +7,9 @@ about connections that are cut and machines that are lost, has the fake worker.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -17,14 +18,8 @@ from core.runs.facts.states import RunState
 from core.runs.run import Run
 from core.schema import checkpoint
 from tests.support.running import Followed, make_spec, script_spec, start, train
-from tests.support.ssh_server import add_host
+from tests.support.ssh_server import SshServer, add_host
 from tests.support.two_hosts import AWAY, descent_losses, follows_the_curve_of, over_hosts, parts
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.support.ssh_server import SshServer
 
 pytestmark = pytest.mark.e2e(pooled=True)
 DESCENT = """\
@@ -81,8 +76,7 @@ def test_two_machines_follow_the_curve_of_one_device_over_a_pause(
     """
     spec = replace(over_hosts(SPEC), strategy=strategy, training=replace(SPEC.training, **choices))
     paused = start(spec, runs_root)
-    paused.run.request("pause")
-    assert paused.until_over().state is RunState.PAUSED
+    assert paused.pause().state is RunState.PAUSED
     assert 0 < paused.run.facts.step < 15, "in the first epoch"
     (folder,) = checkpoint.folders(paused.run.dir)
     assert files <= {path.name for path in folder.iterdir()}

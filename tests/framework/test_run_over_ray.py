@@ -8,8 +8,9 @@ from __future__ import annotations
 import contextlib
 import shutil
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import psutil
 import pytest
@@ -23,16 +24,11 @@ from core.runs.facts.states import RunState
 from core.runs.run import Run
 from core.schema import checkpoint
 from core.schema.event_kinds import Verdict
+from core.schema.spec import RunSpec
 from tests.support.ray_cluster import RayCluster, rival_of, said_by
 from tests.support.running import FOREVER, LONG_PYTORCH, Followed, make_spec, start, train, write_recipe
 from tests.support.two_hosts import cuts, follows_the_curve_of, kill_supervisor, over_hosts, stop_with_every_step
 from tests.support.waiting import PATIENCE_S, wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from core.schema.spec import RunSpec
 
 pytestmark = [pytest.mark.soak, pytest.mark.e2e]
 AWAY = "beta/cpu:1"
@@ -115,8 +111,7 @@ def test_strategy_follows_the_curve_of_one_device_over_a_pause(
     alone = train(spec, runs_root)
     away = over_hosts(replace(spec, training=replace(spec.training, micro_batches=2)), strategy, AWAY)
     paused = start(away, runs_root)
-    paused.run.request("pause")
-    assert paused.until_over().state is RunState.PAUSED, paused.run.facts
+    assert paused.pause().state is RunState.PAUSED, paused.run.facts
     assert paused.run.facts.step > 0
     assert parts(cluster) == []
     resumed = Followed(Run.resume(paused.run.dir)).until_over()
@@ -159,8 +154,7 @@ def test_node_that_is_lost_ends_the_run_which_is_resumed_when_it_is_back(
     raylet = cluster.add("gamma")
     try:
         resumed = Followed(Run.resume(run.run.dir)).until_trained(step + 20)
-        resumed.run.request("stop")
-        resumed.until_over()
+        resumed.stop()
         assert resumed.states[-1] is RunState.STOPPED, resumed.run.facts
         assert parts(cluster) == [], "the part that was lost is removed, too"
     finally:

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import gzip
 import importlib.util
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,14 +23,9 @@ from core.config import validation
 from core.devices.cpu import cpu_devices
 from core.runs.facts.states import RunState
 from core.runs.run import Run
+from core.schema.spec import RunSpec
 from tests.support.resuming import EVERY_STEP, broken_off, kill_after_checkpoint, resumed
-from tests.support.running import Followed, Trained, make_spec, start, train
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from core.schema.spec import RunSpec
+from tests.support.running import Followed, Trained, curves, make_spec, start, train
 
 TWO = cpu_devices()[:2]
 
@@ -189,11 +186,6 @@ def alone(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Trained[Key]:
     return Trained(lambda key, runs_root: train(small_spec(key, data), runs_root), tmp_path_factory.mktemp("alone"))
 
 
-def curves(followed: Followed) -> dict[str, list[float]]:
-    assert followed.state is RunState.FINISHED, f"{followed.run.facts.error}\n{followed.run.log_end()}"
-    return {name: each.values.tolist() for name, each in followed.run_series.metrics.items()}
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("framework", "recipe", "strategy"), ALLOWED)
 def test_recipe_has_one_curve_on_one_and_on_two_devices(
@@ -233,8 +225,7 @@ def test_paused_and_killed_run_of_a_recipe_resumes_bit_for_bit(
     spec = replace(spec, training=replace(spec.training, epochs=LONG_EPOCHS))
     wanted = curves(train(spec, runs_root / "whole"))
     followed = start(spec, runs_root / "interrupted")
-    followed.run.request("pause")
-    assert followed.until_over().state is RunState.PAUSED
+    assert followed.pause().state is RunState.PAUSED
     assert 0 < followed.run.facts.step < 3, "in the first epoch"
 
     again = Followed(Run.resume(followed.run.dir))
@@ -243,8 +234,7 @@ def test_paused_and_killed_run_of_a_recipe_resumes_bit_for_bit(
     assert followed.run.facts.step < again.run.facts.step < 3 * LONG_EPOCHS
 
     last = Followed(Run.resume(followed.run.dir))
-    last.run.request("pause")
-    assert last.until_over().state is RunState.PAUSED
+    assert last.pause().state is RunState.PAUSED
     found = curves(resumed(followed.run.dir))
     assert found.keys() == wanted.keys()
     assert [name for name, values in wanted.items() if found[name] != values and name != "learning_rate"] == []

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import signal
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from core.runs.directory import remove_sockets
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.support.worker_pool import WorkerPools
+from tests.support.worker_pool import WorkerPools
 
 CODE = """
     import multiprocessing, os, pathlib, signal, sys

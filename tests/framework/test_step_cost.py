@@ -8,10 +8,12 @@ from __future__ import annotations
 import gc
 import itertools
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
 
 from core.schema.paths import CONTROL, EVENTS
-from core.schema.rank import RankAssignment
 from core.schema.spec import write_spec
 from core.worker.context import Context
 from core.worker.pytorch.loop.common import own_passes, stepper
@@ -20,13 +22,8 @@ from core.worker.pytorch.task.saver import Saver
 from core.worker.recipe import LoadedRecipe
 from core.worker.training.controller import TrainingController
 from core.worker.training.metrics_reporter import MetricsReporter
+from tests.support.one_rank import ALONE
 from tests.support.running import make_spec, write_recipe
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    import pytest
 
 PLAIN = """
     import torch
@@ -65,16 +62,7 @@ def epochs_of(source: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Cal
         (folder / part).mkdir()
     spec = make_spec(path, epochs=1_000, batch_size=2, checkpoints={"unit": "never"})
     write_spec(folder, spec)
-    of_rank = RankAssignment(
-        rank=0,
-        world_size=1,
-        devices=("cpu:0",),
-        own=("cpu:0",),
-        kind="cpu",
-        cores=(),
-        target="pytorch.strategies:single",
-    )  # fmt: skip
-    context = Context(str(folder), of_rank)
+    context = Context(str(folder), ALONE)
     task = build(LoadedRecipe(spec, folder), context)
     controller = TrainingController(context, MetricsReporter(context), Saver(task, context), **task.size)
     step = stepper(task, context, controller, own_passes)

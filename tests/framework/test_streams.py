@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
 from core.runs.facts.states import RunState
+from core.schema.spec import RunSpec
 from core.worker.pytorch.task.stream import Shares, StreamBatches
 from tests.support.packages import needs_shared_memory
 from tests.support.resuming import EVERY_STEP, broken_off, resumed
-from tests.support.running import Followed, make_spec, train, write_recipe
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from core.schema.spec import RunSpec
+from tests.support.running import curves, make_spec, train, write_recipe
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create 2 worker")  # on one core
 ITEMS, BATCH = 1003, 64
@@ -124,11 +121,6 @@ def spec(recipe: str, strategy: str = "single", **training: object) -> RunSpec:
     return make_spec(recipe, strategy=strategy, devices=devices, checkpoints=checkpoints, settings=settings, **chosen)
 
 
-def curve(followed: Followed) -> dict[str, list[float]]:
-    assert followed.state is RunState.FINISHED, f"{followed.run.facts.error}\n{followed.run.log_end()}"
-    return {name: each.values.tolist() for name, each in followed.run_series.metrics.items()}
-
-
 @pytest.fixture(scope="module")
 def recipe(tmp_path_factory: pytest.TempPathFactory) -> str:
     return write_recipe(tmp_path_factory.mktemp("stream"), RECIPE, "stream")
@@ -136,7 +128,7 @@ def recipe(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def alone(recipe: str, pools: object, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[float]]:
-    return curve(train(spec(recipe), tmp_path_factory.mktemp("alone") / "runs"))
+    return curves(train(spec(recipe), tmp_path_factory.mktemp("alone") / "runs"))
 
 
 @pytest.mark.slow
@@ -154,7 +146,7 @@ def test_stream_has_one_curve_on_one_and_on_two_devices(
 ) -> None:
     if "loader_workers" in more:  # which cannot read a generator
         recipe = write_recipe(runs_root.parent, RECIPE.replace("(item for item in Numbers())", "Numbers()"), "workers")
-    found = curve(train(spec(recipe, strategy, **more), runs_root))
+    found = curves(train(spec(recipe, strategy, **more), runs_root))
     assert found.keys() == alone.keys()
     assert len(found["loss"]) == 26
     for name, values in alone.items():
@@ -165,7 +157,7 @@ def test_stream_has_one_curve_on_one_and_on_two_devices(
 def test_resumed_run_reads_no_item_twice(recipe: str, runs_root: Path) -> None:
     whole = train(spec(recipe, checkpoints=EVERY_STEP, settings={"dropout": 0.3}), runs_root)
     again = resumed(broken_off(whole, 17, runs_root))  # in the middle of the second epoch
-    wanted, found = curve(whole), curve(again)
+    wanted, found = curves(whole), curves(again)
     assert (found["loss"], found["val_loss"]) == (wanted["loss"], wanted["val_loss"])
 
 
@@ -216,7 +208,7 @@ def test_stream_with_a_state_goes_on_where_it_was_left(runs_root: Path, tmp_path
     whole = train(spec(recipe, checkpoints=EVERY_STEP, settings=settings), runs_root)
     before = len(items.read_text().split())
     again = resumed(broken_off(whole, 17, runs_root))  # in the middle of the second epoch
-    wanted, found = curve(whole), curve(again)
+    wanted, found = curves(whole), curves(again)
     assert (found["loss"], found["val_loss"]) == (wanted["loss"], wanted["val_loss"])
     assert len(items.read_text().split()) - before == 203 - 4 * 16 + 203, "the rest of the epoch, and a validation"
 
@@ -277,6 +269,6 @@ def test_steps_per_epoch_shorten_the_epochs_of_other_data(runs_root: Path, tmp_p
         "(item for item in Numbers())", "list(Numbers())"
     )
     found = train(spec(write_recipe(tmp_path, source, "short"), steps_per_epoch=4, epochs=3), runs_root)
-    assert len(curve(found)["loss"]) == 12
+    assert len(curves(found)["loss"]) == 12
     assert found.run.facts.plan is not None
     assert found.run.facts.plan.steps_per_epoch == 4

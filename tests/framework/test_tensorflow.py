@@ -8,23 +8,21 @@ import re
 import textwrap
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 
 from core.runs.facts.run_facts import part_sentences
 from core.runs.facts.states import RunState
+from core.runs.run import Run
 from core.schema.events import Tail
 from core.schema.paths import EVENTS
 from core.schema.spec import read_spec
 from tests.support.listening import beyond_loopback, listening
 from tests.support.resuming import EVERY_STEP, broken_off, resumed, whole_and_stepwise
 from tests.support.running import CAME_UP, FOREVER, Followed, Trained, make_spec, start, train, train_both, write_recipe
-
-if TYPE_CHECKING:
-    from core.runs.run import Run
-    from tests.support.worker_pool import WorkerPools
+from tests.support.worker_pool import WorkerPools
 
 ROOT = Path(__file__).resolve().parents[2]
 TWO = "cpu:0,cpu:1"
@@ -277,8 +275,7 @@ def test_stop_request_during_an_epoch_stops_all_workers(runs_root: Path, awkward
     followed.until_trained(20)
     if strategy != "single":
         check_unreachable([each.process.pid for each in followed.run.facts.workers.values() if each.role != "fetch"])
-    followed.run.request("stop")
-    followed.until_over()
+    followed.stop()
     assert followed.states == [*CAME_UP, RunState.STOPPING, RunState.RELEASING, RunState.STOPPED]
     assert followed.run_series.metrics["loss"].count >= 20
 
@@ -288,8 +285,7 @@ def test_asynchronous_strategy_shows_a_notice_and_resumes_after_pause(runs_root:
     # At five times this rate, two of six runs lost again what they had learned: gradients are stale, and have momentum.
     slow = spec(awkward, "parameter_server", epochs=60, learning_rate=0.01)
     followed = start(slow, runs_root)
-    followed.run.request("pause")
-    assert followed.until_over().state is RunState.PAUSED
+    assert followed.pause().state is RunState.PAUSED
     assert 0 < followed.run.facts.step < 300
     again = resumed(followed.run.dir)
     assert again.state is RunState.FINISHED, again.run.facts.error

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from core.config.choices import RecipeChoices, compose
 from core.devices.cpu import cpu_devices
 from core.runs.facts.states import RunState
+from core.schema.spec import RunSpec
 from tests.support.resuming import EVERY_STEP, broken_off, resumed
-from tests.support.running import Followed, make_spec, train, write_recipe
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from core.schema.spec import RunSpec
-    from tests.support.worker_pool import WorkerPools
+from tests.support.running import Followed, curves, make_spec, train, write_recipe
+from tests.support.worker_pool import WorkerPools
 
 GAN = """
     import keras
@@ -119,11 +115,6 @@ def spec(recipe: str, strategy: str = "single", **more: object) -> RunSpec:
     devices = "cpu:0" if strategy == "single" else TWO
     chosen = {"epochs": 2, "batch_size": 16, **more}
     return make_spec(recipe, framework="tensorflow", strategy=strategy, devices=devices, **chosen)
-
-
-def curves(followed: Followed) -> dict[str, list[float]]:
-    assert followed.state is RunState.FINISHED, f"{followed.run.facts.error}\n{followed.run.log_end()}"
-    return {name: each.values.tolist() for name, each in followed.run_series.metrics.items()}
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 from unittest import mock
 
 import pytest
@@ -20,20 +22,13 @@ from core.runs.run import Run
 from core.schema import checkpoint
 from core.schema.events import Tail
 from core.schema.paths import EVENTS, worker_events
+from core.worker.context import Context
 from tests.framework.test_matrix import TOLERANCE, check_curve
 from tests.support.running import FOREVER, Followed, script_spec, start, train
-from tests.support.ssh_server import add_host
-from tests.support.strategy_runs import spec_of
+from tests.support.ssh_server import SshServer, add_host
+from tests.support.strategy_runs import StrategyRuns, spec_of
 from tests.support.two_hosts import AWAY, cuts, descent_losses, over_hosts, parts, processes_there, stop_with_every_step
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from core.worker.context import Context
-    from tests.support.ssh_server import SshServer
-    from tests.support.strategy_runs import StrategyRuns
 
 
 @pytest.fixture(autouse=True)
@@ -52,8 +47,7 @@ def test_two_machines_follow_the_curve_of_one_device_over_a_pause(
     """The checkpoint has the random states of both workers, and reaches the other machine when the run is resumed."""
     spec = over_hosts(spec_of("tensorflow", "single", checkpoints={"unit": "never"}), "multi_worker_mirrored")
     paused = start(spec, runs_root)
-    paused.run.request("pause")
-    assert paused.until_over().state is RunState.PAUSED, paused.run.facts
+    assert paused.pause().state is RunState.PAUSED, paused.run.facts
     assert paused.run.facts.step > 0
     assert parts(server) == []
     (folder,) = checkpoint.folders(paused.run.dir)
@@ -79,8 +73,7 @@ def test_parameter_server_over_two_machines_reaches_the_same_accuracy_over_a_pau
     alone = train(spec_of("tensorflow", "single", epochs=10), runs_root)
     spec = over_hosts(spec_of("tensorflow", "single", epochs=10, checkpoints={"unit": "never"}), "parameter_server")
     paused = start(spec, runs_root)
-    paused.run.request("pause")
-    assert paused.until_over().state is RunState.PAUSED, paused.run.facts
+    assert paused.pause().state is RunState.PAUSED, paused.run.facts
     assert paused.run.facts.step > 0
     assert parts(server) == []
     run = Followed(Run.resume(paused.run.dir)).until_over()

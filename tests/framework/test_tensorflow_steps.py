@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from core.runs.facts.states import RunState
+from core.schema.spec import RunSpec
 from tests.support.resuming import EVERY_STEP, broken_off, resumed
-from tests.support.running import Followed, make_spec, train, train_both, write_recipe
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from core.schema.spec import RunSpec
-    from tests.support.worker_pool import WorkerPools
+from tests.support.running import curves, make_spec, train, train_both, write_recipe
+from tests.support.worker_pool import WorkerPools
 
 TWO = "cpu:0,cpu:1"
 MODEL = """
@@ -150,11 +147,6 @@ def spec(recipe: str, strategy: str = "single", **training: Any) -> RunSpec:
     devices = "cpu:0" if strategy == "single" else TWO
     chosen = {"epochs": 2, "batch_size": 16, "devices": devices, **training}
     return make_spec(recipe, framework="tensorflow", strategy=strategy, **chosen)
-
-
-def curves(followed: Followed) -> dict[str, list[float]]:
-    assert followed.state is RunState.FINISHED, f"{followed.run.facts.error}\n{followed.run.log_end()}"
-    return {name: each.values.tolist() for name, each in followed.run_series.metrics.items()}
 
 
 @pytest.fixture(scope="module")

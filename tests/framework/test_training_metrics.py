@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,9 +11,6 @@ from core.runs.facts.states import RunState
 from core.worker.pytorch.task.training_metrics import TrainingMetrics
 from core.worker.training.training_metrics import GROWTH, Cost
 from tests.support.running import Followed, make_spec, train, write_recipe
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SLOW = """
     import time

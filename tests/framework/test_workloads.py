@@ -9,9 +9,10 @@ import importlib.util
 import json
 import os
 import sys
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,11 +24,7 @@ from core.scripts.analysis import analyse_script
 from resources import ROOT
 from tests.support.running import make_spec, train
 from tests.support.shared import made_once
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.support.worker_pool import WorkerPools
+from tests.support.worker_pool import WorkerPools
 
 KERAS = Path(__file__).resolve().parents[1] / "support" / "keras_workloads.py"
 BOTH = ["char_transformer", "digits_cnn", "digits_mlp", "fashion_cnn", "mnist_cnn", "mnist_mlp", "shared_layer_lstm",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from core.devices.device import Device, Sample, Survey
 from core.devices.host_names import device_here, sample_here
@@ -16,9 +16,6 @@ from core.hosts.watch import HostState, Phase
 from core.system.processes import HostId
 
 from .machine import GB, NOW
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 PERIOD_S, PAST_S = 1.0, 120
 HELLO = Hello(

@@ -5,13 +5,10 @@ One that was read has whole numbers, one that was reduced has not.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 from PySide6.QtGui import QColor, QImage
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 REDUCED = 4
 """A reference has one pixel for so many of the window in each direction, in logical pixels."""

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from core.devices.device import Device, Process, Sample, Survey
 from core.devices.kinds import KINDS
@@ -22,9 +23,6 @@ from tests.nvml.standin import StandIn, build, build_cuda, uuid
 from tests.support import fake_worker, packages
 
 from .references import CHINESE
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 NOW = 1_772_734_571.0
 """Unix seconds: 2026-03-05 18:16:11 UTC."""

@@ -6,15 +6,13 @@ states have different eights, so that every combination of the four choices occu
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from core.language import ENGLISH
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 STATES = ("first-run", "ready", "starting", "running", "paused", "failed", "memory-held", "long-run", "machine")
 FEW = "hosts"

@@ -6,8 +6,10 @@ import json
 import math
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from core.language import join_sentences, stored, tr
 from core.schema.paths import CHECKPOINTS, CONTROL, DEVICE_EVENTS, EVENTS, LOG_FILE, SUPERVISOR_EVENTS, worker_events
@@ -16,10 +18,6 @@ from core.schema.spec import RunSpec, write_spec
 from core.system import processes
 
 from .machine import GB, GPUS, MODELS, wave
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 PHASES = (("framework", 0.5), ("data", 6.3), ("model", 8.2), ("join", 8.4), ("step", 8.9))
 """What a start does, and after how many seconds it begins."""

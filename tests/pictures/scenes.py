@@ -11,7 +11,7 @@ from core.schema.events import Tail
 from core.schema.paths import EVENTS, worker_events
 from core.schema.rank import RankAssignment
 from core.supervisor.workers import Worker, describe
-from tests.benchmarks.long_run import write_long_run
+from tests.support.long_run import write_long_run
 
 from .hosts import add_hosts
 from .machine import BLENDER, GB, GPUS, HOUR_S, IDLE, NOW, Load

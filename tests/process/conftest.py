@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import psutil
 import pytest
 
 from core.devices.sampler import Sampler
+from tests.support import commands
+from tests.support.acting import sleeper  # noqa: F401 (fixture)
+from tests.support.commands import Call
 from tests.support.helper_pids import helper_pids
 from tests.support.ray_cluster import cluster, running_cluster  # noqa: F401 (fixtures)
 from tests.support.sampling import NVIDIA, QUICK, Clock
 from tests.support.ssh_server import server, ssh_server  # noqa: F401 (fixtures)
 from tests.support.user_accounts import shared  # noqa: F401 (fixture)
 from tests.support.waiting import PATIENCE_S
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -26,6 +26,12 @@ def _fake_framework(fake_python: Path) -> Iterator[None]:
         patch.setenv("TRAINYARD_PYTHON_PYTORCH", str(fake_python))
         patch.setenv("TRAINYARD_PYTHON_TENSORFLOW", str(fake_python))
         yield
+
+
+@pytest.fixture
+def call(runs_root: Path, capsys: pytest.CaptureFixture[str]) -> Call:
+    """A function that calls a command on the runs of the test; see `commands.call`."""
+    return lambda *arguments: commands.call(capsys, *arguments, "--runs", runs_root)
 
 
 @pytest.fixture

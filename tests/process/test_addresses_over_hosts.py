@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 import signal
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,18 +20,12 @@ from core.hosts.parts.part_link import PartLink
 from core.runs.facts.states import RunState
 from core.runs.run import Run
 from core.schema.paths import log_of_rank
+from core.schema.spec import RunSpec
 from tests.process.test_host_failures import HELLO
 from tests.support.running import FOREVER, Followed, make_spec, script_spec, start, train, write_recipe
-from tests.support.ssh_server import TRAINYARD, add_host
+from tests.support.ssh_server import TRAINYARD, SshServer, add_host
 from tests.support.two_hosts import AWAY, parts, processes_there, worker_there
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from core.schema.spec import RunSpec
-    from tests.support.ssh_server import SshServer
 
 NOTES = """
 import os, sys
@@ -104,12 +100,10 @@ def test_chief_and_server_are_here_each_worker_is_where_its_device_is_and_all_en
     assert all(address in notice for address in addresses)
     (part,) = parts(server)
     assert Followed(Run.attach(part)).until(RunState.RUNNING).run.facts.stalled is None
-    run.run.request("pause")
-    assert run.until_over().states[-1] is RunState.PAUSED, run.run.facts
+    assert run.pause().states[-1] is RunState.PAUSED, run.run.facts
     assert parts(server) == []
     run = Followed(Run.resume(run.run.dir)).until_trained(run.run.facts.step + 5)
-    run.run.request("stop")
-    run.until_over()
+    run.stop()
     assert run.states[-4:] == [RunState.RUNNING, RunState.STOPPING, RunState.RELEASING, RunState.STOPPED], run.run.facts
     assert run.run.facts.workers[2].exit_code == -signal.SIGTERM, "it was not asked for what it cannot hear"
 

@@ -15,7 +15,6 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import psutil
 import pytest
@@ -27,15 +26,13 @@ from core.runs.facts.states import RunState, state_info
 from core.runs.lock import held
 from core.runs.run import Run
 from core.schema.settings import StopTimeouts
+from core.schema.spec import RunSpec
 from core.system import processes, procfs
 from core.system.own_processes import SUPERVISOR
+from core.system.processes import ProcessId
 from core.system.terminate import terminate
 from tests.support.running import FOREVER, LONG, Followed, make_spec, script_spec, start, write_recipe
 from tests.support.waiting import PATIENCE_S, wait_until
-
-if TYPE_CHECKING:
-    from core.schema.spec import RunSpec
-    from core.system.processes import ProcessId
 
 ROOT = Path(__file__).resolve().parents[2]
 SOON = StopTimeouts(ask_s=0.5, interrupt_s=0.5, terminate_s=0.5)

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from core.runs.facts.states import RunState
-from tests.support.resuming import EVERY_STEP, broken_off, resumed
+from tests.support.resuming import EVERY_STEP, LEARNING, broken_off, checkpoint_names, resumed
 from tests.support.running import Followed, make_spec, train, write_recipe
-
-if TYPE_CHECKING:
-    from core.runs.run import Run
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -35,29 +31,15 @@ def small_recipe(tmp_path: Path) -> str:
     return write_recipe(tmp_path, DROPS, "drops")
 
 
-def names(run: Run) -> list[str]:
-    return sorted(path.name for path in (run.dir / "checkpoints").iterdir())
-
-
 def notices(followed: Followed) -> str:
     return " ".join(followed.run.facts.notices)
-
-
-SETTINGS = {
-    "epochs": 3,
-    "batch_size": 16,
-    "schedule": "cosine",
-    "warmup_steps": 4,
-    "weight_decay": 0.1,
-    "gradient_clip": 0.5,
-}
 
 
 @pytest.fixture(scope="module")
 def stepwise(tmp_path_factory: pytest.TempPathFactory) -> Followed:
     """A run with a checkpoint at every step. Tests copy it and must not change it."""
     root = tmp_path_factory.mktemp("stepwise")
-    spec = make_spec(write_recipe(root, DROPS, "drops"), checkpoints=EVERY_STEP, **SETTINGS)
+    spec = make_spec(write_recipe(root, DROPS, "drops"), checkpoints=EVERY_STEP, **LEARNING)
     return train(spec, root / "runs")
 
 
@@ -68,7 +50,7 @@ def test_latest_and_best_checkpoints_are_kept(runs_root: Path, small_recipe: str
     )
     losses = followed.run_series.metrics["val_loss"].values.tolist()
     assert losses.index(min(losses)) == 1
-    assert names(followed.run) == [f"step-{step:08d}" for step in (10, 25, 30)]
+    assert checkpoint_names(followed.run) == [f"step-{step:08d}" for step in (10, 25, 30)]
 
 
 def test_broken_checkpoint_is_skipped_with_a_notice(runs_root: Path, stepwise: Followed) -> None:
@@ -124,19 +106,19 @@ def loss():
 def test_full_disk_removes_older_checkpoints(small_disk: Path, tmp_path: Path) -> None:
     """The disk of 1 MiB has room for two checkpoints but not for three."""
     heavy = write_recipe(tmp_path, DROPS.replace("size=16", "size=280_000"), "heavy")
-    settings = {**SETTINGS, "checkpoints": {"unit": "steps", "every": 1, "keep": 2, "best": False}}
+    settings = {**LEARNING, "checkpoints": {"unit": "steps", "every": 1, "keep": 2, "best": False}}
     followed = train(make_spec(heavy, **settings), small_disk)
     last = len(followed.losses())
     assert followed.state is RunState.FINISHED
-    assert names(followed.run)[-1] == f"step-{last:08d}"
+    assert checkpoint_names(followed.run)[-1] == f"step-{last:08d}"
     assert "The disk is full: older ones of the last 2 checkpoints were removed to make room" in notices(followed)
     assert "could not be written" not in notices(followed)
 
 
 def test_disk_too_small_for_any_checkpoint_does_not_stop_training(small_disk: Path, tmp_path: Path) -> None:
     heavy = write_recipe(tmp_path, DROPS.replace("size=16", "size=2_000_000"), "heavy")
-    followed = train(make_spec(heavy, **{**SETTINGS, "checkpoints": EVERY_STEP}), small_disk)
+    followed = train(make_spec(heavy, **{**LEARNING, "checkpoints": EVERY_STEP}), small_disk)
     assert followed.state is RunState.FINISHED
-    assert names(followed.run) == []
+    assert checkpoint_names(followed.run) == []
     assert notices(followed).count("could not be written") == 1  # one notice for all failures
     assert followed.run_series.metrics["loss"].count == followed.run.facts.step > 5

@@ -10,41 +10,19 @@ import sys
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import tomllib
 
 import trainyard
-from core.cli import __main__
 from core.runs.directory import new_directory
 from core.runs.facts.states import RunState
 from core.runs.run import Run
 from core.schema.spec import write_spec
 from tests.support.acting import played
+from tests.support.commands import Call
 from tests.support.running import FOREVER, LONG, Followed, make_spec, start, train, write_recipe
 from tests.support.waiting import PATIENCE_S, wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Call = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def call(runs_root: Path, capsys: pytest.CaptureFixture[str]) -> Call:
-    """Run a command in this process: exit code, stdout, stderr."""
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        try:
-            code = __main__.main([*arguments, "--runs", str(runs_root)])
-        except SystemExit as exit_:
-            code = int(exit_.code or 0)
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
-
 
 RUN = ("run", "digits_mlp", "--devices", "cpu:0")
 VERSION = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["version"]

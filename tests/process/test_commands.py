@@ -9,7 +9,6 @@ import subprocess
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -30,17 +29,14 @@ from core.runs.run import LAUNCH_S
 from core.schema.event_kinds import Release, StateChange, StopStep, SupervisorStart, TerminatedProcess, Verdict
 from core.schema.events import Writer, metrics_line
 from core.schema.paths import EVENTS
-from core.schema.spec import write_spec
+from core.schema.spec import RunSpec, write_spec
 from core.system import processes, procfs
 from core.system.own_processes import SUPERVISOR
+from tests.nvml.standin import StandIn
 from tests.support.commands import call
 from tests.support.recorded import recorded
 from tests.support.running import make_spec
 from tests.support.waiting import PATIENCE_S, wait_until
-
-if TYPE_CHECKING:
-    from core.schema.spec import RunSpec
-    from tests.nvml.standin import StandIn
 
 GB = 2**30
 CPUS = tuple(Device(id=f"cpu:{number}", kind="cpu", label=f"CPU {number}", name="CPU") for number in range(2))

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.support.commands import call
 from tests.support.running import make_spec, train, write_recipe
 from tests.support.written_runs import values, write_run
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 RECIPE = """\
 def model():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,14 +14,10 @@ from core.history.index import directories
 from core.runs.facts.states import RunState
 from core.runs.run import Run
 from core.system import processes, procfs
+from core.system.processes import ProcessId
 from tests.support.acting import kill_supervisor, played
 from tests.support.running import Followed, script_spec, start, train
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from core.system.processes import ProcessId
 
 DAEMON = """\
 import os, subprocess, sys, time
@@ -83,8 +79,7 @@ def test_daemon_ends_with_a_stopped_run_and_with_a_killed_supervisor(
     followed = start(played(tmp_path / "actor", before=daemon.code), runs_root).until_trained(1)
     process = daemon.process()
     if how == "stop":
-        followed.run.request("stop")
-        followed.until_over()
+        followed.stop()
     else:
         kill_supervisor(followed)
         wait_until(lambda: not processes.is_alive(process), "the guard to end the daemon")
@@ -105,8 +100,7 @@ def test_run_started_by_a_script_outlives_it(runs_root: Path, tmp_path: Path) ->
     assert (outer.state, outer.run.facts.ended_processes) == (RunState.FINISHED, ()), outer.run.log_end()
     (inner_dir,) = directories(inner_root)
     inner = Followed(Run.attach(inner_dir)).until_trained(1)
-    inner.run.request("stop")
-    assert inner.until_over().state is RunState.STOPPED
+    assert inner.stop().state is RunState.STOPPED
 
 
 def start_inner(actor: str, root: str) -> None:

@@ -9,20 +9,17 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import psutil
 import pytest
 
+from core.devices.device import Sample
 from core.devices.sampler import Sampler
 from core.system import processes
 from tests.nvml.standin import uuid
 from tests.support.helper_pids import helper_pids
 from tests.support.sampling import HOUR_S, NVIDIA, QUICK, all_well, hang, helper, wait_for
 from tests.support.waiting import PATIENCE_S, wait_until
-
-if TYPE_CHECKING:
-    from core.devices.device import Sample
 
 ROOT = Path(__file__).parents[2]
 

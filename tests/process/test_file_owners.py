@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -13,10 +14,6 @@ from core.runs.facts.states import RunState
 from core.system.processes import TAG
 from tests.support.running import script_spec, start
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 HOLD_SOURCE = (
     "import sys; file = open(sys.argv[1], 'a') if len(sys.argv) > 1 else None; print('.', flush=True); sys.stdin.read()"

@@ -6,20 +6,16 @@ import contextlib
 import itertools
 import os
 import subprocess
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
+import pytest
+
+from core.schema.event_kinds import ProcessInfo
 from core.supervisor import guard
 from core.system import process_info, processes
 from core.system.run_processes import RunProcesses
 from core.worker import boot
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
-
-    from core.schema.event_kinds import ProcessInfo
 
 
 def test_guard_waits_for_slow_exit_and_reports_it(monkeypatch: pytest.MonkeyPatch) -> None:

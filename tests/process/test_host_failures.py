@@ -83,14 +83,7 @@ HELLO = json.dumps(
             Failure.NONSENSE,
             "It has neither an answer nor an error",
         ),
-        *(
-            (
-                f'read line; echo \'{{"id": 1, "answer": {{"time": {time}}}}}\'; exec cat >&2',
-                Failure.NONSENSE,
-                "is no number",
-            )
-            for time in ('"now"', "true", 10**400)
-        ),
+        ('read line; echo \'{"id": 1, "answer": {"time": "now"}}\'; exec cat >&2', Failure.NONSENSE, "is no number"),
         (
             "head -c 2000000 /dev/zero | tr '\\\\0' x; exec cat >&2",
             Failure.NONSENSE,

@@ -7,9 +7,9 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -22,9 +22,6 @@ from core.runs.run import Run
 from gui.panels.log.file_tail import FileTail
 from tests.support.hostile_runs import Hostile, watched
 from tests.support.waiting import PATIENCE_S
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SOAK_S = float(os.environ.get("TRAINYARD_SOAK_S", "300"))
 BATCH = 8

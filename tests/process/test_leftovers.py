@@ -11,10 +11,11 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psutil
 import pytest
@@ -28,16 +29,11 @@ from core.system import process_info, processes, procfs
 from core.system.own_processes import SUPERVISOR
 from core.system.terminate import TerminationResult, terminate
 from tests.support.acting import CHILD, STUBBORN_CHILD, ProcView, abandon, fake_process, guards, kill_supervisor, played
-from tests.support.running import kill_tagged, start
+from tests.support.running import Followed, kill_tagged, start
 from tests.support.two_users import OTHER_UID
 from tests.support.waiting import PATIENCE_S, wait_until
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from tests.support.running import Followed
-
-    Launch = Callable[..., subprocess.Popen[bytes]]
+Launch = Callable[..., subprocess.Popen[bytes]]
 
 RECORDS_SIGNALS = """
 import signal, sys, time
@@ -150,8 +146,7 @@ def test_active_run_has_no_orphans(runs_root: Path, tmp_path: Path, view: ProcVi
     assert find([tmp_path], view.refresh()) == []
     assert find([runs_root], view.refresh()) == []
     assert elsewhere.poll() is gone.poll() is None
-    followed.run.request("stop")
-    followed.until_over()
+    followed.stop()
 
 
 def test_stopped_guard_hides_no_orphans(runs_root: Path, tmp_path: Path, view: ProcView) -> None:
@@ -228,8 +223,7 @@ def test_shells_and_panels_started_inside_training_are_no_orphans(
     second.until_trained(1)
     assert pids(find([runs_root], view.refresh())) == pids(left)
     assert panel.poll() is server.poll() is None
-    second.run.request("stop")
-    second.until_over()
+    second.stop()
     for child in psutil.Process(server.pid).children(recursive=True):
         with contextlib.suppress(psutil.NoSuchProcess):  # the shell's exit may terminate another child first
             child.kill()

@@ -9,15 +9,12 @@ from __future__ import annotations
 import importlib.util
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from core.runs.facts.states import RunState
+from core.series.series import Series
 from tests.support.running import script_spec, train
-
-if TYPE_CHECKING:
-    from core.series.series import Series
 
 PROGRAMS = Path(__file__).resolve().parents[1] / "scripts" / "libraries"
 MODULES = {

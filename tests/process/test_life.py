@@ -8,7 +8,7 @@ import os
 import shutil
 import signal
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import psutil
 import pytest
@@ -21,11 +21,8 @@ from core.schema.paths import EVENTS, RESERVE
 from core.schema.settings import StopTimeouts
 from core.system import processes
 from tests.support.acting import CHILD, played
-from tests.support.running import CAME_UP, FOREVER, LONG, Followed, make_spec, start, train, write_recipe
+from tests.support.running import CAME_UP, FOREVER, LONG, Followed, attached, make_spec, start, train, write_recipe
 from tests.support.waiting import PATIENCE_S, wait_until
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FINISHED = [*CAME_UP, RunState.RELEASING, RunState.FINISHED]
 STOPPED = [*CAME_UP, RunState.STOPPING, RunState.RELEASING, RunState.STOPPED]
@@ -48,31 +45,21 @@ def test_finished_run_has_every_step_recorded(runs_root: Path) -> None:
     assert processes.tagged(followed.run.id) == []
 
 
-def test_stop_request_stops_a_single_worker(runs_root: Path, endless: str) -> None:
-    followed = start(make_spec(endless, epochs=FOREVER, stop_timeouts=PATIENT), runs_root).until_trained(10)
-    followed.run.request("stop")
-    followed.until_over()
+@pytest.mark.parametrize("devices", ["cpu:0", "cpu:0,cpu:1"])
+def test_stop_request_stops_all_workers_at_the_same_step(runs_root: Path, endless: str, devices: str) -> None:
+    spec = make_spec(endless, epochs=FOREVER, devices=devices, stop_timeouts=PATIENT)
+    followed = start(spec, runs_root).until_trained(10).stop()
     assert followed.states == STOPPED
     assert [step.name for step in followed.run.facts.stop_steps] == ["asked"]
+    assert {worker.exit_code for worker in followed.run.facts.workers.values()} == {0}
     assert followed.run_series.metrics["loss"].count == followed.run.facts.step
-
-
-def test_stop_request_stops_two_workers_at_the_same_step(runs_root: Path, endless: str) -> None:
-    spec = make_spec(endless, epochs=FOREVER, devices="cpu:0,cpu:1", stop_timeouts=PATIENT)
-    followed = start(spec, runs_root).until_trained(10)
-    followed.run.request("stop")
-    followed.until_over()
-    assert followed.states == STOPPED
-    assert [step.name for step in followed.run.facts.stop_steps] == ["asked"]
-    assert [worker.exit_code for worker in followed.run.facts.workers.values()] == [0, 0]
 
 
 def test_stop_while_workers_load_skips_the_timeout(runs_root: Path, tmp_path: Path) -> None:
     slow = write_recipe(tmp_path, f"import time\ntime.sleep(3600)\n{LONG}", "slow")
     followed = start(make_spec(slow, stop_timeouts=StopTimeouts(ask_s=3600)), runs_root).until(RunState.STARTING)
     wait_until(lambda: followed.poll().run.facts.workers, "the worker")
-    followed.run.request("stop")
-    followed.until_over()
+    followed.stop()
     assert followed.states == [RunState.STARTING, RunState.STOPPING, RunState.RELEASING, RunState.STOPPED]
 
 
@@ -103,8 +90,7 @@ def test_recipe_that_ignores_stop_is_terminated_by_signals(runs_root: Path, tmp_
         "stubborn",
     )
     followed = start(make_spec(stubborn, batch_size=4, stop_timeouts=SOON), runs_root).until(RunState.RUNNING)
-    followed.run.request("stop")
-    followed.until_over()
+    followed.stop()
     assert followed.states == STOPPED
     assert [(step.name, step.grace_s) for step in followed.run.facts.stop_steps] == [
         ("asked", 1), ("SIGINT", 1), ("SIGTERM", 1), ("SIGKILL", None),
@@ -177,8 +163,7 @@ def test_run_continues_when_the_process_that_started_it_is_killed(runs_root: Pat
     os.waitpid(starter, 0)
     (run_dir,) = runs_root.iterdir()
     followed = Followed(Run.attach(run_dir)).until_trained(10)
-    followed.run.request("stop")
-    followed.until_over()
+    followed.stop()
     assert followed.states == STOPPED
     assert followed.run_series.metrics["loss"].steps.tolist() == list(range(1, followed.run.facts.step + 1))
 
@@ -208,8 +193,7 @@ def test_run_started_inside_another_run_has_its_own_tag(
     followed = start(played(tmp_path / "actor"), runs_root).until_trained(1)
     assert processes.tagged(outer) == []
     assert processes.tagged(followed.run.id)
-    followed.run.request("stop")
-    followed.until_over()
+    followed.stop()
 
 
 def test_run_whose_supervisor_never_wrote_an_event_is_lost(runs_root: Path, tmp_path: Path) -> None:
@@ -223,8 +207,7 @@ def test_run_whose_supervisor_never_wrote_an_event_is_lost(runs_root: Path, tmp_
         file.unlink()
     long_ago = (followed.run.dir / "spec.json").stat().st_mtime - 60
     os.utime(followed.run.dir / "spec.json", (long_ago, long_ago))
-    lost = Run.attach(followed.run.dir)
-    lost.catch_up()
+    lost = attached(followed.run.dir)
     assert lost.facts.state is RunState.LOST
     assert str(lost.facts.error).startswith("The run never started")
 
@@ -255,8 +238,7 @@ def test_devices_are_sampled_and_workers_are_pinned_to_their_cores(runs_root: Pa
         )
 
     wait_until(sampled, "memory readings of both devices")
-    followed.run.request("stop")
-    followed.until_over()
+    followed.stop()
 
 
 HOLDING = f"""{LONG}
@@ -357,8 +339,7 @@ def test_run_on_another_host_or_container_is_not_declared_lost(
         (replace(here, pid_namespace="pid:[1]"), RunState.STARTING),
     ):
         monkeypatch.setattr(processes, "here", lambda place=place: place)
-        run = Run.attach(followed.run.dir)
-        run.catch_up()
+        run = attached(followed.run.dir)
         assert run.facts.state is state
 
 

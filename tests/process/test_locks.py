@@ -9,8 +9,8 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -23,9 +23,6 @@ from core.schema.paths import EVENTS
 from core.system.procfs import mount_of
 from tests.support import without_locks
 from tests.support.running import FOREVER, LONG, make_spec, start, write_recipe
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 ROOT = Path(__file__).resolve().parents[2]
 NO_LOCKS = (errno.EBADF, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 import shutil
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -21,10 +22,6 @@ from tests.support.queueing import Queue, stop
 from tests.support.running import Followed, train
 from tests.support.session_bus import SYSTEM_BUS_VARIABLE, LoginService, UserManager, session_bus
 from tests.support.waiting import PATIENCE_S, wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 SESSION = "0::/user.slice/user-0.slice/session-2.scope\n"
 BELOW_MANAGER = "0::/user.slice/user-0.slice/user@0.service/app.slice/app-gnome-1.scope\n"

@@ -13,9 +13,10 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -24,16 +25,12 @@ from core.launchers import loopback
 from core.launchers.loopback import LoopbackNetwork, NoLoopbackNetworkError
 from core.runs.facts.states import RunState
 from core.runs.run import Run
+from core.schema.spec import RunSpec
 from core.system import processes
 from tests.support import no_namespaces
 from tests.support.running import CAME_UP, FOREVER, LONG, Followed, make_spec, start, write_recipe
 from tests.support.two_users import OTHER_UID
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from core.schema.spec import RunSpec
 
 ROOT = Path(__file__).resolve().parents[2]
 FETCHER, WORKERS = 2, (0, 1)
@@ -153,11 +150,9 @@ def test_processes_in_the_network_are_found_paused_and_resumed(runs_root: Path, 
     networks = {namespace(pid, "net") for pid in pids}
     assert len(networks) == 1
     assert namespace("self", "net") not in networks
-    followed.run.request("pause")
-    assert followed.until_over().state is RunState.PAUSED
+    assert followed.pause().state is RunState.PAUSED
     again = Followed(Run.resume(followed.run.dir)).until(RunState.RUNNING)
-    again.run.request("stop")
-    assert again.until_over().state is RunState.STOPPED
+    assert again.stop().state is RunState.STOPPED
     assert_nothing_is_left(again)
 
 

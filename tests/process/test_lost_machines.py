@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import shutil
 import signal
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -16,9 +17,10 @@ from core.runs.facts.states import RunState
 from core.runs.run import Run
 from core.schema import checkpoint
 from core.schema.event_kinds import Verdict
+from core.schema.spec import RunSpec
 from tests.support.commands import call
 from tests.support.running import FOREVER, LONG, Followed, make_spec, start, write_recipe
-from tests.support.ssh_server import TRAINYARD, add_host
+from tests.support.ssh_server import TRAINYARD, SshServer, add_host
 from tests.support.two_hosts import (
     AWAY,
     cuts,
@@ -34,12 +36,6 @@ from tests.support.two_hosts import (
 )
 from tests.support.waiting import wait_until
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from core.schema.spec import RunSpec
-    from tests.support.ssh_server import SshServer
 STEP_S = "0.005"
 """Seconds of a step: a run that waits for something takes less processor time than with shorter ones."""
 GRACE_S = "10"
@@ -135,8 +131,7 @@ def test_machine_that_is_lost_ends_the_run_which_is_resumed_when_it_is_back(
 
     step = checkpoint.read(checkpoint.folders(run.run.dir)[0]).step
     resumed = Followed(Run.resume(run.run.dir)).until_trained(step + 20)
-    resumed.run.request("stop")
-    resumed.until_over()
+    resumed.stop()
     assert resumed.states[-1] is RunState.STOPPED
     assert parts(server) == [], "the part that was lost is removed, too"
 
@@ -193,8 +188,7 @@ def test_resume_ends_a_part_that_a_stopped_agent_still_holds(
     resumed.until_trained(run.run.facts.step + 20)
     assert any("An earlier part of this run was still running on one." in each for each in resumed.run.facts.notices)
     wait_until(lambda: has_ended(agent), "the stopped agent to end")
-    resumed.run.request("stop")
-    resumed.until_over()
+    resumed.stop()
     assert resumed.states[-1] is RunState.STOPPED, resumed.run.facts
     assert parts(server) == []
     assert processes_there(server) == []

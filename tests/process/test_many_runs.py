@@ -10,23 +10,19 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import psutil
 import pytest
 
 from core.runs.facts.states import RunState, state_info
+from core.schema.spec import RunSpec
 from core.system import processes, procfs
+from core.system.processes import ProcessId
 from tests.support.acting import guards, played
 from tests.support.running import Followed, start
 from tests.support.waiting import PATIENCE_S, wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from core.schema.spec import RunSpec
-    from core.system.processes import ProcessId
 
 WARM_UP = 20
 """Number of runs after which the window has filled its caches."""

@@ -11,30 +11,25 @@ import os
 import shutil
 import signal
 import subprocess
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from core.cli.__main__ import main
 from core.runs.facts.states import RunState
 from core.runs.run import Run
-from core.schema.event_kinds import Verdict
+from core.schema.event_kinds import Release, Verdict
 from core.schema.settings import ReleaseWatch
+from core.schema.spec import RunSpec
 from core.system import processes
-from tests.nvml.standin import uuid
+from tests.nvml.standin import StandIn, uuid
 from tests.support.acting import CHILD, STUBBORN_CHILD, abandon, kill_supervisor, played
 from tests.support.running import CAME_UP, Followed, start, train
 from tests.support.waiting import PATIENCE_S, wait_until
 from tests.unit.test_events import fill
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from core.schema.event_kinds import Release
-    from core.schema.spec import RunSpec
-    from tests.nvml.standin import StandIn
 
 GB = 2**30
 IDLE, BUSY = GB // 2, 9 * GB

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import psutil
 import pytest
@@ -19,16 +20,10 @@ from core.runs.facts.states import RunState, state_info
 from core.runs.foreign import read_there
 from core.runs.run import Run
 from core.schema.paths import EVENTS
+from core.schema.spec import RunSpec
 from tests.support.running import FOREVER, LONG, Followed, make_spec, start, write_recipe
-from tests.support.ssh_server import TRAINYARD, add_host
+from tests.support.ssh_server import TRAINYARD, SshServer, add_host
 from tests.support.waiting import PATIENCE_S, wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from core.schema.spec import RunSpec
-    from tests.support.ssh_server import SshServer
 
 
 @pytest.fixture
@@ -170,8 +165,7 @@ def test_copy_goes_on_from_its_offset_when_the_connection_was_cut(root, open_mir
     mirror.retry()
     wait_until(lambda: mirror.state.is_connected, "the next connection")
     wait_until(lambda: mirror.state.cut_since is None and read_there(mirror.root).cut_since is None, "no cut")
-    own.run.request("stop")
-    own.until_over()
+    own.stop()
     copy.until_over()
     until_equal(mirror, copy, own)
     assert copy.run_series.metrics["loss"].steps.tolist() == own.run_series.metrics["loss"].steps.tolist()
@@ -229,8 +223,7 @@ def test_runs_that_are_removed_and_renamed_there_are_so_here(root, open_mirror, 
 
 def test_file_that_was_replaced_there_is_copied_from_its_beginning(root, open_mirror, spec):
     own = start(spec, root).until_trained()
-    own.run.request("stop")
-    own.until_over()
+    own.stop()
     mirror = open_mirror()
     wait_until(lambda: is_equal(mirror, own.run.dir), "an equal copy")
     mirror.fetch_reread()
@@ -309,8 +302,7 @@ def test_nothing_acts_on_a_copy(root, open_mirror, spec):
             act()
     assert "not removed" in removal.why_not(copy.dir)
     assert revive(mirror.root) == []
-    own.run.request("stop")
-    own.until_over()
+    own.stop()
     wait_until(lambda: state_info((copy.catch_up() and copy.facts.state) or copy.facts.state).over, "the end")
     assert "is a run of one" in removal.remove(copy.dir).problem
     assert {path.name for path in copy.dir.iterdir()} == {name.split("/")[0] for name in files(own.run.dir)}
@@ -322,8 +314,7 @@ def test_full_disk_here_is_a_sentence_and_the_copy_goes_on_when_there_is_room(
 ):
     monkeypatch.setenv("TRAINYARD_CACHE_DIR", str(small_disk))
     own = start(spec, root).until_trained()
-    own.run.request("stop")
-    own.until_over()
+    own.stop()
     (own.run.dir / "log.txt").write_bytes(os.urandom(700_000))
     filler = small_disk / "filler"
     filler.write_bytes(bytes(600_000))

@@ -8,8 +8,9 @@ import io
 import json
 import os
 import shlex
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import psutil
 import pytest
@@ -22,23 +23,16 @@ from core.notifications.settings import NotificationSettings, save, settings_fil
 from core.queue import folder
 from core.queue.folder import own_line
 from core.runs.facts.states import RunState
-from core.runs.run import Run
 from core.system.folders import cache_folder, make_cache_folder
 from core.system.own_processes import NOTIFIER
 from tests.support.acting import kill_supervisor, played
 from tests.support.commands import call
 from tests.support.queueing import Queue
-from tests.support.running import make_spec, start, train, write_recipe
+from tests.support.running import Followed, attached, make_spec, start, train, write_recipe
 from tests.support.session_bus import NotificationService, Shown, session_bus
 from tests.support.waiting import PATIENCE_S, wait_until
 from tests.support.web_server import WebServer
 from tests.support.written_runs import write_run
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.support.running import Followed
 
 MESSAGE = Message(title="bert & co", text="It ended: <b>loss</b> 0.12.", occasion="finished")
 NOTHING_LISTENS = "127.0.0.1:9"
@@ -123,8 +117,7 @@ def test_server_that_never_answers_does_not_delay_the_end_and_is_recorded(tmp_pa
     assert told.read_text() == "finished\n"
     # No secret is in the run, and a run that is read again tells the same.
     assert not any(b"secret" in path.read_bytes() for path in run.run.dir.rglob("*") if path.is_file())
-    again = Run.attach(run.run.dir)
-    again.catch_up()
+    again = attached(run.run.dir)
     assert list(again.facts.notices) == notices(run)
 
 
@@ -267,8 +260,7 @@ def test_service_that_cannot_be_reached_for_a_while_is_tried_again(tmp_path: Pat
         assert waits == [*RETRY_S[:2]]
         server.status = 404
         assert deliver_news([news]) == [], "another attempt would not help"
-    run = Run.attach(run_dir)
-    run.catch_up()
+    run = attached(run_dir)
     unavailable = f"The notification could not be sent to your webhook. {host} answered 503 Service Unavailable."
     assert list(run.facts.notices[:2]) == [
         unavailable, "A later attempt to send the notification through Webhook succeeded.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -14,9 +14,6 @@ from core.runs.run import Run
 from core.schema.spec import read_spec
 from tests.support.recorded import recorded
 from tests.support.two_users import OTHER_UID, give_away, other_name
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 OTHER_NAME = other_name()
 

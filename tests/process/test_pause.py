@@ -20,7 +20,7 @@ from core.schema.paths import EVENTS
 from core.schema.settings import StopTimeouts
 from core.system import processes
 from tests.support.acting import played
-from tests.support.running import CAME_UP, FOREVER, LONG, Followed, make_spec, start, train, write_recipe
+from tests.support.running import CAME_UP, FOREVER, LONG, Followed, at_step, make_spec, start, train, write_recipe
 from tests.support.waiting import PATIENCE_S, wait_until
 
 PAUSED = [*CAME_UP, RunState.RELEASING, RunState.PAUSED]
@@ -79,8 +79,7 @@ def test_paused_run_resumes_with_every_step_recorded_once(runs_root: Path, slow:
     spec = make_spec(slow, epochs=4, batch_size=4, devices=devices)
     followed = start(spec, runs_root).until_trained(5)
     second, index = Followed(Run.attach(followed.run.dir)), RunIndex(runs_root)
-    followed.run.request("pause")
-    assert followed.until_over().states == PAUSED
+    assert followed.pause().states == PAUSED
     assert second.until_over().states == PAUSED
     assert gone(followed.run)
     assert [each.state for each in index.poll()] == [RunState.PAUSED]
@@ -115,8 +114,7 @@ def test_run_with_a_killed_supervisor_can_be_resumed_at_once(runs_root: Path, en
     assert followed.until_over().state is RunState.LOST
     again = resumed(followed.run.dir)
     assert again.until_trained(followed.run.facts.step + 200).states[-3:] == [RunState.LOST, *CAME_UP]
-    again.run.request("stop")
-    again.until_over()
+    again.stop()
     assert again.states == [*CAME_UP, RunState.LOST, *CAME_UP, RunState.STOPPING, RunState.RELEASING, RunState.STOPPED]
     assert again.run_series.metrics["loss"].steps.tolist() == list(range(1, again.run.facts.step + 1))
     assert again.run.facts.error is None
@@ -126,22 +124,10 @@ def test_failed_run_can_be_resumed_after_its_cause_is_fixed(runs_root: Path, tmp
     """The run fails right after a checkpoint: all metrics up to that checkpoint are recorded."""
     flag = tmp_path / "broken"
     flag.touch()
-    failing = write_recipe(
-        tmp_path,
-        f"""{LONG}
-from pathlib import Path
-
-def loss():
-    calls = []
-    def measure(output, target):
-        calls.append(1)
-        if len(calls) == 19 and Path({str(flag)!r}).exists():
-            raise RuntimeError("the coffee machine is out of beans")
-        return output
-    return measure
-""",
-        "failing",
-    )
+    raises = f"""import pathlib
+if pathlib.Path({str(flag)!r}).exists():
+    raise RuntimeError("the coffee machine is out of beans")"""
+    failing = write_recipe(tmp_path, at_step(19, raises), "failing")
     often = {"unit": "steps", "every": 18}
     spec = make_spec(failing, epochs=2, batch_size=4, checkpoints=often, settings={"items": 120})
     followed = train(spec, runs_root)
@@ -171,8 +157,7 @@ def test_running_or_finished_run_cannot_be_resumed(runs_root: Path, tmp_path: Pa
     wait_until(lambda: second is None or not processes.is_alive(second), "the second supervisor to end")
     assert "is running already" in followed.run.log_end()
     assert followed.poll().state is RunState.RUNNING
-    followed.run.request("stop")
-    followed.until_over()
+    followed.stop()
     finished = train(played(tmp_path / "short", steps=3), runs_root)
     with pytest.raises(ValueError, match="is finished: there is nothing to resume"):
         Run.resume(finished.run.dir)
@@ -184,8 +169,7 @@ def test_running_or_finished_run_cannot_be_resumed(runs_root: Path, tmp_path: Pa
 
 def test_only_one_of_two_concurrent_resumes_succeeds(runs_root: Path, endless: str) -> None:
     followed = start(make_spec(endless, epochs=FOREVER), runs_root).until_trained(1)
-    followed.run.request("pause")
-    followed.until_over()
+    followed.pause()
     outcomes: list[Run | RunError | ValueError] = []
 
     def resume() -> None:
@@ -203,8 +187,7 @@ def test_only_one_of_two_concurrent_resumes_succeeds(runs_root: Path, endless: s
     assert "Attach to it" in str(lost)
     again = followed.until_trained(followed.run.facts.step + 1)
     assert again.run.facts.starts == 2
-    again.run.request("stop")
-    assert again.until_over().states == [*PAUSED, *CAME_UP, RunState.STOPPING, RunState.RELEASING, RunState.STOPPED]
+    assert again.stop().states == [*PAUSED, *CAME_UP, RunState.STOPPING, RunState.RELEASING, RunState.STOPPED]
 
 
 def test_pause_while_workers_load_takes_effect_when_training_begins(runs_root: Path, tmp_path: Path) -> None:
@@ -233,8 +216,7 @@ def test_save_writes_a_checkpoint_while_the_run_continues(runs_root: Path, endle
         assert written.reason == "asked"
         assert (followed.run.dir / "checkpoints" / written.name / "checkpoint.json").exists()
         wait_until(lambda: not (followed.run.dir / "control" / "save").exists(), "the request to be taken back")
-    followed.run.request("stop")
-    followed.until_over()
+    followed.stop()
     assert followed.state is RunState.STOPPED
     assert followed.run.facts.asked == ""
 
@@ -242,11 +224,9 @@ def test_save_writes_a_checkpoint_while_the_run_continues(runs_root: Path, endle
 def test_stop_takes_precedence_over_pause(runs_root: Path, endless: str) -> None:
     followed = start(make_spec(endless, epochs=FOREVER), runs_root).until_trained(1)
     followed.run.request("stop")
-    followed.run.request("pause")
-    assert followed.until_over().state is RunState.STOPPED
+    assert followed.pause().state is RunState.STOPPED
     again = resumed(followed.run.dir).until_trained(1)  # the old requests do not count
-    again.run.request("pause")
-    again.until_over()
+    again.pause()
     assert again.state is RunState.PAUSED
     assert again.states[-4:] == PAUSED
 
@@ -254,8 +234,7 @@ def test_stop_takes_precedence_over_pause(runs_root: Path, endless: str) -> None
 def test_stopped_run_without_a_checkpoint_restarts_from_step_1(runs_root: Path, slow: str) -> None:
     spec = make_spec(slow, epochs=2, batch_size=4, checkpoints={"unit": "never"})
     followed = start(spec, runs_root).until_trained(3)
-    followed.run.request("stop")
-    followed.until_over()
+    followed.stop()
     let_run(slow)
     again = resumed(followed.run.dir).until_over()
     assert again.state is RunState.FINISHED
@@ -266,8 +245,7 @@ def test_stopped_run_without_a_checkpoint_restarts_from_step_1(runs_root: Path, 
 def test_truncated_lines_and_leftover_files_do_not_prevent_resume(runs_root: Path, slow: str) -> None:
     spec = make_spec(slow, epochs=3, batch_size=4, stop_timeouts=StopTimeouts(ask_s=PATIENCE_S))
     followed = start(spec, runs_root).until_trained(3)
-    followed.run.request("pause")
-    followed.until_over()
+    followed.pause()
     events = followed.run.dir / "events"
     for name in ("worker-0.jsonl", "supervisor.jsonl", "devices.jsonl"):
         with (events / name).open("ab") as file:

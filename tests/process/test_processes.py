@@ -6,26 +6,12 @@ import os
 import signal
 import subprocess
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from core.system import processes
+from tests.support.acting import OWN_RUN
 from tests.support.waiting import PATIENCE_S, wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-OWN_RUN = f"run-{os.getpid()}"
-"""A tag unique to this test session, since the search covers the whole machine."""
-
-
-@pytest.fixture
-def sleeper() -> Iterator[subprocess.Popen[bytes]]:
-    with subprocess.Popen(["sleep", "600"], env={**os.environ, processes.TAG: OWN_RUN}) as process:
-        wait_until(lambda: processes.tagged(OWN_RUN), "the sleeper to run its own program")
-        yield process
-        process.kill()
 
 
 def test_zombie_process_is_not_alive(sleeper: subprocess.Popen[bytes]) -> None:

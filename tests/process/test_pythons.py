@@ -313,6 +313,7 @@ class TestProbeCache:
         remembered = ProbeCache(tmp_path / "file" / "pythons.json")
         ask(str(bare), remembered=remembered)
         remembered.save()
+        assert remembered.get(str(bare)) is not None, "this process still knows the answer"
 
 
 def test_environment_with_a_removed_base_is_reported(tmp_path: Path) -> None:

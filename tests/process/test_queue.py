@@ -9,7 +9,6 @@ import random
 import signal
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -22,13 +21,11 @@ from core.schema.event_log import Log
 from core.schema.paths import EVENTS, SUPERVISOR_EVENTS
 from core.schema.spec import read_spec
 from core.system import processes, procfs
+from core.system.processes import ProcessId
 from tests.support.commands import call
 from tests.support.queueing import Queue, is_free, kill, stop, tickets
 from tests.support.running import FOREVER, LONG, Followed, write_recipe
 from tests.support.waiting import PATIENCE_S, wait_until
-
-if TYPE_CHECKING:
-    from core.system.processes import ProcessId
 
 FINISHED, STOPPED, QUEUED = RunState.FINISHED, RunState.STOPPED, RunState.QUEUED
 

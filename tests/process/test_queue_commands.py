@@ -10,7 +10,6 @@ import time
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -22,14 +21,11 @@ from core.queue.request import read_request
 from core.runs.facts.states import RunState
 from core.schema.spec import read_spec
 from core.system.process_info import user_name
-from tests.nvml.standin import uuid
+from tests.nvml.standin import StandIn, uuid
 from tests.support.commands import call
 from tests.support.queueing import Queue, stop
 from tests.support.running import Followed
 from tests.support.waiting import PATIENCE_S, wait_until
-
-if TYPE_CHECKING:
-    from tests.nvml.standin import StandIn
 
 REFUSED = {
     "--any 3 --kind cpu": "--any asks for 3 devices, and there are 2 of kind 'cpu' that fit. Ask for fewer.",

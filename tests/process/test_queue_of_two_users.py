@@ -6,8 +6,8 @@ import contextlib
 import json
 import os
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,9 +16,6 @@ from core.queue.listing import queue_view
 from core.system.processes import here
 from tests.support.two_users import give_away, other_name
 from tests.support.user_accounts import ATTACKER, VICTIM, Said, as_user, make_homes, needs_open_checkout, trainyard
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 OTHER_NAME = other_name()
 

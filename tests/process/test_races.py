@@ -7,7 +7,7 @@ import os
 import random
 import traceback
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -16,14 +16,10 @@ from core.history import removal
 from core.runs.facts.states import RunState, state_info
 from core.runs.lock import held
 from core.runs.run import Run
+from core.schema.spec import RunSpec
 from core.system import processes
-from tests.support.running import FOREVER, LONG, Followed, make_spec, start, write_recipe
+from tests.support.running import FOREVER, LONG, Followed, attached, make_spec, start, write_recipe
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from core.schema.spec import RunSpec
 
 REQUESTS = ("stop", "pause", "force")
 ACTIONS = (*REQUESTS, "resume", "remove", "again")
@@ -50,8 +46,7 @@ def act(action: str, run_dir: Path) -> str:
     elif action == "again":
         return str(Run.start(Run.attach(run_dir).spec(), run_dir.parent).dir)
     else:
-        run = Run.attach(run_dir)
-        run.catch_up()
+        run = attached(run_dir)
         if state_info(run.facts.state).over:
             raise ValueError(f"Run {run.id} is over already: {run.facts.state.value}.")
         run.request("stop" if action == "force" else action)
@@ -160,8 +155,7 @@ class Races:
         """Stop the last run, and check its curve."""
         followed = self._followed
         if followed is not None and not state_info(followed.poll().state).over:
-            followed.run.request("stop")
-            assert followed.until_over().state is RunState.STOPPED
+            assert followed.stop().state is RunState.STOPPED
             steps = followed.run_series.metrics["loss"].steps.tolist()
             assert steps == list(range(1, len(steps) + 1))
 

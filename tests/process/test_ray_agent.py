@@ -10,8 +10,9 @@ import contextlib
 import os
 import random
 import time
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import psutil
 import pytest
@@ -23,16 +24,11 @@ from core.hosts.host_list import Host
 from core.language import Message
 from core.runs.facts.states import RunState
 from core.schema.event_log import Log
+from core.schema.spec import RunSpec
 from core.system.own_processes import is_agent
 from tests.support.ray_stand_in import PEER, StandIn, running
 from tests.support.running import FOREVER, LONG, Followed, make_spec, start, train, write_recipe
 from tests.support.waiting import PATIENCE_S, wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from core.schema.spec import RunSpec
 
 AWAY = "beta/cpu:1"
 ADDRESS = "ray:10.0.0.1:6379/beta"
@@ -96,8 +92,7 @@ def test_part_outlives_the_actor_and_its_device_may_go_to_others_then(
     assert len(node.codes()) == 2
     assert code in node.codes()
     run.until_trained(run.run.facts.step + 100)
-    run.run.request("stop")
-    run.until_over()
+    run.stop()
     assert run.states[-1] is RunState.STOPPED, run.run.facts
     steps = run.run_series.metrics["loss"].steps
     assert steps.tolist() == list(range(1, len(steps) + 1))

@@ -8,39 +8,22 @@ import os
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from core.cli import __main__
 from core.history import removal
 from core.runs.facts.states import RunState
 from core.runs.run import Run
 from core.schema.spec import write_spec
 from core.system import processes
 from tests.support.acting import ProcView
+from tests.support.commands import Call
 from tests.support.running import LONG, make_spec, script_spec, start, train, write_recipe
 from tests.support.waiting import wait_until
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    Call = Callable[..., tuple[int, str, str]]
-
 NOBODY = {"pid": 2**22 + 1, "created": 0.0}
 DAY_S = 86_400
-
-
-@pytest.fixture
-def call(runs_root: Path, capsys: pytest.CaptureFixture[str]) -> Call:
-    """Run a command in this process: exit code, stdout, stderr."""
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        code = __main__.main([*arguments, "--runs", str(runs_root)])
-        return code, *capsys.readouterr()
-
-    return run
 
 
 def over(runs_root: Path, name: str, *, days_ago: float = 0.0, kib: int = 100) -> Path:
@@ -98,8 +81,7 @@ def test_remove_refuses_an_active_run_and_removes_nothing(call: Call, runs_root:
     assert err == f"trainyard: Run {name} is running, so it was not removed. Stop it first: trainyard stop {name}\n"
     assert call("remove", "--older-than", "0", "--yes")[0] == 0  # an active run is never old
     assert [each.name for each in runs_root.iterdir()] == [name]
-    followed.run.request("stop")
-    followed.until_over()
+    followed.stop()
     wait_until(lambda: not removal.why_not(followed.run.dir), "that nothing is left of it")
     wait_until(lambda: call("remove", name, "--yes")[0] == 0, "that its supervisor has left")
     assert list(runs_root.iterdir()) == []

@@ -11,10 +11,12 @@ import os
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from PySide6.QtGui import QImage
 
 from core.schema.events import metrics_line
 from tests.support import browser, packages
@@ -23,11 +25,6 @@ from tests.support.running import make_spec
 from tests.support.scaling_runs import recorded, trained
 from tests.support.waiting import PATIENCE_S
 from tests.support.written_runs import BEGAN, values, write_run
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from PySide6.QtGui import QImage
 
 RUNS, STEPS, BATCH = 20, 1_000_000, 10_000
 WITHOUT_NETWORK = ("unshare", "--map-root-user", "--net")

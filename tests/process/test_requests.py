@@ -7,36 +7,15 @@ import os
 import signal
 from argparse import Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-from core.cli import __main__
 from core.cli.shared import options, run_options
 from core.runs.facts.states import RunState
 from core.runs.run import Run
+from tests.support.commands import Call
 from tests.support.running import FOREVER, LONG, Followed, make_spec, start, write_recipe
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Call = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def call(runs_root: Path, capsys: pytest.CaptureFixture[str]) -> Call:
-    """Run a command in this process: exit code, stdout, stderr."""
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        try:
-            code = __main__.main([*arguments, "--runs", str(runs_root)])
-        except SystemExit as left:
-            code = int(left.code or 0)
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
 
 
 @pytest.mark.slow
@@ -68,16 +47,14 @@ def test_commands_save_pause_and_resume_a_run(call: Call, runs_root: Path, tmp_p
     code, _, err = call("resume", name)
     assert code == 2
     assert "is running already" in err
-    again.run.request("pause")
-    again.until_over()
+    again.pause()
     assert again.state is RunState.PAUSED
 
 
 def test_resume_follows_the_run_to_its_end(call: Call, runs_root: Path, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, LONG)
     followed = start(make_spec(recipe, epochs=FOREVER), runs_root).until_trained(1)
-    followed.run.request("stop")
-    followed.until_over()
+    followed.stop()
     spec_file = followed.run.dir / "spec.json"
     spec = json.loads(spec_file.read_text())
     spec["training"]["epochs"] = 1
@@ -136,28 +113,6 @@ def test_checkpoint_every_option_is_parsed(text: str, meant: dict[str, object]) 
     assert run_options.choices(given).checkpoints == {**meant, "keep": 3}
 
 
-def test_every_run_setting_reaches_the_spec(call: Call, tmp_path: Path) -> None:
-    recipe = write_recipe(tmp_path, LONG)
-    settings = (
-        "--epochs 2 --schedule cosine --warmup-steps 1 --weight-decay 0.1 --gradient-clip 1 --patience 9 "
-        "--stop-on-nan --no-training-metrics --micro-batches 2 --steps-per-epoch 1 "
-        "--checkpoint-every epoch --keep-checkpoints 1 "
-        "--rate-scaling sqrt --reference-batch 16 --activation-checkpointing --release-wait 5 --release-tolerance 128"
-    )
-    code, out, err = call("run", recipe, "--devices", "cpu:0", "--json", *settings.split())
-    assert (code, err) == (0, "")
-    spec = json.loads(out)["spec"]
-    expected = {
-        "schedule": "cosine", "warmup_steps": 1, "weight_decay": 0.1, "gradient_clip": 1.0, "patience": 9,
-        "stop_on_nan": True, "compile": False, "micro_batches": 2, "steps_per_epoch": 1,
-        "training_metrics": False,
-        "rate_scaling": "sqrt", "reference_batch": 16, "activation_checkpointing": True,
-    }  # fmt: skip
-    assert {name: spec["training"][name] for name in expected} == expected
-    assert spec["checkpoints"] == {"unit": "epochs", "every": 1, "keep": 1, "best": True}
-    assert spec["release"] == {"wait_s": 5.0, "tolerance_mb": 128}
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -169,13 +124,7 @@ def test_every_run_setting_reaches_the_spec(call: Call, tmp_path: Path) -> None:
             ("--checkpoint-every", "0 steps"),
             "The setting “Checkpoint interval” is 0. Give a whole number of at least 1.",
         ),
-        (("--keep-checkpoints", "0"), "--keep-checkpoints is 0."),
-        (
-            ("--release-wait", "0"),
-            "--release-wait is 0.0. Give a number greater than 0.",
-        ),
         (("--schedule", "zigzag"), "--schedule is 'zigzag'. Choose one of: constant, cosine."),
-        (("--patience", "0"), "--patience is 0."),
         (("--gradient-clip", "-1"), "--gradient-clip is -1.0. Give a number greater than 0."),
     ],
 )

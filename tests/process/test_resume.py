@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,11 +21,8 @@ from core.schema.spec import write_spec
 from core.series.run_series import RunSeries
 from core.supervisor.claim import clear
 from core.system import processes
-from tests.support.running import CAME_UP, Followed, make_spec
+from tests.support.running import CAME_UP, Followed, attached, make_spec
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PAUSED = [*CAME_UP, RunState.RELEASING, RunState.PAUSED]
 NOBODY = {"pid": 2**22 + 1, "created": 0.0}
@@ -212,8 +209,7 @@ def test_process_terminated_before_a_resume_is_reported_in_the_new_leg(log: Log)
         clear(log.dir)
         assert left.poll() is not None
     assert not list(log.dir.glob("pymp-*"))
-    lost = Run.attach(log.dir)
-    lost.catch_up()
+    lost = attached(log.dir)
     log.leg(2e9, "starting", "running")
     first, late = lost, Run.attach(log.dir)
     first.catch_up()

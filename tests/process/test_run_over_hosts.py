@@ -7,26 +7,21 @@ from __future__ import annotations
 
 import shutil
 from ast import literal_eval
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from core.hosts.parts import meeting, run_hosts
 from core.runs.facts.states import RunState
 from core.schema.paths import log_of_rank
+from core.schema.spec import RunSpec
 from tests.support.commands import call
 from tests.support.running import LONG, Followed, make_spec, script_spec, start, train, write_recipe
-from tests.support.ssh_server import TRAINYARD, add_host
+from tests.support.ssh_server import TRAINYARD, SshServer, add_host
 from tests.support.two_hosts import AWAY, parts, processes_there, unreachable
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from core.schema.spec import RunSpec
-    from tests.support.ssh_server import SshServer
 
 RUN = ("run", "digits_cnn", "--strategy", "ddp", "--epochs", "1")
 
@@ -258,8 +253,7 @@ def test_script_over_machines_is_stopped(server: SshServer, runs_root: Path, tmp
     add_host("one")
     run = start(over_machines(tmp_path, ENDLESS), runs_root).until_trained(3)
     wait_until(lambda: "step 3" in _text(run, 1), "the output of the other machine")
-    run.run.request("stop")
-    run.until_over()
+    run.stop()
     assert run.states[-1] is RunState.STOPPED, run.run.facts
     assert "interrupted" in _text(run, 0)
     assert "interrupted" in _text(run, 1), "both machines interrupt the script as Ctrl-C does"

@@ -10,7 +10,8 @@ import signal
 import subprocess
 import sys
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,9 +24,6 @@ from tests.support.commands import call
 from tests.support.running import FOREVER, LONG, Followed, write_recipe
 from tests.support.scaling_runs import HELD_RECIPE
 from tests.support.waiting import PATIENCE_S, wait_until
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FAILING = """\
 import os

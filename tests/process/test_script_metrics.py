@@ -9,7 +9,6 @@ import csv
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,12 +16,10 @@ from core.cli.__main__ import main
 from core.metrics.common.reading import IN_EPOCH
 from core.runs.facts.states import RunState
 from core.schema.event_kinds import RunProgress
+from core.series.series import Series
 from tests.support.listening import Listeners, beyond_loopback
 from tests.support.patient_supervisor import start_patiently
 from tests.support.running import Followed, script_spec, train
-
-if TYPE_CHECKING:
-    from core.series.series import Series
 
 SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
 

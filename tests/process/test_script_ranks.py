@@ -117,8 +117,7 @@ def test_run_in_a_network_of_its_own_is_stopped_from_outside(tmp_path: Path) -> 
     (run_dir,) = directories(tmp_path / "runs")
     followed = Followed(Run.attach(run_dir)).until_trained()
     assert followed.run.log_end().startswith("[(1, 'lo')]")
-    followed.run.request("stop")
-    assert followed.until_over().state is RunState.STOPPED
+    assert followed.stop().state is RunState.STOPPED
     assert processes.tagged(followed.run.id) == []
 
 

@@ -234,8 +234,7 @@ def test_stop_sends_sigint_first_so_that_the_script_can_save(tmp_path: Path, run
     assert spec.stop_timeouts == StopTimeouts(interrupt_s=30.0)
     followed = start(replace(spec, stop_timeouts=StopTimeouts(interrupt_s=PATIENCE_S)), runs_root).until_trained()
 
-    followed.run.request("stop")
-    ended = followed.until_over()
+    ended = followed.stop()
 
     assert ended.states == [*CAME_UP, RunState.STOPPING, RunState.RELEASING, RunState.STOPPED]
     assert [(step.name, step.grace_s) for step in ended.run.facts.stop_steps] == [("SIGINT", PATIENCE_S)]
@@ -263,8 +262,7 @@ def test_script_that_ignores_sigint_gets_stronger_signals(tmp_path: Path, runs_r
     spec = replace(spec, stop_timeouts=StopTimeouts(interrupt_s=0.2, terminate_s=0.2))
     followed = until_read(start(spec, runs_root))
 
-    followed.run.request("stop")
-    ended = followed.until_over()
+    ended = followed.stop()
 
     assert ended.state is RunState.STOPPED
     assert [step.name for step in ended.run.facts.stop_steps] == ["SIGINT", "SIGTERM", "SIGKILL"]
@@ -285,8 +283,7 @@ def test_script_that_trains_on_after_sigint_gets_a_second_one(tmp_path: Path, ru
     spec = replace(script_spec(tmp_path / "loses.py", cwd=tmp_path), stop_timeouts=StopTimeouts(interrupt_s=PATIENCE_S))
     followed = until_read(start_patiently(spec, runs_root, INTERRUPTS_AGAIN_SOON))
 
-    followed.run.request("stop")
-    ended = followed.until_over()
+    ended = followed.stop()
 
     assert ended.state is RunState.STOPPED
     assert [step.name for step in ended.run.facts.stop_steps] == ["SIGINT", "SIGINT"]
@@ -311,8 +308,7 @@ def test_pause_and_save_of_a_script_are_refused_with_a_notice(
             f"`trainyard stop {name}` ends it, with SIGINT first.\n"
         )
 
-    followed.run.request("stop")
-    followed.until_over()
+    followed.stop()
     with pytest.raises(ValueError, match=r"cannot resume\. Start it again: trainyard again"):
         Run.resume(followed.run.dir)
 
@@ -349,8 +345,7 @@ def test_killed_collector_is_reported_and_the_script_continues(tmp_path: Path, r
     wait_until(lambda: followed.poll().run.facts.notices, "a notice")
     assert "the curves are no longer updated. The script continues" in followed.run.facts.notices[0]
 
-    followed.run.request("stop")
-    assert followed.until_over().state is RunState.STOPPED
+    assert followed.stop().state is RunState.STOPPED
 
 
 def test_shell_command_starts_the_script_identically(tmp_path: Path, runs_root: Path, tells: Path) -> None:

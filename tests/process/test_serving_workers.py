@@ -6,7 +6,7 @@ import json
 import os
 import signal
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -16,14 +16,10 @@ from core.launchers.local import environment
 from core.launchers.ranks import assign_ranks
 from core.runs.facts.states import RunState
 from core.runs.run import Run
+from core.schema.spec import RunSpec
 from core.system import processes
 from tests.support.running import CAME_UP, FOREVER, Followed, make_spec, start, write_recipe
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from core.schema.spec import RunSpec
 
 FINISHED = [*CAME_UP, RunState.RELEASING, RunState.FINISHED]
 
@@ -66,8 +62,7 @@ def actors(tmp_path: Path):
 def test_each_process_gets_its_role_devices_and_all_addresses(actors, runs_root: Path, tmp_path: Path) -> None:
     followed = start(actors(waits=True), runs_root).until(RunState.RUNNING)
     wait_until(lambda: len(list((tmp_path / "notes").iterdir())) == 4, "all four processes")
-    followed.run.request("stop")
-    followed.until_over()
+    followed.stop()
     answers = [json.loads((tmp_path / "notes" / str(rank)).read_text()) for rank in range(4)]
     assert [each["role"] for each in answers] == ["chief", "worker", "worker", "ps"]
     assert [each["own"] for each in answers] == [[], ["cpu:0"], ["cpu:1"], []]
@@ -112,12 +107,10 @@ def test_server_that_dies_before_the_chief_finishes_fails_the_run(actors, runs_r
 @pytest.mark.slow
 def test_parameter_server_run_can_be_paused_and_resumed(actors, runs_root: Path) -> None:
     followed = start(actors(waits=True), runs_root).until(RunState.RUNNING)
-    followed.run.request("pause")
-    assert followed.until_over().states == [*CAME_UP, RunState.RELEASING, RunState.PAUSED]
+    assert followed.pause().states == [*CAME_UP, RunState.RELEASING, RunState.PAUSED]
     again = Followed(Run.resume(followed.run.dir))
     wait_until(lambda: again.poll().run.facts.starts == 2 and again.state is RunState.RUNNING, "the second leg")
-    again.run.request("stop")
-    assert again.until_over().state is RunState.STOPPED
+    assert again.stop().state is RunState.STOPPED
 
 
 def test_only_networked_strategies_hide_other_ranks_devices() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -17,9 +17,6 @@ from tests.support.packages import GIT, missing
 from tests.support.patient_supervisor import start_patiently
 from tests.support.running import FOREVER, LONG, make_spec, write_recipe
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 STATUS = "# branch.oid 5b1f\n# branch.head main\n"
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import threading
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import pytest
 
@@ -25,16 +26,12 @@ from core.schema.spec import write_spec
 from core.supervisor import supervisor
 from core.supervisor.jobs import RecipeJob
 from core.supervisor.watches import monitor
+from core.supervisor.watches.device_watches import DeviceLog
 from core.supervisor.watches.progress_watches import FIRST_PATIENCE_S, PATIENCE_S, PAUSE_FACTOR, StallWatch
 from core.system.run_processes import RunProcesses
 from gui.viewmodels.run.run_messages import run_message
-from tests.support.running import FOREVER, Followed, make_spec, write_recipe
+from tests.support.running import FOREVER, Followed, at_step, make_spec, write_recipe
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from core.supervisor.watches.device_watches import DeviceLog
 
 GPUS = tuple(Device(id=f"GPU-{number}", kind="nvidia", label=f"GPU {number}", name="RTX") for number in range(3))
 SURVEY = Survey(
@@ -45,25 +42,6 @@ SURVEY = Survey(
         Sample(device_id="GPU-2", time=1.0, utilisation_percent=55.0),
     ),
 )
-SILENT = """
-    import pathlib, time
-
-    def model():
-        pass
-
-    def train_data():
-        return range(64)
-
-    def loss():
-        calls = []
-        def measure(weight, items):
-            calls.append(1)
-            while len(calls) == 4 and not pathlib.Path({gate!r}).exists():
-                pathlib.Path({hangs!r}).touch()
-                time.sleep(0.02)
-            return weight
-        return measure
-"""
 
 
 def watch() -> StallWatch:
@@ -149,7 +127,11 @@ def test_stalled_run_reports_the_stall_and_continues(tmp_path: Path, monkeypatch
             return found
 
     monkeypatch.setattr(monitor, "StallWatch", partial(OnlyThere, patience_s=1.0))
-    spec = make_spec(write_recipe(tmp_path, SILENT.format(gate=str(gate), hangs=str(hangs))), epochs=FOREVER)
+    waits = f"""import pathlib, time
+while not pathlib.Path({str(gate)!r}).exists():
+    pathlib.Path({str(hangs)!r}).touch()
+    time.sleep(0.02)"""
+    spec = make_spec(write_recipe(tmp_path, at_step(4, waits)), epochs=FOREVER)
     run_dir = new_directory(tmp_path / "runs", "silent")
     write_spec(run_dir, spec)
     supervised = supervisor.Supervisor(
@@ -167,8 +149,7 @@ def test_stalled_run_reports_the_stall_and_continues(tmp_path: Path, monkeypatch
         gate.touch()
         wait_until(lambda: followed.poll().run.facts.stalled is None, "that it goes on")
         assert followed.state is RunState.RUNNING
-        followed.run.request("stop")
-        followed.until_over()
+        followed.stop()
         sentences = [
             Message.read(event["text"]) for event in Run.attach(run_dir).catch_up() if event["kind"] == "stall"
         ]

@@ -7,11 +7,11 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from core.runs import stopped
+from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState
 from core.runs.run import Run
 from core.schema.settings import StopTimeouts
@@ -19,9 +19,6 @@ from core.system import processes, procfs
 from tests.support.acting import played
 from tests.support.running import FOREVER, LONG, Followed, make_spec, script_spec, start, write_recipe
 from tests.support.waiting import PATIENCE_S, wait_until
-
-if TYPE_CHECKING:
-    from core.runs.facts.run_facts import RunFacts
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -119,8 +116,7 @@ def test_stopped_worker_is_named_and_killed_by_the_stop(followed: Followed) -> N
     assert pausing.first_words().startswith(words)
     assert f"Continue it (kill -CONT {pid}), or stop the run." in str(followed.poll().run.facts.stopped_processes)
     pausing.interrupt()
-    followed.run.request("stop")
-    assert followed.until_over().state is RunState.STOPPED
+    assert followed.stop().state is RunState.STOPPED
     assert [step.name for step in followed.run.facts.stop_steps][-1] == "SIGKILL"
 
 
@@ -129,8 +125,7 @@ def test_stopped_guard_is_named_and_leaves_with_its_run(runs_root: Path, tmp_pat
     guard = followed.run.facts.guard
     pid = stop_process(guard)
     assert f"(pid {pid}) is stopped (state T), so it cannot" in str(followed.poll().run.facts.stopped_processes)
-    followed.run.request("stop")
-    assert followed.until_over().state is RunState.STOPPED
+    assert followed.stop().state is RunState.STOPPED
     wait_until(lambda: guard and not processes.is_alive(guard), "the guard to leave")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import psutil
 import pytest
@@ -15,11 +15,8 @@ from core.schema.event_kinds import Verdict
 from core.schema.settings import StopTimeouts
 from core.series import report
 from core.system import processes
-from tests.support.running import FOREVER, Followed, make_spec, start, write_recipe
+from tests.support.running import FOREVER, Followed, attached, make_spec, start, write_recipe
 from tests.support.waiting import PATIENCE_S, wait_until
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 WORKERS = 2
 
@@ -111,6 +108,5 @@ def test_stubborn_data_loader_workers_end_after_the_supervisor_is_killed(asleep:
 
 
 def read_ended(run: Run) -> set[tuple[int, str, str]]:
-    again = Run.attach(run.dir)
-    again.catch_up()
+    again = attached(run.dir)
     return {(each.pid, each.signal, each.by) for each in again.facts.ended_processes}

@@ -6,7 +6,9 @@ import errno
 import os
 import signal
 import subprocess
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -14,7 +16,6 @@ from core.devices.device import Device, Sample, Survey
 from core.errors import RunError
 from core.launchers import local
 from core.runs.facts.states import RunState
-from core.runs.run import Run
 from core.schema.event_kinds import Verdict
 from core.schema.paths import EVENTS
 from core.schema.spec import write_spec
@@ -23,12 +24,7 @@ from core.supervisor.supervisor import Supervisor
 from core.supervisor.watches import monitor
 from core.system import processes
 from core.system.processes import TAG
-from tests.support.running import make_spec
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
+from tests.support.running import attached, make_spec
 
 CPU = Device(id="cpu:0", kind="cpu", label="CPU 0", name="Xeon", cores=(0,))
 SECOND = Device(id="cpu:1", kind="cpu", label="CPU 1", name="Xeon", cores=(1,))
@@ -83,8 +79,7 @@ def test_run_without_proc_fails_with_a_message(run_dir: Path, monkeypatch: pytes
     """Without /proc the supervisor could neither see nor terminate its workers."""
     monkeypatch.setattr(processes, "identify", lambda *_: None)
     supervise(run_dir, Sampler())
-    run = Run.attach(run_dir)
-    run.catch_up()
+    run = attached(run_dir)
     assert run.facts.state is RunState.FAILED
     assert str(run.facts.error).startswith("No process can be seen here, since nothing is mounted on /proc:")
     assert run.facts.traceback is None
@@ -129,8 +124,7 @@ def test_first_worker_is_terminated_when_the_second_cannot_start(
 
     monkeypatch.setattr(local, "launch", launch)
     supervise(run_dir, Sampler(CPU, SECOND), strategy="ddp", devices=f"{CPU.id},{SECOND.id}")
-    run = Run.attach(run_dir)
-    run.catch_up()
+    run = attached(run_dir)
     assert [state for _, state in run.facts.history[-2:]] == [RunState.RELEASING, RunState.FAILED]
     assert "The workers could not be started: Too many open files." in str(run.facts.error)
     assert started[0].poll() == -signal.SIGKILL

@@ -7,25 +7,19 @@ import json
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from core.cli import __main__
 from core.cli.commands import remove
 from core.system import processes
+from core.system.processes import ProcessId
 from tests.support.acting import CHILD, ProcView, abandon, played
-from tests.support.running import kill_tagged, start
+from tests.support.commands import Call, call
+from tests.support.running import Followed, kill_tagged, start
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from core.system.processes import ProcessId
-    from tests.support.running import Followed
-
-    Call = Callable[..., tuple[int, str, str]]
 
 DROPS_ITS_TAG = (
     "subprocess.Popen([sys.executable, '-c', 'import os, signal, time; "
@@ -50,14 +44,12 @@ def view(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ProcView:
 
 
 @pytest.fixture
-def call(runs_root: Path, view: ProcView, capsys: pytest.CaptureFixture[str]) -> Call:
+def sweep(runs_root: Path, view: ProcView, capsys: pytest.CaptureFixture[str]) -> Call:
     """Run the command in this process: exit code, stdout, stderr."""
 
     def run(*arguments: str) -> tuple[int, str, str]:
         view.refresh()
-        code = __main__.main(["sweep", *arguments, "--runs", str(runs_root)])
-        out, err = capsys.readouterr()
-        return code, out, err
+        return call(capsys, "sweep", *arguments, "--runs", runs_root)
 
     return run
 
@@ -76,17 +68,17 @@ def leave(runs_root: Path, tmp_path: Path) -> Iterator[Callable[[str], Followed]
         kill_tagged(each.run.id)
 
 
-def test_sweep_without_orphans_prints_one_sentence(call: Call) -> None:
-    assert call() == (0, "No processes are left from runs that are over.\n", "")
-    assert call("--end") == (0, "No processes are left from runs that are over.\n", "")
-    code, out, _ = call("--json")
+def test_sweep_without_orphans_prints_one_sentence(sweep: Call) -> None:
+    assert sweep() == (0, "No processes are left from runs that are over.\n", "")
+    assert sweep("--end") == (0, "No processes are left from runs that are over.\n", "")
+    code, out, _ = sweep("--json")
     assert (code, json.loads(out)) == (0, {"leftovers": [], "ended": [], "left": []})
 
 
-def test_sweep_lists_orphans_and_how_to_terminate_them(call: Call, leave: Callable[[str], Followed]) -> None:
+def test_sweep_lists_orphans_and_how_to_terminate_them(sweep: Call, leave: Callable[[str], Followed]) -> None:
     run = leave(f"{CHILD}; {CHILD}").run
     first, second = sorted(process.pid for process in processes.tagged(run.id))
-    code, out, err = call()
+    code, out, err = sweep()
     assert code == 0
     head, headings, *rows = out.splitlines()
     assert head == f"Run {run.id} is over (lost). Processes left:"
@@ -104,19 +96,19 @@ def test_sweep_lists_orphans_and_how_to_terminate_them(call: Call, leave: Callab
     assert len(processes.tagged(run.id)) == 2
 
 
-def test_sweep_end_terminates_and_reports_an_orphan(call: Call, leave: Callable[[str], Followed]) -> None:
+def test_sweep_end_terminates_and_reports_an_orphan(sweep: Call, leave: Callable[[str], Followed]) -> None:
     run = leave(CHILD).run
     (process,) = processes.tagged(run.id)
-    code, out, err = call("--end")
+    code, out, err = sweep("--end")
     assert (code, err) == (0, "")
     assert out.splitlines()[-1] == f"Terminated pid {process.pid} sleep of run {run.id} with SIGTERM."
     assert not processes.is_alive(process)
 
 
-def test_sweep_json_lists_found_and_terminated_orphans(call: Call, leave: Callable[[str], Followed]) -> None:
+def test_sweep_json_lists_found_and_terminated_orphans(sweep: Call, leave: Callable[[str], Followed]) -> None:
     run = leave(CHILD).run
     (process,) = processes.tagged(run.id)
-    code, out, err = call("--json")
+    code, out, err = sweep("--json")
     (found,) = json.loads(out)["leftovers"]
     assert (code, err, json.loads(out)["ended"]) == (0, "", [])
     assert (found["pid"], found["created"]) == (process.pid, process.created)
@@ -126,7 +118,7 @@ def test_sweep_json_lists_found_and_terminated_orphans(call: Call, leave: Callab
     assert found["age_s"] >= 0
     assert found["why"] == f"Run {run.id} is over (lost)."
     assert processes.is_alive(process)
-    code, out, err = call("--json", "--end")
+    code, out, err = sweep("--json", "--end")
     document = json.loads(out)
     assert (code, err, document["left"]) == (0, "", [])
     assert document["ended"] == [
@@ -149,12 +141,12 @@ def wait_for_signals(monkeypatch: pytest.MonkeyPatch, has_acted: Callable[[], bo
 
 
 def test_orphan_that_cannot_be_terminated_is_reported_with_exit_code_1(
-    call: Call, leave: Callable[[str], Followed], monkeypatch: pytest.MonkeyPatch
+    sweep: Call, leave: Callable[[str], Followed], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = leave(DROPS_ITS_TAG).run
     (process,) = processes.tagged(run.id)
     wait_for_signals(monkeypatch, lambda: not processes.is_of_run(process.pid, run.id))
-    code, out, err = call("--end")
+    code, out, err = sweep("--end")
     assert code == 1
     assert "Terminated" not in out
     assert err.startswith(f"trainyard: Not terminated: pid {process.pid} python")
@@ -165,13 +157,13 @@ def test_orphan_that_cannot_be_terminated_is_reported_with_exit_code_1(
 
 
 def test_process_started_by_a_terminating_orphan_is_also_terminated(
-    call: Call, view: ProcView, leave: Callable[[str], Followed], monkeypatch: pytest.MonkeyPatch
+    sweep: Call, view: ProcView, leave: Callable[[str], Followed], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = leave(MULTIPLIES).run
     (process,) = processes.tagged(run.id)
     wait_for_signals(monkeypatch, lambda: not processes.is_alive(process))
     monkeypatch.setattr(remove.leftovers, "find", _seeing_all(view))
-    code, out, _ = call("--end")
+    code, out, _ = sweep("--end")
     assert code == 0
     assert [line.split()[0] for line in out.splitlines()[-2:]] == ["Terminated", "Terminated"]
     assert processes.tagged(run.id) == []
@@ -235,8 +227,8 @@ def test_sweep_without_proc_reports_that_processes_are_invisible(
     assert err.count("\n") == 1
 
 
-def test_control_characters_in_process_names_are_replaced(call: Call, leave: Callable[[str], Followed]) -> None:
+def test_control_characters_in_process_names_are_replaced(sweep: Call, leave: Callable[[str], Followed]) -> None:
     leave("subprocess.Popen(['sh', '-c', 'sleep 3600; :', '\\x1b[2J\\n'], start_new_session=True)")
-    _, out, _ = call()
+    _, out, _ = sweep()
     assert "\x1b" not in out
     assert "?[2J?" in out

@@ -7,10 +7,10 @@ import json
 import os
 import signal
 import subprocess
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,18 +19,14 @@ from core.config.choices import ScriptChoices
 from core.config.script_check import ScriptCheckRequest, check_script
 from core.pythons.discovery import find_pythons
 from core.runs.directory import new_directory
-from core.runs.run import Run
 from core.schema.spec import write_spec
 from core.system import procfs
 from core.system.processes import here, identify
 from tests.support.hostile_runs import Hostile, watched
 from tests.support.recorded import recorded
-from tests.support.running import script_spec
+from tests.support.running import attached, script_spec
 from tests.support.two_users import give_away, other_name
 from tests.support.user_accounts import ATTACKER, VICTIM, Said, as_user, make_homes, needs_open_checkout, own, trainyard
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 OTHER_NAME = other_name()
 
@@ -162,8 +158,7 @@ def stop_planted(run_dir: Path, process: subprocess.Popen[bytes], homes: dict[in
     assert found is not None
     assert found.state == "T"
     assert list(homes[VICTIM].iterdir()) == []
-    run = Run.attach(run_dir)
-    run.catch_up()
+    run = attached(run_dir)
     assert run.facts.supervisor == identify(process.pid)
     assert run.facts.stopped_processes is None
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import pytest
 
@@ -14,13 +15,9 @@ from core.runs.facts.states import RunState
 from core.schema.settings import StopTimeouts
 from core.system import processes
 from core.worker import main
-from tests.support.running import CAME_UP, FOREVER, LONG, make_spec, start, train, write_recipe
+from core.worker.context import Context
+from tests.support.running import CAME_UP, FOREVER, LONG, at_step, make_spec, start, train, write_recipe
 from tests.support.waiting import PATIENCE_S, wait_until
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from core.worker.context import Context
 
 FAILED = [*CAME_UP, RunState.RELEASING, RunState.FAILED]
 
@@ -52,49 +49,20 @@ def test_recipe_exception_fails_the_run_with_message_and_traceback(runs_root: Pa
 
 def test_losses_up_to_the_step_that_raised_are_recorded(runs_root: Path, tmp_path: Path) -> None:
     """Twenty steps take less time than passes between two reports."""
-    recipe = write_recipe(
-        tmp_path,
-        f"""{LONG}
-def loss():
-    calls = []
-    def measure(weight, items):
-        calls.append(1)
-        if len(calls) == 21:
-            raise ValueError("label out of range")
-        return float(len(calls))
-    return measure
-""",
-        "raises_late",
-    )
+    source = at_step(21, 'raise ValueError("label out of range")', returns="float(len(calls))")
+    recipe = write_recipe(tmp_path, source, "raises_late")
     followed = train(make_spec(recipe, epochs=FOREVER), runs_root)
     assert followed.run.facts.error == "Worker 0 on cpu:0: ValueError: label out of range."
     assert followed.losses() == [float(step) for step in range(1, 21)]
 
 
 def test_losses_up_to_a_step_that_hangs_are_recorded_when_the_run_is_stopped(runs_root: Path, tmp_path: Path) -> None:
-    recipe = write_recipe(
-        tmp_path,
-        f"""{LONG}
-import time
-from pathlib import Path
-
-def loss():
-    calls = []
-    def measure(weight, items):
-        calls.append(1)
-        if len(calls) == 21:
-            Path(__file__).with_name("hangs").touch()
-            time.sleep(600)
-        return float(len(calls))
-    return measure
-""",
-        "hangs",
-    )
+    hangs = "import pathlib, time\npathlib.Path(__file__).with_name('hangs').touch()\ntime.sleep(600)"
+    recipe = write_recipe(tmp_path, at_step(21, hangs, returns="float(len(calls))"), "hangs")
     stop_timeouts = StopTimeouts(ask_s=0.1, interrupt_s=PATIENCE_S)
     followed = start(make_spec(recipe, epochs=FOREVER, stop_timeouts=stop_timeouts), runs_root)
     wait_until((tmp_path / "hangs").exists, "the step that hangs")
-    followed.run.request("stop")
-    followed.until_over()
+    followed.stop()
     assert followed.state is RunState.STOPPED
     assert followed.losses() == [float(step) for step in range(1, 21)]
 
@@ -116,22 +84,8 @@ def test_error_is_recorded_where_the_last_losses_cannot_be_fetched(
 
 
 def test_error_names_the_rank_whose_recipe_raised_first(runs_root: Path, tmp_path: Path) -> None:
-    recipe = write_recipe(
-        tmp_path,
-        f"""{LONG}
-import json, sys
-
-def loss():
-    calls = []
-    def measure(output, target):
-        calls.append(1)
-        if json.loads(sys.argv[2])["rank"] == 1 and len(calls) == 20:
-            raise ValueError("label out of range")
-        return output
-    return measure
-""",
-        "one_rank",
-    )
+    raises = "import json, sys\nif json.loads(sys.argv[2])['rank'] == 1:\n    raise ValueError('label out of range')"
+    recipe = write_recipe(tmp_path, at_step(20, raises), "one_rank")
     followed = train(make_spec(recipe, epochs=FOREVER, devices="cpu:0,cpu:1"), runs_root)
     assert followed.states == FAILED
     assert followed.run.facts.error == "Worker 1 on cpu:1: ValueError: label out of range."

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import time
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import pytest
 
@@ -13,16 +14,12 @@ from core.catalog.strategies import find_strategy
 from core.devices.cpu import cpu_devices
 from core.launchers.ranks import assign_ranks
 from core.schema.event_kinds import WorkerError
+from core.schema.events import Tail
 from core.supervisor import workers as workers_module
 from core.supervisor.workers import Worker, WorkerGroup, describe
 from core.system.processes import ProcessId
 from tests.support.running import FOREVER
 from tests.support.waiting import PATIENCE_S
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from core.schema.events import Tail
 
 TRACED = """in user code:
 

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psutil
+import pytest
 
+from core.runs.run import Run
+from core.schema.spec import RunSpec
 from core.system import processes
 from tests.support import fake_worker
-from tests.support.running import make_spec, write_recipe
+from tests.support.running import Followed, make_spec, write_recipe
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from core.runs.run import Run
-    from core.schema.spec import RunSpec
-    from tests.support.running import Followed
 
 RECIPE = """
 import json, os, signal, subprocess, sys, time
@@ -36,6 +36,19 @@ def loss():
         return weight
     return measure
 """
+
+OWN_RUN = f"run-{os.getpid()}"
+"""A tag of this process of tests alone, since a search covers the whole machine."""
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    """A process with this tag."""
+    with subprocess.Popen(["sleep", "600"], env={**os.environ, processes.TAG: OWN_RUN}) as process:
+        wait_until(lambda: processes.tagged(OWN_RUN), "the sleeper to run its own program")
+        yield process
+        process.kill()
+
 
 CHILD = "subprocess.Popen(['sleep', '3600'], start_new_session=True)"
 STUBBORN_CHILD = (

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from core.runs.facts.states import RunState
 from tests.support.running import Followed, make_spec, train, write_recipe
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BLOCKS = """
     import torch

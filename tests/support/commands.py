@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+
+import pytest
 
 from core.cli import __main__
 
-if TYPE_CHECKING:
-    import pytest
+Call = Callable[..., tuple[int, str, str]]
+"""Calls a command with arguments, and returns what `call` returns."""
 
 
 def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import signal
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 from core.devices.device import Device, Process, Sample
 from core.memory_watch.gpu_processes import GpuProcessScan
 from core.memory_watch.watch import MemoryWatch
-from core.schema.event_kinds import ProcessInfo
+from core.schema.event_kinds import ProcessInfo, Release
 from core.schema.settings import ReleaseWatch
 from core.system.processes import ProcessId
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from core.schema.event_kinds import Release
 
 RUN = "20260101-120000-mine-abcd"
 GPU = Device(id="GPU-1", kind="nvidia", label="GPU 0", name="RTX", pci_bus_id="0000:01:00.0", minor=0)

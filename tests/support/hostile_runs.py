@@ -10,15 +10,13 @@ import signal
 import socket
 import stat
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from random import Random
+from typing import Any
 
 from core.system.processes import identify
 from tests.support.waiting import PATIENCE_S
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from random import Random
 
 BASES = Path(__file__).resolve().parents[1] / "recorded_runs"
 MAX_READ_BYTES = 128 * 1024 * 1024

@@ -6,14 +6,12 @@ import os
 import re
 import socket
 import threading
+from collections.abc import Iterable
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Self
+from pathlib import Path
+from typing import Self
 
 from core.system.procfs import PROC, pids, stat
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
 
 LISTEN = "0A"
 """The state of a listening socket in `/proc/net/tcp`."""

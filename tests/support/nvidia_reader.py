@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from textwrap import dedent
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from tests.nvml.standin import StandIn
+from tests.nvml.standin import StandIn
 
 # Reader and stand-in share one process, so that a test can change values between two readings.
 PREAMBLE = """

@@ -7,19 +7,15 @@ second SIGINT, where one is due, a thousandth of the first one's timeout after i
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from core.launchers import torch_store
 from core.metrics import process
+from core.schema.spec import RunSpec
 from core.supervisor import __main__ as supervisor
 from core.supervisor import software_record, stop_escalation
+from tests.support.running import Followed
 from tests.support.waiting import PATIENCE_S
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from core.schema.spec import RunSpec
-    from tests.support.running import Followed
 
 INTERRUPTS_AGAIN_SOON = "--interrupts-again-soon"
 

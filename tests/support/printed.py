@@ -5,15 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
+from core.metrics.common.reading import Reading
 from core.metrics.text.log import LogReader
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from core.metrics.common.reading import Reading
 
 FULL = "█" * 10
 

@@ -5,16 +5,13 @@ from __future__ import annotations
 import importlib.util
 import re
 from functools import cache
-from typing import TYPE_CHECKING
+from pathlib import Path
+from types import ModuleType
 
 from babel.messages.catalog import Catalog
 from babel.messages.mofile import write_mo
 
 from core import language
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from types import ModuleType
 
 CODE = "eo"
 """A language for which Python knows the plural, as English has it."""

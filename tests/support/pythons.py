@@ -5,19 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from core.pythons.discovery import find_pythons
-from core.pythons.python_info import PythonProbe, parse_info
+from core.pythons.python_info import ProbeCache, PythonInfo, PythonProbe, parse_info
 from tests.support.waiting import PATIENCE_S
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from core.pythons.python_info import ProbeCache, PythonInfo
 
 VERSION = ".".join(map(str, sys.version_info[:3]))
 RUINED = "raise SystemExit('this package must not be imported')\n"

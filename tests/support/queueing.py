@@ -5,21 +5,17 @@ from __future__ import annotations
 import os
 import signal
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from core.devices.cpu import cpu_devices
 from core.queue import control
 from core.queue.folder import own_line
-from core.queue.listing import queue_view
+from core.queue.listing import QueuedRun, queue_view
 from core.queue.request import QueueRequest
 from core.runs.facts.states import RunState
 from tests.support.running import FOREVER, LONG, Followed, make_spec, start, write_recipe
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from core.queue.listing import QueuedRun
 
 LABELS = {device.id: device.label for device in cpu_devices()}
 

@@ -13,19 +13,17 @@ import socket
 import socketserver
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import psutil
 
 from core.hosts.ray import archive, reports
 from core.hosts.ray.node import AgentActor
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 ROOT = Path(__file__).parents[2]
 PEER = "127.0.0.1"

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from core.metrics.common.merge import TEXT, MetricMerger
+from core.metrics.common.reading import Reading
 from core.metrics.text.log import LogReader
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from core.metrics.common.reading import Reading
 
 FOLDER = Path(__file__).parents[1] / "recorded_logs"
 WITHOUT_METRICS = FOLDER / "without_metrics"

@@ -5,23 +5,28 @@ from __future__ import annotations
 import secrets
 import shutil
 import signal
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 from core.runs.facts.states import RunState, state_info
 from core.runs.run import Run
 from core.schema import checkpoint
 from core.schema.paths import EVENTS
+from core.schema.spec import RunSpec
 from core.system import processes
 from tests.support.running import Followed, train_both, write_recipe
 from tests.support.waiting import wait_until
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from core.schema.spec import RunSpec
-
 EVERY_STEP = {"unit": "steps", "every": 1, "keep": 1000}
+LEARNING = {
+    "epochs": 3, "batch_size": 16, "schedule": "cosine", "warmup_steps": 4, "weight_decay": 0.1, "gradient_clip": 0.5,
+}  # fmt: skip
+"""Settings that show in the curve of a run that resumes at a wrong step."""
+
+
+def checkpoint_names(run: Run) -> list[str]:
+    """Return the names of the checkpoints of a run, the oldest first."""
+    return sorted(path.name for path in (run.dir / "checkpoints").iterdir())
 
 
 def broken_off(followed: Followed, after_step: int, runs_root: Path) -> Path:

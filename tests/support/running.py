@@ -6,8 +6,10 @@ import fcntl
 import signal
 import sys
 import textwrap
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
 from core.config.choices import RecipeChoices, ScriptChoices, compose
 from core.config.script_check import ScriptCheckRequest, check_script, fill_in
@@ -15,15 +17,10 @@ from core.devices.cpu import cpu_devices
 from core.history.index import directories
 from core.runs.facts.states import RunState, state_info
 from core.runs.run import Run
+from core.schema.spec import RunSpec
 from core.series.run_series import RunSeries
 from core.system import processes
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from core.schema.spec import RunSpec
 
 Key = TypeVar("Key")
 
@@ -117,6 +114,20 @@ def script_spec(
     return fill_in(check_script(ScriptCheckRequest.of(chosen)), chosen, cpu_devices())
 
 
+def at_step(number: int, act: str, returns: str = "weight") -> str:
+    """Return the source of `LONG` with a loss that does something at one step. `act`: lines of Python."""
+    return f"""{LONG}
+def loss():
+    calls = []
+    def measure(weight, items):
+        calls.append(1)
+        if len(calls) == {number}:
+{textwrap.indent(act, " " * 12)}
+        return {returns}
+    return measure
+"""
+
+
 class Followed:
     """A run that a test follows, with its metrics."""
 
@@ -152,6 +163,16 @@ class Followed:
         wait_until(lambda: state_info(self.poll().state).over, f"the run's end; {self._so_far()}")
         return self
 
+    def stop(self) -> Followed:
+        """Stop the run and wait for its end."""
+        self.run.request("stop")
+        return self.until_over()
+
+    def pause(self) -> Followed:
+        """Pause the run and wait until it has ended."""
+        self.run.request("pause")
+        return self.until_over()
+
     def until_left(self) -> Followed:
         """Wait for the end of the run, and until its supervisor and its guard have left."""
         facts = self.until_over().run.facts
@@ -174,6 +195,26 @@ class Followed:
 
     def _so_far(self) -> str:
         return f"so far {self.run.facts}; log: {self.run.log_end()}"
+
+
+def curves(followed: Followed) -> dict[str, list[float]]:
+    """Return the values of each metric of a run that has finished."""
+    assert followed.state is RunState.FINISHED, f"{followed.run.facts.error}\n{followed.run.log_end()}"
+    return {name: each.values.tolist() for name, each in followed.run_series.metrics.items()}
+
+
+def attached(run_dir: Path) -> Run:
+    """Return a run with what its files say so far."""
+    run = Run.attach(run_dir)
+    run.catch_up()
+    return run
+
+
+def folded(*events: Mapping[str, Any]) -> RunSeries:
+    """Return the series of these events."""
+    run_series = RunSeries()
+    run_series.fold(events)
+    return run_series
 
 
 def start(spec: RunSpec, runs_root: Path) -> Followed:

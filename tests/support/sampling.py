@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 import psutil
 
 from core.devices.kinds import KINDS
-from core.devices.sampler import HelperTimeouts
+from core.devices.sampler import HelperTimeouts, Sampler
+from tests.nvml.standin import StandIn
 from tests.support.helper_pids import helper_pids
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from core.devices.sampler import Sampler
-    from tests.nvml.standin import StandIn
 
 HOUR_S = 3600.0
 """More than any test takes: a limit of this length is reached only by putting the clock forward."""

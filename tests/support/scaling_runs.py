@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from core.config.choices import RecipeChoices
 from core.devices.cpu import cpu_devices
 from core.runs.directory import keep_workload
-from core.scaling.record import FIXED, new_record, plan_specs
+from core.scaling.record import FIXED, ScalingRecord, new_record, plan_specs
+from core.schema.spec import RunSpec
 from tests.support.written_runs import BEGAN, ONE_PART, values, write_run
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
-
-    from core.scaling.record import ScalingRecord
-    from core.schema.spec import RunSpec
 
 HELD_RECIPE = """\
 import os, pathlib, time

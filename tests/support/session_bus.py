@@ -6,24 +6,19 @@ import contextlib
 import shutil
 import subprocess
 import threading
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
-from jeepney import DBusAddress, HeaderFields, MessageType, new_error, new_method_return, new_signal
+from jeepney import DBusAddress, HeaderFields, Message, MessageType, new_error, new_method_return, new_signal
 from jeepney.bus_messages import message_bus
-from jeepney.io.blocking import open_dbus_connection
+from jeepney.io.blocking import DBusConnection, open_dbus_connection
 
 from core.notifications.desktop import BUS_VARIABLE, SERVICE
 from core.system.own_processes import LOGIND
 from tests.support.packages import BUS, missing
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from jeepney import Message
-    from jeepney.io.blocking import DBusConnection
 
 SYSTEM_BUS_VARIABLE = "DBUS_SYSTEM_BUS_ADDRESS"
 SYSTEMD = "org.freedesktop.systemd1"

@@ -9,9 +9,9 @@ import shutil
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import psutil
 import pytest
@@ -20,9 +20,6 @@ from core.hosts import connection, host_list
 from core.hosts.host_list import Host
 from tests.support.packages import NEEDS, SSH, path_of
 from tests.support.waiting import PATIENCE_S, wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 TRAINYARD = Path(sys.executable).with_name("trainyard")
 """What starts Trainyard on the hosts."""

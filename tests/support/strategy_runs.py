@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from core.catalog import strategies
+from core.catalog.strategies import Strategy
 from core.devices.cpu import cpu_devices
+from core.schema.spec import RunSpec
 from tests.support.running import Trained, make_spec
-
-if TYPE_CHECKING:
-    from core.catalog.strategies import Strategy
-    from core.schema.spec import RunSpec
 
 EPOCHS = 3
 STEPS = 69

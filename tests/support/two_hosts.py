@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import psutil
 import pytest
@@ -16,16 +17,11 @@ from core.language import Message
 from core.runs.facts.states import RunState
 from core.schema.event_kinds import Verdict
 from core.schema.event_log import Log
+from core.schema.spec import RunSpec
 from core.system.own_processes import SUPERVISOR
+from tests.support.running import Followed
+from tests.support.ssh_server import SshServer
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from core.schema.spec import RunSpec
-    from tests.support.running import Followed
-    from tests.support.ssh_server import SshServer
 
 AWAY = "one/cpu:1"
 
@@ -119,8 +115,7 @@ def descent_losses() -> list[float]:
 
 def stop_with_every_step(run: Followed) -> None:
     """Stop a run, and check that its curve has each step once."""
-    run.run.request("stop")
-    run.until_over()
+    run.stop()
     assert run.states[-1] is RunState.STOPPED, run.run.facts
     steps = run.run_series.metrics["loss"].steps
     assert steps.tolist() == list(range(1, len(steps) + 1))

@@ -8,18 +8,15 @@ import signal
 import sys
 import tempfile
 import traceback
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from core.cli.__main__ import main
 from tests.support.two_users import OTHER_UID, ROOT, THIRD_UID, give_away
 from tests.support.waiting import PATIENCE_S
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 VICTIM, ATTACKER = THIRD_UID, OTHER_UID
 # What a user's process imports only when it needs it must be readable for that user.

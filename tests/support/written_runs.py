@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
 
 from core.schema.events import metrics_line
 from core.schema.paths import EVENTS, SPEC_FILE
-from core.schema.spec import write_spec
+from core.schema.spec import RunSpec, write_spec
 from tests.support.running import make_spec
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
-
-    from core.schema.spec import RunSpec
 
 BEGAN = 1_750_000_000.0
 ONE_PART = ((0.0, "starting"), (0.5, "running"), (9000.0, "releasing"), (9001.0, "finished"))

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.support import written_by_keras as keras_files
+from tests.support.acting import sleeper  # noqa: F401 (fixture)
 from tests.support.fake_machine import FakeMachine
 from tests.support.shared import made_once
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from babel.messages.pofile import read_po
@@ -25,9 +25,6 @@ from core.supervisor.watches.progress_watches import SlowdownWatch
 from core.supervisor.workers import Worker, describe
 from core.text import as_sentence, enumerated, join_names, join_phrases
 from gui.viewmodels.run.run_messages import PAST, past_tense
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 @pytest.fixture(autouse=True)

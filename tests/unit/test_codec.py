@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import copy
 import json
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from functools import reduce
+from operator import getitem
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -14,9 +17,12 @@ from core.config.choices import RecipeChoices, ScriptChoices
 from core.config.examination import Examination
 from core.config.validation import Problem, ProblemKind
 from core.devices.device import Device, Process, Sample
+from core.devices.helper import HelperAnswer
+from core.hosts.connection import TimeThere
+from core.hosts.exchange import HostUse, HostUses, pack_readings, unpack_readings
 from core.hosts.parts.workload import Equipment
 from core.hosts.protocol import Hello
-from core.hosts.run_files import Listing, RunEntry
+from core.hosts.run_files import FilePart, FileParts, Listing, RunEntry, unpack_listing
 from core.notifications.message import RunNews
 from core.queue.request import QueueRequest
 from core.runs.foreign import There
@@ -26,28 +32,47 @@ from core.schema.codec import Limits, decode, encode
 from core.schema.event_kinds import ModelPart, ProcessInfo, Release, Software, Source, TerminatedProcess, Verdict
 from core.schema.files import parse_json
 from core.schema.rank import RankAssignment
+from core.schema.setting import Number, Whole, settings_of
 from core.schema.settings import Script, Training
 from core.schema.spec import RunSpec
 from core.system.processes import HostId, ProcessId
 from tests.support.running import make_spec
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 HOST = HostId(host="lab", boot="1-2", pid_namespace="pid:[4026531836]")
 PROCESS = ProcessInfo(pid=5, created=1.5, memory_used_bytes=7, name="python", user="anna", command="x", state="S")
 RANK = RankAssignment(
     rank=1, world_size=2, devices=("cpu:0", "cpu:1"), own=("cpu:1",), kind="cpu", cores=(3, 4), target="pytorch.ddp"
 )
+GPU = Device(
+    id="GPU-1", kind="nvidia", label="GPU 0", name="N", memory_total_bytes=8, pci_bus_id="01:00.0", cores=(1,), minor=3,
+    shared_memory=True, blocked="hidden",
+)  # fmt: skip
+READING = Sample(
+    device_id="GPU-1", time=1.0, utilisation_percent=3.0, memory_used_bytes=5, temperature_celsius=40.0,
+    power_watts=9.0, power_limit_watts=10.0, sm_clock_mhz=5.0, clock_reasons=("too hot",), lost="gone", asleep=True,
+    processes=(Process(pid=1), Process(2, 3)),
+)  # fmt: skip
+SCRIPT = Script(
+    path="/s.py", arguments=("--lr", "3"), environment={"A": "b"}, inherited=("C",), rules=("a {step}",)
+)  # fmt: skip
+SPEC = make_spec("digits_cnn", settings={"width": 8}, epochs=3)
+WITHOUT_DEFAULT = {Whole: 5, Number: 0.5}
+"""Values of settings whose default is None."""
+GIVEN = {name: WITHOUT_DEFAULT[type(row.kind)] for name, row in settings_of(Training).items() if row.default is None}
 RECORDS = (
-    make_spec("digits_cnn", settings={"width": 8}, epochs=3),
-    Script(path="/s.py", arguments=("--lr", "3"), environment={"A": "b"}),
+    replace(SPEC, training=replace(SPEC.training, **GIVEN), time_limit_s=60.0, recorded=True, imported="/runs/a"),
+    replace(SPEC, recipe=None, framework="script", script=SCRIPT, training=Training()),
+    SCRIPT,
     RANK,
     Part(head="head", run="20260101-digits", assignments=(RANK,), grace_s=5.0),
     ProcessId(pid=4, created=2.5),
     Hello(protocol=1, version="0.1.0", python="3.11.2", user="anna", identity=HOST, runs="/runs"),
-    Device(id="GPU-1", kind="nvidia", label="GPU 0", name="N", memory_total_bytes=8, cores=(1,)),
-    Sample(device_id="GPU-1", time=1.0, utilisation_percent=3, processes=(Process(pid=1), Process(2, 3))),
+    GPU,
+    READING,
+    HelperAnswer(devices=(GPU,), samples=(READING,), banner="A driver is old."),
+    HostUses(by_device={"GPU-1": HostUse(runs=("a",), names=("a",), others=("pid 3",), program="x")}),
+    FileParts(parts=(FilePart(size=3, mtime=4, data="eA=="),)),
+    TimeThere(time=1.5),
     Listing(runs={"a": RunEntry(identity="1-2", live=True, files={"spec.json": (3, 4)})}, gone=("b",), complete=True),
     Equipment(version="2.9.0", paths={"/data": "missing"}),
     Release(
@@ -75,6 +100,15 @@ RECORDS = (
     kinds.WorkerStart(time=3.0, rank=1, pid=4, created=2.5, devices=("cpu:0",), host="node2"),
     kinds.StopStep(time=3.0, name="SIGTERM", grace_s=5.0),
     kinds.Checkpoint(time=3.0, step=5, name="step-00000005", reason="asked", seconds=0.5, size_bytes=9, best=True),
+    kinds.Phase(time=3.0, rank=1, name="import", python="3.12"),
+    kinds.Plan(time=3.0, epochs=3, steps_per_epoch=10, samples_per_epoch=100),
+    kinds.Metrics(time=3.0, since=2.0, first=1, values={"loss": (1.0, None)}),
+    kinds.WorkerError(time=3.0, type_name="ValueError", message="It broke.", traceback="Traceback"),
+    kinds.LinkSpeed(time=3.0, size_bytes=5, seconds=0.5, bytes_per_s=9.5, backend="gloo"),
+    kinds.RunDevice(time=3.0, id="GPU-1", device_kind="nvidia", label="GPU 0", memory_total_bytes=8, cores=(1,)),
+    kinds.WorkerExit(time=3.0, rank=1, exit_code=-9, signalled=True),
+    kinds.UntickedDeviceUse(time=3.0, device_id="GPU-1", pids=(5,), sentence="It is used."),
+    kinds.DeviceReading(time=3.0, device_id="GPU-1", memory_used_bytes=5, power_watts=9.5, slowdowns=("too hot",)),
     kinds.Slowed(time=3.0, device_id="GPU-1", sentence="", seconds=7.5),
     kinds.Reread(time=3.0, times={"recorded": 3}, kept=("loss",)),
     kinds.MarkChange(time=3.0, star=True, tags=("best",), note="Better."),
@@ -85,17 +119,29 @@ BAD = (
     "x" * 10_000, [], [1], ["x"], [[1]], [None], {}, {"a": 1}, {"..": "x"}, {"": None}, DEEP,
 )  # fmt: skip
 
+READERS: dict[type, Callable[[Any], Any]] = {
+    RunSpec: RunSpec.from_json, HelperAnswer: unpack_readings, Listing: unpack_listing,
+}  # fmt: skip
+"""Functions that read a record and check more than its types; the codec itself reads the other records."""
+WRITERS: dict[type, Callable[[Any], dict[str, Any]]] = {HelperAnswer: pack_readings}
+ANYTHING = {
+    (RunSpec, "recipe", "settings"), (RecipeChoices, "training"), (kinds.SupervisorStart, "guard"),
+}  # fmt: skip
+"""Objects whose values may be of any type."""
+
 
 def document_of(record: object) -> dict[str, Any]:
     return json.loads(json.dumps(written(record)))
 
 
 def written(record: Any) -> dict[str, Any]:
+    if write := WRITERS.get(type(record)):
+        return write(record)
     return record.to_json() if hasattr(record, "to_json") else encode(record)
 
 
 def read(kind: type, data: object) -> Any:
-    return kind.from_json(data) if hasattr(kind, "from_json") else decode(kind, data)
+    return READERS[kind](data) if kind in READERS else decode(kind, data)
 
 
 def places(value: object, *path: str | int) -> Iterator[tuple[str | int, ...]]:
@@ -120,8 +166,14 @@ def changed(document: Any, path: tuple[str | int, ...], value: object) -> Any:
     return copied
 
 
-def check(kind: type, document: object, path: tuple[str | int, ...]) -> bool:
-    """Read a document, which is taken and equal when it is written again, or refused; return whether it was taken."""
+def may_be(right: object, value: object) -> bool:
+    """Return whether a field with the value `right` may have this value, by its type in JSON; None may mean any."""
+    are_numbers = all(isinstance(each, int | float) and not isinstance(each, bool) for each in (right, value))
+    return right is None or value is None or are_numbers or type(right) is type(value)
+
+
+def check(kind: type, document: object, path: tuple[str | int, ...]) -> str:
+    """Read a document, which is taken and equal when it is written again, or refused; return why, or an empty text."""
     try:
         record = read(kind, document)
     except ValueError as error:
@@ -132,10 +184,15 @@ def check(kind: type, document: object, path: tuple[str | int, ...]) -> bool:
         assert "\n" not in said
         is_checked_by_type = said.startswith(("its field", "it lacks"))
         assert not is_checked_by_type or not names or any(each.lower() in said for each in names), (path, said)
-        return False
+        return str(error)
     again = document_of(read(kind, document_of(record)))
     assert json.dumps(again) == json.dumps(document_of(record)), "NaN, which a recipe may take, is not equal to itself"
-    return True
+    return ""
+
+
+@pytest.mark.parametrize("record", [GPU, READING], ids=["device", "reading"])
+def test_samples_of_devices_have_a_value_in_each_field(record: object) -> None:
+    assert all(getattr(record, each.name) for each in fields(record))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda each: type(each).__name__)
@@ -148,10 +205,14 @@ def test_record_is_equal_when_it_is_written_and_read(record: object) -> None:
 def test_bad_values_are_refused_with_their_field_or_taken(record: object) -> None:
     document, kind = document_of(record), type(record)
     own = [path for path in places(document) if path[0] != "spec" or len(path) == 1]  # a spec is a record by itself
-    assert check(kind, {**document, "of a newer version": DEEP}, ())
+    assert not check(kind, {**document, "of a newer version": DEEP}, ())
     for path in own:
+        right = reduce(getitem, path, document)
         for value in (..., *BAD):
-            check(kind, changed(document, path, value), path)
+            said = check(kind, changed(document, path, value), path)
+            if value is not ... and not may_be(right, value) and (kind, *path[:-1]) not in ANYTHING:
+                assert said.startswith(f"Its field {path[0]}"), (path, value, said)
+                assert said.endswith(" is expected."), (path, value, said)
     for value in BAD:
         if not isinstance(value, dict):
             with pytest.raises(ValueError, match="It is not a JSON object"):

@@ -8,26 +8,23 @@ import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 
 from core.comparison import measured_run
-from core.comparison.comparison_table import compare, to_json
+from core.comparison.comparison_table import Comparison, compare, to_json
 from core.comparison.measured_run import read_run, read_runs, reasons
 from core.comparison.quantities import columns, lower_is_better
 from core.errors import RunError
 from core.runs.directory import keep_workload, workload_text
 from core.schema.paths import WORKLOAD_FILE
 from core.schema.settings import Script
+from core.schema.spec import RunSpec
 from gui.viewmodels.comparison.comparison_rows import comparison_rows
 from tests.support.running import make_spec, script_spec
 from tests.support.written_runs import BEGAN, values, write_run
-
-if TYPE_CHECKING:
-    from core.comparison.comparison_table import Comparison
-    from core.schema.spec import RunSpec
 
 RECORDED = Path(__file__).resolve().parents[1] / "recorded_runs"
 MEASURED = ("failed", "finished", "finished_ddp", "finished_script", "lost", "paused", "resumed", "stopped")

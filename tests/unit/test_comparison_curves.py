@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,9 +26,6 @@ from core.series.series import STEP, Axis, ExponentialMean, Series
 from tests.support.running import make_spec
 from tests.support.written_runs import BEGAN, values, write_run
 from tests.unit.test_comparison import RECORDED, curves
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def series_of(numbers: np.ndarray, first: int = 1, step_s: float = 0.5) -> Series:

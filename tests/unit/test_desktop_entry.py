@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -13,9 +13,6 @@ from core.cli import __main__
 from core.cli.commands import desktop
 from core.system.installation import own_command
 from tests.support.packages import MENU_ENTRY, missing
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,9 +12,6 @@ from core.devices.nvidia.preflight import TIMEOUT_S
 from core.errors import RunError
 from core.schema.paths import DEVICE_EVENTS, EVENTS
 from core.supervisor.watches.device_watches import DeviceLog
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 GPU = Device(id="GPU-1", kind="nvidia", label="GPU 0", name="RTX")
 LATE = "NVIDIA devices have not answered within 20 s."

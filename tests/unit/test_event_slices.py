@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,11 +19,7 @@ from core.schema.spec import write_spec
 from core.series.long_runs import events_size, sketch
 from core.series.run_series import RunSeries
 from core.series.series import STEP
-from tests.support.running import make_spec
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
+from tests.support.running import folded, make_spec
 
 LOST = {"kind": "supervisor", "pid": 999_999_999, "created": 1.0, "host": "x", "boot": "y", "pid_namespace": "z"}
 
@@ -197,8 +193,7 @@ def test_packed_readings_are_those_of_their_lines() -> None:
     assert_same_readings(whole, plain)
     assert "gpu-0" not in whole.slowdowns
     assert [(each.since, each.words) for each in whole.slowdowns["gpu-1"]] == [(100.0, ("too hot",))]
-    parts = RunSeries()
-    parts.fold(divide_after(packed, [99.0, 100.0, 101.5, 500.0]))
+    parts = folded(*divide_after(packed, [99.0, 100.0, 101.5, 500.0]))
     assert_same_readings(parts, plain)
     before, after = divide(packed, 101.0)
     assert [event["times"] for event in (*before, *after)] == [[100.0] * 2, [101.0, 101.0, 102.0, 102.0]]

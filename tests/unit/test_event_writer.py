@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from core.metrics.common.merge import MergedReading
 from core.metrics.event_writer import MetricEventWriter
@@ -10,9 +10,6 @@ from core.schema.event_log import Log
 from core.schema.events import Writer
 from core.schema.paths import EVENTS
 from core.series.run_series import RunSeries
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def recorded(run_dir: Path, *looks: tuple[list[MergedReading], float, float], rank: int = 0) -> tuple[RunSeries, int]:

@@ -7,7 +7,7 @@ import math
 import os
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -25,9 +25,6 @@ from core.schema.spec import write_spec
 from core.worker.context import Context
 from core.worker.training.metrics_reporter import NotFiniteError
 from tests.support.running import CAME_UP, FOREVER, LONG, Followed, make_spec, start, write_recipe
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_each_written_event_is_read_once(tmp_path: Path) -> None:

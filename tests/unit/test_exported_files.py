@@ -6,7 +6,7 @@ import contextlib
 import csv
 import json
 import struct
-from typing import TYPE_CHECKING
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -19,9 +19,6 @@ from tests.support.running import make_spec
 from tests.support.scaling_runs import recorded, trained
 from tests.support.written_runs import values, write_run
 from tests.unit.test_reports import Page, points, series
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NAME = "{http://www.w3.org/2000/svg}"
 

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from core.cli import __main__
 from core.metrics.text.expression import describe_result, try_expression
-from tests.support.running import script_spec, train
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.running import Followed
+from tests.support.running import Followed, script_spec, train
 
 PRINTS = """\
 print("hello " + 40 * "a" + "!")

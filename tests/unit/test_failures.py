@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from core.config.validation import smaller_batch
-from core.diagnosis.failures import KERNEL_KILLED, Cause, failure_of, short_cause
+from core.diagnosis.failures import KERNEL_KILLED, Cause, Failure, failure_of, short_cause
 from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState
 from core.schema.event_kinds import Checkpoint, Release, Verdict
@@ -16,9 +16,6 @@ from core.schema.settings import Script
 from core.schema.spec import RunSpec
 from gui.viewmodels.run.failure_view import failure_view
 from tests.support.running import make_spec
-
-if TYPE_CHECKING:
-    from core.diagnosis.failures import Failure
 
 GB = 2**30
 GPU = {"GPU-aa": {"label": "GPU 5", "memory_total_bytes": 24 * GB}, "GPU-bb": {"label": "GPU 6"}}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import signal
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -15,14 +15,10 @@ from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState
 from core.runs.run import Run
 from core.schema.event_kinds import RunProgress, UntickedDeviceUse
+from core.schema.events import Event
+from core.schema.spec import RunSpec
 from tests.support.running import make_spec
 from tests.support.written_runs import values, write_run
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from core.schema.events import Event
-    from core.schema.spec import RunSpec
 
 
 class Recipe:

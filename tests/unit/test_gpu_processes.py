@@ -9,8 +9,8 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -24,13 +24,11 @@ from core.system import processes, procfs
 from core.system.process_info import describe
 from core.system.processes import ProcessId
 from core.system.run_processes import RunProcesses
+from tests.support.acting import OWN_RUN
 from tests.support.fake_proc import add_process
 from tests.support.running import kill_tagged
 from tests.support.two_users import OTHER_UID
 from tests.support.waiting import PATIENCE_S, wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[2]
 GPUS = [
@@ -180,18 +178,6 @@ def test_process_description_contains_what_may_be_read(proc: Path) -> None:
 
 
 # -- which processes a run may signal --------------------------------------------------------------
-
-OWN_RUN = f"run-{os.getpid()}"
-"""Unique per test process, since the search covers the whole machine."""
-
-
-@pytest.fixture
-def sleeper() -> Iterator[subprocess.Popen[bytes]]:
-    """A real process that the test must not end."""
-    with subprocess.Popen(["sleep", "600"], env={**os.environ, processes.TAG: OWN_RUN}) as process:
-        wait_until(lambda: processes.tagged(OWN_RUN), "the sleeper to run its own program")
-        yield process
-        process.kill()
 
 
 def identity_of(process: subprocess.Popen[bytes]) -> ProcessId:

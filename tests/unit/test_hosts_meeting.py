@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from threading import Barrier
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 
@@ -19,21 +21,15 @@ from core.hosts.agent.server import Request
 from core.hosts.failures import Failure, HostError
 from core.hosts.parts import meeting
 from core.hosts.parts.meeting import HERE, Meeting
-from core.hosts.parts.part_link import ask_all, free_ports, own_address
+from core.hosts.parts.part_link import PartLink, ask_all, free_ports, own_address
 from core.launchers import ranks
 from core.launchers.loopback import open_ports_of_machines
 from core.launchers.ranks import assign_ranks
 from core.schema.event_kinds import Notice, Record
+from core.schema.spec import RunSpec
 from core.supervisor.jobs import RecipeJob
 from tests.support.running import make_spec
 from tests.support.waiting import PATIENCE_S
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from core.hosts.parts.part_link import PartLink
-    from core.schema.spec import RunSpec
 
 
 class LinkStandIn:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,13 +20,9 @@ from core.hosts.parts.workload import Equipment
 from core.runs.part import Part
 from core.schema.codec import encode
 from core.schema.rank import RankAssignment
+from core.schema.spec import RunSpec
 from core.scripts.source import files_hash, own_files
 from tests.support.running import make_spec, write_recipe
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from core.schema.spec import RunSpec
 
 OWN = Equipment(version="2.13.0+cu130", nccl="2.29.7", recipe="a" * 64)
 ASKED = {"framework": "pytorch", "recipe": "digits_cnn", "paths": [], "nccl": True}

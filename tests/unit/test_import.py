@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,9 +16,6 @@ from core.series.report import read_series
 from tests.support.commands import call
 from tests.support.recorded_events import KERAS, PYTORCH, scalar_record
 from tests.support.written_runs import BEGAN, values, write_run
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 EVENTS = "events.out.tfevents.1700000000.host.1.0"
 TABLE = b"epoch,loss,val_loss\n0,1.0,0.9\n1,nan,0.45\n2,0.25,\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -17,9 +17,6 @@ from core.history.marks import MAX_BYTES, MAX_NOTE, NO_MARKS, ChangedRuns, chang
 from core.schema.paths import MARKS_FILE
 from core.system.folders import cache_folder
 from tests.support.written_runs import values, write_run
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from core.metrics.common.reading import Reading
 from core.metrics.dialects.registry import statement_of
 from core.metrics.text.log import LogReader
-
-if TYPE_CHECKING:
-    from core.metrics.common.reading import Reading
 
 READ: dict[str, dict[str, float]] = {
     "loss: 0.123": {"loss": 0.123},

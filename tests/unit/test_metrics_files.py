@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -13,9 +13,6 @@ from core.metrics.common.reading import Reading
 from core.metrics.files.growing_file import BLOCK_BYTES, GrowingFile
 from core.metrics.files.record_logs import CsvFile, JsonLines
 from tests.unit.test_metrics_tensorboard import needs_tensorboard
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LIGHTNING = """\
 epoch,lr-Adam,step,train_loss_epoch,train_loss_step,val_loss

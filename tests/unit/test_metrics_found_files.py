@@ -5,16 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from core.metrics.files.finder import MAX_DEPTH, MAX_ENTRIES, MAX_OF_A_FOLDER, MetricFileFinder
 from core.metrics.files.record_logs import CsvFile
 from tests.support.waiting import PATIENCE_S
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LONG_AGO = 1_000_000_000
 

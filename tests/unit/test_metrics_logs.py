@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -11,9 +11,6 @@ from core.metrics.common.reading import IN_EPOCH
 from core.metrics.text.log import LogReader
 from tests.support import printed
 from tests.support.printed import printed_by, progress, read, series
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_nanogpt_log() -> None:

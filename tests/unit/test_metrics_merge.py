@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from itertools import product
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -13,10 +14,6 @@ from core.metrics.common.reading import Reading
 from core.metrics.files.record_logs import CsvFile
 from core.metrics.files.tensorboard import EventFile
 from tests.support.recorded_events import KERAS, scalar_record
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
 
 EVENTS, OTHER_EVENTS = "tensorboard:/runs/a/events.1", "tensorboard:/runs/b/events.1"
 Curves = dict[str, list[tuple[int, float]]]

@@ -8,10 +8,10 @@ import os
 import struct
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
+from core.metrics.common.reading import Reading
 from core.metrics.files.crc32c import crc32c, masked
 from core.metrics.files.growing_file import BLOCK_BYTES
 from core.metrics.files.tensorboard import EventFile
@@ -25,9 +25,6 @@ from tests.support.recorded_events import (
     tensor_record,
     varint,
 )
-
-if TYPE_CHECKING:
-    from core.metrics.common.reading import Reading
 
 NAME = "events.out.tfevents.1700000000.host.1.0"
 

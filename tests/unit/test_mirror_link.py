@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 from core.hosts.connection import Answer
 from core.hosts.host_list import Host
@@ -18,9 +18,6 @@ from core.runs.run import Run
 from core.schema.codec import encode
 from core.series.run_series import RunSeries
 from tests.support.written_runs import values, write_run
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MEASUREMENTS = "events/worker-0.jsonl"
 

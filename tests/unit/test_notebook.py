@@ -5,16 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from core.launchers import notebook
 from core.launchers.notebook import code_cells
 from core.scripts.analysis import analyse_script
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def written(folder: Path, *cells: str) -> Path:

@@ -6,8 +6,9 @@ import fcntl
 import json
 import os
 import subprocess
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -16,14 +17,10 @@ from core.notifications.message import RunNews, message_about, news_of_end, news
 from core.notifications.outbox import MAX_SPACING_S, MAX_WAIT_S, QUIET_AFTER_FAILURE_S, SPACING_S, Outbox
 from core.notifications.settings import NotificationSettings, save
 from core.notifications.start import notify
-from core.runs.run import Run
 from core.schema.codec import decode, encode
 from core.schema.event_kinds import Release, Verdict
+from tests.support.running import attached
 from tests.support.written_runs import BEGAN, values, write_run
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 NEWS = RunNews(
     run_dir="/runs/a", name="digits_cnn", occasion="finished", state="finished", time=1000.0, duration_s=11_400.0,
@@ -252,6 +249,5 @@ def test_process_that_cannot_be_started_is_recorded_in_the_run(
     save(NotificationSettings(command="true"))
     monkeypatch.setattr(subprocess, "run", refuse)
     notify(run_dir, "ended")
-    run = Run.attach(run_dir)
-    run.catch_up()
+    run = attached(run_dir)
     assert list(run.facts.notices) == [f"The process that sends notifications could not be started: {why.rstrip('.')}."]

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
+
+import pytest
 
 from core.runs import outputs
 from core.schema.paths import OUTPUTS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
 
 
 def test_files_are_listed_newest_first(tmp_path: Path) -> None:

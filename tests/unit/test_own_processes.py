@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -14,9 +14,6 @@ from core.devices.reader import Options, ReadIntervals
 from core.launchers.local import BOOT
 from core.runs import directory
 from core.system.own_processes import asks_drivers, is_main_process, is_trainyard
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class Started(Exception):  # noqa: N818 (carries what would have been started)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from core.runs.foreign import MAX_VARIABLES, execution_warning
 from tests.support.running import script_spec
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_warning_lists_variables_that_load_code_before_others(tmp_path: Path) -> None:

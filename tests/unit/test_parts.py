@@ -6,7 +6,8 @@ import json
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -22,9 +23,6 @@ from core.schema.rank import RankAssignment
 from core.system import processes
 from tests.support.waiting import wait_until
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 ASSIGNMENT = RankAssignment(
     rank=3, world_size=4, devices=("cpu:0", "cpu:1"), own=("cpu:1",), kind="cpu", cores=(1,), target="pytorch.ddp",
     host=1, meeting="10.0.0.1:4000", interface="eth0",
@@ -39,11 +37,7 @@ def test_a_part_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert ASSIGNMENT.local_rank == 1
 
 
-@pytest.mark.parametrize(
-    "change",
-    [{"grace_s": -1}, {"grace_s": "5"}, {"grace_s": 1e9}, {"head": 5}, {"run": "a\nb"}, {"assignments": []},
-     {"assignments": ["{}"]}, {"assignments": 5}],
-)  # fmt: skip
+@pytest.mark.parametrize("change", [{"grace_s": -1}, {"grace_s": 1e9}, {"run": "a\nb"}, {"assignments": []}])
 def test_a_part_that_makes_no_sense_is_refused(change: dict[str, Any]) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 (the sentence is that of whoever reads it)
         decode(Part, {**encode(PART), **change})

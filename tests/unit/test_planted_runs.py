@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -20,10 +20,8 @@ from core.series import report
 from core.series.run_series import MAX_SERIES, RunSeries
 from gui.panels.log.file_tail import FileTail
 from tests.support.recorded import recorded
+from tests.support.running import attached
 from tests.support.two_users import give_away
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 @pytest.fixture
@@ -138,8 +136,7 @@ def test_a_million_planted_events_do_not_block_their_reader(run_dir: Path) -> No
     """Costs two seconds."""
     with (run_dir / "events" / "supervisor.jsonl").open("a") as file:
         file.writelines(f'{{"t":2e9,"kind":"notice","text":"{number}"}}\n' for number in range(100_000))
-    run = Run.attach(run_dir)
-    run.catch_up()
+    run = attached(run_dir)
     assert len(run.facts.notices) < 10_010
     assert run.facts.notices[-1].startswith("The run has more than 10000 events of its states and processes")
 

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -15,14 +15,9 @@ from core.devices.nvidia import preflight
 from core.errors import RunError
 from core.launchers import local
 from core.schema.rank import RankAssignment
-from tests.nvml.standin import build_cuda, mig_uuid, uuid
+from tests.nvml.standin import StandIn, build_cuda, mig_uuid, uuid
 from tests.support.running import make_spec
 from tests.support.waiting import PATIENCE_S
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.nvml.standin import StandIn
 
 
 def env(*ids: str, **changes: str) -> dict[str, str]:

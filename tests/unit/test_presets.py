@@ -7,8 +7,8 @@ import shlex
 import shutil
 import socket
 from argparse import Namespace
-from dataclasses import fields, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -19,11 +19,8 @@ from core.config.choices import RecipeChoices, ScriptChoices, compose
 from core.config.presets import repeat_line, shell_line
 from core.config.script_check import ScriptCheckRequest, check_script, fill_in
 from core.devices.cpu import cpu_devices
-from core.schema.settings import Checkpoints, ReleaseWatch, StopTimeouts, Training
+from core.schema.settings import ReleaseWatch, StopTimeouts
 from tests.support.running import make_spec, script_spec
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture
@@ -105,21 +102,6 @@ def test_shell_command_of_a_recipe_parses_back_to_the_same_spec(tmp_path: Path) 
     choices = run_options.choices(parser.parse_args(words[2:], Namespace(arguments=[])))
     assert isinstance(choices, RecipeChoices)
     assert compose(choices, cpu_devices()) == spec
-
-
-def test_every_setting_of_a_run_has_an_option() -> None:
-    """Else the command of a run would not start the same."""
-    parser = options.Parser()
-    options.add_run_options(parser)
-    known = vars(parser.parse_args([]))
-    wanted = [item.name for item in fields(Training)]
-    of_checkpoints = {
-        "unit": "checkpoint_every", "every": "checkpoint_every", "keep": "keep_checkpoints", "best": "keep_best",
-    }  # fmt: skip
-    wanted += [of_checkpoints[item.name] for item in fields(Checkpoints)]
-    wanted += [item.name.replace("_s", "_timeout") for item in fields(StopTimeouts)]
-    wanted += [f"release_{item.name.partition('_')[0]}" for item in fields(ReleaseWatch)]
-    assert [name for name in wanted if name not in known] == []
 
 
 def test_command_that_repeats_a_run_parses_back_to_the_same_spec(tmp_path: Path) -> None:

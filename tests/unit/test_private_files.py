@@ -6,8 +6,9 @@ import json
 import os
 import stat
 import subprocess
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -19,16 +20,10 @@ from core.devices.cpu import cpu_devices
 from core.pythons.python_info import ProbeCache, default_file
 from core.runs import directory
 from core.schema.files import make_private_folder, write_whole
-from core.schema.spec import read_spec, write_spec
+from core.schema.spec import RunSpec, read_spec, write_spec
 from gui.services.window import settings_file
 from gui.viewmodels.setup.script_text import TypedScript, typed_of
 from tests.support.running import script_spec
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from core.schema.spec import RunSpec
 
 
 @pytest.fixture(autouse=True)

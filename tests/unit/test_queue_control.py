@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -10,9 +10,6 @@ from core.queue import control
 from core.queue.listing import queue_view
 from core.queue.request import QueueRequest, read_request, write_request
 from tests.support.written_runs import write_run
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def add(root: Path, name: str, order: float, priority: int = 0) -> Path:

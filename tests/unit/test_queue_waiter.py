@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from core.queue.folder import own_line
 from core.queue.waiter import LOOK_S, Waiter
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LATE_S = 60.0
 

@@ -7,7 +7,8 @@ import json
 import resource
 import signal
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -16,10 +17,6 @@ from core.catalog.recipe_copy import standalone
 from core.cli import __main__
 from core.schema.settings import RECIPE_FUNCTIONS
 from resources import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 INCLUDED = [
     pytest.param(recipe, id=f"{framework}-{recipe.name}")

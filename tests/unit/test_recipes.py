@@ -94,7 +94,8 @@ def test_function_that_cannot_be_called_is_refused_with_its_line(tmp_path: Path,
     ],
 )  # fmt: skip
 def test_functions_that_can_be_called_are_accepted(tmp_path: Path, source: str) -> None:
-    recipes.read(Path(write_recipe(tmp_path, f"def model():\n    pass\n\ndef train_data():\n    pass\n\n{source}\n")))
+    path = write_recipe(tmp_path, f"def model():\n    pass\n\ndef train_data():\n    pass\n\n{source}\n")
+    assert recipes.read(Path(path)).functions[:2] == ("model", "train_data")
 
 
 @pytest.mark.parametrize(("source", "unknown"), [

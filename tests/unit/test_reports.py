@@ -7,7 +7,8 @@ import math
 import re
 import shutil
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,14 +18,11 @@ from core.reports.page import VOID, element
 from core.schema.settings import Script
 from core.schema.spec import RunSpec
 from core.series.series import Series
-from tests.benchmarks.long_run import write_long_run
 from tests.support.commands import call
+from tests.support.long_run import write_long_run
 from tests.support.running import make_spec
 from tests.support.scaling_runs import recorded, trained
 from tests.support.written_runs import BEGAN, values, write_run
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PATH_TAGS = {"path", "line", "text", "g", "svg", "title", "desc"}
 KNOWN_TAGS = PATH_TAGS | {

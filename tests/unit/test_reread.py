@@ -6,7 +6,8 @@ import errno
 import json
 import os
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,11 +16,7 @@ from core.metrics.reread import reread
 from core.schema.event_log import Log
 from core.schema.files import write_whole
 from core.schema.spec import write_spec
-from core.series.run_series import RunSeries
-from tests.support.running import make_spec, script_spec
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from tests.support.running import folded, make_spec, script_spec
 
 BEGAN = 1_750_000_000.0
 LOG = "".join(f"step {step}: loss {step / 8:.3f}, accuracy {100 - step}%\n" for step in range(1, 11))
@@ -46,8 +43,7 @@ def written(folder: Path, *events: dict[str, Any], state: str = "finished", reci
 
 def curve(run_dir: Path, name: str) -> list[tuple[int, float, float]]:
     """Return step, value and seconds since the run's start."""
-    run_series = RunSeries()
-    run_series.fold(Log(run_dir).read())
+    run_series = folded(*Log(run_dir).read())
     series = run_series.metrics[name]
     times = [round(time - BEGAN, 3) for time in series.times]
     return list(zip(map(int, series.steps), series.values.tolist(), map(float, times), strict=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -17,11 +17,7 @@ from core.metrics.text.log import LogReader
 from core.runs.run import Run
 from core.schema.event_log import Log
 from core.schema.spec import read_spec
-from core.series.run_series import RunSeries
-from tests.support.running import script_spec, train
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from tests.support.running import folded, script_spec, train
 
 ROUNDS = "".join(f"round {n} of 9 ~~ the deficit is {9 / n:8.3f} ({n * 7} ms)\n" for n in range(1, 10))
 """No dialect reads it."""
@@ -199,8 +195,7 @@ def test_teaching_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixt
     assert (document["matched"], document["reread"]) == (9, True)
     assert document["curves"]["cost"][1] == [2, 4.5]
     assert document["kept"] == str(tmp_path / "rounds.rules.json")
-    run_series = RunSeries()
-    run_series.fold(Log(run_dir).read())
+    run_series = folded(*Log(run_dir).read())
     assert run_series.metrics["cost"].values.tolist() == [round(9 / n, 3) for n in range(1, 10)]
     assert read_spec(run_dir).script.rules == tuple(document["rules"]), "`again` uses them, too"
     assert Run.attach(run_dir).spec().script.rules

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -13,14 +13,12 @@ from core.errors import RunError
 from core.runs.directory import new_directory
 from core.runs.facts.states import RunState
 from core.runs.run import Run
+from core.schema.events import Event
 from core.schema.spec import write_spec
 from core.system import processes
 from core.system.processes import ProcessId
 from tests.support.recorded import recorded
 from tests.support.running import make_spec
-
-if TYPE_CHECKING:
-    from core.schema.events import Event
 
 DEAD_PROCESS = {"pid": 2**22 + 1, "created": 0.0}
 

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -20,11 +20,8 @@ from core.series import long_runs
 from core.series.run_series import RunSeries
 from gui.services.run.run_memory import ReadRun, take_in, timeline_of
 from gui.viewmodels.run.progress import ScriptProgress
-from tests.benchmarks.long_run import write_long_run
+from tests.support.long_run import write_long_run
 from tests.unit.test_event_slices import assert_same, read_whole
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ from gui.services.run.run_memory import take_in
 from gui.services.run.run_session import RunSession
 from gui.viewmodels.run.progress import progress_view
 from gui.viewmodels.run.run_header import RunSnapshot, run_header
+from tests.support.running import folded
 
 NOW = 1_700_000_000.0
 
@@ -163,8 +164,7 @@ def test_watch_of_the_memory_has_its_own_seconds(monkeypatch):
     history = ((NOW, RunState.STARTING), (NOW + 2, RunState.RUNNING), (NOW + 7, RunState.RELEASING))
     facts = RunFacts(state=RunState.RELEASING, history=history)
     monkeypatch.setattr(time, "time", lambda: NOW + 67)
-    run_series = RunSeries()
-    run_series.fold([{"t": NOW + 3, "kind": "metrics", "first": 1, "values": {"loss": [0.5]}}])
+    run_series = folded({"t": NOW + 3, "kind": "metrics", "first": 1, "values": {"loss": [0.5]}})
     session = RunSession()
     session.run = SimpleNamespace(owner=None, id="a-run", dir=Path("/x"), facts=facts)
     session.run_series, session.spec = run_series, spec_of()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -17,13 +17,10 @@ from core.schema.events import metrics_line
 from core.schema.files import write_whole
 from core.schema.paths import EVENTS
 from core.schema.spec import write_spec
-from core.series.run_series import RunSeries, loss_of
+from core.series.run_series import loss_of
 from core.series.series import ExponentialMean
-from tests.support.running import make_spec
+from tests.support.running import folded, make_spec
 from tests.unit.test_run_series import metrics
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def written(root: Path, *events: dict[str, object]) -> Path:
@@ -49,8 +46,7 @@ def written(root: Path, *events: dict[str, object]) -> Path:
 def shown(run_dir: Path) -> tuple[RunLoss | None, RunLoss | None]:
     """The loss of the run in lists, and that of its series."""
     (summary,) = RunIndex(run_dir.parent).poll()
-    run_series = RunSeries()
-    run_series.fold(Run.attach(run_dir).catch_up())
+    run_series = folded(*Run.attach(run_dir).catch_up())
     return summary.loss, loss_of(run_series)
 
 
@@ -70,8 +66,7 @@ def test_without_validation_it_is_the_mean_that_the_plot_draws(tmp_path: Path) -
     events = [metrics(2.0 + first, first + 1, loss=losses[first : first + 25]) for first in range(0, 300, 25)]
     listed, drawn = shown(written(tmp_path, *events))
     mean = ExponentialMean(module.WEIGHT)
-    run_series = RunSeries()
-    run_series.fold(events)
+    run_series = folded(*events)
     mean.extend(run_series.metrics["loss"].values)
     assert listed is not None
     assert listed == drawn

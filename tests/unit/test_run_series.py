@@ -11,6 +11,7 @@ from core.schema.events import metrics_line
 from core.series.run_series import RunSeries
 from core.series.series import Series
 from tests.support.recorded import finding
+from tests.support.running import folded
 
 
 def metrics(t: float, first: int, *, since: float | None = None, **values: list[float]) -> dict[str, object]:
@@ -31,8 +32,7 @@ def sample(t: float, device: str, percent: float | None, used_bytes: int | None)
 
 
 def test_batches_become_steps_and_evenly_spaced_times() -> None:
-    run_series = RunSeries()
-    run_series.fold([metrics(12.0, 1, since=10.0, loss=[3.0, 2.0, 1.0]), metrics(15.0, 4, since=15.0, loss=[0.5])])
+    run_series = folded(metrics(12.0, 1, since=10.0, loss=[3.0, 2.0, 1.0]), metrics(15.0, 4, since=15.0, loss=[0.5]))
     loss = run_series.metrics["loss"]
     np.testing.assert_array_equal(loss.steps, [1, 2, 3, 4])
     np.testing.assert_array_equal(loss.times, [10, 11, 12, 15])
@@ -40,22 +40,19 @@ def test_batches_become_steps_and_evenly_spaced_times() -> None:
 
 
 def test_validation_values_are_placed_at_the_end_of_their_epoch() -> None:
-    run_series = RunSeries()
-    run_series.fold([metrics(5.0, 23, val_loss=[0.7]), metrics(9.0, 46, val_loss=[0.6])])
+    run_series = folded(metrics(5.0, 23, val_loss=[0.7]), metrics(9.0, 46, val_loss=[0.6]))
     np.testing.assert_array_equal(run_series.metrics["val_loss"].steps, [23, 46])
     np.testing.assert_array_equal(run_series.metrics["val_loss"].times, [5, 9])
 
 
 def test_nan_and_infinity_survive_the_log() -> None:
-    run_series = RunSeries()
-    run_series.fold([metrics(3.0, 1, since=1.0, loss=[np.nan, np.inf, 1.0])])
+    run_series = folded(metrics(3.0, 1, since=1.0, loss=[np.nan, np.inf, 1.0]))
     np.testing.assert_array_equal(run_series.metrics["loss"].values, [np.nan, np.inf, 1.0])
 
 
 def test_missing_reading_is_nan_and_not_zero() -> None:
-    run_series = RunSeries()
-    run_series.fold(
-        [sample(1, "cpu:0", 80.0, None), sample(2, "cpu:0", None, 5), {"t": 3, "kind": "sample", "device": "g"}]
+    run_series = folded(
+        sample(1, "cpu:0", 80.0, None), sample(2, "cpu:0", None, 5), {"t": 3, "kind": "sample", "device": "g"}
     )
     np.testing.assert_array_equal(run_series.utilisation["cpu:0"].values, [80, np.nan])
     np.testing.assert_array_equal(run_series.memory["cpu:0"].values, [np.nan, 5])
@@ -103,8 +100,7 @@ def test_run_resumed_from_a_checkpoint_is_one_curve() -> None:
 
 def test_metric_of_every_eighth_step_is_at_its_steps_and_times() -> None:
     sparse = [{**metrics(10.0, 8, since=6.0, accuracy=[0.1, 0.2, 0.3]), "every": 8}, metrics(11.0, 25, accuracy=[0.4])]
-    run_series = RunSeries()
-    run_series.fold(sparse)
+    run_series = folded(*sparse)
     series = run_series.metrics["accuracy"]
     assert (series.steps.tolist(), series.times.tolist()) == ([8, 16, 24, 25], [6, 8, 10, 11])
     run_series.fold([{**metrics(20.0, 16, since=20.0, accuracy=[0.5, 0.6]), "every": 8}])
@@ -127,8 +123,7 @@ def state(at: float, name: str) -> dict:
 
 
 def test_training_time_leaves_out_start_and_interruptions() -> None:
-    run_series = RunSeries()
-    run_series.fold([state(100.0, "starting"), metrics(110.0, 1, since=106.0, loss=[9.0] * 5)])
+    run_series = folded(state(100.0, "starting"), metrics(110.0, 1, since=106.0, loss=[9.0] * 5))
     assert run_series.interruptions == ()
     run_series.fold([state(112.0, "releasing"), state(113.0, "paused")])
     run_series.fold([state(120.0, "starting"), state(121.0, "failed"), state(130.0, "starting")])
@@ -145,17 +140,15 @@ def test_training_time_leaves_out_start_and_interruptions() -> None:
 
 
 def test_run_that_begins_anew_has_no_interruption() -> None:
-    run_series = RunSeries()
-    run_series.fold([state(1.0, "starting"), metrics(5.0, 1, since=2.0, loss=[9.0] * 4), state(6.0, "failed")])
+    run_series = folded(state(1.0, "starting"), metrics(5.0, 1, since=2.0, loss=[9.0] * 4), state(6.0, "failed"))
     run_series.fold([state(9.0, "starting"), {"t": 9.5, "kind": "rewind", "step": 0}, metrics(12.0, 1, loss=[9.0])])
     assert run_series.interruptions == ()
     assert run_series.axes["training"].origin == 12
 
 
 def test_end_of_training_is_cleared_when_the_run_resumes() -> None:
-    run_series = RunSeries()
-    run_series.fold(
-        [{"t": 1.0, "kind": "state", "state": "running"}, {"t": 8.0, "kind": "state", "state": "releasing"}]
+    run_series = folded(
+        {"t": 1.0, "kind": "state", "state": "running"}, {"t": 8.0, "kind": "state", "state": "releasing"}
     )
     run_series.fold([{"t": 9.0, "kind": "state", "state": "paused"}])
     assert (run_series.started, run_series.training_ended) == (1.0, 8.0)
@@ -164,8 +157,7 @@ def test_end_of_training_is_cleared_when_the_run_resumes() -> None:
 
 
 def test_unknown_events_are_ignored_and_empty_folds_change_nothing() -> None:
-    run_series = RunSeries()
-    run_series.fold([])
+    run_series = folded()
     assert (run_series.version, run_series.started, run_series.duration_s) == (0, None, 0.0)
     run_series.fold([{"t": 5.0, "kind": "from the future", "x": [1]}])
     assert not run_series.metrics
@@ -182,8 +174,7 @@ def test_a_million_steps_are_appended_at_once(batch: int, monkeypatch: pytest.Mo
     ]
     appended, append = [], Series.append
     monkeypatch.setattr(Series, "append", lambda self, *columns: (appended.append(self), append(self, *columns)))
-    run_series = RunSeries()
-    run_series.fold(events)
+    run_series = folded(*events)
     assert len(appended) == 1
     assert len(run_series.metrics["loss"]) == 1_000_000
     assert run_series.metrics["loss"].values[-1] == values[-1]

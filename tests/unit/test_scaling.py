@@ -7,7 +7,8 @@ import math
 import re
 import statistics
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,20 +18,23 @@ from core.devices.device import Device
 from core.history.index import RunIndex
 from core.runs.facts.states import RunState
 from core.scaling import scaling_command
-from core.scaling.record import FIXED, PER_DEVICE, device_counts, free_name, names, plan_specs, read_record
-from core.scaling.scaling_table import TOLERANCES, read_table, text_table, to_json
+from core.scaling.record import (
+    FIXED,
+    PER_DEVICE,
+    ScalingRecord,
+    device_counts,
+    free_name,
+    names,
+    plan_specs,
+    read_record,
+)
+from core.scaling.scaling_table import TOLERANCES, ScalingTable, read_table, text_table, to_json
 from core.schema.files import write_whole
 from gui.viewmodels.comparison.scaling_rows import ShownTable, fold_runs, outcome, sentence, shown_cells, with_results
 from gui.viewmodels.runs.run_rows import run_rows
 from tests.support.running import write_recipe
 from tests.support.scaling_runs import LOSSES, PER_EPOCH, STEPS, planned, recorded, trained
 from tests.support.written_runs import BEGAN, write_run
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from core.scaling.record import ScalingRecord
-    from core.scaling.scaling_table import ScalingTable
 
 # -- the plan ------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,16 +12,12 @@ from core.history import removal
 from core.history.index import RunIndex
 from core.history.removal import Removed
 from core.scaling import scaling_command
+from core.scaling.record import ScalingRecord
 from gui.viewmodels.comparison.scaling_rows import fold_runs
 from tests.support.commands import call
 from tests.support.scaling_runs import recorded, trained
 from tests.support.written_runs import write_run
 from tests.unit.test_scaling import shown
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from core.scaling.record import ScalingRecord
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -13,9 +13,6 @@ from core.devices.device import Device, Survey
 from core.scripts.analysis import analyse_script, cautions
 from gui.viewmodels.setup.script_text import TypedScript
 from gui.viewmodels.setup.start_check import StartConditions, check_start
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NANOGPT = """import os
 ddp = int(os.environ.get("RANK", -1)) != -1

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from core.devices.device import Device, Sample, Survey
 from core.devices.sampler import Sampler
 from core.language import stored
 from core.supervisor.watches.progress_watches import LASTS_S, QUIET_S, SlowdownWatch
-from tests.nvml.standin import uuid
+from tests.nvml.standin import StandIn, uuid
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from tests.nvml.standin import StandIn
 
 GPUS = tuple(Device(id=f"GPU-{n}", kind="nvidia", label=f"GPU {n}", name="H100") for n in range(3))
 BOTH = ("GPU-1", "GPU-2")

@@ -13,7 +13,7 @@ import sqlite3
 import sys
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -26,9 +26,6 @@ from core.runs.facts.states import RunState
 from core.schema.event_kinds import Plan, Verdict
 from tests.support.commands import call
 from tests.support.written_runs import BEGAN, values, write_run
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 COUNT = 110
 """More than `MIN_CACHED`."""

@@ -7,8 +7,9 @@ import math
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,10 +23,6 @@ from tests.support.commands import call
 from tests.support.recorded_events import scalar_record
 from tests.support.waiting import PATIENCE_S
 from tests.support.written_runs import BEGAN, values, write_run
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 READ = """
 import json, sys, types

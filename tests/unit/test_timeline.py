@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,9 +16,6 @@ from core.runs.facts.states import RunState
 from core.runs.run import Run
 from tests.support.recorded import finding, recorded
 from tests.support.running import make_spec
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BEGAN = 1_700_000_000.0
 PHASES = (

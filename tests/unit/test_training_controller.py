@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import pytest
 
 from core.runs.directory import new_directory
+from core.schema.checkpoint import StateSaver
 from core.schema.events import Tail
 from core.schema.paths import EVENTS
-from core.schema.rank import RankAssignment
 from core.schema.spec import write_spec
 from core.worker.context import Context
 from core.worker.training.controller import TrainingController
 from core.worker.training.metrics_reporter import MetricsReporter
+from tests.support.one_rank import ALONE, Ranks
 from tests.support.running import make_spec
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from core.schema.checkpoint import StateSaver
 
 STEPS = 3
 
@@ -36,40 +33,12 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     return found
 
 
-class Alone:
-    """This process as the only one of several ranks. Counts the reductions."""
-
-    in_step = False
-
-    def __init__(self) -> None:
-        self.reductions = 0
-
-    def wait_for(self, losses: list[float]) -> None:
-        pass
-
-    def reduce(self, losses: list[float], shares: list[float], numbers: list[float]) -> list[float]:
-        self.reductions += 1
-        return [*(loss * share for loss, share in zip(losses, shares, strict=True)), *numbers]
-
-    def collect_files(self, folder: Path) -> None:
-        pass
-
-
 def controller_of(
-    runs_root: Path, ranks: Alone | None = None, **settings: object
+    runs_root: Path, ranks: Ranks | None = None, **settings: object
 ) -> tuple[TrainingController, MetricsReporter, Path]:
     run_dir = new_directory(runs_root, "course")
     write_spec(run_dir, make_spec("digits_mlp", checkpoints={"unit": "never"}, **settings))
-    assignment = RankAssignment(
-        rank=0,
-        world_size=1,
-        devices=("cpu:0",),
-        own=("cpu:0",),
-        kind="cpu",
-        cores=(),
-        target="pytorch.strategies:single",
-    )  # fmt: skip
-    context = Context(str(run_dir), assignment)
+    context = Context(str(run_dir), ALONE)
     metrics_reporter = MetricsReporter(context, ranks=ranks)
     nothing_to_save = cast("StateSaver", None)
     return (
@@ -97,7 +66,7 @@ def test_ranks_synchronise_at_most_once_at_the_end_of_an_epoch(
     runs_root: Path, settings: dict[str, int], expected: list[int]
 ) -> None:
     """One reduction carries losses, validation sums and requests. Early stopping needs it in every epoch."""
-    ranks = Alone()
+    ranks = Ranks()
     controller, reporter, _ = controller_of(runs_root, ranks, epochs=3, **settings)
     for epoch, reductions in enumerate(expected):
         controller.after_step(1.0)
@@ -142,7 +111,7 @@ def test_report_interval_adapts_to_the_duration_of_a_report(
     """Steps take 1 ms. A slow report is made less often, but at least once a second, so that requests are answered."""
     reported: list[int] = []
 
-    class Slow(Alone):
+    class Slow(Ranks):
         def reduce(self, losses: list[float], shares: list[float], numbers: list[float]) -> list[float]:
             clock.now += report_s
             reported.append(reporter.steps)
@@ -156,9 +125,9 @@ def test_report_interval_adapts_to_the_duration_of_a_report(
     assert reported[:4] == [1, 3, 7, 15]
 
 
-@pytest.mark.parametrize("ranks", [None, Alone()])
+@pytest.mark.parametrize("ranks", [None, Ranks()])
 def test_validation_time_is_not_counted_as_step_time(
-    runs_root: Path, clock: SimpleNamespace, ranks: Alone | None
+    runs_root: Path, clock: SimpleNamespace, ranks: Ranks | None
 ) -> None:
     """Reports after the validation keep the times of the steps before it; later steps start after the validation."""
     controller, metrics_reporter, run_dir = controller_of(runs_root, ranks, epochs=2)

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+
+import pytest
 
 from core.devices.device import Device, Process, Sample, Survey
 from core.devices.sampler import Sampler
 from core.language import stored
 from core.supervisor.watches import device_watches
-from tests.nvml.standin import mig_uuid, uuid
+from tests.nvml.standin import StandIn, mig_uuid, uuid
 from tests.support.waiting import PATIENCE_S, wait_until
-
-if TYPE_CHECKING:
-    import pytest
-
-    from tests.nvml.standin import StandIn
 
 GPUS = [Device(id=f"GPU-{n}", kind="nvidia", label=f"GPU {n}", name="RTX 4090", pci_bus_id=f"{n}") for n in range(3)]
 PARTS = [Device(id=f"MIG-{n}", kind="nvidia", label=f"GPU 1 MIG {n}", name="1g.5gb", pci_bus_id="1") for n in range(2)]

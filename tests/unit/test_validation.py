@@ -154,25 +154,18 @@ def test_batch_arithmetic_is_written_as_a_product(
          "“Reduction over devices” is for strategy mirrored of TensorFlow and Keras only, but ddp of PyTorch is"),
         ("tensorflow", "towers", {"cross_device_ops": "one_device"}, "but towers of TensorFlow is chosen. Leave it at"),
         ("keras", "mirrored", {"cross_device_ops": "nccl"}, "NCCL adds up gradients of GPUs only, and CPU devices are"),
-        ("pytorch", "ddp", {"output_device": 1}, "“Output device” is for strategy data_parallel of PyTorch only"),
-        ("pytorch", "fsdp", {"bucket_mb": 5}, "“Gradient buckets in MB” is for strategy ddp of PyTorch only"),
-        ("pytorch", "fsdp", {"gradient_compression": "powersgd"}, "“Gradient compression” is for strategy ddp of"),
         ("pytorch", "ddp", {"gradient_compression": "bfloat16"}, "bfloat16 with NCCL only, and CPU devices use Gloo."),
-        ("pytorch", "ddp", {"meta_device": True}, "“Meta device” is for strategy fsdp of PyTorch only, but ddp of"),
         ("pytorch", "fsdp", {"meta_device": True, "make_on_device": True},
          "cannot be made on the meta device and on its"),
-        ("pytorch", "pipeline", {"make_on_device": True},
-         "“Model made on its device” is for strategies single, ddp and fsdp of PyTorch only, but pipeline of PyTorch"),
         ("pytorch", "ddp", {"gradient_compression": "powersgd", "precision": "float16"},
          "PowerSGD keeps errors of gradients for later steps, and float16 scales gradients by a number that changes."),
         ("pytorch", "pipeline", {"activation_checkpointing": True},
          "“Activation checkpointing” is for strategies single, ddp and fsdp of PyTorch only, but pipeline of PyTorch"),
-        ("keras", "mirrored", {"activation_checkpointing": True}, "but mirrored of Keras is chosen."),
         ("pytorch", "ddp", {"rate_scaling": "linear"}, "cannot be scaled to the batch size: the batch size for which"),
         ("keras", "mirrored", {"reference_batch": 32}, "given, but nothing scales the rate. Choose linear or sqrt"),
     ],
 )  # fmt: skip
-def test_setting_that_a_strategy_lacks_is_refused(
+def test_settings_that_do_not_fit_are_refused(
     framework: str, strategy: str, training: dict[str, object], words: str
 ) -> None:
     spec = make_spec("digits_mlp", framework=framework, strategy=strategy, devices="cpu:0,cpu:1", **training)
@@ -220,9 +213,3 @@ def test_recipe_of_another_framework_is_refused() -> None:
     torch_file = recipes.find("digits_mlp", "pytorch").path
     with pytest.raises(ValueError, match=r"imports torch: it is for PyTorch .* with Keras. Choose framework pytorch"):
         make_spec(str(torch_file), framework="keras")
-
-
-def test_setting_that_the_framework_lacks_is_refused() -> None:
-    spec = make_spec("digits_mlp", framework="keras", loader_workers=2)
-    (problem,) = validation.problems(spec, CPUS)
-    assert problem.sentence.startswith("The setting “Data-loader workers” is for PyTorch only, but single of Keras is")

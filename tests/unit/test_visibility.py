@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 import pytest
 
@@ -11,13 +11,8 @@ from core.devices.nvidia import reader
 from core.devices.nvidia.reader import VisibleDevices
 from core.devices.sampler import Sampler
 from core.errors import RunError
-from tests.nvml.standin import mig_uuid, uuid
+from tests.nvml.standin import StandIn, mig_uuid, uuid
 from tests.support.waiting import PATIENCE_S
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from tests.nvml.standin import StandIn
 
 # In NVML order; in PCI bus order the third GPU is first.
 GPUS = [

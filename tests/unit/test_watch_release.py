@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
+from core.devices.device import Sample
 from core.memory_watch.watch import MemoryWatch
 from core.schema.event_kinds import Ended, Notice, Record
 from core.schema.settings import ReleaseWatch
 from core.supervisor.watches.monitor import watch_release
 from tests.support.fake_machine import CPU, RUN, WORKER, FakeMachine
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from core.devices.device import Sample
 
 
 class NoSamples:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-if TYPE_CHECKING:
-    from pathlib import Path
+from pytestqt.qtbot import QtBot
 
-    from pytestqt.qtbot import QtBot
-
-    from gui.panels.log.log_view import LogView
+from gui.panels.log.log_view import LogView
 
 
 def append(path: Path, text: str) -> None:

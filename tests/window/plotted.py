@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from core.series.run_series import RunSeries
-
-if TYPE_CHECKING:
-    from gui.plots.base import Plot
+from gui.plots.base import Plot
 
 STEPS, PER_EPOCH, START = 460, 23, 1000.0
 COLOURS = {"cpu:0": "#4d9bff", "cpu:1": "#ff9f45"}

@@ -1,6 +1,6 @@
 """The window while a run misbehaves: a flood of output, and a folder that vanishes. About three seconds.
 
-How long the window stands still meanwhile is measured by `tests/benchmarks/bench_event_loop.py`.
+How long the window stands still meanwhile is measured by `benchmarks/bench_event_loop.py`.
 
 Settings that are damaged or newer are in `test_preferences`, languages and fonts in `test_language`, screens that are
 gone in `test_window_manager`, runs made to do harm in `test_hostile_runs`.
@@ -12,7 +12,8 @@ import re
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
@@ -21,10 +22,6 @@ from PySide6.QtWidgets import QLineEdit
 from core.schema.paths import LOG_FILE
 from tests.support.written_runs import write_run
 from tests.window.test_missed import write_live
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 FLOOD = """
 import sys, time

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QObject, QThread
+from pytestqt.qtbot import QtBot
 
 from core.errors import RunError
 from gui.services.jobs import Jobs
 from gui.services.setup import expression_tester
 from gui.services.setup.expression_tester import ExpressionTester
 from tests.support.waiting import PATIENCE_S
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from pytestqt.qtbot import QtBot
 
 
 class Case:

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QProgressBar
+from pytestqt.qtbot import QtBot
 
 from core.runs.facts.states import RunState
 from core.schema.spec import write_spec
 from core.series import long_runs
 from gui.services.run import run_memory, run_opening, run_session
 from gui.services.run.run_session import RunSession
-from tests.benchmarks.long_run import write_long_run
+from tests.support.long_run import write_long_run
 from tests.support.running import script_spec
 from tests.unit.test_event_slices import assert_same, read_whole
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pytestqt.qtbot import QtBot
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QLabel, QLineEdit, QPushButton
 
 from core.schema.paths import EVENTS, SUPERVISOR_EVENTS
 from gui.plots.plot_area import LIVE_NOTE
-from tests.benchmarks.long_run import write_long_run
+from tests.support.long_run import write_long_run
 
 
 @pytest.fixture

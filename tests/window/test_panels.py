@@ -155,11 +155,10 @@ def test_run_row_outcome_texts(tmp_path):
     assert run_rows(runs[:1], NOW + 40 * 86400)[0].title != rows[0].title  # an old run shows its date
 
 
-def test_empty_run_list_is_painted_and_selection_survives_new_rows(qtbot, tmp_path):
+def test_selection_survives_new_rows(qtbot, tmp_path):
     view = RunList(RunActions())
     qtbot.addWidget(view)
     view.show()
-    assert not view.grab().isNull()
     old, new = (
         RunRow(dir=tmp_path / name, title=name, outcome="finished", tone="good", mark="tick", tip="")
         for name in ("old", "new")

@@ -10,7 +10,6 @@ from PySide6.QtGui import QImage, QTextDocument, QTextTable
 from PySide6.QtWidgets import QWidget
 
 from core.series.run_series import RunSeries
-from gui.plots.items.hover import columns_for
 from gui.plots.items.margin_labels import moved_apart, stand_for_others
 from gui.plots.items.multi_line import drop_constant_points
 from gui.plots.registry import PLOTS
@@ -115,10 +114,6 @@ def test_hover_of_ten_devices_is_whole_and_in_the_order_of_the_list(qtbot) -> No
     assert rows[0][1] == "50\u2009%"
     plot.hide()
     assert not label.isVisible(), "it vanishes with its plot"
-
-
-def test_hover_has_one_column_up_to_six_rows() -> None:
-    assert [columns_for(count) for count in (1, 6, 7, 12, 32, 33, 64)] == [1, 1, 2, 2, 2, 3, 4]
 
 
 def test_missing_readings_are_gaps_in_device_lines(plots, run_series) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, Qt
@@ -11,11 +9,9 @@ from PySide6.QtGui import QTextDocumentFragment
 from PySide6.QtWidgets import QSlider
 
 from core.series.run_series import RunSeries
+from gui.plots.base import Plot
 from gui.style.theme import DARK
 from tests.window.plotted import PER_EPOCH, START, STEPS, choose, draw, losses, resume_events, smooth
-
-if TYPE_CHECKING:
-    from gui.plots.base import Plot
 
 
 def test_loss_plot_draws_steps_mean_and_validation(plots, run_series) -> None:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import pyqtgraph as pg
 import pytest
 
 from core.series.run_series import RunSeries
 from gui.plots.metrics.y_range import fitting_range
 from tests.window.plotted import START, choose, draw, smooth
-
-if TYPE_CHECKING:
-    import pyqtgraph as pg
 
 NAN, INF = float("nan"), float("inf")
 

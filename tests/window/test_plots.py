@@ -130,7 +130,7 @@ def shown(plot: Plot) -> object:
 def test_plots_move_together_through_the_times_of_the_steps(plots, run_series, qtbot, axis, range_, seconds) -> None:
     """Step 1 was measured 2.1 s after the start, and ten steps a second after it."""
     loss, utilisation, memory = plots.values()
-    link = PlotLink(list(plots.values()))
+    _link = PlotLink(list(plots.values()))
     choose(loss, "axis_box", axis)
     draw(run_series, *plots.values())
     whole = [plot.canvas.x_range for plot in plots.values()]
@@ -154,12 +154,11 @@ def test_plots_move_together_through_the_times_of_the_steps(plots, run_series, q
     memory.canvas.view.setXRange(50, 55, padding=0)
     memory.canvas.moved_by_hand.emit()
     assert shown(loss) == range_, "no step was measured then"
-    assert link is not None
 
 
 def test_position_of_the_mouse_is_marked_in_all_plots(plots, run_series) -> None:
     loss, utilisation, memory = plots.values()
-    link = PlotLink(list(plots.values()))
+    _link = PlotLink(list(plots.values()))
     draw(run_series, *plots.values())
     loss.canvas.pointed.emit(100.0)
     assert [plot.crosshair.isVisible() for plot in plots.values()] == [False, True, True]
@@ -172,13 +171,12 @@ def test_position_of_the_mouse_is_marked_in_all_plots(plots, run_series) -> None
     assert not loss.crosshair.isVisible(), "no step was measured then"
     memory.canvas.pointed.emit(None)
     assert not any(plot.crosshair.isVisible() for plot in plots.values())
-    assert link is not None
 
 
 def test_plots_of_different_runs_do_not_move_each_other(plots, run_series) -> None:
     """The plots of the devices may show the present beside a run of yesterday."""
     loss, utilisation, memory = plots.values()
-    link, other = PlotLink(list(plots.values())), RunSeries()
+    _link, other = PlotLink(list(plots.values())), RunSeries()
     other.fold({**event, "t": event["t"] - 86_400} for event in events())
     draw(other, loss)
     draw(run_series, utilisation, memory)
@@ -187,7 +185,6 @@ def test_plots_of_different_runs_do_not_move_each_other(plots, run_series) -> No
     loss.canvas.moved_by_hand.emit()
     loss.canvas.pointed.emit(150.0)
     assert (memory.canvas.x_range, memory.follows, memory.crosshair.isVisible()) == (before, True, False)
-    assert link is not None
 
 
 def drag(plot: Plot, first: QPoint, last: QPoint, keys: Qt.KeyboardModifier) -> None:

@@ -22,7 +22,6 @@ from tests.support.acting import played
 from tests.support.recorded import recorded
 from tests.support.running import FOREVER, LONG, make_spec, start, write_recipe
 from tests.support.waiting import PATIENCE_S
-from tests.window.driving import show_theme
 
 ROOT = Path(__file__).parents[2]
 
@@ -238,17 +237,6 @@ def test_run_of_newer_version_is_explained(drive, runs_root):
     panel.until(lambda: panel.runs.count() == 1)
     panel.runs.itemActivated.emit(panel.runs.item(0))
     assert "newer Trainyard" in panel.message()
-
-
-@pytest.mark.styled
-@pytest.mark.slow
-@pytest.mark.parametrize("theme", ["DARK", "LIGHT"])
-def test_theme_of_open_window_can_change(drive, theme):
-    from gui.style import theme as themes
-
-    panel = drive()
-    show_theme(getattr(themes, theme))
-    assert not panel.window.grab().isNull()
 
 
 @pytest.mark.slow

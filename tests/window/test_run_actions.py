@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 import pytest
 
 from gui.viewmodels.runs.run_actions import ACTIONS, NO_RUN, RunActions
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.window.driving import Driver
+from tests.window.driving import Driver
 
 
 def test_each_action_is_explained_and_has_its_own_name_and_key() -> None:

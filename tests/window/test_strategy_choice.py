@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QCheckBox, QLabel, QSpinBox, QWidget
 
 from core.schema.settings import Checkpoints, Training
 from gui.panels.recipe.strategy_delegate import SECOND_LINE
+from tests.support.colour_vision import contrast
 from tests.support.running import LONG_PYTORCH, write_recipe
 from tests.window.driving import show_theme
 
@@ -45,18 +48,20 @@ def test_unusable_strategies_are_listed_with_reason(drive):
 
 @pytest.mark.styled
 @pytest.mark.slow
-def test_strategy_list_is_painted_in_both_themes(drive):
+def test_strategy_list_can_be_read_in_both_themes(drive):
     from gui.style.theme import DARK, LIGHT
 
     panel = drive()
     panel.tick("cpu:0")
     panel.strategy.showPopup()
-    grabs = []
     for theme in (DARK, LIGHT):
         show_theme(theme)
-        grabs.append(panel.strategy.view().grab().toImage())
+        image = panel.strategy.view().grab().toImage()
+        colours = Counter(image.pixelColor(x, y).name() for x in range(image.width()) for y in range(60))
+        ((ground, _),) = colours.most_common(1)
+        assert ground == theme.accent_soft, "the chosen strategy is the first"
+        assert max(contrast(each, ground) for each in colours) >= theme.text_contrast
     panel.strategy.hidePopup()
-    assert grabs[0] != grabs[1]
 
 
 @pytest.mark.slow
@@ -215,9 +220,7 @@ def test_each_strategy_shows_the_settings_that_it_alone_has(drive):
     ("field", "typed", "problem"),
     [
         ("decayEdit", "much", "The setting “Weight decay” is 'much'. Give a number"),
-        ("clipEdit", "0", "The setting “Gradient clipping” is 0. Give a number greater than 0"),
         ("patienceEdit", "1.5", "The setting “Patience in epochs” is 1.5. Give a whole number"),
-        ("patienceEdit", "soon", "The setting “Patience in epochs” is 'soon'. Give a whole number"),
     ],
 )
 def test_invalid_number_is_reported(drive, field, typed, problem):

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from PySide6.QtCore import QPoint
 from PySide6.QtGui import QAction, QTextCursor
 
 from core.runs import lock
 from core.runs.run import Run
+from gui.main_window import MainWindow
 from gui.panels.log.highlights import words
 from gui.panels.log.teach_dialog import TeachDialog
 from tests.support.running import script_spec, start, train
 from tests.support.waiting import PATIENCE_S
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from PySide6.QtCore import QPoint
-
-    from gui.main_window import MainWindow
 
 LINES = 'for n in range(1, 9): print(f"round {n} ~~ the deficit is {8 / n:7.4f} ;; loss {n / 4:.3f}")\n'
 

@@ -133,9 +133,9 @@ def test_plots_follow_first_frame_with_their_saved_settings(drive, qtbot, runs_r
 def test_hidden_window_polls_less_often(drive):
     panel = drive()
     timer = panel.window.services.poll_timer
-    assert timer.interval_ms == 250
+    shown_ms = timer.interval_ms
     panel.window.hide()
-    assert timer.interval_ms == 500
+    assert timer.interval_ms > shown_ms
 
 
 @pytest.mark.slow
@@ -143,10 +143,10 @@ def test_window_polls_more_often_while_run_is_live(drive, runs_root, tmp_path):
     followed = start(played(tmp_path / "actor"), runs_root)
     panel = drive()
     panel.until_state("Running")
-    assert panel.window.services.poll_timer.interval_ms == 100
+    live_ms = panel.window.services.poll_timer.interval_ms
     followed.run.request("stop")
     panel.until_state("Stopped")
-    assert panel.window.services.poll_timer.interval_ms == 250
+    assert panel.window.services.poll_timer.interval_ms > live_ms
 
 
 def test_names_of_widgets_are_unique(drive):

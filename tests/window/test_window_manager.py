@@ -7,7 +7,8 @@ import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -15,10 +16,6 @@ from resources import ROOT as RESOURCES
 from tests.support import real_window
 from tests.support.packages import WINDOW_MANAGER, missing
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 ROOT = RESOURCES.parent
 pytestmark = [

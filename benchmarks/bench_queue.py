@@ -1,6 +1,6 @@
 """What runs cost that wait in the queue: memory and the share of a core of each of 200, and of a bare waiting Python.
 
-    python -m tests.benchmarks.bench_queue [WAITING]
+    python -m benchmarks.bench_queue [WAITING]
 
 All wait for one device that another process claims. Measured are the quiet time, in which each looks now and then
 whether a process was killed, and the time in which a run joins and leaves the queue once a second. Beside them a Python
@@ -19,9 +19,9 @@ from pathlib import Path
 
 import psutil
 
+from benchmarks.report import table, write_json
 from core.queue import waiter
 from core.queue.folder import VARIABLE, own_line
-from tests.benchmarks.report import table, write_json
 
 WAITING = 200
 SETTLE_S = 15.0

@@ -1,6 +1,6 @@
 """What it costs to measure the metrics of `digits_cnn` on training batches: with and without them, in turns.
 
-    python -m tests.benchmarks.bench_training_metrics [--only NAME ...] [--epochs N]
+    python -m benchmarks.bench_training_metrics [--only NAME ...] [--epochs N]
 
 Metrics are measured in as many steps as take at most a hundredth of the time. The first seconds, in which it is found
 out what they cost, count, too.
@@ -13,11 +13,11 @@ import signal
 import sys
 from dataclasses import replace
 
+from benchmarks.panel import Work
+from benchmarks.report import Stolen, table, write_json
+from benchmarks.turns import compare
 from core.catalog import frameworks
 from core.config import validation
-from tests.benchmarks.panel import Work
-from tests.benchmarks.report import Stolen, table, write_json
-from tests.benchmarks.turns import compare
 
 MARK = 0.99
 EPOCHS = {"pytorch.single": 400, "tensorflow.single": 400, "keras.single": 250, "keras.mirrored": 80}

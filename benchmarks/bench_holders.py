@@ -1,6 +1,6 @@
 """One search for the processes that hold the devices, with 500 more processes on the machine. Mark: under 50 ms.
 
-    python -m tests.benchmarks.bench_holders
+    python -m benchmarks.bench_holders
 
 The processes are real ones that sleep. None has a device open, so that all of their files are read. The plain
 alternative is a loop over `/proc` that lists the files of each process and compares their names.
@@ -15,10 +15,10 @@ import statistics
 import time
 from typing import TYPE_CHECKING
 
+from benchmarks.report import table, write_json
 from core.devices.device import Device
 from core.memory_watch.gpu_processes import scan
 from core.system import processes, procfs
-from tests.benchmarks.report import table, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,6 +1,6 @@
 """How the log view copes with a flood of output, and what watching costs the program that prints it.
 
-    python -m tests.benchmarks.bench_log [--seconds N] [--pairs N]
+    python -m benchmarks.bench_log [--seconds N] [--pairs N]
 
 A real child process prints into a file, which an offscreen window page with the log follows at the window's pace.
 
@@ -24,11 +24,11 @@ import numpy as np
 from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QApplication
 
+from benchmarks.report import Stolen, table, write_json
 from gui.panels.log.log_page import LogPage
 from gui.services.window.poll_timer import LIVE_MS
 from gui.style import theme as themes
 from gui.style.theme import DARK
-from tests.benchmarks.report import Stolen, table, write_json
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 

@@ -1,6 +1,6 @@
 """What a run of two hosts costs: `ddp` under the panel over `torchrun --nnodes 2`, started by hand once per node.
 
-    python -m tests.benchmarks.bench_hosts [--epochs N] [--turn SECONDS]
+    python -m benchmarks.bench_hosts [--epochs N] [--turn SECONDS]
 
 The second host is a real ssh server on this machine. Both sides are alive, on the same pinned cores, and run in turns.
 That both end at about the same loss shows that both have done the same work.
@@ -12,12 +12,12 @@ import argparse
 import signal
 import sys
 
+from benchmarks.bench_throughput import APART
+from benchmarks.panel import Work
+from benchmarks.report import Stolen, table, write_json
+from benchmarks.turns import RANKS_TURN_S, compare
+from benchmarks.two_hosts import DEVICES
 from core.devices.cpu import cpu_devices
-from tests.benchmarks.bench_throughput import APART
-from tests.benchmarks.panel import Work
-from tests.benchmarks.report import Stolen, table, write_json
-from tests.benchmarks.turns import RANKS_TURN_S, compare
-from tests.benchmarks.two_hosts import DEVICES
 
 EPOCHS = 500
 MARK = 0.98

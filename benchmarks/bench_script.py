@@ -1,6 +1,6 @@
 """A script under the panel over the same script from a shell, in turns: its throughput, and how much later it starts.
 
-    python -m tests.benchmarks.bench_script [--pairs N]
+    python -m benchmarks.bench_script [--pairs N]
 
 The script trains a small model on one core, prints a line each step, and measures itself: when its first line was
 executed, and how many steps it made in a second. Marks: at least 0.99 of the throughput; it starts at most 0.3 s later
@@ -21,13 +21,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from benchmarks.report import Stolen, table, write_json
 from core.cli.shared.follow import follow
 from core.config.choices import ScriptChoices
 from core.config.script_check import ScriptCheckRequest, check_script, fill_in
 from core.devices.cpu import cpu_devices
 from core.runs.facts.states import RunState
 from core.runs.run import Run
-from tests.benchmarks.report import Stolen, table, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable

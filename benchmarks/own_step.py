@@ -5,7 +5,7 @@ from pathlib import Path
 
 from torch.nn.functional import cross_entropy
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "resources" / "recipes" / "pytorch"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "resources" / "recipes" / "pytorch"))
 import digits_cnn
 
 

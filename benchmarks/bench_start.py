@@ -15,19 +15,19 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.benchmarks.report import table, write_json
+from benchmarks.report import table, write_json
 
 PAIRS = 9
 TARGET = 1.8
 MAX_WAIT_S = 60.0
 """Seconds after which a start has failed: a process that waits for ever would slow down everything else."""
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 
 BARE = """
 import sys
 import pyqtgraph as pg
 from PySide6.QtWidgets import QApplication, QMainWindow
-from tests.benchmarks.bench_start import wait_for_paint
+from benchmarks.bench_start import wait_for_paint
 app = QApplication([])
 window = QMainWindow()
 window.resize(1480, 900)
@@ -42,7 +42,7 @@ sys.stdout.write("usable\\ncomplete\\n"); sys.stdout.flush()
 OURS = """
 import sys
 from PySide6.QtWidgets import QApplication, QTableWidget, QWidget
-from tests.benchmarks.bench_start import wait_for_paint
+from benchmarks.bench_start import wait_for_paint
 def usable(*_):
     window = next(widget for widget in QApplication.topLevelWidgets() if widget.objectName() == "" and widget.isWindow()
                   and widget.findChild(QTableWidget, "deviceTable"))

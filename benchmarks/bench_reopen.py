@@ -13,13 +13,13 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.report import table, write_json
 from core.runs.run import Run
 from core.schema.event_kinds import DeviceReading, Plan, StateChange
 from core.schema.events import Writer, metrics_line
 from core.schema.paths import EVENTS
 from core.schema.spec import write_spec
 from core.series.run_series import RunSeries
-from tests.benchmarks.report import table, write_json
 from tests.support.running import make_spec
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")

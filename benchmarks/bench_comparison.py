@@ -1,6 +1,6 @@
 """How long the window takes to open a comparison of 100 runs of 10^6 steps, and to draw a frame of it at any zoom.
 
-    python -m tests.benchmarks.bench_comparison [--runs N] [--steps N]
+    python -m benchmarks.bench_comparison [--runs N] [--steps N]
 
 The runs lie in the cache of long runs, as after an earlier look at them; a small comparison is opened before, so that
 the modules are loaded. Opening lasts until all curves are drawn and their table is shown. A frame is what the window's
@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from benchmarks.report import table, write_json
 from core.schema.paths import EVENTS, SPEC_FILE, SUPERVISOR_EVENTS
-from tests.benchmarks.report import table, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,7 +85,7 @@ def write_cached_runs(root: Path, runs: int, steps: int) -> None:
     from core.series.run_series import RunSeries
     from gui.services.run.run_memory import ReadRun, take_in, timeline_of
     from gui.viewmodels.run.progress import ScriptProgress
-    from tests.benchmarks.long_run import write_long_run
+    from tests.support.long_run import write_long_run
 
     source = write_long_run(root, steps=2000, lines=20, devices=DEVICES, rounds=20, hours=SECONDS / 3600)
     padding = b"\n" * 600_000  # a run with few bytes of events is not looked for in the cache

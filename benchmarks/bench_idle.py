@@ -1,6 +1,6 @@
 """What watching costs while nothing trains: the share of a core that an idle window uses, and that the sampler uses.
 
-    python -m tests.benchmarks.bench_idle
+    python -m benchmarks.bench_idle
 
 The window is drawn offscreen, with 8 and with 64 GPUs of the stand-in library, which answers in no time: what is
 measured is ours. The sampler is read as a supervisor reads it, 8 GPUs once a second, with as many looks between; both
@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
+from benchmarks.report import table, write_json
 from core.system.folders import HOSTS_FILE
-from tests.benchmarks.report import table, write_json
 from tests.nvml.standin import ROOT, StandIn, build
 from tests.support.ssh_server import TRAINYARD, run_server
 

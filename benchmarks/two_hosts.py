@@ -11,19 +11,19 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchmarks.hand import SCRIPTS, TIMEOUT_S, Result, read_result
+from benchmarks.panel import under_the_panel
 from core.catalog import recipes
 from core.devices.cpu import cpu_devices
 from core.hosts.inquiry import devices_of
 from core.launchers.ranks import HOST, free_addresses
 from core.system.folders import CONFIG_VARIABLE
-from tests.benchmarks.hand import SCRIPTS, TIMEOUT_S, Result, read_result
-from tests.benchmarks.panel import under_the_panel
 from tests.support.ssh_server import TRAINYARD, add_host, run_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.benchmarks.panel import Measured, Work
+    from benchmarks.panel import Measured, Work
 
 MARK = "BENCHMARK_SIDE"
 """The variable by which the processes of a side are found: ssh does not pass it on by itself."""

@@ -19,7 +19,7 @@ from core.devices.cpu import cpu_devices
 from core.launchers.ranks import HOST, free_addresses
 
 if TYPE_CHECKING:
-    from tests.benchmarks.panel import Work
+    from benchmarks.panel import Work
 
 SCRIPTS = Path(__file__).resolve().with_name("by_hand")
 TIMEOUT_S = 3600  # halted for half of it, where it takes turns

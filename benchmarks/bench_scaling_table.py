@@ -1,6 +1,6 @@
 """The scaling table of the command itself: `trainyard scale` with a compute-bound model on two pinned cores.
 
-    python -m tests.benchmarks.bench_scaling_table [--repeats N] [--epochs N] [--rounds N]
+    python -m benchmarks.bench_scaling_table [--repeats N] [--epochs N] [--rounds N]
 
 It fails unless two cores are 1.9 times as fast as one and both walked the same curve. Beside it stands the ceiling of
 this machine: what two cores gain on trainings that exchange nothing (`ceiling.py`). `bench_scaling.py` measures the
@@ -18,9 +18,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from benchmarks.ceiling import ROUNDS, Ceiling, Workload, measure_ceiling
+from benchmarks.report import Stolen, table, write_json
 from core.devices.cpu import cpu_devices
-from tests.benchmarks.ceiling import ROUNDS, Ceiling, Workload, measure_ceiling
-from tests.benchmarks.report import Stolen, table, write_json
 
 REPEATS = 3
 EPOCHS = 10

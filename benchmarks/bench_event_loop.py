@@ -1,6 +1,6 @@
 """How long the window stands still: turns of its event loop while it opens a long run and while it draws a live one.
 
-    python -m tests.benchmarks.bench_event_loop [--rounds N] [--seconds N]
+    python -m benchmarks.bench_event_loop [--rounds N] [--seconds N]
 
 A turn is the time between two runs of a timer of 1 ms, which is how long a click would have to wait. Beside it stands
 the processor time of the window's thread in a turn, which other load changes less. The long run has
@@ -28,12 +28,12 @@ import pyqtgraph as pg
 from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QApplication
 
+from benchmarks.report import Stolen, table, write_json
 from core.schema.paths import EVENTS, LOG_FILE, worker_events
 from gui.app import create_window
 from gui.panels.run.details import LOG_TAB
 from gui.services.window.garbage_collector import GarbageCollector
-from tests.benchmarks.long_run import write_long_run
-from tests.benchmarks.report import Stolen, table, write_json
+from tests.support.long_run import write_long_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable

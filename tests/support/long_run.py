@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 
@@ -12,13 +12,8 @@ from core.schema.paths import CHECKPOINTS, CONTROL, DEVICE_EVENTS, EVENTS, LOG_F
 from core.schema.spec import write_spec
 from tests.support.running import make_spec
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 BEGAN = 1_760_000_000.0
 EPOCHS = 20
-EPOCH_SHARE = 0.98
-"""Share of an epoch after which it is validated."""
 
 
 def write_long_run(

@@ -1,6 +1,6 @@
 """How long a window and a command take to list 10 000 runs, with and without their index, compared with 10 runs.
 
-    python -m tests.benchmarks.bench_index [--runs N] [--rounds N]
+    python -m benchmarks.bench_index [--runs N] [--rounds N]
 
 Opening is the time from the start of a process until the window lists its runs, and until all are known. A search is
 the time of the window's thread until the list follows a text. Without an index, turns of the window's event loop are
@@ -20,8 +20,8 @@ import time
 from pathlib import Path
 from statistics import median
 
+from benchmarks.report import table, write_json
 from core.history.index import all_runs
-from tests.benchmarks.report import table, write_json
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 

@@ -13,7 +13,7 @@ def main() -> int:
     failed, spent = [], []
     for path in sorted(Path(__file__).parent.glob("bench_*.py")):
         began = time.monotonic()
-        benchmark = subprocess.Popen([sys.executable, "-m", f"tests.benchmarks.{path.stem}"])
+        benchmark = subprocess.Popen([sys.executable, "-m", f"benchmarks.{path.stem}"])
         try:
             benchmark.wait()
         except KeyboardInterrupt:

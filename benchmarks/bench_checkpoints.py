@@ -1,6 +1,6 @@
 """What a checkpoint costs: seconds per MB, and steps per second with one at the end of every epoch over none.
 
-    python -m tests.benchmarks.bench_checkpoints [--pairs N] [--epochs N]
+    python -m benchmarks.bench_checkpoints [--pairs N] [--epochs N]
 
 A small model, where a checkpoint is all overhead, and one of four million parameters. To be read, not to be passed:
 left to itself (`auto`) a run spends a hundredth of its time, which `bench_throughput.py` measures.
@@ -14,14 +14,14 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from benchmarks.panel import Work, under_the_panel
+from benchmarks.report import table, write_json
 from core.catalog import frameworks
 from core.config import validation
 from core.devices.cpu import cpu_devices
-from tests.benchmarks.panel import Work, under_the_panel
-from tests.benchmarks.report import table, write_json
 
 if TYPE_CHECKING:
-    from tests.benchmarks.panel import Measured
+    from benchmarks.panel import Measured
 
 PAIRS = 2
 EVERY_EPOCH = {"unit": "epochs"}

@@ -1,6 +1,6 @@
 """What a second device gains: the same training by `ddp` on two pinned cores over `single` on one of them.
 
-    python -m tests.benchmarks.bench_scaling [--pairs N] [--epochs N]
+    python -m benchmarks.bench_scaling [--pairs N] [--epochs N]
 
 The model is so wide that computing dominates (`wide.py`). Beside it stands what people know of data parallelism:
 published times of TensorFlow towers on P40 cards, where more than four gained nothing.
@@ -13,9 +13,9 @@ import statistics
 import sys
 from pathlib import Path
 
+from benchmarks.panel import Work, under_the_panel
+from benchmarks.report import table, write_json
 from core.devices.cpu import cpu_devices
-from tests.benchmarks.panel import Work, under_the_panel
-from tests.benchmarks.report import table, write_json
 
 PAIRS = 5
 EPOCHS = 8

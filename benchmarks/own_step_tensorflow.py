@@ -5,7 +5,7 @@ from pathlib import Path
 
 import keras
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "resources" / "recipes" / "keras"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "resources" / "recipes" / "keras"))
 import digits_cnn
 
 cross_entropy = keras.losses.SparseCategoricalCrossentropy(from_logits=True)

@@ -1,6 +1,6 @@
 """What our reader costs over the bare calls of nvidia-ml-py: utilisation, memory, temperature and power.
 
-    python -m tests.benchmarks.bench_sampler
+    python -m benchmarks.bench_sampler
 
 Both read the same GPUs of the stand-in library, in pairs, in turns first and second, so that whatever else the
 machine does falls on both; the ratio is the median of the pairs' ratios. The stand-in answers once in no time,
@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from tests.benchmarks.report import table, write_json
+from benchmarks.report import table, write_json
 from tests.nvml.standin import ROOT, StandIn, build
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _in_child(standin: StandIn, gpus: int, instant: bool) -> dict[str, float]:
     del environment["NVML_STANDIN_CALLS"]
     if instant:
         environment["NVML_STANDIN_FROZEN"] = "1"  # else it looks at its file in every call
-    command = [sys.executable, "-m", "tests.benchmarks.bench_sampler", IN_CHILD]
+    command = [sys.executable, "-m", "benchmarks.bench_sampler", IN_CHILD]
     done = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, check=True)
     return {"instant": instant, **json.loads(done.stdout)}
 

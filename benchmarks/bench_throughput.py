@@ -1,6 +1,6 @@
 """Training throughput of every strategy under the panel over a script of the same strategy, written by hand.
 
-    python -m tests.benchmarks.bench_throughput [--only NAME ...] [--epochs N] [--turn SECONDS]
+    python -m benchmarks.bench_throughput [--only NAME ...] [--epochs N] [--turn SECONDS]
 
 The scripts (`by_hand/`) report nothing and write no checkpoints. Both sides are alive, on the same pinned cores, and
 run in turns, with the same data, order, weights, batches and validations. That both end at about the same loss
@@ -18,13 +18,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchmarks.panel import Work
+from benchmarks.report import Stolen, table, write_json
+from benchmarks.turns import RANKS_TURN_S, TURN_S, compare
 from core.catalog import frameworks
 from core.catalog.strategies import STRATEGIES, Strategy
 from core.config import validation
 from core.devices.cpu import cpu_devices
-from tests.benchmarks.panel import Work
-from tests.benchmarks.report import Stolen, table, write_json
-from tests.benchmarks.turns import RANKS_TURN_S, TURN_S, compare
 
 if TYPE_CHECKING:
     from core.devices.device import Device

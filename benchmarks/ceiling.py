@@ -123,7 +123,7 @@ def _train(core: int, workload: Workload, goes: Event, ends: Event, shared: Sync
     os.sched_setaffinity(0, {core})
     import torch
 
-    from tests.benchmarks import wide
+    from benchmarks import wide
 
     torch.set_num_threads(1)
     torch.manual_seed(0)

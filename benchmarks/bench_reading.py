@@ -1,6 +1,6 @@
 """How many lines of metrics a second are read.
 
-    python -m tests.benchmarks.bench_reading [--runs N] [--lines N]
+    python -m benchmarks.bench_reading [--runs N] [--lines N]
 
 All that lies between the bytes of a log and the file of events: lines, dialects, places in the training, curves,
 batches, writing. The processor time of this process is counted, on which other programs have little effect.
@@ -17,11 +17,11 @@ import time
 from pathlib import Path
 from random import Random
 
+from benchmarks.report import table, write_json
 from core.metrics.common.merge import TEXT, MetricMerger
 from core.metrics.event_writer import MetricEventWriter
 from core.metrics.text.log import LogReader
 from core.schema.events import Writer
-from tests.benchmarks.report import table, write_json
 
 RUNS, LINES = 5, 10_000
 BLOCK_BYTES = 256 * 1024

@@ -1,6 +1,6 @@
 """What one frame of the live loss plot costs, however long the run, against pyqtgraph by itself.
 
-    python -m tests.benchmarks.bench_plot
+    python -m benchmarks.bench_plot
 
 Plots of 1200 x 600 pixels get the same points, and a few more before each frame. All kinds of plots and all lengths
 of runs take turns in one process, so that other load on the machine affects all of them. A frame is: take in the new
@@ -26,11 +26,11 @@ import numpy as np
 import pyqtgraph as pg
 from PySide6.QtWidgets import QApplication
 
+from benchmarks.report import table, write_json
 from core.series.run_series import RunSeries
 from gui.plots.registry import PLOTS
 from gui.style import theme as themes
 from gui.style.theme import DARK
-from tests.benchmarks.report import table, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable

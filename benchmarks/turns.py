@@ -21,10 +21,10 @@ import uuid
 from dataclasses import asdict
 from typing import TYPE_CHECKING, NamedTuple
 
+from benchmarks.hand import by_hand
+from benchmarks.panel import LEFT_OUT, Work, under_the_panel
+from benchmarks.two_hosts import MARK, by_torchrun, on_two_hosts
 from core.system import procfs
-from tests.benchmarks.hand import by_hand
-from tests.benchmarks.panel import LEFT_OUT, Work, under_the_panel
-from tests.benchmarks.two_hosts import MARK, by_torchrun, on_two_hosts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,7 +81,7 @@ class Side:
         self.spans: list[Span] = []
         self._mark = uuid.uuid4().hex
         self._known: set[int] = set()
-        command = [sys.executable, "-m", "tests.benchmarks.turns", name, json.dumps(asdict(work))]
+        command = [sys.executable, "-m", "benchmarks.turns", name, json.dumps(asdict(work))]
         self._out = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed by `close`; no pipe, which nobody would read)
         self._process = subprocess.Popen(
             command,
