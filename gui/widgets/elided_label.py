@@ -10,6 +10,7 @@ from PySide6.QtGui import QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from gui.style.text_size import scaled
+from gui.widgets.painting import elided
 from gui.widgets.plain_text import ColouredLabel, PlainLabel, Span, verbatim
 
 Form: TypeAlias = "Sequence[Sequence[Span]]"
@@ -38,7 +39,7 @@ class ElidedLabel(PlainLabel):
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: ARG002, N802 (Qt's name)
         """Paint the text that fits."""
-        shown = self.fontMetrics().elidedText(self.text(), Qt.TextElideMode.ElideRight, self.contentsRect().width())
+        shown = elided(self.fontMetrics(), self.text(), self.contentsRect().width())
         self.setToolTip("" if shown == self.text() else verbatim(self.text()))
         if shown != self.text() and len(shown) <= MIN_LETTERS:
             return

@@ -120,8 +120,6 @@ class DockLayout(QObject):
         self._moved = False
         self._header = panels.header
         self._is_narrow = False
-        self._room_for = 0
-        """The number of devices when the user last moved a dock."""
         self._before: list[QSize] = []
         """The sizes of the docks when the mouse was pressed on a border; else empty."""
         self._devices = panels.devices
@@ -139,12 +137,12 @@ class DockLayout(QObject):
         _stack(head, panels.menu, panels.header)
         window.setCentralWidget(panels.scroll)
         self._cover(panels.scroll, panels)
-        theme = panels.theme
+        theme, details = panels.theme, panels.details
         self.docks = (
             Dock(window, "devicesDock", tr("Devices"), panels.devices, theme, beside=panels.devices.tick_bar),
             Dock(window, "trainingDock", tr("Training"), panels.setup, theme),
             Dock(window, "runsDock", tr("Runs"), runs, theme),
-            Dock(window, "logDock", tr("Log"), panels.details, theme, heading=panels.details.heading),
+            Dock(window, "logDock", tr("Log"), details, theme, heading=details.tabs, beside=details.controls),
         )
         _stack(runs, panels.machine, panels.run_filter, panels.runs_left, panels.runs, panels.several)
         for dock in self.docks:
@@ -210,9 +208,8 @@ class DockLayout(QObject):
                 self.reset()
                 return
         if self._moved:
-            self._make_room()
             return
-        devices, _, runs, log = self.docks
+        devices, training, runs, log = self.docks
         width, height = self._window.width(), self._window.height()
         sides = [
             max(round(SIDE_SHARE * width), scaled(MIN_SIDE_PX)),
@@ -223,10 +220,6 @@ class DockLayout(QObject):
         else:
             self._window.resizeDocks([devices, runs], sides, Qt.Orientation.Horizontal)
         self._window.resizeDocks([log], [max(round(LOG_SHARE * height), 100)], Qt.Orientation.Vertical)
-        self._share_side()
-
-    def _share_side(self) -> None:
-        devices, training = self.docks[:2]
         wanted = self._wanted_px
         self._window.resizeDocks([devices, training], [wanted, self._side_px - wanted], Qt.Orientation.Vertical)
 
@@ -249,19 +242,6 @@ class DockLayout(QObject):
         tabs = self._window.findChildren(QTabBar, options=Qt.FindChildOption.FindDirectChildrenOnly)
         return max((each.sizeHint().height() + 1 for each in tabs), default=0) if self._is_narrow else 0
 
-    def _make_room(self) -> None:
-        """Make room for devices that were added since the user moved a dock."""
-        devices, training = self.docks[:2]
-        count = len(self._devices.rows)
-        if count <= self._room_for or not self._window.isVisible():  # before it is shown, Qt would undo it
-            return
-        self._room_for = count
-        areas = {self._window.dockWidgetArea(dock) for dock in (devices, training)}
-        above_each_other = len(areas) == 1 and devices.x() == training.x()
-        floats = devices.isFloating() or training.isFloating()
-        if above_each_other and not floats and devices.height() < self._wanted_px:
-            self._share_side()
-
     def set_theme(self, theme: Theme) -> None:
         """Apply a theme."""
         for dock in self.docks:
@@ -271,15 +251,9 @@ class DockLayout(QObject):
         """Return the places of the docks; empty if they are in their first places."""
         return self._window.saveState(LAYOUT_VERSION) if self._moved else QByteArray()
 
-    @property
-    def room_for(self) -> int:
-        """The number of devices that the user made room for."""
-        return self._room_for
-
-    def restore(self, state: QByteArray, room_for: int) -> None:
-        """Restore the places of the docks if possible. `room_for`: the number of devices saved with them."""
-        restored = not state.isEmpty() and self._window.restoreState(state, LAYOUT_VERSION)
-        self._moved, self._room_for = restored, room_for
+    def restore(self, state: QByteArray) -> None:
+        """Restore the places of the docks if possible."""
+        self._moved = not state.isEmpty() and self._window.restoreState(state, LAYOUT_VERSION)
         self._show_titles()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
@@ -303,7 +277,7 @@ class DockLayout(QObject):
         self._before = []
 
     def _set_moved(self) -> None:
-        self._moved, self._room_for = True, len(self._devices.rows)
+        self._moved = True
         QTimer.singleShot(0, self, self._show_titles)  # after the window has placed the dock
 
 

@@ -53,8 +53,7 @@ class WindowState:
         if geometry:
             self._window.restoreGeometry(self._file.data("window/geometry"))
             self._fit_screen()
-        devices = self._file.text("window/layout_devices")
-        self._layout.restore(self._file.data("window/layout"), int(devices) if devices.isdecimal() else 0)
+        self._layout.restore(self._file.data("window/layout"))
 
     def _fit_screen(self) -> None:
         """Make the window small enough for its screen, which may be another one than that on which it was saved."""
@@ -91,7 +90,6 @@ class WindowState:
         self._file.keep_text("window/text_zoom", str(zoom()))
         self._file.keep_data("window/geometry", self._window.saveGeometry())
         self._file.keep_data("window/layout", self._layout.save())
-        self._file.keep_text("window/layout_devices", str(self._layout.room_for))
         if self._plots.plots:
             self._file.keep_mapping("window/plots", self._plots.remember())
             self._file.keep_data("window/plot_heights", self._plots.saveState())

@@ -211,5 +211,5 @@ class MissedDelegate(ThemedDelegate):
         line.setRight(right - QFontMetrics(small).horizontalAdvance(f"{row.when}  "))
         draw_elided(painter, line, row.name, self._theme.text)
         below = QRect(left, line.bottom() + 1, right - left, QFontMetrics(small).height())
-        draw_elided(painter, below, row.words, self._theme.muted, font=small, in_parts=True)
+        draw_elided(painter, below, row.words, self._theme.muted, font=small)
         painter.restore()

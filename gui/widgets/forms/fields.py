@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from PySide6.QtCore import QEvent, QLocale, QObject, QPoint, QSize, Qt, QTimer
-from PySide6.QtGui import QResizeEvent
+from PySide6.QtCore import QEvent, QLocale, QObject, QSize, Qt
 from PySide6.QtWidgets import (
-    QAbstractButton,
     QAbstractSpinBox,
     QComboBox,
     QFormLayout,
@@ -35,8 +33,6 @@ ROW_PX, ABOVE_PX = 30, 22
 NARROW_PX = 270
 """Narrower forms have their labels above the fields."""
 MAX_NUMBER = 2**31 - 1
-FIELDS = (QLineEdit, QComboBox, QAbstractSpinBox, QAbstractButton)
-"""What is no use if it is cut."""
 NO_ARROWS = """
 QSpinBox::up-button, QSpinBox::down-button { width: 0px; }
 QSpinBox::up-arrow, QSpinBox::down-arrow { image: none; width: 0px; height: 0px; }
@@ -238,9 +234,6 @@ class FormScroll(QScrollArea):
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.setWidget(content)
-        self._fitting = QTimer(self)  # after the fields have their places
-        self._fitting.setSingleShot(True)
-        self._fitting.timeout.connect(self._leave_out_cut_field)
 
     def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
         """Return the size of the content."""
@@ -250,26 +243,8 @@ class FormScroll(QScrollArea):
         """Return the least width of the content, which is not scrolled sideways, and the height of about two rows."""
         return QSize(self._content.minimumSizeHint().width(), 80)
 
-    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
-        """Show whole fields only, as long as nothing is scrolled."""
-        super().resizeEvent(event)
-        self._leave_out_cut_field()
-        self._fitting.start(0)
-
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
         """Follow a change of the content's size."""
         if watched is self._content and event.type() == QEvent.Type.LayoutRequest:
             self.updateGeometry()
-            self._fitting.start(0)
         return super().eventFilter(watched, event)
-
-    def _leave_out_cut_field(self) -> None:
-        """End above the first field that would be cut, unless hardly anything is left then."""
-        room = self.viewportMargins().bottom() + self.viewport().height()
-        fields = [each for each in self._content.findChildren(QWidget) if isinstance(each, FIELDS)]
-        shown = [each for each in fields if each.isVisibleTo(self._content)]
-        spans = [(top := each.mapTo(self._content, QPoint(0, 0)).y(), top + each.height()) for each in shown]
-        whole = min((top for top, bottom in spans if top < room < bottom), default=room)
-        spare = room - whole if whole > scaled(2 * ROW_PX) else 0
-        if spare != self.viewportMargins().bottom():
-            self.setViewportMargins(0, 0, 0, spare)
