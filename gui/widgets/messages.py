@@ -42,9 +42,7 @@ class MessageStrip(QFrame):
         self.is_open = False
         """True if there is a message that was not dismissed."""
         self._whole, self._tone, self._has_details = "", "warn", False
-        self._passing = QTimer(self)
-        self._passing.setSingleShot(True)
-        self._passing.setInterval(PASSING_MS)
+        self._passing = QTimer(self, singleShot=True, interval=PASSING_MS)
         self._passing.timeout.connect(lambda: self.show_message(""))
         self._text = PlainLabel()
         self._text.setWordWrap(True)
