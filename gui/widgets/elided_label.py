@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtWidgets import QSizePolicy
 
 from gui.style.text_size import scaled
 from gui.widgets.painting import elided
@@ -28,8 +28,8 @@ ROUNDING_PX = 4
 class ElidedLabel(PlainLabel):
     """One line of plain text that shrinks below its text width."""
 
-    def __init__(self, text: str = "", parent: QWidget | None = None, *, min_px: int = MIN_WIDTH_PX) -> None:
-        super().__init__(text, parent)
+    def __init__(self, text: str = "", *, min_px: int = MIN_WIDTH_PX, name: str = "", role: str = "") -> None:
+        super().__init__(text, name=name, role=role)
         self._min_px = min_px
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QByteArray, QEvent, QObject, QSize, Qt, QTimer
 from PySide6.QtGui import QMouseEvent
-from PySide6.QtWidgets import QMainWindow, QStyle, QTabBar, QTabWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QMainWindow, QStyle, QTabBar, QTabWidget, QWidget
 
 from core.language import tr
 from gui.panels.devices.device_panel import DevicePanel
@@ -27,6 +27,7 @@ from gui.style.text_size import scaled
 from gui.style.theme import Theme
 from gui.viewmodels.runs.run_actions import RunActions
 from gui.widgets.dock import Dock
+from gui.widgets.layouts import vbox
 from gui.widgets.messages import MessageStack, MessageStrip
 from gui.widgets.overlay import CentredOverlay, FootOverlay, TopOverlay
 from gui.widgets.plain_text import PlainLabel
@@ -53,9 +54,7 @@ class MainPanels:
         self.setup = SetupPanel(theme, window)
         self.machine = MachineEntry(theme)
         self.run_filter = RunFilter()
-        self.runs_left = PlainLabel()
-        self.runs_left.setObjectName("runsLeft")
-        self.runs_left.setProperty("role", "small")
+        self.runs_left = PlainLabel(name="runsLeft", role="small")
         self.runs_left.setIndent(8)
         self.runs_left.hide()
         self.runs = RunList(theme, self.actions)
@@ -134,7 +133,7 @@ class DockLayout(QObject):
         self._give_corners_to_sides()
         head, runs = QWidget(), QWidget(window)
         window.setMenuWidget(head)
-        _stack(head, panels.menu, panels.header)
+        vbox(head, panels.menu, panels.header)
         window.setCentralWidget(panels.scroll)
         self._cover(panels.scroll, panels)
         theme, details = panels.theme, panels.details
@@ -144,7 +143,8 @@ class DockLayout(QObject):
             Dock(window, "runsDock", tr("Runs"), runs, theme),
             Dock(window, "logDock", tr("Log"), details, theme, heading=details.tabs, beside=details.controls),
         )
-        _stack(runs, panels.machine, panels.run_filter, panels.runs_left, panels.runs, panels.several)
+        # After the dock has its place: what is in a widget is styled again when that moves.
+        vbox(runs, panels.machine, panels.run_filter, panels.runs_left, panels.runs, panels.several)
         for dock in self.docks:
             dock.dockLocationChanged.connect(self._set_moved)
             dock.topLevelChanged.connect(self._set_moved)
@@ -279,12 +279,3 @@ class DockLayout(QObject):
     def _set_moved(self) -> None:
         self._moved = True
         QTimer.singleShot(0, self, self._show_titles)  # after the window has placed the dock
-
-
-def _stack(ground: QWidget, *widgets: QWidget) -> None:
-    """Put widgets below each other on one that has its place: what is in a widget is styled again when that moves."""
-    layout = QVBoxLayout(ground)
-    layout.setContentsMargins(0, 0, 0, 0)
-    layout.setSpacing(0)
-    for widget in widgets:
-        layout.addWidget(widget)

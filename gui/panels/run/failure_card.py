@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QFontDatabase, QPaintEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QPushButton, QToolButton, QWidget
 
 from core.language import tr
 from core.schema.spec import RunSpec
@@ -14,6 +14,7 @@ from gui.style.icons import glyph, icon_size
 from gui.style.theme import Theme, mark
 from gui.widgets.announcement import announce
 from gui.widgets.elided_label import ElidedLabel
+from gui.widgets.layouts import hbox, vbox
 from gui.widgets.painting import paint_card
 from gui.widgets.plain_text import PlainLabel
 
@@ -36,9 +37,7 @@ class FailureCard(QFrame):
         self._theme = theme
         self._shown: FailureView | None = None
         self._smaller: RunSpec | None = None
-        self.title = PlainLabel()
-        self.title.setObjectName("failureTitle")
-        self.title.setProperty("role", "heading")
+        self.title = PlainLabel(name="failureTitle", role="heading")
         mark(self.title, tone="bad")
         self.sentence, self.place = PlainLabel(), PlainLabel()
         self.sentence.setObjectName("failureSentence")
@@ -121,29 +120,16 @@ class FailureCard(QFrame):
     def _lay_out(self) -> None:
         monospace = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont).family()
         self._details = QWidget()
-        details = QVBoxLayout(self._details)
-        details.setContentsMargins(0, 0, 0, 4)
-        details.setSpacing(1)
-        details.addWidget(self.place)
-        details.addSpacing(4)
+        vbox(self._details, self.place, 4, *self.lines, gap=1, margins=(0, 0, 0, 4))
         for label in self.lines:
             label.setStyleSheet(f'font-family: "{monospace}";')
-            details.addWidget(label)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(16, 10, 10, 12)
-        layout.setSpacing(5)
-        head, buttons = QHBoxLayout(), QHBoxLayout()
-        layout.addLayout(head)
-        layout.addWidget(self.sentence)
-        layout.addWidget(self._details)
-        layout.addSpacing(3)
-        layout.addLayout(buttons)
-        head.addWidget(self.title, 1)
+        layout = vbox(self, gap=5, margins=(16, 10, 10, 12))
+        head = hbox(layout, (self.title, 1))
         head.addWidget(self.close_button, 0, Qt.AlignmentFlag.AlignTop)
-        buttons.setSpacing(8)
-        for button in (self.smaller_button, self.log_button, self.again_button):
-            buttons.addWidget(button)
-        buttons.addStretch(1)
+        for part in (self.sentence, self._details):
+            layout.addWidget(part)
+        layout.addSpacing(3)
+        hbox(layout, self.smaller_button, self.log_button, self.again_button, 0, gap=8)
 
 
 def _button(name: str, text: str) -> QPushButton:

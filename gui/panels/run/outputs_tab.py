@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPoint, QSize, Qt, Signal
 from PySide6.QtGui import QImage, QKeyEvent, QPixmap, QResizeEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QHeaderView, QSizePolicy, QTableWidget, QVBoxLayout
+from PySide6.QtWidgets import QFrame, QHeaderView, QSizePolicy, QTableWidget
 
 from core.language import tr
 from core.runs.outputs import OutputFile, Outputs
 from gui.viewmodels.run.output_rows import COLUMNS, output_table, output_texts
 from gui.widgets.context_menu import give_menu, table_entries
+from gui.widgets.layouts import hbox, vbox
 from gui.widgets.plain_text import PlainLabel, verbatim
 from gui.widgets.table import cell, empty_label, plain_table, text_item
 
@@ -51,8 +52,7 @@ class OutputsTab(QFrame):
         give_menu(self.table, "outputMenu", self._entries)
         self.table.doubleClicked.connect(lambda _: self.open_chosen())
         self.table.itemSelectionChanged.connect(self._on_selection)
-        self.picture = PlainLabel()
-        self.picture.setObjectName("outputPicture")
+        self.picture = PlainLabel(name="outputPicture")
         self.picture.setAccessibleName(tr("Preview of the picture"))
         self.picture.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.picture.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Ignored)
@@ -141,15 +141,9 @@ class OutputsTab(QFrame):
         self.table_asked.emit(form, output_table(self._files, time.time()))
 
     def _lay_out(self) -> None:
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(4)
-        left = QVBoxLayout()
-        layout.addLayout(left, 1)
-        left.setContentsMargins(0, 0, 0, 0)
-        left.setSpacing(0)
-        left.addWidget(self.table, 1)
-        left.addWidget(self.note)
+        layout = hbox(self, gap=4)
+        vbox(layout, (self.table, 1), self.note)
+        layout.setStretch(0, 1)
         layout.addWidget(self.picture)
 
 

@@ -10,19 +10,18 @@ from PySide6.QtWidgets import (
     QComboBox,
     QFormLayout,
     QFrame,
-    QHBoxLayout,
     QLineEdit,
     QPushButton,
     QScrollArea,
     QSizePolicy,
     QSpinBox,
     QStyledItemDelegate,
-    QVBoxLayout,
     QWidget,
 )
 
 from gui.style.text_size import scale, scaled
 from gui.style.theme import inset
+from gui.widgets.layouts import hbox, vbox
 from gui.widgets.plain_text import PlainLabel, verbatim
 
 from .choice_box import ChoiceBox
@@ -176,39 +175,31 @@ def label(text: str, buddy: QWidget, width_px: int = LABEL_WIDTH_PX) -> PlainLab
 def stacked(*parts: QWidget) -> QWidget:
     """Return a widget with the parts stacked vertically."""
     stack = QWidget()
-    layout = QVBoxLayout(stack)
-    layout.setContentsMargins(0, 0, 0, 0)
-    layout.setSpacing(7)
-    for part in parts:
-        layout.addWidget(part)
+    vbox(stack, *parts, gap=7)
     return stack
 
 
 def row_of(*widgets: QWidget, shares: Sequence[int] = (), spacing_px: int = 7) -> QWidget:
     """Return a row of widgets; `shares`: their shares of the spare width."""
-    row = QWidget()
-    layout = QHBoxLayout(row)
-    layout.setContentsMargins(0, 0, 0, 0)
-    layout.setSpacing(spacing_px)
-    for widget, share in zip(widgets, shares or [0] * len(widgets), strict=True):
-        layout.addWidget(widget, share)
-    return row
+    ground = QWidget()
+    hbox(ground, *zip(widgets, shares or [0] * len(widgets), strict=True), gap=spacing_px)
+    return ground
 
 
 def side_by_side(*fields: QWidget, shares: Sequence[int] = ()) -> QWidget:
     """Return fields in one row; `shares`: their shares of the width, equal by default."""
     for each in fields:
         each.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-    row = row_of(*fields, shares=shares or [1] * len(fields))
-    row.setFocusProxy(fields[0])
-    return row
+    ground = row_of(*fields, shares=shares or [1] * len(fields))
+    ground.setFocusProxy(fields[0])
+    return ground
 
 
 def with_button(field: QWidget, button: QWidget) -> QWidget:
     """Return a row of a field that takes the width, and a button."""
-    row = row_of(field, button, shares=(1, 0))
-    row.setFocusProxy(field)
-    return row
+    ground = row_of(field, button, shares=(1, 0))
+    ground.setFocusProxy(field)
+    return ground
 
 
 def browse_button(name: str, accessible: str, tip: str, browse: Callable[[], None]) -> QPushButton:
