@@ -27,10 +27,8 @@ from gui.widgets.plain_text import PlainLabel, verbatim
 from .choice_box import ChoiceBox
 
 LABEL_WIDTH_PX = 128
-ROW_PX, ABOVE_PX = 30, 22
-"""Height of a label beside its field, and above it."""
-NARROW_PX = 270
-"""Narrower forms have their labels above the fields."""
+ROW_PX = 30
+"""Height of a label beside its field."""
 MAX_NUMBER = 2**31 - 1
 NO_ARROWS = """
 QSpinBox::up-button, QSpinBox::down-button { width: 0px; }
@@ -111,43 +109,16 @@ def form(parent: QWidget) -> QFormLayout:
     layout.setHorizontalSpacing(8)
     layout.setVerticalSpacing(7)
     layout.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
-    parent.installEventFilter(_WrapRows(layout))
     return layout
 
 
-class _WrapRows(QObject):
-    """Puts the labels of a form above the fields where the form is narrow."""
-
-    def __init__(self, layout: QFormLayout) -> None:
-        super().__init__(layout)
-        self._layout = layout
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
-        """Follow the width of the form."""
-        if event.type() == QEvent.Type.Resize and isinstance(watched, QWidget):
-            policies = QFormLayout.RowWrapPolicy
-            wanted = policies.WrapAllRows if watched.width() < scaled(NARROW_PX) else policies.DontWrapRows
-            if self._layout.rowWrapPolicy() is not wanted:
-                self._layout.setRowWrapPolicy(wanted)
-                for each in watched.findChildren(FieldLabel):
-                    each.put_above(above=wanted is policies.WrapAllRows)
-        return super().eventFilter(watched, event)
-
-
 class FieldLabel(PlainLabel):
-    """The label of a field: as wide as those above and below it, and as high as a field; or above the field."""
+    """The label of a field: as wide as those above and below it, and as high as a field."""
 
     def __init__(self, text: str, width_px: int) -> None:
         super().__init__(text)
         self.setProperty("role", "small")
-        self._width_px, self._scale, self._above = width_px, 0.0, False
-        self._set_size()
-
-    def put_above(self, *, above: bool) -> None:
-        """Be as high as suits a label above its field: it is nearer to that than to the field before."""
-        self._above, self._scale = above, 0.0
-        side = Qt.AlignmentFlag.AlignBottom if above else Qt.AlignmentFlag.AlignVCenter
-        self.setAlignment(Qt.AlignmentFlag.AlignLeft | side)
+        self._width_px, self._scale = width_px, 0.0
         self._set_size()
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802 (Qt's name)
@@ -161,7 +132,7 @@ class FieldLabel(PlainLabel):
         if factor != self._scale:  # Qt tells about a new style whenever a part of the window gets another parent
             self._scale = factor
             self.setFixedWidth(scaled(self._width_px))
-            self.setMinimumHeight(scaled(ABOVE_PX if self._above else ROW_PX))
+            self.setMinimumHeight(scaled(ROW_PX))
 
 
 def label(text: str, buddy: QWidget, width_px: int = LABEL_WIDTH_PX) -> PlainLabel:
