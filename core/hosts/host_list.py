@@ -6,17 +6,15 @@ While the file is damaged, or of a newer version, it is not written: what is in 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
-import os
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from core.devices.host_names import name_problem
 from core.errors import RunError
 from core.language import join_sentences, tr
-from core.schema.files import open_folder, parse_json, read_whole
-from core.system.folders import HOSTS_FILE, config_folder, make_config_folder, save_in_config_folder
+from core.schema.files import parse_json, read_whole
+from core.system.folders import HOSTS_FILE, config_folder, config_folder_locked, save_in_config_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -195,10 +193,5 @@ def _save(hosts: tuple[Host, ...]) -> None:
 @contextlib.contextmanager
 def _changing() -> Iterator[HostList]:
     """Give the hosts, and keep other commands from changing them in between where the file system has locks."""
-    with contextlib.ExitStack() as stack:
-        with contextlib.suppress(OSError):  # what cannot be written is said when it is written
-            make_config_folder()
-            handle = open_folder(config_folder())
-            stack.callback(os.close, handle)
-            fcntl.flock(handle, fcntl.LOCK_EX)
+    with config_folder_locked():
         yield load()

@@ -7,15 +7,28 @@ in it, the default folders can be used.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import platformdirs
 
 from core.errors import RunError
 from core.language import tr
-from core.schema.files import PRIVATE_FOLDER, make_folder, make_private_folder, not_written, read_json, write_whole
+from core.schema.files import (
+    PRIVATE_FOLDER,
+    make_folder,
+    make_private_folder,
+    not_written,
+    open_folder,
+    read_json,
+    write_whole,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 CONFIG_VARIABLE = "TRAINYARD_CONFIG_DIR"
 CACHE_VARIABLE = "TRAINYARD_CACHE_DIR"
@@ -94,6 +107,18 @@ def make_config_folder() -> None:
         make_folder(config_folder(), PRIVATE_FOLDER)
     else:
         make_private_folder(config_folder())
+
+
+@contextlib.contextmanager
+def config_folder_locked() -> Iterator[None]:
+    """Keep other processes from changing the user's settings meanwhile, where the file system has locks."""
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):  # what cannot be written is said when it is written
+            make_config_folder()
+            handle = open_folder(config_folder())
+            stack.callback(os.close, handle)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
 
 
 def _read() -> dict[str, object]:

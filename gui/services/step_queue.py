@@ -14,8 +14,7 @@ class StepQueue(QObject):
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
         self._steps: deque[Callable[[], object]] = deque()
-        self._timer = QTimer(self)
-        self._timer.setInterval(0)
+        self._timer = QTimer(self, interval=0)
         self._timer.timeout.connect(self._take)
 
     @property

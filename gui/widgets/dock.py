@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QPaintEvent
-from PySide6.QtWidgets import QDockWidget, QHBoxLayout, QMainWindow, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDockWidget, QMainWindow, QWidget
 
 from gui.style.theme import current_theme
 from gui.widgets.plain_text import PlainLabel
 
+from .layouts import hbox, vbox
 from .painting import paint_card
 
 BELOW_PX = 6
@@ -41,9 +42,7 @@ class Dock(QDockWidget):
         # The content comes last: Qt styles all that is in a widget again each time the widget gets another parent.
         inside = QWidget()
         self.setWidget(inside)
-        layout = QVBoxLayout(inside)
-        layout.setContentsMargins(6, 0, 6, BELOW_PX)
-        layout.addWidget(content)
+        vbox(inside, content, margins=(6, 0, 6, BELOW_PX))
 
     @property
     def frame_px(self) -> int:
@@ -61,19 +60,14 @@ class Dock(QDockWidget):
 
 
 def _title(text: str) -> PlainLabel:
-    label = PlainLabel(text.upper())
-    label.setProperty("role", "title")
+    label = PlainLabel(text.upper(), role="title")
     label.setProperty("line", "card")
     return label
 
 
 def _title_bar(heading: QWidget, beside: QWidget | None, *, inset: bool) -> QWidget:
     bar = QWidget()
-    layout = QHBoxLayout(bar)
     right = 14 if beside is None else 6  # flat buttons have room around their text
-    layout.setContentsMargins(14 if inset else 8, 8 if inset else 2, right, 4 if inset else 0)
-    layout.addWidget(heading)
-    layout.addStretch(1)  # drag the dock here
-    if beside is not None:
-        layout.addWidget(beside)
+    margins = (14 if inset else 8, 8 if inset else 2, right, 4 if inset else 0)
+    hbox(bar, heading, 0, *(() if beside is None else (beside,)), gap=6, margins=margins)  # 0: drag the dock here
     return bar

@@ -7,9 +7,10 @@ from typing import TypeAlias
 
 from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtWidgets import QSizePolicy
 
 from gui.style.text_size import scaled
+from gui.widgets.painting import elided
 from gui.widgets.plain_text import ColouredLabel, PlainLabel, Span, verbatim
 
 Form: TypeAlias = "Sequence[Sequence[Span]]"
@@ -27,8 +28,8 @@ ROUNDING_PX = 4
 class ElidedLabel(PlainLabel):
     """One line of plain text that shrinks below its text width."""
 
-    def __init__(self, text: str = "", parent: QWidget | None = None, *, min_px: int = MIN_WIDTH_PX) -> None:
-        super().__init__(text, parent)
+    def __init__(self, text: str = "", *, min_px: int = MIN_WIDTH_PX, name: str = "", role: str = "") -> None:
+        super().__init__(text, name=name, role=role)
         self._min_px = min_px
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
 
@@ -38,7 +39,7 @@ class ElidedLabel(PlainLabel):
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: ARG002, N802 (Qt's name)
         """Paint the text that fits."""
-        shown = self.fontMetrics().elidedText(self.text(), Qt.TextElideMode.ElideRight, self.contentsRect().width())
+        shown = elided(self.fontMetrics(), self.text(), self.contentsRect().width())
         self.setToolTip("" if shown == self.text() else verbatim(self.text()))
         if shown != self.text() and len(shown) <= MIN_LETTERS:
             return

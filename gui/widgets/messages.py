@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QEvent, Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent, QPaintEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QSizePolicy, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QPushButton, QSizePolicy, QToolButton, QWidget
 
 from core.language import tr
 from gui.style.icons import ButtonIcon
@@ -14,6 +14,7 @@ from gui.style.theme import current_theme
 from gui.widgets.plain_text import PlainLabel, verbatim
 
 from .announcement import announce
+from .layouts import hbox, vbox
 from .painting import paint_card
 
 MAX_CHARACTERS = 400
@@ -41,12 +42,9 @@ class MessageStrip(QFrame):
         self.is_open = False
         """True if there is a message that was not dismissed."""
         self._whole, self._tone, self._has_details = "", "warn", False
-        self._passing = QTimer(self)
-        self._passing.setSingleShot(True)
-        self._passing.setInterval(PASSING_MS)
+        self._passing = QTimer(self, singleShot=True, interval=PASSING_MS)
         self._passing.timeout.connect(lambda: self.show_message(""))
-        self._text = PlainLabel()
-        self._text.setWordWrap(True)
+        self._text = PlainLabel(wraps=True)
         self._text.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._text.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self._details = QPushButton(tr("Details"))
@@ -134,13 +132,8 @@ class MessageStrip(QFrame):
             self.closed.emit()
 
     def _lay_out(self) -> None:
-        self._row = QHBoxLayout(self)
-        self._row.setContentsMargins(14, 6, 8, 6)
-        self._row.setSpacing(10)
-        self._row.addWidget(self._text, 1)
-        self._row.addWidget(self._next)
-        self._row.addWidget(self._details)
-        self._row.addWidget(self._dismiss)
+        parts = ((self._text, 1), self._next, self._details, self._dismiss)
+        self._row = hbox(self, *parts, gap=10, margins=(14, 6, 8, 6))
 
 
 class MessageStack(QWidget):
@@ -156,10 +149,8 @@ class MessageStack(QWidget):
         self._open: list[MessageStrip] = []
         """The open strips, the newest first."""
         self._shown: MessageStrip | None = None
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
+        vbox(self, *self._strips)
         for strip in self._strips:
-            layout.addWidget(strip)
             strip.is_stacked = True
             strip.opened.connect(lambda strip=strip: self._put_first(strip))
             strip.closed.connect(lambda strip=strip: self._take_out(strip))

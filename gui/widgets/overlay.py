@@ -86,12 +86,11 @@ class TopOverlay(Overlay):
         ground: QWidget,
         window: QWidget,
         room: Callable[[], int],
-        fit: Callable[[int, int, int], None],
+        fit: Callable[[int, int], None],
     ) -> None:
         """`room`: returns the height of that part.
 
-        `fit`: leaves out content until what is left is as high as its second argument, for a width. If that is
-        impossible, until it is as high as the third.
+        `fit`: leaves out what would make the widget too high, for a width and a height.
         """
         self._room, self._fit = room, fit
         super().__init__(above, ground, window)
@@ -99,7 +98,7 @@ class TopOverlay(Overlay):
     def _place_in(self, width: int) -> tuple[int, int]:
         room = self._room()
         down = LINES_BELOW_TOP * self._above.fontMetrics().lineSpacing() + MARGIN_PX
-        self._fit(width, room - down, room - 2 * EDGE_PX)
+        self._fit(width, room - 2 * EDGE_PX)
         height = self._height(width)
         return (down if height <= room - down else EDGE_PX), height
 

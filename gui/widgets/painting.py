@@ -13,11 +13,9 @@ from gui.style.theme import current_theme
 
 RADIUS_PX = 8.0
 SMALL_PX = 12
-SEPARATOR = " · "
 ELLIPSIS = "…"
-HALF_NUMBER = re.compile("(?<![\\w.])[-+]?\\d[\\d.,\u2009e+-]*$")
-NUMBER_ON = re.compile("[\\d.,\u2009]?[\\de]")
-"""What goes on a number behind an ellipsis. Thousands are separated by thin spaces."""
+LAST_NUMBER = re.compile("(?<![\\w.])[-+]?\\d[\\d.,\u2009e+-]*$")
+"""Thousands are separated by thin spaces."""
 
 Index = QModelIndex | QPersistentModelIndex
 
@@ -55,50 +53,28 @@ def outline(colour: str) -> QPen:
 
 
 def draw_elided(
-    painter: QPainter, line: QRect, text: str, colour: str, *, font: QFont | None = None, right: bool = False,
-    in_parts: bool = False,
-) -> None:  # fmt: skip
-    """Draw one line of text, cut as `elided` does if it is too long; `in_parts` as `elided_parts` does."""
+    painter: QPainter, line: QRect, text: str, colour: str, *, font: QFont | None = None, right: bool = False
+) -> None:
+    """Draw one line of text, cut as `elided` does if it is too long."""
     before = painter.font()
     if font is not None:
         painter.setFont(font)
     painter.setPen(QColor(colour))
     side = Qt.AlignmentFlag.AlignRight if right else Qt.AlignmentFlag.AlignLeft
-    shown = (elided_parts if in_parts else elided)(painter.fontMetrics(), text, line.width())
+    shown = elided(painter.fontMetrics(), text, line.width())
     painter.drawText(line, side | Qt.AlignmentFlag.AlignVCenter, shown)
     painter.setFont(before)
 
 
 def elided(metrics: QFontMetrics, text: str, width: int) -> str:
-    """Return the beginning of a text that fits into `width` pixels, with an ellipsis that cuts no number."""
-    return _without_half_number(metrics.elidedText(text, Qt.TextElideMode.ElideRight, width), text)
+    """Return the beginning of a text that fits into `width` pixels, with an ellipsis for the rest.
 
-
-def elided_parts(metrics: QFontMetrics, text: str, width: int) -> str:
-    """Return the beginning of a text that fits into `width` pixels, with an ellipsis that cuts no part before the last.
-
-    Parts are separated by ` · `. Without this, a long last part would also take the end of the one before it.
+    It never ends with a number, which may be half of one: half a number is a wrong number.
     """
-    beginning = elided(metrics, text, width)
-    if beginning == text:
+    shown = metrics.elidedText(text, Qt.TextElideMode.ElideRight, width)
+    if shown == text:
         return text
-    whole = ""
-    for part in text.split(SEPARATOR):
-        longer = f"{whole}{SEPARATOR}{part}" if whole else part
-        if metrics.horizontalAdvance(longer) > width:
-            break
-        whole = longer
-    if whole and len(beginning) <= len(whole) + len(SEPARATOR) + 1:
-        return whole
-    return beginning
-
-
-def _without_half_number(beginning: str, text: str) -> str:
-    """Return the beginning of a text without a number that the ellipsis would cut: half a number is a wrong number."""
-    kept = beginning.removesuffix(ELLIPSIS)
-    if kept == beginning or not NUMBER_ON.match(text[len(kept) :]):
-        return beginning
-    return f"{HALF_NUMBER.sub('', kept).rstrip(' ,')}{ELLIPSIS}"
+    return f"{LAST_NUMBER.sub('', shown.removesuffix(ELLIPSIS)).rstrip(' ,·')}{ELLIPSIS}"
 
 
 def small_font(font: QFont) -> QFont:

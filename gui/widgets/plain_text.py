@@ -47,10 +47,16 @@ def title_text(text: str) -> str:
 class PlainLabel(QLabel):
     """A label that never interprets its text."""
 
-    def __init__(self, text: str = "", parent: QWidget | None = None) -> None:
+    def __init__(
+        self, text: str = "", parent: QWidget | None = None, *, name: str = "", role: str = "", wraps: bool = False
+    ) -> None:
+        """`role`: how the style sheet shows it; `wraps`: a text that is too long gets more lines."""
         super().__init__(parent)
         self.setTextFormat(Qt.TextFormat.PlainText)
         self.setText(text)
+        self.setObjectName(name)
+        self.setProperty("role", role)
+        self.setWordWrap(wraps)
 
 
 class Span(NamedTuple):

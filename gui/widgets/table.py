@@ -296,9 +296,7 @@ class RowsTable(QTableView, Generic[Row]):
 
 def empty_label(text: str = "") -> PlainLabel:
     """Return a wrapping label for an empty table."""
-    label = PlainLabel(text)
-    label.setProperty("role", "empty")
-    label.setWordWrap(True)
+    label = PlainLabel(text, role="empty", wraps=True)
     label.setContentsMargins(8, 6, 8, 6)
     return label
 

@@ -58,24 +58,23 @@ def test_presets_settings_and_caches_are_private(secret: RunSpec, tmp_path: Path
     preset = presets.path_of("nightly", presets.default_root())
     presets.save(secret, preset)
     settings = settings_file.SettingsFile()
-    settings.keep_text("form", "HF_TOKEN=hf_123")
-    settings.save()
+    settings.save({"form": "HF_TOKEN=hf_123"})
     cache = ProbeCache(default_file())
     cache.put("/usr/bin/python3", {"version": [3, 12, 0]})
     cache.save()
     found = {path: mode(path) for path in (tmp_path / "home").rglob("*")}
-    assert {path.name for path in found} >= {"nightly.json", "setups", "trainyard.ini", "pythons.json"}
+    assert {path.name for path in found} >= {"nightly.json", "setups", "trainyard.json", "pythons.json"}
     assert {path: "0o700" if path.is_dir() else "0o600" for path in found} == found
 
 
 def test_permissions_that_are_too_wide_are_narrowed(secret: RunSpec, tmp_path: Path) -> None:
     preset = presets.path_of("nightly", presets.default_root())
     presets.save(secret, preset)
-    settings_file.SettingsFile().save()
+    settings_file.SettingsFile().save({})
     everything = list((tmp_path / "home" / "config" / "trainyard").rglob("*"))
     for path in everything:
         path.chmod(0o777 if path.is_dir() else 0o666)
-    settings_file.SettingsFile().save()
+    settings_file.SettingsFile().save({})
     assert presets.read_all(presets.default_root())[0].spec == secret
     assert {mode(path) for path in everything} == {"0o700", "0o600"}
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtWidgets import QDockWidget, QLabel, QSpinBox
+from PySide6.QtWidgets import QDockWidget, QLabel
 
-from gui.widgets.forms.fields import FormScroll
 from tests.window.clipping import clipped
 
 pytestmark = pytest.mark.styled
@@ -68,24 +67,6 @@ def test_narrow_window_clips_nothing_and_has_its_runs_behind_a_tab(drive) -> Non
     panel.until(lambda: runs.x() > devices.geometry().right(), "the runs at the right")
     panel.until(lambda: start.width() == wide, "the texts")
     assert panel.window.controllers.layout.save().isEmpty()
-
-
-def test_no_field_of_the_training_is_cut_in_a_low_window(drive, nvml) -> None:
-    nvml.write(gpus=8)
-    panel = drive()
-    panel.until(lambda: panel.table.rowCount() > 8, "the GPUs")
-    area = panel.window.panels.setup.findChild(FormScroll)
-    fields = [panel.framework, panel.strategy, panel.recipe, panel.window.findChild(QSpinBox, "epochsBox")]
-
-    def whole() -> list[bool]:
-        """Whether each field can be seen is whole, for those that can be seen."""
-        seen = [each for each in fields if not each.visibleRegion().isEmpty()]
-        return [each.visibleRegion().boundingRect().height() == each.height() for each in seen]
-
-    for height in (600, 613, 626, 639, 652, 665):
-        panel.window.resize(900, height)
-        panel.until(lambda height=height: panel.window.height() == height)
-        panel.until(lambda: whole() and all(whole()), f"whole fields at {height}, in {area.size()}")
 
 
 def test_devices_in_a_narrow_window_are_as_high_as_their_rows(drive, nvml) -> None:

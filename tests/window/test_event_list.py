@@ -68,19 +68,6 @@ def test_rows_have_time_text_sign_and_a_heading_for_another_day(events):
         assert theme.warn in colours
 
 
-@pytest.mark.parametrize("height", range(120, 128))
-def test_no_row_is_cut_at_the_end_of_the_list(qtbot, events, height):
-    timeline, bar = Timeline(None, "PyTorch"), events.verticalScrollBar()
-    timeline.fold(notices(range(50)))
-    events.show_timeline(timeline)
-    events.resize(500, height)
-    qtbot.waitUntil(lambda: bar.maximum() > 0 and bar.value() == bar.maximum())
-    rows = [events.visualRect(events.model().index(row, 0)) for row in range(events.model().rowCount())]
-    seen = [rect for rect in rows if rect.intersects(events.viewport().rect())]
-    assert len(seen) > 2
-    assert all(events.viewport().rect().contains(rect) for rect in seen)
-
-
 def test_newest_row_is_followed_until_user_scrolls_up(qtbot, events):
     timeline, bar = Timeline(None, "PyTorch"), events.verticalScrollBar()
     timeline.fold(notices(range(50)))

@@ -19,7 +19,7 @@ from gui.panels.runs.run_list import ROWS
 from gui.services.runs import run_list
 from gui.services.runs.run_list import FEW
 from gui.widgets.dialogs.name_dialog import NameDialog
-from gui.widgets.painting import elided, elided_parts
+from gui.widgets.painting import elided
 from tests.support.running import make_spec
 from tests.support.waiting import PATIENCE_S
 from tests.support.written_runs import BEGAN, values, write_run
@@ -341,27 +341,18 @@ def test_many_runs_are_looked_at_once_a_period(qtbot, runs_root: Path, monkeypat
     assert service.summaries == []
 
 
-def test_a_long_last_part_does_not_cut_the_one_before_it(qapp) -> None:
-    metrics = QFontMetrics(qapp.font())
-    whole = "finished · loss 0.306"
-    width = metrics.horizontalAdvance(whole)
-    assert elided_parts(metrics, whole, width) == whole
-    assert elided_parts(metrics, f"{whole} · a-very-long-tag", width) == whole
-    assert elided_parts(metrics, f"{whole} · a-very-long-tag", width + 60).startswith(f"{whole} · a")
-    assert elided_parts(metrics, f"{whole} · a-very-long-tag", width + 60).endswith("…")
-    assert elided_parts(metrics, whole, width - 1).startswith("finished"), "the first part that is too long is cut"
-
-
 def test_number_is_shown_whole_or_not_at_all(qapp) -> None:
     metrics = QFontMetrics(qapp.font())
-    text = "finished · val. loss 0.0951234"
+
+    def cut(text: str, shown: str) -> str:
+        """Return what is shown of a text where there is room for this, and an ellipsis."""
+        return elided(metrics, text, metrics.horizontalAdvance(f"{shown}…"))
+
     for end in ("0.095", "0.09", "0.0", "0.", "0"):
-        width = metrics.horizontalAdvance(f"finished · val. loss {end}…")
-        assert elided_parts(metrics, text, width) == "finished · val. loss…", end
-    width = metrics.horizontalAdvance("stopped · epoch 2 of 3…")
-    assert elided_parts(metrics, "stopped · epoch 2 of 300", width) == "stopped · epoch 2 of…"
-    width = metrics.horizontalAdvance("finished · v1.2…")
-    assert elided_parts(metrics, "finished · v1.24-beta", width).startswith("finished · v1."), "a name is no number"
+        assert cut("finished · val. loss 0.0951234", f"finished · val. loss {end}") == "finished · val. loss…", end
+    assert cut("stopped · epoch 2 of 300", "stopped · epoch 2 of 3") == "stopped · epoch 2 of…"
+    assert cut("finished · v1.24-beta", "finished · v1.2") == "finished · v1.2…", "a name is no number"
     event = "epoch 6: loss 0.5123, 12\u2009345 samples/s"
-    assert elided(metrics, event, metrics.horizontalAdvance("epoch 6: loss 0.51…")) == "epoch 6: loss…"
-    assert elided(metrics, event, metrics.horizontalAdvance("epoch 6: loss 0.5123, 12…")) == "epoch 6: loss 0.5123…"
+    assert cut(event, "epoch 6: loss 0.51") == "epoch 6: loss…"
+    assert cut(event, "epoch 6: loss 0.5123, 12") == "epoch 6: loss 0.5123…"
+    assert elided(metrics, event, metrics.horizontalAdvance(event)) == event

@@ -24,10 +24,10 @@ def page(qtbot, qapp) -> LogPage:
     themes.apply(qapp, DARK)
     details = DetailTabs()
     qtbot.addWidget(details)
-    qtbot.addWidget(details.heading)
+    qtbot.addWidget(details.controls)
     details.resize(500, 200)
     details.tabs.setCurrentIndex(LOG_TAB)
-    details.heading.show()
+    details.controls.show()
     with qtbot.waitActive(details):
         details.show()
         details.activateWindow()
@@ -232,7 +232,7 @@ def test_log_of_each_rank_can_be_selected(qtbot, tmp_path, page):
 def test_log_controls_are_visible_only_on_log_tab(qtbot):
     details = DetailTabs()
     qtbot.addWidget(details)
-    qtbot.addWidget(details.heading)
+    qtbot.addWidget(details.controls)
     details.tabs.setCurrentIndex(MEMORY_TAB)
     assert details.log.controls.isHidden()
     details.tabs.setCurrentIndex(LOG_TAB)

@@ -268,10 +268,8 @@ def test_stop_of_ones_own_is_no_news_and_that_of_others_is(bell, runs_root, tmp_
 
 def test_damaged_settings_are_a_first_start(bell, runs_root):
     write_ended(runs_root, "20260101-000001-one", "finished", 5)
-    file = SettingsFile()
     damaged = {"version": 2, "looked": "soon", "missed": [1], "seen": {"a": "b"}, "going": ["x"], "ends": {"a": None}}
-    file.keep_mapping(f"{folder_key(runs_root)}/missed", damaged)
-    file.save()
+    SettingsFile().save({f"{folder_key(runs_root)}/missed": damaged})
     assert not bell().button.isVisible()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from base64 import b64encode
 
 import pytest
 from PySide6.QtGui import QAction
@@ -25,7 +24,7 @@ from core.system import folders
 from gui.panels.window import preferences_dialog
 from gui.panels.window.preferences_dialog import PreferencesDialog
 from gui.services.window.preferences import COLOURS, KEY, Preferences, PreferencesFile
-from gui.services.window.settings_file import SettingsFile
+from gui.services.window.settings_file import SettingsFile, default_file
 from gui.style.text_size import set_zoom, zoom
 from gui.style.theme import DARK, LIGHT, STRONG_DARK, current_theme, stylesheet
 from tests.window.driving import apply_palette
@@ -38,9 +37,7 @@ def opened(panel) -> PreferencesDialog:
 
 def keep(**values) -> None:
     """Write preferences as another version would."""
-    file = SettingsFile()
-    file.keep_text(KEY, b64encode(json.dumps(values).encode()).decode())
-    file.save()
+    SettingsFile().save({KEY: values})
 
 
 @pytest.mark.styled
@@ -163,7 +160,7 @@ def test_newer_preferences_are_told_and_kept(drive):
     panel.until(lambda: "written by a newer Trainyard" in panel.message("messageStrip"), "the message")
     assert panel.window.findChild(QSpinBox, "releaseToleranceBox").value() == 99
     opened(panel).findChild(QSpinBox, "defaultToleranceBox").setValue(70)
-    kept = SettingsFile().mapping(KEY)
+    kept = SettingsFile().value(KEY, dict)
     assert (kept["sound"], kept["version"], kept["tolerance_mb"]) == ("loud", 9, 70)
 
 
@@ -185,19 +182,37 @@ def test_senseless_values_have_their_defaults_and_are_named(values):
     assert next(iter(values)) in file.problem
 
 
-def test_damaged_settings_file_is_told_and_written_anew(drive):
-    file = folders.config_folder() / "trainyard.ini"
+def test_damaged_settings_file_is_told_and_kept_aside(drive):
+    file = default_file()
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(b"\x00\xff no settings at all \n[")
+    file.write_bytes(content := b"{ no settings at all \xff\n[")
     panel = drive()
-    panel.until(lambda: f"{file} is damaged" in panel.message("messageStrip"), "the message")
+    panel.until(lambda: f"{file} is damaged, and was renamed" in panel.message("messageStrip"), "the message")
     panel.window.close()
-    assert not SettingsFile().is_damaged
+    (kept,) = file.parent.glob("trainyard-damaged-*.json")
+    assert kept.read_bytes() == content
+    assert json.loads(file.read_text())["window/text_zoom"] == "1.0"
+    assert SettingsFile().value("window/tabs", dict)["recipe"] == "events"
 
 
-def test_damaged_preferences_are_told():
+def test_preferences_of_another_kind_are_told():
     settings = SettingsFile()
-    settings.keep_text(KEY, "not what was written")
-    assert "are damaged" in PreferencesFile(settings).problem
-    settings.keep_text(KEY, "")
-    assert PreferencesFile(settings).problem == ""
+    settings.save({KEY: "not what was written"})
+    assert f"{KEY} in {default_file()} makes no sense" in PreferencesFile(settings).problem
+    SettingsFile().save({KEY: {}})
+    assert PreferencesFile(SettingsFile()).problem == ""
+
+
+def test_file_that_cannot_be_read_is_told_and_left_alone():
+    default_file().mkdir(parents=True)
+    settings = SettingsFile()
+    assert f"{default_file()} cannot be read" in PreferencesFile(settings).problem
+    settings.save({KEY: {}})
+    assert default_file().is_dir()
+
+
+def test_windows_keep_what_the_others_have_saved():
+    one, other = SettingsFile(), SettingsFile()
+    one.save({"a": {"b": 1}})
+    other.save({"c": "d"})
+    assert (one.value("c", str), other.value("a", dict)) == ("d", {"b": 1})

@@ -236,13 +236,10 @@ def test_invalid_number_is_reported(drive, field, typed, problem):
 def test_remembered_settings_of_wrong_type_are_ignored(drive, runs_root):
     from gui.services.window.settings_file import SettingsFile, folder_key
 
-    settings = SettingsFile()
     training = {"schedule": 3, "warmup_steps": -1, "weight_decay": [1], "stop_on_nan": "yes", "seed": True}
     checkpoints = {"unit": "moons", "every": 0, "keep": 1e9, "best": 7}
-    settings.keep_mapping(
-        f"{folder_key(runs_root)}/choices", {"training": training, "checkpoints": checkpoints, "left": {"keras": 4}}
-    )
-    settings.save()
+    choices = {"training": training, "checkpoints": checkpoints, "left": {"keras": 4}}
+    SettingsFile().save({f"{folder_key(runs_root)}/choices": choices})
     panel = drive()
     panel.tick("cpu:0")
     panel.choose(panel.framework, "keras")

@@ -67,9 +67,7 @@ def test_keys_change_size_and_next_window_keeps_it(drive, text, qtbot) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kept", ["", "large", "nan", "1e99", "-3"])
 def test_unusable_size_in_settings_is_ignored_or_limited(drive, text, kept) -> None:
-    file = SettingsFile()
-    file.keep_text("window/text_zoom", kept)
-    file.save()
+    SettingsFile().save({"window/text_zoom": kept})
     drive()
     assert text.ZOOMS[0] <= text.zoom() <= text.ZOOMS[-1]
 

@@ -63,8 +63,7 @@ class ComparisonController(QObject):
         self._why = Jobs(self, "why-differ")
         self._why_of: tuple[object, ...] = ()
         """The runs whose differences are shown."""
-        self._timer = QTimer(self)
-        self._timer.setInterval(TICK_MS)
+        self._timer = QTimer(self, interval=TICK_MS)
         self._timer.timeout.connect(self.poll)
         runs = panels.runs
         panels.actions.provide(compare=lambda _: self.open())

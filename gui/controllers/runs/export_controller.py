@@ -59,8 +59,7 @@ class ExportController(QObject):
         self._jobs = Jobs(self, "export", guards=True)
         self._writing = ""
         """What to say when writing takes long."""
-        self._silence = QTimer(self)
-        self._silence.setSingleShot(True)
+        self._silence = QTimer(self, singleShot=True)
         self._silence.timeout.connect(lambda: self._message.show_message(self._writing))
         panels.actions.provide(
             folder=lambda runs: self._help.open_path(Path(runs[0])),

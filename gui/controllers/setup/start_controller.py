@@ -83,8 +83,10 @@ class StartController(QObject):
         self._resuming_dir: Path | None = None
         self._installed = Jobs(self, "frameworks")
         self._started_at = float("-inf")
-        self._debounce = _timer(self, DEBOUNCE_MS, self._check_now)
-        self._pending = _timer(self, PENDING_MS, self._show_pending)
+        self._debounce = QTimer(self, singleShot=True, interval=DEBOUNCE_MS)
+        self._debounce.timeout.connect(self._check_now)
+        self._pending = QTimer(self, singleShot=True, interval=PENDING_MS)
+        self._pending.timeout.connect(self._show_pending)
         panels.setup.changed.connect(self.check)
         panels.header.buttons.start_asked.connect(self.start)
         self._run_list.changed.connect(self.check_again)
@@ -377,14 +379,6 @@ class StartController(QObject):
     def _show_failure(self, error: Exception) -> None:
         self._message.show_message(tr(str(error)), "bad")
         self.check_again()
-
-
-def _timer(owner: QObject, interval_ms: int, do: Callable[[], None]) -> QTimer:
-    timer = QTimer(owner)
-    timer.setSingleShot(True)
-    timer.setInterval(interval_ms)
-    timer.timeout.connect(do)
-    return timer
 
 
 def ask_first(window: QWidget, question: OwnerQuestion | None, action: Callable[[], object]) -> None:

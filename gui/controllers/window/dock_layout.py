@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QByteArray, QEvent, QObject, QSize, Qt, QTimer
 from PySide6.QtGui import QMouseEvent
-from PySide6.QtWidgets import QMainWindow, QStyle, QTabBar, QTabWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QMainWindow, QStyle, QTabBar, QTabWidget, QWidget
 
 from core.language import tr
 from gui.panels.devices.device_panel import DevicePanel
@@ -26,6 +26,7 @@ from gui.plots.plot_area import PlotArea, PlotScroll
 from gui.style.text_size import scaled
 from gui.viewmodels.runs.run_actions import RunActions
 from gui.widgets.dock import Dock
+from gui.widgets.layouts import vbox
 from gui.widgets.messages import MessageStack, MessageStrip
 from gui.widgets.overlay import CentredOverlay, FootOverlay, TopOverlay
 from gui.widgets.plain_text import PlainLabel
@@ -51,9 +52,7 @@ class MainPanels:
         self.setup = SetupPanel(window)
         self.machine = MachineEntry()
         self.run_filter = RunFilter()
-        self.runs_left = PlainLabel()
-        self.runs_left.setObjectName("runsLeft")
-        self.runs_left.setProperty("role", "small")
+        self.runs_left = PlainLabel(name="runsLeft", role="small")
         self.runs_left.setIndent(8)
         self.runs_left.hide()
         self.runs = RunList(self.actions)
@@ -98,8 +97,6 @@ class DockLayout(QObject):
         self._moved = False
         self._header = panels.header
         self._is_narrow = False
-        self._room_for = 0
-        """The number of devices when the user last moved a dock."""
         self._before: list[QSize] = []
         """The sizes of the docks when the mouse was pressed on a border; else empty."""
         self._devices = panels.devices
@@ -114,16 +111,18 @@ class DockLayout(QObject):
         self._give_corners_to_sides()
         head, runs = QWidget(), QWidget(window)
         window.setMenuWidget(head)
-        _stack(head, panels.menu, panels.header)
+        vbox(head, panels.menu, panels.header)
         window.setCentralWidget(panels.scroll)
         self._cover(panels.scroll, panels)
+        details = panels.details
         self.docks = (
             Dock(window, "devicesDock", tr("Devices"), panels.devices, beside=panels.devices.tick_bar),
             Dock(window, "trainingDock", tr("Training"), panels.setup),
             Dock(window, "runsDock", tr("Runs"), runs),
-            Dock(window, "logDock", tr("Log"), panels.details, heading=panels.details.heading),
+            Dock(window, "logDock", tr("Log"), details, heading=details.tabs, beside=details.controls),
         )
-        _stack(runs, panels.machine, panels.run_filter, panels.runs_left, panels.runs, panels.several)
+        # After the dock has its place: what is in a widget is styled again when that moves.
+        vbox(runs, panels.machine, panels.run_filter, panels.runs_left, panels.runs, panels.several)
         for dock in self.docks:
             dock.dockLocationChanged.connect(self._set_moved)
             dock.topLevelChanged.connect(self._set_moved)
@@ -187,9 +186,8 @@ class DockLayout(QObject):
                 self.reset()
                 return
         if self._moved:
-            self._make_room()
             return
-        devices, _, runs, log = self.docks
+        devices, training, runs, log = self.docks
         width, height = self._window.width(), self._window.height()
         sides = [
             max(round(SIDE_SHARE * width), scaled(MIN_SIDE_PX)),
@@ -200,10 +198,6 @@ class DockLayout(QObject):
         else:
             self._window.resizeDocks([devices, runs], sides, Qt.Orientation.Horizontal)
         self._window.resizeDocks([log], [max(round(LOG_SHARE * height), 100)], Qt.Orientation.Vertical)
-        self._share_side()
-
-    def _share_side(self) -> None:
-        devices, training = self.docks[:2]
         wanted = self._wanted_px
         self._window.resizeDocks([devices, training], [wanted, self._side_px - wanted], Qt.Orientation.Vertical)
 
@@ -226,32 +220,13 @@ class DockLayout(QObject):
         tabs = self._window.findChildren(QTabBar, options=Qt.FindChildOption.FindDirectChildrenOnly)
         return max((each.sizeHint().height() + 1 for each in tabs), default=0) if self._is_narrow else 0
 
-    def _make_room(self) -> None:
-        """Make room for devices that were added since the user moved a dock."""
-        devices, training = self.docks[:2]
-        count = len(self._devices.rows)
-        if count <= self._room_for or not self._window.isVisible():  # before it is shown, Qt would undo it
-            return
-        self._room_for = count
-        areas = {self._window.dockWidgetArea(dock) for dock in (devices, training)}
-        above_each_other = len(areas) == 1 and devices.x() == training.x()
-        floats = devices.isFloating() or training.isFloating()
-        if above_each_other and not floats and devices.height() < self._wanted_px:
-            self._share_side()
-
     def save(self) -> QByteArray:
         """Return the places of the docks; empty if they are in their first places."""
         return self._window.saveState(LAYOUT_VERSION) if self._moved else QByteArray()
 
-    @property
-    def room_for(self) -> int:
-        """The number of devices that the user made room for."""
-        return self._room_for
-
-    def restore(self, state: QByteArray, room_for: int) -> None:
-        """Restore the places of the docks if possible. `room_for`: the number of devices saved with them."""
-        restored = not state.isEmpty() and self._window.restoreState(state, LAYOUT_VERSION)
-        self._moved, self._room_for = restored, room_for
+    def restore(self, state: QByteArray) -> None:
+        """Restore the places of the docks if possible."""
+        self._moved = not state.isEmpty() and self._window.restoreState(state, LAYOUT_VERSION)
         self._show_titles()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
@@ -275,14 +250,5 @@ class DockLayout(QObject):
         self._before = []
 
     def _set_moved(self) -> None:
-        self._moved, self._room_for = True, len(self._devices.rows)
+        self._moved = True
         QTimer.singleShot(0, self, self._show_titles)  # after the window has placed the dock
-
-
-def _stack(ground: QWidget, *widgets: QWidget) -> None:
-    """Put widgets below each other on one that has its place: what is in a widget is styled again when that moves."""
-    layout = QVBoxLayout(ground)
-    layout.setContentsMargins(0, 0, 0, 0)
-    layout.setSpacing(0)
-    for widget in widgets:
-        layout.addWidget(widget)

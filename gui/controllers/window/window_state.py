@@ -32,29 +32,28 @@ class WindowState:
     def restore_text_size(self) -> None:
         """Restore the size of the text, before the style sheet is applied; ignore what is no number."""
         with contextlib.suppress(ValueError):
-            set_zoom(float(self._file.text("window/text_zoom")))
+            set_zoom(float(self._file.value("window/text_zoom", str)))
 
     def restore(self, *, geometry: bool) -> None:
         """Restore everything; leave out what does not exist any more or makes no sense.
 
         `geometry`: whether the window is a new one, which gets its place and size too.
         """
-        choices = self._file.mapping(self._choices)
+        choices = self._file.value(self._choices, dict)
         self._setup.restore(choices)
         ticked = choices.get("devices")
         self._devices.tick([str(each) for each in ticked] if isinstance(ticked, list) else [])
-        if self._file.text("window/cpus_unfolded"):
+        if self._file.value("window/cpus_unfolded", bool):
             self._devices.table.unfold_cpus()
-        folded = self._file.mapping("window/hosts").get("folded")
+        folded = self._file.value("window/hosts", dict).get("folded")
         self._devices.fold_hosts([str(each) for each in folded] if isinstance(folded, list) else [])
-        FileDialog.last_folder = self._file.text("window/last_folder")
-        self._details.restore(self._file.mapping("window/tabs"))
-        self._panels.comparison_choices = self._file.mapping("window/comparison")
+        FileDialog.last_folder = self._file.value("window/last_folder", str)
+        self._details.restore(self._file.value("window/tabs", dict))
+        self._panels.comparison_choices = self._file.value("window/comparison", dict)
         if geometry:
             self._window.restoreGeometry(self._file.data("window/geometry"))
             self._fit_screen()
-        devices = self._file.text("window/layout_devices")
-        self._layout.restore(self._file.data("window/layout"), int(devices) if devices.isdecimal() else 0)
+        self._layout.restore(self._file.data("window/layout"))
 
     def _fit_screen(self) -> None:
         """Make the window small enough for its screen, which may be another one than that on which it was saved."""
@@ -76,31 +75,30 @@ class WindowState:
 
     def restore_plots(self) -> None:
         """Restore how the plots are drawn, after they are created."""
-        self._plots.restore(self._file.mapping("window/plots"))
+        self._plots.restore(self._file.value("window/plots", dict))
         self._plots.restoreState(self._file.data("window/plot_heights"))
 
     def save(self) -> None:
         """Save everything."""
-        self._file.keep_mapping(self._choices, {**self._setup.remember(), "devices": list(self._devices.wanted())})
-        self._file.keep_text("window/cpus_unfolded", "yes" if self._devices.table.cpus_unfolded else "")
-        if self._devices.folded_hosts or self._file.text("window/hosts"):
-            self._file.keep_mapping("window/hosts", {"folded": self._devices.folded_hosts})
-        self._file.keep_text("window/last_folder", FileDialog.last_folder)
-        self._file.keep_mapping("window/tabs", self._details.remember())
-        self._file.keep_mapping("window/comparison", dict(self._panels.comparison_choices))
-        self._file.keep_text("window/text_zoom", str(zoom()))
-        self._file.keep_data("window/geometry", self._window.saveGeometry())
-        self._file.keep_data("window/layout", self._layout.save())
-        self._file.keep_text("window/layout_devices", str(self._layout.room_for))
+        values = {
+            self._choices: {**self._setup.remember(), "devices": list(self._devices.wanted())},
+            "window/cpus_unfolded": self._devices.table.cpus_unfolded,
+            "window/last_folder": FileDialog.last_folder,
+            "window/tabs": self._details.remember(),
+            "window/comparison": dict(self._panels.comparison_choices),
+            "window/text_zoom": str(zoom()),
+            "window/geometry": self._window.saveGeometry(),
+            "window/layout": self._layout.save(),
+        }
+        if self._devices.folded_hosts or self._file.value("window/hosts", dict):
+            values["window/hosts"] = {"folded": self._devices.folded_hosts}
         if self._plots.plots:
-            self._file.keep_mapping("window/plots", self._plots.remember())
-            self._file.keep_data("window/plot_heights", self._plots.saveState())
-        self._file.save()
+            values |= {"window/plots": self._plots.remember(), "window/plot_heights": self._plots.saveState()}
+        self._file.save(values)
 
     def first_time(self, what: str) -> bool:
         """Return True once: the first time that any window of this user asks."""
-        if self._file.text(f"window/{what}"):
+        if self._file.value(f"window/{what}", bool):
             return False
-        self._file.keep_text(f"window/{what}", "yes")
-        self._file.save()
+        self._file.save({f"window/{what}": True})
         return True

@@ -42,9 +42,7 @@ class Highlights(QObject):
         self._query = ""
         self._numbers: LogNumbers | None = None
         self._number_marks: list[QTextEdit.ExtraSelection] = []
-        self._due = QTimer(self)
-        self._due.setSingleShot(True)
-        self._due.setInterval(NUMBERS_MS)
+        self._due = QTimer(self, singleShot=True, interval=NUMBERS_MS)
         self._due.timeout.connect(self._mark_numbers)
         view.viewport().installEventFilter(self)
         look.changed.connect(self.update_marks)

@@ -14,11 +14,11 @@ from core.schema.paths import log_of_rank
 from gui.widgets.compact import compact_button, compact_check
 from gui.widgets.forms.choice_box import ChoiceBox
 from gui.widgets.forms.fields import row_of
-from gui.widgets.search_bar import SearchBar
 
 from .file_search import FileSearch
 from .file_tail import file_size, lines_after, lines_before
 from .log_view import LogView
+from .search_bar import SearchBar
 
 EARLIER, OPEN, LATER = tr_noop("Show earlier lines"), tr_noop("Open the whole log"), tr_noop("Show later lines")
 RECOUNT_S = 0.5

@@ -71,9 +71,7 @@ class LogView(QPlainTextEdit):
         """Called once the part of the file that was asked for is there."""
         self.revision = 0
         """Increases with every change of the text."""
-        self._loading = QTimer(self)
-        self._loading.setSingleShot(True)
-        self._loading.setInterval(LOADING_MS)
+        self._loading = QTimer(self, singleShot=True, interval=LOADING_MS)
         self._loading.timeout.connect(self._load)
         self.verticalScrollBar().valueChanged.connect(self._on_scrolled)
         self.show_file(None)

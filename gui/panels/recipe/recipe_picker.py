@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QHBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from core.catalog import recipes
 from core.language import tr
 from gui.widgets.dialogs.file_dialog import FileDialog, python_files
 from gui.widgets.forms.fields import browse_button, choice, select
+from gui.widgets.layouts import hbox
 from gui.widgets.plain_text import verbatim
 
 DEFAULT = "digits_cnn"
@@ -30,11 +31,7 @@ class RecipePicker(QWidget):
         open_button = browse_button("openRecipeButton", tr("Open a recipe file"), tip, self._browse)
         self._framework = ""
         self.box.currentIndexChanged.connect(lambda _: self.changed.emit())
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(7)
-        row.addWidget(self.box, 1)
-        row.addWidget(open_button)
+        hbox(self, (self.box, 1), open_button, gap=7)
         self.setFocusProxy(self.box)
 
     @property

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QCheckBox, QLineEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QCheckBox, QLineEdit, QWidget
 
 from core.catalog import frameworks
 from core.language import tr
@@ -15,6 +15,7 @@ from core.schema.settings import TRAINING, Training
 from gui.widgets.forms.editors import MAX_CHARACTERS, Editor, of_setting, typed_number
 from gui.widgets.forms.fields import side_by_side
 from gui.widgets.forms.settings_form import SettingsForm
+from gui.widgets.layouts import vbox
 
 
 class TrainingForm(QWidget):
@@ -91,9 +92,7 @@ class TrainingForm(QWidget):
         return {name: editor.value() for name, editor in self._numbers.items()}
 
     def _lay_out(self) -> None:
-        whole = QVBoxLayout(self)
-        whole.setContentsMargins(0, 0, 0, 0)
         boxes = [editor.widget for editor in self._numbers.values()]
-        whole.addWidget(side_by_side(*boxes, self._rate))
+        vbox(self, side_by_side(*boxes, self._rate))
         self._rate.setStyleSheet("QLineEdit { padding: 5px 6px; }")
         self.setFocusProxy(boxes[0])

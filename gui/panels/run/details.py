@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from PySide6.QtCore import QEvent, Qt
-from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QSizePolicy, QStackedWidget, QTabBar, QWidget
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QPlainTextEdit, QStackedWidget, QTabBar
 
 from core.language import tr
 from core.runs.outputs import Outputs
-from gui.panels.log.log_page import SPACING_PX, LogPage
+from gui.panels.log.log_page import LogPage
 from gui.panels.memory.memory_tab import MemoryTab
 from gui.panels.memory.processes_tab import ProcessesTab
 from gui.panels.run.event_list import EventList
 from gui.panels.run.outputs_tab import OutputsTab
 from gui.panels.run.settings_view import SettingsView
-from gui.style.text_size import scaled
-from gui.style.theme import mark
+from gui.widgets.forms.fields import row_of
+from gui.widgets.plain_text import verbatim
 
 EVENTS_TAB, LOG_TAB, MEMORY_TAB, PROCESSES_TAB, SETTINGS_TAB, OUTPUTS_TAB, ERROR_TAB = range(7)
 TAB_NAMES = ("events", "log", "memory", "processes", "settings", "outputs", "error")
@@ -29,12 +28,9 @@ RECIPE, SCRIPT = "recipe", "script"
 FIRST_TABS = {RECIPE: EVENTS_TAB, SCRIPT: LOG_TAB}
 """The tab that is shown first, by the kind of run: a script prints, and a recipe mostly does not."""
 
-PADDING_PX, TIGHT_PADDING_PX = 14, 8
-"""Room on either side of the text of a tab, as the style sheet has it, and with the property `tight`."""
-
 
 class DetailTabs(QStackedWidget):
-    """The pages. The tab bar is part of `heading`, which is the heading of the card."""
+    """The pages. `tabs` and `controls` are laid out in the heading of the card."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,13 +52,14 @@ class DetailTabs(QStackedWidget):
             (tr("Processes"), self.processes), (tr("Settings"), self.settings), (tr("Outputs"), self.outputs),
             (tr("Error"), self.error),
         ):  # fmt: skip
-            self.tabs.addTab(title)
+            self.tabs.setTabToolTip(self.tabs.addTab(title), verbatim(title))  # which may be elided
             self.addWidget(page)
         self.tabs.setTabVisible(ERROR_TAB, False)
         self.tabs.setTabVisible(OUTPUTS_TAB, False)
         self.tabs.setDrawBase(False)
         self.tabs.setExpanding(False)
-        self.tabs.setUsesScrollButtons(False)  # all tabs must be visible
+        self.tabs.setElideMode(Qt.TextElideMode.ElideRight)
+        self.tabs.setProperty("tight", True)
         self.tabs.currentChanged.connect(self.setCurrentIndex)
         self.tabs.currentChanged.connect(lambda tab: self.log.controls.setVisible(tab == LOG_TAB))
         self.log.controls.hide()  # the first tab is another one
@@ -74,8 +71,8 @@ class DetailTabs(QStackedWidget):
         self._shown_by_us = False
         self.tabs.currentChanged.connect(lambda tab: self.settings.controls.setVisible(tab == SETTINGS_TAB))
         self.settings.controls.hide()
-        controls = (self.events.controls, self.log.controls, self.settings.controls)
-        self.heading = DetailHeading(self.tabs, controls, self.log.search_button)
+        self.controls = row_of(self.events.controls, self.log.controls, self.settings.controls)
+        """The controls of the page that is shown."""
 
     def show_kind(self, *, is_script: bool) -> None:
         """Show the tab that the user last chose for such runs, unless a run of this kind was shown before."""
@@ -167,56 +164,3 @@ class DetailTabs(QStackedWidget):
         """Show the tab Log: of this rank, at the last line that contains a text."""
         self.tabs.setCurrentIndex(LOG_TAB)
         self.log.show_line(rank, sought)
-
-
-class DetailHeading(QWidget):
-    """The tabs at the left, and at the right the controls of pages, of which one is visible.
-
-    Where there is little room, the tabs become tight. Where that is not enough, a control is hidden, and at last the
-    texts of the tabs are elided. So this heading never makes the cards beside it narrower.
-    """
-
-    def __init__(self, tabs: QTabBar, controls: Sequence[QWidget], dispensable: QWidget) -> None:
-        """`dispensable`: the control that is hidden first; a menu and a key do the same."""
-        super().__init__()
-        self._tabs, self._controls, self._dispensable = tabs, controls, dispensable
-        grows = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
-        grows.setHorizontalStretch(100)
-        self.setSizePolicy(grows)
-        tabs.setElideMode(Qt.TextElideMode.ElideRight)
-        self._row = QHBoxLayout(self)
-        self._row.setContentsMargins(0, 0, 0, 0)
-        self._row.addWidget(tabs)
-        self._row.addStretch(1)
-        for each in controls:
-            self._row.addWidget(each)
-
-    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
-        """Adapt to the width."""
-        super().resizeEvent(event)
-        self._fit()
-
-    def event(self, event: QEvent) -> bool:
-        """Adapt to other tabs and other controls."""
-        done = super().event(event)
-        if event.type() == QEvent.Type.LayoutRequest:
-            self._fit()
-        return done
-
-    def _fit(self) -> None:
-        shown = [each for each in self._controls if not each.isHidden()]
-        needed = sum(each.sizeHint().width() for each in shown) + self._row.spacing() * (len(shown) + 1)
-        spare = 0
-        if self._dispensable.parentWidget() in shown:
-            spare = self._dispensable.sizeHint().width() + SPACING_PX
-        if not self._dispensable.isHidden():
-            needed -= spare
-        gain = 2 * scaled(PADDING_PX - TIGHT_PADDING_PX) * sum(map(self._tabs.isTabVisible, range(self._tabs.count())))
-        is_tight = self._tabs.property("tight") is True
-        tabs = self._tabs.sizeHint().width() - (0 if is_tight else gain)
-        room = self.width() - tabs - needed  # with tight tabs, and without what is dispensable
-        if (tight := room < gain + spare) is not is_tight:
-            mark(self._tabs, tight=tight)
-            self._tabs.updateGeometry()
-        if (hidden := room < spare) is not self._dispensable.isHidden():
-            self._dispensable.setHidden(hidden)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from PySide6.QtCore import QAbstractListModel, QEvent, QModelIndex, QPersistentModelIndex, QRect, QSize, Qt
-from PySide6.QtGui import QAction, QFontMetrics, QGuiApplication, QKeySequence, QPainter, QResizeEvent
+from PySide6.QtGui import QAction, QGuiApplication, QKeySequence, QPainter
 from PySide6.QtWidgets import QListView, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from core.diagnosis.timeline import MAX_ENTRIES, Timeline
@@ -181,14 +181,6 @@ class EventList(QListView):
             painter.end()
         return handled
 
-    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
-        """Leave out the room in which a row would be cut."""
-        row = self._delegate.row_px(self.fontMetrics())
-        spare = (self.viewportMargins().bottom() + self.viewport().height()) % row
-        if spare != self.viewportMargins().bottom():
-            self.setViewportMargins(0, 0, 0, spare)
-        super().resizeEvent(event)
-
     def _on_scrolled(self, value: int) -> None:
         self._follows = value >= self.verticalScrollBar().maximum()
 
@@ -213,11 +205,7 @@ class EventDelegate(QStyledItemDelegate):
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:  # noqa: ARG002, N802 (Qt's name)
         """Return the same size for all rows."""
-        return QSize(120, self.row_px(option.fontMetrics))
-
-    def row_px(self, metrics: QFontMetrics) -> int:
-        """Return the height of a row."""
-        return metrics.height() + 2 * ABOVE_PX
+        return QSize(120, option.fontMetrics.height() + 2 * ABOVE_PX)
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         """Paint one row."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QFontDatabase, QPaintEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QPushButton, QToolButton, QWidget
 
 from core.language import tr
 from core.schema.spec import RunSpec
@@ -14,14 +14,12 @@ from gui.style.icons import ButtonIcon
 from gui.style.theme import current_theme, mark
 from gui.widgets.announcement import announce
 from gui.widgets.elided_label import ElidedLabel
+from gui.widgets.layouts import hbox, vbox
 from gui.widgets.painting import paint_card
 from gui.widgets.plain_text import PlainLabel
 
 if TYPE_CHECKING:
     from gui.viewmodels.run.failure_view import FailureView
-
-
-SPACING_PX, LINE_SPACING_PX, QUOTE_MARGIN_PX = 5, 1, 4
 
 
 class FailureCard(QFrame):
@@ -38,9 +36,7 @@ class FailureCard(QFrame):
         self.setObjectName("failureCard")
         self._shown: FailureView | None = None
         self._smaller: RunSpec | None = None
-        self.title = PlainLabel()
-        self.title.setObjectName("failureTitle")
-        self.title.setProperty("role", "heading")
+        self.title = PlainLabel(name="failureTitle", role="heading")
         mark(self.title, tone="bad")
         self.sentence, self.place = PlainLabel(), PlainLabel()
         self.sentence.setObjectName("failureSentence")
@@ -49,8 +45,8 @@ class FailureCard(QFrame):
             label.setWordWrap(True)
             label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.lines = [ElidedLabel() for _ in range(3)]
-        self._line_count = 0
-        """The number of lines that there are; `fit` may show fewer."""
+        self._has_details = False
+        """Whether there are a place or lines; `fit` may hide them."""
         self.smaller_button = _button("failureSmallerButton", "")
         self.smaller_button.setToolTip(tr("Fill the training card with these settings and a smaller batch"))
         self.log_button = _button("failureLogButton", tr("Show it in the log"))
@@ -82,7 +78,11 @@ class FailureCard(QFrame):
         self.sentence.setText(view.sentence)
         self.place.setText(view.place)
         self.place.setVisible(bool(view.place))
-        self._show_lines(view.lines)
+        for label, line in zip(self.lines, (*view.lines, "", "", ""), strict=False):
+            label.setText(line)
+            label.setVisible(bool(line))
+        self._has_details = bool(view.place or view.lines)
+        self._details.setVisible(self._has_details)
         self.smaller_button.setText(tr("Try {settings}", settings=view.smaller_words))
         self.smaller_button.setVisible(view.smaller is not None)
         self.log_button.setVisible(bool(view.sought))
@@ -101,71 +101,27 @@ class FailureCard(QFrame):
         if self._shown is not None:
             self.log_asked.emit(self._shown.rank, self._shown.sought)
 
-    def fit(self, width: int, height: int, most: int) -> None:
-        """Leave out lines, then the place, if the card would be higher than `height`; if it is still, than `most`.
-
-        The log and the tab Error have them, too.
-        """
+    def fit(self, width: int, height: int) -> None:
+        """Leave out place and lines, which the tab Error has too, if the card would be higher than `height`."""
         layout = self.layout()
         assert layout is not None
-        rest = layout.totalHeightForWidth(width) - self._details_px(self._seen_lines, self.place.isVisibleTo(self))
-        has_place = bool(self.place.text())
-        forms = [(self._line_count, has_place), (1, has_place), (0, has_place), (0, False)]
-        possible = [(min(count, self._line_count), placed) for count, placed in forms]
-        fitting = (form for limit in (height, most) for form in possible if rest + self._details_px(*form) <= limit)
-        count, placed = next(fitting, possible[-1])
-        if (count, placed) != (self._seen_lines, self.place.isVisibleTo(self)):
-            self._see_lines(count)
-            self.place.setVisible(placed)
-
-    @property
-    def _seen_lines(self) -> int:
-        return sum(label.isVisibleTo(self) for label in self.lines)
-
-    def _details_px(self, line_count: int, placed: bool) -> int:
-        """Return the height of so many lines, and of the place."""
-        place = self.place.sizeHint().height() + SPACING_PX if placed else 0
-        if not line_count:
-            return place
-        lines = line_count * (self.lines[0].sizeHint().height() + LINE_SPACING_PX) - LINE_SPACING_PX
-        return place + lines + 2 * QUOTE_MARGIN_PX + SPACING_PX
-
-    def _show_lines(self, lines: tuple[str, ...]) -> None:
-        self._line_count = min(len(lines), len(self.lines))
-        for label, line in zip(self.lines, (*lines, "", "", ""), strict=False):
-            label.setText(line)
-        self._see_lines(self._line_count)
-
-    def _see_lines(self, count: int) -> None:
-        """Show the last lines."""
-        for number, label in enumerate(self.lines):
-            label.setVisible(self._line_count - count <= number < self._line_count)
-        self._quote.setVisible(count > 0)
+        details_px = self._details.sizeHint().height() + layout.spacing()
+        rest = layout.totalHeightForWidth(width) - (details_px if self._details.isVisibleTo(self) else 0)
+        self._details.setVisible(self._has_details and rest + details_px <= height)
 
     def _lay_out(self) -> None:
         monospace = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont).family()
-        self._quote = QWidget()
-        quote = QVBoxLayout(self._quote)
-        quote.setContentsMargins(0, QUOTE_MARGIN_PX, 0, QUOTE_MARGIN_PX)
-        quote.setSpacing(LINE_SPACING_PX)
+        self._details = QWidget()
+        vbox(self._details, self.place, 4, *self.lines, gap=1, margins=(0, 0, 0, 4))
         for label in self.lines:
             label.setStyleSheet(f'font-family: "{monospace}";')
-            quote.addWidget(label)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(16, 10, 10, 12)
-        layout.setSpacing(SPACING_PX)
-        head, buttons = QHBoxLayout(), QHBoxLayout()
-        layout.addLayout(head)
-        for part in (self.sentence, self.place, self._quote):
+        layout = vbox(self, gap=5, margins=(16, 10, 10, 12))
+        head = hbox(layout, (self.title, 1))
+        head.addWidget(self.close_button, 0, Qt.AlignmentFlag.AlignTop)
+        for part in (self.sentence, self._details):
             layout.addWidget(part)
         layout.addSpacing(3)
-        layout.addLayout(buttons)
-        head.addWidget(self.title, 1)
-        head.addWidget(self.close_button, 0, Qt.AlignmentFlag.AlignTop)
-        buttons.setSpacing(8)
-        for button in (self.smaller_button, self.log_button, self.again_button):
-            buttons.addWidget(button)
-        buttons.addStretch(1)
+        hbox(layout, self.smaller_button, self.log_button, self.again_button, 0, gap=8)
 
 
 def _button(name: str, text: str) -> QPushButton:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QEvent, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QWidget
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from core.language import tr
 from gui.panels.runs.missed_button import MissedButton
@@ -15,6 +15,7 @@ from gui.viewmodels.run.run_header import Forcing, RunHeader, run_header
 from gui.viewmodels.runs.run_actions import RunActions
 from gui.widgets.announcement import announce
 from gui.widgets.elided_label import ElidedLabel
+from gui.widgets.layouts import hbox
 from gui.widgets.plain_text import PlainLabel, title_text, verbatim
 
 from .progress import ProgressLine
@@ -44,13 +45,10 @@ class HeaderPanel(QWidget):
         self.buttons = RunButtons()
         self._state = StatePill()
         self._state.setObjectName("stateLabel")
-        self._name = ElidedLabel(min_px=MIN_NAME_PX)
-        self._name.setProperty("role", "heading")
-        self._owner = ElidedLabel(min_px=MIN_OWNER_PX)
-        self._owner.setObjectName("ownerLabel")
+        self._name = ElidedLabel(min_px=MIN_NAME_PX, role="heading")
+        self._owner = ElidedLabel(min_px=MIN_OWNER_PX, name="ownerLabel")
         mark(self._owner, tone="warn")
-        self._what = ElidedLabel(min_px=0)
-        self._what.setObjectName("descriptionLabel")
+        self._what = ElidedLabel(min_px=0, name="descriptionLabel")
         # It gets what the others leave, and at most the width of its text, so that the bar gets the rest.
         self._what.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.progress = ProgressLine()
@@ -58,9 +56,7 @@ class HeaderPanel(QWidget):
         self._released = ElidedLabel(min_px=MIN_RELEASED_PX)  # must not push the buttons out of the window
         self._released.setObjectName("releasedLabel")
         self.missed = MissedButton()
-        self.host = PlainLabel()
-        self.host.setObjectName("hostLabel")
-        self.host.setProperty("role", "pill")
+        self.host = PlainLabel(name="hostLabel", role="pill")
         self.host.hide()
         self._shown: RunHeader | None = None
         self._lay_out()
@@ -153,19 +149,7 @@ class HeaderPanel(QWidget):
             mark(self._released, tone=header.released_tone)
 
     def _lay_out(self) -> None:
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(2, 10, 2, 10)
-        layout.setSpacing(8)
-        layout.addWidget(self.buttons)
-        layout.addWidget(self.again)
-        layout.addSpacing(8)
-        layout.addWidget(self._state)
-        layout.addSpacing(2)
-        layout.addWidget(self._name)
-        layout.addWidget(self._owner)
-        layout.addWidget(self._what, 1)
-        layout.addSpacing(8)
-        layout.addWidget(self.progress)
-        layout.addWidget(self._released)
-        layout.addWidget(self.host)
-        layout.addWidget(self.missed)
+        hbox(
+            self, self.buttons, self.again, 8, self._state, 2, self._name, self._owner, (self._what, 1), 8,
+            self.progress, self._released, self.host, self.missed, gap=8, margins=(2, 10, 2, 10),
+        )  # fmt: skip

@@ -8,13 +8,14 @@ from pathlib import Path
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QImage, QPixmap, QResizeEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QSizePolicy, QVBoxLayout
+from PySide6.QtWidgets import QFrame, QSizePolicy
 
 from core.language import tr
 from core.runs.outputs import OutputFile, Outputs
 from core.text import disk
 from gui.style.formatting import moment
 from gui.widgets.context_menu import Entry
+from gui.widgets.layouts import hbox, vbox
 from gui.widgets.plain_text import PlainLabel
 from gui.widgets.table import STRETCH, Column, RowsTable, empty_label
 
@@ -41,8 +42,7 @@ class OutputsTab(QFrame):
         self.table.offer("outputMenu", "outputs", self._entries)
         self.table.row_opened.connect(lambda file: self.open_asked.emit(file.path))
         self.table.chosen_changed.connect(self._on_selection)
-        self.picture = PlainLabel()
-        self.picture.setObjectName("outputPicture")
+        self.picture = PlainLabel(name="outputPicture")
         self.picture.setAccessibleName(tr("Preview of the picture"))
         self.picture.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.picture.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Ignored)
@@ -99,15 +99,9 @@ class OutputsTab(QFrame):
         ]  # fmt: skip
 
     def _lay_out(self) -> None:
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(4)
-        left = QVBoxLayout()
-        layout.addLayout(left, 1)
-        left.setContentsMargins(0, 0, 0, 0)
-        left.setSpacing(0)
-        left.addWidget(self.table, 1)
-        left.addWidget(self.note)
+        layout = hbox(self, gap=4)
+        vbox(layout, (self.table, 1), self.note)
+        layout.setStretch(0, 1)
         layout.addWidget(self.picture)
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QSize, Qt
-from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QSizePolicy, QWidget
+from PySide6.QtWidgets import QProgressBar, QSizePolicy, QWidget
 
 from core.language import tr
 from gui.style.text_size import scaled
 from gui.style.theme import mark
 from gui.widgets.elided_label import ElidedLabel
+from gui.widgets.layouts import hbox
 
 BAR_PARTS = 1000
 MAX_KEPT_PX = 190
@@ -33,19 +34,12 @@ class ProgressLine(QWidget):
         self.bar.setMinimumWidth(50)
         self.bar.setMaximumWidth(170)
         self.bar.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)  # takes the rest of the space
-        self.detail = ElidedLabel(min_px=MIN_DETAIL_PX)
-        self.detail.setObjectName("detailLabel")
-        self.detail.setProperty("role", "muted")
+        self.detail = ElidedLabel(min_px=MIN_DETAIL_PX, name="detailLabel", role="muted")
         self._is_brief = False
         self._room_px = MAX_PX
         self._has_fraction = False
         self.detail.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(SPACING_PX)
-        layout.addStretch(1)
-        for part in (self.epoch, self.bar, self.detail):
-            layout.addWidget(part, BAR_STRETCH if part is self.bar else 0)
+        hbox(self, 0, self.epoch, (self.bar, BAR_STRETCH), self.detail, gap=SPACING_PX)
         self.show_progress("", None, "")
 
     def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from PySide6.QtCore import QSize, Signal
 from PySide6.QtGui import QKeySequence
-from PySide6.QtWidgets import QHBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from core.language import tr, tr_noop
 from gui.style.icons import GAP_PX, ButtonIcon
 from gui.style.theme import mark
 from gui.viewmodels.run.pause_button import PauseButtonState, no_run
 from gui.viewmodels.run.run_header import Forcing
+from gui.widgets.layouts import hbox
 from gui.widgets.plain_text import verbatim
 from gui.widgets.steady_button import SteadyButton
 
@@ -54,11 +55,7 @@ class RunButtons(QWidget):
         self.pause.pause_asked.connect(self.pause_asked)
         self.pause.resume_asked.connect(self.resume_asked)
         self.save.clicked.connect(self.save_asked)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(8)
-        for button in (self.start, self.pause, self.stop, self.save):
-            layout.addWidget(button)
+        hbox(self, self.start, self.pause, self.stop, self.save, gap=8)
         self._start_icon = ButtonIcon(self.start, "play", "on_accent", gap=GAP_PX)
         ButtonIcon(self.stop, "stop", "bad", gap=GAP_PX)
         self.allow_start("")

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QFontDatabase
-from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QMenu, QScrollArea, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QBoxLayout, QFrame, QGridLayout, QMenu, QScrollArea, QToolButton, QWidget
 
 from core.language import tr
 from gui.style.theme import mark
+from gui.widgets.layouts import hbox, vbox
 from gui.widgets.plain_text import PlainLabel
 from gui.widgets.table import empty_label
 
@@ -79,9 +80,7 @@ class SettingsView(QScrollArea):
     def _fill(self) -> None:
         self._columns = self._column_count()
         content = QWidget()
-        layout = QVBoxLayout(content)
-        layout.setContentsMargins(9, 6, 9, 6)
-        layout.setSpacing(10)
+        layout = vbox(content, gap=10, margins=(9, 6, 9, 6))
         if self._shown is None:
             layout.addWidget(empty_label(self._empty))
         else:
@@ -95,11 +94,9 @@ class SettingsView(QScrollArea):
         self.setWidget(content)
 
 
-def _add_columns(layout: QVBoxLayout, groups: list[SettingGroup], count: int) -> None:
+def _add_columns(layout: QBoxLayout, groups: list[SettingGroup], count: int) -> None:
     """Add groups in columns of about the same height, in their order."""
-    row = QHBoxLayout()
-    layout.addLayout(row)
-    row.setSpacing(24)
+    beside = hbox(layout, gap=24)
     heights = [len(group.rows) + 2 for group in groups]
     share = sum(heights) / max(count, 1)
     columns: list[list[SettingGroup]] = [[] for _ in range(count)]
@@ -107,13 +104,9 @@ def _add_columns(layout: QVBoxLayout, groups: list[SettingGroup], count: int) ->
     for group, height in zip(groups, heights, strict=True):
         columns[min(int((filled + height / 2) / share), count - 1)].append(group)
         filled += height
-    for column in columns:
-        box = QVBoxLayout()
-        row.addLayout(box, 1)
-        box.setSpacing(10)
-        for group in column:
-            box.addWidget(_group(group))
-        box.addStretch(1)
+    for place, column in enumerate(columns):
+        vbox(beside, *map(_group, column), 0, gap=10)
+        beside.setStretch(place, 1)
 
 
 def _group(group: SettingGroup) -> QWidget:
@@ -123,12 +116,10 @@ def _group(group: SettingGroup) -> QWidget:
     grid.setHorizontalSpacing(14)
     grid.setVerticalSpacing(3)
     grid.setColumnStretch(1, 1)
-    heading = PlainLabel(group.title)
-    heading.setProperty("role", "heading")
+    heading = PlainLabel(group.title, role="heading")
     grid.addWidget(heading, 0, 0, 1, 2)
     for number, row in enumerate(group.rows, 1):
-        label = PlainLabel(row.label)
-        label.setProperty("role", "muted")
+        label = PlainLabel(row.label, role="muted")
         label.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
         grid.addWidget(label, number, 0)
         grid.addWidget(_value(row), number, 1)
@@ -136,9 +127,10 @@ def _group(group: SettingGroup) -> QWidget:
 
 
 def _value(row: SettingRow) -> PlainLabel:
-    value = PlainLabel(tr("{value}  (default {usual})", value=row.value, usual=row.usual) if row.usual else row.value)
+    value = PlainLabel(
+        tr("{value}  (default {usual})", value=row.value, usual=row.usual) if row.usual else row.value, wraps=True
+    )
     value.setAccessibleName(f"{row.label}: {value.text()}")
-    value.setWordWrap(True)
     value.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
     value.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
     if row.usual:
@@ -147,10 +139,8 @@ def _value(row: SettingRow) -> PlainLabel:
 
 
 def _command(command: str) -> PlainLabel:
-    label = PlainLabel(command)
-    label.setObjectName("settingsCommand")
+    label = PlainLabel(command, name="settingsCommand", wraps=True)
     label.setAccessibleName(tr("Command that starts the same run"))
-    label.setWordWrap(True)
     label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
     monospace = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont).family()
     label.setStyleSheet(f'font-family: "{monospace}";')

@@ -8,12 +8,10 @@ from PySide6.QtCore import QModelIndex, QPoint, QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QFontMetrics, QPainter
 from PySide6.QtWidgets import (
     QFrame,
-    QHBoxLayout,
     QListView,
     QStyledItemDelegate,
     QStyleOptionViewItem,
     QToolButton,
-    QVBoxLayout,
 )
 
 from core.language import tr, tr_plural
@@ -23,6 +21,7 @@ from gui.style.theme import current_theme
 from gui.viewmodels.runs.missed_rows import MissedRow
 from gui.widgets.announcement import announce
 from gui.widgets.compact import compact_button
+from gui.widgets.layouts import hbox, vbox
 from gui.widgets.painting import Index, draw_elided, paint_row_background, small_font
 from gui.widgets.plain_text import PlainLabel, verbatim
 from gui.widgets.table import ROW, Column, RowsModel
@@ -108,8 +107,7 @@ class MissedPopup(QFrame):
         super().__init__(parent, Qt.WindowType.Popup)
         self.setObjectName("missedPopup")
         self.setProperty("card", True)
-        heading = PlainLabel(tr("While you were away"))
-        heading.setProperty("role", "title")
+        heading = PlainLabel(tr("While you were away"), role="title")
         heading.setIndent(SIDE_PX)
         self.seen_button = compact_button("missedSeenButton", tr("Mark all as seen"), role="flat")
         self.list = QListView()
@@ -124,13 +122,8 @@ class MissedPopup(QFrame):
         self.list.setMouseTracking(True)
         self._delegate = MissedDelegate(self.list)
         self.list.setItemDelegate(self._delegate)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(6, 6, 6, 6)
-        layout.setSpacing(4)
-        above = QHBoxLayout()
-        layout.addLayout(above)
-        above.addWidget(heading, 1)
-        above.addWidget(self.seen_button)
+        layout = vbox(self, gap=4, margins=(6, 6, 6, 6))
+        hbox(layout, (heading, 1), self.seen_button)
         layout.addWidget(self.list)
 
     def show_rows(self, rows: Sequence[MissedRow]) -> None:
@@ -188,5 +181,5 @@ class MissedDelegate(QStyledItemDelegate):
         line.setRight(right - QFontMetrics(small).horizontalAdvance(f"{row.when}  "))
         draw_elided(painter, line, row.name, current_theme().text)
         below = QRect(left, line.bottom() + 1, right - left, QFontMetrics(small).height())
-        draw_elided(painter, below, row.words, current_theme().muted, font=small, in_parts=True)
+        draw_elided(painter, below, row.words, current_theme().muted, font=small)
         painter.restore()

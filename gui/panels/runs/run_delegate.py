@@ -71,7 +71,7 @@ class RunDelegate(QStyledItemDelegate):
         line = QRect(left, rect.top() + ABOVE_PX, right - left, height)
         draw_elided(painter, line, title, current_theme().text)
         below = QRect(left, line.bottom() + 1, rect.right() - 3 - left, QFontMetrics(small).height())
-        draw_elided(painter, below, outcome, current_theme().muted, font=small, in_parts=True)
+        draw_elided(painter, below, outcome, current_theme().muted, font=small)
         painter.restore()
 
     def _paint_heading(self, painter: QPainter, line: QRect, day: str, count: str, font: QFont) -> None:

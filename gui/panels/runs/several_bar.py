@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QPoint, Signal
-from PySide6.QtWidgets import QHBoxLayout, QToolButton, QWidget
+from PySide6.QtWidgets import QToolButton, QWidget
 
 from core.language import tr, tr_plural
 from gui.style.icons import SIDE_PX, ButtonIcon
 from gui.viewmodels.runs.run_actions import ACTIONS
 from gui.widgets.compact import compact_button
+from gui.widgets.layouts import hbox
 from gui.widgets.plain_text import verbatim
 
 (COMPARE,) = (row.of_several[1] for row in ACTIONS if row.of_several and row.name == "compare")
@@ -39,13 +40,7 @@ class SeveralBar(QWidget):
             button.setToolTip(verbatim(spoken))
         self.more.clicked.connect(lambda: self.menu_asked.emit(self.more.mapToGlobal(QPoint(0, self.more.height()))))
         self.none.clicked.connect(self.untick_asked)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(6, 4, 0, 0)
-        row.setSpacing(2)
-        row.addWidget(self.compare)
-        row.addStretch(1)
-        row.addWidget(self.more)
-        row.addWidget(self.none)
+        hbox(self, self.compare, 0, self.more, self.none, gap=2, margins=(6, 4, 0, 0))
         self.hide()
 
     def show_count(self, count: int) -> None:

@@ -54,10 +54,7 @@ class LogPatternForm(FieldGroup):
         self._add(tr("Rules"), rules=rules)
         self.edit: QLineEdit = editor.widget  # type: ignore[assignment]  # `text` creates one
         self.rules: QLineEdit = rules.widget  # type: ignore[assignment]  # so it does here
-        self._trial = PlainLabel()
-        self._trial.setObjectName("expressionTrial")
-        self._trial.setProperty("role", "small")
-        self._trial.setWordWrap(True)
+        self._trial = PlainLabel(name="expressionTrial", role="small", wraps=True)
         self._trial.setVisible(False)
         self._rows.addRow(self._trial)
         self.set_defaults({"expression": "", "rules": ""})

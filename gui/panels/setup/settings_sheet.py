@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QEvent, QObject, QPoint, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QResizeEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLineEdit, QPushButton, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QLineEdit, QPushButton, QScrollArea, QWidget
 
 from core.language import tr, tr_noop
 from gui.widgets.compact import compact_button
 from gui.widgets.forms.field_group import FieldGroup
+from gui.widgets.layouts import hbox, vbox
 from gui.widgets.plain_text import PlainLabel
 
 COLUMN = 44
@@ -47,9 +48,7 @@ class SettingsSheet(QFrame):
         self.defaults.clicked.connect(self._reset)
         done = compact_button("closeSettings", tr("Done"), tr("Close the settings (Escape)"))
         done.clicked.connect(self.close_sheet)
-        self._none = PlainLabel(tr(NONE))
-        self._none.setProperty("role", "empty")
-        self._none.setWordWrap(True)
+        self._none = PlainLabel(tr(NONE), role="empty", wraps=True)
         self._lay_out(done)
         self.hide()
 
@@ -108,18 +107,9 @@ class SettingsSheet(QFrame):
                 group.reset()
 
     def _lay_out(self, done: QPushButton) -> None:
-        self._title = PlainLabel(tr("All settings"))
-        self._title.setProperty("role", "title")
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(14, 10, 14, 10)
-        layout.setSpacing(10)
-        top = QHBoxLayout()
-        layout.addLayout(top)
-        top.setSpacing(10)
-        top.addWidget(self._title)
-        top.addWidget(self.search, 1)
-        top.addWidget(self.defaults)
-        top.addWidget(done)
+        self._title = PlainLabel(tr("All settings"), role="title")
+        layout = vbox(self, gap=10, margins=(14, 10, 14, 10))
+        hbox(layout, self._title, (self.search, 1), self.defaults, done, gap=10)
         scroll = QScrollArea()
         scroll.setWidgetResizable(True)
         scroll.setFrameShape(QFrame.Shape.NoFrame)

@@ -9,7 +9,7 @@ from typing import Any
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QPushButton, QWidget
 
 from core.catalog import recipes
 from core.catalog.recipes import RecipeFile
@@ -25,6 +25,7 @@ from gui.viewmodels.setup.start_check import StartCheck
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.forms.fields import FormScroll, row_of, stacked
 from gui.widgets.forms.settings_form import SettingsForm, StopForm
+from gui.widgets.layouts import vbox
 
 from .script_form import ScriptForm
 from .settings_sheet import SettingsSheet
@@ -239,11 +240,5 @@ class SetupPanel(QWidget):
         others.setContentsMargins(8, 0, 8, 0)
         content = stacked(self._switch, self._recipe, self.script)
         content.setContentsMargins(8, 2, 8, 2)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(4)
-        layout.addWidget(FormScroll(content))
-        layout.addWidget(others)
-        layout.addWidget(self.status)
-        layout.addStretch(1)
+        vbox(self, FormScroll(content), others, self.status, 0, gap=4)
         self.status.setContentsMargins(8, 0, 8, 0)

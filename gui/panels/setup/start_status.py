@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from core.language import tr
 from gui.style.theme import mark
 from gui.viewmodels.setup.start_check import StartCheck
 from gui.widgets.announcement import announce
+from gui.widgets.layouts import vbox
 from gui.widgets.plain_text import PlainLabel
 
 
@@ -20,11 +21,7 @@ class StartStatus(QWidget):
         self.arithmetic = _label("batchLabel")
         self.arithmetic.setProperty("role", "muted")
         self.sentences = _label("problemsLabel")
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 4, 0, 4)
-        layout.setSpacing(4)
-        layout.addWidget(self.arithmetic)
-        layout.addWidget(self.sentences)
+        vbox(self, self.arithmetic, self.sentences, gap=4, margins=(0, 4, 0, 4))
 
     def show_check(self, check: StartCheck) -> None:
         """Show whether the run can start, or why not."""
@@ -41,8 +38,6 @@ class StartStatus(QWidget):
 
 
 def _label(name: str) -> PlainLabel:
-    label = PlainLabel()
-    label.setObjectName(name)
-    label.setWordWrap(True)
+    label = PlainLabel(name=name, wraps=True)
     label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
     return label

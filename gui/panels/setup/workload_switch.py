@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QPushButton, QWidget
+from PySide6.QtWidgets import QButtonGroup, QPushButton, QWidget
 
 from core.language import tr
+from gui.widgets.layouts import hbox
 from gui.widgets.plain_text import verbatim
 
 from .presets_button import PresetsButton
@@ -28,13 +29,7 @@ class WorkloadSwitch(QWidget):
             self._group.addButton(button)
         self.recipe.setChecked(True)
         self.script.toggled.connect(lambda _: self.changed.emit())  # the recipe button is always the opposite
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(4)
-        row.addWidget(self.recipe)
-        row.addWidget(self.script)
-        row.addStretch(1)
-        row.addWidget(self.presets)
+        hbox(self, self.recipe, self.script, 0, self.presets, gap=4)
 
     @property
     def is_script(self) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QIcon
-from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QWidget
 
 from core.language import tr, tr_noop
 from core.system.installation import version
@@ -16,6 +16,7 @@ from gui.viewmodels.program_report import Places, libraries
 from gui.widgets.compact import compact_button
 from gui.widgets.dialogs.dialog import InfoDialog
 from gui.widgets.elided_label import ElidedLabel
+from gui.widgets.layouts import hbox
 from gui.widgets.plain_text import PlainLabel
 from gui.widgets.table import RowsTable, text_columns
 
@@ -42,13 +43,8 @@ class AboutDialog(InfoDialog):
         super().__init__(parent, name="aboutDialog", heading=f"Trainyard {version()}")
         picture = PlainLabel()
         picture.setPixmap(icon.pixmap(QSize(ICON_PX, ICON_PX)))
-        sentence = PlainLabel(tr(SENTENCE))
-        sentence.setWordWrap(True)
-        top = QHBoxLayout()
-        self.content.addLayout(top)
-        top.setSpacing(16)
-        top.addWidget(picture)
-        top.addWidget(sentence, 1)
+        sentence = PlainLabel(tr(SENTENCE), wraps=True)
+        hbox(self.content, picture, (sentence, 1), gap=16)
         self._add_folders(places)
         self.content.addWidget(PlainLabel(tr(LIBRARIES)))
         self.content.addWidget(_library_table(), 1)
@@ -61,8 +57,7 @@ class AboutDialog(InfoDialog):
         grid.setColumnStretch(1, 1)
         for row, item in enumerate(fields(places)):
             path: Path = getattr(places, item.name)
-            shown = ElidedLabel(min_px=self.characters(20))
-            shown.setObjectName(f"{item.name}Path")
+            shown = ElidedLabel(min_px=self.characters(20), name=f"{item.name}Path")
             shown.setText(str(path))
             shown.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
             folder = path if item.name != "settings" else path.parent

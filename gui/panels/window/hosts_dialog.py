@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QPushButton, QWidget
+from PySide6.QtWidgets import QLineEdit, QPushButton, QWidget
 
 from core.language import tr
 from gui.style.theme import mark
 from gui.widgets.dialogs.dialog import InfoDialog
 from gui.widgets.forms.fields import line
+from gui.widgets.layouts import hbox
 from gui.widgets.plain_text import PlainLabel
 from gui.widgets.table import RowsTable, text_columns
 
@@ -41,9 +42,7 @@ class HostsDialog(InfoDialog):
         self.test_button, self.remove_button, self._empty = self._add_actions()
         self.address, self.name, self.command = self._add_fields()
         self.addition = self._add_add_button()
-        self._result = PlainLabel()
-        self._result.setObjectName("hostResult")
-        self._result.setWordWrap(True)
+        self._result = PlainLabel(name="hostResult", wraps=True)
         self._result.setMinimumHeight(self.lines(RESULT_LINES))
         self.content.addWidget(self._result)
         self._connect()
@@ -105,13 +104,8 @@ class HostsDialog(InfoDialog):
         test, remove = QPushButton(tr("&Test")), QPushButton(tr("&Remove…"))
         test.setObjectName("testHostButton")
         remove.setObjectName("removeHostButton")
-        empty = PlainLabel(tr("No host has been added."))
-        empty.setProperty("role", "small")
-        row = QHBoxLayout()
-        self.content.addLayout(row)
-        for part in (test, remove, empty):
-            row.addWidget(part)
-        row.addStretch(1)
+        empty = PlainLabel(tr("No host has been added."), role="small")
+        hbox(self.content, test, remove, empty, 0, gap=6)
         return test, remove, empty
 
     def _add_fields(self) -> tuple[QLineEdit, QLineEdit, QLineEdit]:
@@ -130,10 +124,8 @@ class HostsDialog(InfoDialog):
         add = QPushButton(tr("Test and &add"))
         add.setObjectName("addHostButton")
         mark(add, role="primary")
-        row = QHBoxLayout()
-        self._form.addRow("", row)
-        row.addWidget(add)
-        row.addStretch(1)
+        hbox(holder := QWidget(), add, 0)
+        self._form.addRow("", holder)
         return add
 
     def _connect(self) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QDialogButtonBox, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialogButtonBox, QWidget
 
 from core.language import tr
+from gui.widgets.dialogs.dialog import MARGINS_PX
+from gui.widgets.layouts import vbox
 from gui.widgets.plain_text import PlainLabel
 
 
@@ -17,17 +19,12 @@ class NoticeWindow(QWidget):
         self.setObjectName("farewell")
         self.setWindowTitle("Trainyard")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self._text = PlainLabel(sentence)
-        self._text.setWordWrap(True)
+        self._text = PlainLabel(sentence, wraps=True)
         self._text.setMinimumWidth(380)
         self._text.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Ok)
         buttons.accepted.connect(self.close)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(20, 18, 20, 14)
-        layout.setSpacing(14)
-        layout.addWidget(self._text)
-        layout.addWidget(buttons)
+        vbox(self, self._text, buttons, gap=14, margins=MARGINS_PX)
         self.setAutoFillBackground(True)
 
 

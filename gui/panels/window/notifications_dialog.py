@@ -37,9 +37,7 @@ class NotificationsDialog(InfoDialog):
         self._editors = self._make_editors()
         self._occasions = {name: _occasion_box(name, tr(phrase), self._take) for name, phrase in OCCASIONS.items()}
         self._add_fields()
-        self._result = PlainLabel(problem)
-        self._result.setObjectName("notificationsResult")
-        self._result.setWordWrap(True)
+        self._result = PlainLabel(problem, name="notificationsResult", wraps=True)
         self._result.setMinimumHeight(self.lines(RESULT_LINES))
         self.content.addWidget(self._result)
         self._test_button = self.add_button("testNotificationsButton", tr("Send a test message"), self._test)

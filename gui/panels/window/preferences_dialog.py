@@ -10,7 +10,7 @@ from typing import Any
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QFormLayout, QHBoxLayout, QPushButton, QWidget
+from PySide6.QtWidgets import QFormLayout, QPushButton, QWidget
 
 from core.language import available, tr, tr_noop
 from core.schema.setting import settings_of
@@ -25,6 +25,7 @@ from gui.widgets.dialogs.file_dialog import FileDialog
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.forms import editors
 from gui.widgets.forms.editors import Editor
+from gui.widgets.forms.fields import row_of
 
 WIDTH = 64
 """Width of the dialog, in letters."""
@@ -155,23 +156,15 @@ class PreferencesDialog(InfoDialog):
         for name, path in folders.items():
             shown = self._paths[name] = ElidedLabel(str(path), min_px=self.characters(12))
             shown.setObjectName(f"{name}Folder")
-            row = QHBoxLayout()
-            form.addRow(self.row_label(tr(FOLDER_TITLES[name])), row)
-            row.addWidget(shown, 1)
-            row.addWidget(self._button(f"{name}FolderButton", tr("Choose…"), partial(self._browse, name)))
-            row.addWidget(
-                self._button(f"{name}DefaultButton", tr("Default"), partial(self.folder_chosen.emit, name, None))
-            )
-            row.setSpacing(8)
+            choose = self._button(f"{name}FolderButton", tr("Choose…"), partial(self._browse, name))
+            default = self._button(f"{name}DefaultButton", tr("Default"), partial(self.folder_chosen.emit, name, None))
+            form.addRow(self.row_label(tr(FOLDER_TITLES[name])), row_of(shown, choose, default, shares=(1, 0, 0)))
 
     def _add_notifications(self, channels: str) -> None:
         form = self.add_form(tr("Notifications about runs that end"))
-        self._channels = ElidedLabel(channels, min_px=self.characters(12))
-        self._channels.setObjectName("notificationChannels")
-        row = QHBoxLayout()
-        form.addRow(self.row_label(tr("Sent by")), row)
-        row.addWidget(self._channels, 1)
-        row.addWidget(self._button("notificationsButton", tr("Set up…"), self.notifications_wanted.emit))
+        self._channels = ElidedLabel(channels, min_px=self.characters(12), name="notificationChannels")
+        set_up = self._button("notificationsButton", tr("Set up…"), self.notifications_wanted.emit)
+        form.addRow(self.row_label(tr("Sent by")), row_of(self._channels, set_up, shares=(1, 0)))
 
     def _browse(self, name: str) -> None:
         dialog = FileDialog(

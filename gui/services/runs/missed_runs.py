@@ -50,7 +50,7 @@ class MissedRuns(QObject):
         super().__init__()
         self._run_list = run_list
         self._file, self._key = SettingsFile(), f"{folder_key(run_list.root)}/missed"
-        kept = self._file.mapping(self._key)
+        kept = self._file.value(self._key, dict)
         self._is_first = kept.get("version") != VERSION
         """Whether no window has followed this folder before: then what has ended so far was not missed."""
         self._since = time.time() if self._is_first else _number(kept.get("looked"), time.time())
@@ -122,8 +122,7 @@ class MissedRuns(QObject):
 
     def save(self) -> None:
         """Write what the next window needs, and take over what the user has seen in other windows."""
-        self._file.save()  # reads what other windows have written since
-        kept = self._file.mapping(self._key)
+        kept = self._file.value(self._key, dict)
         if kept.get("version") != VERSION:
             kept = {}
         self._note_seen(_times(kept.get("seen")).items())
@@ -133,12 +132,11 @@ class MissedRuns(QObject):
         looked = max(looked, _number(kept.get("looked"), 0.0))
         ends = {**_times(kept.get("ends")), **self._ends}
         asked = {name for name, was_asked in _items(kept.get("going")) if was_asked is True}
-        self._file.keep_mapping(self._key, {
+        self._file.save({self._key: {
             "version": VERSION, "looked": looked, "missed": self._missed_anywhere(_times(kept.get("missed"))),
             "seen": self._seen, "going": {name: mine or name in asked for name, mine in self._going.items()},
             "ends": {name: when for name, when in ends.items() if when > looked},
-        })  # fmt: skip
-        self._file.save()
+        }})  # fmt: skip
         left = {name: each for name, each in self._missed.items() if not each.is_new or not self._has_seen(name, each)}
         if left != self._missed:
             self._missed = left

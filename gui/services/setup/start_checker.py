@@ -32,8 +32,7 @@ class StartChecker(QObject):
         self._newest: Choices | None = None
         self._checking: Choices | None = None
         """The choices whose check is under way."""
-        self._patience = QTimer(self)
-        self._patience.setSingleShot(True)
+        self._patience = QTimer(self, singleShot=True)
         self._patience.timeout.connect(self._abandon_others)
 
     def check(self, choices: Choices, conditions: StartConditions) -> None:

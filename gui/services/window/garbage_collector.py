@@ -19,8 +19,7 @@ class GarbageCollector(QObject):
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._timer = QTimer(self)
-        self._timer.setInterval(INTERVAL_MS)
+        self._timer = QTimer(self, interval=INTERVAL_MS)
         self._timer.timeout.connect(collect_due)
 
     def start(self) -> None:

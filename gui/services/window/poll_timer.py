@@ -23,11 +23,9 @@ class PollTimer(QObject):
 
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
-        self._timer = QTimer(self)
-        self._timer.setInterval(UNWATCHED_MS)
+        self._timer = QTimer(self, interval=UNWATCHED_MS)
         self._timer.timeout.connect(self.timeout)
-        self._first = QTimer(self)
-        self._first.setSingleShot(True)
+        self._first = QTimer(self, singleShot=True)
         self._first.timeout.connect(self._prepare)
         self._preparations: deque[Callable[[], object]] = deque()
 

@@ -68,17 +68,11 @@ class PreferencesFile:
         """Write the preferences now."""
         self.preferences = preferences
         self._kept = {"version": VERSION, **self._kept, **asdict(preferences)}
-        self._file.keep_mapping(KEY, self._kept)
-        self._file.save()
+        self._file.save({KEY: self._kept})
 
     def _read(self) -> Preferences:
-        self._kept = self._file.mapping(KEY)
-        if self._file.is_damaged:
-            self.problem = tr(
-                "{path} is damaged. What can be read in it is used; the rest has its defaults.", path=self._file.path
-            )
-        elif self._file.text(KEY) and not self._kept:
-            self.problem = tr("The preferences in {path} are damaged. The defaults are used.", path=self._file.path)
+        self._kept = self._file.value(KEY, dict)
+        self.problem = self._file.problem
         known = Preferences()
         wrong = []
         for name in (field.name for field in fields(Preferences)):

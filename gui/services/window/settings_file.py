@@ -1,97 +1,110 @@
-"""The settings that the window saves. The window opens with any content of the file."""
+"""The settings that the window saves, in one JSON file. The window opens with any content of the file."""
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import json
+import logging
 import os
+import time
 from base64 import b64decode, b64encode
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from PySide6.QtCore import QByteArray, QSettings
+from PySide6.QtCore import QByteArray
 
-from core.schema.files import PRIVATE_FOLDER, make_folder, make_private, make_private_folder, touch
-from core.system.folders import CONFIG_VARIABLE, config_folder
+from core.errors import RunError
+from core.language import tr
+from core.schema.files import make_private, parse_json, read_whole
+from core.system.folders import config_folder, config_folder_locked, save_in_config_folder
 
-MAX_BYTES = 1024 * 1024
-"""Largest size of one value."""
+FILE = "trainyard.json"
+Kind = TypeVar("Kind", dict[str, Any], str, bool)
+log = logging.getLogger(__name__)
 
 
 def default_file() -> Path:
     """Return the settings file: in the user's configuration folder, unless TRAINYARD_CONFIG_DIR names another."""
-    return config_folder() / "trainyard.ini"
+    return config_folder() / FILE
 
 
 class SettingsFile:
-    """Named values in an INI file. What is missing, or not of the kind asked for, is None or empty.
+    """Named values. They are read anew each time, since several windows write them."""
 
-    All values are written as plain text, so that nothing of what Qt would decode is ever decoded.
-    """
+    def __init__(self) -> None:
+        self.path = default_file()
+        self.problem = ""
+        """What was wrong with the file when it was last read: a sentence, or the empty string."""
+        make_private(self.path)  # the form in it may hold secrets
 
-    def __init__(self, file: Path | None = None) -> None:
-        self._file = file or default_file()
-        self._make_private()
-        self._settings = QSettings(str(self._file), QSettings.Format.IniFormat)
-
-    def _make_private(self) -> None:
-        """Make the file private: the form in it may hold secrets. Qt keeps its permissions."""
-        with contextlib.suppress(OSError):  # then nothing can be saved there either
-            if CONFIG_VARIABLE in os.environ:  # its permissions are the user's
-                make_folder(self._file.parent, PRIVATE_FOLDER)
-            else:
-                make_private_folder(self._file.parent)
-            touch(self._file)
-            make_private(self._file)
-
-    @property
-    def path(self) -> Path:
-        """The path of the file."""
-        return self._file
-
-    @property
-    def is_damaged(self) -> bool:
-        """True if the file has lines that are no settings; those that are can be used all the same."""
-        return self._settings.status() is QSettings.Status.FormatError
-
-    def text(self, name: str) -> str:
-        """Return a text, or the empty string."""
-        value = self._settings.value(name)
-        return value if isinstance(value, str) and len(value) < MAX_BYTES else ""
-
-    def keep_text(self, name: str, value: str) -> None:
-        """Set a text."""
-        self._settings.setValue(name, value)
-
-    def mapping(self, name: str) -> dict[str, Any]:
-        """Return a mapping of plain values, or an empty one."""
-        try:
-            value = json.loads(b64decode(self.text(name), validate=True))
-        except (ValueError, RecursionError):
-            return {}
-        return value if isinstance(value, dict) else {}
-
-    def keep_mapping(self, name: str, value: dict[str, Any]) -> None:
-        """Set a mapping of plain values."""
-        self.keep_text(name, b64encode(json.dumps(value).encode()).decode())
+    def value(self, name: str, kind: type[Kind]) -> Kind:
+        """Return a value; an empty one if it is missing or not of this kind."""
+        value = (self._read() or {}).get(name)
+        if isinstance(value, kind):
+            return value
+        if value is not None:
+            self.problem = tr("{name} in {path} makes no sense, and has its default.", name=name, path=self.path)
+        return kind()
 
     def data(self, name: str) -> QByteArray:
         """Return bytes, such as those of a Qt layout, or empty ones."""
         try:
-            return QByteArray(b64decode(self.text(name), validate=True))
+            return QByteArray(b64decode(self.value(name, str), validate=True))
         except ValueError:
             return QByteArray()
 
-    def keep_data(self, name: str, value: QByteArray) -> None:
-        """Set bytes."""
-        self.keep_text(name, b64encode(value.data()).decode())
+    def save(self, values: Mapping[str, object]) -> None:
+        """Write these values now: what JSON has, and bytes of Qt. If that fails, they are lost and nothing else."""
+        with config_folder_locked():
+            kept = self._read()
+            if kept is None:
+                return
+            try:
+                save_in_config_folder(FILE, json.dumps({**kept, **values}, default=_text, indent=1) + "\n")
+            except RunError as error:
+                log.warning("%s", error)
 
-    def save(self) -> None:
-        """Write the file now. If the folder cannot be written, the settings are lost and nothing else."""
-        self._settings.sync()
+    def _read(self) -> dict[str, Any] | None:
+        """Return all values; None if the file is there and cannot be read. A damaged file is moved aside."""
+        try:
+            found = parse_json(read_whole(self.path, follow_link=True))
+            if isinstance(found, dict):
+                return found
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            self.problem = tr(
+                "{path} cannot be read: {why}. The settings have their defaults, and are not saved.",
+                path=self.path,
+                why=error.strerror,
+            )
+            return None
+        except ValueError:
+            pass
+        return self._move_aside()
+
+    def _move_aside(self) -> dict[str, Any] | None:
+        kept = self.path.with_name(f"{self.path.stem}-damaged-{time.strftime('%Y%m%d-%H%M%S')}.json")
+        try:
+            self.path.rename(kept)
+        except OSError as error:
+            log.warning("%s", error)
+            return None
+        self.problem = tr(
+            "{path} is damaged, and was renamed to {kept}. The settings have their defaults.",
+            path=self.path,
+            kept=kept.name,
+        )
+        log.warning("%s", self.problem)
+        return {}
 
 
 def folder_key(folder: Path) -> str:
-    """Return the group of the settings of one folder of runs."""
-    return f"folders/{hashlib.sha256(str(folder.absolute()).encode()).hexdigest()[:16]}"
+    """Return the beginning of the names of the settings of one folder of runs."""
+    return f"folders/{os.fsencode(folder.absolute()).decode(errors='replace')}"
+
+
+def _text(value: object) -> str:
+    """Return bytes of Qt as JSON can have them."""
+    assert isinstance(value, QByteArray), value
+    return b64encode(value.data()).decode()

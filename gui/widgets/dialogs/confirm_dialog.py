@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QDialog, QDialogButtonBox, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QPushButton, QWidget
 
 from core.language import tr
 from gui.style.theme import mark
+from gui.widgets.layouts import vbox
 from gui.widgets.plain_text import PlainLabel
+
+from .dialog import MARGINS_PX
 
 WIDTH_PX = 460
 
@@ -48,11 +51,7 @@ class ConfirmDialog(QDialog):
         buttons.rejected.connect(self.reject)
         self.accepted.connect(self.agreed)
         self.finished.connect(self.deleteLater)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(20, 18, 20, 14)
-        layout.setSpacing(12)
-        for part in (self.question, self.words, buttons):
-            layout.addWidget(part)
+        vbox(self, self.question, self.words, buttons, gap=12, margins=MARGINS_PX)
         self.no.setFocus()
 
     def _add_other(self, buttons: QDialogButtonBox, text: str, action: Callable[[], object]) -> None:
@@ -84,10 +83,8 @@ def ask(
 
 
 def _label(text: str, role: str) -> PlainLabel:
-    label = PlainLabel(text)
-    label.setWordWrap(True)
+    label = PlainLabel(text, role=role, wraps=True)
     label.setMinimumWidth(WIDTH_PX)
     label.setMaximumWidth(WIDTH_PX + 200)
     label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-    label.setProperty("role", role)
     return label

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QDialog, QDialogButtonBox, QFormLayout, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QFormLayout, QPushButton, QWidget
 
 from core.language import tr
 from gui.style.theme import mark
+from gui.widgets.layouts import hbox, vbox
 from gui.widgets.plain_text import PlainLabel
 
 MARGINS_PX = (20, 18, 20, 14)
@@ -27,23 +28,15 @@ class InfoDialog(QDialog):
         self.setObjectName(name)
         self.setWindowTitle(heading)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        title = PlainLabel(heading)
-        title.setProperty("role", "heading")
-        self.content = QVBoxLayout()
-        self.content.setSpacing(12)
+        title = PlainLabel(heading, role="heading")
         close = QPushButton(tr("Close"))
         close.setObjectName("closeButton")
         close.clicked.connect(self.reject)
         close.setDefault(True)
-        self._buttons = QHBoxLayout()
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(*MARGINS_PX)
-        layout.setSpacing(12)
-        layout.addWidget(title)
-        layout.addLayout(self.content, 1)
-        layout.addLayout(self._buttons)
-        self._buttons.addStretch(1)
-        self._buttons.addWidget(close)
+        layout = vbox(self, title, gap=12, margins=MARGINS_PX)
+        self.content = vbox(layout, gap=12)
+        layout.setStretch(1, 1)
+        self._buttons = hbox(layout, 0, close, gap=6)
         self.ensurePolished()  # so that sizes are those of the font that is shown
 
     def add_button(self, name: str, text: str, action: Callable[[], object]) -> QPushButton:
@@ -57,8 +50,7 @@ class InfoDialog(QDialog):
 
     def add_form(self, title: str) -> QFormLayout:
         """Add a group of rows with a heading."""
-        heading = PlainLabel(title)
-        heading.setProperty("role", "small")
+        heading = PlainLabel(title, role="small")
         heading.setStyleSheet("font-weight: bold;")
         form = QFormLayout()
         self.content.addLayout(form)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QDialog, QLineEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialog, QLineEdit, QWidget
 
 from core.language import tr
 from gui.style.theme import mark
+from gui.widgets.layouts import vbox
 from gui.widgets.plain_text import PlainLabel
 
-from .dialog import answer_buttons
+from .dialog import MARGINS_PX, answer_buttons
 
 WIDTH_PX = 380
 
@@ -30,23 +31,17 @@ class NameDialog(QDialog):
         self.setObjectName("nameDialog")
         self.setWindowTitle("Trainyard")
         self._judge, self._may_be_empty = judge, may_be_empty
-        heading = PlainLabel(question)
-        heading.setProperty("role", "heading")
+        heading = PlainLabel(question, role="heading")
         self.edit = QLineEdit(name)
         self.edit.setObjectName("nameEdit")
         self.edit.setAccessibleName(question)
         self.edit.setMinimumWidth(WIDTH_PX)
-        self.notice = PlainLabel()
-        self.notice.setWordWrap(True)
+        self.notice = PlainLabel(wraps=True)
         self.yes, buttons = answer_buttons(self, yes)
         self.accepted.connect(lambda: self.named.emit(self.edit.text().strip()))
         self.finished.connect(self.deleteLater)
         self.edit.textChanged.connect(lambda _: self._check_name())
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(20, 18, 20, 14)
-        layout.setSpacing(12)
-        for part in (heading, self.edit, self.notice, buttons):
-            layout.addWidget(part)
+        vbox(self, heading, self.edit, self.notice, buttons, gap=12, margins=MARGINS_PX)
         self._check_name()
         self.edit.selectAll()
         self.edit.setFocus()

@@ -38,8 +38,7 @@ class FieldGroup(QWidget):
         self._search = ""
         self._wanted = True
         self._rows = form(self)
-        self.heading = PlainLabel(heading)
-        self.heading.setProperty("role", "small")
+        self.heading = PlainLabel(heading, role="small")
         self.heading.setStyleSheet("font-weight: bold;")
         self._rows.addRow(self.heading)
         self.changed.connect(self.show_changes)

@@ -4,39 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from PySide6.QtCore import QEvent, QLocale, QObject, QPoint, QSize, Qt, QTimer
-from PySide6.QtGui import QResizeEvent
+from PySide6.QtCore import QEvent, QLocale, QObject, QSize, Qt
 from PySide6.QtWidgets import (
-    QAbstractButton,
     QAbstractSpinBox,
     QComboBox,
     QFormLayout,
     QFrame,
-    QHBoxLayout,
     QLineEdit,
     QPushButton,
     QScrollArea,
     QSizePolicy,
     QSpinBox,
     QStyledItemDelegate,
-    QVBoxLayout,
     QWidget,
 )
 
 from gui.style.text_size import scale, scaled
 from gui.style.theme import inset
+from gui.widgets.layouts import hbox, vbox
 from gui.widgets.plain_text import PlainLabel, verbatim
 
 from .choice_box import ChoiceBox
 
 LABEL_WIDTH_PX = 128
-ROW_PX, ABOVE_PX = 30, 22
-"""Height of a label beside its field, and above it."""
-NARROW_PX = 270
-"""Narrower forms have their labels above the fields."""
+ROW_PX = 30
+"""Height of a label beside its field."""
 MAX_NUMBER = 2**31 - 1
-FIELDS = (QLineEdit, QComboBox, QAbstractSpinBox, QAbstractButton)
-"""What is no use if it is cut."""
 NO_ARROWS = """
 QSpinBox::up-button, QSpinBox::down-button { width: 0px; }
 QSpinBox::up-arrow, QSpinBox::down-arrow { image: none; width: 0px; height: 0px; }
@@ -116,43 +109,16 @@ def form(parent: QWidget) -> QFormLayout:
     layout.setHorizontalSpacing(8)
     layout.setVerticalSpacing(7)
     layout.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
-    parent.installEventFilter(_WrapRows(layout))
     return layout
 
 
-class _WrapRows(QObject):
-    """Puts the labels of a form above the fields where the form is narrow."""
-
-    def __init__(self, layout: QFormLayout) -> None:
-        super().__init__(layout)
-        self._layout = layout
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
-        """Follow the width of the form."""
-        if event.type() == QEvent.Type.Resize and isinstance(watched, QWidget):
-            policies = QFormLayout.RowWrapPolicy
-            wanted = policies.WrapAllRows if watched.width() < scaled(NARROW_PX) else policies.DontWrapRows
-            if self._layout.rowWrapPolicy() is not wanted:
-                self._layout.setRowWrapPolicy(wanted)
-                for each in watched.findChildren(FieldLabel):
-                    each.put_above(above=wanted is policies.WrapAllRows)
-        return super().eventFilter(watched, event)
-
-
 class FieldLabel(PlainLabel):
-    """The label of a field: as wide as those above and below it, and as high as a field; or above the field."""
+    """The label of a field: as wide as those above and below it, and as high as a field."""
 
     def __init__(self, text: str, width_px: int) -> None:
         super().__init__(text)
         self.setProperty("role", "small")
-        self._width_px, self._scale, self._above = width_px, 0.0, False
-        self._set_size()
-
-    def put_above(self, *, above: bool) -> None:
-        """Be as high as suits a label above its field: it is nearer to that than to the field before."""
-        self._above, self._scale = above, 0.0
-        side = Qt.AlignmentFlag.AlignBottom if above else Qt.AlignmentFlag.AlignVCenter
-        self.setAlignment(Qt.AlignmentFlag.AlignLeft | side)
+        self._width_px, self._scale = width_px, 0.0
         self._set_size()
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802 (Qt's name)
@@ -166,7 +132,7 @@ class FieldLabel(PlainLabel):
         if factor != self._scale:  # Qt tells about a new style whenever a part of the window gets another parent
             self._scale = factor
             self.setFixedWidth(scaled(self._width_px))
-            self.setMinimumHeight(scaled(ABOVE_PX if self._above else ROW_PX))
+            self.setMinimumHeight(scaled(ROW_PX))
 
 
 def label(text: str, buddy: QWidget, width_px: int = LABEL_WIDTH_PX) -> PlainLabel:
@@ -180,39 +146,31 @@ def label(text: str, buddy: QWidget, width_px: int = LABEL_WIDTH_PX) -> PlainLab
 def stacked(*parts: QWidget) -> QWidget:
     """Return a widget with the parts stacked vertically."""
     stack = QWidget()
-    layout = QVBoxLayout(stack)
-    layout.setContentsMargins(0, 0, 0, 0)
-    layout.setSpacing(7)
-    for part in parts:
-        layout.addWidget(part)
+    vbox(stack, *parts, gap=7)
     return stack
 
 
 def row_of(*widgets: QWidget, shares: Sequence[int] = (), spacing_px: int = 7) -> QWidget:
     """Return a row of widgets; `shares`: their shares of the spare width."""
-    row = QWidget()
-    layout = QHBoxLayout(row)
-    layout.setContentsMargins(0, 0, 0, 0)
-    layout.setSpacing(spacing_px)
-    for widget, share in zip(widgets, shares or [0] * len(widgets), strict=True):
-        layout.addWidget(widget, share)
-    return row
+    ground = QWidget()
+    hbox(ground, *zip(widgets, shares or [0] * len(widgets), strict=True), gap=spacing_px)
+    return ground
 
 
 def side_by_side(*fields: QWidget, shares: Sequence[int] = ()) -> QWidget:
     """Return fields in one row; `shares`: their shares of the width, equal by default."""
     for each in fields:
         each.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-    row = row_of(*fields, shares=shares or [1] * len(fields))
-    row.setFocusProxy(fields[0])
-    return row
+    ground = row_of(*fields, shares=shares or [1] * len(fields))
+    ground.setFocusProxy(fields[0])
+    return ground
 
 
 def with_button(field: QWidget, button: QWidget) -> QWidget:
     """Return a row of a field that takes the width, and a button."""
-    row = row_of(field, button, shares=(1, 0))
-    row.setFocusProxy(field)
-    return row
+    ground = row_of(field, button, shares=(1, 0))
+    ground.setFocusProxy(field)
+    return ground
 
 
 def browse_button(name: str, accessible: str, tip: str, browse: Callable[[], None]) -> QPushButton:
@@ -238,9 +196,6 @@ class FormScroll(QScrollArea):
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.setWidget(content)
-        self._fitting = QTimer(self)  # after the fields have their places
-        self._fitting.setSingleShot(True)
-        self._fitting.timeout.connect(self._leave_out_cut_field)
 
     def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
         """Return the size of the content."""
@@ -250,26 +205,8 @@ class FormScroll(QScrollArea):
         """Return the least width of the content, which is not scrolled sideways, and the height of about two rows."""
         return QSize(self._content.minimumSizeHint().width(), 80)
 
-    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
-        """Show whole fields only, as long as nothing is scrolled."""
-        super().resizeEvent(event)
-        self._leave_out_cut_field()
-        self._fitting.start(0)
-
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
         """Follow a change of the content's size."""
         if watched is self._content and event.type() == QEvent.Type.LayoutRequest:
             self.updateGeometry()
-            self._fitting.start(0)
         return super().eventFilter(watched, event)
-
-    def _leave_out_cut_field(self) -> None:
-        """End above the first field that would be cut, unless hardly anything is left then."""
-        room = self.viewportMargins().bottom() + self.viewport().height()
-        fields = [each for each in self._content.findChildren(QWidget) if isinstance(each, FIELDS)]
-        shown = [each for each in fields if each.isVisibleTo(self._content)]
-        spans = [(top := each.mapTo(self._content, QPoint(0, 0)).y(), top + each.height()) for each in shown]
-        whole = min((top for top, bottom in spans if top < room < bottom), default=room)
-        spare = room - whole if whole > scaled(2 * ROW_PX) else 0
-        if spare != self.viewportMargins().bottom():
-            self.setViewportMargins(0, 0, 0, spare)

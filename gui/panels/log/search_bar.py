@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QPushButton, QWidget
+from PySide6.QtWidgets import QLineEdit, QPushButton, QWidget
 
 from core.language import tr, tr_plural
 from gui.style.formatting import number
 from gui.style.theme import mark
+from gui.widgets.layouts import hbox
 from gui.widgets.plain_text import PlainLabel, verbatim
 
 
@@ -30,21 +31,14 @@ class SearchBar(QWidget):
         self.field.setClearButtonEnabled(True)
         self.field.installEventFilter(self)
         self.field.textChanged.connect(self.changed)
-        self.count = PlainLabel()
-        self.count.setObjectName("searchCount")
-        self.count.setProperty("role", "small")
+        self.count = PlainLabel(name="searchCount", role="small")
         self.previous = _button(tr("Previous"), tr("Previous match (Shift+Enter)"))
         self.next = _button(tr("Next"), tr("Next match (Enter)"))
         close = _button(tr("Close"), tr("Close the search (Escape)"))
         self.previous.clicked.connect(lambda: self.step_asked.emit(True))
         self.next.clicked.connect(lambda: self.step_asked.emit(False))
         close.clicked.connect(self.close_search)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(4, 2, 4, 2)
-        layout.setSpacing(4)
-        layout.addWidget(self.field, 1)
-        for widget in (self.count, self.previous, self.next, close):
-            layout.addWidget(widget)
+        hbox(self, (self.field, 1), self.count, self.previous, self.next, close, gap=4, margins=(4, 2, 4, 2))
         self.show_matches(0, 0)
         self.hide()
 
