@@ -223,6 +223,8 @@ def test_unwritable_runs_folder_is_reported(drive, runs_root):
     panel.tick("cpu:0")
     panel.until(lambda: "Runs cannot be kept in" in panel.message("messageStrip"))
     panel.until(lambda: "Runs cannot be kept in" in panel.start_status.text())
+    panel.until(lambda: "cannot be listed" in panel.message("messageStrip"), "the queue, which cannot be read either")
+    assert "Change its permissions, or choose another folder" in panel.message("messageStrip")
     assert not panel.start_button.isEnabled()
 
 

@@ -28,7 +28,8 @@ class QueueController(QObject):
         self._panels, self._message = panels, panels.message
         self._service, self._run_list = services.queue, services.run_list
         self._changing = Jobs(self, "queueing", guards=True)
-        self._service.failed.connect(lambda problem: self._message.show_message(problem, "warn"))
+        self._problem = ""
+        self._service.failed.connect(self._report)
         self._service.revived.connect(self._tell_revived)
         panels.runs.moved.connect(self._drop)
         panels.runs.step_asked.connect(self._step)
@@ -40,6 +41,12 @@ class QueueController(QObject):
             startNow=lambda runs: self._ask_to_start(runs[0]),
             unqueue=lambda runs: self._ask_to_remove(runs[0]),
         )
+
+    def _report(self, problem: str) -> None:
+        """Add what is wrong with the queue to the message, which may name its cause; take it out when it is over."""
+        others = self._message.text.replace(self._problem, "").strip() if self._message.is_open else ""
+        self._problem = problem
+        self._message.show_message(join_sentences([others, problem]), "bad" if others else "warn")
 
     def _show_change(self, problem: str) -> None:
         self._service.outdate()
