@@ -135,7 +135,7 @@ def drive(qtbot: QtBot, runs_root: Path) -> Iterator[Callable[[], Driver]]:
 
     yield open_one
     for driver in drivers:
-        driver.window.close()
+        driver.close()
     _end_runs(runs_root)
 
 

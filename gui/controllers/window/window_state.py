@@ -34,11 +34,8 @@ class WindowState:
         with contextlib.suppress(ValueError):
             set_zoom(float(self._file.text("window/text_zoom")))
 
-    def restore(self, *, geometry: bool) -> None:
-        """Restore everything; leave out what does not exist any more or makes no sense.
-
-        `geometry`: whether the window is a new one, which gets its place and size too.
-        """
+    def restore(self) -> None:
+        """Restore everything; leave out what does not exist any more or makes no sense."""
         choices = self._file.mapping(self._choices)
         self._setup.restore(choices)
         ticked = choices.get("devices")
@@ -50,9 +47,8 @@ class WindowState:
         FileDialog.last_folder = self._file.text("window/last_folder")
         self._details.restore(self._file.mapping("window/tabs"))
         self._panels.comparison_choices = self._file.mapping("window/comparison")
-        if geometry:
-            self._window.restoreGeometry(self._file.data("window/geometry"))
-            self._fit_screen()
+        self._window.restoreGeometry(self._file.data("window/geometry"))
+        self._fit_screen()
         devices = self._file.text("window/layout_devices")
         self._layout.restore(self._file.data("window/layout"), int(devices) if devices.isdecimal() else 0)
 
