@@ -189,7 +189,11 @@ class MainWindow(QMainWindow):
         controllers.preferences.look_changed.connect(self._apply_theme)
 
     def poll(self) -> None:
-        """Bring everything up to date. Nothing here blocks."""
+        """Bring everything up to date. Nothing here blocks.
+
+        What is read comes before what shows it: first the connections and the devices, then the shown run and the
+        list of runs, which all others look at, and at last the head, the log and the plots.
+        """
         services, controllers = self.services, self.controllers
         controllers.missed.poll()
         if controllers.host is not None:
@@ -246,15 +250,21 @@ class MainWindow(QMainWindow):
         if self._has_ended or self._preferences.preferences.language == self._language:
             return
         guarded = any(jobs.guards and jobs.busy for jobs in self.findChildren(Jobs))
-        if guarded or self.controllers.start.busy or self._app.activeModalWidget() is not None or not self.opened:
+        asked = self._app.activeModalWidget() is not None or self.controllers.host_list.is_open
+        if guarded or asked or self.controllers.start.busy or not self.opened:
             QTimer.singleShot(RETRY_MS, self, self.change_language)
             return
         self.controllers.state.save()
         self.services.missed_runs.save()
+        window: MainWindow | None = None
         try:
             window = MainWindow(self._machine, self.services.device_monitor)
+            window.create_plots()
         except Exception as error:  # such as a translation with a field that its sentence does not have
             log.exception("The window cannot be made in another language")
+            if window is not None:
+                window._end()
+                window.deleteLater()
             self._keep_language(error)
             return
         self.successor = window
@@ -296,9 +306,10 @@ class MainWindow(QMainWindow):
         if shown.runs.has_several:
             panels.runs.tick(shown.runs.ticked)
         if former.controllers.comparison.is_open:
-            controllers.comparison.open()
-        panels.details.show_same(shown.details)
-        panels.plots.show_same_times(shown.plots)
+            controllers.comparison.compare(former.controllers.comparison.compared)
+        tab = shown.details.currentIndex()
+        if panels.details.tabs.isTabVisible(tab):
+            panels.details.tabs.setCurrentIndex(tab)
         if shown.setup.sheet.isVisible():
             panels.setup.sheet.toggle()
         if former.controllers.preferences.is_open:

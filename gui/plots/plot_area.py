@@ -277,14 +277,6 @@ class PlotArea(QSplitter):
         for name in self.optional_plots:
             self.set_plot_shown(name, isinstance(shown, list) and name in shown)
 
-    def show_same_times(self, other: PlotArea) -> None:
-        """Show the times that the user has chosen in another window."""
-        self.redraw()
-        for name, plot in other.plots.items():
-            if not plot.follows and name in self.plots:
-                self.plots[name].set_follow(False)
-                self.plots[name].show_times(plot.shown_times())
-
     @property
     def _loss(self) -> LossPlot:
         return self.plots["lossPlot"]  # type: ignore[return-value]  # as the registry has it

@@ -15,7 +15,6 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel, QPushButton
 
-from core import language
 from core.hosts.host_list import Host
 from core.hosts.mirror import link
 from core.hosts.mirror.mirror import Mirror
@@ -215,20 +214,17 @@ def test_another_language_keeps_the_host_and_its_run(open_window, there, tmp_pat
     until_connected(driver)
     driver.until_state("Running")
     agents, shown = ssh_server.agents(), driver.run.id
-    try:
-        driver.until_replaced("zh_CN")
-        driver.until_state("运行中")
-        until_connected(driver)
-        assert (driver.run.id, ssh_server.agents()) == (shown, agents)
-        driver.window.controllers.run.show_machine()
-        driver.until_replaced("en")
-        until_connected(driver)
-        until_polled(driver)
-        assert driver.run is None
-        driver.window.close()
-        wait_until(lambda: not ssh_server.sessions(), "the agent to end")
-    finally:
-        language.use(language.ENGLISH)
+    driver.until_replaced("zh_CN")
+    driver.until_state("运行中")
+    until_connected(driver)
+    assert (driver.run.id, ssh_server.agents()) == (shown, agents)
+    driver.window.controllers.run.show_machine()
+    driver.until_replaced("en")
+    until_connected(driver)
+    until_polled(driver)
+    assert driver.run is None
+    driver.window.close()
+    wait_until(lambda: not ssh_server.sessions(), "the agent to end")
     own.run.request("stop")
     own.until_over()
 

@@ -10,7 +10,6 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QAbstractButton, QLabel, QLineEdit, QMenu, QPushButton, QScrollArea, QTableWidget
 
-from core import language
 from core.config.choices import ScriptChoices
 from core.config.script_check import ScriptCheckRequest, check_script, fill_in
 from core.hosts import host_list, watch
@@ -235,17 +234,14 @@ def test_another_language_keeps_the_connection_and_the_ticks(server, hosts):
     shown.panel.tick("cpu:0")
     shown.tick("one", 1)
     agents = server.agents()
-    try:
-        shown.panel.until_replaced("zh_CN")
-        other = Hosts(shown.panel)
-        shown.panel.until(lambda: "可连接" in other.words("one"), "the host in the other language")
-        assert other.table("one").item(1, 0).checkState() is Qt.CheckState.Checked
-        assert other.window.panels.setup.choices().devices == ("cpu:0", "one/cpu:1")
-        assert server.agents() == agents
-        other.window.close()
-        wait_until(lambda: not server.sessions(), "the connection to end")
-    finally:
-        language.use(language.ENGLISH)
+    shown.panel.until_replaced("zh_CN")
+    other = Hosts(shown.panel)
+    shown.panel.until(lambda: "可连接" in other.words("one"), "the host in the other language")
+    assert other.table("one").item(1, 0).checkState() is Qt.CheckState.Checked
+    assert other.window.panels.setup.choices().devices == ("cpu:0", "one/cpu:1")
+    assert server.agents() == agents
+    other.window.close()
+    wait_until(lambda: not server.sessions(), "the connection to end")
 
 
 def test_host_that_hangs_holds_up_neither_the_window_nor_its_end(server, hosts, tmp_path):

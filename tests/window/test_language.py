@@ -28,7 +28,9 @@ from core import language
 from core.devices.cpu import cpu_devices
 from gui.controllers.window.dock_layout import MainPanels
 from gui.main_window import RETRY_MS, MainWindow
+from gui.panels.window.hosts_dialog import HostsDialog
 from gui.panels.window.preferences_dialog import PreferencesDialog
+from gui.plots.plot_area import PlotArea
 from gui.services.jobs import Jobs
 from gui.services.window.preferences import Preferences, PreferencesFile
 from gui.services.window.settings_file import SettingsFile
@@ -54,12 +56,6 @@ COPIED = ("PlainLabel settingsCommand", "QTableWidget libraryTable")
 """Parts whose texts are commands, or come from packages."""
 QTS_OWN = ("qt_", "Scroll")
 """Beginnings of the names of parts that Qt makes; Qt has no words of this language."""
-
-
-@pytest.fixture(autouse=True)
-def _english_afterwards():
-    yield
-    language.use(language.ENGLISH)
 
 
 @pytest.fixture
@@ -290,53 +286,46 @@ def test_no_chinese_text_is_clipped(drive, nvml):
 
 
 @pytest.mark.slow
-def test_another_language_waits_for_the_answer_to_a_question(drive, pseudo, monkeypatch):
+@pytest.mark.parametrize("what", ["question", "work", "dialog of hosts"])
+def test_another_language_waits_until_nothing_would_be_cut(drive, pseudo, monkeypatch, what):
     tries, change = [], MainWindow.change_language
     monkeypatch.setattr(MainWindow, "change_language", lambda self: (tries.append(True), change(self)))
-    panel = drive()
-    before, answers = panel.window, []
-    ask(before, lambda: answers.append("yes"), question="Delete the run?", words="", yes="Delete it")
-    question = before.findChild(ConfirmDialog)
-    panel.choose_language(pseudo)
-    panel.until(lambda: len(tries) > 3, "tries to change the language")
+    panel, gate, ended = drive(), threading.Event(), []
+    before = panel.window
+    if what == "question":
+        ask(before, lambda: ended.append("yes"), question="Delete the run?", words="", yes="Delete it")
+    elif what == "work":
+        Jobs(before, "export", guards=True).start(gate.wait, ended.append, ended.append)
+    else:
+        before.findChild(QAction, "hostsAction").trigger()
+    for code in (pseudo, "en", pseudo):
+        panel.choose_language(code)
+    panel.until(lambda: len(tries) > 5, "tries to change the language")
     assert panel.window is before
-    question.yes.click()
-    panel.until(lambda: panel.window is not before, "the other language")
-    assert answers == ["yes"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["guarded", "other"])
-def test_another_language_waits_for_guarded_work_alone(drive, pseudo, monkeypatch, kind):
-    tries, change = [], MainWindow.change_language
-    monkeypatch.setattr(MainWindow, "change_language", lambda self: (tries.append(True), change(self)))
-    panel, gate, told = drive(), threading.Event(), []
-    before, work = panel.window, Jobs(panel.window, "export", guards=kind == "guarded")
-    work.start(gate.wait, told.append, told.append)
-    panel.choose_language(pseudo)
-    if kind == "guarded":
-        panel.until(lambda: len(tries) > 3, "tries to change the language")
-        assert panel.window is before
-        panel.choose_language("en")
-        panel.choose_language(pseudo)
+    if what == "question":
+        before.findChild(ConfirmDialog).yes.click()
+    elif what == "work":
         gate.set()
+    else:
+        before.findChild(HostsDialog).close()
+        ended.append("closed")
     panel.until(lambda: panel.window is not before, "the other language")
-    gate.set()
-    assert bool(told) is (kind == "guarded")
+    assert len(ended) == 1
     panel.until(lambda: windows() == [panel.window], "one window, however often the language was chosen")
 
 
 @pytest.mark.slow
-def test_language_in_which_no_window_can_be_made_is_not_kept(drive, pseudo, monkeypatch, caplog):
-    panel = drive()
-    before, make = panel.window, MainPanels.__init__
+@pytest.mark.parametrize("part", [(MainPanels, "__init__"), (PlotArea, "create_plots")])
+def test_language_in_which_no_window_can_be_made_is_not_kept(drive, pseudo, monkeypatch, caplog, part):
+    panel, make = drive(), getattr(*part)
+    before = panel.window
 
     def broken(self, *given):
         make(self, *given)
         if language.current() == pseudo:
             raise KeyError("a field that its sentence does not have")
 
-    monkeypatch.setattr(MainPanels, "__init__", broken)
+    monkeypatch.setattr(*part, broken)
     panel.choose_language(pseudo)
     panel.until(lambda: panel.message("messageStrip"), "the message")
     assert panel.message("messageStrip").startswith(
@@ -344,7 +333,7 @@ def test_language_in_which_no_window_can_be_made_is_not_kept(drive, pseudo, monk
     )
     assert "a field that its sentence does not have" in caplog.text
     assert panel.window is before
-    assert before.isVisible()
+    assert [each for each in windows() if each.isVisible()] == [before]
     assert before.findChild(PreferencesDialog).findChild(QComboBox, "languageBox").currentData() == ""
     assert PreferencesFile(SettingsFile()).preferences.language == ""
     panel.tick("cpu:0")

@@ -14,7 +14,6 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import QListWidget, QPushButton, QToolButton, QWidget
 
-from core import language
 from core.diagnosis.failures import OF_WORKER
 from core.language import join_sentences, stored, tr
 from core.runs.facts.states import RunState
@@ -337,12 +336,8 @@ def test_what_was_missed_stays_while_the_language_changes(bell, runs_root):
     write_ended(runs_root, "20260101-000001-one", "finished", 0)
     found = bell()
     found.until("1")
-    try:
-        found.panel.until_replaced("zh_CN")
-        button = found.panel.window.findChild(QToolButton, "missedButton")
-        found.panel.until(lambda: button.isVisible() and button.text() == "1", "the bell")
-        assert button.findChild(QListWidget, "missedList").count() == 1
-        assert button.accessibleName().startswith("1 个运行")
-    finally:
-        found.panel.window.close()
-        language.use("en")
+    found.panel.until_replaced("zh_CN")
+    button = found.panel.window.findChild(QToolButton, "missedButton")
+    found.panel.until(lambda: button.isVisible() and button.text() == "1", "the bell")
+    assert button.findChild(QListWidget, "missedList").count() == 1
+    assert button.accessibleName().startswith("1 个运行")

@@ -97,15 +97,6 @@ class DetailTabs(QStackedWidget):
         self.events.epochs_box.setChecked(kept.get("epochs") is not False)
         self._show(self._chosen[self._kind])
 
-    def show_same(self, other: DetailTabs) -> None:
-        """Show the tab and the log that other tabs show, as far as they are there."""
-        if self.tabs.isTabVisible(other.currentIndex()):
-            self.tabs.setCurrentIndex(other.currentIndex())
-        rank = other.log.rank_box.currentIndex()
-        self.log.follow_box.setChecked(other.log.follow_box.isChecked())
-        if 0 <= rank < self.log.rank_box.count():
-            self.log.rank_box.setCurrentIndex(rank)
-
     def _show(self, tab: int) -> None:
         """Show a tab that the user has not chosen."""
         self._shown_by_us = True
