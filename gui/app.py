@@ -89,14 +89,21 @@ def main(runs_root: Path, host: str | None = None) -> int:
     app.setApplicationDisplayName("Trainyard")
     app.setDesktopFileName("trainyard")
     window = _create_window(machine)
-    _catch_exceptions(window)
-    _close_on_signals(window)
+    _attend(window)
     collector = GarbageCollector(app)
     window.completed.connect(collector.start)
     window.show()
+    del window  # another one may take its place
     status = app.exec()
     machine.close()
     return status
+
+
+def _attend(window: MainWindow) -> None:
+    """Show errors in this window, and close it at Ctrl-C; later do so with the window that takes its place."""
+    _catch_exceptions(window)
+    _close_on_signals(window)
+    window.replaced.connect(_attend)
 
 
 def _catch_exceptions(window: MainWindow) -> None:

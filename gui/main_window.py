@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QCoreApplication, QEvent, QObject, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QCloseEvent, QDragEnterEvent, QDropEvent, QHideEvent, QIcon, QKeyEvent, QShowEvent
-from PySide6.QtWidgets import QAbstractSpinBox, QApplication, QComboBox, QLineEdit, QMainWindow, QMenu, QTabBar, QWidget
+from PySide6.QtWidgets import QAbstractSpinBox, QApplication, QComboBox, QLineEdit, QMainWindow, QMenu
 
-from core import arrays
+from core import arrays, language
 from core.language import join_sentences, tr
 from core.runs.facts.states import state_info
+from core.runs.run import Run
 from core.system.own_processes import logout_warning
 from gui.controllers.comparison.comparison_controller import ComparisonController
 from gui.controllers.comparison.scaling_controller import ScalingController
@@ -35,12 +37,9 @@ from gui.controllers.window.dock_layout import SIZE, DockLayout, MainPanels
 from gui.controllers.window.help_controller import HelpController
 from gui.controllers.window.menu_controller import MenuController
 from gui.controllers.window.preferences_controller import PreferencesController
-from gui.controllers.window.view_place import ViewPlace
 from gui.controllers.window.window_state import WindowState
 from gui.panels.window.file_drop import dropped_program, pass_drops_to_window
 from gui.panels.window.notice_window import NoticeWindow, notice_sentence
-from gui.services.devices.device_monitor import DeviceMonitor
-from gui.services.devices.host_monitor import HostMonitor
 from gui.services.jobs import Jobs
 from gui.services.machine.machine import Machine
 from gui.services.services import Services
@@ -54,6 +53,9 @@ from resources import ROOT
 
 if TYPE_CHECKING:
     from gui.controllers.machine.host_controller import HostController
+    from gui.services.devices.device_monitor import DeviceMonitor
+
+log = logging.getLogger(__name__)
 
 TITLE = "Trainyard"
 RETRY_MS = 100
@@ -90,15 +92,9 @@ class Controllers:
         self.outputs = OutputController(panels, services, self.help)
         self.host = _host_controller(panels, services)
         self.navigation = CardNavigation(window, panels, self.layout)
-        self.objects: tuple[QObject, ...] = (
-            self.start, self.run, self.reuse, self.history, self.removal, self.memory, self.devices, self.menu,
-            self.help, self.export, self.preferences, self.navigation, self.first_steps, self.teach, self.layout,
-            self.outputs, self.recipe_copy, self.scaling, self.comparison, self.queue, self.missed, self.host_list,
-        )  # fmt: skip
-        if self.host is not None:
-            self.objects = (*self.objects, self.host)
-        for controller in self.objects:
-            controller.setParent(window)  # Qt deletes them with the window: see `Services`
+        for each in vars(self).values():
+            if isinstance(each, QObject):
+                each.setParent(window)  # Qt deletes them with the window: see `Services`
 
 
 def _host_controller(panels: MainPanels, services: Services) -> HostController | None:
@@ -116,8 +112,11 @@ class MainWindow(QMainWindow):
     completed = Signal()
     """All parts of the window exist, the plots too: after the first frame."""
 
-    def __init__(self, machine: Machine) -> None:
-        """`machine`: the one whose runs are shown."""
+    replaced = Signal(object)
+    """Another window (`MainWindow`), in another language, has taken the place of this one."""
+
+    def __init__(self, machine: Machine, monitor: DeviceMonitor | None = None) -> None:
+        """`machine`: the one whose runs are shown. `monitor`: that of a window whose place this one takes."""
         super().__init__()
         self._machine = machine
         self.setWindowTitle(self._title(""))
@@ -127,38 +126,38 @@ class MainWindow(QMainWindow):
         self.notice: NoticeWindow | None = None
         self.opened = False
         """Whether the first poll is over."""
+        self._has_ended = False
+        """Whether the window was closed, or another one has taken its place."""
+        self.successor: MainWindow | None = None
+        """The window that has taken the place of this one: Python would delete a window that only Qt knows."""
         app = QApplication.instance()
         assert isinstance(app, QApplication)
         self._app = app
         self._preferences = PreferencesFile(SettingsFile())
-        self._language_problem = choose_language(app, self._preferences.preferences.language)
-        self._place: ViewPlace | None = None
-        """What was shown before the parts were made again, until all of it is shown again."""
+        self._language = self._preferences.preferences.language
+        """The preferred language when the window was made, which it speaks."""
+        self._language_problem = choose_language(app, self._language)
         if not app.styleSheet():
             set_palette(app, self._theme)
         self.setAcceptDrops(True)
-        monitor = DeviceMonitor(machine.sampler(), HostMonitor(is_here=machine.is_here))
-        self._make_parts(monitor, is_new=True)
+        self.panels = MainPanels(self)
+        self.services = Services(machine, self, monitor)
+        self.controllers = Controllers(self, self.panels, self.services, self._preferences)
+        self.controllers.state.restore_text_size()
+        apply(app, self._theme)  # after the widgets are in place: Qt would re-style each that is added later
+        self.controllers.state.restore()
+        pass_drops_to_window(self)
+        self._connect()
         self.setFocus()  # on the window itself, so that no widget looks selected
-        self._app.fontChanged.connect(self._follow_font)
-        self._app.screenRemoved.connect(lambda _: QTimer.singleShot(0, self, self.controllers.state.bring_back))
-        follow_desktop(self._app, self._apply_theme)
+        # Methods, since Qt forgets them when it deletes the window; it would go on calling functions.
+        app.fontChanged.connect(self._follow_font)
+        app.screenRemoved.connect(self._follow_screens)
+        follow_desktop(app, self._apply_theme)
         look.changed.connect(self._show_colours)
         self.controllers.run.show_run()
         self.services.device_monitor.look()
         self.controllers.devices.show()  # so that the first frame has the devices
         self.services.poll_timer.start(arrays.load, self.panels.plots.load)
-
-    def _make_parts(self, monitor: DeviceMonitor, *, is_new: bool) -> None:
-        """Make panels, services and controllers. `is_new`: the window has no size yet."""
-        self.panels = MainPanels(self)
-        self.services = Services(self._machine, self, monitor)
-        self.controllers = Controllers(self, self.panels, self.services, self._preferences)
-        self.controllers.state.restore_text_size()
-        self._apply_theme()  # after the widgets are in place: Qt would re-style each that is added later
-        self.controllers.state.restore(geometry=is_new)
-        pass_drops_to_window(self)
-        self._connect()
 
     def _connect(self) -> None:
         panels, services, controllers = self.panels, self.services, self.controllers
@@ -191,7 +190,11 @@ class MainWindow(QMainWindow):
         controllers.preferences.look_changed.connect(self._apply_theme)
 
     def poll(self) -> None:
-        """Bring everything up to date. Nothing here blocks."""
+        """Bring everything up to date. Nothing here blocks.
+
+        What is read comes before what shows it: first the connections and the devices, then the shown run and the
+        list of runs, which all others look at, and at last the head, the log and the plots.
+        """
         services, controllers = self.services, self.controllers
         controllers.missed.poll()
         if controllers.host is not None:
@@ -215,8 +218,6 @@ class MainWindow(QMainWindow):
         controllers.run.show_head()
         self.panels.details.log.follow()
         self.panels.plots.redraw_in_turns()
-        if self._place is not None and not self._place.scroll_on():
-            self._place = None
 
     def _title(self, name: str) -> str:
         """Return the title of the window. `name`: that of the shown run, or the empty string."""
@@ -242,51 +243,79 @@ class MainWindow(QMainWindow):
         self.controllers.preferences.report_problem(self._language_problem)
 
     def change_language(self) -> None:
-        """Apply the preferred language: make all parts again, and show in them what is shown now.
+        """Put a window in the preferred language, which shows the same, in the place of this one.
 
-        Waits while something is under way, or asked, that must not be interrupted. Runs are not concerned.
+        Wait while something is under way, or asked, that must not be interrupted. Runs are not concerned. If the other
+        window cannot be made, this one stays, and says why.
         """
+        if self._has_ended or self._preferences.preferences.language == self._language:
+            return
         guarded = any(jobs.guards and jobs.busy for jobs in self.findChildren(Jobs))
-        if guarded or self.controllers.start.busy or self._app.activeModalWidget() is not None or not self.opened:
+        asked = self._app.activeModalWidget() is not None or self.controllers.host_list.is_open
+        if guarded or asked or self.controllers.start.busy or not self.opened:
             QTimer.singleShot(RETRY_MS, self, self.change_language)
             return
-        self._language_problem = choose_language(self._app, self._preferences.preferences.language)
-        place = ViewPlace(self, self.panels, self.services)
-        had_dialog = self.controllers.preferences.is_open
         self.controllers.state.save()
-        old = [*self.findChildren(QWidget, options=Qt.FindChildOption.FindDirectChildrenOnly)]
-        old = [each for each in old if not isinstance(each, QTabBar) and not each.objectName().startswith("qt_")]
-        self.controllers.start.close()
-        self.services.close()
-        gone = [*self.controllers.objects, *self.services.objects, *old]
-        for dock in self.controllers.layout.docks:
-            self.removeDockWidget(dock)
-        self._make_parts(self.services.device_monitor, is_new=False)
-        while gone:
-            each = gone.pop()
-            each.deleteLater()
-            QCoreApplication.sendPostedEvents(each, QEvent.Type.DeferredDelete)
-        del each, old, dock
-        collect_all()  # PySide would take what comes to the addresses of deleted objects for them
-        self._show_again(place)
-        self.services.device_monitor.hosts.retry()  # for reasons in the new language
-        if had_dialog:
-            self.controllers.preferences.show_dialog()
+        self.services.missed_runs.save()
+        window: MainWindow | None = None
+        try:
+            window = MainWindow(self._machine, self.services.device_monitor)
+            window.create_plots()
+        except Exception as error:  # such as a translation with a field that its sentence does not have
+            log.exception("The window cannot be made in another language")
+            if window is not None:
+                window._end()
+                window.deleteLater()
+            self._keep_language(error)
+            return
+        self.successor = window
+        self.replaced.emit(window)
+        if self.isVisible():
+            window.setWindowState(self.windowState())
+            if not self.windowState():
+                window.setGeometry(self.geometry())  # also one that does not fit on one screen
+            window.show()
+        try:
+            window._show_same(self)  # an error in it is shown in that window
+        finally:
+            self._end()
+            self.hide()
+            self.deleteLater()
+            QTimer.singleShot(0, window, collect_all)  # PySide would take what comes to its addresses for its objects
 
-    def _show_again(self, place: ViewPlace) -> None:
-        """Show in new parts what was shown in the former ones."""
-        controllers = self.controllers
-        controllers.devices.show()
+    def _keep_language(self, error: Exception) -> None:
+        """Go on in the language of this window, since there is none in the preferred language."""
+        code = language.current()
+        choose_language(self._app, self._language)
+        self.controllers.preferences.choose("language", self._language)
+        self.controllers.help.show_error(
+            error, tr("The window cannot be shown in the language {code}, and keeps its own.", code=code)
+        )
+
+    def _show_same(self, former: MainWindow) -> None:
+        """Show what another window shows. The choices and the layout come from the settings file."""
+        controllers, panels, shown = self.controllers, self.panels, former.panels
+        self._open()  # attaches to no run, since the list of runs is not read yet
+        if controllers.host is not None and former.controllers.host is not None:
+            controllers.host.wants_newest = former.controllers.host.wants_newest
         self.services.run_list.poll(now=True)
-        self.create_plots()
-        place.restore(self, self.panels, self.services)
-        controllers.start.reread()
-        controllers.memory.open()
-        controllers.navigation.order_tabs()
-        controllers.preferences.report_problem(self._language_problem)
-        self._set_pace()
-        self.services.poll_timer.start()
-        self._place = place
+        session, run = self.services.session, former.services.session.run
+        if run is not None and run.dir.is_dir():
+            session.attach(Run(run.dir))
+            session.stop_asked = former.services.session.stop_asked
+        panels.run_filter.setText(shown.run_filter.text())
+        if shown.runs.has_several:
+            panels.runs.tick(shown.runs.ticked)
+        if former.controllers.comparison.is_open:
+            controllers.comparison.compare(former.controllers.comparison.compared)
+        tab = shown.details.currentIndex()
+        if panels.details.tabs.isTabVisible(tab):
+            panels.details.tabs.setCurrentIndex(tab)
+        if shown.setup.sheet.isVisible():
+            panels.setup.sheet.toggle()
+        if former.controllers.preferences.is_open:
+            controllers.preferences.show_dialog()
+        self.services.device_monitor.hosts.retry()  # for reasons in the new language
 
     @property
     def _theme(self) -> Theme:
@@ -314,8 +343,14 @@ class MainWindow(QMainWindow):
         """Show all text at the size of the desktop's font, which has changed."""
         self.set_text_zoom(zoom())
 
+    def _follow_screens(self) -> None:
+        """Come back from a screen that has gone, once Qt has placed the window."""
+        QTimer.singleShot(0, self, self.controllers.state.bring_back)
+
     def _set_pace(self) -> None:
         """Poll faster while the window can be seen, and while it shows a live run."""
+        if self._has_ended:
+            return  # the monitor may be that of another window
         visible = self.isVisible() and not self.isMinimized()
         self.services.poll_timer.set_pace(watched=visible, live=self.services.session.live)
         self.services.device_monitor.watch_closely(visible)
@@ -395,11 +430,7 @@ class MainWindow(QMainWindow):
     def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802 (Qt's name)
         """Close at once. Runs continue; the first time, say so."""
         self.services.device_monitor.hosts.ask(asking=False)  # waited for below
-        self.controllers.start.close()
-        self.controllers.comparison.close()
-        self.services.close()
-        for jobs in self.findChildren(Jobs):
-            jobs.close()
+        self._end()
         self.controllers.state.save()
         live = [each for each in self.services.run_list.summaries if state_info(each.state).live]
         if live and self._machine.is_here and self.controllers.state.first_time("told"):
@@ -407,3 +438,12 @@ class MainWindow(QMainWindow):
         self.services.device_monitor.close()
         self._machine.close(wait=False)
         super().closeEvent(event)
+
+    def _end(self) -> None:
+        """Begin nothing any more."""
+        self._has_ended = True
+        self.controllers.start.close()
+        self.controllers.comparison.close()
+        self.services.close()
+        for jobs in self.findChildren(Jobs):
+            jobs.close()

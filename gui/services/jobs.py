@@ -70,7 +70,7 @@ class Jobs(QObject):
     """
 
     def __init__(self, owner: QObject, name: str, *, guards: bool = False) -> None:
-        """`guards`: the parts of the window are not made again, as for another language, while this is busy."""
+        """`guards`: no other window takes the place of this one, as for another language, while this is busy."""
         super().__init__(owner)
         self.guards = guards
         self._name = name

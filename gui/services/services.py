@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QObject
 
 from .devices.device_monitor import DeviceMonitor
+from .devices.host_monitor import HostMonitor
 from .devices.leftover_scanner import OrphanScanner
 from .devices.process_scanner import ProcessScanner
 from .devices.process_terminator import ProcessTerminator
@@ -24,10 +25,11 @@ from .window.poll_timer import PollTimer
 class Services:
     """Everything that works in the background of a window on the runs of a machine."""
 
-    def __init__(self, machine: Machine, window: QObject, monitor: DeviceMonitor) -> None:
+    def __init__(self, machine: Machine, window: QObject, monitor: DeviceMonitor | None = None) -> None:
+        """`monitor`: that of the window whose place this one takes; it goes on. None for another one."""
         self.machine = machine
         self.poll_timer = PollTimer(window)
-        self.device_monitor = monitor
+        self.device_monitor = monitor or DeviceMonitor(machine.sampler(), HostMonitor(is_here=machine.is_here))
         self.run_list = RunListService(machine.root)
         self.missed_runs = MissedRuns(self.run_list)
         self.queue = QueueService(self.run_list, is_here=machine.is_here)
@@ -42,27 +44,9 @@ class Services:
         self.rule_teacher = RuleTeacher()
         # Qt deletes them with the window. If Python's garbage collector deleted a QObject while Qt holds the lock that
         # the deletion needs, the two would wait for each other for ever.
-        self._owned = (
-            self.run_list,
-            self.missed_runs,
-            self.queue,
-            self.session,
-            self.scaling_tables,
-            self.output_reader,
-            self.process_scanner,
-            self.process_terminator,
-            self.orphan_scanner,
-            self.python_finder,
-            self.expression_tester,
-            self.rule_teacher,
-        )
-        for service in self._owned:
-            service.setParent(window)
-
-    @property
-    def objects(self) -> tuple[QObject, ...]:
-        """The services that Qt owns."""
-        return (self.poll_timer, *self._owned)
+        for each in vars(self).values():
+            if isinstance(each, QObject):
+                each.setParent(window)
 
     def close(self) -> None:
         """Begin nothing any more. The monitor goes on: it may be given to other services."""

@@ -243,11 +243,14 @@ def prefers_contrast(hints: QStyleHints) -> bool | None:
 
 
 def follow_desktop(app: QApplication, change: Callable[[], object]) -> None:
-    """Call `change` when the desktop becomes dark or light, or asks for another contrast."""
+    """Call `change` when the desktop becomes dark or light, or asks for another contrast.
+
+    Qt forgets a method of a widget that it deletes.
+    """
     hints = app.styleHints()
-    hints.colorSchemeChanged.connect(lambda _: change())
+    hints.colorSchemeChanged.connect(change)
     if hasattr(hints, "accessibility"):
-        hints.accessibility().contrastPreferenceChanged.connect(lambda _: change())
+        hints.accessibility().contrastPreferenceChanged.connect(change)
 
 
 def _prefers_dark(hints: QStyleHints) -> bool:

@@ -70,6 +70,15 @@ class Session:
         self._window.setGeometry(width - 1040, 60, 1000, 640)
         self._until(lambda: self._window.width() == 1000)
 
+    def change_language(self) -> None:
+        """Choose another language, and go on with the window that takes the place of this one."""
+        former = self._window
+        former.controllers.preferences.choose("language", "zh_CN")
+        self._until(lambda: former.successor is not None)
+        assert former.successor is not None
+        self._window = former.successor
+        self._until(self._window.isActiveWindow)
+
     def lose_right_screen(self) -> None:
         """Take the right monitor away, as if it were unplugged."""
         subprocess.run(["xrandr", "--delmonitor", "monitor1"], check=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from PySide6.QtCore import QCoreApplication, QEvent
 
+from core import language
 from core.history.index import directories
 from core.hosts import ssh
 from core.runs.facts.states import state_info
@@ -116,13 +117,14 @@ def patient_with_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _windows_deleted() -> Iterator[None]:
-    """Delete the windows of each test after it, and collect garbage, in the thread of the windows.
+    """Delete the windows of each test after it, collect garbage, in the thread of the windows, and speak English again.
 
     Qt deletes only in an event loop. Each further window would apply its style sheet to the former ones, too.
     """
     yield
     QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
     collect_due()
+    language.use(language.ENGLISH)
 
 
 @pytest.fixture
@@ -136,7 +138,7 @@ def drive(qtbot: QtBot, runs_root: Path) -> Iterator[Callable[[], Driver]]:
 
     yield open_one
     for driver in drivers:
-        driver.window.close()
+        driver.close()
     _end_runs(runs_root)
 
 

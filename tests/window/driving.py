@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEventLoop, Qt, QTimer
+from PySide6.QtGui import QAction
 from PySide6.QtWidgets import (
     QApplication,
     QComboBox,
@@ -21,6 +22,7 @@ from PySide6.QtWidgets import (
 from gui import main_window
 from gui.app import create_window
 from gui.main_window import MainWindow
+from gui.panels.window.preferences_dialog import PreferencesDialog
 from gui.style.theme import Theme, look, set_palette
 from gui.widgets.dialogs.confirm_dialog import ConfirmDialog
 from gui.widgets.messages import MessageStrip
@@ -29,7 +31,6 @@ from tests.support.waiting import MAX_PAUSE_S, PATIENCE_S
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from PySide6.QtGui import QAction
     from PySide6.QtWidgets import QMenu
     from pytestqt.qtbot import QtBot
 
@@ -69,15 +70,32 @@ class Driver:
         self.qtbot = qtbot
         self.notices: list[str] = []
         remove_style()
-        self.window = create_window(runs_root, machine)
-        self.window.show_close_notice = self.notices.append
-        qtbot.addWidget(self.window)
-        self.window.show()
-        self.find_parts()
+        window = create_window(runs_root, machine)
+        window.show()
+        self._take(window)
         self.until(lambda: self.table.rowCount() > 0, "devices")
 
-    def find_parts(self) -> None:
-        """Find the widgets by their names; again after the window has made them again."""
+    def close(self) -> None:
+        """Close the window, and have Qt delete it."""
+        self.window.close()
+        self.window.deleteLater()
+
+    def choose_language(self, code: str) -> None:
+        """Choose a language in the preferences. Another window takes the place of this one."""
+        self.window.findChild(QAction, "preferencesAction").trigger()
+        self.choose(self.window.findChild(PreferencesDialog).findChild(QComboBox, "languageBox"), code)
+
+    def until_replaced(self, code: str) -> None:
+        """Choose a language, and wait for the window that has it."""
+        before = self.window
+        self.choose_language(code)
+        self.until(lambda: self.window is not before, "the other language")
+
+    def _take(self, window: MainWindow) -> None:
+        """Drive this window, and later the window that takes its place."""
+        self.window = window
+        window.show_close_notice = self.notices.append
+        window.replaced.connect(self._take)
         self.table = self.window.findChild(QTableWidget, "deviceTable")
         self.framework = self.window.findChild(QComboBox, "frameworkBox")
         self.strategy = self.window.findChild(QComboBox, "strategyBox")

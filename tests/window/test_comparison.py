@@ -369,11 +369,15 @@ def test_the_comparison_and_its_choices_survive_another_language_and_another_win
     view = opened(panel, "a", "b")
     view.plot.controls.axis_box.setCurrentIndex(3)
     view.plot.controls.log_box.setChecked(True)
-    panel.window.change_language()
-    panel.find_parts()
-    assert panel.window.panels.comparison is not view
+    panel.until_replaced("zh_CN")
     settle(panel, 2)
     assert len(panel.runs.ticked) == 2
+    panel.set_text("runFilter", "lr>0.15")
+    panel.until(lambda: panel.runs.count() == 1, "the search")
+    panel.until_replaced("en")
+    settle(panel, 2)
+    panel.until(lambda: panel.runs.count() == 1, "the search in the other window")
+    assert len(panel.window.controllers.comparison.compared) == 2, "the search hides one of them"
     panel.window.close()
     again = drive()
     view = opened(again, "a", "c")

@@ -69,7 +69,7 @@ def open_window(
 
     yield open_one
     for driver in opened:
-        driver.window.close()
+        driver.close()
     wait_until(lambda: not ssh_server.sessions(), "the sessions of the ssh server to end")
 
 
@@ -203,6 +203,28 @@ def test_closing_the_window_harms_nothing_and_leaves_no_process(open_window, the
     wait_until(lambda: "ssh" not in map(name_of, psutil.Process().children(recursive=True)), "ssh to end")
     own.until_trained(own.poll().run.facts.step + 50)
     assert driver.notices == []
+    own.run.request("stop")
+    own.until_over()
+
+
+@pytest.mark.slow
+def test_another_language_keeps_the_host_and_its_run(open_window, there, tmp_path, ssh_server):
+    own = start(make_spec(write_recipe(tmp_path, LONG), epochs=FOREVER), there).until_trained()
+    driver = open_window()
+    until_connected(driver)
+    driver.until_state("Running")
+    agents, shown = ssh_server.agents(), driver.run.id
+    driver.until_replaced("zh_CN")
+    driver.until_state("运行中")
+    until_connected(driver)
+    assert (driver.run.id, ssh_server.agents()) == (shown, agents)
+    driver.window.controllers.run.show_machine()
+    driver.until_replaced("en")
+    until_connected(driver)
+    until_polled(driver)
+    assert driver.run is None
+    driver.window.close()
+    wait_until(lambda: not ssh_server.sessions(), "the agent to end")
     own.run.request("stop")
     own.until_over()
 

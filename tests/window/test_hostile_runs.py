@@ -39,5 +39,5 @@ def test_window_survives_a_click_on_each_hostile_run(count: int | None, qtbot: Q
                 with qtbot.waitSignal(driver.window.services.poll_timer.timeout):
                     pass
                 driver.until(lambda driver=driver: driver.window.services.session.opening is None, "the whole run")
-        driver.window.close()
+        driver.close()
         hostile.clear()

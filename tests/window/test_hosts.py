@@ -236,6 +236,24 @@ def test_hosts_are_asked_only_while_the_window_can_be_seen(server, hosts):
     wait_until(lambda: not server.sessions(), "the connection to end")
 
 
+@pytest.mark.slow
+def test_another_language_keeps_the_connection_and_the_ticks(server, hosts):
+    add_host("one")
+    shown = hosts()
+    shown.until_reachable("one")
+    shown.panel.tick("cpu:0")
+    shown.tick("one", 1)
+    agents = server.agents()
+    shown.panel.until_replaced("zh_CN")
+    other = Hosts(shown.panel)
+    shown.panel.until(lambda: "可连接" in other.words("one"), "the host in the other language")
+    assert other.table("one").item(1, 0).checkState() is Qt.CheckState.Checked
+    assert other.window.panels.setup.choices().devices == ("cpu:0", "one/cpu:1")
+    assert server.agents() == agents
+    other.window.close()
+    wait_until(lambda: not server.sessions(), "the connection to end")
+
+
 def test_host_that_hangs_holds_up_neither_the_window_nor_its_end(server, hosts, tmp_path):
     program = tmp_path / "hangs"
     program.write_text("#!/bin/sh\nexec cat > /dev/null\n")  # it never answers, and ends with the connection

@@ -1,10 +1,9 @@
-"""The language of the window: chosen in the preferences, switched without a restart, complete, and readable."""
+"""The language of the window: chosen in the preferences, shown by another window, complete, and readable."""
 
 from __future__ import annotations
 
 import re
 import threading
-from collections import Counter
 from html import unescape
 
 import pytest
@@ -13,6 +12,7 @@ from PySide6.QtGui import QAction, QFont
 from PySide6.QtWidgets import (
     QAbstractButton,
     QAbstractItemView,
+    QApplication,
     QComboBox,
     QLabel,
     QLineEdit,
@@ -25,8 +25,12 @@ from PySide6.QtWidgets import (
 
 from core import language
 from core.devices.cpu import cpu_devices
-from gui.main_window import MainWindow
+from gui.controllers.window.dock_layout import MainPanels
+from gui.main_window import RETRY_MS, MainWindow
+from gui.panels.window.hosts_dialog import HostsDialog
 from gui.panels.window.preferences_dialog import PreferencesDialog
+from gui.plots.plot_area import PlotArea
+from gui.services.jobs import Jobs
 from gui.services.window.preferences import Preferences, PreferencesFile
 from gui.services.window.settings_file import SettingsFile
 from gui.style import window_language
@@ -54,12 +58,6 @@ QTS_OWN = ("qt_", "Scroll")
 """Beginnings of the names of parts that Qt makes; Qt has no words of this language."""
 
 
-@pytest.fixture(autouse=True)
-def _english_afterwards():
-    yield
-    language.use(language.ENGLISH)
-
-
 @pytest.fixture
 def pseudo(tmp_path_factory, monkeypatch) -> str:
     """Return the code of a complete language whose words have accents."""
@@ -67,66 +65,62 @@ def pseudo(tmp_path_factory, monkeypatch) -> str:
     return CODE
 
 
-def switch(panel, code: str) -> None:
-    """Choose a language in the preferences, and wait until the window speaks it."""
-    window = panel.window
-    window.findChild(QAction, "preferencesAction").trigger()
-    box = window.findChild(PreferencesDialog).findChild(QComboBox, "languageBox")
-    before = window.panels
-    box.setCurrentIndex(box.findData(code))
-    panel.until(lambda: window.panels is not before, "the other language")
-    panel.find_parts()
-
-
-def parts_of(window) -> Counter:
-    """Return how many widgets of each kind and name, and how many timers, a window has."""
-    beside = window.panels.leftovers  # it has more while tests beside this one have left processes behind
-    found = [each for each in window.findChildren(QWidget) if not beside.isAncestorOf(each)]
-    kinds = Counter(f"{type(each).__name__} {each.objectName()}" for each in found)
-    del kinds["ReadingBar readingBar"]  # made for a run that is read for long, as on a slow machine
-    return kinds + Counter(QTimer=len(window.findChildren(QTimer)))
+def windows() -> list[MainWindow]:
+    return [each for each in QApplication.topLevelWidgets() if isinstance(each, MainWindow)]
 
 
 @pytest.mark.slow
-def test_switch_keeps_what_is_shown_and_chosen_and_leaves_nothing_behind(drive, pseudo, tmp_path):
+def test_another_language_keeps_what_is_shown_and_chosen_and_leaves_nothing_behind(drive, pseudo, tmp_path):
     panel = drive()
-    window = panel.window
     panel.resize(1300, 800)
     panel.tick("cpu:1")
     panel.set_number("epochsBox", FOREVER)
     panel.set_text("rateEdit", "0.125")
     panel.start()
     panel.until_state("Running")
-    run_dir, size = window.services.session.run.dir, window.size()
-    details = window.panels.details
-    details.tabs.setCurrentIndex(1)
+    panel.window.findChild(QLineEdit, "runFilter").setText("digits")
+    run_dir, size = panel.run.dir, panel.window.size()
+    panel.open_tab("Log")
+    panel.until(lambda: panel.window.services.device_monitor.series.has_readings, "readings of the devices")
+    series = panel.window.services.device_monitor.series
     threads = threading.active_count()
-    switch(panel, pseudo)
+    panel.until_replaced(pseudo)
+    window = panel.window
     assert window.size() == size
-    assert window.services.session.run.dir == run_dir
-    assert window.panels.details.currentIndex() == 1
+    assert panel.run.dir == run_dir
+    assert window.panels.details.tabs.tabText(window.panels.details.currentIndex()) == accented("Log")
+    assert window.findChild(QLineEdit, "runFilter").text() == "digits"
     assert window.panels.devices.table.ticked() == ("cpu:1",)
     assert window.panels.setup.choices().training["epochs"] == FOREVER
     assert window.panels.setup.choices().training["learning_rate"] == 0.125
+    assert window.services.device_monitor.series is series
     assert panel.state.text() == accented("Running")  # nothing has stopped it
     step = window.services.session.facts.step
     panel.until(lambda: window.services.session.facts.step > step, "the next steps")
     window.findChild(PreferencesDialog).close()
-    panel.until(lambda: window.findChild(PreferencesDialog) is None, "the end of the dialog")
-    parts = []
-    for code in ("en", pseudo, "en"):  # PySide may take new objects for deleted ones
-        switch(panel, code)
-        window.findChild(PreferencesDialog).close()
-        panel.until(lambda: window.findChild(PreferencesDialog) is None, "the end of the dialog")
-        window.panels.header.again.run_menu.aboutToShow.emit()
-        panel.until(lambda: window.services.session.opening is None, "the run to be read, which has a timer")
-        parts.append(parts_of(window))
-    assert panel.state.text() == "Running"
-    # Not at once: work that a window has begun, such as another reading of the run, has a timer until it is done.
-    panel.until(lambda: not parts_of(window) - parts[0], "the end of what is left of the former parts")
+    QApplication.styleHints().colorSchemeChanged.emit(Qt.ColorScheme.Dark)  # no deleted window hears of it
+    for code in ("en", pseudo, "en"):
+        panel.until_replaced(code)
+    panel.until(lambda: windows() == [panel.window], "the end of the former windows")
+    panel.until(lambda: panel.state.text() == "Running", "the run")
     panel.until(lambda: threading.active_count() <= threads, "the end of threads")
-    window.close()
+    panel.window.close()
     assert PreferencesFile(SettingsFile()).preferences == Preferences(language="en")
+
+
+@pytest.mark.slow
+def test_another_language_shows_no_run_if_none_was_shown(drive, pseudo):
+    panel = drive()
+    panel.tick("cpu:0")
+    panel.set_number("epochsBox", FOREVER)
+    panel.start()
+    panel.until_state("Running")
+    panel.window.controllers.run.show_machine()
+    panel.until_replaced(pseudo)
+    polled = []
+    panel.window.services.poll_timer.timeout.connect(lambda: polled.append(True))
+    panel.until(lambda: len(polled) > 3 and panel.runs.count() == 1, "polls of the other window")
+    assert panel.run is None
 
 
 def actions_of(menu: QMenu) -> list[str]:
@@ -192,7 +186,7 @@ def test_no_english_sentence_is_left(drive, pseudo):
     panel.set_number("epochsBox", FOREVER)
     panel.start()
     panel.until_state("Running")
-    switch(panel, pseudo)
+    panel.until_replaced(pseudo)
     window = panel.window
     panel.until(lambda: panel.points("lossPlot") > 2, "points")
     found = english(window)
@@ -287,19 +281,70 @@ def test_no_chinese_text_is_clipped(drive, nvml):
 
 
 @pytest.mark.slow
-def test_switch_waits_for_the_answer_to_a_question(drive, pseudo, monkeypatch):
+@pytest.mark.parametrize("what", ["question", "work", "dialog of hosts"])
+def test_another_language_waits_until_nothing_would_be_cut(drive, pseudo, monkeypatch, what):
     tries, change = [], MainWindow.change_language
     monkeypatch.setattr(MainWindow, "change_language", lambda self: (tries.append(True), change(self)))
-    panel = drive()
-    window = panel.window
-    before, answers = window.panels, []
-    ask(window, lambda: answers.append("yes"), question="Delete the run?", words="", yes="Delete it")
-    question = window.findChild(ConfirmDialog)
-    window.findChild(QAction, "preferencesAction").trigger()
-    box = window.findChild(PreferencesDialog).findChild(QComboBox, "languageBox")
-    box.setCurrentIndex(box.findData(pseudo))
-    panel.until(lambda: len(tries) > 3, "tries to switch")
-    assert window.panels is before
-    question.yes.click()
-    panel.until(lambda: window.panels is not before, "the other language")
-    assert answers == ["yes"]
+    panel, gate, ended = drive(), threading.Event(), []
+    before = panel.window
+    if what == "question":
+        ask(before, lambda: ended.append("yes"), question="Delete the run?", words="", yes="Delete it")
+    elif what == "work":
+        Jobs(before, "export", guards=True).start(gate.wait, ended.append, ended.append)
+    else:
+        before.findChild(QAction, "hostsAction").trigger()
+    for code in (pseudo, "en", pseudo):
+        panel.choose_language(code)
+    panel.until(lambda: len(tries) > 5, "tries to change the language")
+    assert panel.window is before
+    if what == "question":
+        before.findChild(ConfirmDialog).yes.click()
+    elif what == "work":
+        gate.set()
+    else:
+        before.findChild(HostsDialog).close()
+        ended.append("closed")
+    panel.until(lambda: panel.window is not before, "the other language")
+    assert len(ended) == 1
+    panel.until(lambda: windows() == [panel.window], "one window, however often the language was chosen")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", [(MainPanels, "__init__"), (PlotArea, "create_plots")])
+def test_language_in_which_no_window_can_be_made_is_not_kept(drive, pseudo, monkeypatch, caplog, part):
+    panel, make = drive(), getattr(*part)
+    before = panel.window
+
+    def broken(self, *given):
+        make(self, *given)
+        if language.current() == pseudo:
+            raise KeyError("a field that its sentence does not have")
+
+    monkeypatch.setattr(*part, broken)
+    panel.choose_language(pseudo)
+    panel.until(lambda: panel.message("messageStrip"), "the message")
+    assert panel.message("messageStrip").startswith(
+        f"The window cannot be shown in the language {pseudo}, and keeps its own. Something went wrong in the window: "
+    )
+    assert "a field that its sentence does not have" in caplog.text
+    assert panel.window is before
+    assert [each for each in windows() if each.isVisible()] == [before]
+    assert before.findChild(PreferencesDialog).findChild(QComboBox, "languageBox").currentData() == ""
+    assert PreferencesFile(SettingsFile()).preferences.language == ""
+    panel.tick("cpu:0")
+    panel.until_ready()
+
+
+@pytest.mark.slow
+def test_window_that_was_closed_while_its_language_waits_stays_closed(drive, pseudo):
+    panel, gate = drive(), threading.Event()
+    before, work = panel.window, Jobs(panel.window, "export", guards=True)
+    work.start(gate.wait, lambda _: None, lambda _: None)
+    panel.choose_language(pseudo)
+    before.close()
+    gate.set()
+    looks = []
+    QTimer.singleShot(3 * RETRY_MS, lambda: looks.append(True))
+    panel.until(lambda: looks, "the next try")
+    assert panel.window is before
+    assert not before.isVisible()

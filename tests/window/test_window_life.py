@@ -233,3 +233,44 @@ def test_ctrl_c_closes_window(runs_root):
     _, stderr = window.communicate(timeout=PATIENCE_S)
     assert window.returncode == 0
     assert "Traceback" not in stderr
+
+
+REPLACED = """\
+import os, signal, sys, weakref
+from PySide6.QtCore import QTimer
+from core.cli.__main__ import main
+from gui.main_window import MainWindow
+
+windows, open_window = [], MainWindow._open
+
+def opened(self):
+    open_window(self)
+    windows.append(weakref.ref(self))
+    timer = QTimer(self)
+    timer.timeout.connect(lambda: look(self, timer))
+    timer.start(20)
+
+def look(self, timer):
+    left = [each for each in windows if each() is not None]
+    if len(left) > 1:
+        return
+    if len(windows) < 4:
+        self.controllers.preferences.choose("language", ("zh_CN", "en")[len(windows) % 2])
+    else:
+        timer.stop()
+        print(len(windows), "windows", flush=True)
+        os.kill(os.getpid(), signal.SIGINT)
+
+MainWindow._open = opened
+sys.exit(main(["--runs", sys.argv[1]]))
+"""
+
+
+@pytest.mark.slow
+def test_command_goes_on_with_the_window_of_another_language_and_keeps_no_former_one(runs_root):
+    done = subprocess.run(
+        [sys.executable, "-c", REPLACED, str(runs_root)],
+        cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "4 windows\n"), done.stderr
+    assert "Traceback" not in done.stderr

@@ -99,8 +99,9 @@ def test_window_is_maximised_minimised_and_shown_on_the_full_screen(act) -> None
 
 @pytest.mark.slow
 def test_window_is_opened_where_it_was_left_or_on_the_screen_that_is_there(act) -> None:
-    _, left = act("2600x1200", "open", "state", "move_right", "state", "close", monitors=2)
+    left, chinese = act("2600x1200", "open", "move_right", "state", "change_language", "state", "close", monitors=2)
     assert left["screen"][0] == 1300, "it is on the right one of two monitors"
+    assert chinese["frame"] == left["frame"]
     (again,) = act("2600x1200", "open", "state", "close", monitors=2)
     assert again["frame"] == left["frame"]
 

@@ -92,14 +92,23 @@ class ComparisonController(QObject):
             self._reader.table_changed.connect(self._show_table)
         return self._reader
 
+    @property
+    def compared(self) -> list[str]:
+        """The directories of the compared runs, also of those that the list does not show; none while it is closed."""
+        return [str(each) for each in self.reader.chosen] if self.is_open else []
+
     def open(self) -> None:
         """Compare the ticked runs."""
-        ticked = self._panels.runs.ticked
-        if not self._panels.plots.plots or len(ticked) < 2:
+        self.compare(self._panels.runs.ticked)
+
+    def compare(self, run_dirs: Sequence[str]) -> None:
+        """Compare these runs, also if the list does not show them."""
+        if not self._panels.plots.plots or len(run_dirs) < 2:
             return
         view = self._view()
         was_open = self.is_open
-        self._choose(ticked)
+        self._choose(run_dirs)
+        self._unlisted = set(run_dirs) - self._panels.runs.listed
         if not was_open:
             self._panels.scroll.show_instead(view)
             self._panels.machine.show_chosen(chosen=False)

@@ -44,7 +44,7 @@ class HostController(QObject):
         self._mirror = services.machine.mirror
         self._run_list, self._session = services.run_list, services.session
         self._shown: MirrorState | None = None
-        self._wants_newest = True
+        self.wants_newest = True
         """Whether no run was shown yet, and runs are still being copied for the first time."""
         self._session.attached.connect(self._want)
         self._run_list.changed.connect(self._offer_newest)
@@ -66,21 +66,21 @@ class HostController(QObject):
         self._show(state)
         if state.is_complete and (before is None or not before.is_complete):
             self._run_list.changed.emit()  # an empty list means something else now
-        if self._wants_newest and state.is_complete and not state.left:
+        if self.wants_newest and state.is_complete and not state.left:
             self._run_list.poll(now=True)
             self._offer_newest()
-            self._wants_newest = False
+            self.wants_newest = False
         if state.is_connected and (before is None or not before.is_connected):
             self._want()
             self.connected.emit()
 
     def _offer_newest(self) -> None:
-        if self._wants_newest and self._session.run is None and self._mirror.state.is_complete:
+        if self.wants_newest and self._session.run is None and self._mirror.state.is_complete:
             self.newest_wanted.emit()
 
     def _want(self) -> None:
         run = self._session.run
-        self._wants_newest &= run is None
+        self.wants_newest &= run is None
         self._mirror.want([run.id] if run is not None else [])
 
     def _switch_off(self) -> None:

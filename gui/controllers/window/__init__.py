@@ -1,7 +1,6 @@
 """The window itself.
 
 - `dock_layout`, `window_state`: place the panels; save and restore them
-- `view_place`: what a window shows while its parts are made again
 - `card_navigation`: Tab, F6 and Ctrl+F
 - `menu_controller`, `help_controller`: connect the menu bar; documents, keys, About and the report
 - `preferences_controller`: apply the preferences

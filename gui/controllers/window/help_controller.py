@@ -11,7 +11,7 @@ from PySide6.QtGui import QDesktopServices, QGuiApplication, QKeySequence
 from PySide6.QtWidgets import QDialog
 
 from core.config import presets
-from core.language import tr
+from core.language import join_sentences, tr
 from core.system.installation import document_text, documents
 from gui.panels.window.about_dialog import AboutDialog
 from gui.panels.window.documents_dialog import DocumentsDialog
@@ -41,14 +41,19 @@ class HelpController(QObject):
             panels.menu.action(name).triggered.connect(lambda _, action=action: action())
         panels.message.details_asked.connect(self.copy_report)
 
-    def show_error(self, error: BaseException) -> None:
-        """Say that the window itself failed, and offer the report that has the details."""
+    def show_error(self, error: BaseException, sentence: str = "") -> None:
+        """Say that the window itself failed, and offer the report that has the details. `sentence`: comes first."""
         self._last_error = "".join(traceback.format_exception(error))[-MAX_ERROR:]
         self._panels.message.show_message(
-            tr(
-                "Something went wrong in the window: {error!r}. Runs are not affected. "
-                "Please report this: Copy report puts what is needed on the clipboard.",
-                error=error,
+            join_sentences(
+                [
+                    sentence,
+                    tr(
+                        "Something went wrong in the window: {error!r}. Runs are not affected. "
+                        "Please report this: Copy report puts what is needed on the clipboard.",
+                        error=error,
+                    ),
+                ]
             ),
             "bad",
             details=True,

@@ -76,12 +76,13 @@ class PreferencesController(QObject):
         if not self._look_menus:
             colours = offered_colours(preferences.colours)
             for name, title, values in (("theme", tr("&Theme"), THEMES), ("colours", tr("C&olours"), colours)):
-                self._look_menus[name] = menu.add_choice(name, title, values, partial(self._choose_look, name))
+                self._look_menus[name] = menu.add_choice(name, title, values, partial(self.choose, name))
         for name, choice in self._look_menus.items():
             for action in choice.actions():
                 action.setChecked(action.data() == getattr(preferences, name))
 
-    def _choose_look(self, name: str, value: str) -> None:
+    def choose(self, name: str, value: str) -> None:
+        """Prefer another theme, other colours or another language, as if they were chosen in the dialog."""
         chosen: dict[str, Any] = {name: value}
         self._take(replace(self._file.preferences, **chosen))
         for dialog in self._panels.window.findChildren(PreferencesDialog):

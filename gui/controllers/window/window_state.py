@@ -34,11 +34,8 @@ class WindowState:
         with contextlib.suppress(ValueError):
             set_zoom(float(self._file.value("window/text_zoom", str)))
 
-    def restore(self, *, geometry: bool) -> None:
-        """Restore everything; leave out what does not exist any more or makes no sense.
-
-        `geometry`: whether the window is a new one, which gets its place and size too.
-        """
+    def restore(self) -> None:
+        """Restore everything; leave out what does not exist any more or makes no sense."""
         choices = self._file.value(self._choices, dict)
         self._setup.restore(choices)
         ticked = choices.get("devices")
@@ -50,9 +47,8 @@ class WindowState:
         FileDialog.last_folder = self._file.value("window/last_folder", str)
         self._details.restore(self._file.value("window/tabs", dict))
         self._panels.comparison_choices = self._file.value("window/comparison", dict)
-        if geometry:
-            self._window.restoreGeometry(self._file.data("window/geometry"))
-            self._fit_screen()
+        self._window.restoreGeometry(self._file.data("window/geometry"))
+        self._fit_screen()
         self._layout.restore(self._file.data("window/layout"))
 
     def _fit_screen(self) -> None:

@@ -80,10 +80,10 @@ class PreferencesDialog(InfoDialog):
         self._paths[name].setText(str(folder))
 
     def show_look(self, preferences: Preferences) -> None:
-        """Show theme and colours that were chosen elsewhere."""
+        """Show language, theme and colours that were chosen elsewhere."""
         self._ready = False
         self._preferences = preferences
-        for name in ("theme", "colours"):
+        for name in ("language", "theme", "colours"):
             self._editors[name].set_value(getattr(preferences, name))
         self._ready = True
 

@@ -143,13 +143,6 @@ class RunSession(QObject):
         self.attached.emit()
         self.changed.emit()
 
-    def take_over(self, other: RunSession, run: Run) -> None:
-        """Show the run that another session has shown, read again, with the requests that it has not answered yet."""
-        if identity_of(run.dir) is not None:
-            self.attach(run)
-            self.stop_asked, self._last_request = other.stop_asked, other._last_request
-            self.changed.emit()
-
     def attach_to(self, run_dir: Path) -> None:
         """Show the run in this directory. Raises `ValueError` with a sentence if there is none."""
         if self.run is None or self.run.dir != run_dir:

@@ -110,16 +110,6 @@ class MissedRuns(QObject):
         self._note_seen((name, each.ended) for name, each in self._missed.items())
         self._change({})
 
-    @property
-    def looked_at(self) -> dict[str, Missed]:
-        """The missed ends at which the user has looked in the list, by name of the folder."""
-        return {name: each for name, each in self._missed.items() if not each.is_new}
-
-    def keep_looked_at(self, missed: Mapping[str, Missed]) -> None:
-        """List these ends, too: those of the same window, whose parts were made again."""
-        self._missed = {**missed, **self._missed}
-        self.changed.emit()
-
     def save(self) -> None:
         """Write what the next window needs, and take over what the user has seen in other windows."""
         kept = self._file.value(self._key, dict)
