@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QBrush, QColor, QPainter, QPainterPath, QPixmap, QResizeEvent
 from PySide6.QtWidgets import QSizePolicy, QStyleOptionViewItem
@@ -36,7 +38,8 @@ class MemoryTable(RowsTable[MemoryBar]):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.offer("memoryTableMenu", "memory")
-        self.model().layoutChanged.connect(self.updateGeometry)
+        for changed in (self.model().rowsInserted, self.model().rowsRemoved):
+            changed.connect(lambda *_: self.updateGeometry())
 
     def set_theme(self, theme: Theme) -> None:
         """Apply a theme."""
@@ -78,9 +81,7 @@ class MemoryTable(RowsTable[MemoryBar]):
     def _swatch(self, row: MemoryBar, part: int) -> QPixmap | None:
         if row.parts[part] is None:
             return None
-        brush = part_brushes(row.colour, self._theme)[part]
-        border = self._theme.field_border if part == FREE else brush.color().name()
-        return swatch(brush, border, max(self.devicePixelRatioF(), 1.0))
+        return swatch(row.colour, part, self._theme, max(self.devicePixelRatioF(), 1.0))
 
 
 def _device_tip(row: MemoryBar) -> str:
@@ -89,7 +90,7 @@ def _device_tip(row: MemoryBar) -> str:
 
 
 def _spoken(row: MemoryBar) -> str:
-    """Return the bar as text for a screen reader."""
+    """Return the bar as text, for its tooltip and for a screen reader."""
     if row.words:
         return f"{row.label}: {row.words}"
     known = ((name, part) for name, part in zip(PARTS, row.parts, strict=True) if part is not None)
@@ -140,8 +141,11 @@ def part_brushes(colour: str, theme: Theme) -> tuple[QBrush, ...]:
     return tuple(brushes)
 
 
-def swatch(brush: QBrush, border: str, scale: float) -> QPixmap:
-    """Return a square of this brush for the legend; `scale`: device pixels per pixel."""
+@cache
+def swatch(colour: str, part: int, theme: Theme, scale: float) -> QPixmap:
+    """Return a square for the legend of one of `PARTS` of a device; `scale`: device pixels per pixel."""
+    brush = part_brushes(colour, theme)[part]
+    border = theme.field_border if part == FREE else brush.color().name()
     side = round(SWATCH_PX * scale)
     pixmap = QPixmap(side, side)
     pixmap.fill(Qt.GlobalColor.transparent)
