@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from operator import itemgetter
 from typing import Any, Generic
 
-from PySide6.QtCore import QAbstractTableModel, QEvent, QModelIndex, Qt, Signal
-from PySide6.QtGui import QColor, QFont, QKeyEvent, QPixmap
+from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtGui import QColor, QFont, QKeyEvent, QPixmap, QStandardItem, QStandardItemModel
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView
 
 from core.language import tr
@@ -16,9 +17,8 @@ from core.table import Column as ReadColumn
 from core.table import Row, Table
 from gui.style.formatting import DASH
 from gui.style.text_size import scaled
-from gui.style.theme import current_theme
+from gui.style.theme import current_theme, look
 from gui.widgets.context_menu import Entry, copy_entries, give_menu
-from gui.widgets.painting import Index
 from gui.widgets.plain_text import PlainLabel, verbatim
 
 ROW_PX, HEADING_PX, MIN_COLUMN_PX = 24, 26, 44
@@ -27,7 +27,6 @@ STRETCH = 0
 ROW = Qt.ItemDataRole.UserRole + 1
 """Item data: the row."""
 DESCENDING, ASCENDING = "▾", "▴"
-NOWHERE = QModelIndex()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +41,7 @@ class Column(ReadColumn[Row]):
     spoken: Callable[[Row], str] | None = None
     """Returns what a screen reader says in place of the text."""
     tone: Callable[[Row], str] | None = None
-    """Returns the name of a colour of the theme."""
+    """Returns the name of a colour of `Theme`."""
     is_bold: Callable[[Row], bool] | None = None
     icon: Callable[[Row], QPixmap | None] | None = None
     is_number: bool = False
@@ -64,103 +63,78 @@ def text_columns(titles: Sequence[str], numbers: Collection[int] = ()) -> list[C
     ]
 
 
-class RowsModel(QAbstractTableModel):
-    """Rows that are known by their keys: a row that moves stays selected."""
+class RowsModel(QStandardItemModel):
+    """The cells of rows. They are kept, since Qt asks for them at each frame; only cells that differ are set again."""
 
     def __init__(self, key: Callable[[Any], Hashable], parent: QAbstractItemView) -> None:
         super().__init__(parent)
         self.key = key
         self.columns: Sequence[Column[Any]] = ()
         self.rows: Sequence[Any] = ()
-        self.sorted_by: Column[Any] | None = None
-        self.is_descending = False
+        self._cells: list[list[dict[int, object]]] = []
+        """What each cell has for each role."""
+        cell = QStandardItem()
+        cell.setEditable(False)
+        self.setItemPrototype(cell)
 
     def show_columns(self, columns: Sequence[Column[Any]]) -> None:
-        """Show these columns."""
-        self.beginResetModel()
+        """Show these columns, and no rows yet."""
         self.columns = columns
-        self.endResetModel()
+        self.show_rows(())
+        self.setColumnCount(len(columns))
+        for at, column in enumerate(columns):
+            heading = QStandardItem(column.title or "")
+            heading.setTextAlignment(Qt.AlignmentFlag(_alignment(is_number=column.is_number)))
+            heading.setToolTip(verbatim(column.about))
+            if column.heading_px is not None:
+                heading.setFont(_font(pixels=scaled(column.heading_px)))
+            self.setHorizontalHeaderItem(at, heading)
 
-    def show_rows(self, rows: Sequence[Any]) -> None:
-        """Show these rows."""
-        before, were, are = self.rows, [*map(self.key, self.rows)], [*map(self.key, rows)]
-        if were == are:
-            self.rows = rows
-            changed = [at for at, (old, new) in enumerate(zip(before, rows, strict=True)) if old != new]
-        else:
-            # A removal of rows would have Qt select the neighbour of a selected row.
-            self.layoutAboutToBeChanged.emit()
-            self.rows, changed, places = rows, list(range(len(rows))), {key: at for at, key in enumerate(are)}
-            kept = self.persistentIndexList()
-            moved = [self.index(places.get(were[each.row()], -1), each.column()) for each in kept]
-            self.changePersistentIndexList(kept, moved)
-            self.layoutChanged.emit()
+    def show_rows(self, rows: Sequence[Any], *, again: bool = False) -> None:
+        """Show these rows. `again`: also those that have not changed."""
+        before, self.rows = self.rows, rows
+        self.setRowCount(len(rows))
+        del self._cells[len(rows) :]
+        self._cells += [[{}] * len(self.columns) for _ in rows[len(self._cells) :]]
+        changed = [at for at, row in enumerate(rows) if again or at >= len(before) or row != before[at]]
+        self.blockSignals(True)  # one signal for all cells
         for at in changed:
-            self.dataChanged.emit(self.index(at, 0), self.index(at, len(self.columns) - 1))
+            cells = [self._cell(column, rows[at]) for column in self.columns]
+            for place, (new, old) in enumerate(zip(cells, self._cells[at], strict=True)):
+                differing = {role: value for role, value in new.items() if value != old.get(role)}
+                self.setItemData(self.index(at, place), differing)
+            self._cells[at] = cells
+        self.blockSignals(False)
+        if changed:
+            self.dataChanged.emit(self.index(changed[0], 0), self.index(changed[-1], len(self.columns) - 1))
 
     def number_of(self, key: Hashable) -> int:
         """Return the number of the row with a key; -1 without it."""
         return next((at for at, row in enumerate(self.rows) if self.key(row) == key), -1)
 
-    def rowCount(self, parent: Index = NOWHERE) -> int:  # noqa: N802 (Qt's name)
-        """Return the number of rows."""
-        return 0 if parent.isValid() else len(self.rows)
-
-    def columnCount(self, parent: Index = NOWHERE) -> int:  # noqa: N802 (Qt's name)
-        """Return the number of columns."""
-        return 0 if parent.isValid() else len(self.columns)
-
-    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:
-        """Return the row itself, or what its column gives for a role."""
-        row = self.rows[index.row()]
-        return row if role == ROW else self._shown(self.columns[index.column()], row, role)
-
-    def headerData(  # noqa: N802 (Qt's name)
-        self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
-    ) -> object:
-        """Return what a heading shows. The arrow is part of its text: Qt's own would be above the text or cut it."""
-        if orientation is Qt.Orientation.Vertical:
-            return None
-        column = self.columns[section]
-        arrow = f" {DESCENDING if self.is_descending else ASCENDING}" if column is self.sorted_by else ""
+    def _cell(self, column: Column[Any], row: Any) -> dict[int, object]:  # noqa: ANN401 (a row of any table)
+        text = column.cell(row)
         return {
-            Qt.ItemDataRole.DisplayRole: f"{column.title}{arrow}",
-            Qt.ItemDataRole.ToolTipRole: verbatim(column.about),
-            Qt.ItemDataRole.TextAlignmentRole: _alignment(column),
-            Qt.ItemDataRole.FontRole: column.heading_px and _font(pixels=scaled(column.heading_px)),
-        }.get(Qt.ItemDataRole(role))
-
-    def _shown(self, column: Column[Any], row: Any, role: int) -> object:  # noqa: ANN401 (a row of any table)
-        match role:
-            case Qt.ItemDataRole.DisplayRole:
-                text = column.cell(row)
-                shown: object = DASH if text is None else text
-            case Qt.ItemDataRole.TextAlignmentRole:
-                shown = _alignment(column)
-            case Qt.ItemDataRole.ToolTipRole:
-                shown = column.tip and verbatim(column.tip(row))
-            case Qt.ItemDataRole.AccessibleTextRole:
-                shown = column.spoken and column.spoken(row)
-            case Qt.ItemDataRole.DecorationRole:
-                shown = column.icon and column.icon(row)
-            case Qt.ItemDataRole.ForegroundRole:
-                shown = column.tone and QColor(getattr(current_theme(), column.tone(row)))
-            case Qt.ItemDataRole.FontRole:
-                shown = column.is_bold and _font(is_bold=column.is_bold(row))
-            case _:
-                shown = None
-        return shown
+            ROW: row,
+            Qt.ItemDataRole.DisplayRole: DASH if text is None else text,
+            Qt.ItemDataRole.TextAlignmentRole: _alignment(is_number=column.is_number),
+            Qt.ItemDataRole.ToolTipRole: column.tip and verbatim(column.tip(row)),
+            Qt.ItemDataRole.AccessibleTextRole: column.spoken and column.spoken(row),
+            Qt.ItemDataRole.DecorationRole: column.icon and column.icon(row),
+            Qt.ItemDataRole.ForegroundRole: column.tone and _colour(getattr(current_theme(), column.tone(row))),
+            Qt.ItemDataRole.FontRole: column.is_bold and _font(is_bold=column.is_bold(row)),
+        }
 
 
 class RowsTable(QTableView, Generic[Row]):
-    """Shows rows; sorts them by a heading, if it is told by which at first; copies and saves them."""
+    """Shows rows. With `sorted_by`, the name of a column, a click on a heading sorts them."""
 
     chosen_changed = Signal()
     """Another row is selected, or the selected row has changed."""
     row_opened = Signal(object)
-    """A row was double-clicked, or one of the `open_keys` pressed on it."""
+    """A row was double-clicked, or one of the `open_keys` was pressed on it."""
     table_asked = Signal(str, str, object)
-    """It is to be copied as `markdown` or `csv`, or saved as a `file`; how the file's name begins; the `Table`."""
+    """What the user wants, `markdown` or `csv` to be copied or a `file`; how the file's name begins; the `Table`."""
 
     def __init__(
         self, name: str, accessible: str, columns: Sequence[Column[Row]], *, key: Callable[[Row], Hashable] = hash,
@@ -168,6 +142,9 @@ class RowsTable(QTableView, Generic[Row]):
     ) -> None:  # fmt: skip
         super().__init__()
         self._model = RowsModel(key, self)
+        self._sorted_by: Column[Row] | None = None
+        self._is_descending = False
+        look.changed.connect(self._recolour)
         self._columns: Sequence[Column[Row]] = ()
         self._unsorted: Sequence[Row] = ()
         self._open_keys = open_keys
@@ -189,7 +166,7 @@ class RowsTable(QTableView, Generic[Row]):
         self.set_heights()
         self.show_columns(columns)
         self.selectionModel().selectionChanged.connect(lambda *_: self.chosen_changed.emit())
-        self.doubleClicked.connect(lambda index: self.row_opened.emit(index.data(ROW)))
+        self.doubleClicked.connect(lambda index: self.row_opened.emit(self.rows[index.row()]))
         if sorted_by:
             self.horizontalHeader().setSectionsClickable(True)
             self.horizontalHeader().sectionClicked.connect(self.sort_by)
@@ -200,10 +177,10 @@ class RowsTable(QTableView, Generic[Row]):
         """The shown rows in their order."""
         return self._model.rows
 
-    def show_columns(self, columns: Sequence[Column[Row]]) -> None:
-        """Show these columns of the same rows."""
-        chosen = self.chosen_number()
-        self._columns = columns
+    def show_columns(self, columns: Sequence[Column[Row]], rows: Sequence[Row] = ()) -> None:
+        """Show other columns, with these rows; the selected row stays selected."""
+        chosen, self._columns = self.chosen(), columns
+        self.blockSignals(True)
         self._model.show_columns([each for each in columns if each.title is not None])
         header, modes = self.horizontalHeader(), QHeaderView.ResizeMode
         for at, each in enumerate(self._model.columns):
@@ -211,15 +188,25 @@ class RowsTable(QTableView, Generic[Row]):
             header.setSectionResizeMode(at, modes.ResizeToContents if each.width_px is None else mode)
             if each.width_px:
                 header.resizeSection(at, each.width_px)
-        self.selectRow(chosen)
+        self.blockSignals(False)
+        self.show_rows(rows)
+        if chosen is not None:
+            self.choose(self._model.key(chosen))
+            self.chosen_changed.emit()  # also if it is gone
 
-    def show_rows(self, rows: Sequence[Row]) -> None:
-        """Show these rows; the selected row stays selected."""
-        chosen = self.chosen()
+    def show_rows(self, rows: Sequence[Row], *, again: bool = False) -> None:
+        """Show these rows; the selected row stays selected. `again`: also rows that have not changed."""
         self._unsorted = rows
-        self._model.show_rows(self._ordered())
-        if chosen is not None and self._model.number_of(self._model.key(chosen)) != self.chosen_number():
-            self.clearSelection()  # if all rows were selected, Qt selects all rows that are in their place
+        chosen, scrolled = self.chosen(), self.verticalScrollBar().value()
+        self.blockSignals(True)
+        self._model.show_rows(self._ordered(), again=again)
+        number = -1 if chosen is None else self._model.number_of(self._model.key(chosen))
+        if number < 0:
+            self.clearSelection()
+        elif number != self.chosen_number():
+            self.selectRow(number)
+        self.blockSignals(False)
+        self.verticalScrollBar().setValue(scrolled)
         if self.chosen() != chosen:
             self.chosen_changed.emit()
 
@@ -237,11 +224,15 @@ class RowsTable(QTableView, Generic[Row]):
 
     def sort_by(self, at: int) -> None:
         """Sort by a column; the same column again reverses the order."""
-        column = self._model.columns[at]
-        again = column is self._model.sorted_by
-        self._model.is_descending = not self._model.is_descending if again else column.is_descending
-        self._model.sorted_by = column
-        self._model.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, len(self._model.columns) - 1)
+        column: Column[Row] = self._model.columns[at]
+        again = column is self._sorted_by
+        self._is_descending = not self._is_descending if again else column.is_descending
+        self._sorted_by = column
+        arrow = DESCENDING if self._is_descending else ASCENDING
+        for place, each in enumerate(self._model.columns):
+            # In the text: Qt's own arrow would be above the text or cut it.
+            title = f"{each.title} {arrow}" if each is column else each.title
+            self._model.setHeaderData(place, Qt.Orientation.Horizontal, title)
         self.show_rows(self._unsorted)
 
     def place(self, name: str) -> int:
@@ -249,7 +240,7 @@ class RowsTable(QTableView, Generic[Row]):
         return [each.name for each in self._model.columns].index(name)
 
     def offer(self, menu: str, file_name: str, entries: Callable[[], Sequence[Entry]] = tuple) -> None:
-        """Give the table a context menu with these entries, and below them those to copy and to save the table."""
+        """Add a context menu: these entries, and below them those that copy and save the table."""
 
         def ask(form: str) -> None:
             table = Table(self._columns, self.rows, unknown=DASH, capitals=False)
@@ -260,6 +251,9 @@ class RowsTable(QTableView, Generic[Row]):
     def height_of_rows(self) -> int:
         """Return the height at which all rows can be seen."""
         return scaled(HEADING_PX) + self.row_px() * len(self.rows) + 4
+
+    def _recolour(self) -> None:
+        self.show_rows(self._unsorted, again=True)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 (Qt's name)
         """Open the selected row with one of its keys."""
@@ -285,13 +279,13 @@ class RowsTable(QTableView, Generic[Row]):
 
     def _ordered(self) -> list[Row]:
         """Return the rows in the order of the column by which they are sorted; unknown values come last."""
-        column = self._model.sorted_by
+        column = self._sorted_by
         if column is None:
             return list(self._unsorted)
         key: Callable[[Row], Any] = column.sort or column.value or column.cell
         known = [row for row in self._unsorted if key(row) is not None]
         unknown = [row for row in self._unsorted if key(row) is None]
-        return [*sorted(known, key=key, reverse=self._model.is_descending), *unknown]
+        return [*sorted(known, key=key, reverse=self._is_descending), *unknown]
 
 
 def empty_label(text: str = "") -> PlainLabel:
@@ -301,11 +295,18 @@ def empty_label(text: str = "") -> PlainLabel:
     return label
 
 
-def _alignment(column: Column[Any]) -> Qt.AlignmentFlag:
-    side = Qt.AlignmentFlag.AlignRight if column.is_number else Qt.AlignmentFlag.AlignLeft
-    return side | Qt.AlignmentFlag.AlignVCenter
+@cache
+def _alignment(*, is_number: bool) -> int:
+    side = Qt.AlignmentFlag.AlignRight if is_number else Qt.AlignmentFlag.AlignLeft
+    return (side | Qt.AlignmentFlag.AlignVCenter).value
 
 
+@cache
+def _colour(name: str) -> QColor:
+    return QColor(name)
+
+
+@cache
 def _font(*, is_bold: bool = False, pixels: int = 0) -> QFont:
     font = QFont()
     font.setBold(is_bold)

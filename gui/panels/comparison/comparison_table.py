@@ -63,7 +63,7 @@ class ComparisonTable(RowsTable[Line]):
             return
         if looks != self._looks:
             self._looks = looks
-            self.show_columns([_column(at, *look) for at, look in enumerate(looks)])
+            self.show_columns([_column(at, *look) for at, look in enumerate(looks)], lines)
         self.show_rows(lines)
         for column in range(len(looks)):
             least, most = scaled(TITLE_PX) if not column else 0, scaled(MAX_COLUMN_PX)

@@ -97,8 +97,7 @@ class ScalingTableDialog(InfoDialog):
             return
         self._shown = [list(row) for row in cells]
         headings, *rows = cells
-        self.table.show_columns(text_columns(headings, NUMBERS))
-        self.table.show_rows(rows)
+        self.table.show_columns(text_columns(headings, NUMBERS), rows)
         self._fit()
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802 (Qt's name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QBrush, QColor, QPainter, QPainterPath, QPixmap, QResizeEvent
 from PySide6.QtWidgets import QSizePolicy, QStyledItemDelegate, QStyleOptionViewItem
@@ -10,7 +12,7 @@ from core.language import tr
 from gui.style.device_colours import faint
 from gui.style.formatting import fine_gigabytes, gigabytes
 from gui.style.text_size import scaled
-from gui.style.theme import current_theme
+from gui.style.theme import Theme, current_theme
 from gui.viewmodels.devices.memory_bars import FREE, OTHER_RUNS, OTHERS, PARTS, THIS_RUN, TIPS, UNCLAIMED, MemoryBar
 from gui.widgets.painting import Index, draw_elided, outline
 from gui.widgets.table import ROW, STRETCH, Column, RowsTable
@@ -35,7 +37,8 @@ class MemoryTable(RowsTable[MemoryBar]):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.offer("memoryTableMenu", "memory")
-        self.model().layoutChanged.connect(self.updateGeometry)
+        for changed in (self.model().rowsInserted, self.model().rowsRemoved):
+            changed.connect(lambda *_: self.updateGeometry())
 
     def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
         """Return the height of all rows."""
@@ -71,9 +74,7 @@ class MemoryTable(RowsTable[MemoryBar]):
     def _swatch(self, row: MemoryBar, part: int) -> QPixmap | None:
         if row.parts[part] is None:
             return None
-        brush = part_brushes(row.colour)[part]
-        border = current_theme().field_border if part == FREE else brush.color().name()
-        return swatch(brush, border, max(self.devicePixelRatioF(), 1.0))
+        return swatch(row.colour, part, current_theme(), max(self.devicePixelRatioF(), 1.0))
 
 
 def _device_tip(row: MemoryBar) -> str:
@@ -82,7 +83,7 @@ def _device_tip(row: MemoryBar) -> str:
 
 
 def _spoken(row: MemoryBar) -> str:
-    """Return the bar as text for a screen reader."""
+    """Return the bar as text, for its tooltip and for a screen reader."""
     if row.words:
         return f"{row.label}: {row.words}"
     known = ((name, part) for name, part in zip(PARTS, row.parts, strict=True) if part is not None)
@@ -134,8 +135,11 @@ def part_brushes(colour: str) -> tuple[QBrush, ...]:
     return tuple(brushes)
 
 
-def swatch(brush: QBrush, border: str, scale: float) -> QPixmap:
-    """Return a square of this brush for the legend; `scale`: device pixels per pixel."""
+@cache
+def swatch(colour: str, part: int, theme: Theme, scale: float) -> QPixmap:
+    """Return a square for the legend of one of `PARTS` of a device; `scale`: device pixels per pixel."""
+    brush = part_brushes(colour)[part]
+    border = theme.field_border if part == FREE else brush.color().name()
     side = round(SWATCH_PX * scale)
     pixmap = QPixmap(side, side)
     pixmap.fill(Qt.GlobalColor.transparent)

@@ -53,7 +53,7 @@ class OutputsTab(QFrame):
 
     def show_outputs(self, found: Outputs) -> None:
         """Show these files; the chosen one stays chosen."""
-        self.table.show_rows(found.files)
+        self.table.show_rows(found.files, again=True)  # a time of yesterday has its day, too
         self.note.setText(
             "" if found.is_complete else tr("There are more files than these. Open the folder to see all of them.")
         )

@@ -128,7 +128,10 @@ class MissedPopup(QFrame):
 
     def show_rows(self, rows: Sequence[MissedRow]) -> None:
         """Show these runs; the current one stays the current one."""
+        current = self.list.currentIndex()
+        known = current.data(ROW).dir if current.isValid() else None
         self._model.show_rows(rows)
+        self.list.setCurrentIndex(self._model.index(self._model.number_of(known), 0))
         if self.isVisible():
             self._fit()
 
