@@ -28,7 +28,7 @@ from core.schema.paths import EVENTS, SPEC_FILE, SUPERVISOR_EVENTS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gui.main_window import MainWindow
+    from gui.window.main_window import MainWindow
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
@@ -83,8 +83,8 @@ def write_cached_runs(root: Path, runs: int, steps: int) -> None:
     from core.runs.run import Run
     from core.series import long_runs
     from core.series.run_series import RunSeries
-    from gui.services.run.run_memory import ReadRun, take_in, timeline_of
-    from gui.viewmodels.run.progress import ScriptProgress
+    from gui.runs.progress import ScriptProgress
+    from gui.runs.reading import ReadRun, take_in, timeline_of
     from tests.support.long_run import write_long_run
 
     source = write_long_run(root, steps=2000, lines=20, devices=DEVICES, rounds=20, hours=SECONDS / 3600)
@@ -138,7 +138,7 @@ def _measure(root: Path) -> dict[str, object]:
     from PySide6.QtWidgets import QApplication
 
     from gui.app import create_window
-    from gui.services.window.garbage_collector import GarbageCollector
+    from gui.base.timers import GarbageCollector
 
     app = QApplication.instance() or QApplication([])
     GarbageCollector(app).start()  # as `gui.app.main` does

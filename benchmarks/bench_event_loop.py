@@ -31,14 +31,14 @@ from PySide6.QtWidgets import QApplication
 from benchmarks.report import Stolen, table, write_json
 from core.schema.paths import EVENTS, LOG_FILE, worker_events
 from gui.app import create_window
-from gui.panels.run.details import LOG_TAB
-from gui.services.window.garbage_collector import GarbageCollector
+from gui.base.timers import GarbageCollector
+from gui.window.details import LOG_TAB
 from tests.support.long_run import write_long_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gui.main_window import MainWindow
+    from gui.window.main_window import MainWindow
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 

@@ -34,7 +34,7 @@ from pathlib import Path
 from PySide6.QtWidgets import QApplication, QLineEdit
 app = QApplication([])
 from gui.app import create_window
-from gui.services.window.garbage_collector import GarbageCollector
+from gui.base.timers import GarbageCollector
 window = create_window(Path(sys.argv[1]))
 collector = GarbageCollector(app)
 window.completed.connect(collector.start)  # as `gui.app.main` does

@@ -25,10 +25,10 @@ from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QApplication
 
 from benchmarks.report import Stolen, table, write_json
-from gui.panels.log.log_page import LogPage
-from gui.services.window.poll_timer import LIVE_MS
-from gui.style import theme as themes
-from gui.style.theme import DARK
+from gui.base import theme as themes
+from gui.base.theme import DARK
+from gui.base.timers import LIVE_MS
+from gui.features.log.page import LogPage
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 

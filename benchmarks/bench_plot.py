@@ -28,9 +28,9 @@ from PySide6.QtWidgets import QApplication
 
 from benchmarks.report import table, write_json
 from core.series.run_series import RunSeries
+from gui.base import theme as themes
+from gui.base.theme import DARK
 from gui.plots.registry import PLOTS
-from gui.style import theme as themes
-from gui.style.theme import DARK
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -71,7 +71,7 @@ def in_the_window(run_dir: Path) -> float:
     """Seconds from the directory to the drawn curve."""
     from PySide6.QtWidgets import QApplication
 
-    from gui.plots.metrics.loss import LossPlot
+    from gui.plots.loss import LossPlot
 
     app = QApplication.instance() or QApplication([])
     plot = LossPlot(name="lossPlot", title="Loss")

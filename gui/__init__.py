@@ -1,7 +1,10 @@
 """The window.
 
 - `app`: open the window
-- `main_window`: compose and connect its parts
+- `window`: make its parts and connect them
+- `features`: what it can do, one folder each
+- `plots`, `machine`: the plots of a run; the machine whose runs are shown, and its devices
+- `runs`, `widgets`: what all features know of runs; general widgets
+- `base`: how everything looks, and the machinery of the window
 - `display_check`: whether a window can be shown at all
-- the packages, from top to bottom: see docs/architecture.md
 """

@@ -15,12 +15,13 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING
 
-from .display_check import display_problem, qt_problem
+from gui.display_check import display_problem, qt_problem
 
 if TYPE_CHECKING:
-    from .main_window import MainWindow
-    from .services.machine.host_machine import HostMachine
-    from .services.machine.machine import Machine
+    from gui.machine.host_machine import HostMachine
+    from gui.machine.machine import Machine
+    from gui.window.main_window import MainWindow
+
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +40,7 @@ def create_window(runs_root: Path, machine: Machine | None = None) -> MainWindow
 
 def _create_window(machine: Machine) -> MainWindow:
     """Return a window that creates its plots just after its first frame."""
-    from .main_window import MainWindow
+    from gui.window.main_window import MainWindow
 
     locale.setlocale(locale.LC_NUMERIC, "C")  # QApplication sets the desktop's, under which C libraries misread 1.5
     return MainWindow(machine)
@@ -52,8 +53,7 @@ def host_machine(host: str) -> HostMachine:
     """
     from core.hosts.host_list import find_or_make
     from core.hosts.mirror.mirror import Mirror
-
-    from .services.machine.host_machine import HostMachine
+    from gui.machine.host_machine import HostMachine
 
     mirror = Mirror(find_or_make(host))
     mirror.start()
@@ -61,7 +61,7 @@ def host_machine(host: str) -> HostMachine:
 
 
 def _machine(runs_root: Path, host: str | None) -> Machine:
-    from .services.machine.machine import Machine
+    from gui.machine.machine import Machine
 
     return Machine(runs_root) if host is None else host_machine(host)
 
@@ -82,7 +82,7 @@ def main(runs_root: Path, host: str | None = None) -> int:
         return NO_WINDOW
     machine = _machine(runs_root, host)
     gc.disable()  # until `GarbageCollector`: what is loaded now stays, so that collecting would only take time
-    from .services.window.garbage_collector import GarbageCollector
+    from gui.base.timers import GarbageCollector
 
     app = QApplication([sys.argv[0]])
     app.setApplicationName("trainyard")

@@ -1,11 +1,10 @@
-"""The plots of the window.
+"""The plots of one run, and what all plots share.
 
-- `plot_area`: all plots, with linked time axes
-- `registry`: one row per plot
-- `card`, `base`: the base class of all plots, and that of the plots of one run
-- `metrics`, `devices`: the plot of a metric of a run; those of its devices
-- `comparison`: the plots of several runs, and of a scaling table
+- `area`, `registry`: all plots with linked axes; one row per plot
+- `card`, `run_plot`: the base class of all plots, and that of the plots of one run
+- `loss`, `smoothing`, `ranks`: the plot of a metric
+- `devices`, `utilisation`: the plots of the devices
 - `items`: the parts that plots are made of
-- `picture`, `description`: a plot as a picture and as text; its curves in sentences
+- `pictures`, `exports`: a plot as a picture; what a user exports, written on a thread
 - `svg_to_png`: a process that makes pictures of the drawings of commands
 """

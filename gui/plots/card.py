@@ -1,4 +1,4 @@
-"""The base class of all plots: a card with a heading, a read-out and a drawing area."""
+"""The base class of all plots: a card with a heading, a read-out, a drawing area, and a description in words."""
 
 from __future__ import annotations
 
@@ -6,24 +6,56 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QStackedWidget, QVBoxLayout
 
-from core.language import tr
-from gui.plots.description import describe
+from core.language import join_sentences, tr, tr_noop
+from gui.base.text_size import scaled
+from gui.base.theme import current_theme, look, mark
 from gui.plots.items.canvas import Canvas
 from gui.plots.items.hover import HoverReading, HoverReadout, HoverRow, readout_forms
-from gui.plots.items.line import Shown
-from gui.style.text_size import scaled
-from gui.style.theme import current_theme, look, mark
-from gui.widgets.compact import compact_button
+from gui.plots.items.lines import Shown
+from gui.widgets.buttons import compact_button
 from gui.widgets.elided_label import ElidedLabel, ReadoutLabel
 from gui.widgets.plain_text import PlainLabel
 
 if TYPE_CHECKING:
     from core.series.min_max_tree import Floats
+
+
+MAX_CURVES = 8
+"""Curves that are described; the others are counted."""
+CURVE = tr_noop("{name} goes from {first} to {last}, with {lowest} as the lowest value and {highest} as the highest.")
+LEVEL = tr_noop("{name} stays at {last}.")
+MORE = tr_noop("{count} more curves are not described.")
+NOTHING = tr_noop("Nothing is drawn.")
+
+
+def describe(curves: Mapping[str, tuple[Floats, Floats]], labels: Mapping[str, str], unit: str) -> str:
+    """Return a sentence on each curve: its first, last, lowest and highest finite value.
+
+    `curves`: positions and values of each curve, shape (n,) each; `labels`: what to call a curve, by its name.
+    """
+    sentences = []
+    for name, (_, values) in list(curves.items())[:MAX_CURVES]:
+        finite = values[np.isfinite(values)]
+        if not len(finite):
+            continue
+        parts = {
+            "first": float(finite[0]), "last": float(finite[-1]),
+            "lowest": float(finite.min()), "highest": float(finite.max()),
+        }  # fmt: skip
+        words = {part: f"{value:.3g} {unit}".strip() for part, value in parts.items()}
+        form = LEVEL if words["lowest"] == words["highest"] else CURVE
+        sentences.append(tr(form, name=labels.get(name, name), **words))
+    left = len(curves) - MAX_CURVES
+    if left > 0:
+        sentences.append(tr(MORE, count=left))
+    return join_sentences(sentences) or tr(NOTHING)
+
 
 MANY_LINES = 32
 """With more lines than this, new readings are drawn less often."""

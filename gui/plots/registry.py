@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from core.language import tr, tr_noop
-
-from .base import Plot
-from .devices.device_plots import MemoryPlot
-from .devices.hardware_plots import ClockPlot, PowerPlot, TemperaturePlot
-from .devices.utilisation import UtilisationPlot
-from .metrics.loss import LossPlot
+from gui.plots.devices import ClockPlot, MemoryPlot, PowerPlot, TemperaturePlot
+from gui.plots.loss import LossPlot
+from gui.plots.run_plot import Plot
+from gui.plots.utilisation import UtilisationPlot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,11 +6,10 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QPaintEvent
 from PySide6.QtWidgets import QDockWidget, QMainWindow, QWidget
 
-from gui.style.theme import current_theme
+from gui.base.painting import paint_card
+from gui.base.theme import current_theme
+from gui.widgets.layouts import hbox, vbox
 from gui.widgets.plain_text import PlainLabel
-
-from .layouts import hbox, vbox
-from .painting import paint_card
 
 BELOW_PX = 6
 """Room between the content and the lower border of the card."""

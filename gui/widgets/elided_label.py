@@ -9,8 +9,8 @@ from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QSizePolicy
 
-from gui.style.text_size import scaled
-from gui.widgets.painting import elided
+from gui.base.painting import elided
+from gui.base.text_size import scaled
 from gui.widgets.plain_text import ColouredLabel, PlainLabel, Span, verbatim
 
 Form: TypeAlias = "Sequence[Sequence[Span]]"

@@ -1,21 +1,35 @@
-"""Messages that are shown until they are dismissed, and the stack of those of a window: one at a time."""
+"""Messages that are shown until they are dismissed, their stack, and what a screen reader is told."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from PySide6 import QtGui
 from PySide6.QtCore import QEvent, Qt, QTimer, Signal
-from PySide6.QtGui import QKeyEvent, QPaintEvent
+from PySide6.QtGui import QAccessible, QAccessibleEvent, QKeyEvent, QPaintEvent
 from PySide6.QtWidgets import QFrame, QPushButton, QSizePolicy, QToolButton, QWidget
 
 from core.language import tr
-from gui.style.icons import ButtonIcon
-from gui.style.theme import current_theme
+from gui.base.icons import ButtonIcon
+from gui.base.painting import paint_card
+from gui.base.theme import current_theme
+from gui.widgets.layouts import hbox, vbox
 from gui.widgets.plain_text import PlainLabel, verbatim
 
-from .announcement import announce
-from .layouts import hbox, vbox
-from .painting import paint_card
+
+def announce(widget: QWidget, text: str, *, urgent: bool = False) -> None:
+    """Have a text about a widget read out, after what is being read or at once. Without a reader do nothing."""
+    if not text or not widget.isVisible() or not QAccessible.isActive():
+        return
+    kind = getattr(QtGui, "QAccessibleAnnouncementEvent", None)  # Qt 6.8 or newer
+    if kind is None:
+        QAccessible.updateAccessibility(QAccessibleEvent(widget, QAccessible.Event.Alert))
+        return
+    event = kind(widget, text)
+    politeness = QAccessible.AnnouncementPoliteness
+    event.setPoliteness(politeness.Assertive if urgent else politeness.Polite)
+    QAccessible.updateAccessibility(event)
+
 
 MAX_CHARACTERS = 400
 """Maximum characters to show; the tooltip has the whole message."""

@@ -15,9 +15,9 @@ from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView
 from core.language import tr
 from core.table import Column as ReadColumn
 from core.table import Row, Table
-from gui.style.formatting import DASH
-from gui.style.text_size import scaled
-from gui.style.theme import current_theme, look
+from gui.base.formatting import DASH
+from gui.base.text_size import scaled
+from gui.base.theme import current_theme, look
 from gui.widgets.context_menu import Entry, copy_entries, give_menu
 from gui.widgets.plain_text import PlainLabel, verbatim
 

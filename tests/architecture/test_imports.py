@@ -40,7 +40,7 @@ def test_the_core_loads_neither_qt_nor_a_framework(module: str) -> None:
 
 
 def test_the_window_loads_no_framework() -> None:
-    assert not loaded_by("import gui.main_window, gui.app") & {"torch", "tensorflow", "keras", "pynvml"}
+    assert not loaded_by("import gui.window.main_window, gui.app") & {"torch", "tensorflow", "keras", "pynvml"}
 
 
 def test_the_command_line_loads_no_numpy() -> None:
@@ -55,14 +55,14 @@ def test_the_first_frame_of_the_window_needs_neither_numpy_nor_pyqtgraph(
     monkeypatch.setenv("TRAINYARD_CONFIG_DIR", str(tmp_path / "config"))
     loaded = loaded_by(
         "from pathlib import Path\nfrom PySide6.QtWidgets import QApplication, QTableWidget\n"
-        "from gui.main_window import MainWindow\nfrom gui.services.machine.machine import Machine\n"
+        "from gui.window.main_window import MainWindow\nfrom gui.machine.machine import Machine\n"
         f"app = QApplication([]); window = MainWindow(Machine(Path({str(tmp_path)!r}) / 'runs'))\n"
         "assert window.findChild(QTableWidget, 'deviceTable').rowCount() > 0\n"
         "window.grab(); window.services.device_monitor.close()"
     )
     assert "PySide6" in loaded
     assert not loaded & {"numpy", "pyqtgraph"}
-    there = {"gui.services.machine.host_machine", "gui.controllers.machine.host_controller"}
+    there = {"gui.machine.host_machine", "gui.features.other_machine"}
     assert not loaded & there, "nothing of the window on another machine is loaded for the runs of this one"
 
 
@@ -72,7 +72,7 @@ def test_the_window_loads_nothing_of_hosts_without_one(tmp_path: Path, monkeypat
     monkeypatch.setenv("TRAINYARD_CONFIG_DIR", str(tmp_path / "config"))
     code = (
         "import sys\nfrom pathlib import Path\nfrom PySide6.QtWidgets import QApplication\n"
-        "from gui.main_window import MainWindow\nfrom gui.services.machine.machine import Machine\n"
+        "from gui.window.main_window import MainWindow\nfrom gui.machine.machine import Machine\n"
         f"app = QApplication([]); window = MainWindow(Machine(Path({str(tmp_path)!r}) / 'runs'))\n"
         "window.show(); window.poll(); window.close()\n"
         "print(*sorted(name for name in sys.modules if name.startswith('core.hosts')))"

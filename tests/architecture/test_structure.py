@@ -226,9 +226,9 @@ OPEN_OTHER_FILES = {
     "core.worker.keras": "files of a checkpoint, in a worker of the run",
     "core.worker.pytorch": "files of a checkpoint, in a worker of the run",
     "core.worker.tensorflow": "files of a checkpoint, in a worker of the run",
-    "gui.plots.picture": "a buffer in memory",
-    "gui.services.run.output_reader": "a buffer in memory",
-    "gui.style": "the style sheet",
+    "gui.plots.pictures": "a buffer in memory",
+    "gui.features.run.outputs": "a buffer in memory",
+    "gui.base.theme": "the style sheet",
 }
 """Modules and packages that open files, and which: none of them is a file of a run that others may have planted."""
 WITHIN_CHECKPOINTS = {

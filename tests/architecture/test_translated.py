@@ -71,11 +71,11 @@ EXEMPT = {
     "core/worker/boot.py": {"dead-man switch": "the name of a thread"},
     "core/worker/keras/export.py": {'"""Load the trained model': PROGRAM},
     "core/worker/pytorch/export.py": {'"""Rebuild and load the trained model': PROGRAM},
-    "gui/services/runs/run_list.py": {
+    "gui/runs/run_list.py": {
         "list of runs": "the name of a thread", "index of runs": "the name of a thread",
     },
-    "gui/viewmodels/program_report.py": {"Last error of the window:": "read by those who maintain the program"},
-    "gui/widgets/forms/fields.py": {"\nQSpinBox::up-button": MARKUP},
+    "gui/features/help/about.py": {"Last error of the window:": "read by those who maintain the program"},
+    "gui/widgets/fields.py": {"\nQSpinBox::up-button": MARKUP},
     "gui/widgets/plain_text.py": {"{}<table ": MARKUP, "<td ": MARKUP, "<span ": MARKUP},
 }  # fmt: skip
 """By module: the beginnings of texts that stay English, each with the reason."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from PySide6.QtWidgets import QApplication
 
-    from gui.main_window import MainWindow
+    from gui.window.main_window import MainWindow
 
     from .machine import Machine
     from .references import Shot
@@ -74,7 +74,7 @@ def _take_scene(app: QApplication, machine: Machine, name: str, shots: list[Shot
     from PySide6.QtCore import QEvent
 
     from gui.app import create_window
-    from gui.style import theme
+    from gui.base import theme
 
     from .scenes import SCENES
 
@@ -130,7 +130,7 @@ def _draw(app: QApplication, window: MainWindow) -> None:
 
 
 def _is_busy(window: MainWindow) -> bool:
-    from gui.services.jobs import Jobs
+    from gui.base.jobs import Jobs
 
     services, start = window.services, window.controllers.start
     index, log = services.run_list._index, window.panels.details.log.view

@@ -123,20 +123,20 @@ class Machine:
     def _replace(self) -> None:
         """Replace what the program asks of the machine."""
         import core.system.process_info
-        import gui.controllers.run.memory_controller
-        import gui.controllers.setup.device_controller
-        import gui.services.devices.device_monitor
-        import gui.services.devices.leftover_scanner
-        import gui.services.devices.process_scanner
+        import gui.features.devices.controller
+        import gui.features.memory.controller
+        import gui.features.memory.leftovers
+        import gui.features.memory.scanner
+        import gui.machine.monitor
 
         replaced: Mapping[Any, Mapping[str, Any]] = {
             time: {"time": lambda: NOW},
             core.system.process_info: {"describe": self._describe},
-            gui.controllers.setup.device_controller: {"available_bytes": lambda: HOST_AVAILABLE},
-            gui.controllers.run.memory_controller: {"available_bytes": lambda: HOST_AVAILABLE},
-            gui.services.devices.device_monitor: {"Sampler": lambda **_: self.sampler},
-            gui.services.devices.leftover_scanner: {"find_orphans": lambda _: []},
-            gui.services.devices.process_scanner: {"find_orphans": lambda _: [], "_scan_proc": _no_scan},
+            gui.features.devices.controller: {"available_bytes": lambda: HOST_AVAILABLE},
+            gui.features.memory.controller: {"available_bytes": lambda: HOST_AVAILABLE},
+            gui.machine.monitor: {"Sampler": lambda **_: self.sampler},
+            gui.features.memory.leftovers: {"find_orphans": lambda _: []},
+            gui.features.memory.scanner: {"find_orphans": lambda _: [], "_scan_proc": _no_scan},
         }
         for module, names in replaced.items():
             for name, value in names.items():
@@ -236,6 +236,6 @@ def _process(pid: int, run_id: str) -> ProcessInfo:
 
 
 def _no_scan(gpus: object, listed: Mapping[str, Sequence[Process] | None], root: object, run_id: str | None) -> object:
-    from gui.services.devices.process_scanner import ProcessScan
+    from gui.features.memory.scanner import ProcessScan
 
     return ProcessScan(run_id=run_id)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from gui.main_window import MainWindow
+    from gui.window.main_window import MainWindow
 
     from .machine import Machine
 

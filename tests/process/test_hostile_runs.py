@@ -19,7 +19,7 @@ from core.config import presets
 from core.history import removal
 from core.history.index import RunIndex, is_run
 from core.runs.run import Run
-from gui.panels.log.file_tail import FileTail
+from gui.features.log.files import FileTail
 from tests.support.hostile_runs import Hostile, watched
 from tests.support.waiting import PATIENCE_S
 

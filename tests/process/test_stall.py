@@ -29,7 +29,7 @@ from core.supervisor.watches import monitor
 from core.supervisor.watches.device_watches import DeviceLog
 from core.supervisor.watches.progress_watches import FIRST_PATIENCE_S, PATIENCE_S, PAUSE_FACTOR, StallWatch
 from core.system.run_processes import RunProcesses
-from gui.viewmodels.run.run_messages import run_message
+from gui.runs.verdicts import run_message
 from tests.support.running import FOREVER, Followed, at_step, make_spec, write_recipe
 from tests.support.waiting import wait_until
 

@@ -25,7 +25,7 @@ from tests.support.waiting import PATIENCE_S
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gui.main_window import MainWindow
+    from gui.window.main_window import MainWindow
 
 
 class Session:

@@ -24,7 +24,7 @@ from core.schema.rank import RankAssignment
 from core.supervisor.watches.progress_watches import SlowdownWatch
 from core.supervisor.workers import Worker, describe
 from core.text import as_sentence, enumerated, join_names, join_phrases
-from gui.viewmodels.run.run_messages import PAST, past_tense
+from gui.runs.verdicts import PAST, past_tense
 
 
 @pytest.fixture(autouse=True)

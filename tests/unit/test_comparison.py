@@ -22,7 +22,7 @@ from core.runs.directory import keep_workload, workload_text
 from core.schema.paths import WORKLOAD_FILE
 from core.schema.settings import Script
 from core.schema.spec import RunSpec
-from gui.viewmodels.comparison.comparison_rows import comparison_rows
+from gui.features.compare.rows import comparison_rows
 from tests.support.running import make_spec, script_spec
 from tests.support.written_runs import BEGAN, values, write_run
 

@@ -10,8 +10,8 @@ from core.language import stored, tr
 from core.runs.facts.fold import fold
 from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState
-from gui.viewmodels.run.empty_states import Place, Situation, empty_words, plot_words, situation_of
-from gui.viewmodels.run.run_messages import PAST, past_tense, run_message
+from gui.runs.empty_states import Place, Situation, empty_words, plot_words, situation_of
+from gui.runs.verdicts import PAST, past_tense, run_message
 
 
 def after(*states: str, **last: object) -> RunFacts:

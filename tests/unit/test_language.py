@@ -21,7 +21,7 @@ from core.runs.facts.fold import fold
 from core.runs.facts.run_facts import RunFacts
 from core.schema.event_kinds import Notice, Release, Verdict, read
 from core.schema.events import Tail, Writer
-from gui.style.formatting import DAY_S, day, duration, moment, number
+from gui.base.formatting import DAY_S, day, duration, moment, number
 
 PO = r"""
 msgid ""

@@ -15,10 +15,9 @@ from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState, state_info
 from core.schema.event_kinds import Checkpoint, Plan
 from core.series.run_series import RunSeries
-from gui.viewmodels.run.pause_button import pause_button_state, saved_words, stop_question
-from gui.viewmodels.run.progress import progress_view, took_s
-from gui.viewmodels.run.state_words import state_sentence
-from gui.viewmodels.setup.start_check import resume_problems
+from gui.machine.start_check import resume_problems
+from gui.runs.progress import progress_view, took_s
+from gui.runs.words import pause_button_state, saved_words, state_sentence, stop_question
 from tests.window.test_panels import losses
 
 PLAN = Plan(epochs=10, steps_per_epoch=100, samples_per_epoch=6400)

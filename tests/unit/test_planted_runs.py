@@ -18,7 +18,7 @@ from core.schema.events import Tail, Writer
 from core.schema.spec import read_spec
 from core.series import report
 from core.series.run_series import MAX_SERIES, RunSeries
-from gui.panels.log.file_tail import FileTail
+from gui.features.log.files import FileTail
 from tests.support.recorded import recorded
 from tests.support.running import attached
 from tests.support.two_users import give_away

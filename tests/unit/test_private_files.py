@@ -21,8 +21,8 @@ from core.pythons.python_info import ProbeCache, default_file
 from core.runs import directory
 from core.schema.files import make_private_folder, write_whole
 from core.schema.spec import RunSpec, read_spec, write_spec
-from gui.services.window import settings_file
-from gui.viewmodels.setup.script_text import TypedScript, typed_of
+from gui.base import settings_file
+from gui.machine.script import TypedScript, typed_of
 from tests.support.running import script_spec
 
 

@@ -18,8 +18,8 @@ from core.schema.events import metrics_line
 from core.schema.paths import EVENTS, SUPERVISOR_EVENTS, worker_events
 from core.series import long_runs
 from core.series.run_series import RunSeries
-from gui.services.run.run_memory import ReadRun, take_in, timeline_of
-from gui.viewmodels.run.progress import ScriptProgress
+from gui.runs.progress import ScriptProgress
+from gui.runs.reading import ReadRun, take_in, timeline_of
 from tests.support.long_run import write_long_run
 from tests.unit.test_event_slices import assert_same, read_whole
 

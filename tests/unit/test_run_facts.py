@@ -13,7 +13,7 @@ from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import STATES, TRANSITIONS, RunState, state_info
 from core.schema.event_kinds import Checkpoint, Plan, Verdict
 from core.system.processes import ProcessId
-from gui.viewmodels.run.memory_verdicts import ended_words
+from gui.runs.verdicts import ended_words
 
 
 def state(name: str, t: float = 1.0, **fields: object) -> dict[str, object]:

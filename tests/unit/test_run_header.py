@@ -18,10 +18,10 @@ from core.schema.event_kinds import Checkpoint
 from core.schema.settings import Recipe, Script
 from core.schema.spec import RunSpec
 from core.series.run_series import RunSeries
-from gui.services.run.run_memory import take_in
-from gui.services.run.run_session import RunSession
-from gui.viewmodels.run.progress import progress_view
-from gui.viewmodels.run.run_header import RunSnapshot, run_header
+from gui.runs.progress import progress_view
+from gui.runs.reading import take_in
+from gui.runs.session import RunSession
+from gui.runs.words import RunSnapshot, run_header
 from tests.support.running import folded
 
 NOW = 1_700_000_000.0

@@ -30,8 +30,8 @@ from core.scaling.record import (
 )
 from core.scaling.scaling_table import TOLERANCES, ScalingTable, read_table, text_table, to_json
 from core.schema.files import write_whole
-from gui.viewmodels.comparison.scaling_rows import ShownTable, fold_runs, outcome, sentence, shown_cells, with_results
-from gui.viewmodels.runs.run_rows import run_rows
+from gui.features.compare.scaling_tables import ShownTable, fold_runs, outcome, sentence, shown_cells, with_results
+from gui.runs.rows import run_rows
 from tests.support.running import write_recipe
 from tests.support.scaling_runs import LOSSES, PER_EPOCH, STEPS, planned, recorded, trained
 from tests.support.written_runs import BEGAN, write_run

@@ -13,7 +13,7 @@ from core.history.index import RunIndex
 from core.history.removal import Removed
 from core.scaling import scaling_command
 from core.scaling.record import ScalingRecord
-from gui.viewmodels.comparison.scaling_rows import fold_runs
+from gui.features.compare.scaling_tables import fold_runs
 from tests.support.commands import call
 from tests.support.scaling_runs import recorded, trained
 from tests.support.written_runs import write_run

@@ -11,8 +11,8 @@ from core.config.choices import ScriptChoices
 from core.config.script_check import ScriptCheckRequest, cautions_of, check_script, fill_in
 from core.devices.device import Device, Survey
 from core.scripts.analysis import analyse_script, cautions
-from gui.viewmodels.setup.script_text import TypedScript
-from gui.viewmodels.setup.start_check import StartConditions, check_start
+from gui.machine.script import TypedScript
+from gui.machine.start_check import StartConditions, check_start
 
 NANOGPT = """import os
 ddp = int(os.environ.get("RANK", -1)) != -1

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gui.viewmodels.setup.script_text import TypedScript, folder_of, is_program, split, typed_of, variables
+from gui.machine.script import TypedScript, folder_of, is_program, split, typed_of, variables
 from tests.support.running import script_spec
 
 

@@ -17,7 +17,7 @@ from core.runs.facts.run_facts import RunFacts
 from core.schema.setting import Flag, OneOf, Setting, Whole, settings_of
 from core.schema.settings import Checkpoints, ReleaseWatch, StopTimeouts, Training
 from core.schema.spec import RunSpec
-from gui.viewmodels.run.settings_rows import run_settings
+from gui.features.run.settings import run_settings
 from tests.support.running import make_spec
 
 PARTS = {"training": Training, "checkpoints": Checkpoints, "stop_timeouts": StopTimeouts, "release": ReleaseWatch}

@@ -15,10 +15,10 @@ from core.hosts import ssh
 from core.runs.facts.states import state_info
 from core.runs.run import Run
 from core.series.run_series import RunSeries
+from gui.base.theme import DARK, look
+from gui.base.timers import collect_due
+from gui.features.memory import leftovers as leftover_scanner
 from gui.plots.registry import PLOTS
-from gui.services.devices import leftover_scanner
-from gui.services.window.garbage_collector import collect_due
-from gui.style.theme import DARK, look
 from tests.support.acting import ProcView
 from tests.support.ssh_server import server, ssh_server  # noqa: F401 (fixtures)
 from tests.support.waiting import PATIENCE_S, wait_until
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from pytestqt.qtbot import QtBot
 
-    from gui.plots.base import Plot
+    from gui.plots.run_plot import Plot
 
 
 TRAINS = """\
@@ -91,7 +91,7 @@ def _style_sheet(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
     look.theme = DARK
     if not request.node.get_closest_marker("styled") and not request.config.getoption("--styled"):
         remove_style()  # of an earlier test
-        monkeypatch.setattr("gui.main_window.apply", apply_palette)
+        monkeypatch.setattr("gui.window.main_window.apply", apply_palette)
 
 
 @pytest.fixture(autouse=True)
@@ -103,7 +103,7 @@ def _messages_stay(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def _little_unsaved(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let Stop ask nothing, however long it took the test to get there."""
-    monkeypatch.setattr("gui.viewmodels.run.pause_button.MUCH_S", 2 * PATIENCE_S)
+    monkeypatch.setattr("gui.runs.words.MUCH_S", 2 * PATIENCE_S)
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ def patient_with_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give up no host because it, or this machine, is slow."""
     for limit in ("connection.HELLO_S", "connection.ANSWER_S", "mirror.link.SILENT_S"):
         monkeypatch.setattr(f"core.hosts.{limit}", PATIENCE_S)
-    monkeypatch.setattr("gui.services.machine.host_machine.ANSWER_S", PATIENCE_S)
+    monkeypatch.setattr("gui.machine.host_machine.ANSWER_S", PATIENCE_S)
     monkeypatch.setitem(ssh.OPTIONS, "ConnectTimeout", f"{PATIENCE_S:.0f}")
 
 

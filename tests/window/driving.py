@@ -19,13 +19,13 @@ from PySide6.QtWidgets import (
     QTableWidget,
 )
 
-from gui import main_window
 from gui.app import create_window
-from gui.main_window import MainWindow
-from gui.panels.window.preferences_dialog import PreferencesDialog
-from gui.style.theme import Theme, look, set_palette
-from gui.widgets.dialogs.confirm_dialog import ConfirmDialog
+from gui.base.theme import Theme, look, set_palette
+from gui.features.preferences.preferences import PreferencesDialog
+from gui.widgets.dialogs import ConfirmDialog
 from gui.widgets.messages import MessageStrip
+from gui.window import main_window
+from gui.window.main_window import MainWindow
 from tests.support.waiting import MAX_PAUSE_S, PATIENCE_S
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot
 
     from core.schema.spec import RunSpec
-    from gui.services.machine.machine import Machine
+    from gui.machine.machine import Machine
 
 
 def remove_style() -> None:

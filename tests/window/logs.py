@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pytestqt.qtbot import QtBot
 
-from gui.panels.log.log_view import LogView
+from gui.features.log.view import LogView
 
 
 def append(path: Path, text: str) -> None:

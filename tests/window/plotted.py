@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from core.series.run_series import RunSeries
-from gui.plots.base import Plot
+from gui.plots.run_plot import Plot
 
 STEPS, PER_EPOCH, START = 460, 23, 1000.0
 COLOURS = {"cpu:0": "#4d9bff", "cpu:1": "#ff9f45"}

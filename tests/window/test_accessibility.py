@@ -7,12 +7,12 @@ import pytest
 from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import QAbstractButton, QAbstractSpinBox, QComboBox, QLineEdit
 
-from gui.panels.run.header import HeaderPanel
-from gui.plots.description import CURVE, MAX_CURVES, NOTHING, describe
-from gui.viewmodels.run.run_header import RunHeader
-from gui.viewmodels.runs.run_actions import RunActions
-from gui.widgets import announcement
+from gui.plots.card import CURVE, MAX_CURVES, NOTHING, describe
+from gui.runs.actions import RunActions
+from gui.runs.words import RunHeader
+from gui.widgets import messages as announcement
 from gui.widgets.messages import MessageStrip
+from gui.window.header import HeaderPanel
 
 
 def tree(widget) -> dict[str, str]:

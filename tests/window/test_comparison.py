@@ -14,8 +14,8 @@ from PySide6.QtWidgets import QComboBox, QLabel, QLineEdit, QPushButton, QToolBu
 
 from core.comparison.measured_run import read_run
 from core.schema.events import metrics_line
-from gui.style.theme import DARK, LIGHT
-from gui.viewmodels.comparison.compared import ComparedRun, metrics_of, usual_metric
+from gui.base.theme import DARK, LIGHT
+from gui.features.compare.runs import ComparedRun, metrics_of, usual_metric
 from tests.support.running import make_spec
 from tests.support.tables import headings
 from tests.support.written_runs import BEGAN, values, write_run
@@ -24,7 +24,7 @@ from tests.window.driving import menu_action, show_theme
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gui.controllers.comparison.comparison_view import ComparisonView
+    from gui.features.compare.view import ComparisonView
     from tests.window.driving import Driver
 
 LOSSES = {"a": [4.0, 3.0, 2.0, 1.0], "b": [5.0, 4.0, 3.0, 2.5], "c": [4.0, 3.0, 2.5]}

@@ -10,7 +10,9 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QMainWindow
 
 from core.runs.outputs import OutputFile, Outputs
-from gui.panels.run.details import (
+from gui.base.theme import DARK, stylesheet
+from gui.widgets.dock import Dock
+from gui.window.details import (
     ERROR_TAB,
     EVENTS_TAB,
     LOG_TAB,
@@ -19,8 +21,6 @@ from gui.panels.run.details import (
     PROCESSES_TAB,
     DetailTabs,
 )
-from gui.style.theme import DARK, stylesheet
-from gui.widgets.dock import Dock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

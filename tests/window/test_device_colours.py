@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from gui.style.theme import THEMES, Theme
+from gui.base.theme import THEMES, Theme
 from tests.support.colour_vision import SIGHTS, ciede2000, contrast, difference
 
 pytestmark = pytest.mark.styled

@@ -10,12 +10,11 @@ from PySide6.QtGui import QColor, QContextMenuEvent, QGuiApplication
 from PySide6.QtWidgets import QApplication, QPushButton
 
 from core.devices.device import Device, Sample, Survey
-from gui.panels.devices.device_delegate import FOOT, HEADING, ROW, DeviceDelegate
-from gui.panels.devices.device_menu import DeviceMenu
-from gui.panels.devices.device_panel import DevicePanel
-from gui.style.theme import DARK
-from gui.viewmodels.devices.device_groups import cpu_summary, headings
-from gui.viewmodels.devices.device_rows import DeviceRow, DeviceRows, OnDevices, free_devices
+from gui.base.theme import DARK
+from gui.features.devices.delegate import FOOT, HEADING, ROW, DeviceDelegate
+from gui.features.devices.panel import DevicePanel
+from gui.features.devices.table import DeviceMenu
+from gui.machine.device_rows import DeviceRow, DeviceRows, OnDevices, cpu_summary, free_devices, headings
 from tests.nvml.standin import uuid
 
 pytestmark = pytest.mark.styled

@@ -17,10 +17,10 @@ from core.devices.device import Device, Sample, Survey
 from core.devices.sampler import HelperTimeouts
 from core.history.index import directories
 from core.runs.facts.states import RunState
-from gui.panels.devices.device_delegate import ROW, DeviceDelegate, without_label
-from gui.panels.devices.device_table import DeviceTable
-from gui.services.devices.device_monitor import DeviceMonitor
-from gui.viewmodels.devices.device_rows import DeviceRow, DeviceRows, OnDevices, obstacles
+from gui.features.devices.delegate import ROW, DeviceDelegate, without_label
+from gui.features.devices.table import DeviceTable
+from gui.machine.device_rows import DeviceRow, DeviceRows, OnDevices, obstacles
+from gui.machine.monitor import DeviceMonitor
 from tests.nvml.standin import mig_uuid, uuid
 from tests.support.acting import played
 from tests.support.helper_pids import helper_pids
@@ -149,7 +149,7 @@ def test_age_of_readings_uses_monotonic_clock(monkeypatch):
     sample = Sample(device_id="g", time=4e9)  # the wall clock was set back since
     monitor = DeviceMonitor(StalledSampler(Survey(devices=(gpu,), samples=(sample,), arrived={"g": 100.0})))
     for now, stale_age_s in ((100.5, {}), (102.9, {}), (112.2, {"g": 12}), (113.0, {"g": 13})):
-        monkeypatch.setattr("gui.services.devices.device_monitor.time.monotonic", lambda now=now: now)
+        monkeypatch.setattr("gui.machine.monitor.time.monotonic", lambda now=now: now)
         changed = monitor.poll()
         assert monitor.stale_age_s == stale_age_s
         assert changed or not stale_age_s
@@ -231,9 +231,7 @@ def test_new_samples_are_reported_every_half_second_and_new_devices_at_once(monk
     monitor = DeviceMonitor(sampler)
     reported = []
     for eighth in range(10):
-        monkeypatch.setattr(
-            "gui.services.devices.device_monitor.time.monotonic", lambda eighth=eighth: 100 + eighth / 8
-        )
+        monkeypatch.setattr("gui.machine.monitor.time.monotonic", lambda eighth=eighth: 100 + eighth / 8)
         reported.append(monitor.poll())
     assert reported == [True, False, False, False, True, False, False, False, True, False]
     sampler._survey = Survey(devices=())  # a change of devices is reported at once

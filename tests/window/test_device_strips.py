@@ -10,13 +10,13 @@ import pytest
 
 from core.series.device_readings import Slowdown
 from core.series.run_series import RunSeries
-from gui.plots.devices.slowdowns import SlowdownTimes
-from gui.plots.plot_area import PlotArea
-from gui.style.theme import DARK
+from gui.base.theme import DARK
+from gui.plots.area import PlotArea
+from gui.plots.devices import SlowdownTimes
 from tests.window.plotted import START
 
 if TYPE_CHECKING:
-    from gui.plots.base import Plot
+    from gui.plots.run_plot import Plot
 
 pytestmark = pytest.mark.styled
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from PySide6.QtGui import QTextDocumentFragment
 
+from gui.base.theme import DARK
 from gui.plots.items.hover import HoverRow, readout_forms
-from gui.style.theme import DARK
 from gui.widgets.elided_label import ElidedLabel, ReadoutLabel
 
 TEXT = "· Script, one process per device on 2 devices"

@@ -10,9 +10,9 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 
 from core.diagnosis.timeline import MAX_ENTRIES, Timeline
-from gui.panels.run.event_list import SLACK_ROWS, EventList
-from gui.style import theme as themes
-from gui.style.theme import DARK, LIGHT
+from gui.base import theme as themes
+from gui.base.theme import DARK, LIGHT
+from gui.features.run.events import SLACK_ROWS, EventList
 from tests.window.driving import show_theme
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from core.launchers.export_model import Exported
 from core.runs.facts.states import RunState
 from core.runs.run import Run
 from core.series import report
-from gui.services import exports
-from gui.viewmodels.runs.run_actions import obstacles
-from gui.widgets.dialogs.name_dialog import NameDialog
+from gui.plots import exports
+from gui.runs.actions import obstacles
+from gui.widgets.dialogs import NameDialog
 
 RECORDED = Path(__file__).parents[1] / "recorded_runs"
 

@@ -9,8 +9,7 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QFrame, QLabel, QPushButton
 
-from gui.panels.run.failure_card import FailureCard
-from gui.viewmodels.run.failure_view import FailureView
+from gui.features.run.failure import FailureCard, FailureView
 from tests.support.recorded import recorded
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from PySide6.QtWidgets import QApplication, QDialogButtonBox, QPushButton, QStyle, QToolButton, QTreeView
 
-from gui.style import theme as themes
-from gui.widgets.dialogs.file_dialog import FileDialog
+from gui.base import theme as themes
+from gui.widgets.dialogs import FileDialog
 
 pytestmark = pytest.mark.styled
 

@@ -6,8 +6,8 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QLabel, QPushButton, QWidget
 
-from gui.viewmodels.run.empty_states import FIRST_STEPS, Place, Situation, empty_words
-from gui.widgets.dialogs.file_dialog import FileDialog
+from gui.runs.empty_states import FIRST_STEPS, Place, Situation, empty_words
+from gui.widgets.dialogs import FileDialog
 from tests.support.recorded import recorded
 
 pytestmark = pytest.mark.styled

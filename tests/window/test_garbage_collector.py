@@ -18,7 +18,7 @@ from pathlib import Path
 from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QLabel
 import gui.app
-from gui.main_window import MainWindow
+from gui.window.main_window import MainWindow
 
 class Cycle:
     def __init__(self):

@@ -15,11 +15,11 @@ from PySide6.QtWidgets import QLabel, QLineEdit, QMenu, QPushButton
 from core.history import marks
 from core.history.marks import change_marks, read_marks, rename
 from core.history.summary_cache import SummaryCache
-from gui.panels.runs.run_list import ROWS
-from gui.services.runs import run_list
-from gui.services.runs.run_list import FEW
-from gui.widgets.dialogs.name_dialog import NameDialog
-from gui.widgets.painting import elided
+from gui.base.painting import elided
+from gui.features.runlist.view import ROWS
+from gui.runs import run_list
+from gui.runs.run_list import FEW
+from gui.widgets.dialogs import NameDialog
 from tests.support.running import make_spec
 from tests.support.waiting import PATIENCE_S
 from tests.support.written_runs import BEGAN, values, write_run

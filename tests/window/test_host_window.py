@@ -21,8 +21,8 @@ from core.hosts.mirror.mirror import Mirror
 from core.runs.facts.states import RunState
 from core.runs.run import Run
 from core.series.run_series import RunSeries
-from gui.controllers.machine.host_controller import OFF
-from gui.services.machine.host_machine import HostMachine
+from gui.features.other_machine import OFF
+from gui.machine.host_machine import HostMachine
 from tests.support.running import FOREVER, LONG, Followed, make_spec, start, write_recipe
 from tests.support.ssh_server import TRAINYARD, run_server
 from tests.support.waiting import PATIENCE_S, wait_until

@@ -24,7 +24,7 @@ from core.config.script_check import ScriptCheckRequest, check_script, fill_in
 from core.hosts import host_list, watch
 from core.runs.facts.states import state_info
 from core.runs.run import Run
-from gui.controllers.window.card_navigation import next_stop
+from gui.window.navigation import next_stop
 from tests.support.running import FOREVER
 from tests.support.ssh_server import TRAINYARD, add_host
 from tests.support.tables import cell

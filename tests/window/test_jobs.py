@@ -12,9 +12,9 @@ from PySide6.QtCore import QObject, QThread
 from pytestqt.qtbot import QtBot
 
 from core.errors import RunError
-from gui.services.jobs import Jobs
-from gui.services.setup import expression_tester
-from gui.services.setup.expression_tester import ExpressionTester
+from gui.base.jobs import Jobs
+from gui.features.setup import script_search as expression_tester
+from gui.features.setup.script_search import ExpressionTester
 from tests.support.waiting import PATIENCE_S
 
 

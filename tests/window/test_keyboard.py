@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from gui.widgets.dialogs.confirm_dialog import ConfirmDialog
+from gui.widgets.dialogs import ConfirmDialog
 from tests.support.running import FOREVER, LONG, write_recipe
 
 SLOW = f"""{LONG}

@@ -25,18 +25,17 @@ from PySide6.QtWidgets import (
 
 from core import language
 from core.devices.cpu import cpu_devices
-from gui.controllers.window.dock_layout import MainPanels
-from gui.main_window import RETRY_MS, MainWindow
-from gui.panels.window.hosts_dialog import HostsDialog
-from gui.panels.window.preferences_dialog import PreferencesDialog
-from gui.plots.plot_area import PlotArea
-from gui.services.jobs import Jobs
-from gui.services.window.preferences import Preferences, PreferencesFile
-from gui.services.window.settings_file import SettingsFile
-from gui.style import window_language
-from gui.style.window_language import can_show
-from gui.widgets.dialogs.confirm_dialog import ConfirmDialog, ask
-from gui.widgets.forms.fields import whole_number
+from gui.base import window_language
+from gui.base.jobs import Jobs
+from gui.base.settings_file import SettingsFile
+from gui.base.window_language import can_show
+from gui.features.devices.hosts_dialog import HostsDialog
+from gui.features.preferences.preferences import Preferences, PreferencesDialog, PreferencesFile
+from gui.plots.area import PlotArea
+from gui.widgets.dialogs import ConfirmDialog, ask
+from gui.widgets.fields import whole_number
+from gui.window.layout import MainPanels
+from gui.window.main_window import RETRY_MS, MainWindow
 from tests.support.pseudo_language import CODE, accented, write_pseudo_language
 from tests.support.running import FOREVER
 from tests.support.shared import made_once

@@ -12,15 +12,14 @@ from core.history.leftovers import OrphanedProcess
 from core.schema.event_kinds import ProcessInfo
 from core.system.processes import ProcessId
 from core.text import first_names, one_line
-from gui.controllers.run.memory_controller import MemoryController
-from gui.panels.memory.leftovers_strip import LeftoversStrip
-from gui.panels.run.details import EVENTS_TAB, LOG_TAB, MEMORY_TAB, PROCESSES_TAB, DetailTabs
-from gui.services.devices.process_scanner import ProcessScanner
-from gui.services.devices.process_terminator import ProcessTerminator
-from gui.services.machine.machine import Machine
-from gui.services.run.run_session import RunSession
-from gui.style import formatting
-from gui.viewmodels.devices import process_rows
+from gui.base import formatting
+from gui.features.memory import processes as process_rows
+from gui.features.memory.controller import MemoryController
+from gui.features.memory.leftovers import LeftoversStrip
+from gui.features.memory.scanner import ProcessScanner, ProcessTerminator
+from gui.machine.machine import Machine
+from gui.runs.session import RunSession
+from gui.window.details import EVENTS_TAB, LOG_TAB, MEMORY_TAB, PROCESSES_TAB, DetailTabs
 
 SCRIPT = "python -c import time\n" + "print('a line')\n" * 150
 

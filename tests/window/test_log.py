@@ -7,12 +7,11 @@ import random
 import pytest
 from PySide6.QtGui import QColor, QTextCursor
 
-from gui.panels.log.ansi_colours import char_format
-from gui.panels.log.file_tail import MAX_BYTES, MAX_LINES, PIECE_LINES, FileTail
-from gui.panels.log.log_view import SLACK_LINES, LogView
-from gui.panels.log.terminal import CUT, MAX_LINE, Style
-from gui.style import theme as themes
-from gui.style.theme import DARK, LIGHT
+from gui.base import theme as themes
+from gui.base.theme import DARK, LIGHT
+from gui.features.log.files import MAX_BYTES, MAX_LINES, PIECE_LINES, FileTail
+from gui.features.log.terminal import CUT, MAX_LINE, Style, char_format
+from gui.features.log.view import SLACK_LINES, LogView
 from tests.window.driving import show_theme
 from tests.window.logs import append, read_all
 

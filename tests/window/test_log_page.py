@@ -8,15 +8,14 @@ import pytest
 from PySide6.QtCore import QObject, Qt
 from PySide6.QtWidgets import QPushButton
 
-from gui.panels.log.file_search import FileSearch
-from gui.panels.log.file_tail import MAX_LINES
-from gui.panels.run.details import LOG_TAB, MEMORY_TAB, DetailTabs
-from gui.style import theme as themes
-from gui.style.theme import DARK
+from gui.base import theme as themes
+from gui.base.theme import DARK
+from gui.features.log.files import MAX_LINES, FileSearch
+from gui.window.details import LOG_TAB, MEMORY_TAB, DetailTabs
 from tests.window.logs import append, read_all
 
 if TYPE_CHECKING:
-    from gui.panels.log.log_page import LogPage
+    from gui.features.log.page import LogPage
 
 
 @pytest.fixture
@@ -138,9 +137,7 @@ def test_earlier_and_later_lines_are_shown_part_by_part(qtbot, tmp_path, page, m
     button_of(page, "laterButton").click()
     qtbot.waitUntil(lambda: page.view.toPlainText().startswith(f"{parts[0][0]} "))
     opened = []
-    monkeypatch.setattr(
-        "gui.panels.log.log_page.QDesktopServices.openUrl", lambda url: opened.append(url.toLocalFile())
-    )
+    monkeypatch.setattr("gui.features.log.page.QDesktopServices.openUrl", lambda url: opened.append(url.toLocalFile()))
     button_of(page, "openLogButton").click()
     assert opened == [str(tmp_path / "log.txt")]
 

@@ -13,8 +13,10 @@ from pytestqt.qtbot import QtBot
 from core.runs.facts.states import RunState
 from core.schema.spec import write_spec
 from core.series import long_runs
-from gui.services.run import run_memory, run_opening, run_session
-from gui.services.run.run_session import RunSession
+from gui.runs import reading as run_memory
+from gui.runs import reading as run_opening
+from gui.runs import session as run_session
+from gui.runs.session import RunSession
 from tests.support.long_run import write_long_run
 from tests.support.running import script_spec
 from tests.unit.test_event_slices import assert_same, read_whole

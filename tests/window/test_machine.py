@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel, QLineEdit, QPushButton
 
 from core.schema.paths import EVENTS, SUPERVISOR_EVENTS
-from gui.plots.plot_area import LIVE_NOTE
+from gui.plots.area import LIVE_NOTE
 from tests.support.long_run import write_long_run
 
 

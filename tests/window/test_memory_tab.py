@@ -14,22 +14,24 @@ from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState
 from core.schema.event_kinds import ProcessInfo, Release, Verdict
 from core.series.run_series import RunSeries
-from gui.panels.memory.memory_tab import MemoryTab
-from gui.panels.memory.memory_table import SIDE_PX, MemoryTable, part_brushes
-from gui.services.devices.process_scanner import just_ended
-from gui.style.formatting import fine_gigabytes, moment
-from gui.style.theme import current_theme
-from gui.viewmodels.devices.memory_bars import (
+from gui.base.formatting import fine_gigabytes, moment
+from gui.base.theme import current_theme
+from gui.features.memory.scanner import just_ended
+from gui.features.memory.tab import MemoryTab
+from gui.features.memory.table import (
     FREE,
     OTHER_RUNS,
     OTHERS,
+    SIDE_PX,
     THIS_RUN,
     UNCLAIMED,
     MemoryBar,
     MemoryKnowledge,
+    MemoryTable,
     memory_bars,
+    part_brushes,
 )
-from gui.viewmodels.run import memory_verdicts
+from gui.runs import verdicts as memory_verdicts
 from tests.support.acting import played
 from tests.support.recorded import BEGAN, ENDED, GB, finding, recorded
 from tests.support.running import start

@@ -6,8 +6,8 @@ import pytest
 from PySide6.QtCore import QCoreApplication, QPoint, QRect, Qt
 from PySide6.QtWidgets import QDockWidget, QPushButton, QWidget
 
-from gui.controllers.window.dock_layout import MIN_RUNS_PX, MIN_SIDE_PX, RUNS_SHARE, SIDE_SHARE
 from gui.widgets.messages import MessageStack, MessageStrip
+from gui.window.layout import MIN_RUNS_PX, MIN_SIDE_PX, RUNS_SHARE, SIDE_SHARE
 
 pytestmark = pytest.mark.styled
 

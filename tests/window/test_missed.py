@@ -19,11 +19,11 @@ from core.language import join_sentences, stored, tr
 from core.runs.facts.states import RunState
 from core.schema.paths import EVENTS, SUPERVISOR_EVENTS
 from core.system import processes
-from gui.panels.run.header import HeaderPanel
-from gui.services.window.settings_file import SettingsFile, folder_key
-from gui.viewmodels.run.run_header import RunHeader
-from gui.viewmodels.runs.missed_rows import MissedRow
-from gui.viewmodels.runs.run_actions import RunActions
+from gui.base.settings_file import SettingsFile, folder_key
+from gui.features.runlist.missed import MissedRow
+from gui.runs.actions import RunActions
+from gui.runs.words import RunHeader
+from gui.window.header import HeaderPanel
 from tests.support.acting import played
 from tests.support.running import start
 from tests.support.tables import cell, cells, middle

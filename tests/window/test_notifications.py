@@ -9,8 +9,8 @@ from PySide6.QtWidgets import QApplication, QCheckBox, QLabel, QLineEdit, QPushB
 
 from core.notifications.desktop import BUS_VARIABLE
 from core.notifications.settings import NotificationSettings, load, save, settings_file
-from gui.panels.window.notifications_dialog import NotificationsDialog
-from gui.panels.window.preferences_dialog import PreferencesDialog
+from gui.features.preferences.notifications import NotificationsDialog
+from gui.features.preferences.preferences import PreferencesDialog
 from tests.support.web_server import WebServer
 
 

@@ -10,7 +10,7 @@ from core.config import presets
 from core.runs.facts.states import RunState
 from core.runs.foreign import MAX_CHARACTERS
 from core.runs.run import Run
-from gui.viewmodels.runs.owner_question import owner_question
+from gui.runs.rows import owner_question
 from tests.support.recorded import recorded
 from tests.support.running import make_spec, script_spec, train
 from tests.support.two_users import give_away, other_name

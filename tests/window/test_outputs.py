@@ -12,9 +12,9 @@ from PySide6.QtGui import QColor, QDesktopServices, QGuiApplication, QImage
 from PySide6.QtWidgets import QFileDialog, QMenu
 
 from core.schema.paths import OUTPUTS
-from gui.panels.run.details import OUTPUTS_TAB
-from gui.services.run import output_reader
-from gui.services.run.output_reader import preview
+from gui.features.run import outputs as output_reader
+from gui.features.run.outputs import preview
+from gui.window.details import OUTPUTS_TAB
 from tests.support.recorded import recorded
 from tests.support.tables import cell, cells, middle
 from tests.window.driving import menu_action

@@ -18,19 +18,19 @@ from core.schema.event_kinds import Plan, StopStep
 from core.series.run_series import RunSeries
 from core.system.processes import ProcessId
 from core.text import join_names
-from gui.panels.devices.device_panel import MAX_CHARACTERS, digest
-from gui.panels.run.header import HeaderPanel
-from gui.panels.run.progress import ProgressLine
-from gui.panels.runs.run_list import RunList
-from gui.services.devices.device_monitor import KEPT_S, SLACK_S, DeviceMonitor
-from gui.style import formatting
-from gui.viewmodels.devices.device_rows import DeviceRows, OnDevices, short_name
-from gui.viewmodels.run.failure_view import failure_view
-from gui.viewmodels.run.progress import progress_view, took_s
-from gui.viewmodels.run.run_header import RunHeader, stop_progress
-from gui.viewmodels.run.run_messages import Message, run_message
-from gui.viewmodels.runs.run_actions import RunActions
-from gui.viewmodels.runs.run_rows import RunRow, run_rows
+from gui.base import formatting
+from gui.features.devices.panel import MAX_CHARACTERS, digest
+from gui.features.run.failure import failure_view
+from gui.features.run.head import ProgressLine
+from gui.features.runlist.view import RunList
+from gui.machine.device_rows import DeviceRows, OnDevices, short_name
+from gui.machine.monitor import KEPT_S, SLACK_S, DeviceMonitor
+from gui.runs.actions import RunActions
+from gui.runs.progress import progress_view, took_s
+from gui.runs.rows import RunRow, run_rows
+from gui.runs.verdicts import Message, run_message
+from gui.runs.words import RunHeader, stop_progress
+from gui.window.header import HeaderPanel
 
 PLAN = Plan(epochs=10, steps_per_epoch=100, samples_per_epoch=6400)
 GB = 2**30

@@ -11,7 +11,7 @@ from core.errors import RunError
 from core.history.index import directories
 from core.runs.facts.states import RunState
 from core.runs.run import Run
-from gui.viewmodels.run import run_header
+from gui.runs import words as run_header
 from tests.support.acting import played
 from tests.support.running import FOREVER, LONG, start, write_recipe
 from tests.support.waiting import PATIENCE_S

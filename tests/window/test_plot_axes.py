@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from PySide6.QtGui import QPainter, QPixmap
 
-from gui.plots.items.axes import LeftAxis, log_positions, minor_log_positions, round_spacing, time_spacing
-from gui.plots.items.canvas import Canvas
-from gui.style import text_size
-from gui.style.formatting import clock, number
+from gui.base import text_size
+from gui.base.formatting import clock, number
+from gui.plots.items.canvas import Canvas, LeftAxis, log_positions, minor_log_positions, round_spacing, time_spacing
 
 if TYPE_CHECKING:
     from PySide6.QtCore import QRectF

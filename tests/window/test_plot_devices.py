@@ -10,15 +10,15 @@ from PySide6.QtGui import QImage, QTextDocument, QTextTable
 from PySide6.QtWidgets import QWidget
 
 from core.series.run_series import RunSeries
+from gui.base.theme import DARK
+from gui.plots.items.lines import drop_constant_points
 from gui.plots.items.margin_labels import moved_apart, stand_for_others
-from gui.plots.items.multi_line import drop_constant_points
 from gui.plots.registry import PLOTS
-from gui.style.theme import DARK
 from tests.support.colour_vision import contrast
 from tests.window.plotted import COLOURS, LABELS, START, draw, events, readings
 
 if TYPE_CHECKING:
-    from gui.plots.base import Plot
+    from gui.plots.run_plot import Plot
 
 
 def test_end_mark_of_paused_training_says_paused(plots, run_series) -> None:

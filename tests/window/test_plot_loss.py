@@ -9,8 +9,8 @@ from PySide6.QtGui import QTextDocumentFragment
 from PySide6.QtWidgets import QSlider
 
 from core.series.run_series import RunSeries
-from gui.plots.base import Plot
-from gui.style.theme import DARK
+from gui.base.theme import DARK
+from gui.plots.run_plot import Plot
 from tests.window.plotted import PER_EPOCH, START, STEPS, choose, draw, losses, resume_events, smooth
 
 

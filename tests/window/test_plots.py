@@ -13,14 +13,14 @@ from PySide6.QtGui import QMouseEvent
 from PySide6.QtWidgets import QApplication, QPushButton
 
 from core.series.run_series import RunSeries
-from gui.plots.plot_area import PlotLink
+from gui.base.theme import LIGHT
+from gui.plots.area import PlotLink
 from gui.plots.registry import PLOTS
-from gui.style.theme import LIGHT
 from tests.window.driving import show_theme
 from tests.window.plotted import COLOURS, START, STEPS, choose, draw, events
 
 if TYPE_CHECKING:
-    from gui.plots.base import Plot
+    from gui.plots.run_plot import Plot
 
 
 def test_loss_starts_by_step_and_devices_over_time(qtbot) -> None:

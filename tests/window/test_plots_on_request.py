@@ -9,7 +9,7 @@ import pytest
 from PySide6.QtWidgets import QMenu, QPushButton
 
 from core.series.run_series import RunSeries
-from gui.plots.plot_area import PlotArea, PlotScroll
+from gui.plots.area import PlotArea, PlotScroll
 from tests.support.waiting import PATIENCE_S
 from tests.window.plotted import COLOURS, LABELS, START, readings
 

@@ -21,12 +21,11 @@ from PySide6.QtWidgets import (
 from core.config import presets
 from core.history import index
 from core.system import folders
-from gui.panels.window import preferences_dialog
-from gui.panels.window.preferences_dialog import PreferencesDialog
-from gui.services.window.preferences import COLOURS, KEY, Preferences, PreferencesFile
-from gui.services.window.settings_file import SettingsFile, default_file
-from gui.style.text_size import set_zoom, zoom
-from gui.style.theme import DARK, LIGHT, STRONG_DARK, current_theme, stylesheet
+from gui.base.settings_file import SettingsFile, default_file
+from gui.base.text_size import set_zoom, zoom
+from gui.base.theme import DARK, LIGHT, STRONG_DARK, current_theme, stylesheet
+from gui.features.preferences import preferences as preferences_dialog
+from gui.features.preferences.preferences import COLOURS, KEY, Preferences, PreferencesDialog, PreferencesFile
 from tests.window.driving import apply_palette
 
 
@@ -70,7 +69,7 @@ def test_colours_hold_at_once_and_in_the_next_window(drive, monkeypatch):
         sheets.append(stylesheet(theme))
         apply_palette(app, theme)
 
-    monkeypatch.setattr("gui.main_window.apply", apply)
+    monkeypatch.setattr("gui.window.main_window.apply", apply)
     panel = drive()
     box = opened(panel).findChild(QComboBox, "coloursBox")
     assert [box.itemText(each) for each in range(box.count())] == ["as the desktop", "standard", "strong contrast"]

@@ -14,9 +14,9 @@ from core.memory_watch import gpu_processes
 from core.schema.event_kinds import ProcessInfo
 from core.system import process_info
 from core.system.processes import ProcessId
-from gui.services.devices import process_scanner
-from gui.services.devices.process_scanner import ProcessScan, ProcessScanner
-from gui.services.run.run_session import RunSession
+from gui.features.memory import scanner as process_scanner
+from gui.features.memory.scanner import ProcessScan, ProcessScanner
+from gui.runs.session import RunSession
 from tests.support.waiting import PATIENCE_S
 
 MINE = ProcessInfo(pid=7, created=1.0, name="python", user="anna", age_s=1.0)

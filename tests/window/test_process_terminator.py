@@ -7,9 +7,9 @@ import threading
 import pytest
 
 from core.schema.event_kinds import ProcessInfo
-from gui.services.devices import process_terminator
-from gui.services.devices.process_terminator import ProcessTerminator
-from gui.viewmodels.devices.process_rows import ProcessEntry
+from gui.features.memory import scanner as process_terminator
+from gui.features.memory.processes import ProcessEntry
+from gui.features.memory.scanner import ProcessTerminator
 from tests.support.waiting import PATIENCE_S
 
 

@@ -12,7 +12,7 @@ from core.queue.listing import queue_view
 from core.runs.facts.states import RunState
 from core.runs.run import Run
 from core.system import own_processes, processes
-from gui.controllers.setup import start_controller
+from gui.features.setup import start as start_controller
 from tests.support.queueing import Queue, kill, stop
 from tests.support.running import LONG, Followed, write_recipe
 from tests.support.waiting import wait_until

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QMessageBox
 
 from core.catalog import recipes
 from core.catalog.recipe_copy import standalone
-from gui.widgets.dialogs.file_dialog import FileDialog
+from gui.widgets.dialogs import FileDialog
 
 
 @pytest.fixture

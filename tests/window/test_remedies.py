@@ -10,7 +10,7 @@ from core.diagnosis.remedies import LISTED, remedies, without_remedies
 from core.language import join_sentences, stored, tr
 from core.runs.facts.run_facts import RunFacts
 from core.schema.event_kinds import ProcessInfo, Release, Verdict
-from gui.viewmodels.run.memory_verdicts import sentences
+from gui.runs.verdicts import sentences
 from tests.support.recorded import GB, finding, recorded
 
 

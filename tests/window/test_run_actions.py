@@ -8,7 +8,7 @@ from itertools import groupby
 
 import pytest
 
-from gui.viewmodels.runs.run_actions import ACTIONS, NO_RUN, RunActions
+from gui.runs.actions import ACTIONS, NO_RUN, RunActions
 from tests.window.driving import Driver
 
 

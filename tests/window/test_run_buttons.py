@@ -15,15 +15,14 @@ from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState
 from core.runs.run import Run
 from core.schema.paths import CONTROL
-from gui.panels.run.header import HeaderPanel
-from gui.panels.run.run_buttons import RunButtons
-from gui.services.run.run_session import RunSession
-from gui.style import theme as themes
-from gui.style.theme import DARK
-from gui.viewmodels.run.pause_button import PauseButtonState
-from gui.viewmodels.run.run_header import SECOND_THOUGHT_S, Forcing, RunHeader, run_header
-from gui.viewmodels.runs.run_actions import RunActions
+from gui.base import theme as themes
+from gui.base.theme import DARK
+from gui.features.run.head import RunButtons
+from gui.runs.actions import RunActions
+from gui.runs.session import RunSession
+from gui.runs.words import SECOND_THOUGHT_S, Forcing, PauseButtonState, RunHeader, run_header
 from gui.widgets.elided_label import ElidedLabel
+from gui.window.header import HeaderPanel
 from tests.window.test_missed import write_live
 
 pytestmark = pytest.mark.styled
@@ -44,9 +43,7 @@ NOW = 1_800_000_000.0
 @pytest.fixture
 def header_in_state(tmp_path, monkeypatch):
     """Return a function that builds the header of a run `since_s` seconds after it entered a state."""
-    monkeypatch.setattr(
-        "gui.viewmodels.run.run_header.time", SimpleNamespace(time=lambda: NOW, monotonic=lambda: 100.0)
-    )
+    monkeypatch.setattr("gui.runs.words.time", SimpleNamespace(time=lambda: NOW, monotonic=lambda: 100.0))
 
     def build(state, *, since_s):
         session = RunSession()

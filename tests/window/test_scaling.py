@@ -14,10 +14,8 @@ from PySide6.QtWidgets import QFileDialog, QPushButton
 from core.runs.facts.states import RunState
 from core.runs.run import Run
 from core.scaling.record import read_record
-from gui.panels.comparison.scaling_dialog import ScalingDialog
-from gui.panels.comparison.scaling_table_dialog import ScalingTableDialog
-from gui.plots.comparison.scaling_plot import ScalingBar, ScalingPlot
-from gui.style.theme import DARK, LIGHT
+from gui.base.theme import DARK, LIGHT
+from gui.features.compare.scaling_dialogs import ScalingBar, ScalingDialog, ScalingPlot, ScalingTableDialog
 from tests.support.running import Followed, write_recipe
 from tests.support.scaling_runs import HELD_RECIPE, recorded, trained
 from tests.support.tables import cell

@@ -12,10 +12,10 @@ from core.config.examination import examine_script
 from core.config.script_check import ScriptCheckRequest, ScriptCheckResult, check_script
 from core.devices.cpu import cpu_devices
 from core.devices.device import Survey
-from gui.services.machine.machine import Machine
-from gui.services.setup.start_checker import StartChecker
-from gui.viewmodels.setup.script_text import TypedScript
-from gui.viewmodels.setup.start_check import StartConditions, checking, judge
+from gui.features.setup.start_request import StartChecker
+from gui.machine.machine import Machine
+from gui.machine.script import TypedScript
+from gui.machine.start_check import StartConditions, checking, judge
 
 SURVEY = Survey(devices=tuple(cpu_devices()), samples=())
 

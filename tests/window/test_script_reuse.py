@@ -12,8 +12,8 @@ from PySide6.QtGui import QGuiApplication
 
 from core.config import presets
 from core.runs.facts.states import RunState
-from gui.controllers.setup import start_controller
-from gui.widgets.dialogs.name_dialog import NameDialog
+from gui.features.setup import start as start_controller
+from gui.widgets.dialogs import NameDialog
 from tests.support.running import LONG, make_spec, script_spec, start, train, write_recipe
 from tests.window.driving import menu_action
 

@@ -12,8 +12,8 @@ from core.cli.shared.run_options import given
 from core.config.presets import setting_words
 from core.schema.setting import Flag, OneOf, Whole, check_settings, setting, settings_of
 from core.schema.settings import DEVICES, Checkpoints, ReleaseWatch, StopTimeouts, Training
-from gui.viewmodels.run.settings_rows import setting_rows
-from gui.widgets.forms.settings_form import SettingsForm
+from gui.features.run.settings import setting_rows
+from gui.widgets.forms import SettingsForm
 from tests.support.settings_list import DOCUMENT, document, settings_list
 
 

@@ -12,8 +12,8 @@ from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel, QLineEdit, QPushButt
 from core.config.choices import compose
 from core.devices.cpu import cpu_devices
 from core.schema.settings import StopTimeouts
-from gui.panels.setup.setup_panel import SetupPanel
-from gui.style.theme import LIGHT
+from gui.base.theme import LIGHT
+from gui.features.setup.panel import SetupPanel
 from tests.support.running import make_spec, script_spec
 from tests.window.driving import show_theme
 

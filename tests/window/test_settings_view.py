@@ -12,8 +12,7 @@ from PySide6.QtWidgets import QLabel, QScrollArea, QToolButton
 
 from core.runs.facts.run_facts import RunFacts
 from core.schema.event_kinds import Software, Source
-from gui.panels.run.settings_view import SettingsView
-from gui.viewmodels.run.settings_rows import run_settings
+from gui.features.run.settings import SettingsView, run_settings
 from tests.support.recorded import recorded
 from tests.support.running import make_spec, script_spec
 

@@ -319,7 +319,7 @@ def test_garbage_in_settings_file_is_ignored(drive, tmp_path):
 
 @pytest.mark.slow
 def test_remembered_choices_of_wrong_type_are_ignored(drive, runs_root):
-    from gui.services.window.settings_file import SettingsFile, folder_key
+    from gui.base.settings_file import SettingsFile, folder_key
 
     wrong = {"framework": 3, "strategy": [], "recipe": {}, "devices": 5, "settings": [1], "more": "yes"}
     choices = {**wrong, "training": {"epochs": "x", "seed": -5}}

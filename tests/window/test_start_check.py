@@ -21,17 +21,15 @@ from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState
 from core.runs.run import Run
 from core.schema.spec import write_spec
-from gui.controllers.setup import start_controller
-from gui.controllers.setup.start_controller import StartController
-from gui.panels.run.header import HeaderPanel
-from gui.panels.setup.setup_panel import SetupPanel
-from gui.panels.setup.start_status import StartStatus
-from gui.services.machine.machine import Machine
-from gui.viewmodels.runs.run_actions import RunActions
-from gui.viewmodels.setup.device_sharing import shared_device_question
-from gui.viewmodels.setup.reading_check import readings_state
-from gui.viewmodels.setup.start_check import StartCheck, StartConditions, check_start
+from gui.features.setup import start as start_controller
+from gui.features.setup.panel import SetupPanel, StartStatus
+from gui.features.setup.start import StartController
+from gui.features.setup.start_request import shared_device_question
+from gui.machine.machine import Machine
+from gui.machine.start_check import StartCheck, StartConditions, check_start, readings_state
+from gui.runs.actions import RunActions
 from gui.widgets.messages import MessageStrip
+from gui.window.header import HeaderPanel
 from tests.support import no_namespaces
 from tests.support.running import make_spec, write_recipe
 
@@ -74,7 +72,7 @@ from core.config.choices import RecipeChoices
 from core.devices.cpu import cpu_devices
 from core.devices.device import Survey
 from core.runs.facts.run_facts import RunFacts
-from gui.viewmodels.setup.start_check import StartConditions, check_start, resume_problems
+from gui.machine.start_check import StartConditions, check_start, resume_problems
 
 now = StartConditions(survey=Survey(devices=tuple(cpu_devices()), samples=()))
 for allowed in (False, True):

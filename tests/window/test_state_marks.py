@@ -9,13 +9,12 @@ from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QImage, QPainter
 
 from core.runs.facts.states import STATES, RunState
-from gui.panels.run.header import HeaderPanel
-from gui.panels.runs.run_list import RunList
-from gui.style.icons import paint_mark
-from gui.viewmodels.run.run_header import RunHeader
-from gui.viewmodels.run.state_words import STATE_MARKS
-from gui.viewmodels.runs.run_actions import RunActions
-from gui.viewmodels.runs.run_rows import RunRow
+from gui.base.icons import paint_mark
+from gui.features.runlist.view import RunList
+from gui.runs.actions import RunActions
+from gui.runs.rows import RunRow
+from gui.runs.words import STATE_MARKS, RunHeader
+from gui.window.header import HeaderPanel
 
 pytestmark = pytest.mark.styled
 

@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QCheckBox, QLabel, QSpinBox, QWidget
 
 from core.schema.settings import Checkpoints, Training
-from gui.panels.recipe.strategy_delegate import SECOND_LINE
+from gui.features.setup.strategy_box import SECOND_LINE
 from tests.support.colour_vision import contrast
 from tests.support.running import LONG_PYTORCH, write_recipe
 from tests.window.driving import show_theme
@@ -49,7 +49,7 @@ def test_unusable_strategies_are_listed_with_reason(drive):
 @pytest.mark.styled
 @pytest.mark.slow
 def test_strategy_list_can_be_read_in_both_themes(drive):
-    from gui.style.theme import DARK, LIGHT
+    from gui.base.theme import DARK, LIGHT
 
     panel = drive()
     panel.tick("cpu:0")
@@ -234,7 +234,7 @@ def test_invalid_number_is_reported(drive, field, typed, problem):
 
 @pytest.mark.slow
 def test_remembered_settings_of_wrong_type_are_ignored(drive, runs_root):
-    from gui.services.window.settings_file import SettingsFile, folder_key
+    from gui.base.settings_file import SettingsFile, folder_key
 
     training = {"schedule": 3, "warmup_steps": -1, "weight_decay": [1], "stop_on_nan": "yes", "seed": True}
     checkpoints = {"unit": "moons", "every": 0, "keep": 1e9, "best": 7}

@@ -15,13 +15,12 @@ from PySide6.QtWidgets import QMenu
 from core.runs.outputs import OutputFile, Outputs
 from core.schema.event_kinds import ProcessInfo
 from core.text import one_line
-from gui.panels.memory.memory_tab import MemoryTab
-from gui.panels.memory.processes_tab import ProcessesTab
-from gui.panels.run.outputs_tab import OutputsTab
-from gui.style.formatting import moment
-from gui.style.theme import DARK, LIGHT
-from gui.viewmodels.devices.memory_bars import MemoryBar
-from gui.viewmodels.devices.process_rows import MAX_COMMAND, KnownRuns, ProcessEntry, process_rows
+from gui.base.formatting import moment
+from gui.base.theme import DARK, LIGHT
+from gui.features.memory.processes import MAX_COMMAND, KnownRuns, ProcessEntry, ProcessesTab, process_rows
+from gui.features.memory.tab import MemoryTab
+from gui.features.memory.table import MemoryBar
+from gui.features.run.outputs import OutputsTab
 from gui.widgets.table import STRETCH, Column, RowsTable
 from tests.support.recorded import GB
 from tests.support.tables import cell, cells, headings, middle

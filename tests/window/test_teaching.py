@@ -11,9 +11,9 @@ from PySide6.QtGui import QAction, QTextCursor
 
 from core.runs import lock
 from core.runs.run import Run
-from gui.main_window import MainWindow
-from gui.panels.log.highlights import words
-from gui.panels.log.teach_dialog import TeachDialog
+from gui.features.log.highlights import words
+from gui.features.log.teach import TeachDialog
+from gui.window.main_window import MainWindow
 from tests.support.running import script_spec, start, train
 from tests.support.waiting import PATIENCE_S
 

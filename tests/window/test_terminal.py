@@ -7,10 +7,22 @@ import random
 import pytest
 from PySide6.QtGui import QColor
 
-from gui.panels.log.ansi_colours import BASE, char_format, rgb
-from gui.panels.log.terminal import CUT, MAX_LINE, PLAIN, SCREEN, UNKNOWN, Style, Terminal, readable, restyled
-from gui.style.contrast import contrast, legible
-from gui.style.theme import THEMES, look
+from gui.base.colours import contrast, legible
+from gui.base.theme import THEMES, look
+from gui.features.log.terminal import (
+    BASE,
+    CUT,
+    MAX_LINE,
+    PLAIN,
+    SCREEN,
+    UNKNOWN,
+    Style,
+    Terminal,
+    char_format,
+    readable,
+    restyled,
+    rgb,
+)
 
 TQDM_NESTED = (
     "epochs:   0%|          | 0/2\n"

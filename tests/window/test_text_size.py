@@ -7,9 +7,9 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QListWidget
 
-from gui.services.window.settings_file import SettingsFile
-from gui.style import text_size
-from gui.style.theme import DARK, stylesheet
+from gui.base import text_size
+from gui.base.settings_file import SettingsFile
+from gui.base.theme import DARK, stylesheet
 from tests.window.clipping import clipped
 
 pytestmark = pytest.mark.styled

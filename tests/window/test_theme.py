@@ -14,11 +14,11 @@ from pyqtgraph import PlotItem
 from PySide6.QtCore import QObject, QRect, Qt, Signal
 from PySide6.QtWidgets import QCheckBox, QHeaderView, QLabel, QPushButton, QSpinBox
 
+from gui.base import theme as themes
+from gui.base.colours import faint, faint_text
+from gui.base.painting import outline
+from gui.base.theme import DARK, LIGHT, STRONG_DARK, STRONG_LIGHT, THEMES, Theme
 from gui.plots.items.heat_strips import HeatStripsItem, StripRow
-from gui.style import theme as themes
-from gui.style.device_colours import faint, faint_text
-from gui.style.theme import DARK, LIGHT, STRONG_DARK, STRONG_LIGHT, THEMES, Theme
-from gui.widgets.painting import outline
 from gui.widgets.table import ASCENDING, DESCENDING, Column, RowsTable
 from tests.support.tables import headings
 

@@ -16,9 +16,9 @@ from PySide6.QtWidgets import QApplication, QToolButton, QWidget
 
 from core.runs.facts.states import RunState
 from gui.app import create_window
-from gui.main_window import MainWindow
-from gui.services.jobs import Jobs
-from gui.services.machine.machine import Machine
+from gui.base.jobs import Jobs
+from gui.machine.machine import Machine
+from gui.window.main_window import MainWindow
 from tests.support.acting import played
 from tests.support.running import start
 from tests.support.waiting import PATIENCE_S, wait_until
@@ -197,7 +197,7 @@ def test_unresponsive_display_is_reported():
 def test_ctrl_c_closes_the_window_while_its_plots_are_created(runs_root):
     code = (
         "import os, signal, sys\n"
-        "from gui.plots.metrics.loss import LossPlot\n"
+        "from gui.plots.loss import LossPlot\n"
         "create = LossPlot.__init__\n"
         "def interrupted(self, **arguments):\n"
         "    os.kill(os.getpid(), signal.SIGINT)\n"
@@ -239,7 +239,7 @@ REPLACED = """\
 import os, signal, sys, weakref
 from PySide6.QtCore import QTimer
 from core.cli.__main__ import main
-from gui.main_window import MainWindow
+from gui.window.main_window import MainWindow
 
 windows, open_window = [], MainWindow._open
 

@@ -7,7 +7,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLineEdit, QPushButton, QWidgetItem
 from shiboken6.Shiboken import getAllValidWrappers
 
-from gui.widgets.dialogs.dialog import InfoDialog
+from gui.widgets.dialogs import InfoDialog
 from tests.support.recorded import recorded
 from tests.support.running import LONG, write_recipe
 

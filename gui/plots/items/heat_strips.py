@@ -12,16 +12,14 @@ from PySide6.QtCore import QRectF
 from PySide6.QtGui import QColor, QImage, QPainter
 
 from core.series.series import Series
-from gui.plots.items.multi_line import Flags
-from gui.style.theme import current_theme
-
-from .drawing import ViewDrawing
-from .line import NOTHING
+from gui.base.theme import current_theme
+from gui.plots.items.lines import NOTHING, Flags, ViewDrawing
 
 if TYPE_CHECKING:
     import pyqtgraph as pg
 
     from core.series.min_max_tree import Floats
+
 
 HELD_PERIODS = 3.0
 """A reading holds on for this many of the usual times between two readings; after that there is none."""

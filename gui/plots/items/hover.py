@@ -9,10 +9,9 @@ import pyqtgraph as pg
 from PySide6.QtCore import QEvent, QObject, QPoint, Qt
 from PySide6.QtWidgets import QWidget
 
-from gui.style.theme import current_theme
+from gui.base.theme import current_theme
+from gui.plots.items.canvas import Canvas
 from gui.widgets.plain_text import ColouredLabel, Span
-
-from .canvas import Canvas
 
 ONE_COLUMN_UP_TO = 6
 MAX_ROWS = 16

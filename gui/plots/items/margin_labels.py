@@ -10,12 +10,11 @@ from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter
 
 from core.devices.device import LABEL_SEPARATOR
-from gui.style.device_colours import faint_text
-from gui.style.text_size import scaled
-from gui.style.theme import current_theme
-
-from .canvas import Canvas
-from .drawing import Drawing
+from gui.base.colours import faint_text
+from gui.base.text_size import scaled
+from gui.base.theme import current_theme
+from gui.plots.items.canvas import Canvas
+from gui.plots.items.lines import Drawing
 
 SQUARE_PX, GAP_PX = 8.0, 4.0
 MIN_FONT_PX = 9

@@ -1,0 +1,6 @@
+"""How everything looks, and the machinery of the window. It knows no widget and no feature.
+
+- `theme`, `icons`, `colours`, `text_size`, `painting`: themes, icons, contrast, the size of text, shared painting
+- `formatting`, `window_language`: numbers, sizes and times in words; the language of the window
+- `jobs`, `timers`, `settings_file`: work on threads; timers; the file in which the window keeps its settings
+"""

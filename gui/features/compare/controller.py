@@ -1,0 +1,434 @@
+"""Compare the ticked runs, and export the comparison."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from core.comparison.comparison_table import text_table
+from core.comparison.curves import AXES, axis_of
+from core.comparison.measured_run import reasons
+from core.language import tr
+from gui.base.jobs import Jobs, reason
+from gui.base.theme import current_theme
+from gui.base.timers import StepQueue
+from gui.features.compare.rows import comparison_rows, why_text
+from gui.plots import exports
+from gui.plots.exports import KINDS, PICTURES, Outcome, picture_work
+
+if TYPE_CHECKING:
+    from core.comparison.comparison_table import Comparison
+    from gui.features.compare.reader import ComparisonReader
+    from gui.features.compare.runs import Entry
+    from gui.features.compare.view import ComparisonView
+    from gui.features.runlist.export import ExportController
+    from gui.window.layout import MainPanels
+    from gui.window.services import Services
+
+
+class ComparisonExport:
+    """Writes what is shown: with the metric, the baseline, the target and the groups that the user chose."""
+
+    def __init__(self, panels: MainPanels, export: ExportController, reader: Callable[[], ComparisonReader]) -> None:
+        self._panels, self._message, self._export, self._reader = panels, panels.message, export, reader
+
+    def export(self, name: str, target: float | None) -> None:
+        """Export it as `file`, which asks for one, or to the clipboard as `markdown` or `csv`.
+
+        `target`: the value of the metric that the table shows the time to; None for none.
+        """
+        comparison = self._reader().comparison
+        if comparison is None:
+            self._message.show_message(tr("There is no table yet."), "warn")
+        elif name == "file":
+            self._export.ask_kind(
+                tr("Export comparison"), "comparison", tuple(KINDS), lambda path, kind: self._work(path, kind, target)
+            )
+        else:
+            self._export.copy_table(name, text_table(comparison))
+
+    def copy_values(self) -> None:
+        """Copy the values that the plot of the metric shows."""
+        view = self._panels.comparison
+        if view is not None:
+            self._export.copy_values(view.plot.measured(), view.plot.canvas.x_range)
+
+    def _work(self, path: Path, kind: str, target: float | None) -> Callable[[], Outcome]:
+        """Return what writes the comparison as a file of this kind on another thread."""
+        view, comparison = self._panels.comparison, self._reader().comparison
+        if view is None or comparison is None:  # it was closed while the dialog was open
+            closed = tr("Nothing was exported, since the comparison was closed. Open it again.")
+            return lambda: (closed, "warn")
+        if kind in PICTURES:
+            return picture_work(view, kind, path)
+        if kind != ".html":
+            return partial(exports.write_data, text_table(comparison).text(kind).encode(), path)
+        run_dirs, choices = [run.dir for run in self._reader().runs], _choices(view, comparison, target)
+        return lambda: exports.write_report(run_dirs, path, choices)
+
+
+def _choices(view: ComparisonView, comparison: Comparison, target: float | None) -> list[str]:
+    """Return what the comparison compares, as options of the command that writes a page."""
+    baseline = comparison.rows[comparison.baseline].runs[0].dir.absolute()
+    return [
+        "--metric", comparison.metric, "--baseline", str(baseline),
+        *([] if target is None else [f"--target={target!r}"]),
+        *([] if view.plot.controls.group_box.isChecked() else ["--no-groups"]),
+    ]  # fmt: skip
+
+
+READING_S, REST_SHARE = 0.3, 10.0
+"""Seconds between two drawings while runs are read, and how many times as long as a drawing they are at least: drawing
+holds up the reading."""
+TICK_MS = 100
+"""Milliseconds between two looks at what was read, while the view is open."""
+
+
+class ComparisonController(QObject):
+    """The view and its reader are made when they are first needed: most windows never compare."""
+
+    toggled = Signal()
+    """The view was opened or closed."""
+
+    def __init__(self, panels: MainPanels, services: Services, export: ExportController) -> None:
+        super().__init__()
+        self._panels, self._services = panels, services
+        self._export = ComparisonExport(panels, export, lambda: self.reader)
+        self._save_picture = export.save_picture
+        self._reader: ComparisonReader | None = None
+        self._colours: Any = None
+        self._baseline: str | None = None
+        self._target: float | None = None
+        self._entries: tuple[Entry, ...] = ()
+        self._unlisted: set[str] = set()
+        """Compared runs that are not in the list now."""
+        self._is_closing = False
+        self._draw_again_at = self._began = 0.0
+        self._drawing = StepQueue(self)
+        self._is_outdated = False
+        """Whether other runs are there than those that are shown."""
+        self._why = Jobs(self, "why-differ")
+        self._why_of: tuple[object, ...] = ()
+        """The runs whose differences are shown."""
+        self._timer = QTimer(self, interval=TICK_MS)
+        self._timer.timeout.connect(self.poll)
+        runs = panels.runs
+        panels.actions.provide(compare=lambda _: self.open())
+        runs.choice_changed.connect(self._follow_choice)
+        runs.rows_changed.connect(self._tick_again)
+        for left in (panels.machine.clicked, runs.chosen):
+            left.connect(lambda _: self.close())
+        panels.menu.action("exportComparison").triggered.connect(lambda _: self._export.export("file", self._target))
+        panels.menu.file.aboutToShow.connect(self._allow_export)
+        panels.menu.action("compare").triggered.connect(lambda _: self._open_or_explain())
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the view is shown."""
+        return self._panels.plots.replaced
+
+    @property
+    def reader(self) -> ComparisonReader:
+        """The reader of the runs, made when it is first asked for."""
+        if self._reader is None:
+            from gui.features.compare.reader import ComparisonReader
+
+            self._reader = ComparisonReader()
+            self._reader.setParent(self)
+            self._reader.changed.connect(self._note_change)
+            self._reader.table_changed.connect(self._show_table)
+        return self._reader
+
+    @property
+    def compared(self) -> list[str]:
+        """The directories of the compared runs, also of those that the list does not show; none while it is closed."""
+        return [str(each) for each in self.reader.chosen] if self.is_open else []
+
+    def open(self) -> None:
+        """Compare the ticked runs."""
+        self.compare(self._panels.runs.ticked)
+
+    def compare(self, run_dirs: Sequence[str]) -> None:
+        """Compare these runs, also if the list does not show them."""
+        if not self._panels.plots.plots or len(run_dirs) < 2:
+            return
+        view = self._view()
+        was_open = self.is_open
+        self._choose(run_dirs)
+        self._unlisted = set(run_dirs) - self._panels.runs.listed
+        if not was_open:
+            self._panels.scroll.show_instead(view)
+            self._panels.machine.show_chosen(chosen=False)
+            self._panels.runs.keeps_ticks = True
+            self._timer.start()
+            self.toggled.emit()
+        self.poll()
+
+    def close(self) -> bool:
+        """Show the plots again, and untick the runs; return whether the view was open."""
+        if not self.is_open:
+            return False
+        self._is_closing = True
+        self._timer.stop()
+        self._drawing.stop()
+        self.reader.go_on()
+        self._panels.scroll.show_instead(None)
+        self.reader.close()
+        if self._panels.comparison is not None:
+            self._panels.comparison.clear()
+        self._entries, self._why_of = (), ()
+        self._panels.runs.keeps_ticks = False
+        self._panels.runs.show_colours({})
+        if self._panels.runs.has_several:
+            self._panels.runs.clearSelection()
+        run = self._services.session.run
+        self._panels.runs.mark_chosen(run.dir if run is not None else None)
+        self._panels.machine.show_chosen(chosen=run is None)
+        self._is_closing = False
+        self.toggled.emit()
+        return True
+
+    def poll(self) -> None:
+        """Take in what was read, and draw in steps."""
+        from gui.features.compare.runs import progress_words
+
+        self.reader.hold()  # until all is drawn: two threads of Python hold up each other
+        self.reader.poll()
+        view = self._panels.comparison
+        if view is None or not self.is_open:
+            self.reader.go_on()
+            return
+        view.plot.set_note(progress_words(len(self.reader.chosen), self.reader.waiting))
+        if self._drawing.busy:
+            return
+        if self.reader.waiting and time.monotonic() < self._draw_again_at:
+            self.reader.go_on()
+            return
+        self._began = time.monotonic()
+        first = [self._show_runs] if self._is_outdated else []
+        # The table is begun a turn later, when the last plot is painted.
+        steps = (*(plot.redraw for plot in view.plots), self._end_drawing, self.reader.make_table)
+        self._drawing.start([*first, *steps])
+
+    def _end_drawing(self) -> None:
+        """Let other threads work again: they would hold up a drawing."""
+        now = time.monotonic()
+        self._draw_again_at = now + READING_S + REST_SHARE * (now - self._began)
+        self.reader.go_on()
+
+    def _note_change(self) -> None:
+        """Show other runs at once; while runs are read, with the next drawing."""
+        self._is_outdated = True
+        if not self.reader.waiting:
+            self._show_runs()
+
+    # -- the view --------------------------------------------------------------------------------
+
+    def show_colours(self) -> None:
+        """Show the compared runs in the colours of the theme."""
+        if self.is_open:
+            self._show_runs()
+            self._show_table()
+
+    def _view(self) -> ComparisonView:
+        panels = self._panels
+        if panels.comparison is None:
+            from gui.features.compare.view import ComparisonView
+
+            view = panels.comparison = ComparisonView()
+            view.plot.controls.restore(panels.comparison_choices)
+            view.plot.controls.changed.connect(self._apply_controls)
+            view.left.connect(self.close)
+            view.picture_asked.connect(lambda plot: self._save_picture(plot, plot.objectName()))
+            view.values_asked.connect(self._export.copy_values)
+            view.card.row_selected.connect(self._select_row)
+            view.card.baseline_chosen.connect(self._choose_baseline)
+            view.card.target_chosen.connect(self._choose_target)
+            view.card.why_asked.connect(lambda _: self._explain())
+            view.card.export_asked.connect(lambda name: self._export.export(name, self._target))
+        return panels.comparison
+
+    def _open_or_explain(self) -> None:
+        if len(self._panels.runs.ticked) < 2:
+            self._panels.message.show_message(
+                tr("Tick two or more runs in the list: with their boxes, or with Ctrl or Shift and a click."), "warn"
+            )
+        self.open()
+
+    def _follow_choice(self) -> None:
+        """Compare the runs that are ticked now, and those that left the list: a search hides them, or they vanished."""
+        if not self.is_open or self._is_closing:
+            return
+        runs = self._panels.runs
+        ticked, listed = runs.ticked, runs.listed
+        self._unlisted = {str(each) for each in self.reader.chosen} - listed
+        wanted = [str(each) for each in self.reader.chosen if str(each) in {*ticked, *self._unlisted}]
+        wanted += [each for each in ticked if each not in wanted]
+        if len(wanted) < 2:
+            self.close()
+        else:
+            self._choose(wanted)
+
+    def _tick_again(self) -> None:
+        """Tick compared runs that are in the list again."""
+        if self.is_open and self._unlisted & self._panels.runs.listed:
+            self._panels.runs.tick([str(each) for each in self.reader.chosen])
+
+    def _choose(self, run_dirs: Sequence[str]) -> None:
+        from gui.features.compare.reader import MAX_RUNS
+
+        if len(run_dirs) > MAX_RUNS:
+            self._panels.message.show_message(
+                tr("A comparison shows {limit} runs at most. The first {limit} of the {count} ticked runs are shown.",
+                   limit=MAX_RUNS, count=len(run_dirs)), "warn",
+            )  # fmt: skip
+        self._draw_again_at = 0.0
+        self.reader.choose([Path(each) for each in run_dirs])
+        self._view().show_count(len(self.reader.chosen))
+
+    def _apply_controls(self) -> None:
+        assert self._panels.comparison is not None
+        self._panels.comparison_choices = self._panels.comparison.plot.controls.remember()
+        self._show_runs()
+        self._panels.comparison.plot.invalidate()
+        self._panels.comparison.plot.redraw()
+
+    def _show_runs(self) -> None:
+        """Show the runs that are read, and how many are not."""
+        from gui.features.compare.plots import origin_of
+        from gui.features.compare.runs import empty_words, entries_of, metrics_of, usual_metric
+
+        view, reader = self._panels.comparison, self._reader
+        self._is_outdated = False
+        if view is None or reader is None or not reader.chosen:
+            return
+        runs, controls = reader.runs, view.plot.controls
+        colours = self._colours_of(reader.chosen)
+        metrics = metrics_of(runs)
+        if controls.has_other_metrics(metrics):
+            controls.offer_metrics(metrics, usual_metric(runs, metrics))
+        grouped = controls.group_box.isChecked()
+        self._entries = entries_of(runs, colours, time.time(), grouped=grouped)
+        is_group = len({run.measured.settings.group for run in runs}) < len(runs)
+        controls.show_groups(possible=is_group)
+        metric = controls.metric_name
+        controls.offer_axes([name for name in AXES if any(axis_of(run.measured, name, metric) for run in runs)])
+        origin = origin_of(runs) if controls.axis == "wall" else 0.0
+        view.show_entries(self._entries, axis_name=controls.axis, origin=origin, metric=metric, version=reader.version)
+        for plot in view.plots:
+            of_metric = plot is view.plot
+            plot.show_empty_words(empty_words(waiting=bool(reader.waiting), metric=metric, of_metric=of_metric))
+        if not metrics and not reader.waiting:
+            view.card.show_problem(empty_words(waiting=False, metric="", of_metric=True))
+        own = {str(run_dir): colour for run_dir, colour in colours.items()}
+        of_entries = {str(run.dir): entry.colour for entry in self._entries for run in entry.runs}
+        self._panels.runs.show_colours({**own, **of_entries})
+        self._choose_table()
+        self._show_notices()
+
+    def _colours_of(self, run_dirs: Sequence[Path]) -> dict[Path, str]:
+        from gui.features.compare.runs import ColourNumbers
+
+        theme = current_theme()
+        if self._colours is None:
+            self._colours = ColourNumbers(len(theme.devices))
+        return {each: theme.device_colour(number) for each, number in self._colours.of(run_dirs).items()}
+
+    # -- the table -------------------------------------------------------------------------------
+
+    def _choose_table(self) -> None:
+        from gui.features.compare.reader import TableChoice
+
+        view = self._panels.comparison
+        if view is not None and view.plot.controls.metric_name:
+            controls = view.plot.controls
+            self.reader.choose_table(
+                TableChoice(metric=controls.metric_name, baseline=self._baseline, target=self._target,
+                            grouped=controls.group_box.isChecked())
+            )  # fmt: skip
+
+    def _show_table(self) -> None:
+        view, comparison = self._panels.comparison, self.reader.comparison
+        if view is None:
+            return
+        if comparison is None:
+            view.card.show_problem(self.reader.table_problem)
+        elif (entries := self._entries_of(comparison)) is not None:
+            view.card.show_table(entries, comparison_rows(comparison))
+        self._show_notices()
+        self._explain()
+
+    def _entries_of(self, comparison: Comparison) -> list[Entry] | None:
+        """Return the entries of the rows of a table; None if other runs are shown meanwhile."""
+        found = {entry.runs[0].dir: entry for entry in self._entries}
+        entries = [found.get(row.runs[0].dir) for row in comparison.rows]
+        return None if None in entries else [entry for entry in entries if entry is not None]
+
+    def _show_notices(self) -> None:
+        view = self._panels.comparison
+        if view is not None:
+            from gui.features.compare.metric_plot import BOLD_UP_TO
+            from gui.features.compare.runs import bands_notice
+
+            comparison = self.reader.comparison
+            titles = {run.dir: entry.title for entry in self._entries for run in entry.runs}
+            notices = [*self.reader.problems.values()]
+            if comparison is not None:
+                notices += comparison.notices_with(lambda row: titles.get(row.runs[0].dir, row.runs[0].id))
+            notices += bands_notice(view.plot.hidden_bands, BOLD_UP_TO)
+            view.card.show_notices(notices)
+
+    def _choose_baseline(self, row: int) -> None:
+        comparison = self.reader.comparison
+        if comparison is not None and row < len(comparison.rows):
+            self._baseline = comparison.rows[row].runs[0].id
+            self._choose_table()
+
+    def _select_row(self, row: int) -> None:
+        """Make the line of a row of the table bold where not all are."""
+        view, comparison = self._panels.comparison, self.reader.comparison
+        if view is not None and comparison is not None and row < len(comparison.rows):
+            entries = self._entries_of(comparison) or []
+            view.plot.select(entries[row].label if 0 <= row < len(entries) else None)
+            self._show_notices()
+
+    def _choose_target(self, target: float | None) -> None:
+        self._target = target
+        self._choose_table()
+
+    def _explain(self) -> None:
+        """Have it found out why the selected row, or the first other one, differs from the baseline."""
+        view, comparison = self._panels.comparison, self.reader.comparison
+        if view is None or comparison is None or not view.card.why_button.isChecked() or len(comparison.rows) < 2:
+            return
+        chosen = view.card.table.chosen_number()
+        rows = [comparison.rows[chosen]] if 0 <= chosen < len(comparison.rows) and chosen != comparison.baseline else [
+            row for at, row in enumerate(comparison.rows) if at != comparison.baseline
+        ]  # fmt: skip
+        first, others = comparison.rows[comparison.baseline].runs[0], [row.runs[0] for row in rows]
+        of = (first.id, *(run.id for run in others))
+        if of == self._why_of:
+            return
+
+        def work() -> list[str]:
+            return [line for run in others for line in [*why_text(first.id, run.id, reasons(first, run)), ""]]
+
+        def show(lines: list[str]) -> None:
+            if of == self._why_of:
+                view.card.show_why(lines)
+
+        self._why_of = of
+        view.card.show_why([tr("Comparing settings, packages and texts …")])
+        self._why.replace(
+            work, show, lambda error: show([tr("The runs could not be compared: {reason}.", reason=reason(error))])
+        )
+
+    def _allow_export(self) -> None:
+        """Offer the export while there is a comparison with a table."""
+        is_there = self.is_open and self._reader is not None and self._reader.comparison is not None
+        self._panels.menu.action("exportComparison").setEnabled(is_there)

@@ -1,0 +1,311 @@
+"""Read the runs of a comparison on a thread, follow those that live, and make their table."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Event
+
+from PySide6.QtCore import QObject, Signal
+
+from core.comparison import comparison_table
+from core.comparison.comparison_table import Comparison
+from core.comparison.measured_run import MeasuredRun, removed_sentence, unless_removed
+from core.errors import RunError
+from core.history.index import is_run
+from core.language import tr
+from core.runs.facts.states import state_info
+from core.runs.run import Run
+from core.schema.events import Event as RunEvent
+from core.series import long_runs
+from core.series.long_runs import events_size
+from core.series.run_series import RunSeries
+from gui.base.jobs import Jobs, keep_as_it_is, reason
+from gui.features.compare.runs import ComparedRun
+from gui.runs.progress import ScriptProgress
+from gui.runs.reading import ReadRun, take_in, timeline_of
+
+MAX_RUNS = 200
+"""Runs that are compared at most."""
+FOLLOW_S, TABLE_S = 1.0, 2.0
+"""Least seconds between two looks at the runs, and between two tables while runs go on."""
+LONG_BYTES = 512 * 1024
+"""A run with more bytes of events is kept in the user's cache folder once it is read."""
+REST_S = 0.0005
+"""Seconds that the thread sleeps between two slices: the window's thread would wait for Python's lock."""
+SWITCH_S = 0.0005
+"""Seconds after which the thread that makes the table gives way to another one."""
+HELD_S = 1.0
+"""Most seconds that reading waits for a drawing."""
+News = tuple[list[tuple[ComparedRun, "list[RunEvent]"]], list["Path"]]
+"""New events of runs, and the folders that are gone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableChoice:
+    """What the table compares."""
+
+    metric: str
+    baseline: str | None = None
+    """The name of a run's folder; None: the first run."""
+    target: float | None = None
+    grouped: bool = True
+    """Whether runs that differ only in the seed form one row."""
+
+
+class ComparisonReader(QObject):
+    """The chosen runs, as far as they are read; `poll` never blocks."""
+
+    changed = Signal()
+    """There is something new to draw."""
+    table_changed = Signal()
+    """There is another table, or a reason why there is none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.chosen: tuple[Path, ...] = ()
+        self.problems: dict[Path, str] = {}
+        """Why a run is not shown, or is shown as it was: sentences by folder."""
+        self.comparison: Comparison | None = None
+        self.table_problem = ""
+        """Why there is no table: a sentence, or the empty string."""
+        self.version = 0
+        """Increases whenever there is something new to draw."""
+        self._read: dict[Path, ComparedRun] = {}
+        self._live: dict[Path, ReadRun] = {}
+        self._reader = _Reader()
+        self._reading, self._following = Jobs(self, "compared-runs"), Jobs(self, "live-runs")
+        self._making = Jobs(self, "comparison-table")
+        self._news: News | None = None
+        """What live runs measured, until the curves may be changed."""
+        self._choice: TableChoice | None = None
+        self._is_stale = False
+        """Whether the table is older than the runs or the choice."""
+        self._made_at = self._followed_at = 0.0
+
+    @property
+    def runs(self) -> list[ComparedRun]:
+        """The runs that were read, in the order in which they were chosen."""
+        return [self._read[each] for each in self.chosen if each in self._read]
+
+    @property
+    def waiting(self) -> int:
+        """The number of chosen runs that are not read yet."""
+        return sum(each not in self._read and each not in self.problems for each in self.chosen)
+
+    def choose(self, run_dirs: Sequence[Path]) -> None:
+        """Compare these runs from now on, at most `MAX_RUNS`; those that were read before are not read again."""
+        self.chosen = tuple(run_dirs[:MAX_RUNS])
+        kept = set(self.chosen)
+        self._read = {each: run for each, run in self._read.items() if each in kept}
+        self._live = {each: read for each, read in self._live.items() if each in kept}
+        self.problems = {}
+        self._reader.want([each for each in self.chosen if each not in self._read])
+        self._outdate()
+
+    def choose_table(self, choice: TableChoice) -> None:
+        """Make the table of this choice."""
+        if choice != self._choice:
+            self._choice, self._is_stale, self._made_at = choice, True, 0.0
+
+    def close(self) -> None:
+        """Forget all runs, and read no more."""
+        self.choose([])
+        self.comparison, self._choice = None, None
+
+    def hold(self) -> None:
+        """Let the thread that reads wait, for a second at most: two threads of Python take turns of 5 ms each."""
+        self._reader.may_read.clear()
+
+    def go_on(self) -> None:
+        """Let the thread read on."""
+        self._reader.may_read.set()
+
+    def poll(self) -> None:
+        """Take what was read, and begin what is due, but for the table."""
+        taken = [self._add(run_dir, result) for run_dir, result in self._reader.take()]
+        if any(taken):
+            self._outdate()
+        reader = self._reader
+        if self._reader.wanted and not self._reading.busy:
+            self._reading.start(reader.read_all, keep_as_it_is, keep_as_it_is)
+        if not self._making.busy:  # the table and the curves may not be changed while it is made
+            self._follow()
+
+    # -- runs ------------------------------------------------------------------------------------
+
+    def _add(self, run_dir: Path, result: tuple[ComparedRun, ReadRun] | str) -> bool:
+        """Add what was read; return whether it is still wanted."""
+        if run_dir not in self.chosen:
+            return False
+        if isinstance(result, str):
+            self.problems[run_dir] = result
+        else:
+            self._read[run_dir], read = result
+            if not state_info(read.run.facts.state).over:
+                self._live[run_dir] = read
+        return True
+
+    def _outdate(self) -> None:
+        self._is_stale = True
+        self.version += 1
+        self.changed.emit()
+
+    def _follow(self) -> None:
+        """Take in what live runs measured since, and notice runs that were removed."""
+        if self._news is not None:
+            news, self._news = self._news, None
+            self._take_in(news)
+        if not self._following.busy and self._read and time.monotonic() - self._followed_at >= FOLLOW_S:
+            self._followed_at = time.monotonic()
+            live = [(self._read[each], read.run) for each, read in self._live.items() if each in self._read]
+            folders = [each for each in self._read if each not in self.problems]
+            self._following.start(lambda: _news(live, folders), self._note, keep_as_it_is)
+
+    def _note(self, news: News) -> None:
+        self._news = news
+
+    def _take_in(self, news: News) -> None:
+        new, gone = news
+        for run_dir in gone:
+            if run_dir in self._read:
+                self.problems[run_dir] = tr("{reason} Its curve is still shown.", reason=removed_sentence(run_dir))
+                self._outdate()
+        for compared, events in new:
+            read = self._live.get(compared.dir)
+            if read is None or self._read.get(compared.dir) is not compared:
+                continue
+            take_in(read, events)
+            compared.measured = replace(compared.measured, facts=read.run.facts)
+            compared.refresh()
+            if state_info(read.run.facts.state).over:
+                del self._live[compared.dir]
+            self._outdate()
+
+    # -- table -----------------------------------------------------------------------------------
+
+    def make_table(self) -> None:
+        """Begin to make the table if there is something new for it."""
+        if self._making.busy:
+            return
+        choice, runs = self._choice, [each.measured for each in self.runs]
+        is_due = time.monotonic() - self._made_at >= TABLE_S or not self.waiting
+        if choice is None or not runs or not self._is_stale or not is_due:
+            return
+        if self._made_at and self._live and time.monotonic() - self._made_at < TABLE_S:
+            return
+        self._is_stale, self._made_at = False, time.monotonic()
+        self._making.start(
+            lambda: _made(runs, choice),
+            self._take_table,
+            lambda error: self._take_table(
+                None, str(error) if isinstance(error, (RunError, ValueError)) else f"{reason(error)}."
+            ),
+        )
+
+    def _take_table(self, made: Comparison | None, problem: str = "") -> None:
+        if self._choice is None:
+            return  # the comparison was closed meanwhile
+        self.comparison, self.table_problem = made, problem
+        self.table_changed.emit()
+
+
+def _made(runs: Sequence[MeasuredRun], choice: TableChoice) -> Comparison:
+    """Make a table. Meanwhile, the window's thread gets Python's lock within a shorter time than Python's 5 ms."""
+    usual_s = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_S)
+    try:
+        return comparison_table.compare(
+            runs, metric=choice.metric, baseline=choice.baseline, target=choice.target, grouped=choice.grouped
+        )
+    finally:
+        sys.setswitchinterval(usual_s)
+
+
+class _Reader:
+    """Reads runs one after the other. It holds no `QObject`: see `Jobs`."""
+
+    def __init__(self) -> None:
+        self.wanted: deque[Path] = deque()
+        self._done: deque[tuple[Path, tuple[ComparedRun, ReadRun] | str]] = deque()
+        self._changed = Event()
+        self.may_read = Event()
+        self.may_read.set()
+
+    def want(self, run_dirs: Sequence[Path]) -> None:
+        """Read these runs, and no others."""
+        self._changed.set()
+        self.wanted = deque(run_dirs)
+
+    def take(self) -> list[tuple[Path, tuple[ComparedRun, ReadRun] | str]]:
+        """Return what was read since the last call."""
+        return [self._done.popleft() for _ in range(len(self._done))]
+
+    def read_all(self) -> None:
+        """Read all wanted runs. A run that is not wanted any more is left in the middle."""
+        while self.wanted:
+            self._changed.clear()
+            self.may_read.wait(HELD_S)
+            run_dir = next(iter(self.wanted.copy()), None)
+            if run_dir is None:
+                return
+            result: tuple[ComparedRun, ReadRun] | str | None
+            try:
+                result = self._read(run_dir)
+            except (RunError, ValueError, OSError) as error:
+                result = str(error) if not isinstance(error, OSError) else f"{run_dir.name}: {reason(error)}."
+            if result is not None and run_dir in self.wanted:
+                self._done.append((run_dir, result))
+                self.wanted.remove(run_dir)
+
+    def _read(self, run_dir: Path) -> tuple[ComparedRun, ReadRun] | None:
+        with unless_removed(run_dir):
+            read = self._read_events(run_dir)
+            self.may_read.wait(HELD_S)
+            return None if read is None else (ComparedRun.of(read.run, read.run_series), read)
+
+    def _read_events(self, run_dir: Path) -> ReadRun | None:
+        """Return a run from the cache, or from its events; None if it is not wanted any more."""
+        is_long = events_size(run_dir) > LONG_BYTES
+        kept = long_runs.load(run_dir) if is_long else None
+        if isinstance(kept, ReadRun):
+            take_in(kept, kept.run.catch_up())
+            return kept
+        run = Run.attach(run_dir)
+        read = ReadRun(run=run, run_series=RunSeries(), timeline=timeline_of(run.spec()), strides=ScriptProgress())
+        for events in run.slices():
+            take_in(read, events)
+            if self._changed.is_set():
+                return None
+            self.may_read.wait(HELD_S)
+            time.sleep(REST_S)
+        take_in(read, run.catch_up())
+        return _from_disk(read) if is_long and state_info(run.facts.state).over else read
+
+
+def _from_disk(read: ReadRun) -> ReadRun:
+    """Keep a run in the user's cache folder, and return it from there: its arrays are mapped and take no memory."""
+    read.run_series.prepare()
+    packed = long_runs.pack(read.run, read)
+    try:
+        if packed is not None:
+            packed.write()
+    except OSError:
+        return read  # the disk is full: the next time it is read again
+    kept = long_runs.load(read.run.dir)
+    return kept if isinstance(kept, ReadRun) else read
+
+
+def _news(live: Sequence[tuple[ComparedRun, Run]], folders: Sequence[Path]) -> News:
+    new = [(compared, run.poll()) for compared, run in live]
+    states = {compared.dir: compared.measured.facts.state for compared, _ in live}
+    changed = [
+        (compared, events)
+        for (compared, events), (_, run) in zip(new, live, strict=True)
+        if events or run.facts.state != states[compared.dir]
+    ]
+    return changed, [each for each in folders if not is_run(each)]

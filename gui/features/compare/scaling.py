@@ -1,0 +1,303 @@
+"""Begin, continue and stop scaling tables, and show them in the list of runs and in views of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, QSize
+
+from core.config.choices import RecipeChoices
+from core.errors import RunError
+from core.history.device_use import use_sentences
+from core.history.summary import RunSummary
+from core.language import tr, tr_noop, tr_plural
+from core.scaling import scaling_command
+from core.scaling.record import free_name, new_record, plan_specs
+from core.scaling.scaling_table import text_table
+from core.schema.paths import SCALING_SUFFIX
+from core.schema.spec import RunSpec
+from gui.base.jobs import Jobs, reason
+from gui.features.compare.scaling_dialogs import ScalingBar, ScalingDialog, ScalingPlot, ScalingTableDialog
+from gui.features.compare.scaling_tables import fold_runs, sentence, shown_cells, strategy_title, with_results
+from gui.plots import exports
+from gui.plots.exports import KINDS, PICTURES, Outcome, picture_work
+from gui.runs.rows import RunRow
+
+if TYPE_CHECKING:
+    from core.scaling.scaling_table import ScalingTable
+    from gui.features.compare.scaling_dialogs import Asked
+    from gui.features.runlist.export import ExportController
+    from gui.window.layout import MainPanels
+    from gui.window.services import Services
+
+
+NEEDS_RECIPE = tr_noop("A scaling table is measured with a recipe, and a script is chosen. Choose a recipe instead.")
+PICTURE_SIZE = QSize(720, 320)
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """An open view: the dialog and the plot in it."""
+
+    dialog: ScalingTableDialog
+    plot: ScalingPlot
+
+
+class ScalingController(QObject):
+    """Most windows measure nothing: what is needed for it is imported when it is first used."""
+
+    def __init__(self, panels: MainPanels, services: Services, export: ExportController) -> None:
+        super().__init__()
+        self._panels, self._message, self._export = panels, panels.message, export
+        self._run_list, self._monitor = services.run_list, services.device_monitor
+        self._tables = services.scaling_tables
+        self._starting = Jobs(self, "scaling", guards=True)
+        self._unfolded: set[Path] = set()
+        self._views: dict[Path, _View] = {}
+        panels.menu.action("scaling").triggered.connect(lambda _: self.ask())
+        panels.menu.action("exportScaling").triggered.connect(lambda _: self._export_newest())
+        panels.menu.file.aboutToShow.connect(self._allow)
+        panels.runs.chosen.connect(self._choose)
+        self._tables.changed.connect(self._show)
+        panels.actions.provide(tables=True, report=lambda tables: self._ask_where(Path(tables[0])))
+
+    # -- the list of runs ------------------------------------------------------------------------
+
+    def fold(self, found: Sequence[RunSummary]) -> list[RunSummary]:
+        """Put one row in the place of the runs of each table. A search finds the runs themselves."""
+        if not self._tables.tables or self._run_list.search.text:
+            return list(found)
+        return fold_runs(found, self._tables.tables, self._unfolded, all_read=not self._run_list.left)
+
+    def with_results(self, rows: list[RunRow]) -> list[RunRow]:
+        """Show the results of the tables in their rows."""
+        if not self._tables.tables:
+            return rows
+        return with_results(rows, self._tables.tables)
+
+    def _choose(self, run_dir: str) -> None:
+        """Unfold the row of a table and open its view, or fold it."""
+        path = Path(run_dir)
+        if not path.name.endswith(SCALING_SUFFIX):
+            return
+        if path in self._unfolded:
+            self._unfolded.discard(path)
+        else:
+            self._unfolded.add(path)
+            self.open_view(path)
+        self._run_list.changed.emit()
+
+    # -- begin, continue, stop -------------------------------------------------------------------
+
+    def ask(self) -> None:
+        """Ask what is to be measured: with the recipe, its settings and the devices that are chosen now."""
+        if self._panels.setup.is_script:
+            self._message.show_message(tr(NEEDS_RECIPE), "warn")
+            return
+        try:
+            name = free_name(self._run_list.root, None, self._panels.setup.chosen_recipe().name)
+        except ValueError as error:
+            self._message.show_message(str(error), "bad")
+            return
+        dialog = ScalingDialog(self._panels.window, name=name, judge=self._judge)
+        dialog.asked.connect(lambda *asked: self._begin(asked))
+        dialog.open()
+
+    def _judge(self, asked: Asked) -> tuple[str, str]:
+        """Return why this cannot be measured, and what would be trained."""
+        try:
+            specs = self._specs(asked)
+        except ValueError as error:
+            return str(error), ""
+        lines = [
+            tr_plural(
+                "{count} device: strategy {strategy}, global batch {batch}",
+                "{count} devices: strategy {strategy}, global batch {batch}",
+                len(spec.devices), strategy=strategy_title(spec), batch=spec.training.batch_size,
+            )
+            for spec in specs
+        ]  # fmt: skip
+        return "", "\n".join([*lines, *self._sharing(specs[-1])])
+
+    def _specs(self, asked: Asked) -> list[RunSpec]:
+        """Return the specs of a new table. Raises `ValueError` with a sentence."""
+        name, batch, _ = asked
+        choices = self._panels.setup.choices()
+        if not isinstance(choices, RecipeChoices):
+            raise ValueError(tr(NEEDS_RECIPE))  # noqa: TRY004 (the user chose a script)
+        found = free_name(self._run_list.root, name, "")
+        return plan_specs(choices, self._monitor.all_machines.devices, name=found, batch=batch)
+
+    def _sharing(self, spec: RunSpec) -> list[str]:
+        """Return that devices are used by live runs, in sentences: the numbers would be those of shared devices."""
+        chosen = [device for device in self._monitor.all_machines.devices if device.id in spec.devices]
+        return [
+            tr("{sentence}. A shared device measures less than it can.", sentence=sentence)
+            for sentence in use_sentences(chosen, self._run_list.titles).values()
+        ]
+
+    def _begin(self, asked: Asked) -> None:
+        try:
+            specs, root = self._specs(asked), self._run_list.root
+            name = free_name(root, asked[0], "")
+        except ValueError as error:
+            self._message.show_message(str(error), "bad")
+            return
+        record = new_record(root, specs, name=name, batch=asked[1], repeats=asked[2])
+        devices = self._monitor.all_machines.devices
+        self._start(record.path, lambda: scaling_command.begin(record, devices))
+
+    def _continue(self, path: Path) -> None:
+        table = self._tables.table(path)
+        if table is not None:
+            record = table.record
+            self._start(path, lambda: scaling_command.launch(record))
+
+    def _start(self, path: Path, work: Callable[[], object]) -> None:
+        if not self._starting.start(work, lambda _: self._show_started(path), self._show_failure):
+            self._message.show_message(tr("A scaling table is being started. Try again when that is done."), "warn")
+
+    def _show_started(self, path: Path) -> None:
+        self._run_list.poll(now=True)
+        self._tables.poll(now=True)
+        self._unfolded.add(path)
+        self._run_list.changed.emit()
+        self.open_view(path)
+
+    def _show_failure(self, error: Exception) -> None:
+        is_sentence = isinstance(error, (RunError, ValueError))
+        self._message.show_message(str(error) if is_sentence else f"{reason(error)}.", "bad")
+        self._run_list.poll(now=True)
+        self._tables.poll(now=True)
+
+    def _stop(self, path: Path) -> None:
+        table = self._tables.table(path)
+        if table is not None and not scaling_command.stop(table.record):
+            self._message.show_message(tr("Nothing of this table is measured now."), "warn")
+
+    # -- the view --------------------------------------------------------------------------------
+
+    def open_view(self, path: Path) -> None:
+        """Open the view of a table, or raise it."""
+        if path in self._views:
+            self._views[path].dialog.raise_()
+            self._views[path].dialog.activateWindow()
+            return
+        plot = ScalingPlot()
+        dialog = ScalingTableDialog(self._panels.window, name=path.name.removesuffix(SCALING_SUFFIX), plot=plot)
+        dialog.export_asked.connect(lambda: self._ask_where(path))
+        dialog.compare_asked.connect(lambda: self._compare(path))
+        dialog.copy_asked.connect(lambda form: self._copy(path, form))
+        dialog.picture_asked.connect(lambda: self._ask_where(path, PICTURES))
+        dialog.continue_asked.connect(lambda: self._continue(path))
+        dialog.stop_asked.connect(lambda: self._stop(path))
+        dialog.row_chosen.connect(lambda row: self._show_run(path, row))
+        dialog.finished.connect(lambda _: self._views.pop(path, None))
+        self._views[path] = _View(dialog, plot)
+        self._show_view(path)
+        dialog.show()
+
+    def _show(self) -> None:
+        """Show what has become of the tables."""
+        self._run_list.changed.emit()
+        for path in list(self._views):
+            self._show_view(path)
+
+    def _show_view(self, path: Path) -> None:
+        view, table = self._views[path], self._tables.table(path)
+        if table is None:
+            view.dialog.close()
+            return
+        view.dialog.show_progress(
+            sentence(table), done=table.done, total=len(table.states), is_measured=table.is_measured,
+            is_complete=table.is_complete,
+        )  # fmt: skip
+        numbers = table.table
+        view.dialog.show_table(shown_cells(numbers) if numbers else [], numbers.notices if numbers else [])
+        view.plot.show_bars(_bars(numbers) if numbers else [])
+
+    def _show_run(self, path: Path, row: int) -> None:
+        """Show the newest run of a row in the window."""
+        table = self._tables.table(path)
+        numbers = table.table if table is not None else None
+        runs = [each.run_id for each in numbers.rows[row].trained if each.run_id] if numbers else []
+        if runs:
+            self._panels.runs.chosen.emit(str(path.parent / runs[-1]))
+
+    def _compare(self, path: Path) -> None:
+        """Compare the runs of a table in the window, in the place of its view."""
+        table = self._tables.table(path)
+        if table is None:
+            return
+        self._unfolded.add(path)
+        self._run_list.changed.emit()
+        runs = self._panels.runs
+        runs.tick([str(each) for each in table.finished])
+        if not runs.has_several:
+            self._message.show_message(
+                tr("The runs of the scaling table {name} are not in the list now. Clear the filter.",
+                   name=table.record.name), "warn",
+            )  # fmt: skip
+            return
+        self._views[path].dialog.reject()
+        self._panels.actions.do("compare", runs.ticked)
+
+    # -- export ----------------------------------------------------------------------------------
+
+    def _allow(self) -> None:
+        """Offer the export if there is a table with numbers."""
+        self._panels.menu.action("exportScaling").setEnabled(any(each.table for each in self._tables.tables))
+
+    def _export_newest(self) -> None:
+        """Export the table whose view is open, else that with the newest run."""
+        made = {each.record.path: [run.run for run in each.record.runs] for each in self._tables.tables if each.table}
+        if made:
+            self._ask_where(max(made, key=lambda path: (path in self._views, made[path])))
+
+    def _copy(self, path: Path, form: str) -> None:
+        """Copy a table as text."""
+        shown = self._tables.table(path)
+        if shown is not None and shown.table is not None:
+            self._export.copy_table(form, text_table(shown.table))
+
+    def _ask_where(self, path: Path, kinds: Sequence[str] = tuple(KINDS)) -> None:
+        """Ask for a file; its kind decides what is written: the table, a page with everything, or the plot."""
+        shown = self._tables.table(path)
+        numbers = shown.table if shown is not None else None
+        if numbers is None:
+            return
+        self._export.ask_kind(
+            tr("Export scaling table"), numbers.record.name, kinds,
+            lambda path, kind: _work(numbers, kind, path),
+        )  # fmt: skip
+
+
+def _work(table: ScalingTable, kind: str, target: Path) -> Callable[[], Outcome]:
+    """Return what writes a file of this kind on another thread."""
+    if kind == ".html":
+        return lambda: exports.write_scaling_page(table, target)
+    if kind in PICTURES:
+        return picture_work(_plot(table), kind, target)
+    return partial(exports.write_data, text_table(table).text(kind).encode(), target)
+
+
+def _plot(table: ScalingTable) -> ScalingPlot:
+    """Return a plot that is not shown, for a picture."""
+    plot = ScalingPlot()
+    plot.resize(PICTURE_SIZE)
+    plot.show_bars(_bars(table))
+    return plot
+
+
+def _bars(table: ScalingTable) -> list[ScalingBar]:
+    return [
+        ScalingBar(
+            devices=row.devices, speed_up=row.speed_up.mean if row.speed_up else None,
+            deviation=row.speed_up.deviation if row.speed_up else None,
+        )
+        for row in table.rows
+    ]  # fmt: skip

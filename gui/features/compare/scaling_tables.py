@@ -1,0 +1,293 @@
+"""Scaling tables: read those in the folder, and show them as rows."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Signal
+
+from core.catalog.strategies import strategy_of
+from core.history.summary import RunSummary
+from core.language import join_sentences, tr, tr_plural
+from core.runs.facts.states import RunState, state_info
+from core.scaling.record import ScalingRecord, read_record
+from core.scaling.scaling_table import read_table, text_table
+from core.schema.paths import SCALING_SUFFIX
+from core.schema.spec import RunSpec
+from gui.base.jobs import Jobs
+from gui.runs.rows import FOLDED, MEMBER, UNFOLDED, RunRow
+
+if TYPE_CHECKING:
+    from core.scaling.scaling_table import ScalingTable
+    from gui.runs.run_list import RunListService
+
+
+FINISHED = RunState.FINISHED
+NO_RESULT = frozenset({RunState.FAILED, RunState.LOST})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownTable:
+    """A scaling table with what became of its trainings."""
+
+    record: ScalingRecord
+    is_measured: bool
+    """Whether a command makes its runs now."""
+    states: tuple[RunState | None, ...]
+    """The states of the trainings in their order; None for one that has no run."""
+    table: ScalingTable | None
+    """Its numbers, as far as they were read."""
+
+    @property
+    def done(self) -> int:
+        """The number of finished trainings."""
+        return self.states.count(RunState.FINISHED)
+
+    @property
+    def finished(self) -> list[Path]:
+        """The folders of the runs of the finished trainings."""
+        cells = zip(self.record.cells, self.states, strict=True)
+        found = [self.record.run_of(len(spec.devices), repeat) for (spec, repeat), state in cells if state is FINISHED]
+        return [each for each in found if each is not None]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all trainings have finished."""
+        return self.done == len(self.states)
+
+    @property
+    def state(self) -> RunState:
+        """The state of the whole, as of one run."""
+        if self.is_measured:
+            return RunState.RUNNING
+        if self.is_complete:
+            return RunState.FINISHED
+        return RunState.FAILED if NO_RESULT.intersection(self.states) else RunState.STOPPED
+
+
+def strategy_title(spec: RunSpec) -> str:
+    """Return the title of a strategy; a strategy of another version has its name."""
+    try:
+        return tr(strategy_of(spec).title)
+    except ValueError:
+        return spec.strategy
+
+
+def shown_cells(table: ScalingTable) -> list[list[str]]:
+    """Return the rows of a table with the titles of the window, the first of them its headings."""
+    return replace(text_table(table, strategy_title), capitals=False).cells()
+
+
+# -- the rows in the list --------------------------------------------------------------------------
+
+
+def fold_runs(
+    found: Sequence[RunSummary], tables: Iterable[ShownTable], unfolded: Collection[Path], *, all_read: bool = False
+) -> list[RunSummary]:
+    """Put one row in the place of the newest run of each table, with the runs below it if it is unfolded.
+
+    A table that has no run comes first if it is measured; otherwise last, once all runs are read. `unfolded`: the
+    paths of the records.
+    """
+    found_names = {each.dir.name for each in found}
+    table_of: dict[str, ShownTable] = {}
+    first: list[RunSummary] = []
+    last: list[RunSummary] = []
+    for table in tables:
+        members = [each.run for each in table.record.runs if each.run in found_names]
+        table_of.update(dict.fromkeys(members, table))
+        if not members and table.is_measured:
+            first.append(_summary(table, None, is_open=False))
+        elif not members and all_read and not any(table.states):
+            last.append(_summary(table, None, is_open=False))
+    if not table_of:
+        return [*first, *found, *last]
+    rows, placed = first, set()
+    by_name = {each.dir.name: each for each in found if each.dir.name in table_of}
+    for each in found:
+        of = table_of.get(each.dir.name)
+        if of is None:
+            rows.append(each)
+        elif of.record.path not in placed:
+            placed.add(of.record.path)
+            is_open = of.record.path in unfolded
+            rows.append(_summary(of, each, is_open=is_open))
+            rows += _members(of, by_name) if is_open else []
+    return [*rows, *last]
+
+
+def _summary(table: ShownTable, newest: RunSummary | None, *, is_open: bool) -> RunSummary:
+    arrow, counts = UNFOLDED if is_open else FOLDED, " · ".join(str(len(spec.devices)) for spec in table.record.specs)
+    return RunSummary(
+        dir=table.record.path, name=f"{arrow}{table.record.name}: {counts}", state=table.state,
+        started=newest.started if newest is not None else None, ended=None, error=None, last_loss=None, step=0,
+        plan=None,
+    )  # fmt: skip
+
+
+def _members(table: ShownTable, by_name: Mapping[str, RunSummary]) -> list[RunSummary]:
+    repeats = table.record.repeats
+    found = []
+    for each in reversed(table.record.runs):
+        if each.run in by_name:
+            text = tr_plural("{count} device", "{count} devices", each.devices)
+            name = tr("{devices}, {repeat} of {repeats}", devices=text, repeat=each.repeat, repeats=repeats)
+            found.append(replace(by_name[each.run], name=f"{MEMBER}{name if repeats > 1 else text}"))
+    return found
+
+
+def with_results(rows: Iterable[RunRow], tables: Iterable[ShownTable]) -> list[RunRow]:
+    """Replace what the rows of tables say below their titles by the results of the tables."""
+    shown = {each.record.path: each for each in tables}
+    return [
+        replace(row, outcome=outcome(table), tip=_tip(table)) if (table := shown.get(row.dir)) is not None else row
+        for row in rows
+    ]
+
+
+def _tip(table: ShownTable) -> str:
+    return f"{tr('Scaling table {name}', name=table.record.name)}\n{sentence(table)}"
+
+
+def outcome(table: ShownTable) -> str:
+    """Return `2 of 4 trained`, or `speed-up 3.70 on 4 devices`."""
+    done = tr("{done} of {total} trained", done=table.done, total=len(table.states))
+    if table.is_measured:
+        return done
+    if not table.is_complete:
+        return f"{tr(state_info(table.state).label).lower()} · {done}"
+    last = table.table.rows[-1] if table.table is not None else None
+    if last is None or last.speed_up is None:
+        return tr(state_info(RunState.FINISHED).label).lower()
+    return tr_plural(
+        "speed-up {gain:.2f} on {count} device", "speed-up {gain:.2f} on {count} devices", last.devices,
+        gain=last.speed_up.mean,
+    )  # fmt: skip
+
+
+# -- the view ---------------------------------------------------------------------------------------
+
+
+def sentence(table: ShownTable) -> str:
+    """Return a sentence on the table: which training runs now, or how many have finished."""
+    total = len(table.states)
+    if table.is_measured:
+        number = next((at for at, state in enumerate(table.states, 1) if state is not RunState.FINISHED), total)
+        spec, _ = table.record.cells[number - 1]
+        return tr_plural(
+            "Training {number} of {total}: {count} device with the strategy {strategy}.",
+            "Training {number} of {total}: {count} devices with the strategy {strategy}.",
+            len(spec.devices), number=number, total=total, strategy=strategy_title(spec),
+        )  # fmt: skip
+    if table.is_complete:
+        return tr_plural("{count} training has finished.", "All {count} trainings have finished.", total)
+    left = tr("{done} of {total} trainings have finished. Continue makes the others.", done=table.done, total=total)
+    return join_sentences([text for text in (tr(table.record.note), left) if text])
+
+
+log = logging.getLogger(__name__)
+
+PERIOD_S = 1.0
+States = tuple[RunState | None, ...]
+
+
+class ScalingTables(QObject):
+    """Polled once a second. The numbers of a table are read on a thread, again whenever a run of it has ended."""
+
+    changed = Signal()
+    """There are other tables, or something has become of one."""
+
+    def __init__(self, run_list: RunListService) -> None:
+        super().__init__()
+        self._run_list = run_list
+        self.tables: tuple[ShownTable, ...] = ()
+        """In the order of their names."""
+        self._records: dict[str, tuple[int, ScalingRecord | None]] = {}
+        """By the name of the file, the time of its last change, and what is in it; None for what is no table."""
+        self._numbers: dict[Path, tuple[States, ScalingTable | None]] = {}
+        """By the path of the record, the states of the runs when the numbers were read, and the numbers."""
+        self._reading = Jobs(self, "scaling")
+        self._polled_at = float("-inf")
+        self._states: tuple[object, dict[str, RunState]] = None, {}
+        """A list of summaries, and the states of its runs by name."""
+
+    def poll(self, *, now: bool = False) -> None:
+        """Bring the tables up to date if a second has passed, or `now` in any case."""
+        if not now and time.monotonic() - self._polled_at < PERIOD_S:
+            return
+        self._polled_at = time.monotonic()
+        if not self._run_list.table_files and not self.tables:
+            return
+        self._read_records()
+        tables = self._shown()
+        if tables != self.tables:
+            self.tables = tables
+            self.changed.emit()
+        self._read_numbers()
+
+    def table(self, path: Path) -> ShownTable | None:
+        """Return the table of this record; None if there is none."""
+        return next((each for each in self.tables if each.record.path == path), None)
+
+    def _read_records(self) -> None:
+        found = {}
+        for name in self._run_list.table_files:
+            try:
+                changed = os.stat(self._run_list.root / name).st_mtime_ns  # noqa: PTH116 (each second)
+            except OSError:
+                continue
+            known = self._records.get(name)
+            if known is None or known[0] != changed:
+                known = changed, None
+                try:
+                    known = changed, read_record(self._run_list.root, name.removesuffix(SCALING_SUFFIX))
+                except ValueError as error:  # its runs are listed like any others
+                    log.warning("%s", error)
+            found[name] = known
+        self._records = found
+
+    def _shown(self) -> tuple[ShownTable, ...]:
+        summaries = self._run_list.summaries
+        if self._states[0] is not summaries:  # asked each second, and there may be thousands
+            self._states = summaries, {each.dir.name: each.state for each in summaries}
+        states, shown = self._states[1], []
+        for _, record in self._records.values():
+            if record is None:
+                continue
+            last = {(each.devices, each.repeat): each.run for each in record.runs}
+            shown.append(
+                ShownTable(
+                    record=record,
+                    is_measured=record.is_measured,
+                    states=tuple(
+                        states.get(last.get((len(spec.devices), repeat), "")) for spec, repeat in record.cells
+                    ),
+                    table=self._numbers.get(record.path, (None, None))[1],
+                )
+            )
+        return tuple(sorted(shown, key=lambda each: each.record.name))
+
+    def _read_numbers(self) -> None:
+        """Read the numbers of the next table of which other runs have finished since."""
+        for each in self.tables:
+            finished = tuple(state if state is RunState.FINISHED else None for state in each.states)
+            if any(finished) and self._numbers.get(each.record.path, (None,))[0] != finished:
+                self._read(each.record, finished)
+                return
+
+    def _read(self, record: ScalingRecord, states: States) -> None:
+        self._reading.start(
+            lambda: read_table(record),
+            lambda table: self._take(record.path, states, table),
+            lambda _: self._take(record.path, states, None),
+        )
+
+    def _take(self, path: Path, states: States, table: ScalingTable | None) -> None:
+        self._numbers[path] = states, table
+        self.poll(now=True)

@@ -1,0 +1,366 @@
+"""The view of several runs, in the place of the plots: their curves, their table, the readings of their devices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QPoint, Qt, QTimer, Signal
+from PySide6.QtGui import QColor, QFontDatabase, QTextCharFormat, QTextCursor
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QLineEdit,
+    QMenu,
+    QPlainTextEdit,
+    QPushButton,
+    QSplitter,
+    QStackedWidget,
+    QTextEdit,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from core.language import join_sentences, tr
+from gui.base.icons import ButtonIcon
+from gui.base.theme import current_theme, look, mark
+from gui.features.compare.metric_plot import ComparisonPlot
+from gui.features.compare.plots import ComparedPlot, ComparedReadingsPlot
+from gui.features.compare.rows import ComparisonRows
+from gui.features.compare.runs import Entry
+from gui.features.compare.runs import Entry as Compared
+from gui.features.compare.table import ComparisonTable
+from gui.widgets.buttons import compact_button
+from gui.widgets.context_menu import add_action, copy_entries, give_menu
+from gui.widgets.elided_label import ElidedLabel
+from gui.widgets.plain_text import PlainLabel, menu_text, verbatim
+
+if TYPE_CHECKING:
+    from gui.widgets.context_menu import Action
+    from gui.widgets.context_menu import Entry as MenuEntry
+
+
+MIN_HEIGHT_PX = 160
+PAUSE_MS = 400
+"""Milliseconds without a key until a target is applied."""
+TARGET_CHARACTERS = 8
+MAX_LINES = 5000
+"""Lines of the text on why runs differ that are shown."""
+
+
+class DifferencesCard(QFrame):
+    """Shows what it is given, and reports what the user asks for."""
+
+    baseline_chosen = Signal(int)
+    """The number of a row."""
+    row_selected = Signal(int)
+    """The number of a row; -1 for none."""
+    target_chosen = Signal(object)
+    """A number, or None for no target."""
+    why_asked = Signal(bool)
+    """Whether the text on why runs differ is to be shown."""
+    export_asked = Signal(str)
+    """`file`, `markdown` or `csv`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("differencesCard")
+        self.setProperty("card", True)
+        self.setAccessibleName(tr("Differences"))
+        self.setMinimumHeight(MIN_HEIGHT_PX)
+        self.table = ComparisonTable()
+        self.table.row_opened.connect(lambda _: self.baseline_chosen.emit(self.table.chosen_number()))
+        self.table.chosen_changed.connect(lambda: self.row_selected.emit(self.table.chosen_number()))
+        give_menu(self.table, "comparisonTableMenu", self._row_entries)
+        self.why = _text_view()
+        self.notices = ElidedLabel()
+        self.notices.setObjectName("comparisonNotices")
+        self.notices.setProperty("role", "small")
+        self.notices.hide()
+        self.empty = PlainLabel()
+        self.empty.setProperty("role", "empty")
+        self.empty.setWordWrap(True)
+        self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self._stack = QStackedWidget()
+        for page in (self.empty, self.table, self.why):
+            self._stack.addWidget(page)
+        self._lines: Sequence[str] = ()
+        look.changed.connect(self._colour_lines)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(12, 6, 12, 8)
+        column.setSpacing(4)
+        self._header = QHBoxLayout()
+        column.addLayout(self._header)
+        column.addWidget(self._stack, 1)
+        column.addWidget(self.notices)
+        self._fill_header()
+
+    def show_table(self, entries: Sequence[Entry], table: ComparisonRows) -> None:
+        """Show this table."""
+        self.table.show_comparison(entries, table)
+        self.summary.setText(table.summary)
+        self._offer_baselines(entries, table.baseline)
+        self._show_page()
+
+    def show_problem(self, sentence: str) -> None:
+        """Say why there is no table."""
+        self.empty.setText(sentence)
+        self.table.show_rows(())
+        self.summary.setText("")
+        self._show_page()
+
+    def show_notices(self, sentences: Sequence[str]) -> None:
+        """Say what a reader of the numbers should know."""
+        text = join_sentences(sentences)
+        self.notices.setText(text)
+        self.notices.setVisible(bool(text))
+
+    def show_why(self, lines: Sequence[str]) -> None:
+        """Show why runs differ in place of the table, once it is asked for."""
+        self._lines = lines[:MAX_LINES]
+        self.why.setPlainText("\n".join(self._lines))
+        self._colour_lines()
+
+    def export_entries(self) -> list[Action]:
+        """Return the actions of a context menu that copy or export the comparison."""
+        # A file is a page, a table or a picture, as its dialog lets choose.
+        return [
+            (tr("Export comparison…"), lambda: self.export_asked.emit("file")),
+            *copy_entries(self.export_asked.emit),
+        ]
+
+    def _row_entries(self, place: QPoint) -> list[MenuEntry]:
+        row = self.table.rowAt(place.y())
+        first: list[MenuEntry] = (
+            [(tr("Use as baseline"), lambda: self.baseline_chosen.emit(row)), None] if row >= 0 else []
+        )
+        return [*first, *self.export_entries()]
+
+    def _fill_header(self) -> None:
+        title = PlainLabel(tr("Differences"))
+        title.setProperty("role", "title")
+        self.summary = ElidedLabel()
+        self.summary.setProperty("role", "muted")
+        self.target = QLineEdit()
+        self.target.setObjectName("comparisonTarget")
+        self.target.setProperty("compact", True)
+        self.target.setPlaceholderText(tr("target"))
+        self.target.setAccessibleName(tr("Target"))
+        self.target.setToolTip(tr("Show how long each run trained until the metric reached this value"))
+        self.target.setMaximumWidth(TARGET_CHARACTERS * self.fontMetrics().averageCharWidth() + 24)
+        self._timer = QTimer(self, singleShot=True, interval=PAUSE_MS)
+        self._timer.timeout.connect(self._take_target)
+        self.target.textChanged.connect(lambda _: self._timer.start())
+        self.target.returnPressed.connect(self._take_target)
+        self.baseline = _menu_button("comparisonBaseline")
+        self.baseline.setToolTip(tr("The row from which the differences of the others are shown (Space in the table)"))
+        self.why_button = compact_button(
+            "comparisonWhyButton", tr("Why?"),
+            tr("Show what differs from the baseline: settings, packages, devices, recipe or script"), role="link",
+            spoken=tr("Why the runs differ"),
+        )  # fmt: skip
+        self.why_button.setCheckable(True)
+        self.why_button.toggled.connect(self._toggle_why)
+        self.export = _menu_button("comparisonExport")
+        self.export.setText(f"{tr('Export')} ")
+        for text, act in self.export_entries():
+            add_action(self.export.menu(), text).triggered.connect(lambda _, act=act: act())
+        self._header.setSpacing(6)
+        self._header.addWidget(title)
+        self._header.addWidget(self.summary, 1)
+        for widget in (self.target, self.baseline, self.why_button, self.export):
+            self._header.addWidget(widget)
+
+    def _offer_baselines(self, entries: Sequence[Entry], chosen: int) -> None:
+        self.baseline.setText(f"{tr('Baseline {number}', number=entries[chosen].number)} ")
+        self.baseline.setAccessibleName(tr("Baseline: {title}", title=entries[chosen].name))
+        menu = self.baseline.menu()
+        texts = [menu_text(each.name) for each in entries]
+        if texts != [action.text() for action in menu.actions()]:
+            menu.clear()
+            for row, text in enumerate(texts):
+                action = add_action(menu, text)
+                action.setCheckable(True)
+                action.triggered.connect(lambda _, row=row: self.baseline_chosen.emit(row))
+        for row, action in enumerate(menu.actions()):
+            action.setChecked(row == chosen)
+        self.baseline.setVisible(len(entries) > 1)
+        self.why_button.setVisible(len(entries) > 1)
+
+    def _take_target(self) -> None:
+        self._timer.stop()
+        text = self.target.text().strip().replace(",", ".")
+        try:
+            value = float(text) if text else None
+        except ValueError:
+            value = math.nan
+        is_bad = value is not None and not math.isfinite(value)
+        mark(self.target, tone="bad" if is_bad else "")
+        problem = tr("{text} is not a number. Type a value of the metric.", text=text) if is_bad else ""
+        self.target.setAccessibleDescription(problem)
+        if is_bad:
+            self.target.setToolTip(verbatim(problem))
+        else:
+            self.target.setToolTip(tr("Show how long each run trained until the metric reached this value"))
+            self.target_chosen.emit(value)
+
+    def _toggle_why(self, shown: bool) -> None:
+        self.why_button.setText(tr("Table") if shown else tr("Why?"))
+        self._show_page()
+        self.why_asked.emit(shown)
+
+    def _show_page(self) -> None:
+        table = self.table if self.table.rows else self.empty
+        self._stack.setCurrentWidget(self.why if self.why_button.isChecked() else table)
+
+    def _colour_lines(self) -> None:
+        """Paint lines that a text got green and those it lost red; the sign tells them apart, too."""
+        selections, theme = [], current_theme()
+        for number, line in enumerate(self._lines):
+            tone = {"+": theme.good, "-": theme.bad, "@": theme.muted}.get(line[:1])
+            if tone is None:
+                continue
+            selection = QTextEdit.ExtraSelection()
+            form = QTextCharFormat()
+            form.setForeground(QColor(tone))
+            cursor = QTextCursor(self.why.document().findBlockByNumber(number))
+            cursor.select(QTextCursor.SelectionType.LineUnderCursor)
+            selection.format, selection.cursor = form, cursor
+            selections.append(selection)
+        self.why.setExtraSelections(selections)
+
+
+def _menu_button(name: str) -> QToolButton:
+    """Return a button with a menu below it."""
+    button = QToolButton()
+    button.setObjectName(f"{name}Button")
+    button.setProperty("compact", True)
+    button.setProperty("unfolds", True)
+    button.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+    menu = QMenu(button)
+    menu.setObjectName(f"{name}Menu")
+    button.setMenu(menu)
+    return button
+
+
+def _text_view() -> QPlainTextEdit:
+    view = QPlainTextEdit()
+    view.setObjectName("comparisonWhy")
+    view.setAccessibleName(tr("Why the runs differ"))
+    view.setReadOnly(True)
+    view.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
+    view.setFrameShape(QFrame.Shape.NoFrame)
+    view.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
+    return view
+
+
+BETWEEN_PX = 8
+CROSS_PX, GAP_PX = 10, 4
+SHARES = (40, 38, 22)
+"""Shares of the height: curves, table, devices."""
+
+
+class ComparisonView(QWidget):
+    """Its plots show the same horizontal range, and one cursor."""
+
+    left = Signal()
+    """The user goes back to the run or to this machine."""
+    picture_asked = Signal(QWidget)
+    """A plot of which a picture shall be saved."""
+    values_asked = Signal()
+    """The values that the plot of the metric shows shall be copied."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("comparisonView")
+        self.setAccessibleName(tr("Comparison"))
+        self.plot = ComparisonPlot(name="comparisonPlot", title=tr("Comparison"))
+        self.card = DifferencesCard()
+        self.utilisation = ComparedReadingsPlot(
+            name="comparedUtilisationPlot", title=tr("Utilisation"), unit="%", top=100.0,
+            readings=lambda run: run.utilisation,
+        )  # fmt: skip
+        self.memory = ComparedReadingsPlot(
+            name="comparedMemoryPlot", title=tr("Memory"), unit="GB", readings=lambda run: run.memory
+        )
+        self.utilisation.title.setToolTip(tr("The mean of the devices of each run"))
+        self.memory.title.setToolTip(tr("The fullest of the devices of each run"))
+        self.count = 0
+        """The number of runs that are compared."""
+        self.plots: tuple[ComparedPlot, ...] = (self.plot, self.utilisation, self.memory)
+        self.close_button = self._close_button()
+        self.plot.header.addWidget(self.close_button)
+        self._link()
+        self._lay_out()
+
+    def show_entries(
+        self, entries: Sequence[Compared], *, axis_name: str, origin: float, metric: str, version: int
+    ) -> None:
+        """Draw these entries from the next `redraw` on."""
+        for plot in self.plots:
+            plot.show_entries(entries, axis_name=axis_name, origin=origin, metric=metric, version=version)
+
+    def clear(self) -> None:
+        """Forget all runs: they take much memory."""
+        for plot in self.plots:
+            plot.clear()
+
+    def show_count(self, count: int) -> None:
+        """Show that so many runs are compared."""
+        self.count = count
+        self.close_button.setText(tr("Comparing {count}", count=count))
+
+    def _close_button(self) -> QPushButton:
+        button = compact_button(
+            "closeComparisonButton", "", tr("End the comparison and untick the runs (Esc)"), role="flat"
+        )
+        ButtonIcon(button, "cross", side=CROSS_PX, gap=GAP_PX)
+        button.clicked.connect(self.left)
+        return button
+
+    def _link(self) -> None:
+        for plot in self.plots:
+            # Not `setXLink`, which moves the ranges of plots that are side by side.
+            plot.canvas.view.sigXRangeChanged.connect(lambda _, span, plot=plot: self._show_span(plot, span))
+            plot.follow_changed.connect(lambda follow, plot=plot: self._follow(plot, follow))
+            plot.canvas.pointed.connect(lambda x, plot=plot: self._point(plot, x))
+            give_menu(plot, "comparedPlotMenu", partial(self._menu_entries, plot))
+
+    def _show_span(self, origin: ComparedPlot, span: tuple[float, float]) -> None:
+        for plot in self.plots:
+            if plot is not origin and plot.canvas.x_range != tuple(span):
+                plot.canvas.view.setXRange(*span, padding=0)
+
+    def _follow(self, origin: ComparedPlot, follow: bool) -> None:
+        for plot in self.plots:
+            if plot is not origin:
+                plot.set_follow(follow)
+
+    def _point(self, origin: ComparedPlot, x: float | None) -> None:
+        for plot in self.plots:
+            plot.show_crosshair(x if plot is not origin else None)
+
+    def _menu_entries(self, plot: ComparedPlot, _place: QPoint) -> list[MenuEntry]:
+        entries: list[MenuEntry] = [(tr("Save picture…"), lambda: self.picture_asked.emit(plot))]
+        if plot is self.plot:
+            entries.insert(0, (tr("Copy values"), self.values_asked.emit))
+        entries += [None, *self.card.export_entries()]
+        return entries if plot.shows_all else [*entries, None, (tr("Show all"), lambda: plot.set_follow(True))]
+
+    def _lay_out(self) -> None:
+        devices = QSplitter(Qt.Orientation.Horizontal)
+        parts = QSplitter(Qt.Orientation.Vertical)
+        for splitter, widgets in ((devices, (self.utilisation, self.memory)), (parts, (self.plot, self.card, devices))):
+            splitter.setChildrenCollapsible(False)
+            splitter.setHandleWidth(BETWEEN_PX)
+            for widget in widgets:
+                splitter.addWidget(widget)
+        for place, share in enumerate(SHARES):
+            parts.setStretchFactor(place, share)
+        parts.setSizes([10 * share for share in SHARES])
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.addWidget(parts)

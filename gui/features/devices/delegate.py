@@ -1,0 +1,436 @@
+"""How a row of the list of devices is painted, and how high it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from PySide6.QtCore import QAbstractItemModel, QEvent, QPointF, QRect, QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QFont, QFontMetrics, QKeyEvent, QMouseEvent, QPainter, QPen, QPolygonF
+from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
+
+from core.language import tr, tr_noop
+from gui.base.formatting import memory
+from gui.base.painting import Index, draw_elided, outline, paint_row_background, small_font
+from gui.base.text_size import scaled
+from gui.base.theme import current_theme
+from gui.machine.device_rows import DeviceRow, Heading
+
+LEFT_PX, RIGHT_PX, GAP_PX = 8, 8, 8
+SQUARE_PX, BAR_PX = 8, 6
+"""Side of the square and thickness of a bar, at a text scale of 1."""
+ABOVE_PX, BELOW_PX = 3, 3
+"""Room above and below the text of a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowSizes:
+    """Sizes of the parts of a row in pixels. They follow the font; columns are as wide as their longest text."""
+
+    font: QFont
+    bold: QFont
+    small: QFont
+    small_bold: QFont
+    line: int
+    small_line: int
+    heading: int
+    """Height of a heading, and of the line of the CPU devices."""
+    tick: int
+    square: int
+    """Left end of the square in the colour of the device."""
+    square_side: int
+    bar: int
+    """Thickness of a bar."""
+    label: int
+    """Left end of the label and of everything below it."""
+    percent: int
+    temperature: int
+
+    @classmethod
+    def of(cls, font: QFont) -> RowSizes:
+        """Return the sizes for the font of the list."""
+        small, bold = small_font(font), QFont(font)
+        bold.setBold(True)
+        small_bold = QFont(small)
+        small_bold.setBold(True)
+        normal_metrics, small_metrics = QFontMetrics(font), QFontMetrics(small)
+        line = normal_metrics.height() + 3
+        tick = normal_metrics.height()
+        return cls(
+            font=font,
+            bold=bold,
+            small=small,
+            small_bold=small_bold,
+            line=line,
+            small_line=small_metrics.height() + 2,
+            heading=line + 5,
+            tick=tick,
+            square=LEFT_PX + tick + GAP_PX + 2,
+            square_side=scaled(SQUARE_PX),
+            bar=scaled(BAR_PX),
+            label=LEFT_PX + tick + GAP_PX + 2 + scaled(SQUARE_PX) + GAP_PX,
+            percent=small_metrics.horizontalAdvance("100 %"),
+            temperature=small_metrics.horizontalAdvance("100 °C"),
+        )
+
+    def width(self, text: str, font: QFont | None = None) -> int:
+        """Return the width of a text, in the small font if none is given."""
+        return QFontMetrics(font or self.small).horizontalAdvance(text)
+
+    def row(self, *, dense: bool) -> int:
+        """Return the height of a row without heading and foot."""
+        return ABOVE_PX + self.line + (1 if dense else 2) * self.small_line + BELOW_PX
+
+
+ROW = Qt.ItemDataRole.UserRole + 1
+"""Item data: the `DeviceRow`."""
+OBSTACLE = Qt.ItemDataRole.UserRole + 2
+"""Item data: why the device cannot be ticked; the empty string if it can."""
+HEADING = Qt.ItemDataRole.UserRole + 3
+"""Item data: the `Heading` above the row, or None."""
+FOOT = Qt.ItemDataRole.UserRole + 4
+"""Item data: whether the line of the CPU devices is below the row."""
+
+CHIP_PX = 6
+"""Room left and right of the text of a chip."""
+MIN_CHIP_PX = 34
+"""Width below which a chip is left out: nothing of its text could be read."""
+SHARED_MEMORY = tr_noop("shared memory")
+"""What a GPU without memory of its own has in the place of its memory."""
+REASON_FLAGS = int(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop) | int(Qt.TextFlag.TextWordWrap)
+
+
+class DeviceDelegate(QStyledItemDelegate):
+    """Paints a row in three lines, or in two if `dense`. A click in the row or Space ticks it."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.sizes = RowSizes.of(parent.font())
+        self.dense = False
+        self.shows_limits = True
+        """Whether there is room for the limits beside the power."""
+        self._power_px = 0
+        """Width of the column of the power, the same in all rows."""
+        self._memory_px = 0
+        """Width of the column of the memory."""
+        self.row_under_mouse = -1
+        """The row that a click would tick; -1 for none, such as on a heading."""
+
+    def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:  # noqa: ARG002, N802 (Qt's name)
+        """Return the size of the row with what is above and below it."""
+        return QSize(240, self.height(heading=index.data(HEADING) is not None, foot=bool(index.data(FOOT))))
+
+    def height(self, *, heading: bool, foot: bool) -> int:
+        """Return the height of a row with what is above and below it."""
+        return self.sizes.row(dense=self.dense) + (heading + foot) * self.sizes.heading
+
+    def body(self, rect: QRect, index: Index) -> QRect:
+        """Return the part of a row that is the device, without what is above and below it."""
+        above = self.sizes.heading if index.data(HEADING) is not None else 0
+        below = self.sizes.heading if index.data(FOOT) else 0
+        return rect.adjusted(0, above, 0, -below)
+
+    def fit(self, rows: Sequence[DeviceRow], width: int) -> bool:
+        """Choose the columns of power and memory for rows of this width. Return whether they are others than before.
+
+        The limits of the power are shown if all rows have room for them beside their users.
+        """
+        before, sizes = (self._power_px, self.shows_limits, self._memory_px), self.sizes
+        with_limit = max((sizes.width(_widest_power(row, limit=True)) for row in rows if row.power), default=0)
+        needed = max((self._needed_px(row) for row in rows if row.power), default=0)
+        self.shows_limits = needed + with_limit <= width
+        alone = max((sizes.width(_widest_power(row, limit=False)) for row in rows if row.power), default=0)
+        self._power_px = with_limit if self.shows_limits else alone
+        self._memory_px = max((sizes.width(_widest_memory(row)) for row in rows), default=0)
+        return before != (self._power_px, self.shows_limits, self._memory_px)
+
+    def _needed_px(self, row: DeviceRow) -> int:
+        """Return the width that a row needs to show all of its user, without its power."""
+        sizes = self.sizes
+        left = sizes.label + sizes.width(row.own_label, sizes.bold) + GAP_PX
+        sign = sizes.small_line if row.in_trouble else 0
+        return left + self._chip_width(row) + sign + sizes.temperature + GAP_PX + RIGHT_PX
+
+    def editorEvent(  # noqa: N802 (Qt's name)
+        self, event: QEvent, model: QAbstractItemModel, option: QStyleOptionViewItem, index: Index
+    ) -> bool:
+        """Tick or untick."""
+        body = self.body(option.rect, index)
+        if not _toggles(event, body) or not index.flags() & Qt.ItemFlag.ItemIsUserCheckable:
+            return False
+        ticked = _is_ticked(index)
+        after = Qt.CheckState.Unchecked if ticked else Qt.CheckState.Checked
+        return model.setData(index, after, Qt.ItemDataRole.CheckStateRole)
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        """Paint one row."""
+        row: DeviceRow | None = index.data(ROW)
+        if row is None:
+            return
+        painter.save()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        heading: Heading | None = index.data(HEADING)
+        if heading is not None:
+            self._paint_heading(painter, heading, option.rect)
+        rect = self.body(option.rect, index)
+        over = index.row() == self.row_under_mouse
+        self._paint_background(painter, option, rect, over=over)
+        self._paint_tick(painter, index, rect, over=over)
+        self._paint_title(painter, row, rect)
+        obstacle = str(index.data(OBSTACLE) or "")
+        if obstacle and not row.lost and (row.blocked or (row.is_mig and not row.user)):
+            self._paint_reason(painter, without_label(row.label, obstacle), rect)
+        elif self.dense:
+            self._paint_dense(painter, row, rect)
+        else:
+            self._paint_roomy(painter, row, rect)
+        painter.restore()
+
+    def _paint_heading(self, painter: QPainter, heading: Heading, rect: QRect) -> None:
+        sizes, theme = self.sizes, current_theme()
+        line = QRect(rect.left() + LEFT_PX, rect.top(), rect.width() - LEFT_PX - RIGHT_PX, sizes.heading)
+        bold = sizes.small_bold
+        draw_elided(painter, line, heading.name, theme.text, font=bold)
+        times = line.adjusted(sizes.width(heading.name, bold) + GAP_PX, 0, 0, 0)
+        if times.width() <= 0:
+            return
+        draw_elided(painter, times, heading.times, theme.muted, font=sizes.small)
+        after = times.left() + (sizes.width(heading.times) + GAP_PX if heading.times else 0)
+        if after < line.right():
+            painter.fillRect(QRect(after, line.center().y() + 1, line.right() - after, 1), QColor(theme.panel_border))
+
+    def _paint_background(self, painter: QPainter, option: QStyleOptionViewItem, rect: QRect, *, over: bool) -> None:
+        own = QStyleOptionViewItem(option)
+        own.rect = rect
+        if not over:
+            own.state &= ~QStyle.StateFlag.State_MouseOver
+        paint_row_background(painter, own)
+
+    def _paint_tick(self, painter: QPainter, index: Index, rect: QRect, *, over: bool) -> None:
+        sizes, theme = self.sizes, current_theme()
+        side = sizes.tick
+        box = QRectF(rect.left() + LEFT_PX, rect.top() + ABOVE_PX + (sizes.line - side) / 2, side, side)
+        ticked = _is_ticked(index)
+        free = bool(index.flags() & Qt.ItemFlag.ItemIsUserCheckable)
+        border = theme.accent if ticked or (over and free) else theme.muted if free else theme.panel_border
+        painter.setPen(QPen(QColor(border), 1))
+        painter.setBrush(QColor(theme.accent if ticked else theme.field if free else theme.button))
+        painter.drawRoundedRect(box.adjusted(0.5, 0.5, -0.5, -0.5), 4, 4)
+        if ticked:
+            pen = QPen(
+                QColor(theme.on_accent), 2, Qt.PenStyle.SolidLine, Qt.PenCapStyle.RoundCap, Qt.PenJoinStyle.RoundJoin
+            )
+            painter.setPen(pen)
+            corner = box.topLeft()
+            painter.drawPolyline(
+                [corner + QPointF(x * side / 16, y * side / 16) for x, y in ((4.2, 8.2), (7, 11), (11.8, 5.2))]
+            )
+
+    def _paint_title(self, painter: QPainter, row: DeviceRow, rect: QRect) -> None:
+        """Paint the first line: colour, label and user from the left; heat and power from the right."""
+        sizes, theme = self.sizes, current_theme()
+        top = rect.top() + ABOVE_PX
+        off = bool(row.lost or row.blocked)
+        side = sizes.square_side
+        square = QRectF(rect.left() + sizes.square, top + (sizes.line - side) / 2, side, side)
+        painter.fillRect(square, QColor(theme.disabled if off else row.colour))
+        line = QRect(rect.left() + sizes.label, top, rect.width() - sizes.label - RIGHT_PX, sizes.line)
+        draw_elided(painter, line, row.own_label, theme.muted if off else theme.text, font=sizes.bold)
+        rest = line.adjusted(sizes.width(row.own_label, sizes.bold) + GAP_PX, 0, 0, 0)
+        right = self._paint_right(painter, row, rest)
+        self._paint_chip(painter, row, rest.adjusted(0, 0, -right, 0))
+
+    def _paint_right(self, painter: QPainter, row: DeviceRow, line: QRect) -> int:
+        """Paint what is at the right end of the first line. Return the width that it takes."""
+        sizes, theme = self.sizes, current_theme()
+        text = (
+            tr("{seconds} s old", seconds=row.stale_age_s)
+            if row.stale_age_s is not None
+            else tr("asleep")
+            if row.asleep
+            else ""
+        )
+        if row.lost:
+            draw_elided(painter, line, row.status, theme.bad, font=sizes.small)
+            return line.width()
+        if text:
+            draw_elided(painter, line, text, theme.warn if row.urgent else theme.muted, font=sizes.small, right=True)
+            return sizes.width(text) + GAP_PX
+        if row.is_cpu:
+            chip = self._chip_width(row)
+            draw_elided(painter, line.adjusted(chip, 0, 0, 0), row.name, theme.muted, font=sizes.small, right=True)
+            return line.width() - chip
+        return self._paint_heat(painter, row, line)
+
+    def _paint_heat(self, painter: QPainter, row: DeviceRow, line: QRect) -> int:
+        """Paint temperature and power in columns, and a sign before what slows the device down."""
+        sizes, theme = self.sizes, current_theme()
+        power = row.power_of_limit if self.shows_limits else row.power
+        taken = self._power_px + GAP_PX if power else 0
+        in_trouble = theme.bad
+        tone = in_trouble if row.in_trouble and not row.hot else theme.muted
+        draw_elided(painter, line, power, tone, font=sizes.small, right=True)
+        heat = line.adjusted(0, 0, -taken, 0)
+        font = sizes.small_bold if row.hot else sizes.small
+        draw_elided(painter, heat, row.temperature, in_trouble if row.hot else theme.muted, font=font, right=True)
+        taken += sizes.temperature + GAP_PX if row.temperature else 0
+        if row.in_trouble:
+            side = sizes.small_line - 4
+            left = heat.right() - sizes.width(row.temperature, font) - side - 3
+            _paint_sign(painter, QRectF(left, line.center().y() - side / 2 + 0.5, side, side), in_trouble, theme.panel)
+            taken = max(taken, line.right() - left + GAP_PX)
+        return taken
+
+    def _chip(self, row: DeviceRow) -> tuple[str, str, str]:
+        """Return what is on the device, in a word or a name, with the colours of text and ground."""
+        theme = current_theme()
+        if row.used_by:
+            return row.used_by, theme.accent, theme.accent_soft
+        if row.held_by:
+            return row.held_by, theme.warn, theme.warn_soft
+        if row.blocked:
+            return tr("blocked"), theme.muted, theme.button
+        if row.kept_for:
+            return row.kept_for.rstrip(".。"), theme.muted, theme.button
+        return (tr("free"), theme.good, "") if row.free and not row.is_cpu else ("", "", "")
+
+    def _chip_width(self, row: DeviceRow) -> int:
+        chip, _, _ = self._chip(row)
+        return self.sizes.width(chip) + 2 * CHIP_PX + GAP_PX if chip else 0
+
+    def _paint_chip(self, painter: QPainter, row: DeviceRow, room: QRect) -> None:
+        chip, colour, ground = self._chip(row)
+        if not chip or room.width() < MIN_CHIP_PX:
+            return
+        sizes = self.sizes
+        inset = CHIP_PX if ground else 0
+        text = room.adjusted(inset, 0, -inset, 0)
+        if ground:
+            width = min(sizes.width(chip) + 2 * CHIP_PX, room.width())
+            height = sizes.small_line
+            painter.setPen(outline(colour))
+            painter.setBrush(QColor(ground))
+            top = room.top() + (room.height() - height) / 2
+            painter.drawRoundedRect(QRectF(room.left(), top, width, height), height / 2, height / 2)
+        draw_elided(painter, text, chip, colour, font=sizes.small)
+
+    def _paint_reason(self, painter: QPainter, reason: str, rect: QRect) -> None:
+        """Paint why the device cannot be ticked, in place of the bars and in as many lines as fit."""
+        sizes = self.sizes
+        before = painter.font()
+        painter.setFont(sizes.small)
+        top = rect.top() + ABOVE_PX + sizes.line
+        room = QRect(rect.left() + sizes.label, top, rect.width() - sizes.label - RIGHT_PX, rect.bottom() - top)
+        painter.setPen(QColor(current_theme().muted))
+        if self.dense:
+            shown = painter.fontMetrics().elidedText(reason, Qt.TextElideMode.ElideRight, room.width())
+        else:
+            shown = _fit_text(painter, reason, room)
+        painter.drawText(room, REASON_FLAGS, shown)
+        painter.setFont(before)
+
+    def _paint_roomy(self, painter: QPainter, row: DeviceRow, rect: QRect) -> None:
+        sizes = self.sizes
+        left = rect.left() + sizes.label
+        width = rect.right() - RIGHT_PX - left - self._memory_px - GAP_PX
+        for number, reading in enumerate(self._readings(row)):
+            top = rect.top() + ABOVE_PX + sizes.line + number * sizes.small_line
+            self._paint_reading(painter, reading, QRect(left, top, width, sizes.small_line), self._memory_px)
+
+    def _paint_dense(self, painter: QPainter, row: DeviceRow, rect: QRect) -> None:
+        sizes = self.sizes
+        left, top = rect.left() + sizes.label, rect.top() + ABOVE_PX + sizes.line
+        bars = rect.right() - RIGHT_PX - left - sizes.percent - self._memory_px - 4 * GAP_PX
+        busy, used = self._readings(row)
+        self._paint_reading(painter, busy, QRect(left, top, bars // 2, sizes.small_line), sizes.percent)
+        left += bars // 2 + sizes.percent + 3 * GAP_PX
+        self._paint_reading(painter, used, QRect(left, top, bars - bars // 2, sizes.small_line), self._memory_px)
+
+    def _readings(self, row: DeviceRow) -> tuple[tuple[float | None, str, str], tuple[float | None, str, str]]:
+        """Return length, text and colour of the two bars."""
+        busy = row.utilisation_percent / 100 if row.current and row.utilisation_percent is not None else None
+        colour = current_theme().disabled if row.lost else row.colour
+        shared = row.shared_memory and row.current and row.memory_fraction is None
+        return (busy, row.utilisation, colour), (
+            row.memory_fraction,
+            tr(SHARED_MEMORY) if shared else row.memory,
+            colour,
+        )
+
+    def _paint_reading(
+        self, painter: QPainter, reading: tuple[float | None, str, str], bar: QRect, text_px: int
+    ) -> None:
+        """Paint a bar, and its text at the right end of the column beside it."""
+        fraction, text, colour = reading
+        self._paint_bar(painter, bar, fraction, colour)
+        column = QRect(bar.right() + GAP_PX, bar.top(), text_px + 1, bar.height())
+        draw_elided(painter, column, text, current_theme().muted, font=self.sizes.small, right=True)
+
+    def _paint_bar(self, painter: QPainter, line: QRect, fraction: float | None, colour: str) -> None:
+        thick = self.sizes.bar
+        if line.width() < thick:
+            return
+        track = QRectF(line.left(), line.center().y() - thick / 2 + 1, line.width(), thick)
+        painter.setPen(outline(current_theme().field_border))
+        painter.setBrush(QColor(current_theme().field if current_theme().is_dark else current_theme().button))
+        painter.drawRoundedRect(track, thick / 2, thick / 2)
+        painter.setPen(Qt.PenStyle.NoPen)
+        if fraction:
+            track.setWidth(max(track.width() * min(fraction, 1.0), thick))
+            painter.setBrush(QColor(colour))
+            painter.drawRoundedRect(track, thick / 2, thick / 2)
+
+
+def without_label(label: str, sentence: str) -> str:
+    """Drop the label from a sentence shown beside it: `GPU 0 is hidden by ...` becomes `Hidden by ...`."""
+    rest = sentence.removeprefix(f"{label} is ")
+    return f"{rest[:1].upper()}{rest[1:]}"
+
+
+def _widest_power(row: DeviceRow, *, limit: bool) -> str:
+    """Return a text as wide as the power of this device gets, so that its column does not move."""
+    limit_watts = row.power_limit_watts
+    if not limit_watts:
+        return "888 W"
+    return tr("{power:.0f} of {limit:.0f} W", power=limit_watts, limit=limit_watts) if limit else f"{limit_watts:.0f} W"
+
+
+def _widest_memory(row: DeviceRow) -> str:
+    """Return a text as wide as the memory of this device gets."""
+    total = row.memory_total_bytes
+    return memory(total, total) if total is not None else tr(SHARED_MEMORY) if row.shared_memory else "888.8 GB"
+
+
+def _paint_sign(painter: QPainter, box: QRectF, colour: str, ground: str) -> None:
+    """Paint a triangle with an exclamation mark."""
+    painter.setPen(QPen(QColor(colour), 1.5, Qt.PenStyle.SolidLine, Qt.PenCapStyle.RoundCap, Qt.PenJoinStyle.RoundJoin))
+    painter.setBrush(QColor(colour))
+    middle = box.center().x()
+    painter.drawPolygon(QPolygonF([QPointF(middle, box.top() + 1), box.bottomRight(), box.bottomLeft()]))
+    painter.setPen(QPen(QColor(ground), 1.5, Qt.PenStyle.SolidLine, Qt.PenCapStyle.RoundCap))
+    painter.drawLine(QPointF(middle, box.top() + 0.4 * box.height()), QPointF(middle, box.top() + 0.65 * box.height()))
+    painter.drawPoint(QPointF(middle, box.bottom() - 0.1 * box.height()))
+
+
+def _is_ticked(index: Index) -> bool:
+    # The model returns a number or a member of the enumeration.
+    return Qt.CheckState(index.data(Qt.ItemDataRole.CheckStateRole)) is Qt.CheckState.Checked
+
+
+def _toggles(event: QEvent, rect: QRect) -> bool:
+    if isinstance(event, QMouseEvent) and event.type() == QEvent.Type.MouseButtonRelease:
+        return event.button() == Qt.MouseButton.LeftButton and rect.contains(event.position().toPoint())
+    if isinstance(event, QKeyEvent) and event.type() == QEvent.Type.KeyPress:
+        return event.key() in {Qt.Key.Key_Space, Qt.Key.Key_Select}
+    return False
+
+
+def _fit_text(painter: QPainter, text: str, room: QRect) -> str:
+    """Cut a wrapped text to the room, with an ellipsis."""
+    words, cut = text.split(), ""
+    while (
+        words and painter.fontMetrics().boundingRect(room, REASON_FLAGS, " ".join(words) + cut).height() > room.height()
+    ):
+        words.pop()
+        cut = " …"
+    return " ".join(words) + cut

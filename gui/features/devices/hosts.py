@@ -1,0 +1,234 @@
+"""The hosts that the user has added: their menus, and the dialog in which they are added, tested and removed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject
+from PySide6.QtGui import QGuiApplication
+
+from core.errors import RunError
+from core.language import join_sentences, tr
+from core.text import first_names, join_names
+from gui.base.jobs import Jobs, reason
+from gui.features.devices.hosts_dialog import HostsDialog
+from gui.machine.device_rows import all_together, free_devices
+from gui.widgets.context_menu import give_menu
+from gui.widgets.dialogs import ask
+
+if TYPE_CHECKING:
+    from core.hosts.host_list import Host
+    from core.hosts.inquiry import HostReport, Inquiry
+    from gui.features.devices.hosts_dialog import HostLine
+    from gui.features.devices.sections import HostSection
+    from gui.widgets.context_menu import Entry
+    from gui.window.layout import MainPanels
+    from gui.window.services import Services
+
+
+class HostListController(QObject):
+    """Loads what it needs of hosts when the user asks for it: most have none."""
+
+    def __init__(self, panels: MainPanels, services: Services) -> None:
+        super().__init__()
+        self._panels, self._panel = panels, panels.devices
+        self._hosts = services.device_monitor.hosts
+        self._testing = Jobs(self, "host-test")
+        self._inquiry: Inquiry | None = None
+        """The test that is under way."""
+        self._new: Host | None = None
+        """The host that is added if the test succeeds."""
+        self._dialog: HostsDialog | None = None
+        self._problem = ""
+        panels.menu.action("hosts").triggered.connect(lambda _: self.show_dialog())
+        self._panel.retry_asked.connect(self._hosts.retry)
+        self._panel.host_made.connect(self._give_menu)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the dialog is open."""
+        return self._dialog is not None
+
+    def poll(self) -> None:
+        """Bring the dialog up to date, and say what is wrong with the list of hosts."""
+        if self._hosts.problem != self._problem:
+            self._problem = self._hosts.problem
+            self._panels.message.show_message(self._problem, "warn")
+        if self._dialog is not None:
+            self._dialog.show_lines(self._lines())
+
+    def show_dialog(self, chosen: str = "") -> None:
+        """Open the dialog, or raise it. `chosen`: the host to select."""
+        if self._dialog is None:
+            self._dialog = HostsDialog(self._panels.window, self._lines())
+            self._dialog.test_asked.connect(self._test)
+            self._dialog.removal_asked.connect(self.ask_to_remove)
+            self._dialog.addition_asked.connect(self._add)
+            self._dialog.closed.connect(self._forget_dialog)
+            self._dialog.show()
+        self._dialog.activateWindow()
+        self._dialog.table.choose(chosen)
+
+    def _forget_dialog(self) -> None:
+        self._give_up_test()
+        self._dialog = self._new = None
+
+    def _lines(self) -> list[HostLine]:
+        if not self._hosts.states:
+            return []
+        from gui.features.devices.sections import host_heading
+
+        headings = {state.host: host_heading(state, ()) for state in self._hosts.states}
+        return [(host.name, host.address, heading.words) for host, heading in headings.items()]
+
+    def _host(self, name: str) -> Host | None:
+        return next((state.host for state in self._hosts.states if state.host.name == name), None)
+
+    # -- test and add ------------------------------------------------------------------------------
+
+    def _test(self, name: str) -> None:
+        host = self._host(name)
+        if host is not None and self._dialog is not None:
+            self._new = None
+            self._dialog.show_result(tr("Asking {host} …", host=name), busy=True)
+            self._ask(host)
+
+    def _ask(self, host: Host) -> None:
+        """Ask a host for its clock and its devices, in place of the test that is under way."""
+        from core.hosts.inquiry import Inquiry
+
+        self._give_up_test()
+        inquiry = self._inquiry = Inquiry([host], devices=True)
+        self._testing.start(inquiry.reports, lambda reports: self._take_report(reports[0]), self._show_failure)
+
+    def _show_failure(self, error: Exception) -> None:
+        self._inquiry = self._new = None
+        if self._dialog is not None:
+            self._dialog.show_result(reason(error), "bad")
+
+    def _give_up_test(self) -> None:
+        """Cancel the test that is under way; its answer is not shown."""
+        if self._inquiry is not None:
+            self._inquiry.give_up()
+            self._inquiry = None
+        self._testing.abandon()
+
+    def _add(self, address: str, name: str, command: str) -> None:
+        """Ask a new host, and add it if it answers."""
+        from core.hosts import host_list
+
+        assert self._dialog is not None
+        carrier = host_list.carrier_of(address)
+        problem = carrier.address_problem
+        if not problem and carrier.is_cluster:
+            self._dialog.show_result(
+                tr("{address} may have many nodes. Add them by the command: trainyard hosts add {address}. To add one, "
+                   "give its address: {address}/NODE", address=address), "bad",
+            )  # fmt: skip
+            return
+        try:
+            command = carrier.start_with(command or None)
+            # A name that is made of such an address would be the one that is complained about.
+            host = host_list.Host(
+                name=name or ("host" if problem else carrier.default_name), address=address, command=command
+            )
+            host_list.check_new(host, host_list.load())
+        except (ValueError, RunError) as error:
+            self._dialog.show_result(str(error), "bad")
+            return
+        self._new = host
+        self._dialog.show_result(tr("Asking {host} …", host=host.name), busy=True)
+        self._ask(host)
+
+    def _take_report(self, report: HostReport) -> None:
+        from core.hosts import host_list
+        from core.hosts.inquiry import state_words
+
+        dialog, new = self._dialog, self._new
+        self._inquiry = self._new = None
+        if dialog is None:
+            return
+        words = _answer(report, state_words(report))
+        if new is None:
+            dialog.show_result(words, "bad" if report.error else "warn" if report.clock_problem else "good")
+        elif report.error is not None:
+            dialog.show_result(join_sentences([words, tr("The host was not added.")]), "bad")
+        else:
+            try:
+                host_list.add(new)
+            except (ValueError, RunError) as error:
+                dialog.show_result(str(error), "bad")
+                return
+            self._hosts.look_soon()
+            dialog.clear_form()
+            dialog.show_result(words, "warn" if report.clock_problem else "good")
+
+    # -- remove ------------------------------------------------------------------------------------
+
+    def ask_to_remove(self, name: str) -> None:
+        """Ask whether to remove a host from the list."""
+        ticked = [row.label for row in self._panel.rows if row.host == name and row.id in self._panel.ticked()]
+        words = [tr("Nothing is changed on that machine, and what trains there goes on.")]
+        if ticked:
+            words.append(tr("Its ticked devices are unticked: {devices}.", devices=join_names(first_names(ticked))))
+        ask(
+            self._dialog or self._panels.window, lambda: self._remove(name),
+            question=tr("Remove {host} from the list?", host=name), words=join_sentences(words), yes=tr("Remove"),
+        )  # fmt: skip
+
+    def _remove(self, name: str) -> None:
+        from core.hosts import host_list
+
+        try:
+            host = host_list.remove(name)
+        except (ValueError, RunError) as error:
+            self._panels.message.show_message(str(error), "bad")
+            return
+        self._hosts.look_soon()
+        sentence = tr("{name} has been removed from the list. Nothing was changed on {address}.", name=host.name,
+                      address=host.address)  # fmt: skip
+        self._panels.message.show_passing(sentence)
+
+    # -- menu --------------------------------------------------------------------------------------
+
+    def _give_menu(self, section: HostSection) -> None:
+        give_menu(section.header, "hostMenu", lambda _: self._entries(section))
+
+    def _entries(self, section: HostSection) -> Sequence[Entry]:
+        host, rows = self._host(section.name), section.table.rows
+        if host is None:
+            return ()
+        chosen: list[Entry] = []
+        if section.header.heading.may_retry:
+            chosen += [(tr("Try again"), lambda: self._hosts.retry(host.name)), None]
+        elif rows:
+            chosen += [
+                (tr("Tick its free devices"), lambda: section.table.tick_only(free_devices(rows))),
+                (tr("Tick all its devices"), lambda: section.table.tick_only(all_together(rows))),
+                (tr("Untick its devices"), lambda: section.table.tick_only(())),
+                None,
+            ]
+        return [
+            *chosen,
+            (tr("Copy address"), lambda: QGuiApplication.clipboard().setText(host.address)),
+            (tr("Test…"), lambda: self._test_in_dialog(host.name)),
+            (tr("Remove…"), lambda: self.ask_to_remove(host.name)),
+            None,
+            (tr("Hosts…"), lambda: self.show_dialog(host.name)),
+        ]
+
+    def _test_in_dialog(self, name: str) -> None:
+        self.show_dialog(name)
+        self._test(name)
+
+
+def _answer(report: HostReport, state: str) -> str:
+    """Return what a host has answered, with its devices."""
+    if report.error is not None:
+        return state
+    found = report.devices.devices if report.devices else ()
+    names = join_names(first_names([device.label for device in found])) or tr("none")
+    return tr(
+        "{name} is {state}. Its devices: {devices}.", name=report.host.name, state=state.rstrip("."), devices=names
+    )

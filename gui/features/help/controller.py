@@ -1,0 +1,195 @@
+"""Help: documents, keys, folders, and what is wrong with the window."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, QUrl, Signal
+from PySide6.QtGui import QDesktopServices, QGuiApplication, QKeySequence
+from PySide6.QtWidgets import QDialog, QHBoxLayout, QListWidget, QPlainTextEdit, QWidget
+
+from core.config import presets
+from core.language import join_sentences, tr, tr_noop
+from core.system.installation import document_text, documents
+from gui.base.settings_file import default_file
+from gui.features.help.about import AboutDialog, Places, report
+from gui.widgets.dialogs import InfoDialog
+from gui.widgets.plain_text import without_mnemonic
+from gui.widgets.table import RowsTable, text_columns
+
+if TYPE_CHECKING:
+    from gui.window.layout import MainPanels
+    from gui.window.services import Services
+
+
+PAGE_CHARACTERS, PAGE_LINES, LIST_WIDTH = 128, 36, 24
+"""Size of the dialog, and width of the list, in characters and lines."""
+NONE = tr_noop(
+    "This installation has no documents.\n\nThe command line explains itself:\n\n"
+    "    trainyard --help\n    trainyard run --help\n"
+)
+
+
+class DocumentsDialog(InfoDialog):
+    """A list of documents; the selected one beside it."""
+
+    open_asked = Signal(object)
+    """A document, to be opened in another program."""
+
+    def __init__(self, parent: QWidget, documents: Mapping[str, Path], read: Callable[[Path], str]) -> None:
+        """`read`: returns the text of a document, or a sentence why it cannot be read."""
+        super().__init__(parent, name="documentsDialog", heading=tr("Documentation"))
+        self._documents, self._read = list(documents.values()), read
+        self.titles = QListWidget()
+        self.titles.setObjectName("documentList")
+        self.titles.setAccessibleName(tr("Documents"))
+        self.titles.addItems(list(documents))
+        self.titles.setFixedWidth(self.characters(LIST_WIDTH))
+        self.text = QPlainTextEdit()
+        self.text.setObjectName("documentText")
+        self.text.setAccessibleName(tr("Text of the document"))
+        self.text.setReadOnly(True)
+        self.text.setPlainText(tr(NONE))
+        row = QHBoxLayout()
+        self.content.addLayout(row, 1)
+        row.addWidget(self.titles)
+        row.addWidget(self.text, 1)
+        self.titles.currentRowChanged.connect(self._show)
+        self.titles.setVisible(bool(documents))
+        if documents:
+            self.add_button("openDocument", tr("Open in another program"), self._open)
+            self.titles.setCurrentRow(0)
+        self.resize(self.characters(PAGE_CHARACTERS), self.lines(PAGE_LINES))
+
+    def _show(self, row: int) -> None:
+        self.text.setPlainText(self._read(self._documents[row]))
+
+    def _open(self) -> None:
+        self.open_asked.emit(self._documents[self.titles.currentRow()])
+
+
+TABLE_CHARACTERS, TABLE_LINES = 64, 26
+"""Size of the dialog, in characters and lines."""
+ELSEWHERE = (
+    (tr_noop("Devices"), tr_noop("Tick or untick the selected device"), tr_noop("Space")),
+    (tr_noop("Plots"), tr_noop("Zoom into a range"), tr_noop("Drag")),
+    (tr_noop("Plots"), tr_noop("Move along the run"), tr_noop("Left, Right, Shift+drag")),
+    (tr_noop("Plots"), tr_noop("Zoom in or out"), tr_noop("+, -, wheel")),
+    (tr_noop("Plots"), tr_noop("Move or zoom the values of the loss"), tr_noop("Drag or wheel on their axis")),
+    (tr_noop("Plots"), tr_noop("Show the whole run"), tr_noop("A, double click")),
+    (tr_noop("Log"), tr_noop("Next and previous match"), tr_noop("Return, Shift+Return")),
+    (tr_noop("Processes"), tr_noop("End the selected processes (asks first)"), tr_noop("Delete")),
+    (tr_noop("Runs"), tr_noop("Show the selected run"), tr_noop("Return")),
+    (tr_noop("Runs"), tr_noop("Move the selected queued run"), tr_noop("Alt+Up, Alt+Down, drag")),
+    (tr_noop("Everywhere"), tr_noop("Next and previous field"), tr_noop("Tab, Shift+Tab")),
+    (tr_noop("Everywhere"), tr_noop("Open the menu of what has the focus"), tr_noop("Menu key, Shift+F10")),
+)
+"""Part of the window, what the key does there, and the key."""
+
+
+class KeysDialog(InfoDialog):
+    """A table of menu or part of the window, action, and key."""
+
+    def __init__(self, parent: QWidget, of_menus: Sequence[tuple[str, str, str]]) -> None:
+        super().__init__(parent, name="keysDialog", heading=tr("Keys"))
+        rows = [*of_menus, *(tuple(map(tr, row)) for row in ELSEWHERE)]
+        table = RowsTable("keyTable", tr("Keys"), text_columns((tr("Where"), tr("What"), tr("Key"))))
+        table.show_rows(rows)
+        table.resizeColumnsToContents()
+        table.setMinimumWidth(table.horizontalHeader().length() + self.characters(4))
+        table.horizontalHeader().setStretchLastSection(True)
+        self.content.addWidget(table, 1)
+        self.resize(self.characters(TABLE_CHARACTERS), self.lines(TABLE_LINES))
+
+
+MAX_ERROR = 20_000
+"""Characters of an error that the report keeps: its end, which says most."""
+
+
+class HelpController(QObject):
+    """Loads what it shows only when it is asked for."""
+
+    def __init__(self, panels: MainPanels, services: Services) -> None:
+        super().__init__()
+        self._panels, self._services = panels, services
+        self._last_error = ""
+        for name, action in (
+            ("documents", self.show_documents), ("keys", self.show_keys), ("report", self.copy_report),
+            ("about", self.show_about),
+        ):  # fmt: skip
+            panels.menu.action(name).triggered.connect(lambda _, action=action: action())
+        panels.message.details_asked.connect(self.copy_report)
+
+    def show_error(self, error: BaseException, sentence: str = "") -> None:
+        """Say that the window itself failed, and offer the report that has the details. `sentence`: comes first."""
+        self._last_error = "".join(traceback.format_exception(error))[-MAX_ERROR:]
+        self._panels.message.show_message(
+            join_sentences(
+                [
+                    sentence,
+                    tr(
+                        "Something went wrong in the window: {error!r}. Runs are not affected. "
+                        "Please report this: Copy report puts what is needed on the clipboard.",
+                        error=error,
+                    ),
+                ]
+            ),
+            "bad",
+            details=True,
+            details_text=tr("Copy report"),
+        )
+
+    def copy_report(self) -> None:
+        """Put the report on the clipboard."""
+        QGuiApplication.clipboard().setText(
+            report(self._services.device_monitor.survey, self._places(), self._last_error)
+        )
+        self._panels.message.show_passing(tr("Copied a report: versions, platform, devices and the last error."))
+
+    def show_about(self) -> None:
+        """Show version, licences and folders."""
+        dialog = AboutDialog(self._panels.window, self._panels.window.windowIcon(), self._places())
+        dialog.open_asked.connect(self.open_path)
+        dialog.report_asked.connect(self.copy_report)
+        self._open(dialog)
+
+    def show_keys(self) -> None:
+        """Show the list of keys."""
+        self._open(KeysDialog(self._panels.window, list(self._keys())))
+
+    def show_documents(self) -> None:
+        """Show the documents that are installed."""
+        dialog = DocumentsDialog(self._panels.window, documents(), document_text)
+        dialog.open_asked.connect(self.open_path)
+        self._open(dialog)
+
+    def open_path(self, path: Path) -> None:
+        """Open a file or folder in the desktop's program for it; say so if there is none."""
+        if not path.exists():
+            self._panels.message.show_message(tr("{path} does not exist yet.", path=path), "warn")
+        elif not QDesktopServices.openUrl(QUrl.fromLocalFile(str(path))):
+            self._panels.message.show_message(tr("The desktop has no program that opens {path}.", path=path), "warn")
+
+    def _open(self, dialog: QDialog) -> None:
+        """Show a dialog, unless there is one of its name already."""
+        name = dialog.objectName()
+        others = [each for each in self._panels.window.findChildren(type(dialog), name) if each is not dialog]
+        if any(each.isVisible() for each in others):
+            dialog.deleteLater()
+        else:
+            dialog.show()
+
+    def _keys(self) -> Iterator[tuple[str, str, str]]:
+        menus = self._panels.menu
+        for menu in (menus.file, menus.run, menus.view, menus.tools, menus.help):
+            for action in menu.actions():
+                text, _, keys = without_mnemonic(action.text()).partition("\t")
+                keys = keys or action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
+                if keys and text and action.isVisible():
+                    yield without_mnemonic(menu.title()), text.removesuffix("…"), keys
+
+    def _places(self) -> Places:
+        return Places(runs=self._services.run_list.root, presets=presets.default_root(), settings=default_file())

@@ -1,0 +1,338 @@
+"""Teach what a number in the log is, by pointing at it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, QPointF, Qt, Signal
+from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen, QPolygonF
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLineEdit, QPushButton, QVBoxLayout, QWidget
+
+from core.errors import RunError
+from core.language import join_sentences, tr, tr_noop
+from core.metrics.rules import rule
+from core.metrics.rules.rule import METRIC, STEP, number_at
+from core.text import one_line
+from gui.base.jobs import Jobs, reason
+from gui.base.theme import current_theme, mark
+from gui.features.log.highlights import LogNumbers
+from gui.widgets.plain_text import PlainLabel
+
+if TYPE_CHECKING:
+    from core.metrics.teaching import Lesson
+    from gui.window.layout import MainPanels
+    from gui.window.services import Services
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pointed:
+    """A number that the user pointed at."""
+
+    run_dir: Path
+    rank: int
+    line: str
+    position: int
+    role: str
+    """A role of a rule; for a metric `metric`, and its name is `name`."""
+    name: str = ""
+    """The empty string: the words before the number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What came of it."""
+
+    pointed: Pointed
+    lesson: Lesson | None = None
+    name: str = ""
+    """The name of the metric."""
+    sentences: tuple[str, ...] = ()
+    problem: str = ""
+    """Why no rule can be made or kept: a sentence."""
+    is_kept: bool = False
+    waits: bool = False
+    """Whether it is kept, but the run is not over, so that its curves are read anew later."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadAnew:
+    """The curves of a run were read anew."""
+
+    run_dir: Path
+    problem: str = ""
+    """Why they were not: a sentence."""
+
+
+class RuleTeacher(QObject):
+    """Of several requests that come while one is under way, the last one is answered."""
+
+    answered = Signal(object)
+    """An `Answer`."""
+    read_anew = Signal(object)
+    """A `ReadAnew`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._teaching, self._rereading = Jobs(self, "teaching"), Jobs(self, "rereading")
+
+    def ask(self, pointed: Pointed, *, keep: bool = False) -> None:
+        """Try a rule for this number; keep it, and read the curves of the run again."""
+        self._teaching.replace(
+            lambda: _answer(pointed, keep=keep),
+            self.answered.emit,
+            lambda error: self.answered.emit(_failed(pointed, error)),
+        )
+
+    def reread(self, run_dir: Path) -> None:
+        """Read the curves of a run again from its logs. The run must have ended."""
+        self._rereading.add(
+            lambda: _reread(run_dir),
+            lambda _: self.read_anew.emit(ReadAnew(run_dir=run_dir)),
+            lambda error: self.read_anew.emit(ReadAnew(run_dir=run_dir, problem=reason(error))),
+        )
+
+
+def _answer(pointed: Pointed, *, keep: bool) -> Answer:
+    from core.metrics import teaching  # loads numpy
+
+    try:
+        teacher = teaching.Teacher(pointed.run_dir, pointed.rank)
+        name, role, waits = "", pointed.role, False
+        if role == rule.METRIC.strip():
+            name = pointed.name or teacher.propose_name(pointed.line, pointed.position)
+            role = teaching.metric(name)
+        lesson = teacher.teach(pointed.line, pointed.position, role)
+        sentences = (*teaching.describe(lesson), *lesson.problems)
+        kept = teacher.keep(lesson) if keep else None
+        if kept is not None:
+            sentences, waits = (teaching.describe_kept(kept),), kept.reread is None
+    except (ValueError, RunError) as error:
+        return Answer(pointed=pointed, name=pointed.name, problem=str(error))
+    return Answer(pointed=pointed, lesson=lesson, name=name, sentences=sentences, is_kept=keep, waits=waits)
+
+
+def _reread(run_dir: Path) -> None:
+    from core.metrics.reread import reread  # loads numpy
+
+    reread(run_dir)
+
+
+def _failed(pointed: Pointed, error: Exception) -> Answer:
+    problem = tr("The rule could not be tried: {reason}.", reason=reason(error))
+    return Answer(pointed=pointed, name=pointed.name, problem=problem)
+
+
+WIDTH_PX, CURVE_PX = 520, 110
+MARGIN_PX = 6
+SHOWN_CHARACTERS = 200
+
+
+class CurvePreview(QWidget):
+    """Draws one small curve without axes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("curvePreview")
+        self.setAccessibleName(tr("The curve that the rule gives"))
+        self.setFixedHeight(CURVE_PX)
+        self.points: Sequence[tuple[int, float]] = ()
+
+    def show_points(self, points: Sequence[tuple[int, float]]) -> None:
+        """Draw these steps and values."""
+        self.points = points
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: ARG002, N802 (Qt's signature)
+        """Draw the curve over the whole width."""
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.fillRect(self.rect(), QColor(current_theme().field))
+        finite = [(step, value) for step, value in self.points if abs(value) < float("inf")]
+        if finite:
+            painter.setPen(QPen(QColor(current_theme().train), 1.6))
+            drawn = [self._place(finite, *point) for point in finite]
+            painter.drawPolyline(QPolygonF(drawn)) if len(drawn) > 1 else painter.drawEllipse(drawn[0], 2, 2)
+        painter.end()
+
+    def _place(self, points: Sequence[tuple[int, float]], step: int, value: float) -> QPointF:
+        steps, values = [each for each, _ in points], [each for _, each in points]
+        across, up = max(steps) - min(steps) or 1, max(values) - min(values) or 1
+        width, height = self.width() - 2 * MARGIN_PX, self.height() - 2 * MARGIN_PX
+        return QPointF(
+            MARGIN_PX + width * (step - min(steps)) / across, MARGIN_PX + height * (1 - (value - min(values)) / up)
+        )
+
+
+class TeachDialog(QDialog):
+    """Does not block the window. `named` asks for another name, `keep_asked` to keep what is shown."""
+
+    named = Signal(str)
+    keep_asked = Signal(str)
+
+    def __init__(self, parent: QWidget, *, line: str, heading: str, has_name: bool) -> None:
+        super().__init__(parent)
+        self.setObjectName("teachDialog")
+        self.setWindowTitle("Trainyard")
+        title, shown = PlainLabel(heading), PlainLabel(one_line(line, SHOWN_CHARACTERS))
+        title.setProperty("role", "heading")
+        mark(shown, tone="muted")
+        self.edit = QLineEdit()
+        self.edit.setObjectName("metricNameEdit")
+        self.edit.setAccessibleName(tr("Name of the metric"))
+        self.edit.setPlaceholderText(tr("name of the metric"))
+        self.edit.setVisible(has_name)
+        self.words = PlainLabel(tr("Reading the log ..."), name="teachWords")
+        self.words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.curve = CurvePreview()
+        self.curve.setVisible(has_name)
+        for label in (title, shown, self.words):
+            label.setWordWrap(True)
+            label.setFixedWidth(WIDTH_PX)
+        self.keep = QPushButton(tr("Keep"))
+        self.keep.setObjectName("keepRuleButton")
+        self.keep.setEnabled(False)
+        mark(self.keep, role="primary")
+        cancel = QPushButton(tr("Cancel"))
+        cancel.setAutoDefault(False)
+        buttons = QDialogButtonBox()
+        buttons.addButton(self.keep, QDialogButtonBox.ButtonRole.ActionRole)
+        buttons.addButton(cancel, QDialogButtonBox.ButtonRole.RejectRole)
+        buttons.rejected.connect(self.reject)
+        self.keep.clicked.connect(self._keep)
+        self.edit.textEdited.connect(self._rename)
+        self.finished.connect(self.deleteLater)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(20, 18, 20, 14)
+        layout.setSpacing(12)
+        for part in (title, shown, self.edit, self.curve, self.words, buttons):
+            layout.addWidget(part)
+
+    def show_lesson(self, name: str, rule: str, sentences: Sequence[str], points: Sequence[tuple[int, float]]) -> None:
+        """Show a rule and what it gives."""
+        if not self.edit.isModified() and name:
+            self.edit.setText(name)
+            self.edit.selectAll()
+        self.words.setText("\n".join([tr("Rule: {rule}", rule=rule), *sentences]))
+        mark(self.words, tone="")
+        self.curve.show_points(points)
+        self.keep.setEnabled(True)
+        self.adjustSize()
+
+    def show_problem(self, sentence: str) -> None:
+        """Show why there is no rule, or why it was not kept."""
+        self.words.setText(sentence)
+        mark(self.words, tone="bad")
+        self.curve.show_points(())
+        self.keep.setEnabled(False)
+
+    def _rename(self, text: str) -> None:
+        self.keep.setEnabled(False)  # until the curve of this name is there
+        if text.strip():
+            self.named.emit(text.strip())
+
+    def _keep(self) -> None:
+        self.keep.setEnabled(False)
+        self.keep_asked.emit(self.edit.text().strip())
+
+
+THERE = tr_noop("Rules are kept beside the script, which is on {host}. Open the window there to teach the log.")
+
+
+class TeachController(QObject):
+    """One dialog at a time."""
+
+    def __init__(self, panels: MainPanels, services: Services) -> None:
+        super().__init__()
+        self._panels, self._log = panels, panels.details.log
+        self._session, self._run_list, self._teacher = services.session, services.run_list, services.rule_teacher
+        self._machine = services.machine
+        self._dialog: TeachDialog | None = None
+        self._pointed: Pointed | None = None
+        self._waiting: Path | None = None
+        """A live run that was taught: its curves are read anew when it is over."""
+        services.session.attached.connect(self._show_numbers)
+        self._log.rank_shown.connect(self._show_numbers)
+        self._log.view.highlights.pointed.connect(self._point)
+        self._teacher.answered.connect(self._take_answer)
+        self._teacher.read_anew.connect(self._take_curves)
+        services.session.changed.connect(self._reread_if_over)
+
+    def _reread_if_over(self) -> None:
+        """Read the curves again of a run that was taught while it was live, once it has ended and if it is shown."""
+        run = self._session.run
+        if run is not None and run.dir == self._waiting and not self._session.live:
+            self._teacher.reread(run.dir)
+            self._waiting = None
+
+    def _show_numbers(self) -> None:
+        """Mark the numbers of the log of a script."""
+        spec, run_series = self._session.spec, self._session.run_series
+        script = spec.script if spec is not None else None
+        if script is None or run_series is None:
+            self._log.view.highlights.show_numbers(None)
+            return
+        self._log.view.highlights.show_numbers(LogNumbers(run_series, script.rules, self._log.rank))
+
+    def _point(self, line: str, position: int, role: str) -> None:
+        """Open the dialog for a number, and try it."""
+        run = self._session.run
+        if run is None or self._dialog is not None:
+            return
+        if not self._machine.is_here:
+            self._panels.message.show_message(tr(THERE, host=self._machine.host), "warn")
+            return
+        begin, end = number_at(line, position) or (position, position)
+        number, is_metric = line[begin:end], role == METRIC.strip()
+        if is_metric:
+            heading = tr("Plot {number} as a metric", number=number)
+        elif role == STEP:
+            heading = tr("{number} is the step", number=number)
+        else:
+            heading = tr("{number} is not a metric", number=number)
+        dialog = TeachDialog(self._panels.window, line=line, heading=heading, has_name=is_metric)
+        self._pointed = Pointed(run_dir=run.dir, rank=self._log.rank, line=line, position=position, role=role)
+        dialog.named.connect(lambda name: self._ask(name, keep=False))
+        dialog.keep_asked.connect(lambda name: self._ask(name, keep=True))
+        dialog.finished.connect(lambda _: self._close())
+        self._dialog = dialog
+        dialog.open()
+        self._ask("", keep=False)
+
+    def _ask(self, name: str, *, keep: bool) -> None:
+        assert self._pointed is not None
+        self._pointed = replace(self._pointed, name=name)
+        self._teacher.ask(self._pointed, keep=keep)
+
+    def _close(self) -> None:
+        self._dialog = self._pointed = None
+
+    def _take_curves(self, done: ReadAnew) -> None:
+        """Show the new curves of a run."""
+        if done.problem:
+            self._panels.message.show_message(done.problem, "bad")
+            return
+        self._run_list.reread(done.run_dir)
+        self._session.reload(done.run_dir)
+
+    def _take_answer(self, answer: Answer) -> None:
+        if answer.is_kept:
+            self._panels.message.show_passing(join_sentences(answer.sentences))
+            if answer.waits:
+                self._waiting = answer.pointed.run_dir
+                self._reread_if_over()
+            else:
+                self._take_curves(ReadAnew(run_dir=answer.pointed.run_dir))
+        if self._dialog is None or answer.pointed != self._pointed:
+            return
+        if answer.is_kept:
+            self._dialog.accept()
+        elif answer.lesson is None:
+            self._dialog.show_problem(answer.problem)
+        else:
+            curves = answer.lesson.curves
+            self._dialog.show_lesson(
+                answer.name, str(answer.lesson.rule), answer.sentences, curves.get(answer.name, ())
+            )

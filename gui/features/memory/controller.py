@@ -1,0 +1,193 @@
+"""Fill the tabs Memory and Processes, show orphaned processes, and terminate those that the user selects."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject
+from PySide6.QtGui import QGuiApplication
+
+from core.diagnosis.remedies import remedies
+from core.history.device_use import largest_others
+from core.language import tr, tr_noop
+from core.runs.facts.states import state_info
+from core.system.processes import ProcessId
+from core.system.procfs import available_bytes
+from core.text import join_names
+from gui.base.colours import device_colours, device_labels
+from gui.base.theme import current_theme
+from gui.features.memory.processes import (
+    ProcessRow,
+    confirmation,
+    leftovers_confirmation,
+    leftovers_sentence,
+    process_rows,
+    why_not_end,
+)
+from gui.features.memory.table import MemoryKnowledge, memory_bars
+from gui.machine.device_rows import OnDevices
+from gui.runs.verdicts import ended_words, no_verdict_words, seen_words, verdict_rows
+from gui.widgets.dialogs import ask
+
+if TYPE_CHECKING:
+    from gui.window.layout import MainPanels
+    from gui.window.services import Services
+
+
+NOBODY = tr_noop("No process holds memory of a device.")
+THERE = tr_noop(
+    "The processes of {host} are not listed here: their numbers mean other processes on this machine. "
+    "trainyard devices lists them on {host}."
+)
+NO_GPU = tr_noop("No GPU was found. Only processes of runs on CPU devices can be listed, and there are none now.")
+
+
+class MemoryController(QObject):
+    """`poll` never blocks."""
+
+    def __init__(self, panels: MainPanels, services: Services) -> None:
+        super().__init__()
+        self._monitor, self._run_list = services.device_monitor, services.run_list
+        self._session, self._scanner = services.session, services.process_scanner
+        self._queue, self._machine = services.queue, services.machine
+        self._terminator, self._orphans = services.process_terminator, services.orphan_scanner
+        self._panels, self._message = panels, panels.message
+        self._details, self._strip = details, strip = panels.details, panels.leftovers
+        self._stale = True
+        self._shown_orphans: frozenset[ProcessId] = frozenset()
+        """The orphaned processes that were shown last."""
+        self._scanner.changed.connect(self.outdate)
+        self._orphans.changed.connect(self._show_leftovers)
+        self._terminator.ended.connect(self._take_outcome)
+        details.processes.end_asked.connect(self._ask_to_end)
+        details.memory.remedies.copy_asked.connect(self._copy)
+        details.tabs.currentChanged.connect(lambda _: self._turned())
+        strip.show_asked.connect(details.raise_processes)
+        strip.end_asked.connect(self._ask_to_sweep)
+        self._session.changed.connect(self.outdate)
+
+    def open(self) -> None:
+        """Search for orphaned processes, once after the first poll."""
+        self._orphans.scan()
+
+    def poll(self, *, fresh: bool) -> None:
+        """Bring the pages that can be seen up to date. `fresh`: there are new readings."""
+        self._monitor.watch_processes(self._scanner.just_ended)
+        self._scanner.poll(shown=self._details.shows_processes)
+        self._orphans.poll()
+        if self._details.shows_processes and (fresh or self._stale):
+            self._show()
+
+    def on_devices(self) -> OnDevices:
+        """Return what is known of the devices besides their readings."""
+        survey, living = self._monitor.survey, self._scanner.runs().living
+        return OnDevices(
+            used_by={
+                device: join_names(run.name for run in on_it) for device, on_it in self._run_list.on_devices.items()
+            },
+            held_by=largest_others(survey, self._scanner.device_processes, living),
+            kept_for=self._queue.set_aside,
+            memory_of_run=self._session.memory_now(),
+            stale_age_s=self._monitor.stale_age_s,
+        )
+
+    # -- show --------------------------------------------------------------------------------
+
+    def _show(self) -> None:
+        """Fill the page that can be seen; the other page is filled when it is opened."""
+        self._stale = False
+        if self._details.memory.isVisible():
+            self._show_memory()
+        else:
+            self._show_processes()
+
+    def _show_memory(self) -> None:
+        survey, session, facts = self._monitor.survey, self._session, self._session.facts
+        everywhere = self._monitor.all_machines.devices
+        colours = device_colours(everywhere, session.spec.devices if session.spec else (), current_theme())
+        known = MemoryKnowledge(
+            processes=self._scanner.device_processes,
+            run_id=session.run.id if session.run else None,
+            memory_of_run=session.memory_now(),
+            available_bytes=available_bytes() if self._machine.is_here else None,
+            stale_age_s=self._monitor.stale_age_s,
+            other_runs_on=self._other_runs_on(),
+        )
+        page = self._details.memory
+        page.show_rows(memory_bars(survey, colours, known))
+        page.show_findings(
+            verdict_rows(facts, device_labels(everywhere, facts), colours),
+            ended_words(facts),
+            no_verdict_words(facts, shown=session.run is not None),
+            seen_words(facts, time.time()),
+        )
+        page.show_remedies(remedies(facts.releases.values(), facts.devices) if state_info(facts.state).over else ())
+
+    def _copy(self, command: str) -> None:
+        QGuiApplication.clipboard().setText(command)
+        self._message.show_passing(tr("Copied the command. Read it before you run it in a terminal."))
+
+    def _other_runs_on(self) -> frozenset[str]:
+        """Return the devices that live runs use, other than the run that is shown."""
+        looked_at = self._session.run.dir if self._session.run else None
+        return frozenset(
+            device for device, on_it in self._run_list.on_devices.items() if any(run.dir != looked_at for run in on_it)
+        )
+
+    def _show_processes(self) -> None:
+        survey, facts = self._monitor.survey, self._session.facts
+        if not self._machine.is_here:
+            self._details.processes.show_rows([], empty=tr(THERE, host=self._machine.host), problem="")
+            return
+        rows = process_rows(
+            self._scanner.entries(), device_labels(self._monitor.all_machines.devices, facts), self._scanner.runs()
+        )
+        has_gpus = any(device.kind != "cpu" for device in survey.devices)
+        self._details.processes.show_rows(
+            rows, empty=tr(NOBODY if has_gpus else NO_GPU), problem=self._scanner.problem or ""
+        )
+
+    def _turned(self) -> None:
+        self._scanner.scan_soon()
+        if self._details.shows_processes:
+            self._show()
+
+    def outdate(self) -> None:
+        """Fill the page that can be seen again at the next poll."""
+        self._stale = True
+
+    # -- terminate -----------------------------------------------------------------------------
+
+    def _ask_to_end(self, chosen: ProcessRow) -> None:
+        question, words = confirmation(chosen)
+        ask(self._panels.window, lambda: self._end(chosen), question=question, words=words, yes=tr("End it"))
+
+    def _end(self, chosen: ProcessRow) -> None:
+        """End a process, unless it has become one that must not be ended since the question."""
+        why_not = why_not_end(chosen.entry, self._scanner.runs())
+        if why_not:
+            self._message.show_message(f"{chosen.info.words}: {why_not}", "bad")
+        else:
+            self._terminator.end(chosen.entry)
+
+    def _ask_to_sweep(self) -> None:
+        found = self._orphans.found
+        if found:
+            question, words = leftovers_confirmation(found)
+            ask(
+                self._panels.window, lambda: self._terminator.end_leftovers(found),
+                question=question, words=words, yes=tr("End them") if len(found) > 1 else tr("End it"),
+            )  # fmt: skip
+
+    def _take_outcome(self, sentence: str, tone: str) -> None:
+        self._message.show_message(sentence, tone)
+        self._orphans.scan()
+        self._scanner.scan_soon()
+
+    def _show_leftovers(self) -> None:
+        names = {each.dir.name: each.name for each in self._run_list.summaries if state_info(each.state).over}
+        before, self._shown_orphans = self._shown_orphans, frozenset(each.process for each in self._orphans.found)
+        words = leftovers_sentence(self._orphans.found, names)
+        is_new = not self._shown_orphans <= before  # the end of an orphan is not reported
+        self._strip.show_message(words, "warn", is_new=is_new)

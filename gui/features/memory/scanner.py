@@ -1,0 +1,357 @@
+"""List the processes on the devices, and terminate those that the user chose."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Signal
+
+from core.devices.device import Device, Process
+from core.history import leftovers
+from core.history.leftovers import OrphanedProcess
+from core.language import tr, tr_noop, tr_plural
+from core.memory_watch import gpu_processes
+from core.runs.facts.run_facts import RunFacts
+from core.runs.facts.states import RunState, state_info
+from core.schema.event_kinds import ProcessInfo
+from core.system import process_info, processes, procfs
+from core.system.processes import ProcessId
+from core.system.terminate import GRACE_S, ProcessTarget, terminate
+from core.text import first_names, join_names
+from gui.base.jobs import Jobs, keep_as_it_is, reason
+from gui.features.memory.leftovers import find_orphans
+from gui.features.memory.processes import KnownRuns, ProcessEntry
+from gui.machine.monitor import DeviceMonitor
+from gui.runs.run_list import RunListService
+from gui.runs.session import RunSession
+
+DESCRIBED_S, DESCRIBED_SHOWN_S = 5.0, 1.0
+"""Seconds between two descriptions of the known processes: while they are not shown, and while they are."""
+SCAN_S, SCAN_AFTER_RUN_S = 5.0, 0.5
+"""Seconds between two scans of `/proc` while processes are shown: usually, and just after a run has ended."""
+AFTER_RUN_S = 30.0
+HANGS_S = 10.0
+"""Seconds after which a scan is taken to hang on a process in state D."""
+HANGS = tr_noop(
+    "Listing processes takes long: a process may hang in the kernel (state D). The list may be out of date."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessScan:
+    """The result of one scan of `/proc`."""
+
+    device_processes: tuple[ProcessInfo, ...] = ()
+    run_id: str | None = None
+    """The run that the window showed."""
+    of_run: tuple[ProcessInfo, ...] = ()
+    """The processes with the tag of that run."""
+    leftovers: tuple[OrphanedProcess, ...] = ()
+    left: tuple[ProcessInfo, ...] = ()
+    """The processes in `leftovers`, described."""
+    problem: str | None = None
+    """Why the scan is incomplete: a sentence, or None."""
+
+    @property
+    def lasting(self) -> object:
+        """Everything except values that change by themselves."""
+        described = [[_lasting(holder) for holder in each] for each in (self.device_processes, self.of_run, self.left)]
+        return described, self.run_id, self.problem
+
+
+class ProcessScanner(QObject):
+    """`poll` never blocks.
+
+    The window's own thread reads nothing of a process but its `stat`: its command line and its environment wait for
+    the lock on its memory, which a process that hangs in the kernel may hold for ever.
+    """
+
+    changed = Signal()
+    """Processes came or went, or changed; growing older is no change."""
+
+    def __init__(
+        self, monitor: DeviceMonitor, board: RunListService, session: RunSession, *, is_here: bool = True
+    ) -> None:
+        """`is_here`: whether runs and devices are those of this machine; a pid of another one means nothing here."""
+        super().__init__()
+        self._is_here = is_here
+        self.device_processes: tuple[ProcessInfo, ...] = ()
+        """One entry for each process and device: processes that drivers list, and workers of the run on CPU devices."""
+        self._monitor, self._board, self._session = monitor, board, session
+        self._latest_scan = ProcessScan()
+        # A thread of its own for each: a scan of all of `/proc` meets more processes that may hang.
+        self._scanning, self._describing = Jobs(self, "scan"), Jobs(self, "describe")
+        self._scanned_at = self._described_at = float("-inf")
+        self._named: object = None
+        self._names_of: tuple[object, dict[str, str], frozenset[str]] = (None, {}, frozenset())
+        """A list of summaries, and names of all its runs and folders of its live ones."""
+        self._here = processes.here()
+        session.attached.connect(self.scan_soon)
+
+    @property
+    def problem(self) -> str | None:
+        """Why not all processes could be seen: a sentence, or None."""
+        hung_s = max(self._scanning.busy_s, self._describing.busy_s)
+        return tr(HANGS) if hung_s > HANGS_S else self._latest_scan.problem
+
+    @property
+    def just_ended(self) -> bool:
+        """Whether the memory of the run that is shown is being watched, or was in the last half minute."""
+        return just_ended(self._session.facts, time.time())
+
+    def poll(self, *, shown: bool) -> None:
+        """Start the scans that are due. `shown`: the processes can be seen."""
+        if self._is_here:
+            self._describe_when_due(shown=shown)
+            if shown:
+                self._scan_when_due()
+
+    def scan_soon(self) -> None:
+        """Scan `/proc` at the next poll at which processes are shown."""
+        self._scanned_at = self._described_at = float("-inf")
+
+    def entries(self) -> list[ProcessEntry]:
+        """Return the processes that use devices or are orphaned and are still alive, each once."""
+        run, scan = self._session.run, self._latest_scan
+        of_run = scan.of_run if run is not None and run.id == scan.run_id else ()
+        known = [*self.device_processes, *scan.device_processes, *of_run, *scan.left]
+        by_pid: dict[int, list[ProcessInfo]] = {}
+        for holder in known:
+            by_pid.setdefault(holder.pid, []).append(holder)
+        left = {each.process.pid: each for each in scan.leftovers}
+        entries = (_entry(same, left.get(pid)) for pid, same in by_pid.items())
+        return [entry for entry in entries if _is_there(entry.info)]
+
+    def runs(self) -> KnownRuns:
+        """Return the runs that processes may belong to."""
+        run, summaries = self._session.run, self._board.summaries
+        if self._names_of[0] is not summaries:  # asked twice a second, and there may be thousands
+            living = frozenset(each.dir.name for each in summaries if not state_info(each.state).over)
+            self._names_of = summaries, {each.dir.name: each.name for each in summaries}, living
+        _, names, living = self._names_of
+        return KnownRuns(
+            shown=run.id if run else None,
+            names=names,
+            living=frozenset({*living, *([run.id] if run and self._session.live else [])}),
+        )
+
+    # -- describe ---------------------------------------------------------------------------------
+
+    def _describe_when_due(self, *, shown: bool) -> None:
+        """Describe the known processes if there are others, or if their descriptions are old."""
+        now = time.monotonic()
+        named = [(sample.device_id, sample.processes) for sample in self._monitor.survey.samples]
+        workers = self._workers()
+        if (named, workers) == self._named and now - self._described_at < (DESCRIBED_SHOWN_S if shown else DESCRIBED_S):
+            return
+        if self._describing.busy:
+            return
+        self._named, self._described_at = (named, workers), now
+        on_devices = _listed_processes(named)
+        if on_devices or workers:
+            self._describing.start(lambda: _described(on_devices, workers), self._take_described, keep_as_it_is)
+        elif self.device_processes:
+            self.device_processes = ()
+            self.changed.emit()
+
+    def _take_described(self, described: tuple[ProcessInfo, ...]) -> None:
+        before, self.device_processes = self.device_processes, described
+        if list(map(_lasting, before)) != list(map(_lasting, described)):
+            self.changed.emit()
+
+    def _workers(self) -> list[tuple[int, str]]:
+        """Return the live workers of the run on CPU devices, as (pid, device id); drivers list those on GPUs."""
+        facts = self._session.facts
+        if not self._session.live or facts.host != self._here:
+            return []
+        return [
+            (worker.process.pid, device)
+            for worker in facts.workers.values()
+            if worker.exit_code is None and processes.is_alive(worker.process)
+            for device in worker.devices
+            if device.startswith("cpu:")
+        ]
+
+    # -- scan /proc -------------------------------------------------------------------------------
+
+    def _take_scan(self, scan: ProcessScan) -> None:
+        before, self._latest_scan = self._latest_scan, scan
+        if scan.lasting != before.lasting:
+            self.changed.emit()
+
+    def _take_scan_error(self, error: Exception) -> None:
+        self._take_scan(
+            ProcessScan(
+                problem=tr(
+                    "Processes could not be listed: {reason}. The scan is repeated every few seconds.",
+                    reason=reason(error),
+                )
+            )
+        )
+
+    def _scan_when_due(self) -> None:
+        pause_s = SCAN_AFTER_RUN_S if self.just_ended else SCAN_S
+        if self._scanning.busy or time.monotonic() - self._scanned_at < pause_s:
+            return
+        self._scanned_at = time.monotonic()
+        survey, run = self._monitor.survey, self._session.run
+        gpus = [device for device in survey.devices if device.kind != "cpu"]
+        listed = {sample.device_id: sample.processes for sample in survey.samples}
+        root, run_id = self._board.root, run.id if run else None
+        self._scanning.start(lambda: _scan_proc(gpus, listed, root, run_id), self._take_scan, self._take_scan_error)
+
+
+def just_ended(facts: RunFacts, now: float) -> bool:
+    """Return whether the training of a run ended within the last half minute; `now` in unix seconds."""
+    ended = next((time for time, state in reversed(facts.history) if state is RunState.RELEASING), facts.ended)
+    return facts.state is RunState.RELEASING or (ended is not None and 0 <= now - ended < AFTER_RUN_S)
+
+
+def _scan_proc(
+    gpus: Sequence[Device], listed: Mapping[str, Sequence[Process] | None], root: Path, run_id: str | None
+) -> ProcessScan:
+    scan = gpu_processes.scan(gpus, listed)
+    left = find_orphans(root)
+    return ProcessScan(
+        device_processes=scan.holders,
+        run_id=run_id,
+        of_run=tuple(_resident(each.pid) for each in (processes.tagged(run_id) if run_id else ())),
+        leftovers=tuple(left),
+        left=tuple(
+            replace(process_info.describe(each.process.pid), memory_used_bytes=each.memory_bytes) for each in left
+        ),
+        problem=scan.trouble or leftovers.blind(),
+    )
+
+
+def _described(
+    on_devices: Sequence[tuple[str, Process]], workers: Sequence[tuple[int, str]]
+) -> tuple[ProcessInfo, ...]:
+    """Return the processes that drivers list, and the workers on CPU devices."""
+    return (
+        *(
+            replace(process_info.describe(each.pid), device_id=device, memory_used_bytes=each.memory_used_bytes)
+            for device, each in on_devices
+        ),
+        *(replace(_resident(pid), device_id=device) for pid, device in workers),
+    )
+
+
+def _resident(pid: int) -> ProcessInfo:
+    """Return a process with its resident memory."""
+    return replace(process_info.describe(pid), memory_used_bytes=procfs.resident_bytes(pid))
+
+
+def _lasting(holder: ProcessInfo) -> ProcessInfo:
+    """Return a process without values that change by themselves: its age, and whether it runs or waits."""
+    return replace(holder, age_s=None, state=holder.state if holder.state in procfs.ENDED else None)
+
+
+def _listed_processes(named: Sequence[tuple[str, Sequence[Process] | None]]) -> list[tuple[str, Process]]:
+    return [(device, process) for device, listed in named for process in listed or ()]
+
+
+def _entry(same: Sequence[ProcessInfo], leftover: OrphanedProcess | None) -> ProcessEntry:
+    """Join everything known about a process. On GPUs its memory is what the drivers list, else its resident memory."""
+    devices = tuple(dict.fromkeys(holder.device_id for holder in same if holder.device_id is not None))
+    newest = next((holder for holder in same if holder.name is not None), same[0])
+    if leftover is not None and leftover.process.created != newest.created:
+        leftover = None  # another process has its pid now
+    return ProcessEntry(info=replace(newest, memory_used_bytes=_held(same)), devices=devices, leftover=leftover)
+
+
+def _held(same: Sequence[ProcessInfo]) -> int | None:
+    on_devices = {
+        holder.device_id: holder.memory_used_bytes
+        for holder in reversed(same)  # the first entry of a device counts
+        if holder.device_id is not None and not holder.device_id.startswith("cpu:")
+    }
+    if on_devices:
+        known = [value for value in on_devices.values() if value is not None]
+        return sum(known) if known else None
+    return next((holder.memory_used_bytes for holder in same if holder.memory_used_bytes is not None), None)
+
+
+def _is_there(holder: ProcessInfo) -> bool:
+    """Return whether a described process is still alive; True for one that could not be described."""
+    if holder.created is None:
+        return True
+    found = processes.identify(holder.pid)
+    return found is not None and found.created == holder.created
+
+
+MAX_NAMES = 3
+
+TerminationOutcome = tuple[str, str]
+"""A sentence, and its tone."""
+
+
+class ProcessTerminator(QObject):
+    """One request after the other. User and start time of a process are checked again right before each signal."""
+
+    ended = Signal(str, str)
+    """A sentence on the result, and its tone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._jobs = Jobs(self, "terminate", guards=True)
+
+    def end(self, entry: ProcessEntry) -> None:
+        """End a process."""
+        leftover, holder = entry.leftover, entry.info
+        if leftover is not None:
+            self.end_leftovers([leftover])
+        else:
+            refused = tr("{name} (pid {pid}) could not be ended", name=holder.name, pid=holder.pid)
+            self._ask(refused, lambda: end_one(holder))
+
+    def end_leftovers(self, those: Sequence[OrphanedProcess]) -> None:
+        """End orphaned processes of runs."""
+        self._ask(tr("The leftover processes could not be ended"), lambda: end_leftovers(those))
+
+    def _ask(self, failure: str, work: Callable[[], TerminationOutcome]) -> None:
+        """`failure`: the sentence if it fails, without its reason."""
+        self._jobs.add(
+            work,
+            lambda outcome: self.ended.emit(*outcome),
+            lambda error: self.ended.emit(tr("{failure}: {reason}.", failure=failure, reason=reason(error)), "bad"),
+        )
+
+
+def end_leftovers(those: Sequence[OrphanedProcess]) -> tuple[str, str]:
+    """End orphaned processes; return a sentence and its tone."""
+    outcome = terminate(lambda: those)
+    if outcome.left:
+        stuck = " ".join(
+            tr("{name} (pid {pid}): {why}", name=each.target.name, pid=each.target.process.pid, why=each.why)
+            for each in outcome.left
+        )
+        return tr("Some leftover processes could not be ended. {stuck}", stuck=stuck), "bad"
+    if not outcome.ended:
+        return tr("The leftover processes have already ended."), "good"
+    ended = [_named(each.target.name, each.target.process.pid) for each in outcome.ended]
+    names = join_names(first_names(ended, MAX_NAMES, tr_noop("{count} others")))
+    return tr_plural("{names} was ended.", "{names} were ended.", len(ended), names=names), "good"
+
+
+def end_one(holder: ProcessInfo, grace_s: float | None = None) -> tuple[str, str]:
+    """End one process of this user that belongs to no live run; return a sentence and its tone.
+
+    `grace_s`: seconds for it to end by itself after a signal; None for the usual ones.
+    """
+    name = _named(holder.name, holder.pid)
+    assert holder.created is not None
+    alone = ProcessTarget(process=ProcessId(pid=holder.pid, created=holder.created), run_id=holder.run_id)
+    outcome = terminate(lambda: [alone], grace_s=GRACE_S if grace_s is None else grace_s)
+    if outcome.left:
+        return tr("{name} is still running. {why}", name=name, why=outcome.left[0].why), "bad"
+    if not outcome.ended:
+        return tr("{name} has ended.", name=name), "good"
+    return tr("{name} was ended ({signal}).", name=name, signal=outcome.ended[0].signal), "good"
+
+
+def _named(name: str | None, pid: int) -> str:
+    return tr("{name} (pid {pid})", name=name, pid=pid)

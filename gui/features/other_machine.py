@@ -1,0 +1,151 @@
+"""Show the connection to the host whose runs the window shows, and switch off what needs this machine."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Signal
+from PySide6.QtWidgets import QPushButton
+
+from core.hosts.failures import Failure
+from core.hosts.inquiry import clock_problem
+from core.hosts.mirror.mirror import MirrorState
+from core.language import join_sentences, tr, tr_noop, tr_plural
+from gui.machine.host_machine import HostMachine
+from gui.widgets.plain_text import verbatim
+
+if TYPE_CHECKING:
+    from gui.window.layout import MainPanels
+    from gui.window.services import Services
+
+
+OFF = {
+    "openRecipe": tr_noop("Recipes of your own are on {host}, and cannot be chosen from here. Start one there."),
+    "openScript": tr_noop("Scripts are on {host}. Type the whole path that the script has there."),
+    "copyRecipe": tr_noop("A copy would be on this machine, and {host} trains with its own files."),
+    "scaling": tr_noop("Scaling tables are measured on {host} itself: trainyard scale"),
+    "hosts": tr_noop("This window shows {host} alone. Hosts are listed in a window on this machine."),
+    "leftovers": tr_noop("Processes that runs have left behind are found on {host} itself: trainyard sweep"),
+}
+"""Why actions of the menu bar are switched off."""
+BUTTONS = ("openRecipeButton", "scriptButton", "workingDirButton", "openPythonButton")
+"""Buttons that choose files of this machine for a run."""
+
+
+class HostController(QObject):
+    """Nothing of this machine is shown or used as if it were of the host."""
+
+    connected = Signal()
+    """There is a connection, for the first time or again."""
+    newest_wanted = Signal()
+    """The runs of the host are known, and none is shown: the live one that was started last may be."""
+
+    def __init__(self, panels: MainPanels, services: Services) -> None:
+        super().__init__()
+        assert isinstance(services.machine, HostMachine)
+        self._panels, self._machine = panels, services.machine
+        self._mirror = services.machine.mirror
+        self._run_list, self._session = services.run_list, services.session
+        self._shown: MirrorState | None = None
+        self.wants_newest = True
+        """Whether no run was shown yet, and runs are still being copied for the first time."""
+        self._session.attached.connect(self._want)
+        self._run_list.changed.connect(self._offer_newest)
+        panels.host_message.details_asked.connect(self._mirror.retry)
+        panels.machine.show_host(self._machine.host)
+        self._switch_off()
+        self._show(self._mirror.state)
+
+    def poll(self) -> None:
+        """Show what has become of the connection and of what was asked for. Never blocks."""
+        for failure in self._machine.fetch_failures():
+            self._panels.message.show_message(tr(failure), "bad")
+        for name in self._mirror.fetch_reread():
+            self._run_list.forget(self._machine.root / name)
+            self._session.reload(self._machine.root / name)
+        state, before = self._mirror.state, self._shown
+        if state is before:
+            return
+        self._show(state)
+        if state.is_complete and (before is None or not before.is_complete):
+            self._run_list.changed.emit()  # an empty list means something else now
+        if self.wants_newest and state.is_complete and not state.left:
+            self._run_list.poll(now=True)
+            self._offer_newest()
+            self.wants_newest = False
+        if state.is_connected and (before is None or not before.is_connected):
+            self._want()
+            self.connected.emit()
+
+    def _offer_newest(self) -> None:
+        if self.wants_newest and self._session.run is None and self._mirror.state.is_complete:
+            self.newest_wanted.emit()
+
+    def _want(self) -> None:
+        run = self._session.run
+        self.wants_newest &= run is None
+        self._mirror.want([run.id] if run is not None else [])
+
+    def _switch_off(self) -> None:
+        """Switch off what would choose files or processes of this machine."""
+        host, menu = self._machine.host, self._panels.menu
+        for name, why in OFF.items():
+            menu.action(name).setEnabled(False)
+            menu.action(name).setToolTip(verbatim(tr(why, host=host)))
+        here = tr("It would choose a file of this machine, and {host} trains with its own. Type the path.", host=host)
+        for name in BUTTONS:
+            for button in self._panels.setup.findChildren(QPushButton, name):
+                button.setEnabled(False)
+                button.setToolTip(verbatim(here))
+        for button in self._panels.first_steps.findChildren(QPushButton, "firstScriptButton"):
+            button.setEnabled(False)
+            button.setToolTip(verbatim(tr(OFF["openScript"], host=host)))
+        presets = self._panels.setup.presets
+        presets.setEnabled(False)
+        presets.setToolTip(
+            verbatim(tr("Presets have paths of this machine, and {host} trains with its own files.", host=host))
+        )
+
+    def _show(self, state: MirrorState) -> None:
+        self._shown = state
+        self._panels.header.show_host(*chip(self._machine.host, state))
+        text, tone = connection_message(self._machine.host, state)
+        self._panels.host_message.show_message(
+            text, tone, details=state.next_try is not None, details_text=tr("Try now")
+        )
+
+
+def chip(host: str, state: MirrorState) -> tuple[str, str, str]:
+    """Return what the header says of the host, its tone, and a sentence on the connection."""
+    if state.is_connected:
+        sentence = tr("Connected to {host}.", host=host)
+        if state.left:
+            sentence = join_sentences(
+                [sentence, tr_plural("{count} run is being copied.", "{count} runs are being copied.", state.left)]
+            )
+        return host, "good", sentence
+    if state.cut_since is not None and state.was_connected:
+        return tr("{host} · cut", host=host), "bad", tr("The connection to {host} is cut.", host=host)
+    if state.cut_since is not None:
+        return tr("{host} · no connection", host=host), "bad", tr("There is no connection to {host}.", host=host)
+    return tr("{host} · connecting", host=host), "warn", tr("Connecting to {host} …", host=host)
+
+
+def connection_message(host: str, state: MirrorState) -> tuple[str, str]:
+    """Return what is to be said about the connection, and its tone; the empty string for nothing."""
+    if state.is_connected:
+        text = join_sentences([each for each in (state.problem, clock_problem(host, state.clock)) if each])
+        return text, "warn"
+    if state.cut_since is None:
+        return tr("Connecting to {host} …", host=host), "good"
+    why = tr(state.why)
+    if not state.was_connected:
+        return join_sentences([why, tr("Trying again by itself.")]), "bad"
+    since = time.strftime("%H:%M:%S", time.localtime(state.cut_since))
+    cut = tr(
+        "The connection to {host} is cut since {time}, trying again. What is shown is from then; the runs go on.",
+        host=host,
+        time=since,
+    )
+    return (cut if state.failure is Failure.CUT else join_sentences([cut, why])), "bad"

@@ -1,0 +1,5 @@
+"""What the user prefers.
+
+- `preferences`: the preferences, their dialog and their menus
+- `notifications`: how the user is told about ends of runs
+"""

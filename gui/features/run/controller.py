@@ -1,0 +1,247 @@
+"""Show the run that the window is attached to in all panels, and pass on what its buttons ask for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject
+
+from core.devices.host_names import devices_here
+from core.errors import RunError
+from core.language import tr
+from core.runs.facts.states import state_info
+from gui.base.colours import device_colours, device_labels
+from gui.base.theme import current_theme
+from gui.features.run.failure import failure_view
+from gui.features.run.head import ReadingBar
+from gui.features.run.settings import run_settings
+from gui.runs.empty_states import READING, Place, Situation, empty_words, plot_words, situation_of
+from gui.runs.rows import queued_first, run_rows
+from gui.runs.verdicts import note, run_message
+from gui.runs.words import run_header, stop_question
+from gui.widgets.dialogs import ask
+
+if TYPE_CHECKING:
+    from gui.features.compare.scaling import ScalingController
+    from gui.features.setup.start import StartController
+    from gui.window.layout import MainPanels
+    from gui.window.services import Services
+
+
+class RunController(QObject):
+    """It keeps nothing: the session has the run, and the list of runs has all others."""
+
+    def __init__(
+        self, panels: MainPanels, services: Services, start: StartController, scaling: ScalingController
+    ) -> None:
+        super().__init__()
+        self._panels, self._start, self._scaling = panels, start, scaling
+        self._session, self._run_list, self._monitor = services.session, services.run_list, services.device_monitor
+        self._queue, self._machine = services.queue, services.machine
+        self._reading: ReadingBar | None = None
+        session, buttons = self._session, panels.header.buttons
+        session.attached.connect(self._show_other)
+        session.attached.connect(panels.setup.sheet.close_sheet)  # it would hide the curves of the run
+        session.changed.connect(self.show_facts)
+        session.read_on.connect(self._show_reading)
+        session.ended.connect(lambda: self._run_list.poll(now=True))  # so that the list shows the end, too
+        self._run_list.changed.connect(self._show_list)
+        self._queue.changed.connect(self._show_list)
+        panels.runs.chosen.connect(self.attach_to)
+        panels.runs.more_wanted.connect(self._show_list)
+        panels.machine.clicked.connect(self.show_machine)
+        panels.menu.action("machine").triggered.connect(lambda _: panels.machine.click())
+        panels.run_message.details_asked.connect(panels.details.raise_memory)
+        panels.failure.log_asked.connect(panels.details.raise_log)
+        panels.details.tabs.currentChanged.connect(lambda _: self._show_settings())
+        buttons.stop_asked.connect(self._stop)
+        buttons.force_asked.connect(lambda: self._attempt(session.force))
+        buttons.pause_asked.connect(lambda: self._attempt(session.pause))
+        buttons.save_asked.connect(lambda: self._attempt(session.save))
+        buttons.resume_asked.connect(start.resume)
+        start.resuming_changed.connect(self.show_head)
+
+    def attach_to(self, run_dir: str) -> None:
+        """Show this run of the list."""
+        found = next((each.dir for each in self._run_list.summaries if str(each.dir) == run_dir), None)
+        if found is None:
+            return
+        if self._session.run is None or self._session.run.dir != found:
+            self._panels.message.show_message(self._start.folder_problem, "bad")  # other messages were about the last
+        self._attempt(lambda: self._session.attach_to(found))
+
+    def attach_to_newest(self) -> None:
+        """Show the live run that was started last, unless a run is shown already."""
+        live: Path | None = self._run_list.newest_live()
+        if live is not None and self._session.run is None:
+            self._attempt(lambda: self._session.attach_to(live))
+
+    def show_machine(self) -> None:
+        """Show the devices of this machine, and no run."""
+        self._panels.machine.show_chosen(chosen=True)  # a click on it has unchecked it
+        if self._session.run is not None:
+            self._panels.message.show_message(self._start.folder_problem, "bad")  # others were about the run
+            self._session.show_none()
+
+    def show_run(self) -> None:
+        """Show the run of the session, or none, in all panels."""
+        self._show_other()
+        self.show_facts()
+
+    def _show_other(self) -> None:
+        """Show what does not change while a run is shown. The session reports its facts after this: `show_facts`."""
+        run_dir = self._session.run.dir if self._session.run else None
+        self._panels.machine.show_chosen(chosen=run_dir is None)
+        self._panels.details.log.show_run(run_dir)
+        if self._session.run is not None:
+            self._panels.details.show_kind(is_script=self._session.is_script)
+        self.show_curves()
+        self._panels.runs.mark_chosen(run_dir)
+        self._panels.header.again.show_run(run_dir)
+        self._panels.plots.redraw_in_turns()
+
+    def _show_reading(self, share: float) -> None:
+        """Show the share of a long run that was read, and what is known of it at once."""
+        if self._reading is None:
+            self._reading = ReadingBar(self._panels.plots)
+        self._reading.show_share(share)
+        if share in {0.0, 1.0}:
+            self._panels.plots.redraw_in_turns()
+
+    def show_curves(self) -> None:
+        """Show everything that was measured, in the colours of the theme; the curves follow by themselves."""
+        present, spec = self._monitor.all_machines.devices, self._session.spec
+        colours = device_colours(present, spec.devices if spec else (), current_theme())
+        labels, is_live = device_labels(present, self._session.facts), self._shows_live_devices
+        if spec is not None and not is_live:
+            # The plots make room for all of these, and those of other machines are long.
+            known = {*spec.devices, *devices_here(labels)}
+            labels = {device: label for device, label in labels.items() if device in known}
+        self._panels.plots.show_series(
+            self._session.run_series, self._monitor.series, colours, labels, live_devices=is_live
+        )
+
+    @property
+    def _shows_live_devices(self) -> bool:
+        """Whether the plots of the devices show the present: without a run, or if it ended before any reading."""
+        session = self._session
+        if session.run_series is None:
+            return True
+        is_read = session.opening is not None
+        return not is_read and state_info(session.facts.state).over and not session.run_series.has_readings
+
+    def show_facts(self) -> None:
+        """Show the state of the run and what went wrong in it."""
+        session, facts, panels = self._session, self._session.facts, self._panels
+        self.show_head()
+        if panels.plots.live_devices is not self._shows_live_devices:
+            self.show_curves()
+        panels.details.events.show_timeline(session.timeline)
+        self._show_empty_words()
+        message = run_message(facts, session.spec_problem, time.time())
+        panels.run_message.show_message(
+            message.text, message.tone, details=message.details, details_text=tr("What to do")
+        )
+        labels = device_labels(self._monitor.all_machines.devices, facts)
+        self._show_failure(labels)
+        panels.plots.show_memory_note(*note(facts, labels))
+        panels.plots.show_facts(facts)
+        error = (session.spec_problem, tr(facts.error), facts.traceback) if facts.error else ()
+        panels.details.show_error("\n\n".join(text for text in error if text))
+        self._show_settings()
+
+    def _show_empty_words(self) -> None:
+        """Set what stands where there is nothing to show."""
+        session, details = self._session, self._panels.details
+        are_runs = bool(self._run_list.summaries) or not self._machine.knows_runs
+        situation = situation_of(session.facts, is_shown=session.run is not None, are_runs=are_runs)
+        is_first = situation is Situation.FIRST and bool(self._panels.plots.plots)
+        self._panels.first_steps.show_heading(empty_words(Place.LOSS, situation) if is_first else "")
+        live, survey = self._shows_live_devices, self._monitor.survey
+        is_read = session.opening is not None
+        details.events.show_empty_words(tr(READING) if is_read else empty_words(Place.EVENTS, situation))
+        details.log.show_empty_words(empty_words(Place.LOG, situation))
+
+        def words(name: str) -> str:
+            if is_first and name == Place.LOSS.value:
+                return ""
+            if is_read:
+                return tr(READING)
+            return plot_words(
+                name, Situation.MACHINE if live and name != "lossPlot" else situation,
+                is_script=session.is_script, is_cpu_only=all(device.kind == "cpu" for device in survey.devices),
+            )  # fmt: skip
+
+        self._panels.plots.show_empty_words(words)
+
+    def _show_failure(self, labels: Mapping[str, str]) -> None:
+        """Show the card about a failure, if there is one. `labels`: by device id."""
+        session = self._session
+        if session.facts.error is None or self._panels.plots.replaced:
+            self._panels.failure.show_failure(None)
+            return
+        log_end = session.run.log_end() if session.run is not None else ""
+        self._panels.failure.show_failure(failure_view(session.facts, session.spec, log_end=log_end, labels=labels))
+
+    def _show_settings(self) -> None:
+        """Show what the run was trained with, if that tab is chosen."""
+        session, view = self._session, self._panels.details.settings
+        if not self._panels.details.shows_settings:
+            return
+        if session.run is None or session.spec is None:
+            situation = situation_of(session.facts, is_shown=session.run is not None)
+            view.show_settings(None, session.spec_problem or empty_words(Place.SETTINGS, situation))
+            return
+        labels = device_labels(self._monitor.all_machines.devices, session.facts)
+        view.show_settings(run_settings(session.spec, session.facts, labels, str(session.run.dir)), "")
+
+    def show_head(self) -> None:
+        """Show its name, its state and its progress."""
+        resuming = self._start.is_resuming(self._session.run)
+        view = self._panels.comparison
+        compared = view.count if view is not None and self._panels.plots.replaced else 0
+        header = run_header(self._session.snapshot(), resuming=resuming, compared=compared)
+        self._panels.header.show_header(header)
+        self._panels.plots.show_start(header.starting)
+
+    def _show_list(self) -> None:
+        self._show_empty_words()  # the first run may have been started, or the last one deleted
+        service, runs = self._run_list, self._panels.runs
+        queue, sorted_by_user = self._queue.runs, bool(service.search.order)
+        found = self._scaling.fold(service.found)
+        rows = run_rows(
+            found if sorted_by_user else queued_first(found, queue), time.time(), limit=runs.wanted,
+            by_day=not sorted_by_user, queue=queue,
+        )  # fmt: skip
+        runs.show_rows(self._scaling.with_results(rows))
+        self._panels.runs.mark_chosen(self._session.run.dir if self._session.run else None)
+
+    def _stop(self) -> None:
+        """Stop the run; ask before, if it has trained long since it was saved."""
+        session, run, shown = self._session, self._session.run, self._session.snapshot()
+        asked = None
+        if shown is not None:
+            refusal = shown.refusal("pause") if shown.spec else shown.spec_problem or ""
+            name = shown.spec.name if shown.spec else shown.id
+            asked = stop_question(shown.facts, name, time.time(), refusal=refusal)
+        if asked is None:
+            self._attempt(session.stop)
+            return
+
+        def answer(action: Callable[[], object]) -> None:
+            if session.run is run and state_info(session.facts.state).can_stop:  # it may have ended meanwhile
+                self._attempt(action)
+
+        ask(
+            self._panels.header.window(), lambda: answer(session.stop), question=asked.question, words=asked.words,
+            yes=asked.yes, other=(tr("Save and stop"), lambda: answer(session.pause)) if asked.can_save else None,
+        )  # fmt: skip
+
+    def _attempt(self, action: Callable[[], object]) -> None:
+        try:
+            action()
+        except (RunError, ValueError) as error:
+            self._panels.message.show_message(str(error), "bad")

@@ -1,0 +1,296 @@
+"""The tab Events."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from PySide6.QtCore import QAbstractListModel, QEvent, QModelIndex, QPersistentModelIndex, QRect, QSize, Qt
+from PySide6.QtGui import QAction, QGuiApplication, QKeySequence, QPainter
+from PySide6.QtWidgets import QListView, QStyledItemDelegate, QStyleOptionViewItem, QWidget
+
+from core.diagnosis.timeline import MAX_ENTRIES, Timeline, TimelineEntry
+from core.language import tr, tr_noop
+from gui.base.formatting import day
+from gui.base.icons import glyph
+from gui.base.painting import Index, draw_elided, paint_row_background
+from gui.base.theme import current_theme
+from gui.widgets.buttons import compact_check
+from gui.widgets.fields import row_of
+from gui.widgets.plain_text import verbatim
+
+SPOKEN = {"warn": tr_noop("{time}, Warning: {text}"), "bad": tr_noop("{time}, Error: {text}")}
+"""What a screen reader hears before a row that is marked by a sign and a colour."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventRow:
+    """One row."""
+
+    when: str
+    """`18:03:12`; the empty string for the heading of a day."""
+    text: str
+    """In one line."""
+    tone: str
+    """`warn`, `bad`, or the empty string."""
+    whole: str
+    """Everything in the text, on several lines where it has them."""
+    copied: str
+    """The row as it is copied, with its date."""
+    is_epoch: bool = False
+
+    @property
+    def is_day(self) -> bool:
+        """Whether it is the heading of a day."""
+        return not self.when
+
+    @property
+    def spoken(self) -> str:
+        """The row for a screen reader."""
+        if self.is_day:
+            return self.text
+        return tr(SPOKEN.get(self.tone, "{time}, {text}"), time=self.when, text=self.text)
+
+
+class EventRows:
+    """Makes rows of entries as they come."""
+
+    def __init__(self, now: float) -> None:
+        """`now`: unix seconds. Entries of that day need no heading."""
+        self._day = day(now)
+
+    def rows(self, entries: Iterable[TimelineEntry]) -> list[EventRow]:
+        """Return the rows of the next entries, with a heading where the day changes."""
+        found = []
+        for entry in entries:
+            today = day(entry.time)
+            if today != self._day:
+                self._day = today
+                found.append(EventRow(when="", text=today, tone="", whole=today, copied=today))
+            found.append(_row(entry))
+        return found
+
+
+def _row(entry: TimelineEntry) -> EventRow:
+    then, text = time.localtime(entry.time), " ".join(entry.text.splitlines())
+    return EventRow(
+        when=time.strftime("%H:%M:%S", then),
+        text=text,
+        tone=entry.tone,
+        whole=entry.text,
+        copied=f"{time.strftime('%Y-%m-%d %H:%M:%S', then)}  {text}",
+        is_epoch=entry.is_epoch,
+    )
+
+
+SLACK_ROWS = 500
+"""Epochs that are removed at a time: removing single rows would move all others each time."""
+ROW = Qt.ItemDataRole.UserRole + 1
+"""Item data: the row."""
+SIDE_PX, GAP_PX, ABOVE_PX = 6, 8, 3
+SIGN_SHARE = 0.85
+"""Size of the sign over the height of the text."""
+SIGNS = {"warn": "warning", "bad": "failed"}
+"""The icons that mark rows, besides their colour."""
+
+
+class EventModel(QAbstractListModel):
+    """Appends what is new, and removes the oldest epochs above as many as the run keeps."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._rows: list[EventRow] = []
+        self._timeline: Timeline | None = None
+        self._maker = EventRows(time.time())
+        self._count = 0
+        """Entries of the timeline that have been taken."""
+        self._epochs = 0
+        """Number of rows with the numbers of an epoch."""
+        self._shows_epochs = True
+
+    def show_timeline(self, timeline: Timeline | None) -> bool:
+        """Show a run from its first entry, or what is new in it. Return whether rows were added or removed."""
+        if timeline is not self._timeline:
+            self._timeline = timeline
+            self._read_again()
+            return True
+        rows = self._new_rows()
+        if not rows:
+            return False
+        self.beginInsertRows(QModelIndex(), len(self._rows), len(self._rows) + len(rows) - 1)
+        self._rows += rows
+        self.endInsertRows()
+        if self._epochs > MAX_ENTRIES + SLACK_ROWS:
+            self._remove_oldest_epochs(self._epochs - MAX_ENTRIES)
+        if len(self._rows) > 2 * (MAX_ENTRIES + SLACK_ROWS):  # a run of very many warnings
+            self._read_again()
+        return True
+
+    def show_epochs(self, *, shown: bool) -> None:
+        """Show the numbers of the epochs, or hide them."""
+        if shown is not self._shows_epochs:
+            self._shows_epochs = shown
+            self._read_again()
+
+    def _read_again(self) -> None:
+        self.beginResetModel()
+        self._count, self._epochs, self._maker = 0, 0, EventRows(time.time())
+        self._rows = self._new_rows()
+        self.endResetModel()
+
+    def _new_rows(self) -> list[EventRow]:
+        if self._timeline is None or self._timeline.count == self._count:
+            return []
+        new = self._timeline.newest(self._timeline.count - self._count)
+        self._count = self._timeline.count
+        rows = self._maker.rows(each for each in new if self._shows_epochs or not each.is_epoch)
+        self._epochs += sum(row.is_epoch for row in rows)
+        return rows
+
+    def _remove_oldest_epochs(self, count: int) -> None:
+        first = 0
+        while count:
+            while not self._rows[first].is_epoch:
+                first += 1
+            end = first
+            while end < len(self._rows) and self._rows[end].is_epoch and end - first < count:
+                end += 1
+            self.beginRemoveRows(QModelIndex(), first, end - 1)
+            del self._rows[first:end]
+            self.endRemoveRows()
+            count -= end - first
+            self._epochs -= end - first
+
+    def rowCount(self, parent: QModelIndex | QPersistentModelIndex = QModelIndex()) -> int:  # noqa: B008, N802 (Qt's)
+        """Return the number of rows."""
+        return 0 if parent.isValid() else len(self._rows)
+
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:
+        """Return a row, its text for a screen reader, or its tooltip."""
+        row = self._rows[index.row()]
+        match role:
+            case Qt.ItemDataRole.DisplayRole:
+                return f"{row.when}  {row.text}".lstrip()
+            case Qt.ItemDataRole.AccessibleTextRole:
+                return row.spoken
+            case Qt.ItemDataRole.ToolTipRole:
+                return verbatim(row.whole)
+            case _:
+                return row if role == ROW else None
+
+
+class EventList(QListView):
+    """Follows the newest row until the user scrolls up. Ctrl+C copies the selected rows, with their dates.
+
+    `controls` is laid out in the heading of the card.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("eventList")
+        self.setAccessibleName(tr("Events of the run"))
+        self.setUniformItemSizes(True)
+        self.setSelectionMode(QListView.SelectionMode.ExtendedSelection)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setVerticalScrollMode(QListView.ScrollMode.ScrollPerPixel)
+        self._empty_words = ""
+        self._delegate = EventDelegate(self)
+        self.setItemDelegate(self._delegate)
+        self._events = EventModel(self)
+        self.setModel(self._events)
+        self._timeline: Timeline | None = None
+        self._follows = True
+        self.verticalScrollBar().valueChanged.connect(self._on_scrolled)
+        self.verticalScrollBar().rangeChanged.connect(lambda *_: self._to_end() if self._follows else None)
+        self.epochs_box = compact_check(
+            "epochsShownBox", tr("Epochs"), tr("Show the numbers of each epoch among the events"), checked=True
+        )
+        self.epochs_box.toggled.connect(self._show_epochs)
+        self.controls = row_of(self.epochs_box)
+        self._add_menu()
+
+    def show_timeline(self, timeline: Timeline | None) -> None:
+        """Show what happened in a run; call again when there is more. None: no run."""
+        follows = self._follows or timeline is not self._timeline
+        self._timeline = timeline
+        if self._events.show_timeline(timeline) and follows:
+            self._follows = True
+            self._to_end()
+
+    def show_empty_words(self, text: str) -> None:
+        """Set the text of an empty list."""
+        if text != self._empty_words:
+            self._empty_words = text
+            self.viewport().update()
+
+    def _show_epochs(self, shown: bool) -> None:
+        self._events.show_epochs(shown=shown)
+        self._follows = True
+        self._to_end()
+
+    def copy(self) -> None:
+        """Copy the selected rows."""
+        rows = sorted(index.row() for index in self.selectedIndexes())
+        texts = [self._events.index(row).data(ROW).copied for row in rows]
+        if texts:
+            QGuiApplication.clipboard().setText("\n".join(texts))
+
+    def viewportEvent(self, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
+        """Paint a text in an empty list."""
+        handled = super().viewportEvent(event)
+        if event.type() == QEvent.Type.Paint and not self._events.rowCount():
+            painter = QPainter(self.viewport())
+            painter.setPen(current_theme().muted)
+            area = QRect(self.viewport().rect()).adjusted(SIDE_PX, ABOVE_PX, -SIDE_PX, -ABOVE_PX)
+            painter.drawText(area, Qt.TextFlag.TextWordWrap | Qt.AlignmentFlag.AlignTop, self._empty_words)
+            painter.end()
+        return handled
+
+    def _on_scrolled(self, value: int) -> None:
+        self._follows = value >= self.verticalScrollBar().maximum()
+
+    def _to_end(self) -> None:
+        self.verticalScrollBar().setValue(self.verticalScrollBar().maximum())
+
+    def _add_menu(self) -> None:
+        for text, key, act in (
+            (tr("Copy"), QKeySequence.StandardKey.Copy, self.copy),
+            (tr("Select all"), QKeySequence.StandardKey.SelectAll, self.selectAll),
+        ):
+            action = QAction(text, self)
+            action.setShortcut(QKeySequence(key))
+            action.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
+            action.triggered.connect(act)
+            self.addAction(action)
+        self.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
+
+
+class EventDelegate(QStyledItemDelegate):
+    """Paints the time, a sign where something is wrong, and the text, cut with an ellipsis."""
+
+    def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:  # noqa: ARG002, N802 (Qt's name)
+        """Return the same size for all rows."""
+        return QSize(120, option.fontMetrics.height() + 2 * ABOVE_PX)
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        """Paint one row."""
+        row: EventRow = index.data(ROW)
+        painter.save()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        paint_row_background(painter, option)
+        painter.setFont(option.font)
+        line: QRect = option.rect.adjusted(SIDE_PX, 0, -SIDE_PX, 0)
+        if row.is_day:
+            draw_elided(painter, line, row.text, current_theme().muted)
+        else:
+            draw_elided(painter, line, row.when, current_theme().muted)
+            line.setLeft(line.left() + option.fontMetrics.horizontalAdvance("00:00:00") + 2 * GAP_PX)
+            colour = getattr(current_theme(), row.tone) if row.tone else current_theme().text
+            if row.tone:
+                side = round(option.fontMetrics.height() * SIGN_SHARE)
+                sign = QRect(line.left(), line.center().y() - side // 2, side, side)
+                glyph(SIGNS[row.tone], colour, colour, side=side).paint(painter, sign)
+                line.setLeft(sign.right() + GAP_PX)
+            draw_elided(painter, line, row.text, colour)
+        painter.restore()

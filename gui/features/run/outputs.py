@@ -1,0 +1,240 @@
+"""The tab Outputs: what the functions of a recipe have written."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QObject, QSize, Qt, Signal
+from PySide6.QtGui import QImage, QImageReader, QPixmap, QResizeEvent
+from PySide6.QtWidgets import QFrame, QSizePolicy
+
+from core.language import tr
+from core.runs import outputs
+from core.runs.outputs import OutputFile, Outputs
+from core.schema.files import read_whole
+from core.text import disk
+from gui.base.formatting import moment
+from gui.base.jobs import Jobs, keep_as_it_is
+from gui.runs.session import RunSession
+from gui.widgets.context_menu import Entry
+from gui.widgets.layouts import hbox, vbox
+from gui.widgets.plain_text import PlainLabel
+from gui.widgets.table import STRETCH, Column, RowsTable, empty_label
+
+if TYPE_CHECKING:
+    from gui.features.help.controller import HelpController
+    from gui.window.layout import MainPanels
+    from gui.window.services import Services
+
+
+PERIOD_S = 2.0
+"""Seconds between two lists of a live run."""
+PICTURES = {".png": b"png", ".jpg": b"jpeg", ".jpeg": b"jpeg", ".pgm": b"pgm", ".ppm": b"ppm"}
+"""The formats of pictures by suffix."""
+MAX_BYTES = 32 * 1024 * 1024
+MAX_SIDE = 8192
+PREVIEW_PX = 512
+"""Larger pictures are not read; a preview is at most so wide and high."""
+
+
+class OutputReader(QObject):
+    """`poll` never blocks."""
+
+    changed = Signal()
+    """`outputs` are others."""
+    picture_read = Signal(object, object)
+    """A `Path`, and its picture as a `QImage`; None if it is none that can be shown."""
+
+    def __init__(self, session: RunSession) -> None:
+        super().__init__()
+        self.outputs = Outputs()
+        """The outputs of the shown run, as far as they are known."""
+        self._session = session
+        self._run_dir: Path | None = None
+        """The run that `outputs` are of."""
+        self._lists, self._pictures = Jobs(self, "outputs"), Jobs(self, "picture")
+        self._is_due = True
+        """Whether the list was not read since the end of the run."""
+        self._listed_at = float("-inf")
+
+    def poll(self) -> None:
+        """Read the list again while the run is live, and once after its end."""
+        run_dir = self._session.run.dir if self._session.run is not None else None
+        if run_dir != self._run_dir:
+            self._run_dir, self._is_due, self._listed_at = run_dir, True, float("-inf")
+            self._show(Outputs())
+        live = self._session.live
+        if run_dir is not None and (time.monotonic() - self._listed_at >= PERIOD_S if live else self._is_due):
+            where = run_dir
+            if self._lists.start(lambda: outputs.listed(where), lambda found: self._take(where, found), keep_as_it_is):
+                self._is_due, self._listed_at = live, time.monotonic()
+
+    def read_picture(self, file: OutputFile | None) -> None:
+        """Read the picture in a file, to be shown small; None for nothing any more."""
+        self._pictures.drop_waiting()
+        if file is not None and file.path.suffix.lower() in PICTURES and file.size_bytes <= MAX_BYTES:
+            path = file.path
+            self._pictures.add(
+                lambda: preview(path),
+                lambda image: self.picture_read.emit(path, image),
+                lambda _: self.picture_read.emit(path, None),
+            )
+
+    def _take(self, run_dir: Path, found: Outputs) -> None:
+        if self._session.run is not None and run_dir == self._session.run.dir:
+            self._show(found)
+
+    def _show(self, found: Outputs) -> None:
+        if found != self.outputs:
+            self.outputs = found
+            self.changed.emit()
+
+
+def preview(path: Path) -> QImage | None:
+    """Return a picture from a file, made smaller; None if it is no picture, or too large. Raises `OSError`."""
+    data = QByteArray(read_whole(path, MAX_BYTES))
+    buffer = QBuffer(data)
+    buffer.open(QIODevice.OpenModeFlag.ReadOnly)
+    reader = QImageReader(buffer, QByteArray(PICTURES[path.suffix.lower()]))
+    size = reader.size()  # from the picture's head: a small file may be a picture of gigabytes
+    if not size.isValid() or max(size.width(), size.height()) > MAX_SIDE:
+        return None
+    if max(size.width(), size.height()) > PREVIEW_PX:
+        reader.setScaledSize(size.scaled(QSize(PREVIEW_PX, PREVIEW_PX), Qt.AspectRatioMode.KeepAspectRatio))
+    image = reader.read()
+    return None if image.isNull() else image
+
+
+MAX_PREVIEW_SHARE = 0.4
+"""Largest part of the width that a preview takes."""
+
+
+class OutputsTab(QFrame):
+    """A table of the files, newest first, and at its right the picture in the chosen file."""
+
+    open_asked = Signal(object)
+    """A `Path` of a file or a folder."""
+    chosen = Signal(object)
+    """The chosen `OutputFile`, or None."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("outputsTab")
+        self._pixmap = QPixmap()
+        self.table = RowsTable(
+            "outputTable", tr("Files that the recipe has written"), _columns(), key=lambda file: file.path,
+            open_keys=(Qt.Key.Key_Return, Qt.Key.Key_Enter),
+        )  # fmt: skip
+        self.table.offer("outputMenu", "outputs", self._entries)
+        self.table.row_opened.connect(lambda file: self.open_asked.emit(file.path))
+        self.table.chosen_changed.connect(self._on_selection)
+        self.picture = PlainLabel(name="outputPicture")
+        self.picture.setAccessibleName(tr("Preview of the picture"))
+        self.picture.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self.picture.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Ignored)
+        self.picture.hide()
+        self.note = empty_label()
+        self.note.hide()
+        self._lay_out()
+
+    def show_outputs(self, found: Outputs) -> None:
+        """Show these files; the chosen one stays chosen."""
+        self.table.show_rows(found.files, again=True)  # a time of yesterday has its day, too
+        self.note.setText(
+            "" if found.is_complete else tr("There are more files than these. Open the folder to see all of them.")
+        )
+        self.note.setVisible(not found.is_complete)
+
+    def show_picture(self, path: Path, image: QImage | None) -> None:
+        """Show a picture, if its file is still the selected one."""
+        file = self.table.chosen()
+        if file is not None and file.path == path:
+            self._pixmap = QPixmap() if image is None else QPixmap.fromImage(image)
+            self._fit_picture()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
+        """Fit the picture into its place."""
+        super().resizeEvent(event)
+        self._fit_picture()
+
+    def _on_selection(self) -> None:
+        self._pixmap = QPixmap()
+        self._fit_picture()
+        self.chosen.emit(self.table.chosen())
+
+    def _fit_picture(self) -> None:
+        self.picture.setVisible(not self._pixmap.isNull())
+        if self._pixmap.isNull():
+            self.picture.clear()
+            return
+        room = QSize(round(self.width() * MAX_PREVIEW_SHARE), self.height()) * self.devicePixelRatioF()
+        fitting = self._pixmap.scaled(
+            room.boundedTo(self._pixmap.size()),
+            Qt.AspectRatioMode.KeepAspectRatio,
+            Qt.TransformationMode.SmoothTransformation,
+        )
+        fitting.setDevicePixelRatio(self.devicePixelRatioF())
+        self.picture.setPixmap(fitting)
+        self.picture.setFixedWidth(round(fitting.deviceIndependentSize().width()) + 8)
+
+    def _entries(self) -> list[Entry]:
+        file = self.table.chosen()
+        return [] if file is None else [
+            (tr("Open"), lambda: self.open_asked.emit(file.path)),
+            (tr("Open folder"), lambda: self.open_asked.emit(file.path.parent)), None,
+        ]  # fmt: skip
+
+    def _lay_out(self) -> None:
+        layout = hbox(self, gap=4)
+        vbox(layout, (self.table, 1), self.note)
+        layout.setStretch(0, 1)
+        layout.addWidget(self.picture)
+
+
+def _columns() -> tuple[Column[OutputFile], ...]:
+    return (
+        Column("file", lambda row: row.name, tr("File"), tip=lambda row: row.name, width_px=STRETCH),
+        Column("size_bytes", lambda row: row.size_bytes, tr("Size"), lambda row: disk(row.size_bytes), is_number=True),
+        Column("modified", lambda row: _iso(row.modified), tr("Time"), lambda row: moment(row.modified, time.time()),
+               is_number=True),
+    )  # fmt: skip
+
+
+def _iso(unix_s: float) -> str:
+    return datetime.fromtimestamp(unix_s, UTC).astimezone().isoformat(timespec="seconds")
+
+
+class OutputController(QObject):
+    """Files of another user's run are listed, but neither opened nor read: the desktop might execute them."""
+
+    def __init__(self, panels: MainPanels, services: Services, help_: HelpController) -> None:
+        super().__init__()
+        self._details, self._message, self._help = panels.details, panels.message, help_
+        self._session, self._reader = services.session, services.output_reader
+        tab = panels.details.outputs
+        self._reader.changed.connect(lambda: self._details.show_outputs(self._reader.outputs))
+        self._reader.picture_read.connect(tab.show_picture)
+        tab.chosen.connect(self._read_picture)
+        tab.open_asked.connect(self._open)
+
+    @property
+    def _owner(self) -> str:
+        """The other user to whom the shown run belongs; the empty string for one's own."""
+        return (self._session.run.owner or "") if self._session.run is not None else ""
+
+    def _read_picture(self, file: OutputFile | None) -> None:
+        self._reader.read_picture(None if self._owner else file)
+
+    def _open(self, path: Path) -> None:
+        if self._owner:
+            sentence = tr(
+                "{path} was not opened, since the run belongs to {owner}. Open it yourself if you trust that user.",
+                path=path,
+                owner=self._owner,
+            )
+            self._message.show_message(sentence, "warn")
+        else:
+            self._help.open_path(path)

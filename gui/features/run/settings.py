@@ -1,0 +1,369 @@
+"""The tab Settings: what a run was trained with."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QFontDatabase
+from PySide6.QtWidgets import QBoxLayout, QFrame, QGridLayout, QMenu, QScrollArea, QToolButton, QWidget
+
+from core.catalog import recipes
+from core.catalog.frameworks import framework
+from core.catalog.recipes import RecipeFile
+from core.catalog.strategies import strategy_of
+from core.config.presets import repeat_line, secret_names
+from core.config.strategy_settings import rate_arithmetic, without_meaning
+from core.language import tr, tr_noop
+from core.runs.facts.run_facts import RunFacts, part_sentences
+from core.schema.event_kinds import Source
+from core.schema.setting import settings_of
+from core.schema.settings import COUNTED, Checkpoints, ReleaseWatch, StopTimeouts, Training
+from core.schema.spec import RunSpec
+from core.text import join_names
+from gui.base.formatting import setting_title
+from gui.base.theme import mark
+from gui.widgets.layouts import hbox, vbox
+from gui.widgets.plain_text import PlainLabel
+from gui.widgets.table import empty_label
+
+if TYPE_CHECKING:
+    from PySide6.QtGui import QResizeEvent
+
+
+HIDDEN = tr_noop("hidden")
+"""In the place of a value that looks like a secret."""
+SCRIPT_PACKAGES = ("torch", "tensorflow", "keras", "jax", "numpy", "lightning", "transformers", "accelerate")
+"""Packages whose versions are shown if they are installed: of a recipe's framework too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingRow:
+    """One value."""
+
+    label: str
+    value: str
+    usual: str = ""
+    """The default, where the value differs from it; else the empty string."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingGroup:
+    """Values that belong together."""
+
+    title: str
+    rows: tuple[SettingRow, ...]
+    is_wide: bool = False
+    """Whether the values are long, such as paths."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSettings:
+    """All groups, and the command that starts the same run; the empty string for an imported run."""
+
+    groups: tuple[SettingGroup, ...]
+    command: str
+
+    @property
+    def text(self) -> str:
+        """Everything as plain text."""
+        lines = []
+        for group in self.groups:
+            lines.append(group.title)
+            lines += [f"  {row.label}: {row.value}{_default(row)}" for row in group.rows]
+            lines.append("")
+        return "\n".join([*lines, *([tr("Command"), f"  {self.command}", ""] if self.command else [])])
+
+
+def run_settings(spec: RunSpec, facts: RunFacts, labels: Mapping[str, str], run_dir: str) -> RunSettings:
+    """Return what a run was trained with. `labels`: names of devices by id."""
+    if spec.imported:
+        rows = [
+            SettingRow(label=tr("Imported from"), value=spec.imported),
+            SettingRow(label=tr("Run folder"), value=run_dir),
+        ]
+        return RunSettings(groups=(SettingGroup(title=tr("Folders"), rows=tuple(rows), is_wide=True),), command="")
+    named = [*_training_groups(spec)] if spec.script is None else [*_script_groups(spec)]
+    named += [
+        (tr("After training"), [*setting_rows(spec.release, ReleaseWatch()), *_stop_rows(spec)]),
+    ]
+    changed = [row for _, rows in named for row in rows if row.usual]
+    groups = [
+        SettingGroup(title=tr("Changed from the defaults"), rows=tuple(changed)),
+        SettingGroup(title=tr("Where"), rows=tuple(_where(spec, labels))),
+        SettingGroup(title=tr("Parts of the model"), rows=tuple(_parts(facts, labels)), is_wide=True),
+        SettingGroup(title=tr("Software"), rows=tuple(_software(facts))),
+        *(SettingGroup(title=title, rows=tuple(row for row in rows if not row.usual)) for title, rows in named),
+        SettingGroup(title=tr("Folders"), rows=tuple(_folders(spec, run_dir)), is_wide=True),
+    ]
+    return RunSettings(groups=tuple(group for group in groups if group.rows), command=repeat_line(spec))
+
+
+def _default(row: SettingRow) -> str:
+    return f" {tr('(default: {value})', value=row.usual)}" if row.usual else ""
+
+
+def setting_rows(values: object, usual: object, left_out: Collection[str] = ()) -> list[SettingRow]:
+    """Return the settings of a dataclass as rows, with the default where they differ."""
+    return [
+        SettingRow(
+            label=tr(row.title),
+            value=row.words(value),
+            usual=row.words(default) if value != default else "",
+        )
+        for name, row in settings_of(type(values)).items()
+        if name not in left_out
+        for value, default in [(getattr(values, name), getattr(usual, name))]
+    ]
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return tr("none")
+    if isinstance(value, bool):
+        return tr("on") if value else tr("off")
+    return f"{value:g}" if isinstance(value, float) else str(value) or tr("(empty)")
+
+
+def _training_groups(spec: RunSpec) -> Iterator[tuple[str, list[SettingRow]]]:
+    left_out = {
+        *(() if spec.training.rate_scaling != "none" else ("reference_batch",)),
+        *without_meaning(spec.framework, spec.strategy),
+    }
+    recipe = _recipe_now(spec)
+    rate = recipe.learning_rate if recipe is not None else None  # a run keeps the rate that it found in the recipe
+    rows = setting_rows(spec.training, Training(learning_rate=rate), left_out)
+    if scaled := rate_arithmetic(spec.training):
+        rows.append(SettingRow(label=tr("Scaled learning rate"), value=scaled, usual=tr("not scaled")))
+    yield tr("Training"), rows
+    yield tr("Recipe"), _recipe_rows(spec, recipe)
+    hidden = () if spec.checkpoints.unit in COUNTED else ("every",)
+    yield tr("Checkpoints"), setting_rows(spec.checkpoints, Checkpoints(), hidden)
+
+
+def _recipe_now(spec: RunSpec) -> RecipeFile | None:
+    """Return the recipe's file as it is now; None if it cannot be read any more."""
+    try:
+        return recipes.read(Path(spec.own_recipe.path))
+    except ValueError:
+        return None
+
+
+def _recipe_rows(spec: RunSpec, recipe: RecipeFile | None) -> list[SettingRow]:
+    """Return the recipe's own settings, with the defaults of its file if that can be read."""
+    usual = {each.name: each.default for each in recipe.settings} if recipe is not None else {}
+    return [
+        SettingRow(
+            label=setting_title(name),
+            value=_text(value),
+            usual=_text(usual[name]) if name in usual and usual[name] != value else "",
+        )
+        for name, value in spec.own_recipe.settings.items()
+    ]
+
+
+def _script_groups(spec: RunSpec) -> Iterator[tuple[str, list[SettingRow]]]:
+    script = spec.script
+    assert script is not None
+    arguments = shlex.join(script.arguments)
+    rows = [SettingRow(label=tr("Arguments"), value=arguments or tr("none"))]
+    if script.rules:
+        rows.append(SettingRow(label=tr("Rules for the log"), value="\n".join(script.rules)))
+    if script.expression:
+        rows.append(SettingRow(label=tr("Log pattern"), value=script.expression))
+    yield tr("Script"), rows
+    secret = set(secret_names(spec))
+    variables = [
+        SettingRow(label=name, value=tr(HIDDEN) if name in secret else value or tr("(empty)"))
+        for name, value in script.environment.items()
+    ]
+    variables += [SettingRow(label=name, value=tr("from the environment at the start")) for name in script.inherited]
+    yield tr("Variables"), variables
+
+
+def _stop_rows(spec: RunSpec) -> list[SettingRow]:
+    hidden = {name for name, row in settings_of(StopTimeouts).items() if not row.is_for(spec.framework)}
+    return setting_rows(spec.stop_timeouts, StopTimeouts.usual(is_script=spec.script is not None), hidden)
+
+
+def _where(spec: RunSpec, labels: Mapping[str, str]) -> Iterator[SettingRow]:
+    try:
+        strategy = tr(strategy_of(spec).title)
+        title = "" if spec.script else framework(spec.framework).title
+    except ValueError:  # of a newer version
+        strategy, title = spec.strategy, spec.framework
+    if title:
+        yield SettingRow(label=tr("Framework"), value=title)
+    yield SettingRow(label=tr("Strategy"), value=strategy)
+    yield SettingRow(label=tr("Devices"), value=join_names(labels.get(each, each) for each in spec.devices))
+    if any(not each.startswith("cpu:") for each in spec.devices):
+        yield from setting_rows(spec, replace(spec, cuda_ids="uuid"))
+    if spec.allow_open_ports:
+        yield SettingRow(label=tr("Open ports"), value=tr("allowed"))
+
+
+def _parts(facts: RunFacts, labels: Mapping[str, str]) -> Iterator[SettingRow]:
+    found = part_sentences(facts.parts.values(), labels)
+    return (SettingRow(label=label, value=sentence) for label, sentence in found)
+
+
+def _software(facts: RunFacts) -> Iterator[SettingRow]:
+    software = facts.software
+    if software is not None:
+        yield SettingRow(label="Python", value=software.version)
+        installed = {name.lower().replace("_", "-"): version for name, version in software.packages.items()}
+        for name in SCRIPT_PACKAGES:
+            if name in installed:
+                yield SettingRow(label=name, value=installed[name])
+        if software.trainyard:
+            yield SettingRow(label="Trainyard", value=software.trainyard)
+        yield SettingRow(label=tr("Packages"), value=tr("{count} installed", count=len(software.packages)))
+    if facts.source is not None:
+        yield SettingRow(label=tr("Git commit"), value=_commit(facts.source))
+
+
+def _commit(source: Source) -> str:
+    parts = [source.commit[:12] or tr("no commit yet")]
+    parts += [tr("branch {branch}", branch=source.branch)] if source.branch else []
+    parts += [tr("with uncommitted changes")] if source.changed else [tr("nothing uncommitted")]
+    return tr(", ").join(parts)
+
+
+def _folders(spec: RunSpec, run_dir: str) -> Iterator[SettingRow]:
+    workload = spec.own_recipe.path if spec.script is None else spec.script.path or f"python -m {spec.script.module}"
+    yield SettingRow(label=tr("Recipe") if spec.script is None else tr("Script"), value=workload)
+    yield SettingRow(label="Python", value=spec.python)
+    yield SettingRow(label=tr("Working folder"), value=spec.working_dir)
+    yield SettingRow(label=tr("Run folder"), value=run_dir)
+
+
+LETTERS_PER_COLUMN = 36
+MAX_COLUMNS = 4
+
+
+class SettingsView(QScrollArea):
+    """Shows the settings of one run. `controls` is laid out in the heading of the card."""
+
+    copy_asked = Signal(str)
+    """This text is to be copied."""
+    command_asked = Signal()
+    """The command is to be copied."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("settingsView")
+        self.setAccessibleName(tr("Settings of the run"))
+        self.setWidgetResizable(True)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._shown: RunSettings | None = None
+        self._columns = 0
+        self._empty = ""
+        self.controls = QToolButton()
+        self.controls.setObjectName("settingsCopyButton")
+        self.controls.setText(f"{tr('Copy')} ")
+        self.controls.setAccessibleName(tr("Copy the settings"))
+        self.controls.setToolTip(tr("Copy all settings as text, or the command that starts the same run"))
+        self.controls.setProperty("compact", True)
+        self.controls.setProperty("unfolds", True)
+        self.controls.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        menu = QMenu(self.controls)
+        menu.setObjectName("settingsCopyMenu")
+        menu.addAction(tr("All settings as text"), self._copy)
+        menu.addAction(tr("Command that starts the same run"), self.command_asked.emit)
+        self.controls.setMenu(menu)
+        self._fill()
+
+    def show_settings(self, settings: RunSettings | None, empty: str) -> None:
+        """Show these settings; None shows the sentence `empty` instead."""
+        if (settings, empty) != (self._shown, self._empty):
+            self._shown, self._empty = settings, empty
+            self._fill()
+        self.controls.setEnabled(settings is not None)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
+        """Use as many columns as there is room for."""
+        super().resizeEvent(event)
+        if self._column_count() != self._columns:
+            self._fill()
+
+    def _copy(self) -> None:
+        if self._shown is not None:
+            self.copy_asked.emit(self._shown.text)
+
+    def _column_count(self) -> int:
+        column_px = LETTERS_PER_COLUMN * self.fontMetrics().averageCharWidth()
+        return max(1, min(self.viewport().width() // column_px, MAX_COLUMNS))
+
+    def _fill(self) -> None:
+        self._columns = self._column_count()
+        content = QWidget()
+        layout = vbox(content, gap=10, margins=(9, 6, 9, 6))
+        if self._shown is None:
+            layout.addWidget(empty_label(self._empty))
+        else:
+            narrow = [group for group in self._shown.groups if not group.is_wide]
+            wide = [group for group in self._shown.groups if group.is_wide]
+            _add_columns(layout, narrow, self._columns)
+            _add_columns(layout, wide, 1)
+            if self._shown.command:
+                layout.addWidget(_command(self._shown.command))
+        layout.addStretch(1)
+        self.setWidget(content)
+
+
+def _add_columns(layout: QBoxLayout, groups: list[SettingGroup], count: int) -> None:
+    """Add groups in columns of about the same height, in their order."""
+    beside = hbox(layout, gap=24)
+    heights = [len(group.rows) + 2 for group in groups]
+    share = sum(heights) / max(count, 1)
+    columns: list[list[SettingGroup]] = [[] for _ in range(count)]
+    filled = 0.0
+    for group, height in zip(groups, heights, strict=True):
+        columns[min(int((filled + height / 2) / share), count - 1)].append(group)
+        filled += height
+    for place, column in enumerate(columns):
+        vbox(beside, *map(_group, column), 0, gap=10)
+        beside.setStretch(place, 1)
+
+
+def _group(group: SettingGroup) -> QWidget:
+    widget = QWidget()
+    grid = QGridLayout(widget)
+    grid.setContentsMargins(0, 0, 0, 0)
+    grid.setHorizontalSpacing(14)
+    grid.setVerticalSpacing(3)
+    grid.setColumnStretch(1, 1)
+    heading = PlainLabel(group.title, role="heading")
+    grid.addWidget(heading, 0, 0, 1, 2)
+    for number, row in enumerate(group.rows, 1):
+        label = PlainLabel(row.label, role="muted")
+        label.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
+        grid.addWidget(label, number, 0)
+        grid.addWidget(_value(row), number, 1)
+    return widget
+
+
+def _value(row: SettingRow) -> PlainLabel:
+    value = PlainLabel(
+        tr("{value}  (default {usual})", value=row.value, usual=row.usual) if row.usual else row.value, wraps=True
+    )
+    value.setAccessibleName(f"{row.label}: {value.text()}")
+    value.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
+    value.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+    if row.usual:
+        mark(value, tone="accent")
+    return value
+
+
+def _command(command: str) -> PlainLabel:
+    label = PlainLabel(command, name="settingsCommand", wraps=True)
+    label.setAccessibleName(tr("Command that starts the same run"))
+    label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+    monospace = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont).family()
+    label.setStyleSheet(f'font-family: "{monospace}";')
+    return label

@@ -1,0 +1,224 @@
+"""Search in the list of runs; give runs stars, tags and notes; archive them, also several at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import QObject
+
+from core.errors import RunError
+from core.history.marks import MAX_NOTE, NO_MARKS, Marks, check_tag
+from core.history.search import parse_search, unknown_sentence
+from core.language import tr, tr_plural
+from gui.base.formatting import number
+from gui.runs.actions import ActionState, not_done, obstacles
+from gui.widgets.dialogs import NameDialog
+
+if TYPE_CHECKING:
+    from gui.window.layout import MainPanels
+    from gui.window.services import Services
+
+
+class HistoryController(QObject):
+    """It keeps nothing: the list of runs has the search, and each run its marks."""
+
+    def __init__(self, panels: MainPanels, services: Services) -> None:
+        super().__init__()
+        self._panels, self._message = panels, panels.message
+        self._run_list, self._machine = services.run_list, services.machine
+        self._filter = panels.run_filter
+        self._filter.search_changed.connect(self._search)
+        self._run_list.changed.connect(self._show)
+        panels.actions.judge(self._judge)
+        panels.actions.provide(
+            star=lambda runs: self._change(runs[0], star=not self._is(runs[0], "star")),
+            tags=lambda runs: self._ask_for_tags_of_several(runs) if len(runs) > 1 else self._ask_for_tags(runs[0]),
+            note=lambda runs: self._ask_for_note(runs[0]),
+            archive=self._archive,
+            list=lambda runs: self._change_several(runs, lambda _: {"archived": False}),
+        )
+        runs, bar = panels.runs, panels.several
+        runs.choice_changed.connect(lambda: bar.show_count(len(runs.ticked)))
+        bar.menu_asked.connect(lambda place: runs.several_menu.popup_for(runs.ticked, place))
+        bar.compare_asked.connect(lambda: panels.actions.do("compare", runs.ticked))
+        bar.untick_asked.connect(runs.clearSelection)
+        self._show()
+
+    def _judge(self, run_dir: str, states: Mapping[str, ActionState]) -> None:
+        marks = self._marks(run_dir) or NO_MARKS
+        if marks.star:
+            states["star"].text = tr("Remove star")
+        if marks.archived:
+            states["archive"].text = tr("List again")
+
+    # -- search ----------------------------------------------------------------------------------
+
+    def _search(self, text: str) -> None:
+        try:
+            search = parse_search(text)
+        except ValueError as error:
+            self._filter.show_problem(str(error))  # the list stays as it is until the text can be understood
+            return
+        self._run_list.set_search(search)
+        self._show()
+
+    def _show(self) -> None:
+        """Show the field if there is something to search, and say if the search finds nothing."""
+        every, search, left = self._run_list.summaries, self._run_list.search, self._run_list.left
+        self._panels.runs_left.setVisible(left > 0)
+        if left:
+            done, total = number(len(every), 1), number(len(every) + left, 1)
+            self._panels.runs_left.setText(tr("{done} of {total} runs read", done=done, total=total))
+        self._filter.setVisible(bool(every) or bool(self._filter.text()))
+        problem = ""
+        if every and not self._run_list.found:
+            unknown = search.unknown_keys(every)
+            problem = unknown_sentence(unknown) if unknown else _finds_none(len(every), is_search=bool(search.text))
+        self._filter.show_problem(problem if search.text else "")
+        if not problem and not self._machine.knows_runs:
+            problem = tr("Runs are not known until there is a connection to {host}.", host=self._machine.host)
+        self._panels.runs.show_empty_words(problem)
+
+    # -- marks -----------------------------------------------------------------------------------
+
+    def _marks(self, run_dir: str) -> Marks | None:
+        summary = self._run_list.summary(run_dir)
+        return summary.marks if summary else None
+
+    def _is(self, run_dir: str, name: str) -> bool:
+        return bool(getattr(self._marks(run_dir), name, False))
+
+    def _change(self, run_dir: str, **changes: Any) -> bool:  # noqa: ANN401 (as `change_marks`)
+        """Change the marks of a run; return whether that was possible."""
+        try:
+            self._machine.change_marks(Path(run_dir), **changes)
+        except (RunError, ValueError) as error:
+            self._message.show_message(str(error), "bad")
+            return False
+        finally:
+            self._run_list.reread(Path(run_dir))
+        return True
+
+    def _archive(self, run_dirs: Sequence[str]) -> None:
+        """Archive runs; list one that is archived again."""
+        if len(run_dirs) > 1:
+            self._archive_several(run_dirs)
+            return
+        (run_dir,), summary = run_dirs, self._run_list.summary(run_dirs[0])
+        archived = not self._is(run_dir, "archived")
+        if self._change(run_dir, archived=archived) and archived and summary is not None:
+            self._message.show_passing(
+                tr("Archived {name}. Filter for archived:yes to list archived runs.", name=summary.name)
+            )
+
+    # -- several runs ----------------------------------------------------------------------------
+
+    def _archive_several(self, run_dirs: Sequence[str]) -> None:
+        done = self._change_several(run_dirs, lambda _: {"archived": True})
+        if done == len(run_dirs):
+            self._message.show_passing(
+                tr_plural(
+                    "Archived {count} run. Filter for archived:yes to list archived runs.",
+                    "Archived {count} runs. Filter for archived:yes to list archived runs.",
+                    done,
+                )
+            )
+
+    def _change_several(self, run_dirs: Sequence[str], changes: Callable[[Marks], dict[str, Any]]) -> int:
+        """Change the marks of these runs; return of how many. What was impossible is a message with the reasons.
+
+        `changes`: returns the changes for the present marks of a run, as `change_marks` takes them.
+        """
+        reasons = {}
+        for run_dir in run_dirs:
+            summary = self._run_list.summary(run_dir)
+            why_not = obstacles(summary)["archive"]
+            try:
+                if summary is not None and not why_not:
+                    self._machine.change_marks(summary.dir, **changes(summary.marks))
+            except (RunError, ValueError) as error:
+                why_not = str(error)
+            if why_not:
+                reasons[summary.name if summary is not None else Path(run_dir).name] = why_not
+            self._run_list.forget(Path(run_dir))
+        self._run_list.poll(now=True)
+        if reasons:
+            self._message.show_message(not_done(reasons), "bad")
+        return len(run_dirs) - len(reasons)
+
+    def _ask_for_tags_of_several(self, run_dirs: Sequence[str]) -> None:
+        dialog = NameDialog(
+            self._panels.window,
+            question=tr_plural(
+                "Tags for {count} run, with spaces between them. A tag with a minus before it is removed.",
+                "Tags for {count} runs, with spaces between them. A tag with a minus before it is removed.",
+                len(run_dirs),
+            ),
+            name="", yes=tr("Save"), judge=lambda text: _judge_tags(f" {text}".replace(" -", " ")),
+        )  # fmt: skip
+        dialog.named.connect(lambda text: self._tag_several(run_dirs, _tags(text)))
+        dialog.open()
+
+    def _tag_several(self, run_dirs: Sequence[str], words: Sequence[str]) -> None:
+        added = [word for word in words if not word.startswith("-")]
+        taken = {word[1:] for word in words if word.startswith("-")}
+        self._change_several(
+            run_dirs,
+            lambda marks: {
+                "add_tags": [tag for tag in added if tag not in marks.tags],
+                "remove_tags": [tag for tag in marks.tags if tag in taken],
+            },
+        )
+
+    # -- dialogs ---------------------------------------------------------------------------------
+
+    def _ask_for_tags(self, run_dir: str) -> None:
+        marks = self._marks(run_dir)
+        if marks is None:
+            return
+        before = marks.tags
+        dialog = NameDialog(
+            self._panels.window, question=tr("Tags of the run, with spaces between them"), name=" ".join(before),
+            yes=tr("Save"), judge=_judge_tags, may_be_empty=True,
+        )  # fmt: skip
+        dialog.named.connect(lambda text: self._set_tags(run_dir, before, _tags(text)))
+        dialog.open()
+
+    def _set_tags(self, run_dir: str, before: tuple[str, ...], after: list[str]) -> None:
+        added, removed = [tag for tag in after if tag not in before], [tag for tag in before if tag not in after]
+        if added or removed:
+            self._change(run_dir, add_tags=added, remove_tags=removed)
+
+    def _ask_for_note(self, run_dir: str) -> None:
+        dialog = NameDialog(
+            self._panels.window, question=tr("Note on the run"), name="", yes=tr("Add"), judge=_judge_note
+        )
+        dialog.named.connect(lambda text: self._change(run_dir, note=text))
+        dialog.open()
+
+
+def _finds_none(count: int, *, is_search: bool) -> str:
+    if is_search:
+        return tr_plural("The search fits none of the {count} run.", "The search fits none of the {count} runs.", count)
+    return tr("All runs are archived. Filter for archived:yes to list them.")
+
+
+def _tags(text: str) -> list[str]:
+    return list(dict.fromkeys(text.replace(",", " ").split()))
+
+
+def _judge_tags(text: str) -> tuple[str, str]:
+    try:
+        for tag in _tags(text):
+            check_tag(tag)
+    except ValueError as error:
+        return str(error), ""
+    return "", ""
+
+
+def _judge_note(text: str) -> tuple[str, str]:
+    if len(text) > MAX_NOTE:
+        return tr("The note has {count} characters. Give at most {limit}.", count=len(text), limit=MAX_NOTE), ""
+    return "", tr("Notes are only added, and cannot be changed.")

@@ -1,0 +1,235 @@
+"""Delete runs that are over, one or several, and scaling tables, after a question, in the background."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject
+
+from core.history import removal
+from core.history.removal import Removed
+from core.history.summary import RunSummary
+from core.language import join_sentences, tr, tr_plural
+from core.runs.facts.states import state_info
+from core.scaling import scaling_command
+from core.scaling.record import read_record
+from core.text import disk
+from gui.base.jobs import Jobs, reason
+from gui.machine.machine import RemovalCheck
+from gui.runs.actions import not_done
+from gui.runs.rows import run_title
+from gui.widgets.dialogs import ask
+
+if TYPE_CHECKING:
+    from core.scaling.record import ScalingRecord
+    from gui.window.layout import MainPanels
+    from gui.window.services import Services
+
+
+NAMED = 8
+"""Runs that a question names; the others are counted."""
+
+
+class RemovalController(QObject):
+    """A run that the window shows is no longer shown once it is being deleted."""
+
+    def __init__(self, panels: MainPanels, services: Services) -> None:
+        super().__init__()
+        self._panels, self._message = panels, panels.message
+        self._machine = services.machine
+        self._run_list, self._session = services.run_list, services.session
+        self._tables = services.scaling_tables
+        self._checking, self._removing = Jobs(self, "size", guards=True), Jobs(self, "removal", guards=True)
+        self._checking_table = Jobs(self, "table-size", guards=True)
+        self._removing_table = Jobs(self, "table-removal", guards=True)
+        self._waiting: deque[RunSummary] = deque()
+        """Runs to be deleted; the first is being deleted."""
+        self._gone: list[tuple[RunSummary, Removed]] = []
+        """What was deleted since the question."""
+        panels.actions.provide(remove=self._check)
+        panels.actions.provide(tables=True, remove=lambda tables: self._check_table(Path(tables[0])))
+
+    def _check(self, run_dirs: Sequence[str]) -> None:
+        wanted = set(run_dirs)
+        chosen = [each for each in self._run_list.summaries if str(each.dir) in wanted]
+        folders, machine = [each.dir for each in chosen], self._machine
+        if chosen:
+            self._checking.start(
+                lambda: [machine.check_removal(each) for each in folders],
+                lambda checks: self._ask_about(chosen, checks),
+                lambda error: self._ask_about(chosen, [_check_failed(error)] * len(chosen)),
+            )
+
+    def _ask_about(self, chosen: Sequence[RunSummary], checks: Sequence[RemovalCheck]) -> None:
+        """Ask about the runs that can be deleted, and say why the others cannot."""
+        pairs = list(zip(chosen, checks, strict=True))
+        possible = [(run, check.size_bytes) for run, check in pairs if not check.why_not]
+        refused = {run.name: check.why_not for run, check in pairs if check.why_not}
+        if len(chosen) == 1 and refused:
+            self._message.show_message(checks[0].why_not, "bad")
+        elif not possible:
+            self._message.show_message(not_done(refused), "bad")
+        elif len(chosen) == 1:
+            self._ask_about_one(*possible[0])
+        else:
+            self._ask_about_several(possible, refused)
+
+    def _ask_about_several(self, possible: Sequence[tuple[RunSummary, int]], refused: Mapping[str, str]) -> None:
+        now, total = time.time(), disk(sum(size for _, size in possible))
+        lines = [tr("{title} ({size})", title=run_title(run, now), size=disk(size)) for run, size in possible[:NAMED]]
+        if len(possible) > NAMED:
+            lines.append(tr("and {count} more", count=len(possible) - NAMED))
+        parts = [
+            tr("They take {size} of disk. Their folders are deleted, with curves, logs and checkpoints:", size=total),
+            "\n".join(lines),
+            not_done(refused) if refused else "",
+            tr("This cannot be undone."),
+        ]
+        ask(
+            self._panels.window,
+            lambda: self._remove([run for run, _ in possible]),
+            question=tr_plural("Delete {count} run?", "Delete {count} runs?", len(possible)),
+            words="\n\n".join(part for part in parts if part),
+            yes=tr("Delete them"),
+        )
+
+    def _ask_about_one(self, chosen: RunSummary, size_bytes: int) -> None:
+        ask(
+            self._panels.window,
+            lambda: self._remove([chosen]),
+            question=tr("Delete the run {title}?", title=run_title(chosen, time.time())),
+            words=tr(
+                "It is {state} and takes {size} of disk. Its "
+                "folder is deleted, with its curves, its log and its checkpoints:\n{folder}\n\n"
+                "This cannot be undone.",
+                state=tr(state_info(chosen.state).label).lower(),
+                size=disk(size_bytes),
+                folder=self._machine.folder_of(chosen.dir),
+            ),
+            yes=tr("Delete it"),
+        )
+
+    def _remove(self, runs: Sequence[RunSummary]) -> None:
+        """Delete runs, one after the other, after those that wait."""
+        self._waiting.extend(runs)
+        self._remove_next()
+
+    def _remove_next(self) -> None:
+        if not self._waiting or self._removing.busy:
+            return
+        run, machine = self._waiting[0], self._machine
+        self._session.leave(run.dir)
+        self._removing.start(
+            lambda: machine.remove(run.dir),
+            lambda removed: self._take_removed(run, removed),
+            lambda error: self._take_removed(run, _not_removed(run.dir, error)),
+        )
+
+    def _take_removed(self, run: RunSummary, removed: Removed) -> None:
+        self._gone.append((run, removed))
+        self._waiting.popleft()
+        if self._waiting:
+            self._remove_next()
+        else:
+            self._report()
+
+    def _report(self) -> None:
+        gone, self._gone = self._gone, []
+        self._run_list.poll(now=True)
+        problems = [removed.problem for _, removed in gone if removed.problem]
+        done = [run for run, removed in gone if not removed.problem]
+        freed = disk(sum(removed.freed_bytes for _, removed in gone))
+        if problems:
+            self._message.show_message(join_sentences(problems), "bad")
+        elif len(done) == 1:
+            self._message.show_passing(
+                tr("Deleted {name}. This freed {size} of disk space.", name=done[0].name, size=freed)
+            )
+        else:
+            self._message.show_passing(
+                tr_plural(
+                    "Deleted {count} run. This freed {size} of disk space.",
+                    "Deleted {count} runs. This freed {size} of disk space.",
+                    len(done), size=freed,
+                )
+            )  # fmt: skip
+
+    # -- scaling tables --------------------------------------------------------------------------
+
+    def _check_table(self, path: Path) -> None:
+        """Find out whether a table can be deleted, and what its runs take."""
+        table = self._tables.table(path)
+        if table is None:
+            return
+        record = table.record
+
+        def check() -> tuple[ScalingRecord, RemovalCheck, int]:
+            now = read_record(record.root, record.name)
+            why_not, runs = scaling_command.why_not(now), scaling_command.own_runs(now)
+            return now, RemovalCheck(why_not=why_not, size_bytes=sum(map(removal.size_bytes, runs))), len(runs)
+
+        self._checking_table.start(
+            check,
+            lambda found: self._ask_about_table(*found),
+            lambda error: self._ask_about_table(record, _check_failed(error), 0),
+        )
+
+    def _ask_about_table(self, record: ScalingRecord, check: RemovalCheck, runs: int) -> None:
+        if check.why_not:
+            self._message.show_message(check.why_not, "bad")
+            return
+        question = tr("Delete the scaling table {name}?", name=record.name)
+        if not runs:
+            ask(
+                self._panels.window, lambda: self._delete_table(record, with_runs=False), question=question,
+                words=tr("None of its runs exists any more. This cannot be undone."), yes=tr("Delete it"),
+            )  # fmt: skip
+            return
+        words = tr_plural(
+            "It has {count} run, which takes {size} of disk. Without the table, the run stays in the list. Deleting "
+            "it, too, deletes its folder, with curves, log and checkpoints.\n\nThis cannot be undone.",
+            "It has {count} runs, which take {size} of disk. Without the table, the runs stay in the list. Deleting "
+            "them, too, deletes their folders, with curves, logs and checkpoints.\n\nThis cannot be undone.",
+            runs, size=disk(check.size_bytes),
+        )  # fmt: skip
+        ask(
+            self._panels.window, lambda: self._delete_table(record, with_runs=True), question=question, words=words,
+            yes=tr("Delete table and runs"),
+            other=(tr("Delete the table only"), lambda: self._delete_table(record, with_runs=False)),
+        )  # fmt: skip
+
+    def _delete_table(self, record: ScalingRecord, *, with_runs: bool) -> None:
+        if with_runs:
+            for each in scaling_command.own_runs(record):
+                self._session.leave(each)
+        root, name = record.root, record.name
+        self._removing_table.start(
+            lambda: scaling_command.delete(root, name, with_runs=with_runs),
+            lambda removed: self._report_table(name, removed),
+            lambda error: self._report_table(name, _not_removed(record.path, error)),
+        )
+
+    def _report_table(self, name: str, removed: Removed) -> None:
+        self._run_list.poll(now=True)
+        self._tables.poll(now=True)
+        if removed.problem:
+            self._message.show_message(removed.problem, "bad")
+        else:
+            freed = disk(removed.freed_bytes)
+            self._message.show_passing(
+                tr("Deleted the scaling table {name}. This freed {size} of disk space.", name=name, size=freed)
+                if removed.freed_bytes else tr("Deleted the scaling table {name}.", name=name)
+            )  # fmt: skip
+
+
+def _not_removed(path: Path, error: Exception) -> Removed:
+    problem = tr("{folder} could not be deleted: {reason}.", folder=path, reason=reason(error))
+    return Removed(freed_bytes=0, problem=problem)
+
+
+def _check_failed(error: Exception) -> RemovalCheck:
+    return RemovalCheck(why_not=tr("The run could not be checked: {reason}.", reason=reason(error)))

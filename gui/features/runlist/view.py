@@ -1,0 +1,407 @@
+"""The list of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from PySide6.QtCore import QEvent, QItemSelectionModel, QPoint, QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import (
+    QColor,
+    QContextMenuEvent,
+    QDragMoveEvent,
+    QDropEvent,
+    QFont,
+    QFontMetrics,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QPen,
+)
+from PySide6.QtWidgets import QListWidget, QListWidgetItem, QStyle, QStyledItemDelegate, QStyleOptionViewItem
+
+from core.language import tr, tr_noop
+from core.schema.paths import SCALING_SUFFIX
+from gui.base.icons import paint_mark
+from gui.base.painting import Index, draw_elided, paint_row_background, small_font
+from gui.base.theme import current_theme
+from gui.features.runlist.menu import RunMenu, SeveralMenu
+from gui.runs.actions import RunActions
+from gui.runs.rows import RunRow
+from gui.widgets.plain_text import verbatim
+
+TONE = Qt.ItemDataRole.UserRole + 1
+"""Item data: name of a colour of the theme."""
+MARK = Qt.ItemDataRole.UserRole + 2
+"""Item data: name of the mark of the state."""
+DAY = Qt.ItemDataRole.UserRole + 3
+"""Item data: the heading above the run; empty for all but the first run of a day."""
+OF_DAY = Qt.ItemDataRole.UserRole + 4
+"""Item data: the number of runs below that heading."""
+ABOVE_PX = 5
+"""Space above and below the two lines of a run."""
+
+
+def heading_px(font: QFont) -> int:
+    """Return the height of the heading of a day."""
+    return round(1.9 * QFontMetrics(small_font(font)).height())
+
+
+class RunDelegate(QStyledItemDelegate):
+    """Paints two lines per run, cut with an ellipsis; the tooltip has the whole text."""
+
+    def __init__(self, parent: QListWidget) -> None:
+        super().__init__(parent)
+        self.colours: dict[str, str] = {}
+        """`#rrggbb` of ticked runs by directory; the others have the accent."""
+        self.shows_boxes = False
+        """Whether every run has its tick box; else the one under the mouse alone. A scaling table has none."""
+
+    def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:  # noqa: N802 (Qt's name)
+        """Return the size of two lines, and of the heading above them."""
+        title, outcome = option.fontMetrics.height(), QFontMetrics(small_font(option.font)).height()
+        above = heading_px(option.font) if index.data(DAY) else 0
+        return QSize(120, above + 2 * ABOVE_PX + title + outcome)
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        """Paint one run."""
+        rect = QRect(option.rect)
+        title, _, outcome = str(index.data(Qt.ItemDataRole.DisplayRole)).partition("\n")
+        painter.save()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        if index.data(DAY):
+            heading = QRect(rect.topLeft(), QSize(rect.width(), heading_px(option.font)))
+            self._paint_heading(painter, heading, str(index.data(DAY)), str(index.data(OF_DAY)), option.font)
+            rect.setTop(heading.bottom() + 1)
+        body = QStyleOptionViewItem(option)
+        body.rect = rect
+        paint_row_background(painter, body)
+        height, small = option.fontMetrics.height(), small_font(option.font)
+        side = round(0.8 * height)
+        square = QRectF(rect.left() + 6, rect.top() + ABOVE_PX + (height - side) / 2, side, side)
+        paint_mark(painter, str(index.data(MARK)), square, getattr(current_theme(), str(index.data(TONE))))
+        left, right = rect.left() + round(1.7 * height), rect.right() - 3
+        state: QStyle.StateFlag = option.state
+        is_run = not str(index.data(Qt.ItemDataRole.UserRole)).endswith(SCALING_SUFFIX)
+        if is_run and (self.shows_boxes or state & QStyle.StateFlag.State_MouseOver):
+            box = QRectF(rect.right() - side - 7, square.top(), side, side)
+            right = round(box.left()) - 4
+            self._paint_box(painter, box, index, ticked=bool(state & QStyle.StateFlag.State_Selected))
+        line = QRect(left, rect.top() + ABOVE_PX, right - left, height)
+        draw_elided(painter, line, title, current_theme().text)
+        below = QRect(left, line.bottom() + 1, rect.right() - 3 - left, QFontMetrics(small).height())
+        draw_elided(painter, below, outcome, current_theme().muted, font=small)
+        painter.restore()
+
+    def _paint_heading(self, painter: QPainter, line: QRect, day: str, count: str, font: QFont) -> None:
+        heading = small_font(font)
+        heading.setBold(True)
+        heading.setLetterSpacing(QFont.SpacingType.AbsoluteSpacing, 1)
+        inside = line.adjusted(6, 0, -7, 0)
+        draw_elided(painter, inside, count, current_theme().muted, font=small_font(font), right=True)
+        room = QFontMetrics(small_font(font)).horizontalAdvance(f" {count} ")
+        draw_elided(painter, inside.adjusted(0, 0, -room, 0), day.upper(), current_theme().muted, font=heading)
+
+    def _paint_box(self, painter: QPainter, box: QRectF, index: Index, *, ticked: bool) -> None:
+        colour = self.colours.get(str(index.data(Qt.ItemDataRole.UserRole)), current_theme().accent)
+        painter.setPen(QPen(QColor(colour if ticked else current_theme().muted), 1))
+        painter.setBrush(QColor(colour if ticked else current_theme().field))
+        painter.drawRoundedRect(box.adjusted(0.5, 0.5, -0.5, -0.5), 3, 3)
+        if ticked:
+            inside = box.adjusted(0.18 * box.width(), 0.18 * box.width(), -0.18 * box.width(), -0.18 * box.width())
+            paint_mark(painter, "tick", inside, current_theme().panel)
+
+
+STEPS = {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}
+"""Keys that move a queued run, with Alt."""
+ROWS = 200
+"""Rows that are made at once."""
+BOX_REACH_PX = 30
+"""Width at the right of a row in which a press ticks it."""
+SEVERAL = 2
+"""Chosen runs from which on they are several."""
+HELD = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier
+"""Keys with which a click chooses more runs instead of showing one."""
+EMPTY = tr_noop("No runs yet.\n\nRuns stay in this list after the window is closed.")
+
+
+class RunList(QListWidget):
+    """One item per run: its text has two lines, its UserRole the directory."""
+
+    chosen = Signal(str)
+    """The directory of the chosen run."""
+    rows_changed = Signal()
+    """Other runs are listed."""
+    moved = Signal(str, str)
+    """A queued run was dragged: its directory, and that of the run before which it was dropped, or the empty string."""
+    step_asked = Signal(str, int)
+    """A queued run should be moved up (-1) or down (1)."""
+    choice_changed = Signal()
+    """Other runs are ticked."""
+    more_wanted = Signal()
+    """The list was scrolled to its end, and `wanted` has grown: more rows are shown if there are any."""
+
+    def __init__(self, actions: RunActions) -> None:
+        super().__init__()
+        self.setObjectName("runList")
+        self.setAccessibleName(tr("Runs"))
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setVerticalScrollMode(QListWidget.ScrollMode.ScrollPerPixel)
+        self.setSelectionMode(QListWidget.SelectionMode.ExtendedSelection)
+        self.setMouseTracking(True)
+        self.setDragDropMode(QListWidget.DragDropMode.DragDrop)
+        self.setDefaultDropAction(Qt.DropAction.MoveAction)
+        self._pressed_beside = False
+        """Whether the last press was to choose more runs, or on no run, and not to show one."""
+        self._making = False
+        """Whether items are made, so that the selection is not the user's."""
+        self.keeps_ticks = False
+        """Whether the ticks stay as they are whatever run is shown."""
+        self._reported: list[str] = []
+        """The ticked runs when that was last reported."""
+        self._rows: list[RunRow] = []
+        self.wanted = ROWS
+        """Number of rows to show: thousands of items that nobody looks at would take long to make."""
+        self._empty_words = ""
+        self._delegate = RunDelegate(self)
+        self.setItemDelegate(self._delegate)
+        self._actions = actions
+        self.run_menu = RunMenu(self, actions)
+        self.run_menu.setObjectName("runListMenu")
+        self.several_menu = SeveralMenu(self, actions)
+        self.itemSelectionChanged.connect(self._report_choice)
+        self.itemClicked.connect(self._on_item_chosen)
+        self.itemActivated.connect(self._on_item_chosen)
+        self.verticalScrollBar().valueChanged.connect(self._on_scrolled)
+
+    def show_rows(self, rows: Sequence[RunRow]) -> None:
+        """Show these runs."""
+        if rows == self._rows:
+            return
+        known = [row.dir for row in self._rows]
+        if known and [row.dir for row in rows[: len(known)]] == known:
+            self._add_items(len(rows) - len(known))  # their end was reached
+        elif [row.dir for row in rows] != known:
+            self._make_items(rows)
+        for number, row in enumerate(rows):
+            if number >= len(self._rows) or row != self._rows[number]:
+                _fill(self.item(number), row)
+        known_before, self._rows = {row.dir for row in self._rows}, list(rows)
+        self._report_choice()
+        if known_before != {row.dir for row in rows}:
+            self.rows_changed.emit()
+
+    def show_empty_words(self, sentence: str) -> None:
+        """Say why no run is listed although there are some; the empty string if there are none."""
+        if sentence != self._empty_words:
+            self._empty_words = sentence
+            self.viewport().update()
+
+    @property
+    def ticked(self) -> list[str]:
+        """The directories of the ticked runs, from top to bottom; the row of a scaling table is no run."""
+        rows = sorted(index.row() for index in self.selectionModel().selectedRows())
+        chosen = [str(self.item(row).data(Qt.ItemDataRole.UserRole)) for row in rows]
+        return [each for each in chosen if not each.endswith(SCALING_SUFFIX)]
+
+    @property
+    def listed(self) -> set[str]:
+        """The directories of all runs in the list."""
+        return {str(row.dir) for row in self._rows}
+
+    @property
+    def has_several(self) -> bool:
+        """Whether several runs are ticked."""
+        return len(self._reported) >= SEVERAL
+
+    def tick(self, run_dirs: Sequence[str]) -> None:
+        """Tick these runs alone; those that are not listed are left out."""
+        wanted = set(run_dirs)
+        with self._own_selection():
+            for row in range(self.count()):
+                self.item(row).setSelected(self.item(row).data(Qt.ItemDataRole.UserRole) in wanted)
+
+    def show_colours(self, colours: Mapping[str, str]) -> None:
+        """Paint the tick boxes of these runs in the colours of their curves, by directory; the others in the accent."""
+        self._delegate.colours = dict(colours)
+        self.viewport().update()
+
+    def mark_chosen(self, run_dir: Path | None) -> None:
+        """Select the shown run, unless several are ticked, or ticks are to stay as they are."""
+        if self.has_several or self.keeps_ticks:
+            return
+        for number, row in enumerate(self._rows):
+            if row.dir == run_dir:
+                self.setCurrentRow(number)
+                return
+        self.setCurrentRow(-1)
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802 (Qt's name)
+        """Tick or untick a run at its box; ignore a heading; else select as lists do."""
+        at = event.position().toPoint()
+        item = self.itemAt(at)
+        body = self._body(item) if item is not None else QRect()
+        is_left = event.button() is Qt.MouseButton.LeftButton
+        on_box = is_left and _is_run(item) and at.x() > body.right() - BOX_REACH_PX and not event.modifiers()
+        self._pressed_beside = on_box or not body.contains(at) or bool(event.modifiers() & HELD)
+        if item is not None and not body.contains(at):
+            return
+        if item is not None and on_box:
+            self._toggle(item)
+            return
+        if event.button() is Qt.MouseButton.RightButton and item is not None and item.isSelected():
+            return  # the menu is about all that are ticked
+        super().mousePressEvent(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 (Qt's name)
+        """Tick or untick the current run with Space; Enter compares several; Alt and an arrow moves a queued run."""
+        self._pressed_beside = False
+        item, step = self.currentItem(), STEPS.get(Qt.Key(event.key()), 0)
+        if step and event.modifiers() == Qt.KeyboardModifier.AltModifier and item is not None:
+            self.step_asked.emit(str(item.data(Qt.ItemDataRole.UserRole)), step)
+        elif event.key() == Qt.Key.Key_Space and item is not None and not event.modifiers() & HELD:
+            if _is_run(item):
+                self._toggle(item)
+        elif event.key() in {Qt.Key.Key_Return, Qt.Key.Key_Enter} and self.has_several:
+            self._actions.do("compare", self.ticked)
+        elif event.key() == Qt.Key.Key_Escape and self.has_several:
+            self.clearSelection()
+        else:
+            super().keyPressEvent(event)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:  # noqa: N802 (Qt's name)
+        """Open the menu of the run under the mouse, or, from the keyboard, of the selected run; or that of several."""
+        by_mouse = event.reason() == QContextMenuEvent.Reason.Mouse
+        item = self.itemAt(event.pos()) if by_mouse else self.currentItem()
+        if item is None:
+            return
+        below = self.viewport().mapToGlobal(self.visualItemRect(item).bottomLeft())
+        place = event.globalPos() if by_mouse else below
+        if self.has_several and item.isSelected():
+            self.several_menu.popup_for(self.ticked, place)
+            return
+        self.run_menu.show_run(str(item.data(Qt.ItemDataRole.UserRole)))
+        self.run_menu.popup(place)
+
+    def dragMoveEvent(self, event: QDragMoveEvent) -> None:  # noqa: N802 (Qt's name)
+        """Let a queued run be dropped among the others; files are for the window."""
+        super().dragMoveEvent(event)
+        if event.source() is not self:
+            event.ignore()
+
+    def dropEvent(self, event: QDropEvent) -> None:  # noqa: N802 (Qt's name)
+        """Report where a queued run was dropped. The rows follow when the queue has changed."""
+        if event.source() is not self:
+            event.ignore()
+            return
+        self.drop_chosen(event.position().toPoint())
+        event.setDropAction(Qt.DropAction.IgnoreAction)
+        event.accept()
+
+    def drop_chosen(self, position: QPoint) -> None:
+        """Report that the chosen run was dropped here: above the run at this place, or below it in its lower half."""
+        chosen, row = self.currentRow(), self.indexAt(position).row()
+        if chosen < 0:
+            return
+        if row < 0:
+            row = self.count()
+        elif position.y() > self._body(self.item(row)).center().y():
+            row += 1
+        before = str(self.item(row).data(Qt.ItemDataRole.UserRole)) if row < self.count() else ""
+        self.moved.emit(str(self.item(chosen).data(Qt.ItemDataRole.UserRole)), before)
+
+    def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
+        """Return a narrow size: the plots need the room."""
+        return QSize(210, 200)
+
+    def viewportEvent(self, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
+        """Paint a text in an empty list."""
+        handled = super().viewportEvent(event)
+        if event.type() == QEvent.Type.Paint and not self.count():
+            painter = QPainter(self.viewport())
+            painter.setPen(current_theme().muted)
+            area = QRect(self.viewport().rect()).adjusted(8, 4, -8, -8)
+            words = self._empty_words or tr(EMPTY)
+            painter.drawText(area, Qt.TextFlag.TextWordWrap | Qt.AlignmentFlag.AlignTop, words)
+            painter.end()
+        return handled
+
+    def _body(self, item: QListWidgetItem) -> QRect:
+        """Return the place of a run without the heading above it."""
+        above = heading_px(self.font()) if item.data(DAY) else 0
+        return self.visualItemRect(item).adjusted(0, above, 0, 0)
+
+    def _toggle(self, item: QListWidgetItem) -> None:
+        """Tick or untick a run. It becomes the current one, from which Shift counts."""
+        self.setCurrentItem(item, QItemSelectionModel.SelectionFlag.Toggle)
+
+    def _report_choice(self) -> None:
+        if not self._making and (ticked := self.ticked) != self._reported:
+            self._reported = ticked
+            self._delegate.shows_boxes = self.has_several
+            self.viewport().update()
+            self.choice_changed.emit()
+
+    @contextmanager
+    def _own_selection(self) -> Iterator[None]:
+        """Change the selection without reporting each step of it."""
+        self._making = True
+        try:
+            yield
+        finally:
+            self._making = False
+            self._report_choice()
+
+    def _on_item_chosen(self, item: QListWidgetItem) -> None:
+        if self._pressed_beside:
+            return
+        self.chosen.emit(str(item.data(Qt.ItemDataRole.UserRole)))
+
+    def _on_scrolled(self, value: int) -> None:
+        """Want more rows when the last ones come into sight."""
+        if self.count() >= self.wanted and value + 2 * self.viewport().height() > self.verticalScrollBar().maximum():
+            self.wanted += ROWS
+            self.more_wanted.emit()
+
+    def _add_items(self, count: int) -> None:
+        for _ in range(count):
+            self.addItem(QListWidgetItem())
+
+    def _make_items(self, rows: Sequence[RunRow]) -> None:
+        """Create items for these runs; keep the selection and the scroll position."""
+        current = self.currentItem()
+        chosen = current.data(Qt.ItemDataRole.UserRole) if current else None
+        scrolled, ticked = self.verticalScrollBar().value(), set(self.ticked)
+        self._making = True  # what is ticked then is reported once the rows are known
+        try:
+            self.clear()
+            for row in rows:
+                item = QListWidgetItem()
+                self.addItem(item)
+                _fill(item, row)
+                if str(row.dir) == chosen:
+                    self.setCurrentItem(item, QItemSelectionModel.SelectionFlag.NoUpdate)
+                item.setSelected(str(row.dir) in ticked)
+        finally:
+            self._making = False
+        self.verticalScrollBar().setValue(scrolled)
+
+
+def _is_run(item: QListWidgetItem | None) -> bool:
+    """Return whether an item is a run, which can be ticked, and not the row of a scaling table."""
+    return item is not None and not str(item.data(Qt.ItemDataRole.UserRole)).endswith(SCALING_SUFFIX)
+
+
+def _fill(item: QListWidgetItem, row: RunRow) -> None:
+    if item.data(DAY) != row.day:
+        item.setData(DAY, row.day)
+        item.setSizeHint(QSize())  # ask the delegate again
+    item.setData(OF_DAY, row.of_day)
+    item.setText(f"{row.brief or row.title}\n{row.outcome}")
+    item.setData(Qt.ItemDataRole.UserRole, str(row.dir))
+    item.setData(TONE, row.tone)
+    item.setData(MARK, row.mark)
+    item.setToolTip(verbatim(row.tip))
+    flags = Qt.ItemFlag.ItemIsSelectable | Qt.ItemFlag.ItemIsEnabled
+    item.setFlags(flags | Qt.ItemFlag.ItemIsDragEnabled if row.is_queued else flags)

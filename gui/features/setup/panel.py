@@ -1,0 +1,311 @@
+"""The training card: what to train, and whether it can start."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QButtonGroup, QPushButton, QWidget
+
+from core.catalog import recipes
+from core.catalog.recipes import RecipeFile
+from core.config.choices import RecipeChoices
+from core.devices.device import Device
+from core.language import tr
+from core.schema.settings import GPUS, RELEASE, ReleaseWatch
+from core.schema.spec import SCRIPT, RunSpec
+from gui.base.theme import mark
+from gui.features.setup.recipe_setup import RecipeSetup, plain
+from gui.features.setup.script_form import ScriptForm
+from gui.features.setup.settings_sheet import PresetsButton, SettingsSheet
+from gui.machine.script import TypedScript
+from gui.machine.start_check import StartCheck
+from gui.widgets.elided_label import ElidedLabel
+from gui.widgets.fields import FormScroll, row_of, stacked
+from gui.widgets.forms import SettingsForm, StopForm
+from gui.widgets.layouts import hbox, vbox
+from gui.widgets.messages import announce
+from gui.widgets.plain_text import PlainLabel, verbatim
+
+
+class StartStatus(QWidget):
+    """Shows a `StartCheck`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.arithmetic = _label("batchLabel")
+        self.arithmetic.setProperty("role", "muted")
+        self.sentences = _label("problemsLabel")
+        vbox(self, self.arithmetic, self.sentences, gap=4, margins=(0, 4, 0, 4))
+
+    def show_check(self, check: StartCheck) -> None:
+        """Show whether the run can start, or why not."""
+        self.arithmetic.setText(check.arithmetic)
+        self.arithmetic.setVisible(bool(check.arithmetic))
+        obstacles = (*check.problems, *check.busy)
+        warns = bool(obstacles) or check.is_warning
+        text = "\n".join(obstacles) or (check.ready if warns else f"✓  {check.ready}")
+        if text != self.sentences.text():
+            self.sentences.setText(text)
+            self.sentences.setAccessibleName(tr("Start: {text}", text=text))
+            announce(self.sentences, text)
+            mark(self.sentences, tone="warn" if warns else "good")
+
+
+def _label(name: str) -> PlainLabel:
+    label = PlainLabel(name=name, wraps=True)
+    label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+    return label
+
+
+class WorkloadSwitch(QWidget):
+    """Two buttons, one of them checked."""
+
+    changed = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.recipe = _segment(
+            "recipeModeButton", tr("A recipe"), tr("Train a built-in workload or a recipe file with model()")
+        )
+        self.script = _segment("scriptModeButton", tr("Your own script"), tr("Start a training program unchanged"))
+        self.presets = PresetsButton()
+        self._group = QButtonGroup(self)
+        for button in (self.recipe, self.script):
+            self._group.addButton(button)
+        self.recipe.setChecked(True)
+        self.script.toggled.connect(lambda _: self.changed.emit())  # the recipe button is always the opposite
+        hbox(self, self.recipe, self.script, 0, self.presets, gap=4)
+
+    @property
+    def is_script(self) -> bool:
+        """True if a script is chosen."""
+        return self.script.isChecked()
+
+    def show_script(self, *, is_script: bool) -> None:
+        """Check one of the buttons."""
+        (self.script if is_script else self.recipe).setChecked(True)
+
+
+def _segment(name: str, text: str, tip: str) -> QPushButton:
+    button = QPushButton(text)
+    button.setObjectName(name)
+    button.setToolTip(verbatim(tip))
+    button.setCheckable(True)
+    button.setProperty("role", "segment")
+    return button
+
+
+class SetupPanel(QWidget):
+    """The user's choices. It never changes a choice by itself, and hides fields that would have no effect."""
+
+    changed = Signal(object)
+    """The choices (`choices`), after each change."""
+    search_folder_changed = Signal(object)
+    """The folder of the chosen script, or None: a Python for the script shall be looked for near it."""
+
+    def __init__(self, window: QWidget | None = None) -> None:
+        """`window`: over a part of which the settings are opened; without one, they stay in this panel."""
+        super().__init__()
+        self._switch = WorkloadSwitch()
+        self._recipe = RecipeSetup()
+        self.script = ScriptForm()
+        self.stop = StopForm()
+        self.release = SettingsForm(ReleaseWatch, RELEASE)
+        self.naming = SettingsForm(RunSpec, GPUS)
+        self._everywhere = (self.naming, self.stop, self.release)
+        self._groups = (*self._recipe.groups, self.script.more, *self._everywhere)
+        self.sheet = SettingsSheet(self._groups, window or self)
+        self.all_settings = QPushButton(tr("All settings…"))
+        self._changes = ElidedLabel()
+        self.presets = self._switch.presets
+        self.status = StartStatus()
+        self._has_gpus = False
+        self._devices: tuple[str, ...] = ()
+        self._lay_out()
+        self.show_machine(())
+        self._show_workload()
+        self._connect()
+
+    @property
+    def is_script(self) -> bool:
+        """True if a script is chosen, False for a recipe."""
+        return self._switch.is_script
+
+    def choices(self) -> RecipeChoices | TypedScript:
+        """Return all choices with the ticked devices."""
+        stop, release = self.stop.chosen(), self.release.chosen()
+        cuda_ids = str(self.naming.values()["cuda_ids"]) if self._has_gpus else "uuid"
+        if self.is_script:
+            return self.script.typed(self._devices, stop, release, cuda_ids)
+        return self._recipe.choices(self._devices, stop, release, cuda_ids)
+
+    def open_recipe(self, path: Path | str) -> None:
+        """Choose a recipe file."""
+        self._switch.show_script(is_script=False)
+        self._recipe.open_file(Path(path))
+
+    def chosen_recipe(self) -> RecipeFile:
+        """Return the chosen recipe, also while a script is chosen. Raises `ValueError` if it cannot be read."""
+        return self._recipe.chosen_recipe()
+
+    def add_recipe_action(self, action: QAction) -> None:
+        """Add an action to the context menu of the workloads."""
+        self._recipe.add_recipe_action(action)
+
+    def choose_built_in(self, name: str) -> None:
+        """Choose a built-in recipe by its name."""
+        self._switch.show_script(is_script=False)
+        self._recipe.choose_built_in(name)
+
+    def open_script(self, path: Path | str) -> None:
+        """Choose a script."""
+        self._switch.show_script(is_script=True)
+        self.script.choose(str(path))
+
+    def open_file(self, path: Path) -> None:
+        """Open a file or a folder of a program as a recipe if it has the functions of one, else as a script."""
+        try:
+            recipes.read(path)
+        except ValueError:
+            self.open_script(path)
+        else:
+            self.open_recipe(path)
+
+    def show_devices(self, devices: Sequence[Device]) -> None:
+        """Adapt to the ticked devices."""
+        self._devices = tuple(device.id for device in devices)
+        self._recipe.show_devices(devices)
+        self._emit_changed()
+
+    def show_machine(self, devices: Sequence[Device]) -> None:
+        """Adapt to the devices of this machine: without a GPU, hide the field for GPU names."""
+        self._has_gpus = any(device.kind != "cpu" for device in devices)
+        self._show_groups()
+
+    def show_check(self, check: StartCheck) -> None:
+        """Show whether the run can start, or why not."""
+        self.status.show_check(check)
+        if not check.pending:
+            self._recipe.show_open_ports(offered=check.offers_open_ports)
+        if self.is_script and check.proposed:
+            self.script.show_suggestion(check.proposed, check.why)
+        if self.is_script and check.usual_python:
+            self.script.show_default_python(check.usual_python)
+
+    def reread(self) -> None:
+        """Read the recipe file again: it may have been edited."""
+        self._recipe.reread()
+
+    def remember(self) -> dict[str, Any]:
+        """Return all choices, for the settings file."""
+        return {
+            **self._recipe.remember(),
+            "is_script": self.is_script,
+            "script": self.script.remember(),
+            "overrides": {**self.release.overrides(), **self.naming.overrides(), **self.stop.overrides()},
+        }
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        """Restore what `remember` returned; missing and invalid values are ignored."""
+        self._recipe.restore(kept)
+        self.script.restore(plain(kept.get("script")))
+        overrides = plain(kept.get("overrides"))
+        self.release.restore(overrides)
+        self.stop.restore(overrides)
+        self.naming.restore(overrides)
+        self._switch.show_script(is_script=kept.get("is_script") is True)
+
+    def fill(self, spec: RunSpec) -> None:
+        """Fill in the settings of a run or a preset, except its devices."""
+        if spec.script is not None:
+            self.script.fill(spec)
+        else:
+            self._recipe.fill(spec)
+        self.stop.fill_from(spec)
+        self.release.fill(asdict(spec.release))
+        self.naming.fill({"cuda_ids": spec.cuda_ids})
+        self._switch.show_script(is_script=spec.script is not None)
+        self._emit_changed()
+
+    def show_installed(self, frameworks: Collection[str]) -> None:
+        """Mark the frameworks that are not installed."""
+        self._recipe.show_installed(frameworks)
+
+    def _emit_changed(self) -> None:
+        self._show_changes()
+        self.changed.emit(self.choices())
+
+    def _show_workload(self) -> None:
+        """Show the fields for a recipe or for a script."""
+        self._recipe.setVisible(not self.is_script)
+        self.script.setVisible(self.is_script)
+        self._show_groups()
+
+    def _show_groups(self) -> None:
+        """Offer the groups of settings that a recipe or a script has on this machine."""
+        for group in self._recipe.groups:
+            group.show_group(wanted=not self.is_script)
+        self.script.more.show_group(wanted=self.is_script)
+        self.naming.show_group(wanted=self._has_gpus)
+        self.stop.show_strategy(SCRIPT if self.is_script else "")
+        self.stop.show_group(wanted=True)
+        self.release.show_group(wanted=True)
+        self._show_changes()
+
+    def _show_changes(self) -> None:
+        """List the settings that differ from their defaults."""
+        own = (self.script.more,) if self.is_script else self._recipe.groups
+        naming = (self.naming,) if self._has_gpus else ()
+        changes = [change for group in (*own, *naming, self.stop, self.release) for change in group.changes()]
+        text = (
+            tr("Changed: {changes}", changes=tr(", ").join(changes))
+            if changes
+            else tr("Other settings have their defaults")
+        )
+        if text != self._changes.text():
+            self._changes.setText(text)
+            self._changes.setAccessibleName(text)
+            mark(self._changes, tone="accent" if changes else "muted")
+
+    def _on_switched(self) -> None:
+        self._show_workload()
+        if self.is_script:
+            self.search_folder_changed.emit(self.script.search_folder)
+        self._emit_changed()
+
+    def _on_search_folder_changed(self) -> None:
+        if self.is_script:
+            self.search_folder_changed.emit(self.script.search_folder)
+
+    def _on_script_named(self) -> None:
+        """Switch to the script form when a script is named."""
+        if self.script.script:
+            self._switch.show_script(is_script=True)
+
+    def _connect(self) -> None:
+        self.script.named.connect(self._on_script_named)
+        self.script.search_folder_changed.connect(self._on_search_folder_changed)
+        for part in (self._recipe, self.script, self.stop, self.release, self.naming, self._switch):
+            part.changed.connect(self._emit_changed)
+        self._switch.changed.connect(self._on_switched)
+        self.all_settings.clicked.connect(self.sheet.toggle)
+        self.sheet.closed.connect(self.all_settings.setFocus)
+
+    def _lay_out(self) -> None:
+        self.all_settings.setObjectName("allSettingsButton")
+        self.all_settings.setProperty("role", "link")
+        self.all_settings.setProperty("compact", True)
+        self.all_settings.setToolTip(tr("Open all settings over the plots, with a search"))
+        self._changes.setObjectName("changedSettings")
+        self._changes.setProperty("role", "small")
+        others = row_of(self._changes, self.all_settings, shares=(1, 0))
+        others.setContentsMargins(8, 0, 8, 0)
+        content = stacked(self._switch, self._recipe, self.script)
+        content.setContentsMargins(8, 2, 8, 2)
+        vbox(self, FormScroll(content), others, self.status, 0, gap=4)
+        self.status.setContentsMargins(8, 0, 8, 0)

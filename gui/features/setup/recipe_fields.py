@@ -1,0 +1,323 @@
+"""The fields of a recipe: the recipe, the run, the training, and its own arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QCheckBox, QLineEdit, QWidget
+
+from core.catalog import frameworks, recipes
+from core.catalog.recipes import RecipeFile, Setting
+from core.language import tr, tr_noop
+from core.schema.setting import settings_of
+from core.schema.settings import TRAINING, SettingValue, Training
+from gui.base.formatting import setting_title
+from gui.widgets import forms
+from gui.widgets.dialogs import FileDialog, python_files
+from gui.widgets.fields import MAX_NUMBER, browse_button, choice, select, side_by_side
+from gui.widgets.forms import MAX_CHARACTERS, Editor, FieldGroup, SettingsForm, of_setting, typed_number
+from gui.widgets.layouts import hbox, vbox
+from gui.widgets.plain_text import verbatim
+
+DEFAULT = "digits_cnn"
+"""Selected at first: its data are included and it trains in seconds."""
+
+
+class RecipePicker(QWidget):
+    """A box with the built-in recipes and the opened files, and a button that opens another file."""
+
+    changed = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.box = choice("recipeBox", tr("Workload"), tr("What to train: a built-in workload or your own recipe file"))
+        self.box.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
+        tip = tr("Open a Python file with model() and train_data(), or drop one here")
+        open_button = browse_button("openRecipeButton", tr("Open a recipe file"), tip, self._browse)
+        self._framework = ""
+        self.box.currentIndexChanged.connect(lambda _: self.changed.emit())
+        hbox(self, (self.box, 1), open_button, gap=7)
+        self.setFocusProxy(self.box)
+
+    @property
+    def reference(self) -> str:
+        """The name of a built-in recipe or the path of a file."""
+        return str(self.box.currentData() or "")
+
+    def show_framework(self, framework: str, reference: str) -> None:
+        """Offer the built-in workloads of a framework and the opened files; select `reference` if it is offered."""
+        if framework == self._framework:
+            return
+        self._framework = framework
+        before, files = self.reference, self.files()
+        self.box.blockSignals(True)
+        self.box.clear()
+        for name, summary in recipes.built_in_summaries(framework).items():
+            self._add(name, name, tr("Built in: {summary}", summary=tr(summary)))
+        for path in files:
+            self._add(Path(path).name, path, path)
+        select(self.box, DEFAULT)
+        self.choose(reference)
+        self.box.blockSignals(False)
+        if self.reference != before:
+            self.changed.emit()
+
+    def open_file(self, path: Path) -> None:
+        """Select a file. It is checked later, together with all other choices."""
+        reference = str(path.absolute())
+        if not select(self.box, reference):
+            self._add(path.name, reference, reference)
+            select(self.box, reference)
+
+    def choose(self, reference: str) -> None:
+        """Select by name or path; ignore one that no longer exists."""
+        if not select(self.box, reference) and recipes.is_file(Path(reference)):
+            self.open_file(Path(reference))
+
+    def files(self) -> list[str]:
+        """Return the opened files."""
+        every = (str(self.box.itemData(row)) for row in range(self.box.count()))
+        return [reference for reference in every if "/" in reference]
+
+    def _add(self, title: str, reference: str, tip: str) -> None:
+        self.box.addItem(title, reference)
+        self.box.setItemData(self.box.count() - 1, verbatim(tip), Qt.ItemDataRole.ToolTipRole)
+
+    def _browse(self) -> None:
+        begin = str(Path(self.reference).parent) if "/" in self.reference else ""
+        choose = lambda path: self.open_file(Path(path))  # noqa: E731
+        FileDialog(self, tr("Open a recipe"), choose, begin=begin, names=python_files()).open()
+
+
+class RunForm(FieldGroup):
+    """Fields of `RunSpec`; an empty field means the default."""
+
+    def __init__(self) -> None:
+        super().__init__(tr("Run"))
+        self._filled: dict[str, str] = {}
+        """Values copied from another run; they are dropped when the workload changes."""
+        self._add(
+            tr("Name"),
+            name=forms.text(
+                "runNameEdit",
+                tr("Name of the run"),
+                tr("Name of the run in the list of runs"),
+                self.changed.emit,
+                empty=tr("same as workload"),
+            ),
+        )
+        self._add(
+            tr("Working folder"),
+            working_dir=forms.text(
+                "recipeDirEdit", tr("Working folder"), tr("Folder in which relative paths start"), self.changed.emit,
+                empty=tr("current folder"),
+            ),
+        )  # fmt: skip
+        self._add(
+            "Python",
+            python=forms.text(
+                "recipePythonEdit", tr("Python that trains"),
+                tr("A Python executable or an environment folder with the framework; it does not need Trainyard"),
+                self.changed.emit, empty=tr("automatic"),
+            ),
+        )  # fmt: skip
+        self.set_defaults(dict.fromkeys(self._editors, ""))
+
+    def chosen(self) -> dict[str, str | None]:
+        """Return the values by field name; None for an empty field."""
+        return {name: str(editor.value()).strip() or None for name, editor in self._editors.items()}
+
+    def fill(self, values: Mapping[str, Any]) -> None:
+        """Fill in the values of another run."""
+        super().fill(values)
+        self._filled = {name: text for name, text in self.chosen().items() if text}
+
+    def forget_filled(self) -> None:
+        """Clear the values copied from another run; values typed by the user stay."""
+        for name, text in self.chosen().items():
+            if text and text == self._filled.get(name):
+                self._editors[name].set_value("")
+        self._filled = {}
+
+    def remember(self) -> dict[str, Any]:
+        """See `FieldGroup`; also returns which values were copied."""
+        return {**super().remember(), "filled": self._filled}
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        """See `FieldGroup`."""
+        super().restore(kept)
+        filled = kept.get("filled")
+        self._filled = {str(name): str(text) for name, text in filled.items()} if isinstance(filled, dict) else {}
+
+
+class TrainingForm(QWidget):
+    """Epochs, batch size and learning rate; `groups` has the other settings and is laid out elsewhere."""
+
+    changed = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        rows, changed = settings_of(Training), self.changed.emit
+        self._numbers: dict[str, Editor] = {name: of_setting(rows[name], changed) for name in ("epochs", "batch_size")}
+        for name, editor in self._numbers.items():
+            editor.set_value(rows[name].default)
+        rate = of_setting(rows["learning_rate"], changed).widget
+        assert isinstance(rate, QLineEdit)
+        self._rate = rate
+        self._recipe_rate = ""
+        groups = dict.fromkeys(row.group for row in rows.values() if row.group != TRAINING)
+        self.groups = tuple(SettingsForm(Training, group) for group in groups)
+        self._lay_out()
+        for group in self.groups:
+            group.changed.connect(self.changed)
+
+    def values(self) -> dict[str, object]:
+        """Return the fields of `Training` as entered: a learning rate that is no number stays a string."""
+        others = {name: value for group in self.groups for name, value in group.values().items()}
+        return {**self._typed_numbers(), "learning_rate": typed_number(self._rate.text()), **others}
+
+    def offer_rate(self, rate: float | None) -> None:
+        """Fill in the recipe's learning rate, unless the user entered another. None: the recipe does not state it."""
+        text = "" if rate is None else f"{rate:g}"
+        unchanged = self._rate.text().strip() in {"", self._recipe_rate}
+        self._recipe_rate = text
+        self._rate.setPlaceholderText(text or tr("recipe"))
+        if unchanged:
+            self._rate.setText(text)
+
+    def show_strategy(self, framework: str, strategy: str) -> None:
+        """Show the settings that this framework and strategy have."""
+        for group in self.groups:
+            group.show_strategy(framework, strategy)
+        compiler = frameworks.framework(framework).compiler
+        for box in (each for group in self.groups for each in group.findChildren(QCheckBox, "compileBox")):
+            box.setText(compiler)
+            box.setAccessibleName(tr("Compile ({compiler})", compiler=compiler))
+
+    def remember(self) -> dict[str, Any]:
+        """Return what the user set, for the settings file."""
+        rate = self._rate.text().strip()
+        others = {name: value for group in self.groups for name, value in group.remember().items()}
+        return {**self._typed_numbers(), "learning_rate": None if rate == self._recipe_rate else rate, **others}
+
+    def restore(self, values: Mapping[str, Any]) -> None:
+        """Restore what `remember` returned; invalid values are ignored."""
+        for name, editor in self._numbers.items():
+            editor.set_value(values.get(name))
+        if isinstance(values.get("learning_rate"), str):
+            self._rate.setText(values["learning_rate"][:MAX_CHARACTERS])
+        for group in self.groups:
+            group.restore(values)
+
+    def fill(self, values: Mapping[str, Any]) -> None:
+        """Fill in the values of a spec, None included."""
+        for name, editor in self._numbers.items():
+            editor.set_value(values[name])
+        rate = values["learning_rate"]
+        self._rate.setText(
+            "" if rate is None else self._recipe_rate if rate == typed_number(self._recipe_rate) else str(rate)
+        )
+        for group in self.groups:
+            group.fill(values)
+
+    def _typed_numbers(self) -> dict[str, object]:
+        return {name: editor.value() for name, editor in self._numbers.items()}
+
+    def _lay_out(self) -> None:
+        boxes = [editor.widget for editor in self._numbers.values()]
+        vbox(self, side_by_side(*boxes, self._rate))
+        self._rate.setStyleSheet("QLineEdit { padding: 5px 6px; }")
+        self.setFocusProxy(boxes[0])
+
+
+HEADING = tr_noop("Workload")
+
+
+class RecipeForm(FieldGroup):
+    """One row per setting. Keeps the values of each recipe and restores them with it."""
+
+    def __init__(self) -> None:
+        super().__init__(tr(HEADING))
+        self._settings: tuple[Setting, ...] = ()
+        self._recipe = ""
+        self._kept: dict[str, dict[str, SettingValue]] = {}
+        self.hide()
+
+    def show_recipe(self, reference: str, recipe: RecipeFile | None) -> None:
+        """Show the settings of this recipe; None if it cannot be read. Does nothing if the settings are the same."""
+        settings = recipe.settings if recipe else ()
+        if (reference, settings) == (self._recipe, self._settings):
+            return
+        self._keep()
+        self._recipe, self._settings = reference, settings
+        self._clear()
+        kept = self._kept.get(reference, {})
+        name = recipe.name if recipe else ""
+        for setting in settings:
+            self._add(setting_title(setting.name), **{setting.name: _editor(setting, name, self.changed.emit)})
+        self.set_defaults({setting.name: setting.default for setting in settings})
+        for each, field in self._editors.items():
+            if each in kept:
+                field.set_value(kept[each])
+        self.heading.setText(f"{tr(HEADING)} {name}".strip())
+        self.show_changes()
+        self.search(self._search)
+
+    def settings(self) -> dict[str, SettingValue]:
+        """Return the settings as entered; an invalid value stays a string."""
+        return self.remember()
+
+    def remember_all(self) -> dict[str, dict[str, SettingValue]]:
+        """Return the changed settings by recipe, for the settings file."""
+        self._keep()
+        return self._kept
+
+    def restore_all(self, kept: Mapping[str, object]) -> None:
+        """Take what `remember_all` returned; `show_recipe` shows it."""
+        plain = {
+            recipe: {str(name): value for name, value in values.items() if _is_plain(value)}
+            for recipe, values in kept.items()
+            if isinstance(values, dict)
+        }
+        if plain != self.remember_all():  # otherwise the rows are as they should be, and stay
+            self._recipe, self._settings = "", ()
+            self._clear()
+            self._kept = plain
+
+    def _keep(self) -> None:
+        """Keep only values that differ from the defaults: an edited recipe may have better defaults."""
+        changed = {name: value for name, value in self.remember().items() if self._differs(name)}
+        if changed:
+            self._kept[self._recipe] = changed
+        else:
+            self._kept.pop(self._recipe, None)
+
+    def _differs(self, name: str) -> bool:
+        """Return whether a value is another one than the default: here an empty text is a value."""
+        if name not in self._defaults:
+            return False  # it is about to get its default
+        value, default = self._editors[name].value(), self._defaults[name]
+        return not (value == default or (isinstance(value, str) and value == str(default)))
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, (bool, int, float, str, type(None)))
+
+
+def _editor(setting: Setting, recipe: str, changed: Callable[[], None]) -> Editor:
+    """Return a field of the type of the default, which it shows. It calls `changed` at each change."""
+    default = setting.default
+    tip = tr("Setting {name} of {recipe}, default {default!r}", name=setting.name, recipe=recipe, default=default)
+    name, title = f"setting-{setting.name}", setting_title(setting.name)
+    if isinstance(default, bool):
+        field = forms.check(name, title, tip, changed)
+    elif isinstance(default, int) and abs(default) <= MAX_NUMBER:
+        field = forms.integer(name, title, tip, changed)
+    else:
+        empty = tr("default") if default == "" else ""
+        field = forms.text(name, title, tip, changed, empty=empty, empty_is_none=default is None)
+    field.set_value(default)
+    return field

@@ -1,0 +1,252 @@
+"""Fill the form from a run or a preset, or copy a recipe to change it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QFileDialog
+
+from core.catalog import recipe_copy
+from core.catalog.recipes import RecipeFile
+from core.config import presets
+from core.config.presets import repeat_line, shell_line
+from core.devices.host_names import split_name
+from core.errors import RunError
+from core.language import join_sentences, tr, tr_plural
+from core.runs.foreign import owner_of_file, owner_of_run
+from core.runs.run import Run
+from core.schema.paths import SUPERVISOR_EVENTS
+from core.schema.spec import RunSpec
+from core.series.report import export_bytes
+from core.text import join_names
+from gui.features.setup.start import StartController
+from gui.runs.rows import owner_question
+from gui.widgets.dialogs import FileDialog, NameDialog, ask, ask_first, python_files
+
+if TYPE_CHECKING:
+    from gui.features.help.controller import HelpController
+    from gui.window.layout import MainPanels
+    from gui.window.services import Services
+
+
+class RecipeCopyController(QObject):
+    """The action is in the menu File and in the context menu of the workloads."""
+
+    def __init__(self, panels: MainPanels, help_: HelpController) -> None:
+        super().__init__()
+        self._panels, self._help = panels, help_
+        action = panels.menu.action("copyRecipe")
+        action.triggered.connect(lambda _: self._ask_where())
+        panels.setup.add_recipe_action(action)
+
+    def _ask_where(self) -> None:
+        """Ask for the new file. The dialog itself asks before it takes the name of a file that exists."""
+        try:
+            recipe = self._panels.setup.chosen_recipe()
+            recipe_copy.check_source(recipe)
+        except ValueError as error:
+            self._panels.message.show_message(str(error), "bad")
+            return
+        begin = FileDialog.last_folder or str(Path.home())
+        dialog = FileDialog(
+            self._panels.window, tr("Copy {name} as a recipe", name=recipe.name),
+            lambda path: self._copy(recipe, Path(path)), begin=begin, names=python_files(),
+        )  # fmt: skip
+        dialog.setObjectName("copyRecipeDialog")
+        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+        dialog.setFileMode(QFileDialog.FileMode.AnyFile)
+        dialog.setDefaultSuffix("py")
+        dialog.selectFile(f"{recipe.name}.py")
+        dialog.open()
+
+    def _copy(self, recipe: RecipeFile, target: Path) -> None:
+        try:
+            recipe_copy.check_copy(recipe, target)
+            export_bytes(recipe_copy.standalone(recipe).encode(), target)
+        except (RunError, ValueError) as error:
+            self._panels.message.show_message(str(error), "bad")
+            return
+        self._panels.setup.open_recipe(target)
+        self._panels.message.show_passing(tr("Copied {name} to {path}.", name=recipe.name, path=target))
+        self._help.open_path(target)
+
+
+class ReuseController(QObject):
+    """Does what the menu of a run and the list of presets ask for."""
+
+    def __init__(self, panels: MainPanels, services: Services, start: StartController) -> None:
+        super().__init__()
+        self._panels, self._message, self._start = panels, panels.message, start
+        self._monitor, self._session = services.device_monitor, services.session
+        panels.actions.provide(
+            again=lambda runs: self._use_run(runs[0], "Start", start.start_again),
+            edit=lambda runs: self._use_run(runs[0], "Use", self._fill),
+            copy=lambda runs: self._copy(runs[0]),
+            keep=lambda runs: self._use_run(runs[0], "Save", self._ask_name),
+        )
+        panels.failure.again_asked.connect(lambda: self._use_shown("Start", start.start_again))
+        panels.failure.smaller_asked.connect(lambda smaller: self._use_shown("Use", lambda _: self._fill(smaller)))
+        settings = panels.details.settings
+        settings.copy_asked.connect(self._copy_text)
+        settings.command_asked.connect(lambda: self._use_shown("Copy", self._copy_own_command))
+        preset_button = panels.setup.presets
+        preset_button.fill_asked.connect(lambda path: self._attempt(lambda: self._load(Path(path))))
+        preset_button.remove_asked.connect(lambda path: self._ask_to_remove(Path(path)))
+        preset_button.keep_asked.connect(self._keep_choices)
+
+    def _use_run(self, run_dir: str, verb: str, action: Callable[[RunSpec], object]) -> None:
+        """Use the spec of a run that is started now or later; ask first if the run belongs to another user."""
+        owner = owner_of_run(Path(run_dir))
+
+        def use(spec: RunSpec) -> None:
+            question = owner_question(verb, tr("the run {name}", name=spec.name), owner, spec)
+            ask_first(self._panels.window, question, lambda: self._attempt(lambda: action(spec)))
+
+        self._with_spec(run_dir, use)
+
+    def _use_shown(self, verb: str, action: Callable[[RunSpec], object]) -> None:
+        """Do the same with the run that the window shows."""
+        run = self._session.run
+        if run is not None:
+            self._use_run(str(run.dir), verb, action)
+
+    def _load(self, path: Path) -> None:
+        """Fill the form with a preset; ask first if it belongs to another user."""
+        owner, spec = owner_of_file(path), presets.read(path)
+        question = owner_question("Load", tr("the preset {name}", name=path.stem), owner, spec)
+        ask_first(self._panels.window, question, lambda: self._attempt(lambda: self._fill(spec)))
+
+    def _fill(self, spec: RunSpec) -> None:
+        """Choose everything that the spec says, and name the devices that this machine does not have."""
+        self._panels.setup.fill(spec)
+        present = {device.id for device in self._monitor.all_machines.devices}
+        hosts = {state.host.name for state in self._monitor.hosts.states}  # whose devices wait for their answer
+        present |= {device for device in spec.devices if (parts := split_name(device)) and parts[0] in hosts}
+        self._panels.devices.tick_only([device for device in spec.devices if device in present])
+        gone = [device for device in spec.devices if device not in present]
+        if gone:
+            sentence = tr_plural(
+                "{devices} was not ticked, since it is not on this machine.",
+                "{devices} were not ticked, since they are not on this machine.",
+                len(gone),
+                devices=join_names(gone),
+            )
+            self._message.show_message(sentence, "warn")
+
+    def _copy(self, run_dir: str) -> None:
+        # A terminal may execute what is pasted into it at once.
+        self._use_run(run_dir, "Copy", lambda spec: self._copy_command(spec, Path(run_dir)))
+
+    def _copy_command(self, spec: RunSpec, run_dir: Path) -> None:
+        run = Run(run_dir, only=(SUPERVISOR_EVENTS,))
+        run.catch_up()
+        cores = {name: tuple(device.get("cores") or ()) for name, device in run.facts.devices.items()}
+        QGuiApplication.clipboard().setText(shell_line(spec, cores))
+        self._message.show_passing(
+            tr("Copied the shell command that starts {name} with the same settings.", name=spec.name)
+        )
+
+    def _copy_own_command(self, spec: RunSpec) -> None:
+        QGuiApplication.clipboard().setText(repeat_line(spec))
+        self._message.show_passing(tr("Copied the command that starts {name} with the same settings.", name=spec.name))
+
+    def _copy_text(self, text: str) -> None:
+        QGuiApplication.clipboard().setText(text)
+        self._message.show_passing(tr("Copied the settings of the run as text."))
+
+    def _keep_choices(self) -> None:
+        check = self._start.current_check
+        if check is None:
+            self._message.show_message(tr("The choices are still being checked. Try again in a moment."), "warn")
+        elif check.spec is None:
+            self._message.show_message(join_sentences(check.problems), "bad")
+        else:
+            self._ask_name(check.spec)
+
+    def _ask_name(self, spec: RunSpec) -> None:
+        dialog = NameDialog(
+            self._panels.window, question=tr("Preset name"), name=spec.name, yes=tr("Save"), judge=_judge
+        )
+        dialog.named.connect(lambda name: self._attempt(lambda: self._keep(spec, name)))
+        dialog.open()
+
+    def _keep(self, spec: RunSpec, name: str) -> None:
+        secrets = presets.secret_names(spec)
+        if not secrets:
+            self._save(spec, name)
+            return
+        ask(
+            self._panels.window,
+            lambda: self._attempt(lambda: self._save(presets.without_values(spec, secrets), name)),
+            question=tr("Save the preset without the value of {names}?", names=join_names(secrets)),
+            words=tr(
+                "Names like this often belong to secrets. The preset then has the name alone, and takes the value "
+                "from the environment at each start. To store the value: trainyard keep RUN NAME --secrets values"
+            ),
+            yes=tr("Save without"),
+            is_destructive=False,
+        )
+
+    def _save(self, spec: RunSpec, name: str) -> None:
+        path = _path_of(name)
+        try:
+            presets.save(spec, path)
+        except OSError as error:
+            raise ValueError(
+                tr("{path} cannot be written: {reason}. No preset was saved.", path=path, reason=error.strerror)
+            ) from error
+        self._message.show_passing(
+            tr("Saved as {name}. Choose it under Presets, or start it with: trainyard run --setup {name!r}", name=name)
+        )
+
+    def _ask_to_remove(self, path: Path) -> None:
+        ask(
+            self._panels.window,
+            lambda: self._remove(path),
+            question=tr("Remove the preset {name}?", name=path.stem),
+            words=tr("Its file is deleted: {path}. Runs that were started from it stay as they are.", path=path),
+            yes=tr("Remove it"),
+        )
+
+    def _remove(self, path: Path) -> None:
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            self._message.show_message(
+                tr("{path} cannot be removed: {reason}.", path=path, reason=error.strerror), "bad"
+            )
+        else:
+            self._message.show_passing(tr("Removed the preset {name}.", name=path.stem))
+
+    def _with_spec(self, run_dir: str, action: Callable[[RunSpec], object]) -> None:
+        def use() -> None:
+            spec = Run.attach(Path(run_dir)).spec()
+            spec.check_startable()
+            action(spec)
+
+        self._attempt(use)
+
+    def _attempt(self, action: Callable[[], object]) -> None:
+        try:
+            action()
+        except ValueError as error:
+            self._message.show_message(str(error), "bad")
+
+
+def _path_of(name: str) -> Path:
+    """Return the file of a preset. Raise `ValueError` for a name that is a path."""
+    if "/" in name:
+        raise ValueError(tr("{name!r} is not a valid preset name. Use letters, digits, spaces and . + - _.", name=name))
+    return presets.path_of(name.removesuffix(presets.SUFFIX), presets.default_root())
+
+
+def _judge(name: str) -> tuple[str, str]:
+    try:
+        path = _path_of(name)
+    except ValueError as error:
+        return str(error), ""
+    return "", tr("A preset with this name exists and will be replaced.") if path.exists() else ""

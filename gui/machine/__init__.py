@@ -1,0 +1,7 @@
+"""The machine whose runs are shown, and its devices. No widgets.
+
+- `machine`, `host_machine`: this machine; a host, as the same contract
+- `monitor`: the newest readings of its devices and of those of hosts
+- `device_rows`, `host_devices`: devices in words; those of a host as they can be used now
+- `start_check`, `script`: whether a training can start; what was typed for a script
+"""

@@ -1,0 +1,361 @@
+"""Why a training cannot start now, from the choices and the newest readings."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from core.catalog.strategies import strategy_of
+from core.config import validation
+from core.config.choices import RecipeChoices
+from core.config.examination import Examination, changed_at, examine, spec_obstacles
+from core.config.validation import Problem, ProblemKind
+from core.devices.device import Device, Sample, Survey
+from core.history.device_use import use_sentences
+from core.language import join_sentences, tr, tr_noop, tr_plural
+from core.launchers.loopback import ALLOW
+from core.runs.facts.run_facts import RunFacts
+from core.schema.spec import RunSpec
+from core.text import first_names, join_names
+from gui.base.formatting import gigabytes, memory, percent
+from gui.machine.script import MODULE, TypedScript
+
+if TYPE_CHECKING:
+    Choices = RecipeChoices | TypedScript
+
+
+HeldBy = Mapping[str, str]
+
+MUCH_SHARE, BUSY_PERCENT = 0.5, 50.0
+"""Share of a GPU's memory, and per cent of its time: above them, other processes are mentioned before a start."""
+MAX_TAKEN = 3
+"""Largest number of devices that are mentioned one by one."""
+
+
+def lost(chosen: Sequence[Device], survey: Survey, remedy: str) -> list[str]:
+    """Return a sentence for each of these devices that no longer answers."""
+    gone = {sample.device_id for sample in survey.samples if sample.lost}
+    return [
+        tr("{label} is lost: it no longer answers. {remedy}", label=device.label, remedy=remedy)
+        for device in chosen
+        if device.id in gone
+    ]
+
+
+def readings_state(survey: Survey, stale_age_s: Mapping[str, int], held_by: HeldBy, ticked: Collection[str]) -> object:
+    """Return everything that a check says about the readings of these devices: if it changes, check again."""
+    chosen = [device for device in survey.devices if device.id in ticked]
+    readings = [
+        (sample.device_id, sample.lost, stale_age_s.get(sample.device_id), sample.processes, _rounded(sample))
+        for sample in survey.samples
+        if sample.device_id in ticked
+    ]
+    return readings, [device.blocked for device in chosen], _taken(chosen, survey, held_by)
+
+
+def _rounded(sample: Sample) -> str:
+    return gigabytes(sample.memory_used_bytes)
+
+
+def reading_doubts(chosen: Sequence[Device], survey: Survey, stale_age_s: Mapping[str, int], held_by: HeldBy) -> str:
+    """Return what does not prevent a start but should be known before it; the empty string if nothing."""
+    old = [device for device in chosen if device.id in stale_age_s]
+    if old:
+        which = join_names(first_names([device.label for device in old], 3))
+        age_s = max(stale_age_s[device.id] for device in old)
+        return tr_plural(
+            "the last reading of {devices} is {seconds} s old",
+            "the last readings of {devices} are up to {seconds} s old",
+            len(old),
+            devices=which,
+            seconds=age_s,
+        )
+    return tr("; ").join(first_names(_taken(chosen, survey, held_by), MAX_TAKEN))
+
+
+def _taken(chosen: Sequence[Device], survey: Survey, held_by: HeldBy) -> list[str]:
+    """Return the GPUs that others use most: `GPU 1 is held by blender (anna): 20.0 / 24 GB in use, about 90 % busy`.
+
+    CPU devices are left out: their memory is the memory of the machine.
+    """
+    samples = {sample.device_id: sample for sample in survey.samples}
+    taken = []
+    for device in chosen:
+        sample = samples.get(device.id)
+        if sample is None or device.kind == "cpu" or device.shared_memory:
+            continue
+        share = (sample.memory_used_bytes or 0) / (device.memory_total_bytes or float("inf"))
+        busy = sample.utilisation_percent or 0.0
+        who = held_by.get(device.id)
+        if share >= MUCH_SHARE or (who and busy >= BUSY_PERCENT):
+            use = _use(device, sample)
+            by = tr("{label} is held by {program}: {use}", label=device.label, program=who, use=use)
+            taken.append(by if who else tr("{label} is taken: {use}", label=device.label, use=use))
+    return taken
+
+
+def _use(device: Device, sample: Sample) -> str:
+    """Return how full and how busy a device is; in tens of per cent, so that the sentence seldom changes."""
+    busy = sample.utilisation_percent
+    full = "" if sample.memory_used_bytes is None else memory(sample.memory_used_bytes, device.memory_total_bytes)
+    parts = (
+        full and tr("{memory} in use", memory=full),
+        "" if busy is None else tr("about {percent} busy", percent=percent(round(busy, -1))),
+    )
+    return tr(", ").join(part for part in parts if part)
+
+
+def ready_sentence(chosen: Sequence[Device], survey: Survey) -> str:
+    """Return the sentence that a spec can start, with the free memory if it is known."""
+    names = (
+        join_names([device.label for device in chosen])
+        if len(chosen) <= 3
+        else tr("{count} devices", count=len(chosen))
+    )
+    count, free, unused = len(chosen), _min_free_bytes(chosen, survey), _are_unused(chosen, survey)
+    if free is None:
+        if not unused:
+            return tr("Ready: {names}.", names=names)
+        return tr_plural("Ready: {names} is free.", "Ready: {names} are free.", count, names=names)
+    size = gigabytes(free)
+    if unused:
+        return tr_plural(
+            "Ready: {names} is free, {size} GB.",
+            "Ready: {names} are free, {size} GB or more each.",
+            count,
+            names=names,
+            size=size,
+        )
+    return tr_plural(
+        "Ready: {names} has {size} GB free.",
+        "Ready: {names} have {size} GB or more each free.",
+        count,
+        names=names,
+        size=size,
+    )
+
+
+def _are_unused(chosen: Sequence[Device], survey: Survey) -> bool:
+    """Return whether no process uses these devices, as far as drivers list them. CPU devices are used by runs only."""
+    listed_on = {sample.device_id: sample.processes for sample in survey.samples}
+    return all(device.kind == "cpu" or listed_on.get(device.id) == () for device in chosen)
+
+
+def _min_free_bytes(chosen: Sequence[Device], survey: Survey) -> int | None:
+    """Return the smallest free memory in bytes; None if one is unknown. CPU devices share the memory of the machine."""
+    used = {sample.device_id: sample.memory_used_bytes for sample in survey.samples}
+    free = []
+    for device in chosen:
+        taken = used.get(device.id)
+        if device.kind == "cpu" or taken is None or device.memory_total_bytes is None:
+            return None
+        free.append(device.memory_total_bytes - taken)
+    return min(free, default=None)
+
+
+TOO_MANY_TICKED = tr_noop(
+    "This strategy needs one device, but {labels} are ticked. Untick all but one, or choose another strategy."
+)
+TOO_FEW_TICKED = tr_noop(
+    "This strategy needs {count} devices or more, but only {labels} is ticked. Tick more, or choose another strategy."
+)
+OTHER_KIND_TICKED = tr_noop("This strategy runs on {names} only. Tick those, or choose another strategy.")
+NOTHING_TICKED = tr_noop("No device is ticked. Tick one or more in the list of devices.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartConditions:
+    """The state of the machine that choices are checked against."""
+
+    survey: Survey
+    used_by: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """By device id, the titles of the live runs that use it."""
+    held_by: HeldBy = field(default_factory=dict)
+    """By device id, the other process that holds most of it (`core.history.device_use.largest_others`)."""
+    stale_age_s: Mapping[str, int] = field(default_factory=dict)
+    """By device id, the age of readings that are out of date, in seconds."""
+    folder_problem: str = ""
+    """Why no run can be kept in the folder of runs; the empty string if one can."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartCheck:
+    """Whether choices can be started."""
+
+    spec: RunSpec | None = None
+    """None if the choices make none."""
+    problems: tuple[str, ...] = ()
+    """Sentences; empty if the spec can be started."""
+    pending: bool = False
+    """True while the check is under way."""
+    folder_problem: str = ""
+    """As in `StartConditions`."""
+    changed: tuple[int, int] | None = None
+    """The modification time in nanoseconds and the size in bytes of the recipe or script that was checked."""
+    busy: tuple[str, ...] = ()
+    """Sentences about devices that live runs use already; Start asks before it adds another run."""
+    arithmetic: str = ""
+    """How the batch is divided; for a script, how it is launched and why."""
+    proposed: str = ""
+    """For a script, the launch mode that its source proposes; the empty string while that is unknown."""
+    why: str = ""
+    """Why the source proposes that mode: a sentence."""
+    usual_python: str = ""
+    """For a script, the Python that is used if none is chosen; the empty string while that is unknown."""
+    offers_open_ports: bool = False
+    """Whether the user may allow open ports, which the strategy needs here, or has allowed them."""
+    ready: str = ""
+    """A sentence, if there are no problems."""
+    is_warning: bool = False
+    """True if that sentence is a warning."""
+
+
+def checking(choices: Choices) -> StartCheck:
+    """Return what to show while the check of these choices is under way."""
+    text = choices.script if isinstance(choices, TypedScript) else choices.recipe
+    name = text if text.startswith(MODULE) else PurePath(text).name
+    return StartCheck(problems=(tr("Checking {name} …", name=name),), pending=True)
+
+
+def check_start(choices: Choices, now: StartConditions) -> StartCheck:
+    """Check choices. Blocks for seconds if another Python has to be started and asked."""
+    try:
+        given = choices.choices() if isinstance(choices, TypedScript) else choices
+    except ValueError as error:
+        return refused(now.folder_problem, str(error))
+    return judge(examine(given, now.survey.devices), now)
+
+
+def judge(found: Examination, now: StartConditions) -> StartCheck:
+    """Return the check of choices of which this was found, under these conditions."""
+    if found.spec is None:
+        return replace(refused(now.folder_problem, *found.problems), usual_python=found.usual_python)
+    check = _checked(found, found.spec, now)
+    if check.ready and found.notes:
+        check = replace(check, ready=join_sentences([check.ready, *found.notes]), is_warning=True)
+    return replace(
+        check,
+        arithmetic=found.arithmetic,
+        proposed=found.proposed,
+        why=found.why,
+        usual_python=found.usual_python,
+    )
+
+
+def recheck(check: StartCheck, choices: Choices, now: StartConditions) -> StartCheck:
+    """Check again, right before a start, what may have changed since these choices were checked.
+
+    The spec stays as it was composed, unless the recipe or the script was edited. Blocks like `check_start`.
+    """
+    if check.spec is None or check.changed != changed_at(check.spec):
+        return check_start(choices, now)
+    problems = spec_problems(check.spec, now.survey, tr("Untick it."))
+    found = [now.folder_problem, *problems] if now.folder_problem else problems
+    return replace(check, problems=tuple(found), folder_problem=now.folder_problem)
+
+
+def spec_problems(spec: RunSpec, survey: Survey, remedy: str) -> list[str]:
+    """Return why a spec cannot be started on these devices. `remedy`: what to do about a device that is lost."""
+    found, own = spec_obstacles(spec, survey.devices)
+    chosen = [device for device in survey.devices if device.id in spec.devices]
+    return [*found, *_sentences(own, spec, chosen), *lost(chosen, survey, remedy)]
+
+
+def refused(folder_problem: str, *problems: str) -> StartCheck:
+    """Return the check of choices that make no spec."""
+    found = (folder_problem, *problems) if folder_problem else problems
+    return StartCheck(problems=found, folder_problem=folder_problem)
+
+
+def _checked(found: Examination, spec: RunSpec, now: StartConditions) -> StartCheck:
+    """Return the check of a spec."""
+    survey = now.survey
+    chosen = [device for device in survey.devices if device.id in spec.devices]
+    problems = (
+        *([now.folder_problem] if now.folder_problem else []),
+        *found.problems,
+        *_sentences(found.own, spec, chosen),
+        *lost(chosen, survey, tr("Untick it.")),
+    )
+    doubts = "; ".join(filter(None, (reading_doubts(chosen, survey, now.stale_age_s, now.held_by), found.doubt)))
+    busy = tuple(_used(chosen, now.used_by))
+    ready = (
+        ""
+        if problems or busy
+        else tr("Ready, but {doubts}.", doubts=doubts)
+        if doubts
+        else ready_sentence(chosen, survey)
+    )
+    return StartCheck(
+        spec=spec,
+        problems=problems,
+        folder_problem=now.folder_problem,
+        changed=found.changed,
+        busy=busy,
+        offers_open_ports=spec.allow_open_ports or any(each.kind is ProblemKind.OPEN_PORTS for each in found.own),
+        ready=ready,
+        is_warning=bool(ready and doubts),
+    )
+
+
+def _sentences(problems: Sequence[Problem], spec: RunSpec, chosen: Sequence[Device]) -> list[str]:
+    """Return the sentences; for devices that do not suit the strategy, the window's own: it has ticks, and titles."""
+    labels = join_names(first_names([device.label for device in chosen]))
+
+    def words(problem: Problem) -> str:
+        match problem.kind:
+            case ProblemKind.NO_DEVICE:
+                return tr(NOTHING_TICKED)
+            case ProblemKind.TOO_MANY:
+                return tr(TOO_MANY_TICKED, labels=labels)
+            case ProblemKind.TOO_FEW:
+                return tr(TOO_FEW_TICKED, count=strategy_of(spec).min_devices, labels=labels)
+            case ProblemKind.OTHER_KIND:
+                return tr(OTHER_KIND_TICKED, names=validation.device_kinds(strategy_of(spec)))
+            case _:
+                return problem.sentence
+
+    return [words(each) for each in problems]
+
+
+def _used(chosen: Sequence[Device], used_by: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return a sentence for each set of runs that use these devices."""
+    return [
+        tr("{sentence}. Start offers to share, or to add this run to the queue.", sentence=sentence)
+        for sentence in use_sentences(chosen, used_by).values()
+    ]
+
+
+def resume_problems(run_id: str, spec: RunSpec, facts: RunFacts, survey: Survey) -> list[str]:
+    """Return why a run cannot be resumed: sentences, or an empty list."""
+    present = {device.id for device in survey.devices}
+    gone = [_label(device, facts) for device in spec.devices if device not in present]
+    if gone:
+        return [
+            tr(
+                "{label} is no longer on this machine. {spec} can only be resumed on the devices it was trained on.",
+                label=label,
+                spec=spec.name,
+            )
+            for label in gone
+        ]
+    chosen = [device for device in survey.devices if device.id in spec.devices]
+    problems = validation.problems(spec, survey.devices)
+    needs_ports = any(each.kind is ProblemKind.OPEN_PORTS for each in problems)
+    return [
+        *map(str, problems),
+        *(
+            [tr("To resume this run with open ports: trainyard resume {run_id} {allow}", run_id=run_id, allow=ALLOW)]
+            if needs_ports
+            else []
+        ),
+        *lost(chosen, survey, tr("This run cannot be resumed without it.")),
+    ]
+
+
+def _label(device: str, facts: RunFacts) -> str:
+    """Return a device as the run named it: `GPU 1 (GPU-5a...)`."""
+    label = facts.devices.get(device, {}).get("label")
+    return f"{label} ({device})" if label and label != device else device

@@ -1,0 +1,374 @@
+"""All plots, stacked, with linked axes."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import QEvent, QObject, QPoint, Qt, QTimer, Signal
+from PySide6.QtWidgets import QFrame, QMenu, QScrollArea, QSplitter, QVBoxLayout, QWidget
+
+from core.language import tr, tr_noop
+from core.runs.facts.run_facts import RunFacts
+from core.runs.facts.states import RunState, state_info
+from core.series.run_series import RunSeries
+from gui.base.timers import StepQueue
+from gui.widgets.buttons import compact_button
+
+if TYPE_CHECKING:
+    from gui.plots.loss import LossPlot
+    from gui.plots.registry import PlotRow
+    from gui.plots.run_plot import Plot
+    from gui.plots.utilisation import UtilisationPlot
+
+
+BETWEEN_PX = 8
+"""Height of the room between two plots."""
+MIN_HEIGHT_PX = 220
+"""Least height of all plots together; they are scrolled where they need more."""
+MIN_SEEN_PX = 120
+"""Least height in which plots can be seen above a message."""
+SHARES = (17, 10, 10)
+"""Shares of the height from top to bottom; further plots get the last share."""
+LIVE_NOTE = tr_noop("this machine now: the run has no readings")
+IDLE_S = 4.0
+"""Seconds between two drawings while no run is shown: one pixel is then about a second."""
+
+
+class PlotArea(QSplitter):
+    """The plots of the registry in a vertical splitter; empty until `create_plots`."""
+
+    copy_asked = Signal(object)
+    """A plot whose values shall be copied."""
+    shown_on_request = Signal(object)
+    """A plot that was hidden, or not there, is shown now."""
+    picture_asked = Signal(object)
+    """A plot of which a picture shall be saved."""
+    resized = Signal()
+    """The plots have other heights."""
+
+    def __init__(self) -> None:
+        super().__init__(Qt.Orientation.Vertical)
+        self.setChildrenCollapsible(False)
+        self.setHandleWidth(BETWEEN_PX)
+        self.plots: dict[str, Plot] = {}
+        self.replaced = False
+        """Whether something else is shown in their place."""
+        self.live_devices = True
+        """Whether the plots of the devices show the present, not the run."""
+        self._live_noted = False
+        """Whether they say so."""
+        self._ticked: frozenset[str] = frozenset()
+        self._folded: frozenset[str] = frozenset()
+        self._rows: dict[str, PlotRow] = {}
+        self._feed: Callable[[str, Plot], None] = lambda _, __: None
+        """Gives a plot by its name what the others show."""
+        self._empty_words: Callable[[str], str] = lambda _: ""
+        self._state = RunState.CREATED
+        self._turns = StepQueue(self)
+        self._waiting: deque[Plot] = deque()
+        """Plots that are to be redrawn, each in a turn of the event loop."""
+        self.optional_menu = QMenu(tr("&Plots"), self)
+        """Shows and hides the plots that are shown on request."""
+        self.optional_menu.setObjectName("plotsMenu")
+        self.optional_menu.aboutToShow.connect(lambda: self._fill(self.optional_menu))
+
+    @property
+    def first_px(self) -> int:
+        """Height of the uppermost plot, or of all the room before the plots are created."""
+        first = self.widget(0)
+        return self.height() if first is None else first.height()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
+        """Report the new height of a plot. It may also have changed because another one needs more room."""
+        if event.type() == QEvent.Type.Resize:
+            self.resized.emit()
+        return super().eventFilter(watched, event)
+
+    def load(self) -> None:
+        """Import what the plots need; `create_plots` does so, too, but at once the two would block the window long."""
+        from gui.plots import registry  # noqa: F401 (with it numpy and pyqtgraph)
+
+    def create_plots(self) -> None:
+        """Create the plots, once.
+
+        Importing pyqtgraph and creating the plots takes a third of the start of the window, so that the devices and
+        the setup are shown before.
+        """
+        from gui.plots.registry import PLOTS
+
+        self._rows = {row.name: row for row in PLOTS}
+        for row in PLOTS:
+            if not row.optional:
+                self._add(row)
+        self.setSizes([100 * SHARES[min(number, len(SHARES) - 1)] for number in range(len(self.plots))])
+        self._link = PlotLink(list(self.plots.values()))
+
+    def _add(self, row: PlotRow) -> Plot:
+        """Create a plot and put it in its place."""
+        plot = row.make()
+        plot.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+        plot.customContextMenuRequested.connect(lambda at: self._open_menu(plot, at))
+        names = list(self._rows)
+        place = sum(names.index(name) < names.index(row.name) for name in self.plots)
+        self.insertWidget(place, plot)
+        self.setStretchFactor(place, SHARES[min(place, len(SHARES) - 1)])
+        plot.installEventFilter(self)
+        self.plots[row.name] = plot
+        return plot
+
+    @property
+    def optional_plots(self) -> dict[str, str]:
+        """The titles of the plots that are shown on request, by name; none before the plots are created."""
+        return {row.name: tr(row.title) for row in self._rows.values() if row.optional}
+
+    def is_plot_shown(self, name: str) -> bool:
+        """Return whether a plot is shown."""
+        return name in self.plots and not self.plots[name].isHidden()
+
+    def set_plot_shown(self, name: str, shown: bool) -> None:
+        """Show or hide a plot that is shown on request. It is created when it is first shown."""
+        if name not in self.optional_plots or shown == self.is_plot_shown(name):
+            return
+        plot = self.plots.get(name) or self._add_optional(name)
+        plot.setVisible(shown)
+        if shown:
+            plot.invalidate()
+            plot.redraw()
+            self.shown_on_request.emit(plot)
+
+    def _add_optional(self, name: str) -> Plot:
+        plot = self._add(self._rows[name])
+        hide = compact_button(
+            f"{name}Hide", tr("Hide"), tr("Hide this plot (menu View, Plots, shows it again)"), role="flat",
+            spoken=tr("Hide the {title} plot", title=tr(self._rows[name].title).lower()),
+        )  # fmt: skip
+        hide.clicked.connect(lambda: self.set_plot_shown(name, False))
+        plot.header.addWidget(hide)
+        self._link.add(plot)
+        plot.show_training_end(paused=self._state is RunState.PAUSED, over=state_info(self._state).over)
+        plot.show_empty_words(self._empty_words(name))
+        plot.set_follow(self._loss.follows)
+        self._feed(name, plot)
+        self._emphasise()
+        return plot
+
+    def _fill(self, menu: QMenu) -> None:
+        """Fill a menu with a check box for each plot that is shown on request."""
+        menu.clear()
+        for name, title in self.optional_plots.items():
+            action = menu.addAction(title)
+            action.setObjectName(f"{name}Action")
+            action.setCheckable(True)
+            action.setChecked(self.is_plot_shown(name))
+            action.toggled.connect(lambda shown, name=name: self.set_plot_shown(name, shown))
+
+    def _open_menu(self, plot: Plot, at: QPoint) -> None:
+        """Open the menu of a plot."""
+        menu = QMenu(plot)
+        menu.setObjectName("plotMenu")
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.addAction(tr("Copy values"), lambda: self.copy_asked.emit(plot))
+        menu.addAction(tr("Save picture…"), lambda: self.picture_asked.emit(plot))
+        menu.addSeparator()
+        menu.addAction(tr("Show all"), lambda: plot.set_follow(True)).setEnabled(not plot.shows_all)
+        self._fill(menu.addMenu(tr("Plots")))
+        menu.popup(plot.mapToGlobal(at))
+
+    def show_series(
+        self, run: RunSeries | None, live: RunSeries, colours: Mapping[str, str], labels: Mapping[str, str],
+        *, live_devices: bool,
+    ) -> None:  # fmt: skip
+        """Draw the run; with `live_devices`, the plots of the devices show their present readings (`live`) instead."""
+        self.live_devices = live_devices
+        self._emphasise()
+        was_noted = self._live_noted
+
+        def feed(name: str, plot: Plot) -> None:
+            is_live = live_devices and name != "lossPlot"
+            plot.min_s = IDLE_S if is_live or run is None else 0.0
+            plot.show_series(live if is_live else run, colours, labels)
+            if is_live and (run is not None or was_noted):
+                plot.set_note(tr(LIVE_NOTE) if run is not None else "")
+
+        self._feed = feed
+        for name, plot in self.plots.items():
+            feed(name, plot)
+        self._live_noted = live_devices and run is not None
+
+    def show_ticks(self, devices: Collection[str], folded: Collection[str] = ()) -> None:
+        """Draw these devices stronger than the others while the present readings are shown.
+
+        `folded`: devices that are not drawn then unless they are ticked.
+        """
+        self._ticked, self._folded = frozenset(devices), frozenset(folded)
+        self._emphasise()
+
+    def _emphasise(self) -> None:
+        for plot in self.plots.values():
+            plot.emphasise(self._ticked if self.live_devices else None, self._folded)
+
+    def show_memory_note(self, text: str, tone: str) -> None:
+        """Show the memory verdict in the head of the memory plot; the empty string removes it."""
+        if self.plots and not self.live_devices:
+            self.plots["memoryPlot"].set_note(text, tone)
+
+    def show_start(self, text: str) -> None:
+        """Say in the plot of the loss what the run does before its first step; the empty string: nothing."""
+        if self.plots:
+            self._loss.show_start(text)
+
+    def show_empty_words(self, words: Callable[[str], str]) -> None:
+        """Set what stands in plots without measurements. `words`: returns the sentence for a plot by its name."""
+        self._empty_words = words
+        for name, plot in self.plots.items():
+            plot.show_empty_words(words(name))
+
+    def show_facts(self, facts: RunFacts) -> None:
+        """Mark how training ended."""
+        self._state = facts.state
+        for plot in self.plots.values():
+            plot.show_training_end(paused=self._state is RunState.PAUSED, over=state_info(self._state).over)
+
+    def redraw(self) -> None:
+        """Redraw the plots that have changed, unless something else is in their place."""
+        for plot in self._seen():
+            plot.redraw()
+
+    def redraw_in_turns(self) -> None:
+        """Redraw them as `redraw` does, each in a turn of the event loop of its own: long curves take long together."""
+        seen = self._seen()
+        due = [plot for plot in seen if plot.is_due()]
+        # A plot that is drawn changes the time range of the linked plots. They are drawn in the same round: otherwise
+        # they are drawn later, with newer readings, and change its range in turn, and so on at every round.
+        moved = [each for plot in due for each in self._link.moved_by(plot) if each in seen]
+        new = [plot for plot in dict.fromkeys([*due, *moved]) if plot not in self._waiting]
+        if new:
+            self._waiting.extend(new)
+            self._turns.start([self._redraw_next] * len(new))
+
+    def _redraw_next(self) -> None:
+        plot = self._waiting.popleft()
+        if plot in self._seen():
+            plot.redraw()
+
+    def _seen(self) -> list[Plot]:
+        """Return the plots that can be seen now."""
+        return [] if self.replaced else [plot for plot in self.plots.values() if not plot.isHidden()]
+
+    def remember(self) -> dict[str, Any]:
+        """Return how the plots are drawn, for the settings file."""
+        shown = [name for name in self.optional_plots if self.is_plot_shown(name)]
+        return {**self._loss.controls.remember(), "utilisation": self._utilisation.chosen, "shown": shown}
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        """Restore how the plots are drawn; invalid values are ignored."""
+        self._loss.controls.restore(kept)
+        self._utilisation.choose(kept.get("utilisation"))
+        shown = kept.get("shown")
+        for name in self.optional_plots:
+            self.set_plot_shown(name, isinstance(shown, list) and name in shown)
+
+    @property
+    def _loss(self) -> LossPlot:
+        return self.plots["lossPlot"]  # type: ignore[return-value]  # as the registry has it
+
+    @property
+    def _utilisation(self) -> UtilisationPlot:
+        return self.plots["utilisationPlot"]  # type: ignore[return-value]  # likewise
+
+
+class PlotScroll(QScrollArea):
+    """Scrolls the plots where they need more height than there is."""
+
+    def __init__(self, plots: PlotArea) -> None:
+        super().__init__()
+        self.setObjectName("plotScroll")
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setWidgetResizable(True)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.setMinimumHeight(MIN_HEIGHT_PX)
+        self._other: QWidget | None = None
+        """What is shown in the place of the plots."""
+        self._plots = plots
+        self._column = QVBoxLayout(page := QWidget())
+        self._column.setContentsMargins(0, 0, 0, 0)
+        self._column.addWidget(plots)
+        self.setWidget(page)
+        # The new plot has its place only after this turn of the event loop.
+        plots.shown_on_request.connect(lambda plot: QTimer.singleShot(0, plot, lambda: self.ensureWidgetVisible(plot)))
+
+    def show_instead(self, other: QWidget | None) -> None:
+        """Show another widget in the place of the plots; None shows the plots again. Each is added once."""
+        if other is not None and self._column.indexOf(other) < 0:
+            self._column.addWidget(other)
+        for widget in (self._other, other):
+            if widget is not None:
+                widget.setVisible(widget is other)
+        self._plots.setVisible(other is None)
+        self._plots.replaced = other is not None
+        self._other = other
+
+    def keep_free(self, height: int) -> None:
+        """Leave this height free at the foot, with a gap above it; 0: nothing."""
+        below = min(height + BETWEEN_PX, self.height() - MIN_SEEN_PX) if height else 0
+        if below != self.viewportMargins().bottom():
+            self.setViewportMargins(0, 0, 0, max(below, 0))
+
+
+class PlotLink:
+    """Moves the plots together, and shows in all of them where the mouse is in one.
+
+    The plots of the devices share one axis, the time since the start of the run, with its interruptions and with the
+    memory watch after its end. The loss has an axis of its own: steps, epochs, or the time of training. Positions are
+    translated through the times at which the run's own steps were measured, whichever of these axes it has:
+
+    - All plots of a run follow it, or none.
+    - A range chosen in the loss plot shows in the others the time in which these steps were trained. If it reaches
+      beyond the first or the last step, they show everything on that side: the start, the memory watch.
+    - A range chosen in a plot of a device shows in the loss plot the steps trained in it. If there are none, the loss
+      plot stays as it is.
+    """
+
+    def __init__(self, plots: Sequence[Plot]) -> None:
+        self._plots: list[Plot] = []
+        self._over_time: list[Plot] = []
+        for plot in plots:
+            self.add(plot)
+
+    def add(self, plot: Plot) -> None:
+        """Link one more plot."""
+        self._plots.append(plot)
+        if plot.axis_name() == "time":
+            if self._over_time:
+                plot.canvas.view.setXLink(self._over_time[0].canvas.view)
+            self._over_time.append(plot)
+        plot.follow_changed.connect(lambda follow: self._follow(plot, follow))
+        plot.canvas.moved_by_hand.connect(lambda: self._move(plot))
+        plot.canvas.pointed.connect(lambda x: self._point(plot, x))
+
+    def moved_by(self, plot: Plot) -> Sequence[Plot]:
+        """Return the plots whose range is always that of this one, and this one."""
+        return self._over_time if plot in self._over_time else [plot]
+
+    def _others(self, origin: Plot) -> list[Plot]:
+        """Return the other plots of the same series: the devices may show the present beside a run of yesterday."""
+        return [plot for plot in self._plots if plot is not origin and plot.run_series is origin.run_series]
+
+    def _follow(self, origin: Plot, follow: bool) -> None:
+        for plot in self._others(origin):
+            plot.set_follow(follow)
+
+    def _move(self, origin: Plot) -> None:
+        times = origin.shown_times()
+        for plot in self._others(origin):
+            if not (plot in self._over_time and origin in self._over_time):
+                plot.show_times(times)
+
+    def _point(self, origin: Plot, x: float | None) -> None:
+        time = None if x is None else origin.time_at(x)
+        for plot in self._others(origin):
+            plot.show_crosshair(time)
+        origin.show_crosshair(None)

@@ -1,0 +1,468 @@
+"""The plot of a metric, and its controls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QStandardItemModel
+from PySide6.QtWidgets import QComboBox, QListView
+
+from core.diagnosis.epoch_numbers import metric_title
+from core.language import tr, tr_noop
+from core.series.run_series import RunSeries, best_validation
+from core.series.series import Axis, Series
+from gui.base.formatting import clock, number, significant
+from gui.base.theme import current_theme
+from gui.plots.card import Span
+from gui.plots.items.hover import HoverReading, HoverRow
+from gui.plots.items.lines import BandItem, LineItem
+from gui.plots.items.marks import Crosses, EdgeArrows, EndLabel, InterruptionMarks
+from gui.plots.ranks import VALIDATION, Family, at_step, combine, families, mean_of, own_name
+from gui.plots.run_plot import OpenSpan, Plot
+from gui.plots.smoothing import MAX_WEIGHT, FoldingControls, SmoothingButton, fitting_range
+from gui.widgets.buttons import compact_check
+from gui.widgets.fields import ChoiceBox, SnugBox, select
+from gui.widgets.plain_text import verbatim
+
+if TYPE_CHECKING:
+    from core.series.min_max_tree import Floats
+
+
+MAX_CHARACTERS = 10
+"""Maximum characters of a metric's name to reserve room for."""
+AXES = {"step": tr_noop("by step"), "training": tr_noop("by time"), "epoch": tr_noop("by epoch")}
+"""The x axes that can be chosen, as `RunSeries.axes` names them; the first is the default."""
+
+AXIS_TIP = tr_noop("Horizontal axis. By time: time of training from the first step on, without pauses")
+OUTLIERS_TIP = tr_noop(
+    "Fit the vertical axis to the values between the 1st and the 99th percentile of what is shown. "
+    "Arrows mark values outside"
+)
+LOG_TIP = tr_noop("Logarithmic scale; values at or below zero are not drawn")
+
+
+class LossControls(FoldingControls):
+    """Emits `changed` when a control changes. `metric_box` is laid out by the plot, in place of the title.
+
+    Where there is no room for the check boxes, they are with the slider that the smoothing button opens.
+    """
+
+    changed = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._wanted = "loss"
+        """The metric chosen last; the shown run may not have it."""
+        self.metric_box = compact_box(SnugBox(MAX_CHARACTERS), "metricBox", tr("Metric"), tr("Metric to draw"))
+        self.metric_box.setProperty("role", "title")
+        self.offer_families(["loss"])
+        self.axis_box = compact_box(ChoiceBox(), "xAxisBox", tr("Horizontal axis"), tr(AXIS_TIP))
+        for name, title in AXES.items():
+            self.axis_box.addItem(tr(title), name)
+        self.smoothing_button = SmoothingButton()
+        self.outliers_box = compact_check(
+            "outliersBox", tr("ignore outliers"), tr(OUTLIERS_TIP), spoken=tr("Ignore outliers"), checked=True
+        )
+        self.log_box = compact_check("logBox", tr("log scale"), tr(LOG_TIP), spoken=tr("Logarithmic scale"))
+        self.lay_out((self.axis_box, self.smoothing_button), [(self.outliers_box, self.log_box)], self.smoothing_button)
+        self._connect()
+
+    @property
+    def family(self) -> str:
+        """The metric whose training and validation values are drawn, such as `loss`."""
+        return str(self.metric_box.currentData())
+
+    @property
+    def axis(self) -> str:
+        """`step`, `training` or `epoch`."""
+        return str(self.axis_box.currentData())
+
+    @property
+    def smoothing(self) -> float:
+        """Weight of the exponential mean that the bold line shows, from 0 (no mean) to 0.99."""
+        return self.smoothing_button.weight
+
+    @property
+    def ignores_outliers(self) -> bool:
+        """True if single values far from the others may lie outside the plot."""
+        return self.outliers_box.isChecked()
+
+    @property
+    def logarithmic(self) -> bool:
+        """True if the y axis is logarithmic."""
+        return self.log_box.isChecked()
+
+    def offer_families(self, families: Sequence[str]) -> None:
+        """Offer these metrics. The metric chosen last is selected again if it is among them."""
+        if families == [self.metric_box.itemData(row) for row in range(self.metric_box.count())]:
+            return
+        before = self.metric_box.currentData()
+        self.metric_box.blockSignals(True)
+        self.metric_box.clear()
+        for family in families:
+            self.metric_box.addItem(metric_title(family).upper(), family)
+            self.metric_box.setItemData(self.metric_box.count() - 1, verbatim(family), Qt.ItemDataRole.ToolTipRole)
+        self.metric_box.setCurrentIndex(max(self.metric_box.findData(self._wanted), 0))
+        self.metric_box.blockSignals(False)
+        self.metric_box.setVisible(families != ["loss"])
+        if before not in {None, self.family}:
+            self.changed.emit()
+
+    def offer_epochs(self, known: bool) -> None:
+        """Enable the epoch axis if the steps per epoch are known; an earlier choice stays."""
+        model: QStandardItemModel = self.axis_box.model()  # type: ignore[assignment]  # the default model of a QComboBox
+        model.item(list(AXES).index("epoch")).setEnabled(known)
+
+    def show_unit(self, unit: str) -> None:
+        """Name the axis of steps after what they count, `step` or `epoch`; epochs need no axis of their own then."""
+        title = tr(AXES[unit])
+        if title != self.axis_box.itemText(0):
+            self.axis_box.setItemText(0, title)
+            rows: QListView = self.axis_box.view()  # type: ignore[assignment]  # the default view of a QComboBox
+            rows.setRowHidden(list(AXES).index("epoch"), unit == "epoch")
+
+    def remember(self) -> dict[str, Any]:
+        """Return axis, smoothing, range and scale, for the settings file."""
+        return {
+            "x_axis": self.axis, "weight": self.smoothing, "ignore_outliers": self.ignores_outliers,
+            "logarithmic": self.logarithmic,
+        }  # fmt: skip
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        """Restore what `remember` returned; invalid values are ignored."""
+        axis = kept.get("x_axis")
+        if isinstance(axis, str):
+            select(self.axis_box, axis)
+        weight = kept.get("weight")
+        if isinstance(weight, (int, float)) and not isinstance(weight, bool) and 0 <= weight <= MAX_WEIGHT:
+            self.smoothing_button.set_weight(weight)
+        self.outliers_box.setChecked(kept.get("ignore_outliers") is not False)
+        self.log_box.setChecked(kept.get("logarithmic") is True)
+
+    def _connect(self) -> None:
+        self.metric_box.currentIndexChanged.connect(lambda _: self._remember_metric())
+        for box in (self.metric_box, self.axis_box):
+            box.currentIndexChanged.connect(lambda _: self.changed.emit())
+        for check_box in (self.outliers_box, self.log_box):
+            check_box.toggled.connect(lambda _: self.changed.emit())
+        self.smoothing_button.changed.connect(self.changed)
+
+    def _remember_metric(self) -> None:
+        self._wanted = self.family
+
+
+def compact_box(box: QComboBox, name: str, accessible: str, tip: str) -> QComboBox:
+    """Set up a box for the heading of a plot, and return it."""
+    box.setObjectName(name)
+    box.setAccessibleName(accessible)
+    box.setToolTip(verbatim(tip))
+    box.setProperty("compact", True)
+    box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
+    return box
+
+
+TRAIN, RANKS_MEAN, VALIDATED = tr_noop("train"), tr_noop("train, mean of ranks"), tr_noop("validation")
+POSITION = {"step": tr_noop("step {step}"), "epoch": tr_noop("epoch {step}")}
+VALUE_AT = {"step": tr_noop("{value} at step {step}"), "epoch": tr_noop("{value} at epoch {step}")}
+NOW, LAST = tr_noop("now {value}"), tr_noop("last {value}")
+"""Labels at the end of the line: while the run trains, and after its end."""
+BECAME = {
+    "step": tr_noop("{name} became {value} at step {step}"),
+    "epoch": tr_noop("{name} became {value} at epoch {step}"),
+}
+BECAME_ON_ONE_RANK = {
+    "step": tr_noop("{name} of one rank became {value} at step {step}"),
+    "epoch": tr_noop("{name} of one rank became {value} at epoch {step}"),
+}
+END_ROOM_SHARE = 0.01
+"""Room to the right of the last measurement, for the dot that marks it."""
+MARK_REACH_PX = 8
+"""Largest distance of the mouse from an arrow or a cross that it explains."""
+
+
+class LossPlot(Plot):
+    """One family of metrics, such as `loss` and `val_loss`, over steps, epochs or the time of training.
+
+    The time of training begins with the first step and leaves out the interruptions of the run. Start-up and memory
+    watch are in the plots of the devices alone.
+    """
+
+    min_height_px = 148  # the loss is what is looked at most
+    y_by_hand = True
+
+    def __init__(self, *, name: str, title: str) -> None:
+        super().__init__(name=name, title=title)
+        self.controls = LossControls()
+        self.header.insertWidget(0, self.controls.metric_box)
+        self.header.insertWidget(3, self.controls)
+        self.controls.changed.connect(self._apply_controls)
+        self._shown_of = self.controls.family, self.controls.axis, self.controls.logarithmic
+        plot = self.canvas.getPlotItem()
+        self._spread, self._validation_spread = BandItem(plot, depth=-2), BandItem(plot, depth=-1)
+        self._every = LineItem(plot)
+        self._mean = LineItem(plot, depth=2)
+        self._validation = LineItem(plot, depth=4, dashed=True, marked=True)
+        self.arrows, self.crosses = EdgeArrows(self.canvas), Crosses(self.canvas)
+        self.newest, self.interruptions = EndLabel(self.canvas), InterruptionMarks(self.canvas)
+        self.recolour()
+        self._apply_controls()
+
+    def lines(self) -> Mapping[str, LineItem | BandItem]:
+        """Return the lines by name: the metric, its mean, its validation values, and the spread over ranks."""
+        family = self.controls.family
+        return {
+            family: self._every,
+            f"{family} (mean)": self._mean,
+            VALIDATION + family: self._validation,
+            f"{family} (spread)": self._spread,
+            f"{VALIDATION}{family} (spread)": self._validation_spread,
+        }
+
+    def axis_name(self) -> str:
+        """Return the quantity on the x axis: `step`, `epoch` or `training`."""
+        return self.controls.axis
+
+    def time_at(self, x: float) -> float | None:
+        """Return the unix time at which the step at a position was measured; None beyond the first and the last."""
+        run_series = self.run_series
+        return None if run_series is None else self._family(run_series).time_at(self.axis(run_series), x)
+
+    def place_time(self, time: float) -> float | None:
+        """Return the position of the step measured at a unix time; None before the first and after the last."""
+        run_series = self.run_series
+        return None if run_series is None else self._family(run_series).place_time(self.axis(run_series), time)
+
+    def show_times(self, times: OpenSpan) -> None:
+        """Show the steps measured in this range of unix times; keep what is shown if there are none."""
+        if self.run_series is not None and self._family(self.run_series).measured_in(*times):
+            super().show_times(times)
+
+    def reading_at(self, x: float) -> HoverReading | None:
+        """Return the nearest step with its epoch, time and value, the nearest validation, and what marks mean there."""
+        if self.run_series is None:
+            return None
+        axis, family = self.axis(self.run_series), self._family(self.run_series)
+        lines = [(ranks, *self._nearest(ranks, axis, x)) for ranks in (family.train, family.validation) if ranks]
+        if not lines:
+            return None
+        _, step, time = lines[0]
+        place = axis.place(np.array([step if axis.column == "step" else time]))
+        rows = [row for ranks, near, _ in lines for row in self._rows(family, ranks, near)]
+        position = HoverRow(label=self._position_text(family.unit, step, time))
+        marks = [*self._outside_rows(x), *self._break_rows(family, axis, x)]
+        return HoverReading(x=float(place[0]), rows=(position, *rows, *marks))
+
+    def _nearest(self, ranks: list[Series], axis: Axis, x: float) -> tuple[int, float]:
+        """Return the nearest step and the time at which a rank reached it, in unix seconds."""
+        points = [point for series in ranks if (point := series.nearest(axis, x)) is not None]
+        wanted = axis.locate(x)
+        nearest = min(points, key=lambda point: abs((point.step if axis.column == "step" else point.time) - wanted))
+        return nearest.step, nearest.time
+
+    def _rows(self, family: Family, ranks: list[Series], step: int) -> list[HoverRow]:
+        """Return the value of one step, and the mean there."""
+        values = [point.value for point in at_step(ranks, step)]
+        value = _value_text(values[0] if len(values) == 1 else mean_of(values), 5)
+        numbers = [each for each in values if np.isfinite(each)]
+        if len(numbers) > 1:
+            value += f" {tr('({lowest:.4g} to {highest:.4g})', lowest=min(numbers), highest=max(numbers))}"
+        if ranks is not family.train:
+            at = tr(VALUE_AT[family.unit], value=value, step=number(step, 1))
+            return [HoverRow(label=tr(VALIDATED), value=at, colour=current_theme().validation)]
+        label = tr(TRAIN) if len(ranks) == 1 else tr(RANKS_MEAN)
+        rows = [HoverRow(label=label, value=value, colour=current_theme().train)]
+        weight = self.controls.smoothing
+        means = [mean for series in ranks if weight and (mean := series.mean_at(step, weight)) is not None]
+        if np.isfinite(mean_of(means)):
+            rows.append(HoverRow(label=tr("train mean"), value=f"{mean_of(means):.5g}", colour=current_theme().train))
+        return rows
+
+    def _outside_rows(self, x: float) -> list[HoverRow]:
+        """Return the value that lies farthest outside the plot at the arrow near this position, if there is one."""
+        reach, (bottom, top) = MARK_REACH_PX * self.canvas.pixel_size[0], self.canvas.y_range
+        heights = np.concatenate([np.empty(0), *(y for _, y in self._heights(x - reach, x + reach))])
+        outside = heights[(heights > top) | (heights < bottom)]
+        if not len(outside):
+            return []
+        farthest = outside[np.argmax(np.maximum(outside - top, bottom - outside))]
+        value = 10**farthest if self.controls.logarithmic else farthest
+        where = tr("above the plot") if farthest > top else tr("below the plot")
+        return [HoverRow(label=where, value=f"{value:.5g}", colour=current_theme().muted)]
+
+    def _break_rows(self, family: Family, axis: Axis, x: float) -> list[HoverRow]:
+        """Return what became of the metric at the cross near this position, if there is one."""
+        reach = MARK_REACH_PX * self.canvas.pixel_size[0]
+        for ranks, name in ((family.train, family.name), (family.validation, VALIDATION + family.name)):
+            for series in ranks:
+                for index in series.breaks(axis, x - reach, x + reach)[:1]:
+                    text = tr(
+                        (BECAME if len(ranks) == 1 else BECAME_ON_ONE_RANK)[family.unit],
+                        name=name.replace("_", " "),
+                        value=_value_text(series.values[index], 1),
+                        step=number(float(series.steps[index]), 1),
+                    )
+                    return [HoverRow(label=text, colour=current_theme().bad)]
+        return []
+
+    def _position_text(self, unit: str, step: int, time: float) -> str:
+        assert self.run_series is not None
+        axes = self.run_series.axes
+        seconds = clock(float(axes["training"].place(np.array([time]))[0]))
+        epoch = [tr("epoch {epoch:.2f}", epoch=step / axes["epoch"].unit)] if "epoch" in axes else []
+        return " \u00b7 ".join([tr(POSITION[unit], step=number(step, 1)), *epoch, seconds])
+
+    def measured(self, run_series: RunSeries) -> Mapping[str, Series]:
+        """Return the metric and its validation values, of each rank."""
+        metrics, family = run_series.metrics, self.controls.family
+        shown = {family, VALIDATION + family}
+        return {name: series for name, series in metrics.items() if own_name(name, metrics) in shown}
+
+    def _family(self, run_series: RunSeries) -> Family:
+        return Family.of(run_series, self.controls.family)
+
+    def _has_data(self, run_series: RunSeries) -> bool:
+        names = families(run_series)
+        self.controls.offer_families(names)
+        self.title.setVisible(names == ["loss"])
+        self.controls.offer_epochs("epoch" in run_series.axes)
+        family = self._family(run_series)
+        self.controls.show_unit(family.unit)
+        return self.axis_name() in run_series.axes and family.has_number
+
+    def _empty_text(self) -> str:
+        measured = self.run_series is not None and self._family(self.run_series).every
+        if self.run_series is None or not measured or self.axis_name() not in self.run_series.axes:
+            return super()._empty_text()
+        name = self.controls.family.replace("_", " ")
+        if self.has_trained(self.run_series):
+            return tr("All {name} values of this run are NaN or infinite", name=name)
+        return tr("All {name} values so far are NaN or infinite", name=name)
+
+    def _whole_span(self, run_series: RunSeries) -> Span:
+        lo, hi = self._family(run_series).span(self.axis(run_series))
+        return lo, hi + END_ROOM_SHARE * (hi - lo)
+
+    def _draw(self, run_series: RunSeries, span: Span, pixels: int) -> None:
+        family, smoothing = self._family(run_series), self.controls.smoothing
+        train, validation = family.train, family.validation
+        if len(train) > 1:
+            self._every.clear()
+            self._draw_ranks(train, self._mean, self._spread, run_series=run_series, span=span, pixels=pixels)
+        else:
+            self._spread.clear()
+            self._draw_one(train, run_series, span, pixels, self._every)
+            self._draw_mean(train if smoothing else [], run_series, span, pixels)
+        if len(validation) > 1:
+            self._draw_ranks(
+                validation, self._validation, self._validation_spread, run_series=run_series, span=span, pixels=pixels
+            )
+        else:
+            self._validation_spread.clear()
+            self._draw_one(validation, run_series, span, pixels, self._validation)
+
+    def _draw_one(self, ranks: list[Series], run_series: RunSeries, span: Span, pixels: int, line: LineItem) -> None:
+        axis, log = self.axis(run_series), self.controls.logarithmic
+        if ranks:
+            line.show(*ranks[0].view(axis, *span, pixels, positive=log), logarithmic=log)
+        else:
+            line.clear()
+
+    def _draw_mean(self, ranks: list[Series], run_series: RunSeries, span: Span, pixels: int) -> None:
+        log = self.controls.logarithmic
+        if ranks:
+            x, y = ranks[0].smooth(self.axis(run_series), *span, pixels, self.controls.smoothing)
+            self._mean.show(x, np.where(y > 0, y, np.nan) if log else y, logarithmic=log)
+        else:
+            self._mean.clear()
+
+    def _draw_ranks(
+        self, ranks: list[Series], line: LineItem, band: BandItem, *, run_series: RunSeries, span: Span, pixels: int
+    ) -> None:
+        log = self.controls.logarithmic
+        weight = self.controls.smoothing if line is self._mean else 0.0
+        found = combine(ranks, self.axis(run_series), span, pixels, weight, positive=log)
+        line.show(found.x, found.mean, logarithmic=log)
+        band.show(found.x, found.low, found.high, logarithmic=log)
+
+    def _y_span(self) -> Span | None:
+        return fitting_range(
+            [y for _, y in self._heights(*self.canvas.x_range)], ignore_outliers=self.controls.ignores_outliers
+        )
+
+    def _heights(self, lo: float, hi: float) -> list[tuple[Floats, Floats]]:
+        """Return the positions and heights of all lines over [lo, hi], shape (n,) each."""
+        every = [(x[(x >= lo) & (x <= hi)], y[(x >= lo) & (x <= hi)]) for x, y in self.curves().values()]
+        return [(x, np.log10(y)) for x, y in every] if self.controls.logarithmic else every
+
+    def _place_marks(self, run_series: RunSeries) -> None:
+        family, axis, visible = self._family(run_series), self.axis(run_series), self.canvas.x_range
+        # A user who has moved the y axis knows that values lie outside it.
+        self.arrows.show([] if self.y_held else self._heights(*visible))
+        x, before = family.breaks(axis, *visible)
+        self.crosses.show(x, self._height(before))
+        self._place_newest(family, axis, over=self.has_trained(run_series))
+        self.interruptions.show(run_series.interruptions if axis.column == "time" else (), axis)
+
+    def _place_newest(self, family: Family, axis: Axis, *, over: bool) -> None:
+        """Label the end of the line: the mean if it is drawn, else the last value."""
+        newest, _ = family.newest(self.controls.smoothing)
+        if not np.isfinite(newest):
+            self.newest.hide()
+            return
+        end = max(float(series.steps[-1] if axis.column == "step" else series.times[-1]) for series in family.train)
+        text = tr(LAST if over else NOW, value=significant(newest))
+        x, height = axis.place(np.array([end])), self._height(np.array([newest]))
+        self.newest.show(float(x[0]), float(height[0]), text)
+
+    def _height(self, values: Floats) -> Floats:
+        """Return the heights of values, shape (n,); NaN for what a logarithmic scale does not show."""
+        return np.log10(np.where(values > 0, values, np.nan)) if self.controls.logarithmic else values
+
+    def _readout(self, run_series: RunSeries) -> list[HoverRow]:
+        family, rows = self._family(run_series), []
+        if family.train:
+            value, is_mean = family.newest(self.controls.smoothing)
+            label = tr("train mean") if is_mean else tr(TRAIN)
+            rows.append(HoverRow(label=label, value=_value_text(value, 4), colour=current_theme().train))
+        if self.controls.family == "loss" and (best := best_validation(run_series)) is not None:
+            rows.append(
+                HoverRow(label=tr("best validation"), value=_value_text(best[1], 4), colour=current_theme().validation)
+            )
+        elif family.validation:
+            last = [float(series.values[-1]) for series in family.validation]
+            value = last[0] if len(last) == 1 else mean_of(last)
+            rows.append(HoverRow(label=tr(VALIDATED), value=_value_text(value, 4), colour=current_theme().validation))
+        return rows
+
+    def _recolour_lines(self) -> None:
+        theme = current_theme()
+        smoothed = self.controls.smoothing > 0
+        self._every.paint_in(theme.train_faint if smoothed else theme.train)
+        self._mean.paint_in(theme.train, width=2.5)
+        self._validation.paint_in(theme.validation, width=1.5)
+        self._spread.paint_in(theme.train, outlined=theme.is_strong)
+        self._validation_spread.paint_in(theme.validation, outlined=theme.is_strong)
+        self.arrows.paint_in(theme.muted)
+        self.crosses.paint_in(theme.bad)
+        self.newest.paint_in(theme.train, theme.panel)
+        self.interruptions.recolour()
+
+    def _apply_controls(self) -> None:
+        """Apply the controls. Another metric or another axis is shown whole."""
+        self.canvas.bottom.show_kind(self.axis_name())
+        self.canvas.left.show_logarithmic(self.controls.logarithmic)
+        self._recolour_lines()
+        shown_of = self.controls.family, self.controls.axis, self.controls.logarithmic
+        if shown_of != self._shown_of:
+            self._shown_of = shown_of
+            self.set_follow(True)
+        self.invalidate()
+
+
+def _value_text(value: float, digits: int) -> str:
+    if np.isfinite(value):
+        return f"{value:.{digits}g}"
+    return "NaN" if np.isnan(value) else tr("infinite")

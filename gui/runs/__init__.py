@@ -1,0 +1,7 @@
+"""What every feature knows of runs. No widgets.
+
+- `session`, `reading`: the shown run; how runs are read, and kept
+- `run_list`, `rows`: all runs of the folder; as rows
+- `actions`: what can be done with a run, one row each
+- `words`, `progress`, `verdicts`, `empty_states`: how a run reads
+"""

@@ -1,0 +1,260 @@
+"""The verdicts on memory after a run, and the message about a run, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from core import language
+from core.diagnosis.remedies import without_remedies
+from core.language import join_sentences, tr, tr_noop, tr_plural
+from core.runs.facts.fold import ALL_ENDED
+from core.runs.facts.run_facts import BADNESS, HELD, RunFacts, worst
+from core.runs.facts.states import RunState, state_info
+from core.schema.event_kinds import Release, Verdict
+from core.text import MAX_NAMES, first_names, join_names
+from gui.base.formatting import fine_gigabytes, moment, seconds
+
+TONES = {
+    Verdict.RELEASED: "good",
+    Verdict.CANNOT_BE_JUDGED: "muted",
+    Verdict.HELD_BY_OTHERS: "warn",
+    Verdict.UNEXPLAINED: "bad",
+    Verdict.HELD_BY_RUN: "bad",
+}
+"""Colour names of the theme by verdict."""
+SHORT = {
+    Verdict.CANNOT_BE_JUDGED: tr_noop("memory cannot be judged"),
+    Verdict.HELD_BY_OTHERS: tr_noop("memory used by others"),
+    Verdict.UNEXPLAINED: tr_noop("memory not released, cause unknown"),
+    Verdict.HELD_BY_RUN: tr_noop("memory not released"),
+}
+"""Short texts for a run that is over: the state at the end of the memory check."""
+ENDED_BY = {
+    "supervisor": tr_noop("{name} (pid {pid}, {signal}, by the supervisor)"),
+    "guard": tr_noop("{name} (pid {pid}, {signal}, by the guard)"),
+}
+"""A process that was terminated, by who did it."""
+WATCHING = tr_noop("checking that the memory is released …")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerdictRow:
+    """The verdict on one device, ready to be shown."""
+
+    label: str
+    colour: str
+    usage: str
+    """`0.4 → 9.1 → 0.4 GB`: before, peak, after."""
+    took: str
+    """`1.2 s`."""
+    verdict: str
+    tone: str
+    sentence: str
+
+
+def released_words(facts: RunFacts) -> tuple[str, str]:
+    """Return `memory released in 1.2 s` and its tone, once the run is over; empty strings without a verdict."""
+    found = worst(facts.releases.values())
+    if found is None or not state_info(facts.state).over:
+        return "", ""
+    if found.verdict is Verdict.RELEASED:
+        return tr("memory released in {time}", time=seconds(found.seconds)), TONES[found.verdict]
+    return tr(SHORT[found.verdict]), TONES[found.verdict]
+
+
+def note(facts: RunFacts, labels: Mapping[str, str]) -> tuple[str, str]:
+    """Return `✓ released in 1.8 s on both devices` and its tone, for the head of the memory plot."""
+    found = worst(facts.releases.values())
+    if _is_being_checked(facts):
+        return tr(WATCHING), "muted"  # the tab Memory has the details
+    if found is None:
+        return "", ""
+    if found.verdict is Verdict.RELEASED:
+        return _released(seconds(found.seconds), len(facts.releases)), "good"
+    where = [
+        labels.get(each.device_id, each.device_id)
+        for each in facts.releases.values()
+        if each.verdict is found.verdict
+    ]  # fmt: skip
+    return tr("{verdict}: {devices}", verdict=tr(found.verdict.value), devices=join_names(where)), TONES[found.verdict]
+
+
+def sentences(facts: RunFacts) -> tuple[list[str], str]:
+    """Return the sentences about memory that was not released, worst first, and their tone."""
+    found = sorted(
+        (each for each in facts.releases.values() if each.verdict in HELD),
+        key=lambda each: BADNESS.index(each.verdict),
+        reverse=True,
+    )
+    unexplained = [each for each in found if each.verdict is Verdict.UNEXPLAINED]
+    texts = [_unexplained(unexplained, facts) if each in unexplained else tr(each.sentence) for each in found]
+    return list(dict.fromkeys(texts)), TONES[found[0].verdict] if found else ""
+
+
+def _unexplained(found: Sequence[Release], facts: RunFacts) -> str:
+    """Return one sentence on all devices whose memory no known process holds."""
+    if len(found) == 1:
+        return without_remedies(found[0].sentence)
+    labels = [str(facts.devices.get(each.device_id, {}).get("label") or each.device_id) for each in found]
+    extra = [(each.after_bytes or 0) - (each.before_bytes or 0) for each in found]
+    least, most = (f"{fine_gigabytes(value)} GB" for value in (min(extra), max(extra)))
+    amount = tr("{size} each", size=least) if least == most else tr("{least} to {most} each", least=least, most=most)
+    return tr(
+        "{labels} use more memory than before the run ({amount}), and no program was found that holds it.",
+        labels=join_names(first_names(labels)),
+        amount=amount,
+    )
+
+
+def seen_words(facts: RunFacts, now: float) -> str:
+    """Return `as of 18:04`, the time of the verdicts of a run that is over; the empty string before."""
+    return (
+        tr("as of {time}", time=moment(facts.ended, now))
+        if state_info(facts.state).over and facts.ended is not None
+        else ""
+    )
+
+
+def verdict_rows(facts: RunFacts, labels: Mapping[str, str], colours: Mapping[str, str]) -> list[VerdictRow]:
+    """Return the verdicts of a run in the order of its devices."""
+    order = [*facts.devices, *(device for device in facts.releases if device not in facts.devices)]
+    return [
+        _verdict_row(facts.releases[device], labels.get(device, device), colours.get(device, ""))
+        for device in order
+        if device in facts.releases
+    ]
+
+
+def ended_words(facts: RunFacts) -> str:
+    """Return a sentence on the processes that were terminated; the empty string if there were none."""
+    ended = [
+        tr(
+            ENDED_BY.get(each.by, "{name} (pid {pid}, {signal})"),
+            name=each.name or tr("a process"),
+            pid=each.pid,
+            signal=each.signal,
+        )
+        for each in facts.ended_processes
+    ]
+    if not ended:
+        return ""
+    sentence = tr_plural(
+        "A process left after training was ended: {names}.",
+        "Processes left after training were ended: {names}.",
+        len(ended),
+        names=join_names(first_names(ended)),
+    )
+    return f"{sentence} {tr(ALL_ENDED)}" if len(ended) > MAX_NAMES else sentence
+
+
+def no_verdict_words(facts: RunFacts, *, shown: bool) -> str:
+    """Return why verdicts are missing; the empty string if they are complete."""
+    if not shown:
+        return tr("No run is shown. The memory check of a run appears here.")
+    if _is_being_checked(facts):
+        return tr(facts.waiting) if facts.waiting else tr("Training has ended: {what}", what=tr(WATCHING))
+    if facts.releases:
+        return ""
+    if facts.state is RunState.LOST:
+        return tr("Memory was not monitored for this run: its supervisor exited first.")
+    if state_info(facts.state).over:
+        return tr("Memory was not monitored for this run.")
+    return tr("After training, Trainyard checks that the memory is released. The result appears here.")
+
+
+def _is_being_checked(facts: RunFacts) -> bool:
+    """True if the check still waits for a device."""
+    return facts.state is RunState.RELEASING and (not facts.releases or len(facts.releases) < len(facts.devices))
+
+
+def _released(time: str, devices: int) -> str:
+    if devices == 1:
+        return tr("✓ released in {time}", time=time)
+    if devices == 2:
+        return tr("✓ released in {time} on both devices", time=time)
+    return tr("✓ released in {time} on all {devices} devices", time=time, devices=devices)
+
+
+def _verdict_row(release: Release, label: str, colour: str) -> VerdictRow:
+    before, peak, after = (
+        fine_gigabytes(each) for each in (release.before_bytes, release.peak_bytes, release.after_bytes)
+    )  # fmt: skip
+    return VerdictRow(
+        label=label,
+        colour=colour,
+        usage=f"{before} → {peak} → {after} GB",
+        took=seconds(release.seconds),
+        verdict=tr(release.verdict.value),
+        tone=TONES[release.verdict],
+        sentence=without_remedies(release.sentence),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One message; the empty string means no message."""
+
+    text: str
+    tone: str
+    details: bool
+    """True if there are details to show."""
+
+
+def run_message(facts: RunFacts, spec_problem: str | None, now: float) -> Message:
+    """Return why the spec cannot be read, the uses of unticked devices and the memory that is not back; then notices.
+
+    Why the run failed is not among them: see `failure_view`.
+
+    `now`: unix seconds.
+    """
+    held, held_tone = sentences(facts) if state_info(facts.state).over else ([], "")
+    seen = seen_words(facts, now)
+    since = [tr("{phrase}:", phrase=f"{seen[0].upper()}{seen[1:]}")] if held and seen else []  # it may be long ago
+    unticked = [tr(use.sentence) for use in facts.unticked_device_uses]
+    stalled = [each for each in (facts.stopped_processes, facts.stalled, *facts.slowed.values()) if each]
+    told = map(past_tense if state_info(facts.state).over else tr, facts.notices)
+    notices = [] if facts.error or spec_problem else [*map(tr, stalled), *told]
+    bad = bool(spec_problem or unticked or held_tone == "bad")
+    texts = [*([spec_problem] if spec_problem else []), *unticked, *since, *held, *notices]
+    return Message(text=join_sentences(texts), tone="bad" if bad else "warn", details=bool(held))
+
+
+PAST = {
+    tr_noop(
+        "The process that reads measurements from the script's output has ended, so the curves are no longer updated. "
+        "The script continues, and its log is complete."
+    ): tr_noop(
+        "The process that reads measurements from the script's output has ended, so the curves end there. "
+        "The script went on, and its log is complete."
+    ),
+    tr_noop(
+        "The process at which the script's PyTorch ranks meet has ended. If they wait for each other, stop the run, "
+        "and start it again with --env TORCHELASTIC_USE_AGENT_STORE=False, so that rank 0 takes its place."
+    ): tr_noop(
+        "The process at which the script's PyTorch ranks meet has ended. If they waited for each other, start it with "
+        "--env TORCHELASTIC_USE_AGENT_STORE=False, so that rank 0 takes its place."
+    ),
+    tr_noop("Training is done, but these processes did not exit and are being terminated: pid {pids}."): tr_noop(
+        "Training is done, but these processes did not exit and were terminated: pid {pids}."
+    ),
+    tr_noop(
+        "The checkpoint at step {step} could not be written to {folder}: {error}. The next checkpoint is tried when "
+        "it is due. Earlier checkpoints are kept."
+    ): tr_noop(
+        "The checkpoint at step {step} could not be written to {folder}: {error}. Earlier checkpoints are kept."
+    ),
+}
+"""Templates of notices that hold only while a run goes on, and what they are once it is over."""
+
+
+def past_tense(notice: str) -> str:
+    """Return a notice in the past tense, for a run that is over, in the language in use."""
+    found = language.Message.read(notice)
+    then = PAST.get(found.say[0]) if found.say else None
+    if then is None or not isinstance(found.values, dict):
+        return tr(notice)
+    try:
+        return tr(then, **{name: tr(str(each)) for name, each in found.values.items()})
+    except LookupError:  # another user's run may have anything
+        return tr(notice)

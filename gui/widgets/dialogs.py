@@ -1,0 +1,296 @@
+"""Dialogs: information, questions, names and files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import (
+    QDialog,
+    QDialogButtonBox,
+    QFileDialog,
+    QFormLayout,
+    QHeaderView,
+    QLineEdit,
+    QPushButton,
+    QToolButton,
+    QTreeView,
+    QWidget,
+)
+
+from core.language import tr, tr_noop
+from gui.base.icons import ButtonIcon
+from gui.base.text_size import scaled
+from gui.base.theme import mark
+from gui.widgets.layouts import hbox, vbox
+from gui.widgets.plain_text import PlainLabel
+
+if TYPE_CHECKING:
+    from gui.runs.rows import OwnerQuestion
+
+
+MARGINS_PX = (20, 18, 20, 14)
+LABEL = 16
+"""Width of the label of a row, in letters."""
+
+
+class InfoDialog(QDialog):
+    """Is deleted when it is closed. `content` has the layout between heading and buttons."""
+
+    def __init__(self, parent: QWidget, *, name: str, heading: str) -> None:
+        super().__init__(parent)
+        self.setObjectName(name)
+        self.setWindowTitle(heading)
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        title = PlainLabel(heading, role="heading")
+        close = QPushButton(tr("Close"))
+        close.setObjectName("closeButton")
+        close.clicked.connect(self.reject)
+        close.setDefault(True)
+        layout = vbox(self, title, gap=12, margins=MARGINS_PX)
+        self.content = vbox(layout, gap=12)
+        layout.setStretch(1, 1)
+        self._buttons = hbox(layout, 0, close, gap=6)
+        self.ensurePolished()  # so that sizes are those of the font that is shown
+
+    def add_button(self, name: str, text: str, action: Callable[[], object]) -> QPushButton:
+        """Add a button at the left of the row."""
+        button = QPushButton(text)
+        button.setObjectName(name)
+        button.setAutoDefault(False)
+        button.clicked.connect(lambda _: action())
+        self._buttons.insertWidget(self._buttons.count() - 2, button)  # left of the stretch
+        return button
+
+    def add_form(self, title: str) -> QFormLayout:
+        """Add a group of rows with a heading."""
+        heading = PlainLabel(title, role="small")
+        heading.setStyleSheet("font-weight: bold;")
+        form = QFormLayout()
+        self.content.addLayout(form)
+        form.setHorizontalSpacing(16)
+        form.setVerticalSpacing(8)
+        form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+        form.addRow(heading)
+        return form
+
+    def row_label(self, text: str, buddy: QWidget | None = None) -> PlainLabel:
+        """Return the label of a row; all are equally wide, so that the groups are aligned."""
+        made = PlainLabel(text)
+        if buddy is not None:
+            made.setBuddy(buddy)
+        made.setMinimumWidth(self.characters(LABEL))
+        return made
+
+    def characters(self, count: int) -> int:
+        """Return the width of this many characters of the font, in pixels."""
+        return self.fontMetrics().horizontalAdvance("n") * count
+
+    def lines(self, count: int) -> int:
+        """Return the height of this many lines of text, in pixels."""
+        return self.fontMetrics().lineSpacing() * count
+
+
+def answer_buttons(dialog: QDialog, yes: str) -> tuple[QPushButton, QDialogButtonBox]:
+    """Return the button that accepts a dialog, which is the default, and the row of it and Cancel."""
+    accept = QPushButton(yes)
+    accept.setObjectName("yesButton")
+    accept.setDefault(True)
+    mark(accept, role="primary")
+    cancel = QPushButton(tr("Cancel"))
+    cancel.setObjectName("noButton")
+    cancel.setAutoDefault(False)
+    buttons = QDialogButtonBox()
+    buttons.addButton(accept, QDialogButtonBox.ButtonRole.AcceptRole)
+    buttons.addButton(cancel, QDialogButtonBox.ButtonRole.RejectRole)
+    buttons.accepted.connect(dialog.accept)
+    buttons.rejected.connect(dialog.reject)
+    return accept, buttons
+
+
+QUESTION_PX = 460
+
+
+class ConfirmDialog(QDialog):
+    """A dialog that does not block the window; `agreed` reports the answer."""
+
+    agreed = Signal()
+
+    def __init__(
+        self, parent: QWidget, *, question: str, words: str, yes: str, is_destructive: bool = True,
+        other: tuple[str, Callable[[], object]] | None = None,
+    ) -> None:  # fmt: skip
+        """`yes`: text of the agreeing button; `is_destructive`: mark that button as dangerous.
+
+        `other`: text and action of another answer, which is then the proposed one.
+        """
+        super().__init__(parent)
+        self.setObjectName("question")
+        self.setWindowTitle("Trainyard")
+        self.question = _label(question, "heading")
+        self.words = _label(words, "")
+        self.yes = QPushButton(yes)
+        self.yes.setObjectName("yesButton")
+        self.yes.setAutoDefault(False)
+        mark(self.yes, role="danger" if is_destructive else "primary" if other is None else "")
+        self.no = QPushButton(tr("Cancel"))
+        self.no.setObjectName("noButton")
+        self.no.setDefault(True)
+        buttons = QDialogButtonBox()
+        buttons.addButton(self.yes, QDialogButtonBox.ButtonRole.AcceptRole)
+        buttons.addButton(self.no, QDialogButtonBox.ButtonRole.RejectRole)
+        if other is not None:
+            self._add_other(buttons, *other)
+        buttons.accepted.connect(self.accept)
+        buttons.rejected.connect(self.reject)
+        self.accepted.connect(self.agreed)
+        self.finished.connect(self.deleteLater)
+        vbox(self, self.question, self.words, buttons, gap=12, margins=MARGINS_PX)
+        self.no.setFocus()
+
+    def _add_other(self, buttons: QDialogButtonBox, text: str, action: Callable[[], object]) -> None:
+        button = QPushButton(text)
+        button.setObjectName("otherButton")
+        button.setAutoDefault(False)
+        mark(button, role="primary")
+        buttons.addButton(button, QDialogButtonBox.ButtonRole.ActionRole)
+        button.clicked.connect(self.reject)
+        button.clicked.connect(lambda _: action())
+
+    @property
+    def text(self) -> str:
+        """The whole text of the dialog."""
+        return f"{self.question.text()}\n{self.words.text()}"
+
+
+def ask(
+    parent: QWidget, agreed: Callable[[], object], *, question: str, words: str, yes: str, is_destructive: bool = True,
+    other: tuple[str, Callable[[], object]] | None = None,
+) -> None:  # fmt: skip
+    """Ask, unless another question is open; call `agreed` if the answer is yes."""
+    if not any(each.isVisible() for each in parent.findChildren(ConfirmDialog)):
+        dialog = ConfirmDialog(
+            parent, question=question, words=words, yes=yes, is_destructive=is_destructive, other=other
+        )
+        dialog.agreed.connect(agreed)
+        dialog.open()
+
+
+def _label(text: str, role: str) -> PlainLabel:
+    label = PlainLabel(text, role=role, wraps=True)
+    label.setMinimumWidth(QUESTION_PX)
+    label.setMaximumWidth(QUESTION_PX + 200)
+    label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+    return label
+
+
+def ask_first(window: QWidget, question: OwnerQuestion | None, action: Callable[[], object]) -> None:
+    """Do something, after a yes to the question if there is one."""
+    if question is None:
+        action()
+    else:
+        ask(window, action, question=question.question, words=question.words, yes=question.yes)
+
+
+NAME_PX = 380
+
+
+class NameDialog(QDialog):
+    """A dialog that does not block the window; `named` reports the name."""
+
+    named = Signal(str)
+
+    def __init__(
+        self, parent: QWidget, *, question: str, name: str, yes: str, judge: Callable[[str], tuple[str, str]],
+        may_be_empty: bool = False,
+    ) -> None:  # fmt: skip
+        """`judge`: returns why a name cannot be used (or the empty string), and a notice about it."""
+        super().__init__(parent)
+        self.setObjectName("nameDialog")
+        self.setWindowTitle("Trainyard")
+        self._judge, self._may_be_empty = judge, may_be_empty
+        heading = PlainLabel(question, role="heading")
+        self.edit = QLineEdit(name)
+        self.edit.setObjectName("nameEdit")
+        self.edit.setAccessibleName(question)
+        self.edit.setMinimumWidth(NAME_PX)
+        self.notice = PlainLabel(wraps=True)
+        self.yes, buttons = answer_buttons(self, yes)
+        self.accepted.connect(lambda: self.named.emit(self.edit.text().strip()))
+        self.finished.connect(self.deleteLater)
+        self.edit.textChanged.connect(lambda _: self._check_name())
+        vbox(self, heading, self.edit, self.notice, buttons, gap=12, margins=MARGINS_PX)
+        self._check_name()
+        self.edit.selectAll()
+        self.edit.setFocus()
+
+    def _check_name(self) -> None:
+        name = self.edit.text().strip()
+        problem, notice = self._judge(name) if name or self._may_be_empty else (tr("Enter a name."), "")
+        self.yes.setEnabled(not problem)
+        self.notice.setText(problem or notice or " ")
+        mark(self.notice, tone="bad" if problem and name else "warn" if notice else "muted")
+
+
+ANY_FILE = tr_noop("All files (*)")
+WIDTH_PX = 760
+"""Width in which the names of files have room beside size, kind and date."""
+
+
+def python_files() -> str:
+    """Return the filters of a dialog that asks for a Python file."""
+    return f"{tr('Python files (*.py)')};;{tr(ANY_FILE)}"
+
+
+def script_files() -> str:
+    """Return the filters of a dialog that asks for a script."""
+    return f"{tr('Python files and notebooks (*.py *.ipynb)')};;{tr(ANY_FILE)}"
+
+
+class FileDialog(QFileDialog):
+    """Calls a function with what was chosen; open it with `open`."""
+
+    last_folder: ClassVar[str] = ""
+    """The folder of the last choice in any of these dialogs; the settings file keeps it."""
+
+    def __init__(
+        self, parent: QWidget, title: str, chosen: Callable[[str], object], *, begin: str = "", names: str = ""
+    ) -> None:
+        """`begin`: where to begin if it exists, otherwise in the folder used last. `names`: the files to show."""
+        folder = next((each for each in (begin, self.last_folder) if each and Path(each).is_dir()), "")
+        super().__init__(parent, title, folder, names or tr(ANY_FILE))
+        self.setFileMode(QFileDialog.FileMode.ExistingFile)
+        self.fileSelected.connect(chosen)
+        self.fileSelected.connect(_remember)
+        self.finished.connect(self.deleteLater)
+        self._draw_arrows()
+        self._widen_columns()
+
+    def ask_for_folder(self) -> None:
+        """Offer folders in place of files."""
+        self.setFileMode(QFileDialog.FileMode.Directory)
+        self.setOption(QFileDialog.Option.ShowDirsOnly)
+
+    def _draw_arrows(self) -> None:
+        """Draw the arrows in the colour of the text: Qt's own are black in every theme."""
+        for name, arrow in (("backButton", "left"), ("forwardButton", "right"), ("toParentButton", "up")):
+            button = self.findChild(QToolButton, name)
+            if button is not None:  # the desktop's dialog has none
+                ButtonIcon(button, arrow, "text")
+
+    def _widen_columns(self) -> None:
+        """Show size, kind and date whole, and give the names the rest: Qt cuts the texts of a larger font."""
+        rows = self.findChild(QTreeView, "treeView")
+        if rows is None:  # as above
+            return
+        header = rows.header()
+        for column in range(1, header.count()):
+            header.setSectionResizeMode(column, QHeaderView.ResizeMode.ResizeToContents)
+        header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
+        self.resize(max(self.width(), scaled(WIDTH_PX)), self.height())
+
+
+def _remember(path: str) -> None:
+    FileDialog.last_folder = str(path if Path(path).is_dir() else Path(path).parent)

@@ -1,0 +1,304 @@
+"""The menu bar, and what its entries do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QEvent, QObject, Qt
+from PySide6.QtGui import QAction, QActionGroup, QKeySequence
+from PySide6.QtWidgets import QAbstractButton, QMainWindow, QMenu, QMenuBar
+
+from core.language import tr, tr_noop
+from gui.runs.actions import ACTIONS, ActionState, is_table, obstacles, table_obstacles
+from gui.widgets.dialogs import FileDialog, python_files, script_files
+from gui.widgets.plain_text import menu_text
+
+if TYPE_CHECKING:
+    from gui.window.layout import DockLayout, MainPanels
+    from gui.window.services import Services
+
+
+TAB_KEYS = 9
+"""Tabs that have a key: Ctrl+1 to Ctrl+9."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """An action of a menu."""
+
+    name: str
+    """Its object name, without `Action`."""
+    text: str
+    keys: str = ""
+    checkable: bool = False
+
+
+FILE = (
+    Entry(name="openRecipe", text=tr_noop("Open &recipe…"), keys="Ctrl+O"),
+    Entry(name="openScript", text=tr_noop("Open &script…"), keys="Ctrl+Shift+O"),
+    Entry(name="copyRecipe", text=tr_noop("Copy &workload as a recipe…")),
+)
+EXPORT = (
+    (Entry(name="pictures", text=tr_noop("Save picture of the plots…")),),
+    (
+        Entry(name="exportComparison", text=tr_noop("Export comparison…")),
+        Entry(name="exportScaling", text=tr_noop("Export scaling table…")),
+    ),
+    (
+        Entry(name="runTable", text=tr_noop("Export table of runs…")),
+        Entry(name="listReport", text=tr_noop("Export report on the listed runs…")),
+    ),
+)
+"""Of the shown run, of several runs, of the list."""
+LEAVE = (
+    Entry(name="hosts", text=tr_noop("&Hosts…")),
+    Entry(name="preferences", text=tr_noop("Pre&ferences…"), keys="Ctrl+,"),
+    Entry(name="close", text=tr_noop("&Close window"), keys="Ctrl+W"),
+    Entry(name="quit", text=tr_noop("&Quit"), keys="Ctrl+Q"),
+)
+RUN = (Entry(name="addToQueue", text=tr_noop("Add to &queue"), keys="Ctrl+Shift+Return"),)
+VIEW = (
+    Entry(name="machine", text=tr_noop("This &machine")),
+    Entry(name="larger", text=tr_noop("&Larger text"), keys="Ctrl++"),
+    Entry(name="smaller", text=tr_noop("&Smaller text"), keys="Ctrl+-"),
+    Entry(name="normalSize", text=tr_noop("&Normal text"), keys="Ctrl+0"),
+    Entry(name="compare", text=tr_noop("&Compare ticked runs"), keys="Ctrl+K"),
+    Entry(name="nextCard", text=tr_noop("Ne&xt part"), keys="F6"),
+    Entry(name="previousCard", text=tr_noop("Pre&vious part"), keys="Shift+F6"),
+    Entry(name="find", text=tr_noop("&Find…"), keys="Ctrl+F"),
+    Entry(name="resetLayout", text=tr_noop("&Reset layout")),
+    Entry(name="fullScreen", text=tr_noop("&Full screen"), keys="F11", checkable=True),
+)
+TOOLS = (
+    Entry(name="scaling", text=tr_noop("&Measure scaling…")),
+    Entry(name="leftovers", text=tr_noop("&Find processes left over")),
+    Entry(name="processes", text=tr_noop("&Processes on the devices")),
+)
+HELP = (
+    Entry(name="documents", text=tr_noop("&Documentation"), keys="F1"),
+    Entry(name="keys", text=tr_noop("&Keys"), keys="Ctrl+?"),
+    Entry(name="report", text=tr_noop("&Copy report")),
+    Entry(name="about", text=tr_noop("&About Trainyard")),
+)
+
+
+class MenuBar(QMenuBar):
+    """Five menus. An action that stands for a button presses it, and is enabled exactly when the button is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("menuBar")
+        self.setNativeMenuBar(False)  # it is inside the window's own heading
+        self.setAccessibleName(tr("Menu"))
+        self._actions: dict[str, QAction] = {}
+        self.file, self.run, self.view, self.tools, self.help = (
+            self._menu(name, text)
+            for name, text in (
+                ("fileMenu", tr("&File")), ("runMenuBar", tr("&Run")), ("viewMenu", tr("&View")),
+                ("toolsMenu", tr("&Tools")), ("helpMenu", tr("&Help")),
+            )
+        )  # fmt: skip
+        self._add(self.file, FILE)
+        self._before_export = self.file.addSeparator()
+        self.export = QMenu(tr("&Export"), self)
+        self.export.setObjectName("exportMenu")
+        self.export.setToolTipsVisible(True)
+        self.file.addAction(self.export.menuAction())
+        for number, entries in enumerate(EXPORT):
+            if number:
+                self.export.addSeparator()
+            self._add(self.export, entries)
+        self.file.addSeparator()
+        self._add(self.file, LEAVE)
+        self.tabs = [self._action(Entry(name=f"tab{n}", text="", keys=f"Ctrl+{n}")) for n in range(1, TAB_KEYS + 1)]
+        self.view.addActions(self.tabs)
+        self._after_tabs = self.view.addSeparator()
+        for entry in RUN:
+            self._action(entry)
+        self._add(self.view, VIEW)
+        self._add(self.tools, TOOLS)
+        self._add(self.help, HELP)
+
+    def action(self, name: str) -> QAction:
+        """Return an action by its name."""
+        return self._actions[name]
+
+    def add_exports(self, *actions: QAction) -> None:
+        """Add actions to the menu of exports, above the others."""
+        self.export.insertActions(self.action(EXPORT[0][0].name), actions)
+
+    def add_to_file(self, *actions: QAction) -> None:
+        """Add actions or the actions of submenus to the menu File, below those that open something."""
+        self.file.insertActions(self._before_export, actions)
+
+    def add_to_view(self, *actions: QAction) -> None:
+        """Add actions or the actions of submenus to the menu View, below the tabs."""
+        self.view.insertSeparator(self._after_tabs)
+        self.view.insertActions(self._after_tabs, actions)
+
+    def add_choice(self, name: str, text: str, values: Mapping[str, str], choose: Callable[[str], object]) -> QMenu:
+        """Add a submenu to View with values and their titles, one of which is ticked; `choose` is called with it."""
+        menu = QMenu(text, self)
+        menu.setObjectName(f"{name}Menu")
+        group = QActionGroup(menu)
+        for value, title in values.items():
+            action = QAction(menu_text(tr(title)), group)
+            action.setData(value)
+            action.setCheckable(True)
+        menu.addActions(group.actions())
+        group.triggered.connect(lambda action: choose(action.data()))
+        self.view.insertMenu(self.action("larger"), menu)
+        return menu
+
+    def add_button(self, name: str, button: QAbstractButton, text: str = "") -> None:
+        """Add an action to the menu Run that presses a button; without a text, it has that of the button."""
+        action = self._action(Entry(name=name, text=text or button.text()))
+        action.triggered.connect(button.click)
+        button.installEventFilter(_Enabling(button, action))
+
+        def describe() -> None:
+            # The key belongs to the button: two owners of one key would make Qt press neither.
+            keys = button.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
+            action.setText(menu_text(text or button.text()) + (f"\t{keys}" if keys else ""))
+
+        describe()
+        self.run.aboutToShow.connect(describe)
+        self.run.addAction(action)
+
+    def add_to_run(self, name: str) -> None:
+        """Add an action of `RUN` to the menu Run, below those that are there."""
+        self.run.addAction(self.action(name))
+
+    def show_tabs(self, titles: Sequence[str]) -> None:
+        """Name the tabs that can be seen now."""
+        for number, action in enumerate(self.tabs):
+            action.setVisible(number < len(titles))
+            action.setText(menu_text(titles[number]) if number < len(titles) else "")
+
+    def _menu(self, name: str, text: str) -> QMenu:
+        menu = QMenu(text, self)  # made here, not by Qt: see `add_action`
+        self.addMenu(menu)
+        menu.setObjectName(name)
+        menu.setToolTipsVisible(True)
+        return menu
+
+    def _add(self, menu: QMenu, entries: Sequence[Entry]) -> None:
+        menu.addActions([self._action(entry) for entry in entries])
+
+    def _action(self, entry: Entry) -> QAction:
+        action = QAction(tr(entry.text), self)
+        action.setObjectName(f"{entry.name}Action")
+        action.setCheckable(entry.checkable)
+        if entry.keys:
+            action.setShortcut(QKeySequence(entry.keys))
+        self._actions[entry.name] = action
+        return action
+
+
+class _Enabling(QObject):
+    """Enables an action together with its button."""
+
+    def __init__(self, button: QAbstractButton, action: QAction) -> None:
+        super().__init__(button)
+        self._button, self._action = button, action
+        action.setEnabled(button.isEnabled())
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
+        """Follow the button."""
+        if event.type() == QEvent.Type.EnabledChange:
+            self._action.setEnabled(self._button.isEnabled())
+        return super().eventFilter(watched, event)
+
+
+EXPORTS = [row.name for row in ACTIONS if row.section == "exports"]
+"""Actions of a run that are in the menu File."""
+
+
+class MenuController(QObject):
+    """Keeps nothing: the panels and the window have the state, and the menus are brought up to date as they open."""
+
+    def __init__(self, window: QMainWindow, panels: MainPanels, services: Services, layout: DockLayout) -> None:
+        super().__init__()
+        self._window, self._panels = window, panels
+        self._orphans, self._run_list, self._machine = services.orphan_scanner, services.run_list, services.machine
+        panels.actions.judge(self._judge)
+        self._fill()
+        shown = panels.header.again.run_menu  # its keys work while it is closed
+        for changed in (services.run_list.changed, services.session.attached, panels.menu.run.aboutToShow):
+            changed.connect(shown.refresh)
+        menu = panels.menu
+        for name, action in (
+            ("openRecipe", self._open_recipe), ("openScript", self._open_script),
+            ("close", window.close), ("quit", window.close),
+            ("resetLayout", layout.reset), ("fullScreen", self._toggle_full_screen),
+            ("processes", panels.details.raise_processes), ("leftovers", self._find_leftovers),
+        ):  # fmt: skip
+            menu.action(name).triggered.connect(lambda _, action=action: action())
+        for number, tab in enumerate(menu.tabs):
+            tab.triggered.connect(lambda _, number=number: self._raise_tab(number))
+        menu.view.aboutToShow.connect(self._show_view)
+        self._show_view()
+
+    def _fill(self) -> None:
+        """Add the actions that other panels have."""
+        menu, buttons = self._panels.menu, self._panels.header.buttons
+        presets = self._panels.setup.presets.menu().menuAction()
+        presets.setText(tr("&Presets"))
+        menu.add_to_file(presets)
+        menu.add_button("start", buttons.start)
+        menu.add_to_run("addToQueue")
+        menu.add_button("pause", buttons.pause)
+        menu.add_button("stop", buttons.stop)
+        menu.add_button("save", buttons.save, tr("Save checkpoint"))
+        menu.add_button("allSettings", self._panels.setup.all_settings)
+        menu.run.addSeparator()
+        of_run = self._panels.header.again.run_menu
+        exports = [of_run.action(name) for name in EXPORTS]
+        menu.run.addActions([each for each in of_run.actions() if each not in exports])
+        menu.add_exports(*exports)
+        menu.add_to_view(self._panels.plots.optional_menu.menuAction())
+
+    def _judge(self, run_dir: str, states: Mapping[str, ActionState]) -> None:
+        found = table_obstacles() if is_table(run_dir) else obstacles(self._run_list.summary(run_dir))
+        for name, why_not in {**found, **self._machine.obstacles(Path(run_dir))}.items():
+            states[name].why_not = why_not
+
+    def _open_recipe(self) -> None:
+        self._choose_file(tr("Open a recipe"), self._panels.setup.open_recipe, python_files())
+
+    def _open_script(self) -> None:
+        self._choose_file(tr("Open a script"), self._panels.setup.open_script, script_files())
+
+    def _choose_file(self, title: str, use: Callable[[Path], None], names: str) -> None:
+        dialog = FileDialog(self._window, title, lambda path: use(Path(path)), names=names)
+        dialog.setObjectName("openDialog")
+        dialog.open()
+
+    def _find_leftovers(self) -> None:
+        self._orphans.scan()
+        self._panels.details.raise_processes()
+
+    def _toggle_full_screen(self) -> None:
+        # The other states stay, so that a maximised window is maximised again afterwards.
+        self._window.setWindowState(self._window.windowState() ^ Qt.WindowState.WindowFullScreen)
+        self._show_view()
+
+    def _show_view(self) -> None:
+        tabs = self._panels.details.tabs
+        self._panels.menu.show_tabs([tabs.tabText(tab) for tab in self._visible_tabs()])
+        self._panels.menu.action("fullScreen").setChecked(self._window.isFullScreen())
+
+    def _visible_tabs(self) -> list[int]:
+        tabs = self._panels.details.tabs
+        return [tab for tab in range(tabs.count()) if tabs.isTabVisible(tab)]
+
+    def _raise_tab(self, number: int) -> None:
+        visible = self._visible_tabs()
+        if number < len(visible):
+            self._panels.details.tabs.setCurrentIndex(visible[number])
+            page = self._panels.details.currentWidget()
+            if page is not None:
+                page.setFocus()
