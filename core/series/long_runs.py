@@ -51,8 +51,7 @@ WRITTEN_S = 3600.0
 ALIGNMENT = 64
 """Bytes at whose multiples arrays begin."""
 MADE_OF = (
-    "core", "core/diagnosis", "core/runs", "core/runs/facts", "core/schema", "core/series", "core/system",
-    "gui/services/run", "gui/viewmodels/run",
+    "core", "core/diagnosis", "core/runs", "core/runs/facts", "core/schema", "core/series", "core/system", "gui/runs",
 )  # fmt: skip
 """Folders of the program whose code decides what is in a file."""
 PROGRAM = ("core.", "gui.")

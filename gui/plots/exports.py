@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from PySide6.QtWidgets import QWidget
+from PySide6.QtCore import QObject, QTimer
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QFileDialog, QWidget
 
 from core import language
 from core.errors import RunError
@@ -20,10 +22,14 @@ from core.scaling.scaling_report import scaling_report
 from core.series.report import export_bytes, export_runs
 from core.system.helper_process import HelperProcess, clean_environment
 from core.system.own_processes import own_command
-from gui.base.jobs import reason
+from core.table import Table
+from gui.base.jobs import Jobs, reason
+from gui.widgets.dialogs import FileDialog
+from gui.widgets.messages import MessageStrip
 
 if TYPE_CHECKING:
     from core.scaling.scaling_table import ScalingTable
+    from core.series.series import Axis, Series
 
 
 Outcome = tuple[str, str]
@@ -34,6 +40,9 @@ KINDS = {
 }  # fmt: skip
 """Kinds of files by their suffixes, as a dialog offers them."""
 PICTURES = (".png", ".svg")
+SILENT_MS = 1500
+"""Milliseconds of writing after which a message says that it goes on."""
+BUSY = tr_noop("Another export is under way. Try again when it has ended.")
 
 
 def write_csv(run_dir: Path, path: Path) -> Outcome:
@@ -121,3 +130,106 @@ def picture_work(widget: QWidget, kind: str, path: Path) -> Callable[[], Outcome
         return lambda: write_data(drawing, path)
     image = png(widget)
     return lambda: write_data(png_bytes(image), path)
+
+
+class Exporter(QObject):
+    """Asks for files and has them written on another thread; copies what is shown."""
+
+    def __init__(self, message: MessageStrip) -> None:
+        """`message`: where it says what was written, or why nothing was."""
+        super().__init__(message)
+        self._message = message
+        self._jobs = Jobs(self, "export", guards=True)
+        self._writing = ""
+        """What to say when writing takes long."""
+        self._silence = QTimer(self, singleShot=True)
+        self._silence.timeout.connect(lambda: self._message.show_message(self._writing))
+
+    def save_picture(self, widget: QWidget, name: str) -> None:
+        """Ask where to save a picture of a widget. `name`: how the name of the file begins."""
+        self.ask_kind(tr("Save picture"), name, PICTURES, lambda path, kind: picture_work(widget, kind, path))
+
+    def copy_values(self, measured: Sequence[tuple[str, Series, Axis]], span: tuple[float, float]) -> None:
+        """Copy the values of series, with their names and axes, between two positions."""
+        from gui.plots.pictures import values_text
+
+        text, count = values_text(measured, span)
+        if text and count:
+            QGuiApplication.clipboard().setText(text)
+            self._message.show_passing(
+                tr("Copied the values that are shown: {count} rows of name, step, time and value.", count=count)
+            )
+        elif count:
+            self._message.show_message(
+                tr(
+                    "The plot shows {count} values, too many for the clipboard. Zoom in, or export the measurements.",
+                    count=count,
+                ),
+                "warn",
+            )
+        else:
+            self._message.show_message(tr("The plot shows no values to copy."), "warn")
+
+    def copy_table(self, form: str, table: Table[Any]) -> None:
+        """Copy a table as `markdown` or `csv`."""
+        rows = len(table.rows)
+        QGuiApplication.clipboard().setText(table.text(form))
+        self._message.show_passing(tr_plural("Copied the table: {count} row.", "Copied the table: {count} rows.", rows))
+
+    def ask_kind(
+        self, title: str, name: str, kinds: Sequence[str], work: Callable[[Path, str], Callable[[], Outcome]]
+    ) -> None:
+        """Ask for a file of one of these `KINDS`, and have it written.
+
+        `work`: called with the file and its kind in this thread; returns what another thread does.
+        """
+
+        def write(path: Path, chosen: str) -> None:
+            kind = path.suffix.lower()
+            if kind not in kinds:
+                kind = next((each for each in kinds if tr(KINDS[each]) == chosen), kinds[0])
+            self.write(work(path, kind), path)
+
+        self.ask_where(title, f"{name}{kinds[0]}", {kind: tr(KINDS[kind]) for kind in kinds}, write)
+
+    def ask_where(self, title: str, name: str, kinds: Mapping[str, str], chosen: Callable[[Path, str], object]) -> None:
+        """Ask for a file; call `chosen` with it and the filter that is selected. `kinds`: filters by suffix."""
+        suffixes = {words: kind for kind, words in kinds.items()}
+
+        def take(path: str) -> None:
+            suffix = suffixes.get(dialog.selectedNameFilter(), "")
+            # Dialogs of some desktops leave the suffix out.
+            chosen(Path(path if Path(path).suffix else f"{path}{suffix}"), dialog.selectedNameFilter())
+
+        def follow(words: str) -> None:
+            """Give the file the suffix of the kind that was selected."""
+            suffix, before = suffixes.get(words, ""), dialog.selectedFiles()
+            dialog.setDefaultSuffix(suffix)
+            if before and suffix and Path(before[0]).suffix.lower() in kinds:
+                dialog.selectFile(Path(before[0]).with_suffix(suffix).name)
+
+        dialog = FileDialog(self._message.window(), title, take, names=";;".join(kinds.values()))
+        dialog.setObjectName("exportDialog")
+        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+        dialog.setFileMode(QFileDialog.FileMode.AnyFile)
+        dialog.setDefaultSuffix(next(iter(kinds)))  # so that the dialog asks before a file with it is replaced
+        dialog.filterSelected.connect(follow)
+        dialog.selectFile(name)
+        dialog.open()
+
+    def write(self, work: Callable[[], Outcome], path: Path, said: str = "") -> None:
+        """Let another thread write something, and show what it returns, a sentence and its tone.
+
+        `said`: what to show at once; otherwise something is shown if writing takes long.
+        """
+        if not self._jobs.start(work, self._report, lambda error: self._report(failure(error))):
+            self._message.show_message(tr(BUSY), "warn")
+        elif said:
+            self._message.show_message(said, "good")
+        else:
+            self._writing = tr("Writing {path} …", path=path)
+            self._silence.start(SILENT_MS)
+
+    def _report(self, outcome: Outcome) -> None:
+        self._silence.stop()
+        self._message.show_message(*outcome)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from PySide6 import QtGui
-from PySide6.QtCore import QEvent, Qt, QTimer, Signal
-from PySide6.QtGui import QAccessible, QAccessibleEvent, QKeyEvent, QPaintEvent
+from PySide6.QtCore import QEvent, Qt, QTimer, QUrl, Signal
+from PySide6.QtGui import QAccessible, QAccessibleEvent, QDesktopServices, QKeyEvent, QPaintEvent
 from PySide6.QtWidgets import QFrame, QPushButton, QSizePolicy, QToolButton, QWidget
 
 from core.language import tr
@@ -212,3 +213,11 @@ class MessageStack(QWidget):
             self.raise_()
             if had_focus:
                 strip.setFocus()
+
+
+def open_path(path: Path, message: MessageStrip) -> None:
+    """Open a file or folder in the desktop's program for it; say in `message` if there is none."""
+    if not path.exists():
+        message.show_message(tr("{path} does not exist yet.", path=path), "warn")
+    elif not QDesktopServices.openUrl(QUrl.fromLocalFile(str(path))):
+        message.show_message(tr("The desktop has no program that opens {path}.", path=path), "warn")

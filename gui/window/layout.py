@@ -19,6 +19,7 @@ from gui.features.runlist.view import RunList
 from gui.features.setup.first_steps import FirstSteps
 from gui.features.setup.panel import SetupPanel
 from gui.plots.area import PlotArea, PlotScroll
+from gui.plots.exports import Exporter
 from gui.runs.actions import RunActions
 from gui.widgets.dock import Dock
 from gui.widgets.layouts import vbox
@@ -41,6 +42,7 @@ class MainPanels:
         self.actions = RunActions()
         self.header = HeaderPanel(self.actions)
         self.message = MessageStrip("messageStrip")
+        self.exporter = Exporter(self.message)
         self.run_message = MessageStrip("runStrip")
         self.leftovers = LeftoversStrip()
         self.host_message = MessageStrip("hostStrip")

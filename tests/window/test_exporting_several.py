@@ -126,9 +126,9 @@ def test_ticked_runs_are_exported_together_and_problems_are_sentences(
     shown.reject()
     panel.until(lambda: "Nothing was exported: " in panel.message("messageStrip"), "the reason")
     assert "there is no folder" in panel.message("messageStrip")
-    monkeypatch.setattr(export_controller, "SILENT_MS", 0)
+    monkeypatch.setattr("gui.plots.exports.SILENT_MS", 0)
     go_on = Event()
-    export = panel.window.controllers.export
+    export = panel.window.panels.exporter
     export.ask_kind("Export", "x", (".csv",), lambda path, _: lambda: (str(go_on.wait(PATIENCE_S)), "good"))
     shown = dialog(panel)
     shown.fileSelected.emit(str(tmp_path / "long.csv"))

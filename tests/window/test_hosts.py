@@ -144,10 +144,10 @@ def test_ticked_devices_are_choices_that_name_the_host_and_survive_its_absence(s
     host_list.add(host_list.Host(name="one", address="closed", command=str(TRAINYARD)))
     again = hosts()
     again.panel.until(lambda: "not reachable" in again.words("one"), "the failure")
-    assert again.shown("one") == ["one/cpu:0"]
+    again.panel.until(lambda: again.shown("one") == ["one/cpu:0"], "its row, which may come a poll later")
     item = again.table("one").item(0, 0)
     assert item.checkState() is Qt.CheckState.Checked
-    assert "one is not reachable" in item.toolTip()
+    again.panel.until(lambda: "one is not reachable" in item.toolTip(), "why it cannot be used")
     assert again.window.panels.setup.choices().devices == ("cpu:0", "one/cpu:0"), "never a run on fewer devices"
     again.panel.until(lambda: not again.panel.start_button.isEnabled(), "the check of the choices")
     item.setCheckState(Qt.CheckState.Unchecked)

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from gui.features.compare.reader import ComparisonReader
     from gui.features.compare.runs import Entry
     from gui.features.compare.view import ComparisonView
-    from gui.features.runlist.export import ExportController
     from gui.window.layout import MainPanels
     from gui.window.services import Services
 
@@ -34,8 +33,8 @@ if TYPE_CHECKING:
 class ComparisonExport:
     """Writes what is shown: with the metric, the baseline, the target and the groups that the user chose."""
 
-    def __init__(self, panels: MainPanels, export: ExportController, reader: Callable[[], ComparisonReader]) -> None:
-        self._panels, self._message, self._export, self._reader = panels, panels.message, export, reader
+    def __init__(self, panels: MainPanels, reader: Callable[[], ComparisonReader]) -> None:
+        self._panels, self._message, self._export, self._reader = panels, panels.message, panels.exporter, reader
 
     def export(self, name: str, target: float | None) -> None:
         """Export it as `file`, which asks for one, or to the clipboard as `markdown` or `csv`.
@@ -95,11 +94,10 @@ class ComparisonController(QObject):
     toggled = Signal()
     """The view was opened or closed."""
 
-    def __init__(self, panels: MainPanels, services: Services, export: ExportController) -> None:
+    def __init__(self, panels: MainPanels, services: Services) -> None:
         super().__init__()
         self._panels, self._services = panels, services
-        self._export = ComparisonExport(panels, export, lambda: self.reader)
-        self._save_picture = export.save_picture
+        self._export = ComparisonExport(panels, lambda: self.reader)
         self._reader: ComparisonReader | None = None
         self._colours: Any = None
         self._baseline: str | None = None
@@ -244,7 +242,7 @@ class ComparisonController(QObject):
             view.plot.controls.restore(panels.comparison_choices)
             view.plot.controls.changed.connect(self._apply_controls)
             view.left.connect(self.close)
-            view.picture_asked.connect(lambda plot: self._save_picture(plot, plot.objectName()))
+            view.picture_asked.connect(lambda plot: self._panels.exporter.save_picture(plot, plot.objectName()))
             view.values_asked.connect(self._export.copy_values)
             view.card.row_selected.connect(self._select_row)
             view.card.baseline_chosen.connect(self._choose_baseline)

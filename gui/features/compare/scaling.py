@@ -30,7 +30,6 @@ from gui.runs.rows import RunRow
 if TYPE_CHECKING:
     from core.scaling.scaling_table import ScalingTable
     from gui.features.compare.scaling_dialogs import Asked
-    from gui.features.runlist.export import ExportController
     from gui.window.layout import MainPanels
     from gui.window.services import Services
 
@@ -50,9 +49,9 @@ class _View:
 class ScalingController(QObject):
     """Most windows measure nothing: what is needed for it is imported when it is first used."""
 
-    def __init__(self, panels: MainPanels, services: Services, export: ExportController) -> None:
+    def __init__(self, panels: MainPanels, services: Services) -> None:
         super().__init__()
-        self._panels, self._message, self._export = panels, panels.message, export
+        self._panels, self._message, self._export = panels, panels.message, panels.exporter
         self._run_list, self._monitor = services.run_list, services.device_monitor
         self._tables = services.scaling_tables
         self._starting = Jobs(self, "scaling", guards=True)

@@ -31,7 +31,6 @@ from gui.features.compare.metric_plot import ComparisonPlot
 from gui.features.compare.plots import ComparedPlot, ComparedReadingsPlot
 from gui.features.compare.rows import ComparisonRows
 from gui.features.compare.runs import Entry
-from gui.features.compare.runs import Entry as Compared
 from gui.features.compare.table import ComparisonTable
 from gui.widgets.buttons import compact_button
 from gui.widgets.context_menu import add_action, copy_entries, give_menu
@@ -297,7 +296,7 @@ class ComparisonView(QWidget):
         self._lay_out()
 
     def show_entries(
-        self, entries: Sequence[Compared], *, axis_name: str, origin: float, metric: str, version: int
+        self, entries: Sequence[Entry], *, axis_name: str, origin: float, metric: str, version: int
     ) -> None:
         """Draw these entries from the next `redraw` on."""
         for plot in self.plots:

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
+from core.history.device_use import largest_others
 from core.language import tr
 from core.system.procfs import available_bytes
+from core.text import join_names
 from gui.base.colours import device_colours
 from gui.base.theme import current_theme
 from gui.features.devices.panel import HostRows
-from gui.machine.device_rows import DeviceRow, DeviceRows, cpu_summary
+from gui.machine.device_rows import DeviceRow, DeviceRows, OnDevices, cpu_summary
 
 if TYPE_CHECKING:
-    from gui.features.memory.controller import MemoryController
     from gui.window.layout import MainPanels
     from gui.window.services import Services
 
@@ -28,29 +29,24 @@ class DeviceController(QObject):
     resized = Signal()
     """The list needs another height."""
 
-    def __init__(self, panels: MainPanels, services: Services, memory: MemoryController) -> None:
+    def __init__(self, panels: MainPanels, services: Services) -> None:
         super().__init__()
-        self._panels, self._panel, self._memory = panels, panels.devices, memory
-        self._monitor = services.device_monitor
+        self._panels, self._panel = panels, panels.devices
+        self._monitor, self._run_list, self._session = services.device_monitor, services.run_list, services.session
+        self._scanner, self._queue = services.process_scanner, services.queue
         self._rows = DeviceRows()
         self._host_rows: dict[str, DeviceRows] = {}
-        self._shows_cpus = True
         panel = self._panel
         panel.ticks_changed.connect(self._pass_on_ticks)
         panel.folded.connect(self._pass_on_ticks)
         panel.processes_asked.connect(panels.details.show_processes_on)
         self._is_here = services.machine.is_here
         panel.table.cpu_fold.runs_root = services.run_list.root if self._is_here else None
+        panel.cpus_chosen.connect(self.show)
         panel.resized.connect(self.resized)
         services.process_scanner.changed.connect(self.show)
         services.run_list.changed.connect(self.show)
         services.queue.changed.connect(self.show)
-
-    def show_cpus(self, *, shown: bool) -> None:
-        """List CPU devices where there are GPUs, or only those that are ticked."""
-        if shown is not self._shows_cpus:
-            self._shows_cpus = shown
-            self.show()
 
     def show(self) -> None:
         """Show the latest readings."""
@@ -59,7 +55,7 @@ class DeviceController(QObject):
         survey = monitor.survey
         before = [row.id for row in panel.rows]
         colours = device_colours(monitor.all_machines.devices, (), current_theme())
-        rows = self._listed(self._rows.make(survey, colours, self._memory.on_devices()), panel.table.ticked())
+        rows = self._listed(self._rows.make(survey, colours, self._on_devices()), panel.table.ticked())
         panel.table.show_rows(rows)
         if any(not row.is_cpu for row in rows):
             panel.table.cpu_fold.show_summary(cpu_summary(survey, available_bytes() if self._is_here else None))
@@ -70,6 +66,19 @@ class DeviceController(QObject):
             self._panels.setup.show_machine(monitor.all_machines.devices)
             self._pass_on_ticks()
             self.devices_changed.emit()
+
+    def _on_devices(self) -> OnDevices:
+        """Return what is known of the devices besides their readings."""
+        survey, living = self._monitor.survey, self._scanner.runs().living
+        return OnDevices(
+            used_by={
+                device: join_names(run.name for run in on_it) for device, on_it in self._run_list.on_devices.items()
+            },
+            held_by=largest_others(survey, self._scanner.device_processes, living),
+            kept_for=self._queue.set_aside,
+            memory_of_run=self._session.memory_now(),
+            stale_age_s=self._monitor.stale_age_s,
+        )
 
     def _hosts(self, colours: Mapping[str, str]) -> list[HostRows]:
         """Return the sections of the hosts."""
@@ -87,7 +96,7 @@ class DeviceController(QObject):
 
     def _listed(self, rows: list[DeviceRow], wanted: Collection[str]) -> list[DeviceRow]:
         """Leave out the CPU devices of a machine with GPUs if the user wants that; a choice is never hidden."""
-        if self._shows_cpus or all(row.is_cpu for row in rows):
+        if self._panel.shows_cpus or all(row.is_cpu for row in rows):
             return rows
         return [row for row in rows if not row.is_cpu or row.id in wanted]
 

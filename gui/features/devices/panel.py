@@ -132,11 +132,15 @@ class DevicePanel(QWidget):
     """The user has folded or unfolded a host."""
     host_made = Signal(QWidget)
     """There is a new section."""
+    cpus_chosen = Signal()
+    """`shows_cpus` has changed."""
 
     def __init__(self) -> None:
         super().__init__()
         self.table = DeviceTable()
         """The devices of this machine."""
+        self.shows_cpus = True
+        """Whether CPU devices are listed where there are GPUs, and not only those that are ticked."""
         self.sections: dict[str, HostSection] = {}
         """By the name of the host."""
         self._machines: MachineList | None = None
@@ -278,6 +282,12 @@ class DevicePanel(QWidget):
         if section.is_folded:
             self._folded.add(section.name)
         self.folded.emit()
+
+    def show_cpus(self, *, shown: bool) -> None:
+        """List CPU devices where there are GPUs, or only those that are ticked."""
+        if shown is not self.shows_cpus:
+            self.shows_cpus = shown
+            self.cpus_chosen.emit()
 
     # -- size --------------------------------------------------------------------------------------
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, QUrl, Signal
-from PySide6.QtGui import QDesktopServices, QGuiApplication, QKeySequence
+from PySide6.QtCore import QObject, Signal
+from PySide6.QtGui import QGuiApplication, QKeySequence
 from PySide6.QtWidgets import QDialog, QHBoxLayout, QListWidget, QPlainTextEdit, QWidget
 
 from core.config import presets
@@ -17,6 +18,7 @@ from core.system.installation import document_text, documents
 from gui.base.settings_file import default_file
 from gui.features.help.about import AboutDialog, Places, report
 from gui.widgets.dialogs import InfoDialog
+from gui.widgets.messages import open_path
 from gui.widgets.plain_text import without_mnemonic
 from gui.widgets.table import RowsTable, text_columns
 
@@ -152,7 +154,7 @@ class HelpController(QObject):
     def show_about(self) -> None:
         """Show version, licences and folders."""
         dialog = AboutDialog(self._panels.window, self._panels.window.windowIcon(), self._places())
-        dialog.open_asked.connect(self.open_path)
+        dialog.open_asked.connect(partial(open_path, message=self._panels.message))
         dialog.report_asked.connect(self.copy_report)
         self._open(dialog)
 
@@ -163,15 +165,8 @@ class HelpController(QObject):
     def show_documents(self) -> None:
         """Show the documents that are installed."""
         dialog = DocumentsDialog(self._panels.window, documents(), document_text)
-        dialog.open_asked.connect(self.open_path)
+        dialog.open_asked.connect(partial(open_path, message=self._panels.message))
         self._open(dialog)
-
-    def open_path(self, path: Path) -> None:
-        """Open a file or folder in the desktop's program for it; say so if there is none."""
-        if not path.exists():
-            self._panels.message.show_message(tr("{path} does not exist yet.", path=path), "warn")
-        elif not QDesktopServices.openUrl(QUrl.fromLocalFile(str(path))):
-            self._panels.message.show_message(tr("The desktop has no program that opens {path}.", path=path), "warn")
 
     def _open(self, dialog: QDialog) -> None:
         """Show a dialog, unless there is one of its name already."""

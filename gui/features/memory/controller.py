@@ -9,12 +9,10 @@ from PySide6.QtCore import QObject
 from PySide6.QtGui import QGuiApplication
 
 from core.diagnosis.remedies import remedies
-from core.history.device_use import largest_others
 from core.language import tr, tr_noop
 from core.runs.facts.states import state_info
 from core.system.processes import ProcessId
 from core.system.procfs import available_bytes
-from core.text import join_names
 from gui.base.colours import device_colours, device_labels
 from gui.base.theme import current_theme
 from gui.features.memory.processes import (
@@ -26,7 +24,6 @@ from gui.features.memory.processes import (
     why_not_end,
 )
 from gui.features.memory.table import MemoryKnowledge, memory_bars
-from gui.machine.device_rows import OnDevices
 from gui.runs.verdicts import ended_words, no_verdict_words, seen_words, verdict_rows
 from gui.widgets.dialogs import ask
 
@@ -78,19 +75,6 @@ class MemoryController(QObject):
         self._orphans.poll()
         if self._details.shows_processes and (fresh or self._stale):
             self._show()
-
-    def on_devices(self) -> OnDevices:
-        """Return what is known of the devices besides their readings."""
-        survey, living = self._monitor.survey, self._scanner.runs().living
-        return OnDevices(
-            used_by={
-                device: join_names(run.name for run in on_it) for device, on_it in self._run_list.on_devices.items()
-            },
-            held_by=largest_others(survey, self._scanner.device_processes, living),
-            kept_for=self._queue.set_aside,
-            memory_of_run=self._session.memory_now(),
-            stale_age_s=self._monitor.stale_age_s,
-        )
 
     # -- show --------------------------------------------------------------------------------
 

@@ -35,7 +35,6 @@ from gui.widgets.forms import Editor
 
 if TYPE_CHECKING:
     from core.notifications.settings import NotificationSettings
-    from gui.features.devices.controller import DeviceController
     from gui.window.layout import MainPanels
 
 
@@ -294,9 +293,9 @@ class PreferencesController(QObject):
     zoom_chosen = Signal(float)
     """The text size, as a multiple of the desktop's; the window sets and saves it."""
 
-    def __init__(self, panels: MainPanels, devices: DeviceController, file: PreferencesFile) -> None:
+    def __init__(self, panels: MainPanels, file: PreferencesFile) -> None:
         super().__init__()
-        self._panels, self._devices, self._file = panels, devices, file
+        self._panels, self._file = panels, file
         self._look_menus: dict[str, QMenu] = {}
         panels.menu.action("preferences").triggered.connect(lambda _: self.show_dialog())
         panels.menu.view.aboutToShow.connect(self._show_look_menus)
@@ -387,7 +386,7 @@ class PreferencesController(QObject):
         setup = self._panels.setup
         setup.release.set_defaults({"tolerance_mb": preferences.tolerance_mb, "wait_s": preferences.wait_s})
         setup.naming.set_defaults({"cuda_ids": preferences.cuda_ids})
-        self._devices.show_cpus(shown=preferences.show_cpus)
+        self._panels.devices.show_cpus(shown=preferences.show_cpus)
 
     def _choose_folder(self, dialog: PreferencesDialog, name: str, folder: Path | None) -> None:
         try:

@@ -21,11 +21,11 @@ from gui.base.jobs import Jobs, keep_as_it_is
 from gui.runs.session import RunSession
 from gui.widgets.context_menu import Entry
 from gui.widgets.layouts import hbox, vbox
+from gui.widgets.messages import open_path
 from gui.widgets.plain_text import PlainLabel
 from gui.widgets.table import STRETCH, Column, RowsTable, empty_label
 
 if TYPE_CHECKING:
-    from gui.features.help.controller import HelpController
     from gui.window.layout import MainPanels
     from gui.window.services import Services
 
@@ -210,9 +210,9 @@ def _iso(unix_s: float) -> str:
 class OutputController(QObject):
     """Files of another user's run are listed, but neither opened nor read: the desktop might execute them."""
 
-    def __init__(self, panels: MainPanels, services: Services, help_: HelpController) -> None:
+    def __init__(self, panels: MainPanels, services: Services) -> None:
         super().__init__()
-        self._details, self._message, self._help = panels.details, panels.message, help_
+        self._details, self._message = panels.details, panels.message
         self._session, self._reader = services.session, services.output_reader
         tab = panels.details.outputs
         self._reader.changed.connect(lambda: self._details.show_outputs(self._reader.outputs))
@@ -237,4 +237,4 @@ class OutputController(QObject):
             )
             self._message.show_message(sentence, "warn")
         else:
-            self._help.open_path(path)
+            open_path(path, self._message)

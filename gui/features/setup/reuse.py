@@ -26,9 +26,9 @@ from core.text import join_names
 from gui.features.setup.start import StartController
 from gui.runs.rows import owner_question
 from gui.widgets.dialogs import FileDialog, NameDialog, ask, ask_first, python_files
+from gui.widgets.messages import open_path
 
 if TYPE_CHECKING:
-    from gui.features.help.controller import HelpController
     from gui.window.layout import MainPanels
     from gui.window.services import Services
 
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 class RecipeCopyController(QObject):
     """The action is in the menu File and in the context menu of the workloads."""
 
-    def __init__(self, panels: MainPanels, help_: HelpController) -> None:
+    def __init__(self, panels: MainPanels) -> None:
         super().__init__()
-        self._panels, self._help = panels, help_
+        self._panels = panels
         action = panels.menu.action("copyRecipe")
         action.triggered.connect(lambda _: self._ask_where())
         panels.setup.add_recipe_action(action)
@@ -72,7 +72,7 @@ class RecipeCopyController(QObject):
             return
         self._panels.setup.open_recipe(target)
         self._panels.message.show_passing(tr("Copied {name} to {path}.", name=recipe.name, path=target))
-        self._help.open_path(target)
+        open_path(target, self._panels.message)
 
 
 class ReuseController(QObject):
