@@ -94,7 +94,7 @@ def save_in_config_folder(name: str, text: str) -> None:
     path = config_folder() / name
     try:
         make_config_folder()
-        write_whole(path, text)
+        write_whole(path.resolve(), text)  # through a link, as those who keep such files elsewhere expect
     except OSError as error:
         raise RunError(
             not_written(path, error, if_full=tr("Free some space."), otherwise=tr("Check its permissions."))

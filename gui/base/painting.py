@@ -69,12 +69,14 @@ def draw_elided(
 def elided(metrics: QFontMetrics, text: str, width: int) -> str:
     """Return the beginning of a text that fits into `width` pixels, with an ellipsis for the rest.
 
-    It never ends with a number, which may be half of one: half a number is a wrong number.
+    It never ends with a number, which may be half of one: half a number is a wrong number. A text that is all number
+    so far, such as a name that begins with a date, is cut as it is.
     """
     shown = metrics.elidedText(text, Qt.TextElideMode.ElideRight, width)
     if shown == text:
         return text
-    return f"{LAST_NUMBER.sub('', shown.removesuffix(ELLIPSIS)).rstrip(' ,·')}{ELLIPSIS}"
+    words = LAST_NUMBER.sub("", shown.removesuffix(ELLIPSIS)).rstrip(" ,·")
+    return f"{words}{ELLIPSIS}" if words else shown
 
 
 def small_font(font: QFont) -> QFont:

@@ -9,13 +9,13 @@ import time
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from PySide6.QtCore import QByteArray
 
 from core.errors import RunError
 from core.language import tr
-from core.schema.files import make_private, parse_json, read_whole
+from core.schema.files import MAX_JSON_BYTES, make_private, read_whole
 from core.system.folders import config_folder, config_folder_locked, save_in_config_folder
 
 FILE = "trainyard.json"
@@ -31,15 +31,19 @@ def default_file() -> Path:
 class SettingsFile:
     """Named values. They are read anew each time, since several windows write them."""
 
+    _unsaved: ClassVar[dict[Path, dict[str, Any]]] = {}
+    """By file, the values that could not be written. This process has them all the same, and tries again."""
+
     def __init__(self) -> None:
         self.path = default_file()
         self.problem = ""
         """What was wrong with the file when it was last read: a sentence, or the empty string."""
+        self._is_damaged = False
         make_private(self.path)  # the form in it may hold secrets
 
     def value(self, name: str, kind: type[Kind]) -> Kind:
         """Return a value; an empty one if it is missing or not of this kind."""
-        value = (self._read() or {}).get(name)
+        value = {**(self._read() or {}), **self._unsaved.get(self.path, {})}.get(name)
         if isinstance(value, kind):
             return value
         if value is not None:
@@ -54,20 +58,35 @@ class SettingsFile:
             return QByteArray()
 
     def save(self, values: Mapping[str, object]) -> None:
-        """Write these values now: what JSON has, and bytes of Qt. If that fails, they are lost and nothing else."""
+        """Write these values now: what JSON has, and bytes of Qt. If that fails, this process keeps them."""
+        unsaved = self._unsaved.setdefault(self.path, {})
+        unsaved.update(json.loads(json.dumps(values, default=_text)))
         with config_folder_locked():
             kept = self._read()
             if kept is None:
                 return
+            text = json.dumps({**kept, **unsaved}, indent=1) + "\n"
+            if len(text) > MAX_JSON_BYTES:
+                log.warning("%s is not written: it would have %d bytes", self.path, len(text))
+                return
             try:
-                save_in_config_folder(FILE, json.dumps({**kept, **values}, default=_text, indent=1) + "\n")
+                save_in_config_folder(FILE, text)
             except RunError as error:
                 log.warning("%s", error)
+                return
+        unsaved.clear()
+
+    def move_aside_if_damaged(self) -> None:
+        """Rename a file that is no JSON, and say so in `problem`; otherwise nothing is saved until it is mended."""
+        with config_folder_locked():
+            if self._read() is None and self._is_damaged:
+                self._move_aside()
 
     def _read(self) -> dict[str, Any] | None:
-        """Return all values; None if the file is there and cannot be read. A damaged file is moved aside."""
+        """Return all values; None if the file is there and cannot be read, or is damaged."""
+        self._is_damaged = False
         try:
-            found = parse_json(read_whole(self.path, follow_link=True))
+            found = json.loads(read_whole(self.path, follow_link=True))
             if isinstance(found, dict):
                 return found
         except FileNotFoundError:
@@ -79,24 +98,24 @@ class SettingsFile:
                 why=error.strerror,
             )
             return None
-        except ValueError:
+        except (ValueError, RecursionError):
             pass
-        return self._move_aside()
+        self._is_damaged = True
+        return None
 
-    def _move_aside(self) -> dict[str, Any] | None:
+    def _move_aside(self) -> None:
         kept = self.path.with_name(f"{self.path.stem}-damaged-{time.strftime('%Y%m%d-%H%M%S')}.json")
         try:
             self.path.rename(kept)
         except OSError as error:
             log.warning("%s", error)
-            return None
+            return
         self.problem = tr(
             "{path} is damaged, and was renamed to {kept}. The settings have their defaults.",
             path=self.path,
             kept=kept.name,
         )
         log.warning("%s", self.problem)
-        return {}
 
 
 def folder_key(folder: Path) -> str:

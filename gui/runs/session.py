@@ -287,6 +287,10 @@ class RunSession(QObject):
             self._last_request = (what, time.monotonic(), self.facts.checkpoint)
             self.changed.emit()
 
+    def take_requests(self, former: RunSession) -> None:
+        """Wait for the same answers of the run as another session did."""
+        self.stop_asked, self._last_request = former.stop_asked, former._last_request
+
     def _forget_requests(self) -> None:
         self.stop_asked, self._last_request = None, None
 

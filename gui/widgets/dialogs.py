@@ -52,7 +52,7 @@ class InfoDialog(QDialog):
         layout = vbox(self, title, gap=12, margins=MARGINS_PX)
         self.content = vbox(layout, gap=12)
         layout.setStretch(1, 1)
-        self._buttons = hbox(layout, 0, close, gap=6)
+        self._buttons = hbox(layout, 0, close, gap=12)
         self.ensurePolished()  # so that sizes are those of the font that is shown
 
     def add_button(self, name: str, text: str, action: Callable[[], object]) -> QPushButton:

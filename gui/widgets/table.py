@@ -180,6 +180,8 @@ class RowsTable(QTableView, Generic[Row]):
     def show_columns(self, columns: Sequence[Column[Row]], rows: Sequence[Row] = ()) -> None:
         """Show other columns, with these rows; the selected row stays selected."""
         chosen, self._columns = self.chosen(), columns
+        bars = (self.horizontalScrollBar(), self.verticalScrollBar())
+        scrolled = [bar.value() for bar in bars]
         self.blockSignals(True)
         self._model.show_columns([each for each in columns if each.title is not None])
         header, modes = self.horizontalHeader(), QHeaderView.ResizeMode
@@ -192,7 +194,10 @@ class RowsTable(QTableView, Generic[Row]):
         self.show_rows(rows)
         if chosen is not None:
             self.choose(self._model.key(chosen))
-            self.chosen_changed.emit()  # also if it is gone
+            if self.chosen() is None:
+                self.chosen_changed.emit()
+        for bar, value in zip(bars, scrolled, strict=True):
+            bar.setValue(value)
 
     def show_rows(self, rows: Sequence[Row], *, again: bool = False) -> None:
         """Show these rows; the selected row stays selected. `again`: also rows that have not changed."""
@@ -256,9 +261,10 @@ class RowsTable(QTableView, Generic[Row]):
         self.show_rows(self._unsorted, again=True)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 (Qt's name)
-        """Open the selected row with one of its keys."""
-        if event.key() in self._open_keys and self.chosen_number() >= 0:
-            self.row_opened.emit(self.chosen())
+        """Open the current row with one of its keys."""
+        at = self.currentIndex().row()  # which Tab sets without selecting it
+        if event.key() in self._open_keys and at >= 0:
+            self.row_opened.emit(self.rows[at])
         else:
             super().keyPressEvent(event)
 

@@ -300,7 +300,7 @@ class MainWindow(QMainWindow):
         session, run = self.services.session, former.services.session.run
         if run is not None and run.dir.is_dir():
             session.attach(Run(run.dir))
-            session.stop_asked = former.services.session.stop_asked
+            session.take_requests(former.services.session)
         panels.run_filter.setText(shown.run_filter.text())
         if shown.runs.has_several:
             panels.runs.tick(shown.runs.ticked)
@@ -427,6 +427,10 @@ class MainWindow(QMainWindow):
 
     def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802 (Qt's name)
         """Close at once. Runs continue; the first time, say so."""
+        if self.successor is not None:  # it was made in this moment, and has the machine and the devices
+            self.successor.close()
+            super().closeEvent(event)
+            return
         self.services.device_monitor.hosts.ask(asking=False)  # waited for below
         self._end()
         self.controllers.state.save()

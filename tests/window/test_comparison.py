@@ -16,6 +16,7 @@ from core.comparison.measured_run import read_run
 from core.schema.events import metrics_line
 from gui.base.theme import DARK, LIGHT
 from gui.features.compare.runs import ComparedRun, metrics_of, usual_metric
+from gui.widgets.table import ROW
 from tests.support.running import make_spec
 from tests.support.tables import headings
 from tests.support.written_runs import BEGAN, values, write_run
@@ -79,7 +80,10 @@ def cells(view: ComparisonView) -> dict[str, list[tuple[str, str]]]:
     """Return value and difference of each cell, by heading."""
     table = view.card.table
     return {
-        heading: [(row.cells[at].text, row.cells[at].difference) for row in table.rows]
+        heading: [
+            (table.model().index(row, at).data(), table.model().index(row, at).data(ROW).cells[at].difference)
+            for row in range(table.model().rowCount())
+        ]
         for at, heading in enumerate(headings(table))
     }
 

@@ -147,6 +147,9 @@ def test_menu_of_a_plot_copies_every_value_that_is_shown(panel, finished):
     copied = [float(line.split("\t")[3]) for line in lines if line.startswith("loss\t")]
     assert copied == loss.values.tolist()
     assert f"{len(lines)} rows" in panel.message("messageStrip")
+    actions["Save picture…"].trigger()
+    panel.until(lambda: panel.window.findChild(QFileDialog, "exportDialog") is not None, "the question where")
+    panel.window.findChild(QFileDialog, "exportDialog").reject()
     menu.close()
 
 

@@ -314,6 +314,8 @@ def test_what_was_seen_in_one_window_is_missed_in_none(bell, runs_root):
     second.open()
     second.list.parentWidget().close()
     later = write_ended(runs_root, "20260101-000002-two", "finished", 0)
+    first.panel.window.poll()  # it lists the run first: otherwise the second, which is in use, says that it was seen
+    first.panel.window.services.run_list.poll(now=True)
     second.panel.until(lambda: listed(first, later, "finished")() and listed(second, later, "finished")())
     missed = first.panel.window.services.missed_runs
     first.panel.until(lambda: [run.dir for run, _ in missed.runs] == [later], "the other run alone, the first was seen")

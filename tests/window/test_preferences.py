@@ -20,6 +20,7 @@ from PySide6.QtWidgets import (
 
 from core.config import presets
 from core.history import index
+from core.schema.files import MAX_JSON_BYTES
 from core.system import folders
 from gui.base.settings_file import SettingsFile, default_file
 from gui.base.text_size import set_zoom, zoom
@@ -203,11 +204,40 @@ def test_preferences_of_another_kind_are_told():
 
 
 def test_file_that_cannot_be_read_is_told_and_left_alone():
-    default_file().mkdir(parents=True)
+    content = json.dumps({"a": "b" * MAX_JSON_BYTES})
+    default_file().parent.mkdir(parents=True, exist_ok=True)
+    default_file().write_text(content)
     settings = SettingsFile()
     assert f"{default_file()} cannot be read" in PreferencesFile(settings).problem
-    settings.save({KEY: {}})
-    assert default_file().is_dir()
+    settings.save({KEY: {"theme": "light"}})
+    assert default_file().read_text() == content
+    assert PreferencesFile(SettingsFile()).preferences.theme == "light", "until the program ends"
+    default_file().unlink()
+    SettingsFile().save({})
+    assert json.loads(default_file().read_text()) == {KEY: {"theme": "light"}}
+
+
+def test_file_that_is_damaged_while_a_window_is_open_is_left_to_the_user():
+    settings = SettingsFile()
+    settings.save({KEY: {"theme": "light"}})
+    damaged = default_file().read_text().replace("}", ",}")
+    default_file().write_text(damaged)
+    settings.save({"a": "b"})
+    assert (default_file().read_text(), settings.value("a", str)) == (damaged, "b")
+    default_file().write_text(damaged.replace(",}", "}"))
+    settings.save({})
+    assert json.loads(default_file().read_text()) == {KEY: {"theme": "light"}, "a": "b"}
+
+
+def test_file_that_is_a_link_stays_one(tmp_path):
+    target = tmp_path / "kept elsewhere.json"
+    target.write_text("{}")
+    default_file().parent.mkdir(parents=True, exist_ok=True)
+    default_file().symlink_to(target)
+    SettingsFile().save({"a": "caf\udce9"})
+    assert default_file().is_symlink()
+    assert json.loads(target.read_text()) == {"a": "caf\udce9"}
+    assert SettingsFile().value("a", str) == "caf\udce9", "a path that is not UTF-8"
 
 
 def test_windows_keep_what_the_others_have_saved():

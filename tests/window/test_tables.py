@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import QItemSelectionModel, QPoint, Qt
 from PySide6.QtTest import QAbstractItemModelTester
 from PySide6.QtWidgets import QMenu
 
@@ -49,7 +49,7 @@ PEAR, APPLE, PLUM = Fruit(name="pear", grams=150), Fruit(name="apple", grams=180
 
 @pytest.fixture
 def table(qtbot) -> RowsTable[Fruit]:
-    made = RowsTable("fruits", "Fruits", COLUMNS, key=lambda row: row.name, sorted_by="grams", theme=DARK,
+    made = RowsTable("fruits", "Fruits", COLUMNS, key=lambda row: row.name, sorted_by="grams",
                      open_keys=[Qt.Key.Key_Return])  # fmt: skip
     qtbot.addWidget(made)
     made.offer("fruitMenu", "fruits")
@@ -138,6 +138,8 @@ def test_only_what_changed_is_drawn_again_and_the_table_stays_scrolled(table, qt
     assert drawn == [7]
     table.show_rows(many[1:])
     assert table.verticalScrollBar().value() == 200
+    table.show_columns(COLUMNS[1:2], many)
+    assert table.verticalScrollBar().value() == 200
 
 
 def test_a_row_is_opened_with_a_key_and_a_double_click(table, qtbot) -> None:
@@ -150,6 +152,10 @@ def test_a_row_is_opened_with_a_key_and_a_double_click(table, qtbot) -> None:
     qtbot.mouseClick(table.viewport(), Qt.MouseButton.LeftButton, pos=middle(table, 1))
     qtbot.mouseDClick(table.viewport(), Qt.MouseButton.LeftButton, pos=middle(table, 1))
     assert opened == [APPLE, PEAR]
+    table.clearSelection()
+    table.selectionModel().setCurrentIndex(table.model().index(2, 0), QItemSelectionModel.SelectionFlag.NoUpdate)
+    qtbot.keyClick(table, Qt.Key.Key_Return)
+    assert opened[2:] == [table.rows[2]], "the current row, as Tab leaves it, is opened without being selected"
 
 
 def asked_for(table: RowsTable) -> list[tuple[str, str, Table]]:

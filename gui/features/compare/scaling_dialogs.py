@@ -268,7 +268,7 @@ class ScalingTableDialog(InfoDialog):
         self.halt.setToolTip(tr("Stop the training under way, and start no other"))
         self.compare.setToolTip(tr("Draw the runs of the table in one plot, in the window"))
         self.export.setToolTip(tr("Write the table as CSV, Markdown or HTML, or its plot as PNG or SVG"))
-        self.table.row_opened.connect(lambda _: self.row_chosen.emit(self.table.chosen_number()))
+        self.table.row_opened.connect(lambda row: self.row_chosen.emit(self.table.rows.index(row)))
         export: Entry = (tr("Export…"), self.export_asked.emit)
         give_menu(self.table, "scalingTableMenu", lambda _: [*copy_entries(self.copy_asked.emit), export])
         give_menu(plot, "scalingPlotMenu", lambda _: [(tr("Save picture…"), self.picture_asked.emit), export])

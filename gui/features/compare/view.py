@@ -71,7 +71,7 @@ class DifferencesCard(QFrame):
         self.setAccessibleName(tr("Differences"))
         self.setMinimumHeight(MIN_HEIGHT_PX)
         self.table = ComparisonTable()
-        self.table.row_opened.connect(lambda _: self.baseline_chosen.emit(self.table.chosen_number()))
+        self.table.row_opened.connect(lambda line: self.baseline_chosen.emit(self.table.rows.index(line)))
         self.table.chosen_changed.connect(lambda: self.row_selected.emit(self.table.chosen_number()))
         give_menu(self.table, "comparisonTableMenu", self._row_entries)
         self.why = _text_view()

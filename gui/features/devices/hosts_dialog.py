@@ -105,7 +105,7 @@ class HostsDialog(InfoDialog):
         test.setObjectName("testHostButton")
         remove.setObjectName("removeHostButton")
         empty = PlainLabel(tr("No host has been added."), role="small")
-        hbox(self.content, test, remove, empty, 0, gap=6)
+        hbox(self.content, test, remove, empty, 0, gap=12)
         return test, remove, empty
 
     def _add_fields(self) -> tuple[QLineEdit, QLineEdit, QLineEdit]:

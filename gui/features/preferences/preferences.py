@@ -97,6 +97,7 @@ class PreferencesFile:
         self._file.save({KEY: self._kept})
 
     def _read(self) -> Preferences:
+        self._file.move_aside_if_damaged()
         self._kept = self._file.value(KEY, dict)
         self.problem = self._file.problem
         known = Preferences()

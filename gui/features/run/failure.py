@@ -171,7 +171,7 @@ class FailureCard(QFrame):
         for label in self.lines:
             label.setStyleSheet(f'font-family: "{monospace}";')
         layout = vbox(self, gap=5, margins=(16, 10, 10, 12))
-        head = hbox(layout, (self.title, 1))
+        head = hbox(layout, (self.title, 1), gap=5)
         head.addWidget(self.close_button, 0, Qt.AlignmentFlag.AlignTop)
         for part in (self.sentence, self._details):
             layout.addWidget(part)

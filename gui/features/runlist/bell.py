@@ -133,7 +133,7 @@ class MissedPopup(QFrame):
         self._delegate = MissedDelegate(self.list)
         self.list.setItemDelegate(self._delegate)
         layout = vbox(self, gap=4, margins=(6, 6, 6, 6))
-        hbox(layout, (heading, 1), self.seen_button)
+        hbox(layout, (heading, 1), self.seen_button, gap=4)
         layout.addWidget(self.list)
 
     def show_rows(self, rows: Sequence[MissedRow]) -> None:

@@ -56,6 +56,7 @@ class ExportController(QObject):
         panels.menu.action("runTable").triggered.connect(lambda _: self._ask_for_table())
         panels.menu.action("listReport").triggered.connect(lambda _: self._ask_for_list_report())
         panels.plots.copy_asked.connect(self._copy_values)
+        panels.plots.picture_asked.connect(lambda plot: self._ask_for_picture(plot, plot.objectName()))
         for tab in (panels.details.memory, panels.details.processes, panels.details.outputs):
             tab.table.table_asked.connect(self._export_table)
 
