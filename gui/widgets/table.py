@@ -196,6 +196,7 @@ class RowsTable(QTableView, Generic[Row]):
             self.choose(self._model.key(chosen))
             if self.chosen() is None:
                 self.chosen_changed.emit()
+        self.updateGeometries()  # the bars have no range while there are no rows
         for bar, value in zip(bars, scrolled, strict=True):
             bar.setValue(value)
 
