@@ -14,6 +14,7 @@ import pytest
 
 from core.runs.facts.states import RunState
 from core.series.series import Series
+from tests.support.present import present
 from tests.support.running import script_spec, train
 
 PROGRAMS = Path(__file__).resolve().parents[1] / "scripts" / "libraries"
@@ -32,12 +33,15 @@ DIGITS = 2e-2
 """Relative. The programs print three digits or more."""
 
 
+def is_installed(name: str) -> bool:
+    """Return whether the library that a program is written for is installed."""
+    return importlib.util.find_spec(MODULES[name]) is not None
+
+
 @pytest.mark.e2e
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(MODULES))
+@pytest.mark.parametrize("name", present(sorted(MODULES), is_installed, "extra library"))
 def test_program_of_a_library_is_read_as_it_is(name: str, tmp_path: Path) -> None:
-    if importlib.util.find_spec(MODULES[name]) is None:
-        pytest.skip(f"{MODULES[name]} is not installed; see the extra libraries")
     record = tmp_path / "record.json"
 
     followed = train(script_spec(PROGRAMS / f"{name}.py", str(record), cwd=tmp_path), tmp_path / "runs")

@@ -11,11 +11,13 @@ import pytest
 
 from core.pythons.discovery import find_pythons, locate_python
 from core.pythons.python_info import MIN_FOR_RECIPES, Package, ProbeCache
+from tests.support.present import present
 from tests.support.pythons import (
     VERSION,
     ask,
     copy_of_python,
     count_starts,
+    has_version,
     install,
     make_environment,
     of_version,
@@ -24,6 +26,7 @@ from tests.support.pythons import (
 )
 from tests.support.waiting import PATIENCE_S
 
+RUNS_SCRIPTS = [(3, 8), (3, 9), (3, 10), (3, 12), (3, 13)]
 TORCH_VERSION = """
 from typing import Optional
 __version__ = '2.6.0+cu124'
@@ -245,13 +248,13 @@ class TestProbing:
             with pytest.raises(ValueError, match=sentence):
                 ask(str(path))
 
-    @pytest.mark.parametrize("version", [(2, 7), (3, 6), (3, 7)])
+    @pytest.mark.parametrize("version", present([(2, 7), (3, 6), (3, 7)], has_version, "Python from pyenv"))
     def test_too_old_python_still_reports_its_version(self, version: tuple[int, int]) -> None:
         facts = ask(of_version(*version))
         assert facts.version[:2] == version
         assert "scripts need Python 3.8 or later" in (facts.too_old() or "")
 
-    @pytest.mark.parametrize("version", [(3, 8), (3, 9), (3, 10), (3, 12), (3, 13)])
+    @pytest.mark.parametrize("version", present(RUNS_SCRIPTS, has_version, "Python from pyenv"))
     def test_probe_runs_on_other_python_versions(self, version: tuple[int, int]) -> None:
         facts = ask(of_version(*version))
         assert facts.version[:2] == version

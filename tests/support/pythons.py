@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
@@ -76,6 +77,12 @@ def other_versions() -> Iterator[tuple[tuple[int, int], str]]:
         version = Path(found.path).parent.parent.name.split(".")
         if found.place == "pyenv" and len(version) == 3 and all(map(str.isdecimal, version)):
             yield (int(version[0]), int(version[1])), found.path
+
+
+@functools.cache
+def has_version(version: tuple[int, int]) -> bool:
+    """Return whether pyenv has a Python of this version here."""
+    return version in dict(other_versions())
 
 
 def of_version(major: int, minor: int) -> str:

@@ -19,9 +19,11 @@ from core.pythons.python_info import PythonProbe
 from core.scripts.analysis import ScriptAnalysis, analyse_script
 from core.scripts.problems import ProblemCache, problems
 from tests.support.dialects import ONE, PER_DEVICE, cases
+from tests.support.present import present
 from tests.support.pythons import (
     RUINED,
     count_starts,
+    has_version,
     install,
     make_environment,
     of_version,
@@ -353,7 +355,7 @@ class TestProblems:
         (sentence,) = asked(look(tmp_path, "import imp\n"), of_version(3, 13))
         assert "needs the module imp of another Python's standard library, which Python 3.13" in sentence
 
-    @pytest.mark.parametrize("version", [(2, 7), (3, 6), (3, 7)])
+    @pytest.mark.parametrize("version", present([(2, 7), (3, 6), (3, 7)], has_version, "Python from pyenv"))
     def test_python_that_is_too_old_is_reported(self, tmp_path: Path, version: tuple[int, int]) -> None:
         (sentence,) = asked(look(tmp_path, "import nowhere\n"), of_version(*version))
         assert "scripts need Python 3.8 or later" in sentence
