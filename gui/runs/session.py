@@ -47,6 +47,8 @@ class RunSession(QObject):
     """There are new facts."""
     ended = Signal()
     """The run that is shown has just ended."""
+    resuming_changed = Signal()
+    """`is_resuming` may be another."""
     read_on = Signal(float)
     """The share of a long run that was read: 0.0 once there is a sketch, 1.0 when it is read completely."""
 
@@ -61,6 +63,7 @@ class RunSession(QObject):
         self.spec: RunSpec | None = None
         self.spec_problem: str | None = None
         """Why the spec of the run cannot be read, such as one of a newer version: a sentence, or None."""
+        self._resuming: frozenset[Path] = frozenset()
         self.stop_asked: float | None = None
         """When this window requested a stop, in seconds of `time.monotonic()`."""
         self._last_request: tuple[str, float, Checkpoint | None] | None = None
@@ -286,6 +289,17 @@ class RunSession(QObject):
             self._request(self.run, what)
             self._last_request = (what, time.monotonic(), self.facts.checkpoint)
             self.changed.emit()
+
+    def set_resuming(self, run_dirs: frozenset[Path]) -> None:
+        """Note which runs are being resumed."""
+        if run_dirs != self._resuming:
+            self._resuming = run_dirs
+            self.resuming_changed.emit()
+
+    @property
+    def is_resuming(self) -> bool:
+        """Whether the run is being resumed."""
+        return self.run is not None and self.run.dir in self._resuming
 
     def take_requests(self, former: RunSession) -> None:
         """Wait for the same answers of the run as another session did."""

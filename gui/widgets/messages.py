@@ -57,6 +57,8 @@ class MessageStrip(QFrame):
         self.is_open = False
         """True if there is a message that was not dismissed."""
         self._whole, self._tone, self._has_details = "", "warn", False
+        self.lasting = ""
+        """A problem that lasts: `clear` shows it again."""
         self._passing = QTimer(self, singleShot=True, interval=PASSING_MS)
         self._passing.timeout.connect(lambda: self.show_message(""))
         self._text = PlainLabel(wraps=True)
@@ -109,6 +111,10 @@ class MessageStrip(QFrame):
         self._details.setText(details_text or tr("Details"))
         self._set_open(bool(text) and (is_new or self.is_open), is_new=is_new)
         self.update()
+
+    def clear(self) -> None:
+        """Remove a message that is over; show the problem that lasts, if there is one."""
+        self.show_message(self.lasting, "bad")
 
     def dismiss(self) -> None:
         """Hide the message until there is another."""

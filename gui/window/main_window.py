@@ -72,7 +72,7 @@ class Controllers:
         self.help = HelpController(panels, services)
         self.export = ExportController(panels, services)
         self.scaling = ScalingController(panels, services)
-        self.run = RunController(panels, services, self.start, self.scaling)
+        self.run = RunController(panels, services)
         self.reuse = ReuseController(panels, services, self.start)
         self.first_steps = FirstStepsController(panels, self.start)
         self.history = HistoryController(panels, services)

@@ -297,7 +297,7 @@ def controller(qtbot, tmp_path):
     def make(run_list, session=None) -> StartController:
         here = Survey(devices=(CPU,))
         monitor = SimpleNamespace(survey=here, all_machines=here, stale_age_s={}, hosts=SimpleNamespace(held_by=dict))
-        session = session or SimpleNamespace(attach=lambda run: None)
+        session = session or SimpleNamespace(attach=lambda run: None, set_resuming=lambda dirs: None)
         services = SimpleNamespace(
             device_monitor=monitor,
             process_scanner=Scanner(),
@@ -339,13 +339,15 @@ def test_resume_question_names_other_runs_but_not_itself(qtbot, controller, ques
         spec=spec,
         facts=RunFacts(),
         poll=lambda: polled.append(1),
+        is_resuming=False,
+        set_resuming=lambda dirs: setattr(session, "is_resuming", one.dir in dirs),
     )
     new_controller = controller(run_list, session)
     monkeypatch.setattr(Run, "resume", resumed.append)
     new_controller.resume()
     qtbot.waitUntil(lambda: questions.asked == ["Resume digits_mlp and share CPU 0 with other?"])
-    assert not new_controller.is_resuming(session.run)
+    assert not session.is_resuming
     questions.agree()
-    assert new_controller.is_resuming(session.run)
-    qtbot.waitUntil(lambda: not new_controller.is_resuming(session.run))
+    assert session.is_resuming
+    qtbot.waitUntil(lambda: not session.is_resuming)
     assert (resumed, polled) == ([one.dir], [1])

@@ -13,7 +13,6 @@ from PySide6.QtCore import QObject, QSize
 from core.config.choices import RecipeChoices
 from core.errors import RunError
 from core.history.device_use import use_sentences
-from core.history.summary import RunSummary
 from core.language import tr, tr_noop, tr_plural
 from core.scaling import scaling_command
 from core.scaling.record import free_name, new_record, plan_specs
@@ -22,10 +21,9 @@ from core.schema.paths import SCALING_SUFFIX
 from core.schema.spec import RunSpec
 from gui.base.jobs import Jobs, reason
 from gui.features.compare.scaling_dialogs import ScalingBar, ScalingDialog, ScalingPlot, ScalingTableDialog
-from gui.features.compare.scaling_tables import fold_runs, sentence, shown_cells, strategy_title, with_results
+from gui.features.compare.scaling_tables import sentence, shown_cells, strategy_title
 from gui.plots import exports
 from gui.plots.exports import KINDS, PICTURES, Outcome, picture_work
-from gui.runs.rows import RunRow
 
 if TYPE_CHECKING:
     from core.scaling.scaling_table import ScalingTable
@@ -55,7 +53,6 @@ class ScalingController(QObject):
         self._run_list, self._monitor = services.run_list, services.device_monitor
         self._tables = services.scaling_tables
         self._starting = Jobs(self, "scaling", guards=True)
-        self._unfolded: set[Path] = set()
         self._views: dict[Path, _View] = {}
         panels.menu.action("scaling").triggered.connect(lambda _: self.ask())
         panels.menu.action("exportScaling").triggered.connect(lambda _: self._export_newest())
@@ -66,27 +63,15 @@ class ScalingController(QObject):
 
     # -- the list of runs ------------------------------------------------------------------------
 
-    def fold(self, found: Sequence[RunSummary]) -> list[RunSummary]:
-        """Put one row in the place of the runs of each table. A search finds the runs themselves."""
-        if not self._tables.tables or self._run_list.search.text:
-            return list(found)
-        return fold_runs(found, self._tables.tables, self._unfolded, all_read=not self._run_list.left)
-
-    def with_results(self, rows: list[RunRow]) -> list[RunRow]:
-        """Show the results of the tables in their rows."""
-        if not self._tables.tables:
-            return rows
-        return with_results(rows, self._tables.tables)
-
     def _choose(self, run_dir: str) -> None:
         """Unfold the row of a table and open its view, or fold it."""
         path = Path(run_dir)
         if not path.name.endswith(SCALING_SUFFIX):
             return
-        if path in self._unfolded:
-            self._unfolded.discard(path)
+        if path in self._tables.unfolded:
+            self._tables.unfolded.discard(path)
         else:
-            self._unfolded.add(path)
+            self._tables.unfolded.add(path)
             self.open_view(path)
         self._run_list.changed.emit()
 
@@ -163,7 +148,7 @@ class ScalingController(QObject):
     def _show_started(self, path: Path) -> None:
         self._run_list.poll(now=True)
         self._tables.poll(now=True)
-        self._unfolded.add(path)
+        self._tables.unfolded.add(path)
         self._run_list.changed.emit()
         self.open_view(path)
 
@@ -232,7 +217,7 @@ class ScalingController(QObject):
         table = self._tables.table(path)
         if table is None:
             return
-        self._unfolded.add(path)
+        self._tables.unfolded.add(path)
         self._run_list.changed.emit()
         runs = self._panels.runs
         runs.tick([str(each) for each in table.finished])

@@ -208,6 +208,8 @@ class ScalingTables(QObject):
         self._run_list = run_list
         self.tables: tuple[ShownTable, ...] = ()
         """In the order of their names."""
+        self.unfolded: set[Path] = set()
+        """The records of tables whose runs are listed, too."""
         self._records: dict[str, tuple[int, ScalingRecord | None]] = {}
         """By the name of the file, the time of its last change, and what is in it; None for what is no table."""
         self._numbers: dict[Path, tuple[States, ScalingTable | None]] = {}
@@ -234,6 +236,18 @@ class ScalingTables(QObject):
     def table(self, path: Path) -> ShownTable | None:
         """Return the table of this record; None if there is none."""
         return next((each for each in self.tables if each.record.path == path), None)
+
+    def fold(self, found: Sequence[RunSummary]) -> list[RunSummary]:
+        """Put one row in the place of the runs of each table. A search finds the runs themselves."""
+        if not self.tables or self._run_list.search.text:
+            return list(found)
+        return fold_runs(found, self.tables, self.unfolded, all_read=not self._run_list.left)
+
+    def with_results(self, rows: list[RunRow]) -> list[RunRow]:
+        """Show the results of the tables in their rows."""
+        if not self.tables:
+            return rows
+        return with_results(rows, self.tables)
 
     def _read_records(self) -> None:
         found = {}

@@ -25,8 +25,6 @@ from gui.runs.words import run_header, stop_question
 from gui.widgets.dialogs import ask
 
 if TYPE_CHECKING:
-    from gui.features.compare.scaling import ScalingController
-    from gui.features.setup.start import StartController
     from gui.window.layout import MainPanels
     from gui.window.services import Services
 
@@ -34,11 +32,9 @@ if TYPE_CHECKING:
 class RunController(QObject):
     """It keeps nothing: the session has the run, and the list of runs has all others."""
 
-    def __init__(
-        self, panels: MainPanels, services: Services, start: StartController, scaling: ScalingController
-    ) -> None:
+    def __init__(self, panels: MainPanels, services: Services) -> None:
         super().__init__()
-        self._panels, self._start, self._scaling = panels, start, scaling
+        self._panels, self._tables = panels, services.scaling_tables
         self._session, self._run_list, self._monitor = services.session, services.run_list, services.device_monitor
         self._queue, self._machine = services.queue, services.machine
         self._reading: ReadingBar | None = None
@@ -61,8 +57,7 @@ class RunController(QObject):
         buttons.force_asked.connect(lambda: self._attempt(session.force))
         buttons.pause_asked.connect(lambda: self._attempt(session.pause))
         buttons.save_asked.connect(lambda: self._attempt(session.save))
-        buttons.resume_asked.connect(start.resume)
-        start.resuming_changed.connect(self.show_head)
+        session.resuming_changed.connect(self.show_head)
 
     def attach_to(self, run_dir: str) -> None:
         """Show this run of the list."""
@@ -70,7 +65,7 @@ class RunController(QObject):
         if found is None:
             return
         if self._session.run is None or self._session.run.dir != found:
-            self._panels.message.show_message(self._start.folder_problem, "bad")  # other messages were about the last
+            self._panels.message.clear()  # other messages were about the last
         self._attempt(lambda: self._session.attach_to(found))
 
     def attach_to_newest(self) -> None:
@@ -83,7 +78,7 @@ class RunController(QObject):
         """Show the devices of this machine, and no run."""
         self._panels.machine.show_chosen(chosen=True)  # a click on it has unchecked it
         if self._session.run is not None:
-            self._panels.message.show_message(self._start.folder_problem, "bad")  # others were about the run
+            self._panels.message.clear()  # others were about the run
             self._session.show_none()
 
     def show_run(self) -> None:
@@ -200,7 +195,7 @@ class RunController(QObject):
 
     def show_head(self) -> None:
         """Show its name, its state and its progress."""
-        resuming = self._start.is_resuming(self._session.run)
+        resuming = self._session.is_resuming
         view = self._panels.comparison
         compared = view.count if view is not None and self._panels.plots.replaced else 0
         header = run_header(self._session.snapshot(), resuming=resuming, compared=compared)
@@ -211,12 +206,12 @@ class RunController(QObject):
         self._show_empty_words()  # the first run may have been started, or the last one deleted
         service, runs = self._run_list, self._panels.runs
         queue, sorted_by_user = self._queue.runs, bool(service.search.order)
-        found = self._scaling.fold(service.found)
+        found = self._tables.fold(service.found)
         rows = run_rows(
             found if sorted_by_user else queued_first(found, queue), time.time(), limit=runs.wanted,
             by_day=not sorted_by_user, queue=queue,
         )  # fmt: skip
-        runs.show_rows(self._scaling.with_results(rows))
+        runs.show_rows(self._tables.with_results(rows))
         self._panels.runs.mark_chosen(self._session.run.dir if self._session.run else None)
 
     def _stop(self) -> None:

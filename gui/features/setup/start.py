@@ -62,8 +62,6 @@ class StartController(QObject):
     """A run was started, and the window shows it."""
     began = Signal()
     """A run was started, queued or resumed."""
-    resuming_changed = Signal()
-    """`is_resuming` returns something else."""
 
     def __init__(self, panels: MainPanels, services: Services) -> None:
         super().__init__()
@@ -80,7 +78,6 @@ class StartController(QObject):
         self._start_when_checked = self._queues_then = False
         self._readings: object = None
         """The part of the readings that the newest check depends on."""
-        self._folder_problem = ""
         self._request: StartRequest | None = None
         """The request that is being checked."""
         self._requesting = Jobs(self, "last-check", guards=True)
@@ -95,6 +92,7 @@ class StartController(QObject):
         self._pending.timeout.connect(self._show_pending)
         panels.setup.changed.connect(self.check)
         panels.header.buttons.start_asked.connect(self.start)
+        panels.header.buttons.resume_asked.connect(self.resume)
         self._run_list.changed.connect(self.check_again)
         self._scanner.changed.connect(self.take_readings)
 
@@ -104,11 +102,6 @@ class StartController(QObject):
     def current_check(self) -> StartCheck | None:
         """The check of the choices as they are now; None while it is under way."""
         return self._check
-
-    @property
-    def folder_problem(self) -> str:
-        """Why no run can be kept in the folder of runs, as last checked; the empty string if one can."""
-        return self._folder_problem
 
     def check(self, choices: Choices) -> None:
         """Check these choices from now on."""
@@ -173,9 +166,9 @@ class StartController(QObject):
     def _show(self, check: StartCheck) -> None:
         self._panels.setup.show_check(check)
         self._panels.header.buttons.allow_start("\n".join(check.problems), is_proposed=not check.busy)
-        if not check.pending and check.folder_problem != self._folder_problem:
-            self._folder_problem = check.folder_problem
-            self._message.show_message(check.folder_problem, "bad")
+        if not check.pending and check.folder_problem != self._message.lasting:
+            self._message.lasting = check.folder_problem
+            self._message.clear()
 
     def _conditions(self) -> StartConditions:
         return StartConditions(
@@ -277,10 +270,9 @@ class StartController(QObject):
 
     # -- resume ----------------------------------------------------------------------------------
 
-    def is_resuming(self, run: Run | None) -> bool:
-        """Return whether this run is being resumed."""
+    def _tell_resuming(self) -> None:
         requested = self._request.run_dir if self._request is not None else None
-        return run is not None and run.dir in {requested, self._resuming_dir}
+        self._session.set_resuming(frozenset(each for each in (requested, self._resuming_dir) if each is not None))
 
     def resume(self) -> None:
         """Resume the run that the window shows."""
@@ -312,11 +304,11 @@ class StartController(QObject):
             lambda _: self._take_resumed(""),
             lambda error: self._take_resumed(str(error)),
         )
-        self.resuming_changed.emit()
+        self._tell_resuming()
 
     def _take_resumed(self, problem: str) -> None:
         self._resuming_dir = None
-        self.resuming_changed.emit()
+        self._tell_resuming()
         self._message.show_message(tr(problem), "bad")
         self._session.poll()
         self._run_list.poll(now=True)
@@ -333,12 +325,12 @@ class StartController(QObject):
             lambda error: self._show_failure(error) if self._end_request(request) else None,
         ):
             self._request = request
-            self.resuming_changed.emit()
+            self._tell_resuming()
 
     def _end_request(self, request: StartRequest) -> bool:
         """Return whether a request that was checked is still wanted: no other choices were made meanwhile."""
         self._request = None
-        self.resuming_changed.emit()
+        self._tell_resuming()
         return request.choices is None or request.choices == self._choices
 
     def _take_checked_request(self, request: StartRequest, outcome: RunSpec | StartCheck) -> None:
