@@ -23,7 +23,8 @@ from core.schema.files import (
     make_private_folder,
     not_written,
     open_folder,
-    read_json,
+    parse_json,
+    read_whole,
     write_whole,
 )
 
@@ -94,7 +95,7 @@ def save_in_config_folder(name: str, text: str) -> None:
     path = config_folder() / name
     try:
         make_config_folder()
-        write_whole(path.resolve(), text)  # through a link, as those who keep such files elsewhere expect
+        write_whole(Path(os.path.realpath(path)), text)  # a link stays: some users keep such files elsewhere
     except OSError as error:
         raise RunError(
             not_written(path, error, if_full=tr("Free some space."), otherwise=tr("Check its permissions."))
@@ -123,7 +124,7 @@ def config_folder_locked() -> Iterator[None]:
 
 def _read() -> dict[str, object]:
     with contextlib.suppress(OSError, ValueError):
-        found = read_json(config_folder() / "folders.json", MAX_BYTES)
+        found = parse_json(read_whole(config_folder() / "folders.json", MAX_BYTES, follow_link=True))
         if isinstance(found, dict):
             return found
     return {}

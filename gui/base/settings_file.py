@@ -29,7 +29,7 @@ def default_file() -> Path:
 
 
 class SettingsFile:
-    """Named values. They are read anew each time, since several windows write them."""
+    """Named values. Each access reads the file again, since several windows write it."""
 
     _unsaved: ClassVar[dict[Path, dict[str, Any]]] = {}
     """By file, the values that could not be written. This process has them all the same, and tries again."""

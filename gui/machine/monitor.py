@@ -85,7 +85,7 @@ class HostMonitor:
         return [sample for watch in self._watches for sample in watch.new_samples()]
 
     def ask(self, *, asking: bool) -> None:
-        """Ask the hosts from now on, or no more. What is known of them stays."""
+        """Begin or stop to ask the hosts. Their last readings stay."""
         if asking is not self._is_asking:
             self._is_asking = asking
             for watch in self._watches:

@@ -1,4 +1,7 @@
-"""Write what a user exports, on another thread. Each function returns a sentence about it and the sentence's tone."""
+"""Write what a user exports: functions for another thread, and the `Exporter` that asks for the file and calls them.
+
+Each function returns a sentence about what it wrote, and the tone of the sentence.
+"""
 
 from __future__ import annotations
 

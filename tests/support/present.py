@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
-from _pytest.mark import ParameterSet
 
 
-def present(cases: Iterable[object], is_here: Callable[[object], bool], what: str) -> list[ParameterSet]:
+def present(cases: Sequence[Any], is_here: Callable[[Any], bool], what: str) -> list[Any]:
     """Return cases for `parametrize`: those that this machine has, and one for all others, which is skipped.
 
     `what`: what the others lack, for the reason of the skip, such as `Python from pyenv`.
     """
-    sorted_cases = list(cases)
-    missing = [each for each in sorted_cases if not is_here(each)]
-    found = [pytest.param(each, id=_words(each)) for each in sorted_cases if each not in missing]
+    missing = [each for each in cases if not is_here(each)]
+    found = [pytest.param(each, id=_words(each)) for each in cases if each not in missing]
     if not missing:
         return found
     reason = f"this machine has no {what}: {', '.join(map(_words, missing))}"

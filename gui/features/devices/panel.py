@@ -85,7 +85,7 @@ class MachineList(QScrollArea):
         return cuts
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
-        """Let a wheel scroll by a row, and report another width: its texts are wrapped anew."""
+        """Let a wheel scroll by a row. Report another width, since it wraps the texts differently."""
         super().resizeEvent(event)
         self.verticalScrollBar().setSingleStep(self._table.verticalScrollBar().singleStep())
         if event.size().width() != event.oldSize().width():

@@ -144,7 +144,7 @@ def _tip(state: HostState) -> str:
 TONES = {"good": ("good", "muted"), "muted": ("muted", "muted"), "warn": ("warn", "warn"), "bad": ("bad", "bad")}
 """By tone, the colours of the mark and of the words."""
 ABOVE_PX = 6
-"""Room above the line, in which it is told from the machine before."""
+"""Room above the line, which separates it from the machine before."""
 MIN_NAME_PX = 48
 """Width that the name keeps at least."""
 

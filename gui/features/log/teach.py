@@ -54,12 +54,12 @@ class Answer:
     """Why no rule can be made or kept: a sentence."""
     is_kept: bool = False
     waits: bool = False
-    """Whether it is kept, but the run is not over, so that its curves are read anew later."""
+    """Whether the rule is kept, and the curves are read again when the run is over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadAnew:
-    """The curves of a run were read anew."""
+    """The curves of a run were read again."""
 
     run_dir: Path
     problem: str = ""
@@ -252,7 +252,7 @@ class TeachController(QObject):
         self._dialog: TeachDialog | None = None
         self._pointed: Pointed | None = None
         self._waiting: Path | None = None
-        """A live run that was taught: its curves are read anew when it is over."""
+        """A live run with a new rule: its curves are read again when it is over."""
         services.session.attached.connect(self._show_numbers)
         self._log.rank_shown.connect(self._show_numbers)
         self._log.view.highlights.pointed.connect(self._point)

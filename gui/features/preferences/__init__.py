@@ -1,5 +1,5 @@
 """What the user prefers.
 
 - `preferences`: the preferences, their dialog and their menus
-- `notifications`: how the user is told about ends of runs
+- `notifications`: notifications about the ends of runs
 """

@@ -1,4 +1,4 @@
-"""How the user is told about ends of runs: the settings and their dialog."""
+"""Notifications about the ends of runs: their settings and the dialog."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 MAX_REPORTED = 100
-"""Runs of one report: more curves cannot be told apart, and reading them takes minutes."""
+"""Runs of one report. The curves of more runs look alike, and reading them takes minutes."""
 
 
 class ExportController(QObject):
