@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from PySide6.QtGui import QTextDocumentFragment
 
+from gui.base.painting import elided
 from gui.base.theme import DARK
 from gui.plots.items.hover import HoverRow, readout_forms
 from gui.widgets.elided_label import ElidedLabel, ReadoutLabel
@@ -20,6 +21,15 @@ def test_label_without_room_is_blank_instead_of_ellipsis(qtbot, letters, shown):
         each.resize(label.fontMetrics().averageCharWidth() * letters, 20)
     assert (label.grab().toImage() != blank.grab().toImage()) is shown
     assert label.toolTip() == TEXT
+
+
+def test_name_that_begins_with_a_date_is_cut_and_not_left_out(qtbot):
+    label = ElidedLabel("20260101-000001-digits")
+    qtbot.addWidget(label)
+    width = label.fontMetrics().horizontalAdvance("20260101-0000…")
+    shown = elided(label.fontMetrics(), label.text(), width)
+    assert label.text().startswith(shown.removesuffix("…"))
+    assert len(shown) > 8
 
 
 def test_readout_leaves_out_labels_then_values(qtbot):

@@ -204,6 +204,14 @@ def test_no_english_sentence_is_left(drive, pseudo):
     assert not found, "\n".join(sorted(set(found)))
 
 
+def test_close_in_the_moment_of_the_change_closes_the_other_window(drive):
+    panel = drive()
+    former = panel.window
+    former.replaced.connect(lambda _: QTimer.singleShot(0, former, former.close))  # as Ctrl-C does
+    panel.until_replaced("zh_CN")
+    panel.until(lambda: not panel.window.isVisible(), "its end")
+
+
 def test_language_of_the_desktop_is_the_default(drive, pseudo, monkeypatch):
     monkeypatch.setenv("LANGUAGE", pseudo)
     panel = drive()
