@@ -26,7 +26,7 @@ from core.cli.shared.follow import follow
 from core.config.choices import ScriptChoices
 from core.config.script_check import ScriptCheckRequest, check_script, fill_in
 from core.devices.cpu import cpu_devices
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.runs.run import Run
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, TextIO
 from core.catalog import frameworks, recipes, strategies
 from core.catalog.frameworks import interpreter
 from core.devices.cpu import cpu_devices
-from core.launchers.ranks import HOST, free_addresses
+from core.launchers.local import HOST, free_addresses
 
 if TYPE_CHECKING:
     from benchmarks.panel import Work

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from core.cli.shared.follow import follow
 from core.config.choices import RecipeChoices, compose
 from core.devices.cpu import cpu_devices
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.runs.run import Run
 from core.series.run_series import RunSeries
 

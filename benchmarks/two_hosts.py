@@ -16,7 +16,7 @@ from benchmarks.panel import under_the_panel
 from core.catalog import recipes
 from core.devices.cpu import cpu_devices
 from core.hosts.inquiry import devices_of
-from core.launchers.ranks import HOST, free_addresses
+from core.launchers.local import HOST, free_addresses
 from core.system.folders import CONFIG_VARIABLE
 from tests.support.ssh_server import TRAINYARD, add_host, run_server
 

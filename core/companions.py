@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from core.devices.host_names import devices_here
+from core.devices.device import devices_here
 from core.hosts.parts.head import Head
 from core.notifications.start import Notifier
-from core.runs.part import read_part
+from core.runs.directory import read_part
 from core.supervisor.jobs import MeetingSigns
 
 if TYPE_CHECKING:

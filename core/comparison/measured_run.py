@@ -16,7 +16,7 @@ from core.history.index import is_run
 from core.history.summary import ENVIRONMENT, SEED, setting_values
 from core.language import tr
 from core.runs.directory import workload_text
-from core.runs.facts.run_facts import RunFacts
+from core.runs.facts import RunFacts
 from core.runs.run import Run
 from core.schema.event_kinds import Plan
 from core.schema.events import Event

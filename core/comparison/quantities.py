@@ -16,7 +16,7 @@ from core.comparison.measured_run import MeasuredRun
 from core.errors import RunError
 from core.history.run_loss import LOSS, VALIDATION_LOSS
 from core.language import tr, tr_noop
-from core.runs.facts.run_facts import worst
+from core.runs.facts import worst
 from core.series.series import Series
 from core.text import BYTES_PER_GB, duration, first_names, join_names, short
 

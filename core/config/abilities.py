@@ -33,12 +33,11 @@ from core.hosts.agent.server import Request
 from core.hosts.exchange import unpack_readings
 from core.hosts.parts.head import MISSING, UNREADABLE, continue_holder, held
 from core.language import join_sentences, stored, tr
-from core.launchers import ranks
+from core.launchers import local
 from core.launchers.script import unset_variables
 from core.runs import directory, stopped
-from core.runs.directory import folder_problem
-from core.runs.facts.states import RunState, state_info
-from core.runs.part import Part, read_part, write_part
+from core.runs.directory import Part, folder_problem, read_part, write_part
+from core.runs.facts import RunState, state_info
 from core.runs.run import Run
 from core.schema.codec import decode, encode
 from core.schema.files import make_private_folder, read_whole, write_whole
@@ -208,7 +207,7 @@ def reach(request: Request) -> dict[str, str]:
     if not isinstance(address, str) or not isinstance(port, int) or not 0 < port < 65536:
         raise ValueError(tr("This is no address."))
     try:
-        interface, own = ranks.reach(address, port, REACH_S)
+        interface, own = local.reach(address, port, REACH_S)
     except OSError as error:
         why = error.strerror or str(error)
         raise ValueError(
@@ -222,7 +221,7 @@ def listen(request: Request) -> Iterator[dict[str, Any]]:
     count = request.terms.get("count")
     if not isinstance(count, int) or not 0 < count <= MAX_PORTS:
         raise ValueError(tr("This is no number of ports."))
-    with ranks.listening(count) as ports:
+    with local.listening(count) as ports:
         yield {"ports": ports}
         request.cancelled.wait()
 

@@ -23,7 +23,7 @@ from core.devices.nvidia import preflight
 from core.errors import RunError
 from core.language import tr
 from core.launchers import local
-from core.launchers.ranks import assign_ranks
+from core.launchers.local import assign_ranks
 from core.schema.codec import decode
 from core.schema.spec import RunSpec
 from core.system.processes import TAG

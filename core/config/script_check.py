@@ -8,10 +8,9 @@ from pathlib import Path
 
 from core.catalog.strategies import find_launch_mode
 from core.config.choices import ScriptChoices, absolute_folder, check_folder, resolve
-from core.devices.device import Device
-from core.devices.host_names import own_id
+from core.devices.device import Device, own_id
 from core.language import join_sentences, tr
-from core.launchers import notebook
+from core.launchers import program
 from core.metrics.rules.rule_file import NONE, chosen_file, read_rules
 from core.metrics.text.expression import compile_expression
 from core.pythons.discovery import python_for_script
@@ -102,7 +101,7 @@ def check_script(request: ScriptCheckRequest) -> ScriptCheckResult:
             script.path, module=request.module or None, cwd=str(folder), python=python, variables=variables
         )
         spec = RunSpec(
-            name=script.name.removesuffix(".py").removesuffix(notebook.SUFFIX),
+            name=script.name.removesuffix(".py").removesuffix(program.SUFFIX),
             framework=SCRIPT,
             strategy=find_launch_mode(request.launch or look.launch).name,
             script=script,

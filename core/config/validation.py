@@ -13,8 +13,7 @@ from importlib.machinery import PathFinder
 from core.catalog.frameworks import FRAMEWORKS, Framework, framework, has, interpreter
 from core.catalog.strategies import LAUNCH_MODES, STRATEGIES, Strategy, find_strategy, strategies_of, strategy_of
 from core.config.strategy_settings import rate_arithmetic, setting_problems
-from core.devices.device import Device
-from core.devices.host_names import split_name
+from core.devices.device import Device, split_name
 from core.language import tr, tr_noop, tr_plural
 from core.launchers import loopback
 from core.schema.spec import RunSpec

@@ -13,9 +13,8 @@ from importlib import import_module
 from math import inf
 from typing import Self
 
-from core.devices.device import ASLEEP_PREFIX, Device, Sample, Survey
+from core.devices.device import ASLEEP_PREFIX, KINDS, Device, Kind, Sample, Survey
 from core.devices.helper import ALIVE, HelperAnswer, from_line, intervals_line, start_command
-from core.devices.kinds import KINDS, Kind
 from core.devices.reader import PROCESSES_S, LocalReader, Options, ReadIntervals, ReadSchedule
 from core.language import join_sentences, tr
 from core.system.helper_process import HelperProcess

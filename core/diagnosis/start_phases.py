@@ -7,8 +7,7 @@ from itertools import pairwise
 from pathlib import PurePath
 
 from core.language import tr, tr_noop, tr_plural
-from core.runs.facts.run_facts import RunFacts
-from core.runs.facts.states import RunState
+from core.runs.facts import RunFacts, RunState
 from core.schema.event_kinds import Phase, RunDevice, WorkerStart
 from core.schema.spec import RunSpec
 from core.text import as_sentence, duration, join_phrases, list_labels

@@ -13,12 +13,12 @@ from core.history.index import RunIndex, all_runs
 from core.history.summary import RunSummary
 from core.history.summary_cache import SummaryCache
 from core.language import tr_plural
-from core.runs.facts.states import state_info
+from core.runs.facts import state_info
 from core.runs.run import Run
 from core.schema.event_kinds import ProcessInfo
 from core.schema.paths import SUPERVISOR_EVENTS
 from core.schema.spec import read_spec
-from core.system.process_info import glance
+from core.system.processes import glance
 from core.text import join_labels, join_names
 
 MIN_SHARE = 0.01

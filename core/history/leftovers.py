@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.language import tr
-from core.runs.facts.states import state_info
+from core.runs.facts import state_info
 from core.runs.run import Run
 from core.schema.paths import SUPERVISOR_EVENTS
-from core.system import process_info, procfs
+from core.system import processes, procfs
 from core.system.own_processes import is_main_process, supervised_runs
 from core.system.processes import RUN_DIR, TAG, ProcessId
 from core.system.procfs import PROC, Stat
@@ -109,7 +109,7 @@ def _read(pid: int, proc: Path, uid: int) -> _Tagged | None:
     run_id = procfs.variable(environment, TAG)
     if not run_id:
         return None
-    about, stat = process_info.describe(pid, proc), procfs.stat(pid, proc)
+    about, stat = processes.describe(pid, proc), procfs.stat(pid, proc)
     if procfs.owner(pid, proc) != uid or about.user is None or stat is None or stat.state in procfs.ENDED:
         return None
     run_dir = procfs.variable(environment, RUN_DIR)
@@ -182,10 +182,10 @@ def _ancestry(pid: int, group: Mapping[int, _Tagged]) -> set[int]:
 
 
 def _orphan(seen: _Tagged, run_dir: Path | None, why: str, proc: Path) -> OrphanedProcess:
-    name = process_info.printable(seen.stat.name)
+    name = processes.printable(seen.stat.name)
     return OrphanedProcess(
         process=seen.process, run_id=seen.run_id, run_dir=run_dir, name=name, age_s=seen.stat.age_s, user=seen.user,
-        command=process_info.printable(" ".join(seen.words))
+        command=processes.printable(" ".join(seen.words))
         or f"[{name}]",  # as ps(1) shows a process without a command line
         memory_bytes=procfs.resident_bytes(seen.process.pid, proc), why=why,
     )  # fmt: skip

@@ -16,7 +16,7 @@ from core.history import leftovers
 from core.history.leftovers import OrphanedProcess
 from core.language import tr, tr_plural
 from core.runs import stopped
-from core.runs.facts.states import state_info
+from core.runs.facts import state_info
 from core.runs.lock import held
 from core.runs.run import Run
 from core.schema.files import read_json

@@ -14,7 +14,7 @@ from pathlib import PurePath
 
 from core.history.summary import RunSummary
 from core.language import tr
-from core.runs.facts.states import RunState, state_info
+from core.runs.facts import RunState, state_info
 from core.text import first_names, join_names
 
 Value = bool | int | float | str | tuple[str, ...] | None

@@ -13,8 +13,7 @@ from typing import Any
 from core.devices.device import BETWEEN_KINDS, TIMES, shown_name
 from core.history.marks import NO_MARKS, Marks, read_marks
 from core.history.run_loss import LOSS, RECENT, RunLoss, ValidationReader, recent_mean, run_loss
-from core.runs.facts.run_facts import RunFacts, worst
-from core.runs.facts.states import RunState, state_info
+from core.runs.facts import RunFacts, RunState, state_info, worst
 from core.runs.run import Mark, Run
 from core.schema.event_kinds import MetricRestart, Metrics, Plan, Rewind, Verdict, read_all
 from core.schema.events import Event, last_step, parse

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from core.history.marks import Marks, Note
 from core.history.summary import RunSummary
 from core.language import Message, stored
-from core.runs.facts.states import RunState, state_info
+from core.runs.facts import RunState, state_info
 from core.runs.run import Mark
 from core.schema.event_kinds import Plan, Verdict
 from core.schema.files import open_to_append

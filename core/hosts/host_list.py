@@ -10,7 +10,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from core.devices.host_names import name_problem
+from core.devices.device import name_problem
 from core.errors import RunError
 from core.language import join_sentences, tr
 from core.schema.files import parse_json, read_whole

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Self
 
-from core.devices.host_names import device_here, split_name
+from core.devices.device import device_here, split_name
 from core.hosts.connection import Connection
 from core.hosts.exchange import unpack_devices
 from core.hosts.failures import HostError

@@ -14,8 +14,7 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from core.devices.device import Survey
-from core.devices.host_names import device_here, sample_here
+from core.devices.device import Survey, device_here, sample_here
 from core.hosts.connection import Connection, Follower
 from core.hosts.exchange import HostUses, unpack_readings, unpack_uses
 from core.hosts.failures import Failure, HostError

@@ -12,15 +12,13 @@ from pathlib import Path
 
 from core.devices.nvidia.preflight import ORDER, VISIBLE
 from core.language import tr
-from core.launchers import notebook, recorded
-from core.launchers.local import environment
-from core.launchers.ranks import HOST, free_addresses, loopback_variables
+from core.launchers import program
+from core.launchers.local import HOST, environment, free_addresses, loopback_variables
 from core.launchers.torch_store import TorchStore
 from core.schema.files import open_to_append
 from core.schema.paths import METRICS_VARIABLE, WORKLOAD_FILE, log_of_rank, metrics_file
-from core.schema.rank import RankAssignment
 from core.schema.settings import Script
-from core.schema.spec import RunSpec
+from core.schema.spec import RankAssignment, RunSpec
 from core.system.helper_process import clean_environment
 from core.system.processes import RUN_DIR, TAG
 
@@ -111,8 +109,8 @@ class Launcher:
         return process
 
     def _command(self) -> tuple[str, ...]:
-        """Return the command line after the interpreter; see `core.launchers.recorded`."""
-        copy = (recorded.__file__, str(self._run_dir / WORKLOAD_FILE)) if self._spec.recorded else ()
+        """Return the command line after the interpreter; see `core.launchers.program`."""
+        copy = (program.__file__, str(self._run_dir / WORKLOAD_FILE)) if self._spec.recorded else ()
         return (*copy, *command_of(self._script))
 
     def _environment(self, assignment: RankAssignment) -> dict[str, str]:
@@ -138,7 +136,7 @@ def _at(meeting: str) -> list[tuple[str, int]]:
 
 def command_of(script: Script) -> tuple[str, ...]:
     """Return the command line after the interpreter. A notebook is run by a file of ours."""
-    runner = (notebook.__file__,) if script.path.endswith(notebook.SUFFIX) else ()
+    runner = (program.__file__,) if script.path.endswith(program.SUFFIX) else ()
     return (*runner, *script.command)
 
 

@@ -16,7 +16,7 @@ from core.language import tr, tr_plural
 from core.schema.event_kinds import ProcessInfo
 from core.system import procfs
 from core.system.own_processes import asks_drivers
-from core.system.process_info import describe
+from core.system.processes import describe
 from core.system.procfs import PROC
 
 NODE = re.compile(rb"/dev/nvidia(\d+)")

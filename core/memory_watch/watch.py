@@ -19,11 +19,10 @@ from core.memory_watch.gpu_processes import GpuProcessScan
 from core.memory_watch.verdict import awaited, judge
 from core.schema.event_kinds import ProcessInfo, Release, TerminatedProcess, Verdict
 from core.schema.settings import ReleaseWatch
-from core.system import process_info, processes, procfs
+from core.system import processes, procfs
 from core.system.processes import ProcessId
 from core.system.procfs import STUCK
-from core.system.run_processes import RunProcesses
-from core.system.terminate import SURVIVOR_GRACE_S, Processes, ProcessEscalation, TrackedProcess
+from core.system.terminate import SURVIVOR_GRACE_S, Processes, ProcessEscalation, RunProcesses, TrackedProcess
 from core.text import BYTES_PER_MB
 
 if TYPE_CHECKING:
@@ -65,7 +64,7 @@ class HostProcesses:
         """Return what this very process is now, with its resident memory; None once it is gone."""
         if not processes.is_alive(process, self._proc):
             return None
-        found = process_info.describe(process.pid, self._proc)
+        found = processes.describe(process.pid, self._proc)
         if found.created != process.created:
             return None
         return replace(found, memory_used_bytes=procfs.resident_bytes(process.pid, self._proc))

@@ -12,7 +12,7 @@ from core.language import tr, tr_noop
 from core.schema.events import Tail
 from core.schema.paths import COLLECTOR_EVENTS, EVENTS
 from core.supervisor.companion import Companion
-from core.supervisor.watches.progress_watches import DiskWatch
+from core.supervisor.watches import DiskWatch
 from core.system.helper_process import ends_within, exit_code
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from core.metrics.files.finder import MetricFileFinder
 from core.metrics.files.tracker_databases import is_database
 from core.metrics.rank_reader import LogTimes, RankReader
 from core.runs import lock
-from core.runs.facts.states import state_info
+from core.runs.facts import state_info
 from core.runs.run import Run
 from core.schema.event_kinds import LogRead, MetricFile, MetricRestart, Metrics, Notice, Reread, RunProgress, read_all
 from core.schema.events import Tail

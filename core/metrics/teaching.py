@@ -31,7 +31,7 @@ from core.metrics.rules.rule_set import usable_rules
 from core.metrics.text.log import LogReader
 from core.metrics.text.printed_lines import PrintedLines
 from core.runs import foreign
-from core.runs.facts.states import state_info
+from core.runs.facts import state_info
 from core.runs.run import Run
 from core.schema.files import open_to_read
 from core.schema.paths import RULES_FILE, log_of_rank

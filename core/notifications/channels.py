@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urlsplit
 
 from core.language import tr, tr_noop
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.system.helper_process import HelperProcess, clean_environment
 from core.text import join_names
 

@@ -14,8 +14,7 @@ from typing import Any
 from core.history.summary import RunSummary, SummaryReader
 from core.language import join_sentences, tr, tr_noop, tr_plural
 from core.notifications.channels import FAILED, FINISHED, LOST, OCCASION_OF, STALLED, STOPPED
-from core.runs.facts.run_facts import HELD, RunFacts, worst
-from core.runs.facts.states import RunState, state_info
+from core.runs.facts import HELD, RunFacts, RunState, state_info, worst
 from core.runs.run import Run, folders_mark
 from core.schema.codec import encode
 from core.schema.event_kinds import Verdict

@@ -22,7 +22,7 @@ from typing import Any
 
 from core.language import tr, tr_noop
 from core.pythons.python_info import TIMEOUT_S, ProbeCache, PythonInfo, PythonProbe, default_file, parse_info
-from core.system.process_info import user_name
+from core.system.processes import user_name
 
 MARK = "pyvenv.cfg"
 """The file that every virtual environment contains."""

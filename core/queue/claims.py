@@ -17,8 +17,7 @@ from core.language import tr, tr_plural
 from core.queue.decision import HOLDING, Ticket, shown_name
 from core.queue.folder import own_line
 from core.queue.line import Line, release
-from core.runs.facts.run_facts import RunFacts
-from core.runs.facts.states import RunState
+from core.runs.facts import RunFacts, RunState
 from core.schema.event_kinds import Notice, Record
 from core.schema.spec import RunSpec
 from core.supervisor.companion import Companion

@@ -26,9 +26,8 @@ from core.queue.folder import own_line
 from core.queue.request import QueueRequest, change_request, hash_of, read_request, write_request
 from core.runs import foreign
 from core.runs.directory import cannot_write, launch
-from core.runs.facts.fold import fold
-from core.runs.facts.run_facts import RunFacts
-from core.runs.facts.states import RunState, state_info
+from core.runs.facts import RunFacts, RunState, state_info
+from core.runs.fold import fold
 from core.runs.foreign import owner_of_run
 from core.runs.lock import take
 from core.runs.requests import Requests
@@ -40,8 +39,7 @@ from core.schema.paths import CONTROL, EVENTS, LOCK, LOG_FILE, QUEUE_FILE, RESER
 from core.schema.spec import RunSpec, read_spec
 from core.system import processes
 from core.system.own_processes import QUEUE, SUPERVISOR, own_command
-from core.system.process_info import glance
-from core.system.processes import ProcessId
+from core.system.processes import ProcessId, glance
 from core.text import size
 
 if TYPE_CHECKING:

@@ -21,8 +21,7 @@ from typing import Any
 from core.errors import RunError
 from core.language import join_sentences, stored, tr, tr_noop
 from core.queue.line import DEVICES, FOLDER_MODE, HELD, MAX_HELD_BYTES, PREFIX, TICKETS, USE, Line, decayed, read_small
-from core.runs.facts.run_facts import RunFacts
-from core.runs.facts.states import RunState
+from core.runs.facts import RunFacts, RunState
 from core.schema.files import make_folder, not_written, write_whole
 from core.system import processes
 from core.system.procfs import mount_of

@@ -18,16 +18,15 @@ from core.queue.decision import AFTER, GRANTED, HELD, HOLDING, Decision, Outcome
 from core.queue.folder import own_line
 from core.queue.line import Line, last_state
 from core.queue.request import QueueRequest, read_request
-from core.runs.facts.fold import fold
-from core.runs.facts.run_facts import RunFacts
-from core.runs.facts.states import RunState
+from core.runs.facts import RunFacts, RunState
+from core.runs.fold import fold
 from core.runs.foreign import owner_of_run
 from core.schema.events import Tail
 from core.schema.files import is_regular, parse_json
 from core.schema.paths import EVENTS, QUEUE_FILE, SPEC_FILE, SUPERVISOR_EVENTS
 from core.schema.spec import read_spec
 from core.system import processes, procfs
-from core.system.process_info import user_name
+from core.system.processes import user_name
 from core.text import as_sentence, join_labels, join_names
 
 QUEUED, IS_HELD = "queued", "held"

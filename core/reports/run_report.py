@@ -20,7 +20,7 @@ from core.history.summary import setting_words
 from core.language import tr, tr_noop, tr_plural
 from core.reports.chart import INNER_WIDTH, Chart, Line, chart
 from core.reports.page import Markup, element, fold, joined, page, section, table
-from core.runs.facts.states import state_info
+from core.runs.facts import state_info
 from core.runs.run import Run
 from core.schema.events import Event
 from core.series.series import Axis, Series

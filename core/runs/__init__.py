@@ -1,10 +1,10 @@
 """A run, seen through its directory.
 
-- `directory`: create a run directory, start its supervisor, read its output; the text of the recipe or script
+- `directory`: create a run directory, start its supervisor, read its output; the text of the recipe or script; which
+  ranks train here for a run of another machine
 - `run`: one run: start it, follow it, send it requests, resume it
-- `facts`: what the events of a run say about it
+- `facts`, `fold`: the states of a run; what its events say about it
 - `foreign`: runs of other machines, copied here; whether a run or a preset belongs to another user
-- `part`: the part of a run of another machine, whose ranks train here
 - `requests`: the request files below `control`
 - `lock`: the lock that keeps a run from being started or resumed twice
 - `stopped`: name the processes of a run that are stopped (state T), and continue them

@@ -22,7 +22,7 @@ from core.schema.codec import Sentence, decode, encode
 from core.schema.files import read_json, write_whole
 from core.schema.paths import SPEC_FILE
 from core.system.folders import cache_folder
-from core.system.process_info import user_name
+from core.system.processes import user_name
 from core.text import first_names, one_line, replace_control_characters
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from pathlib import Path
 from core.errors import RunError
 from core.language import tr
 from core.runs import foreign
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.schema.files import not_written, open_to_append
 from core.schema.paths import EVENTS, LOCK
 from core.system.procfs import mount_of

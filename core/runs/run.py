@@ -20,12 +20,10 @@ from pathlib import Path
 from core.errors import RunError
 from core.language import join, join_sentences, tr, tr_noop
 from core.runs import directory, foreign, lock, stopped
-from core.runs.directory import keep_workload
-from core.runs.facts.fold import fold
-from core.runs.facts.run_facts import RunFacts, without_present
-from core.runs.facts.states import RunState, state_info
+from core.runs.directory import keep_workload, read_part
+from core.runs.facts import RunFacts, RunState, state_info, without_present
+from core.runs.fold import fold
 from core.runs.foreign import owner_of_run
-from core.runs.part import read_part
 from core.runs.requests import REQUESTS
 from core.schema import paths
 from core.schema.event_log import Log

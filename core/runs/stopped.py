@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from core.language import join_sentences, tr
-from core.runs.facts.run_facts import RunFacts
+from core.runs.facts import RunFacts
 from core.system import processes, procfs
 from core.system.own_processes import supervises
 from core.system.processes import ProcessId

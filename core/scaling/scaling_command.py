@@ -19,7 +19,7 @@ from core.history import removal
 from core.history.index import is_run
 from core.history.removal import Removed
 from core.language import join_sentences, tr
-from core.runs.facts.states import state_info
+from core.runs.facts import state_info
 from core.runs.foreign import owner_of_file
 from core.runs.run import Run
 from core.scaling.record import ScalingRecord, read_record

@@ -18,8 +18,7 @@ from core.history.run_loss import LOSS, VALIDATION_LOSS
 from core.history.summary import device_text
 from core.language import tr, tr_plural
 from core.runs.directory import workload_text
-from core.runs.facts.run_facts import worst
-from core.runs.facts.states import RunState, state_info
+from core.runs.facts import RunState, state_info, worst
 from core.scaling.record import PER_DEVICE, ScalingRecord
 from core.schema.event_kinds import Verdict
 from core.schema.settings import Training

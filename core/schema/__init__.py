@@ -5,12 +5,10 @@ Also loaded inside workers: the standard library, orjson where it is installed, 
 - `paths`: the name of every file and folder
 - `codec`: dataclasses from JSON, checked field by field, and to JSON
 - `setting`: how a setting is described, once for all that is made from it
-- `settings`, `spec`: what was asked of a run
-- `rank`: which devices and which role a worker has
+- `settings`, `spec`: what was asked of a run, and of each of its workers
 - `event_kinds`: all kinds of events, and their fields
 - `events`: one event file: write it, read it as it grows
-- `packed_samples`: many readings of devices as one event
-- `event_log`: all event files of a run, read whole or in slices
+- `event_log`: all event files of a run, read whole or in slices with packed readings of devices
 - `checkpoint`: checkpoints on disk
 - `files`: open the files of a run safely, write files whole, and word why a path could not be written
 """

@@ -265,7 +265,7 @@ class SupervisorStart(Queued, kind="supervisor"):
 
 
 class StateChange(Record, kind="state"):
-    """The run enters a state of `core.runs.facts.states`."""
+    """The run enters a state of `core.runs.facts`."""
 
     state: str
     error: Sentence | None = rare(default=None)
@@ -358,7 +358,7 @@ class Waiting(Record, kind="waiting"):
 
 
 class DeviceReading(Record, kind="sample", forwarded=OF_HOST):
-    """A reading of a device, written often: it is read as it is, many at once, by `packed_samples`."""
+    """A reading of a device, written often: it is read as it is, many at once, by `event_log`."""
 
     device_id: DeviceId = field(metadata=named("device"))
     utilisation_percent: float | None = None

@@ -30,7 +30,7 @@ Event = dict[str, Any]
 SAMPLE = "sample"
 """The kind of a reading of a device."""
 PACKED = "samples"
-"""The kind of many readings in one event, which no file may have: see `packed_samples`."""
+"""The kind of many readings in one event, which no file may have: see `event_log`."""
 READINGS = ("utilisation_percent", "memory_used_bytes", "temperature_celsius", "power_watts", "sm_clock_mhz")
 """The numbers of a reading; each may be missing."""
 SLOWDOWNS = "slowdowns"

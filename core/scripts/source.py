@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from core.language import tr
-from core.launchers.notebook import SUFFIX, code_cells
+from core.launchers.program import SUFFIX, code_cells
 from core.schema.files import open_to_read
 from core.scripts.syntax import Import, Usage, imports
 from core.text import enumerated

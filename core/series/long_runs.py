@@ -29,8 +29,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from core import language
-from core.runs.facts.fold import fold
-from core.runs.facts.run_facts import RunFacts
+from core.runs.facts import RunFacts
+from core.runs.fold import fold
 from core.runs.run import Run
 from core.schema.events import Event, parse_lines
 from core.schema.files import TEMPORARY, open_to_read, write_parts

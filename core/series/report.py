@@ -19,7 +19,7 @@ from core.history.marks import marks_fields, read_marks
 from core.history.summary import RunSummary
 from core.language import tr
 from core.runs import outputs
-from core.runs.facts.run_facts import RunFacts, worst
+from core.runs.facts import RunFacts, worst
 from core.runs.outputs import listed_checkpoints
 from core.runs.run import Run
 from core.schema.event_kinds import Checkpoint, ModelPart, Release, read_all

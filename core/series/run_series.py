@@ -10,8 +10,8 @@ from core.arrays import np
 from core.history.run_loss import LOSS, RECENT, VALIDATION_LOSS, RunLoss, recent_mean, run_loss
 from core.language import tr, tr_noop
 from core.schema.event_kinds import DeviceReading, MetricRestart, Metrics, Plan, Release, Rewind, StateChange, read
+from core.schema.event_log import COLUMNS, TIMES, by_device, columns
 from core.schema.events import EPOCH, Event
-from core.schema.packed_samples import COLUMNS, TIMES, by_device, columns
 from core.series.device_readings import HEAT, NO_HEAT, Heat, HeatReadings, Readings, Slowdown, note_slowdown
 from core.series.series import STEP, Axis, Series
 
@@ -294,7 +294,7 @@ class RunSeries:
             samples.clear()
 
     def _add_columns(self, found: dict[str, list[Any]]) -> None:
-        """Add readings in the columns of `packed_samples`."""
+        """Add readings in the columns of `core.schema.event_log`."""
         for device_id, of_device in by_device(found):
             if device_id not in self._readings:
                 if self._is_full(device_id, self._utilisation):

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.companions import companions_of, meeting_signs
-from core.devices.host_names import devices_here
+from core.devices.device import devices_here
 from core.devices.sampler import Sampler
 from core.errors import RunError
 from core.queue.claims import Claims
-from core.runs.facts.run_facts import RunFacts
+from core.runs.facts import RunFacts
 from core.schema.events import RecordError
 from core.schema.spec import read_spec
 from core.supervisor.claim import claim, claim_again, claim_queued, clear

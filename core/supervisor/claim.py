@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 from core.errors import RunError
 from core.language import tr
 from core.runs.directory import remove_sockets
-from core.runs.facts.fold import fold
-from core.runs.facts.run_facts import RunFacts
-from core.runs.facts.states import state_info
+from core.runs.facts import RunFacts, state_info
+from core.runs.fold import fold
 from core.runs.lock import Lock, already_running, cannot_resume, take
 from core.runs.requests import Requests
 from core.schema.event_kinds import Ended
@@ -20,7 +19,7 @@ from core.schema.events import Tail, Writer, make_reserve
 from core.schema.files import not_written
 from core.schema.paths import EVENTS, RENDEZVOUS, SUPERVISOR_EVENTS
 from core.system import processes, procfs
-from core.system.process_info import terminated
+from core.system.processes import terminated
 from core.system.terminate import ProcessTarget, terminate
 from core.text import first_names, join_names
 

@@ -10,10 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from core.devices.device import Device
-    from core.runs.facts.run_facts import RunFacts
+    from core.runs.facts import RunFacts
     from core.schema.events import Event
-    from core.schema.rank import RankAssignment
-    from core.schema.spec import RunSpec
+    from core.schema.spec import RankAssignment, RunSpec
     from core.supervisor.workers import WorkerGroup
 
 

@@ -3,7 +3,7 @@
 Each worker of a recipe has a dead-man switch of its own (`core.worker.boot`), but that is a thread of the worker: it
 cannot act while the worker is stopped or while user code holds the interpreter lock, and it does not reach children
 that began a session of their own. A script has none. The guard finds all of them by the run's tag or among its children
-(`core.system.run_processes`), and records what it killed in an event file of its own.
+(`core.system.terminate`), and records what it killed in an event file of its own.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from core.runs.directory import remove_sockets
 from core.schema.event_kinds import Ended
 from core.schema.events import Writer
 from core.schema.paths import EVENTS, GUARD_EVENTS
-from core.system import process_info, processes, procfs
+from core.system import processes, procfs
 from core.system.own_processes import SUPERVISOR, asks_drivers
 from core.system.procfs import ENDED, STUCK
-from core.system.run_processes import RunProcesses, adopt_orphans
+from core.system.terminate import RunProcesses, adopt_orphans
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -124,13 +124,13 @@ def _kill_all(own: RunProcesses) -> list[TerminatedProcess]:
     while (now := time.monotonic()) - quiet_since < QUIET_S and now - begun < MAX_S:
         found = [process for process in own.find() if process not in killed]
         for process in found:
-            seen.setdefault(process, process_info.describe(process.pid))
+            seen.setdefault(process, processes.describe(process.pid))
         killed |= {process for process in found if own.send(process, signal.SIGKILL)}
         if found or any(map(_is_ending, killed)):  # a process that gives up much memory has lost its tag meanwhile
             quiet_since = time.monotonic()
         time.sleep(SCAN_S)
     return [
-        process_info.terminated(process, info, "SIGKILL")
+        processes.terminated(process, info, "SIGKILL")
         for process, info in seen.items()
         if not processes.is_alive(process)
     ]
@@ -162,7 +162,7 @@ def _is_helper(process: ProcessId, run_dir: Path) -> bool:
 
 def _is_ending(process: ProcessId) -> bool:
     """Return whether it is still there. A process that waits inside the kernel, perhaps for ever, does not count."""
-    seen = process_info.glance(process.pid)
+    seen = processes.glance(process.pid)
     return seen.created == process.created and seen.state not in {*ENDED, STUCK}
 
 

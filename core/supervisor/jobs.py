@@ -12,13 +12,13 @@ from core.diagnosis.program_output import as_printed, last_traceback, raised_in
 from core.errors import RunError
 from core.language import join_sentences, tr, tr_noop
 from core.launchers import local, loopback
+from core.launchers.local import FETCH, fetcher, free_addresses
 from core.launchers.loopback import LoopbackNetwork, NoLoopbackNetworkError
-from core.launchers.ranks import FETCH, fetcher, free_addresses
 from core.launchers.script import TF_CONFIG, Launcher
 from core.runs.directory import last_lines
 from core.schema.event_kinds import Ready
 from core.schema.paths import log_of_rank
-from core.supervisor.watches.progress_watches import DiskWatch
+from core.supervisor.watches import DiskWatch
 from core.supervisor.workers import describe
 
 if TYPE_CHECKING:
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from core.schema.events import Event
-    from core.schema.rank import RankAssignment
-    from core.schema.spec import RunSpec
+    from core.schema.spec import RankAssignment, RunSpec
     from core.supervisor.workers import Worker
 
 LAST_OUTPUT_BYTES = 64 * 1024

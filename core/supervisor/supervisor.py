@@ -16,15 +16,14 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from core.catalog.strategies import strategy_of
-from core.devices.host_names import devices_here
+from core.devices.device import devices_here
 from core.diagnosis.failures import KERNEL_KILLED
 from core.errors import RunError
 from core.language import join_sentences, tr, tr_noop
-from core.launchers import local, ranks
+from core.launchers import local
 from core.runs.directory import folder_is_gone
-from core.runs.facts.fold import fold
-from core.runs.facts.run_facts import RunFacts
-from core.runs.facts.states import TRANSITIONS, RunState, state_info
+from core.runs.facts import TRANSITIONS, RunFacts, RunState, state_info
+from core.runs.fold import fold
 from core.runs.requests import Requests
 from core.schema import event_kinds as kinds
 from core.schema.events import RecordError, Writer
@@ -32,13 +31,11 @@ from core.schema.files import open_folder
 from core.schema.paths import EVENTS, RENDEZVOUS, RESERVE, SUPERVISOR_EVENTS
 from core.schema.settings import escalation_steps
 from core.supervisor.software_record import SoftwareRecord
-from core.supervisor.stop_escalation import StopEscalation
-from core.supervisor.watches.device_watches import DeviceLog
-from core.supervisor.watches.progress_watches import DiskWatch
-from core.supervisor.workers import Worker, WorkerGroup
+from core.supervisor.watches import DeviceLog, DiskWatch
+from core.supervisor.workers import StopEscalation, Worker, WorkerGroup
 from core.system import processes
 from core.system.procfs import oom_kills
-from core.system.run_processes import RunProcesses
+from core.system.terminate import RunProcesses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -46,12 +43,11 @@ if TYPE_CHECKING:
 
     from core.devices.device import Device, Sample
     from core.devices.sampler import Sampler
-    from core.schema.rank import RankAssignment
-    from core.schema.spec import RunSpec
+    from core.schema.spec import RankAssignment, RunSpec
     from core.supervisor.companion import Companion
     from core.supervisor.guard import Guard
     from core.supervisor.jobs import Job
-    from core.supervisor.watches.monitor import RunMonitor
+    from core.supervisor.monitor import RunMonitor
 
 TICK_S = 0.25
 """Seconds between two polls while training: each poll takes time from the training. A worker's exit cuts it short."""
@@ -160,7 +156,7 @@ class Supervisor:
                     memory_total_bytes=device.memory_total_bytes, pci_bus_id=device.pci_bus_id,
                 )
             )  # fmt: skip
-        assignments: Sequence[RankAssignment] = ranks.assign_ranks(devices, strategy_of(self._spec))
+        assignments: Sequence[RankAssignment] = local.assign_ranks(devices, strategy_of(self._spec))
         for each in self._companions:
             assignments = each.assign(assignments)
         names = local.cuda_names(assignments, self._spec.cuda_ids, self._spec.python)
@@ -194,7 +190,7 @@ class Supervisor:
         )  # fmt: skip
 
     def _start_monitor(self, devices: Sequence[Device], before: Sequence[Sample], *, has_steps: bool) -> None:
-        from core.supervisor.watches.monitor import (
+        from core.supervisor.monitor import (
             RunMonitor,  # imported here, so that a user's program does not wait for it
         )
 

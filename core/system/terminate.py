@@ -1,28 +1,94 @@
-"""Terminate processes that are not our children: SIGTERM, then SIGKILL after a grace period, until they are gone.
+"""Find the processes of a run; terminate processes that are not our children: SIGTERM, then SIGKILL when it is due.
 
 Every process is identified by pid and start time. Right before each signal it is checked again that the process is
 still the same one, belongs to this user and carries the expected run's tag. No other process is ever signalled.
-A supervisor stops its own workers another way: see `core.supervisor.stop_escalation`.
+A supervisor stops its own workers another way: see `core.supervisor.workers`.
 
+Processes of a run are those with its tag, and orphans that its guard has adopted. A program may clear its environment,
+and with it the tag. As long as its ancestors run, it ends with its worker's group or becomes an orphan; Linux gives
+orphans to the nearest ancestor that adopts them (PR_SET_CHILD_SUBREAPER of prctl(2)), which is the guard. Other systems
+have no such call: there, only the tag counts.
+
+- `RunProcesses`: find and signal the processes of a run
 - `ProcessEscalation`: one step at a time, for a caller that has other things to do meanwhile
 - `terminate`: steps until all are gone, or until waiting longer is of no use
 """
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import os
 import signal
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 from core.language import tr
 from core.schema.event_kinds import ProcessInfo, TerminatedProcess
-from core.system import process_info, processes, procfs
-from core.system.process_info import terminated
-from core.system.processes import ProcessId
+from core.system import processes, procfs
+from core.system.own_processes import is_trainyard
+from core.system.processes import TAG, ProcessId, terminated
 from core.system.procfs import PROC, STUCK
+
+_PR_SET_CHILD_SUBREAPER = 36
+"""From `linux/prctl.h`."""
+
+
+def adopt_orphans() -> bool:
+    """Become the parent of every orphan below this process; return False where the system cannot do that."""
+    with contextlib.suppress(OSError, AttributeError):
+        return bool(ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
+    return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunProcesses:
+    """The processes of one run that belong to this user, the supervisor and the guard excepted."""
+
+    run_id: str
+    supervisor: int | None = None
+    """The pid of the supervisor."""
+    guard: ProcessId | None = None
+    """The guard, if it adopts orphans."""
+    proc: Path = PROC
+
+    def find(self) -> list[ProcessId]:
+        """Return all of them; none without a `/proc`."""
+        return list(dict.fromkeys([*processes.tagged(self.run_id, self.proc), *self._adopted()]))
+
+    def send(self, process: ProcessId, number: signal.Signals) -> bool:
+        """Signal this very process if it is still one of the run; return False if not, or if it cannot be signalled."""
+        return processes.send_tagged(process, self.run_id, number, self.proc) or processes.send(
+            process, number, only_if=lambda: process in self._adopted()
+        )
+
+    def end(self, number: signal.Signals) -> None:
+        """Signal all of them."""
+        for process in self.find():
+            self.send(process, number)
+
+    def _adopted(self) -> list[ProcessId]:
+        """Return the orphans that the guard has adopted, and the processes below them."""
+        if self.guard is None or not processes.is_alive(self.guard, self.proc):
+            return []
+        return list(self._below(self.guard.pid))
+
+    def _below(self, parent: int) -> Iterator[ProcessId]:
+        for pid in procfs.children(parent, self.proc):
+            memory = procfs.memory(pid, self.proc)
+            if pid == self.supervisor or memory is None or not memory.size_bytes:
+                continue  # an exiting process has no command line; it may be a helper of a dead supervisor
+            # Another run that was started from within this one goes on by itself.
+            other_run = procfs.variable(procfs.variables(pid, self.proc), TAG) not in {None, self.run_id}
+            if other_run or is_trainyard(procfs.words(pid, self.proc)):
+                continue
+            if procfs.owner(pid, self.proc) == os.getuid() and (found := processes.identify(pid, self.proc)):
+                yield found
+            yield from self._below(pid)
+
 
 SURVIVOR_GRACE_S = 2.0
 """Seconds between SIGTERM and SIGKILL for processes that outlived their worker."""
@@ -281,7 +347,7 @@ class _Targets(Generic[AnyTarget]):
     def inspect(self, process: ProcessId) -> ProcessInfo | None:
         if not processes.is_alive(process):
             return None
-        return replace(process_info.describe(process.pid, self._proc), pid=process.pid, created=process.created)
+        return replace(processes.describe(process.pid, self._proc), pid=process.pid, created=process.created)
 
     def send(self, process: ProcessId, number: signal.Signals) -> bool:
         if _is_stuck(process.pid, self._proc) and procfs.awaits(process.pid, signal.SIGKILL, self._proc):

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ..schema.event_kinds import Record
-    from ..schema.rank import RankAssignment
     from ..schema.settings import Training
+    from ..schema.spec import RankAssignment
 
 REPORT_EVERY_S = 0.25
 """Seconds between two reports: a few lines a second, whatever the step rate."""

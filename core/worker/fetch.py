@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from ..language import tr
 
 if TYPE_CHECKING:
-    from ..schema.rank import RankAssignment
+    from ..schema.spec import RankAssignment
     from .context import Context
     from .recipe import LoadedRecipe
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ..language import tr
 from ..schema.events import RecordError
-from ..schema.rank import RankAssignment
+from ..schema.spec import RankAssignment
 from . import fetch
 from .boot import start_dead_man_switch
 from .context import Context

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from core.devices.device import Device
-from core.runs.facts.run_facts import RunFacts
+from core.runs.facts import RunFacts
 from gui.base.theme import Theme
 
 Rgb = tuple[int, int, int]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from core.devices.device import Device, Survey
-from core.devices.host_names import device_here, full_name, own_id
+from core.devices.device import Device, Survey, device_here, full_name, own_id
 from core.hosts.watch import HostState, Phase
 from core.language import tr
 from core.text import join_names

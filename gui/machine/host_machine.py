@@ -22,7 +22,7 @@ from core.hosts.exchange import pack_readings
 from core.hosts.mirror.mirror import Asked, Mirror
 from core.hosts.run_files import is_run_name
 from core.language import join_sentences, tr
-from core.runs.facts.run_facts import RunFacts
+from core.runs.facts import RunFacts
 from core.runs.foreign import there
 from core.runs.run import Run
 from core.schema.codec import decode

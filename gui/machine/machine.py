@@ -21,7 +21,7 @@ from core.language import join_sentences, tr
 from core.queue.control import enqueue
 from core.queue.request import QueueRequest
 from core.runs.directory import folder_problem
-from core.runs.facts.run_facts import RunFacts
+from core.runs.facts import RunFacts
 from core.runs.run import Run
 from core.schema.spec import RunSpec
 from gui.machine.monitor import ReadingsSource

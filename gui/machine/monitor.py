@@ -9,8 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from core.arrays import np
-from core.devices.device import Sample, Survey
-from core.devices.host_names import full_name, split_name
+from core.devices.device import Sample, Survey, full_name, split_name
 from core.devices.reader import PROCESSES_S
 from core.devices.sampler import Sampler
 from core.series.run_series import RunSeries

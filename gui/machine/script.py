@@ -10,7 +10,7 @@ from pathlib import Path
 
 from core.config.choices import ScriptChoices
 from core.language import tr
-from core.launchers.notebook import SUFFIX
+from core.launchers.program import SUFFIX
 from core.schema.spec import RunSpec
 
 MODULE = "-m "

@@ -16,7 +16,7 @@ from core.devices.device import Device, Sample, Survey
 from core.history.device_use import use_sentences
 from core.language import join_sentences, tr, tr_noop, tr_plural
 from core.launchers.loopback import ALLOW
-from core.runs.facts.run_facts import RunFacts
+from core.runs.facts import RunFacts
 from core.schema.spec import RunSpec
 from core.text import first_names, join_names
 from gui.base.formatting import gigabytes, memory, percent

@@ -10,8 +10,7 @@ from PySide6.QtCore import QEvent, QObject, QPoint, Qt, QTimer, Signal
 from PySide6.QtWidgets import QFrame, QMenu, QScrollArea, QSplitter, QVBoxLayout, QWidget
 
 from core.language import tr, tr_noop
-from core.runs.facts.run_facts import RunFacts
-from core.runs.facts.states import RunState, state_info
+from core.runs.facts import RunFacts, RunState, state_info
 from core.series.run_series import RunSeries
 from gui.base.timers import StepQueue
 from gui.widgets.buttons import compact_button

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import pyqtgraph as pg
 
-from core.devices.host_names import own_id
+from core.devices.device import own_id
 from core.language import tr
 from core.series.device_readings import Slowdown
 from core.series.run_series import RunSeries

@@ -10,7 +10,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QStandardItemModel
 from PySide6.QtWidgets import QComboBox, QListView
 
-from core.diagnosis.epoch_numbers import metric_title
+from core.diagnosis.timeline import metric_title
 from core.language import tr, tr_noop
 from core.series.run_series import RunSeries, best_validation
 from core.series.series import Axis, Series

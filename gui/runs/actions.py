@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from core.history.summary import RunSummary
 from core.language import tr, tr_noop, tr_plural
-from core.runs.facts.states import state_info
+from core.runs.facts import state_info
 from core.schema.paths import SCALING_SUFFIX
 
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from core.language import tr, tr_noop
-from core.runs.facts.run_facts import RunFacts
-from core.runs.facts.states import RunState, state_info
+from core.runs.facts import RunFacts, RunState, state_info
 
 
 class Situation(Enum):

@@ -11,7 +11,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from core.catalog.frameworks import framework_title
 from core.diagnosis.timeline import Timeline
-from core.runs.facts.run_facts import RunFacts
+from core.runs.facts import RunFacts
 from core.runs.run import Run
 from core.schema.event_kinds import RunProgress, SupervisorStart, read_all
 from core.schema.events import Event

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from core.diagnosis.failures import short_cause, short_reason
 from core.history.summary import RunSummary
 from core.language import tr, tr_noop
-from core.runs.facts.states import RunState, state_info
+from core.runs.facts import RunState, state_info
 from core.runs.foreign import execution_warning
 from core.schema.paths import SCALING_SUFFIX
 from core.schema.spec import RunSpec

@@ -15,7 +15,7 @@ from core.history.index import RunIndex
 from core.history.search import Search
 from core.history.summary import RunSummary
 from core.history.summary_cache import SummaryCache
-from core.runs.facts.states import state_info
+from core.runs.facts import state_info
 from gui.base.jobs import Jobs, keep_as_it_is
 from gui.runs.rows import run_title
 

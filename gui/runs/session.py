@@ -13,8 +13,7 @@ from core.diagnosis.timeline import Timeline
 from core.history.run_loss import RunLoss
 from core.language import tr, tr_noop
 from core.queue.control import cancel
-from core.runs.facts.run_facts import RunFacts
-from core.runs.facts.states import state_info
+from core.runs.facts import RunFacts, state_info
 from core.runs.run import Run
 from core.schema.event_kinds import Checkpoint
 from core.schema.spec import RunSpec

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from core import language
-from core.diagnosis.remedies import without_remedies
 from core.language import join_sentences, tr, tr_noop, tr_plural
-from core.runs.facts.fold import ALL_ENDED
-from core.runs.facts.run_facts import BADNESS, HELD, RunFacts, worst
-from core.runs.facts.states import RunState, state_info
+from core.memory_watch.verdict import without_remedies
+from core.runs.facts import BADNESS, HELD, RunFacts, RunState, state_info, worst
+from core.runs.fold import ALL_ENDED
 from core.schema.event_kinds import Release, Verdict
 from core.text import MAX_NAMES, first_names, join_names
 from gui.base.formatting import fine_gigabytes, moment, seconds

@@ -11,8 +11,7 @@ from core.diagnosis.start_phases import start_words
 from core.history.run_loss import RunLoss
 from core.language import tr, tr_noop, tr_plural
 from core.metrics.common.reading import IN_EPOCH
-from core.runs.facts.run_facts import RunFacts
-from core.runs.facts.states import RunState, state_info
+from core.runs.facts import RunFacts, RunState, state_info
 from core.runs.requests import unanswered
 from core.schema.event_kinds import Checkpoint
 from core.schema.settings import StopTimeouts, escalation_steps

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QAbstractSpinBox, QApplication, QComboBox, QLineEd
 
 from core import arrays, language
 from core.language import join_sentences, tr
-from core.runs.facts.states import state_info
+from core.runs.facts import state_info
 from core.runs.run import Run
 from core.system.own_processes import logout_warning
 from gui.base.jobs import Jobs

@@ -110,7 +110,7 @@ def test_what_a_worker_loads_imports_ours_relatively() -> None:
 
 def test_every_target_of_a_registry_is_there() -> None:
     from core.catalog.strategies import STRATEGIES
-    from core.devices.kinds import KINDS
+    from core.devices.device import KINDS
 
     for cell in (each for each in STRATEGIES if each.target or not each.unavailable()):
         assert (CORE / "worker" / f"{cell.target.partition(':')[0].replace('.', '/')}.py").is_file()

@@ -40,7 +40,7 @@ EXEMPT = {
     "core/hosts/inquiry.py": {"not reachable": IDENTIFIER, "timedatectl ": PROGRAM},
     "core/hosts/protocol.py": {"trainyard agent": IDENTIFIER},
     "core/launchers/loopback.py": {"{} cannot be started: {}": "printed by a program without our packages"},
-    "core/launchers/notebook.py": {
+    "core/launchers/program.py": {
         "it has no cells": "printed by a program without our packages",
         "{}, cell {}: left out {}": "printed by a program without our packages",
     },
@@ -54,7 +54,7 @@ EXEMPT = {
     "core/pythons/python_info.py": {"import sys\n": PROGRAM},
     "core/reports/page.py": {"\n:root{": MARKUP, "width=device-width": MARKUP, "<!doctype html>": MARKUP},
     "core/reports/pictures.py": {".head{": MARKUP, "<?xml ": MARKUP},
-    "core/diagnosis/remedies.py": {"sudo ": PROGRAM},
+    "core/memory_watch/verdict.py": {"sudo ": PROGRAM},
     "core/history/summary_cache.py": dict.fromkeys(
         ("BEGIN ", "DROP ", "CREATE ", "PRAGMA user", "INSERT ", "DELETE ", "SELECT "), PROGRAM,
     ),
@@ -63,7 +63,7 @@ EXEMPT = {
     },
     "core/scripts/launch_signs.py": {"accelerate launch": NAME},
     "core/scripts/problems.py": {"{} -m pip install {}": PROGRAM, "uv pip install --python {} {}": PROGRAM},
-    "core/supervisor/watches/progress_watches.py": dict.fromkeys(
+    "core/supervisor/watches.py": dict.fromkeys(
         ("power supply", "far too hot", "too hot"), IDENTIFIER
     ),
     "core/supervisor/software_record.py": {"import os, sys\n": PROGRAM},

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from core.runs.directory import new_directory
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.runs.run import Run
 from core.schema.events import Tail
 from core.schema.paths import EVENTS

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from tests.support.block_model import TWO, on_two, values
 from tests.support.running import Followed, make_spec, train
 from tests.support.strategy_runs import StrategyRuns, spec_of

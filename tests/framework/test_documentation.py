@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from core.catalog.strategies import STRATEGIES
-from core.runs.facts.states import state_info
+from core.runs.facts import state_info
 from core.runs.run import Run
 from core.schema.paths import QUEUE_FILE
 from tests.support.commands import call

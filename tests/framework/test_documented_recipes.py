@@ -14,7 +14,7 @@ from core.cli.parser import command_parser
 from core.cli.shared.run_options import choices
 from core.config.choices import RecipeChoices, compose
 from core.devices.cpu import cpu_devices
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from tests.support.running import train, write_recipe
 
 PAGES = [Path(__file__).resolve().parents[2] / "docs" / name for name in ("recipes.md", "recipe-examples.md")]

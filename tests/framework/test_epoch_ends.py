@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import pytest
 
 from core.runs.directory import new_directory
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.schema import checkpoint
 from core.schema.events import Tail
 from core.schema.paths import EVENTS

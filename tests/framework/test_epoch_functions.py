@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.schema.paths import OUTPUTS
 from tests.support.resuming import EVERY_STEP, broken_off, resumed
 from tests.support.running import Followed, curves, make_spec, train, train_both, write_recipe

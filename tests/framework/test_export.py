@@ -17,7 +17,7 @@ from core.catalog.recipe_copy import standalone
 from core.errors import RunError
 from core.language import Message
 from core.launchers.export_model import export_model
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.runs.outputs import listed_checkpoints
 from core.runs.run import Run
 from core.schema.spec import RunSpec, write_spec

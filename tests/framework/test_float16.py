@@ -11,7 +11,7 @@ import torch
 from core.catalog import strategies
 from core.config import validation
 from core.devices.cpu import cpu_devices
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.schema.spec import RunSpec
 from tests.support.resuming import EVERY_STEP, broken_off, resumed
 from tests.support.running import Followed, make_spec, train, write_recipe

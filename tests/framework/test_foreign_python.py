@@ -15,7 +15,7 @@ from core.cli import __main__
 from core.config.validation import recipe_problems
 from core.pythons.discovery import Found, find_pythons
 from core.pythons.python_info import MIN_FOR_RECIPES, PythonInfo
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from tests.support.pythons import ask, install, make_environment, of_version, packages_of, write_program
 from tests.support.running import make_spec, script_spec, train, write_recipe
 

@@ -10,7 +10,7 @@ import torch
 
 from core.config import validation
 from core.devices.sampler import Sampler
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from tests.nvml.standin import StandIn, uuid
 from tests.process.test_gpu_run import REPORTING_ENVIRONMENT, seen
 from tests.support.running import LONG_PYTORCH, make_spec, train, write_recipe

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.worker.pytorch.ddp import PowerSGD
 from tests.support.block_model import BLOCKS, on_two, values
 from tests.support.resuming import broken_off, resumed

@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from core.hosts.parts import run_hosts
-from core.runs.facts.states import RunState, state_info
+from core.runs.facts import RunState, state_info
 from core.runs.run import Run
 from core.schema.spec import RunSpec
 from tests.support.queueing import is_free

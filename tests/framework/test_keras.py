@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.runs.run import Run
 from core.schema.spec import RunSpec
 from tests.support.running import Followed, curves, make_spec, start, train, train_both, write_recipe

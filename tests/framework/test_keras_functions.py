@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.schema.paths import OUTPUTS
 from core.schema.spec import RunSpec
 from tests.framework.test_epoch_functions import documented

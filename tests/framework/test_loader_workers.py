@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.schema.settings import StopTimeouts
 from tests.process.test_stubborn_workers import WORKERS, nothing_left, sleepers
 from tests.support.packages import needs_shared_memory

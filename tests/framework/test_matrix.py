@@ -11,7 +11,7 @@ import pytest
 from core.catalog import strategies
 from core.catalog.strategies import Strategy
 from core.config import validation
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.schema.events import Tail
 from core.schema.paths import EVENTS, worker_events
 from tests.support.listening import Listeners, beyond_loopback

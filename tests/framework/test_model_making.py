@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.worker.pytorch.model.blocks import checkpoint_blocks, compile_module
 from core.worker.pytorch.model.deferred import DeferredModel
 from tests.support.block_model import BLOCKS, on_two, values

@@ -13,7 +13,7 @@ import torch
 
 from core.config.choices import RecipeChoices, compose
 from core.devices.cpu import cpu_devices
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.schema.spec import RunSpec
 from tests.support.resuming import EVERY_STEP, broken_off, resumed
 from tests.support.running import curves, make_spec, train, write_recipe

@@ -14,7 +14,7 @@ import torch
 from core.cli import __main__
 from core.config.choices import RecipeChoices, compose
 from core.devices.cpu import cpu_devices
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.schema.spec import RunSpec
 from core.worker.pytorch.task.data import map_tensors, rebuilder, tensors_in
 from tests.support.running import curves, make_spec, train, write_recipe

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.schema import checkpoint
 from core.schema.events import Tail
 from core.schema.paths import EVENTS, LOG_FILE

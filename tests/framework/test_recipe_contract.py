@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from core.runs.directory import new_directory
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.schema.spec import write_spec
 from core.worker.context import Context
 from core.worker.pytorch import strategies

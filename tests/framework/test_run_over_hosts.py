@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from core.hosts.inquiry import devices_of
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.runs.run import Run
 from core.schema import checkpoint
 from tests.support.running import Followed, make_spec, script_spec, start, train

@@ -19,8 +19,8 @@ from core.hosts import host_list, inquiry
 from core.hosts.failures import Failure
 from core.hosts.host_list import Host
 from core.hosts.parts import run_hosts
-from core.launchers.ranks import interface_of
-from core.runs.facts.states import RunState
+from core.launchers.local import interface_of
+from core.runs.facts import RunState
 from core.runs.run import Run
 from core.schema import checkpoint
 from core.schema.event_kinds import Verdict

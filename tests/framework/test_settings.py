@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from tests.framework.test_checkpoints import DROPS
 from tests.support.resuming import EVERY_STEP, broken_off, resumed
 from tests.support.running import make_spec, train, train_both, write_recipe

@@ -21,7 +21,7 @@ from core.catalog import recipe_use, recipes, strategies
 from core.catalog.recipe_copy import standalone
 from core.config import validation
 from core.devices.cpu import cpu_devices
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.runs.run import Run
 from core.schema.spec import RunSpec
 from tests.support.resuming import EVERY_STEP, broken_off, kill_after_checkpoint, resumed

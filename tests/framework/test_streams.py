@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.schema.spec import RunSpec
 from core.worker.pytorch.task.stream import Shares, StreamBatches
 from tests.support.packages import needs_shared_memory

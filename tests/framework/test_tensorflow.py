@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from core.runs.facts.run_facts import part_sentences
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState, part_sentences
 from core.runs.run import Run
 from core.schema.events import Tail
 from core.schema.paths import EVENTS

@@ -10,7 +10,7 @@ import pytest
 
 from core.config.choices import RecipeChoices, compose
 from core.devices.cpu import cpu_devices
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.schema.spec import RunSpec
 from tests.support.resuming import EVERY_STEP, broken_off, resumed
 from tests.support.running import Followed, curves, make_spec, train, write_recipe

@@ -16,8 +16,8 @@ from unittest import mock
 
 import pytest
 
-from core.launchers import ranks
-from core.runs.facts.states import RunState
+from core.launchers import local
+from core.runs.facts import RunState
 from core.runs.run import Run
 from core.schema import checkpoint
 from core.schema.events import Tail
@@ -151,7 +151,7 @@ def test_port_that_another_program_has_taken_is_explained() -> None:
 
         from core.worker.tensorflow._errors import explain
 
-    with ranks.listening(1) as (port,):
+    with local.listening(1) as (port,):
         address = f"127.0.0.1:{port}"
         with pytest.raises(tf.errors.UnknownError) as caught:
             tf.distribute.Server({"worker": [address]}, "worker", 0)

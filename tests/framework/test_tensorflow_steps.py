@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.schema.spec import RunSpec
 from tests.support.resuming import EVERY_STEP, broken_off, resumed
 from tests.support.running import curves, make_spec, train, train_both, write_recipe

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.worker.pytorch.task.training_metrics import TrainingMetrics
 from core.worker.training.training_metrics import GROWTH, Cost
 from tests.support.running import Followed, make_spec, train, write_recipe

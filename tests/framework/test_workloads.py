@@ -19,7 +19,7 @@ import pytest
 import torch
 
 from core.catalog import recipes
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.scripts.analysis import analyse_script
 from resources import ROOT
 from tests.support.running import make_spec, train

@@ -11,7 +11,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.runs.facts.states import state_info
+from core.runs.facts import state_info
 from tests.support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:

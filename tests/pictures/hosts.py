@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from core.devices.device import Device, Sample, Survey
-from core.devices.host_names import device_here, sample_here
+from core.devices.device import Device, Sample, Survey, device_here, sample_here
 from core.hosts import host_list, watch
 from core.hosts.connection import Clock
 from core.hosts.exchange import HostUse, HostUses

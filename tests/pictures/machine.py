@@ -15,8 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from core.devices.device import Device, Process, Sample, Survey
-from core.devices.kinds import KINDS
+from core.devices.device import KINDS, Device, Process, Sample, Survey
 from core.devices.sampler import Sampler
 from core.schema.event_kinds import ProcessInfo
 from tests.nvml.standin import StandIn, build, build_cuda, uuid
@@ -122,7 +121,7 @@ class Machine:
 
     def _replace(self) -> None:
         """Replace what the program asks of the machine."""
-        import core.system.process_info
+        import core.system.processes
         import gui.features.devices.controller
         import gui.features.memory.controller
         import gui.features.memory.leftovers
@@ -131,7 +130,7 @@ class Machine:
 
         replaced: Mapping[Any, Mapping[str, Any]] = {
             time: {"time": lambda: NOW},
-            core.system.process_info: {"describe": self._describe},
+            core.system.processes: {"describe": self._describe},
             gui.features.devices.controller: {"available_bytes": lambda: HOST_AVAILABLE},
             gui.features.memory.controller: {"available_bytes": lambda: HOST_AVAILABLE},
             gui.machine.monitor: {"Sampler": lambda **_: self.sampler},

@@ -9,7 +9,7 @@ from core.language import join_sentences, stored, tr_plural
 from core.schema.event_kinds import WorkerError
 from core.schema.events import Tail
 from core.schema.paths import EVENTS, worker_events
-from core.schema.rank import RankAssignment
+from core.schema.spec import RankAssignment
 from core.supervisor.workers import Worker, describe
 from tests.support.long_run import write_long_run
 

@@ -17,7 +17,7 @@ import pytest
 from core.hosts.failures import HostError
 from core.hosts.host_list import Host
 from core.hosts.parts.part_link import PartLink
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.runs.run import Run
 from core.schema.paths import log_of_rank
 from core.schema.spec import RunSpec

@@ -22,7 +22,7 @@ import pytest
 from core.cli.shared.lookup import EXIT_CODES
 from core.history import leftovers
 from core.runs import stopped
-from core.runs.facts.states import RunState, state_info
+from core.runs.facts import RunState, state_info
 from core.runs.lock import held
 from core.runs.run import Run
 from core.schema.settings import StopTimeouts

@@ -16,7 +16,7 @@ import tomllib
 
 import trainyard
 from core.runs.directory import new_directory
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.runs.run import Run
 from core.schema.spec import write_spec
 from tests.support.acting import played

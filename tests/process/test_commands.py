@@ -23,8 +23,7 @@ from core.devices.device import Device, Process, Sample, Survey
 from core.history.device_use import devices_in_use
 from core.language import join_sentences, tr
 from core.runs.directory import new_directory
-from core.runs.facts.run_facts import RunFacts
-from core.runs.facts.states import RunState
+from core.runs.facts import RunFacts, RunState
 from core.runs.run import LAUNCH_S
 from core.schema.event_kinds import Release, StateChange, StopStep, SupervisorStart, TerminatedProcess, Verdict
 from core.schema.events import Writer, metrics_line

@@ -11,7 +11,7 @@ import pytest
 
 from core.devices.cpu import CORES_VARIABLE
 from core.history.index import directories
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.runs.run import Run
 from core.system import processes, procfs
 from core.system.processes import ProcessId

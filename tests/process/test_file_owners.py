@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from core.metrics.file_owners import FileOwners
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.system.processes import TAG
 from tests.support.running import script_spec, start
 from tests.support.waiting import wait_until

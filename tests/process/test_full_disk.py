@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from tests.support.running import script_spec, start
 from tests.support.waiting import wait_until
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from core.cli import __main__
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.runs.run import Run
 from core.series import report
 from tests.nvml.standin import StandIn, uuid

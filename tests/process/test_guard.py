@@ -13,8 +13,8 @@ import pytest
 
 from core.schema.event_kinds import ProcessInfo
 from core.supervisor import guard
-from core.system import process_info, processes
-from core.system.run_processes import RunProcesses
+from core.system import processes
+from core.system.terminate import RunProcesses
 from core.worker import boot
 
 
@@ -35,12 +35,12 @@ def test_guard_waits_for_slow_exit_and_reports_it(monkeypatch: pytest.MonkeyPatc
                 process.wait()
             return known(pid, *proc)
 
-        known = process_info.glance
+        known = processes.glance
         clock = itertools.count(step=guard.SCAN_S)
         monkeypatch.setattr(guard, "time", SimpleNamespace(monotonic=lambda: next(clock), sleep=lambda _: None))
         monkeypatch.setattr(processes, "tagged", lambda *_: found.pop() if found else [])
         monkeypatch.setattr(processes, "send_tagged", lambda *_: True)
-        monkeypatch.setattr(process_info, "glance", glance)
+        monkeypatch.setattr(processes, "glance", glance)
         (ended,) = guard._kill_all(RunProcesses(run_id="run-1"))
         assert (ended.pid, ended.name, ended.signal) == (process.pid, "sleep", "SIGKILL")
 

@@ -23,9 +23,9 @@ import pytest
 from core.errors import RunError
 from core.history import leftovers, removal
 from core.history.leftovers import OrphanedProcess, find
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.runs.run import Run
-from core.system import process_info, processes, procfs
+from core.system import processes, procfs
 from core.system.own_processes import SUPERVISOR
 from core.system.terminate import TerminationResult, terminate
 from tests.support.acting import CHILD, STUBBORN_CHILD, ProcView, abandon, fake_process, guards, kill_supervisor, played
@@ -116,7 +116,7 @@ def test_orphan_of_abandoned_run_is_found_and_terminated(abandoned: Followed, vi
     assert (found.name, found.command) == ("sleep", "sleep 3600")
     assert found.user == pwd.getpwuid(os.getuid()).pw_name
     assert found.memory_bytes
-    own = process_info.describe(os.getpid()).age_s
+    own = processes.describe(os.getpid()).age_s
     assert own is not None
     assert 0 <= found.age_s <= own, "it is younger than this process, which has started the run"
     assert found.why == f"Run {abandoned.run.id} is over (lost)."

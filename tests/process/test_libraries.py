@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.series.series import Series
 from tests.support.present import present
 from tests.support.running import script_spec, train

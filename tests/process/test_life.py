@@ -15,7 +15,7 @@ import pytest
 
 from core.errors import RunError
 from core.runs.directory import launch_supervisor
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.runs.run import Run
 from core.schema.paths import EVENTS, RESERVE
 from core.schema.settings import StopTimeouts

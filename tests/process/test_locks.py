@@ -17,7 +17,7 @@ import pytest
 from core.errors import RunError
 from core.history import removal
 from core.runs import lock
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.runs.run import Run
 from core.schema.paths import EVENTS
 from core.system.procfs import mount_of

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from core.queue import control
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.runs.run import Run
 from core.system import own_processes
 from core.system.own_processes import LogOut, at_logout, logout_warning, start_in_background

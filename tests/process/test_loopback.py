@@ -23,7 +23,7 @@ import pytest
 from core.cli.__main__ import main
 from core.launchers import loopback
 from core.launchers.loopback import LoopbackNetwork, NoLoopbackNetworkError
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.runs.run import Run
 from core.schema.spec import RunSpec
 from core.system import processes

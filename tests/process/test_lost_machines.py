@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from core.hosts.parts import run_hosts
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.runs.run import Run
 from core.schema import checkpoint
 from core.schema.event_kinds import Verdict

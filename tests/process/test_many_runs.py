@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from core.runs.facts.states import RunState, state_info
+from core.runs.facts import RunState, state_info
 from core.schema.spec import RunSpec
 from core.system import processes, procfs
 from core.system.processes import ProcessId

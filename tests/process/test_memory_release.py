@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from core.cli.__main__ import main
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.runs.run import Run
 from core.schema.event_kinds import Release, Verdict
 from core.schema.settings import ReleaseWatch

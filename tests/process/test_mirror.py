@@ -16,7 +16,7 @@ from core.history.index import RunIndex
 from core.hosts.mirror import link, mirror
 from core.hosts.mirror.mirror import Mirror
 from core.hosts.run_files import travels
-from core.runs.facts.states import RunState, state_info
+from core.runs.facts import RunState, state_info
 from core.runs.foreign import read_there
 from core.runs.run import Run
 from core.schema.paths import EVENTS

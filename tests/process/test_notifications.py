@@ -22,7 +22,7 @@ from core.notifications.outbox import SUFFIX
 from core.notifications.settings import NotificationSettings, save, settings_file
 from core.queue import folder
 from core.queue.folder import own_line
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.system.folders import cache_folder, make_cache_folder
 from core.system.own_processes import NOTIFIER
 from tests.support.acting import kill_supervisor, played

@@ -12,7 +12,7 @@ import pytest
 from core.errors import RunError
 from core.history.index import RunIndex
 from core.runs.directory import launch_supervisor
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.runs.outputs import listed_checkpoints, whole
 from core.runs.run import Run
 from core.schema.events import Tail

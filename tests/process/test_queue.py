@@ -15,7 +15,7 @@ import pytest
 from core.queue import control
 from core.queue.folder import own_line
 from core.queue.request import change_request, read_request
-from core.runs.facts.states import RunState, state_info
+from core.runs.facts import RunState, state_info
 from core.runs.run import Run
 from core.schema.event_log import Log
 from core.schema.paths import EVENTS, SUPERVISOR_EVENTS

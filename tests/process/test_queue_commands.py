@@ -18,9 +18,9 @@ from core.devices.device import Device
 from core.history.index import directories
 from core.queue import control
 from core.queue.request import read_request
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.schema.spec import read_spec
-from core.system.process_info import user_name
+from core.system.processes import user_name
 from tests.nvml.standin import StandIn, uuid
 from tests.support.commands import call
 from tests.support.queueing import Queue, stop

@@ -13,7 +13,7 @@ import pytest
 
 from core.errors import RunError
 from core.history import removal
-from core.runs.facts.states import RunState, state_info
+from core.runs.facts import RunState, state_info
 from core.runs.lock import held
 from core.runs.run import Run
 from core.schema.spec import RunSpec

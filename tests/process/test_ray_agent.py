@@ -22,7 +22,7 @@ from core.hosts.connection import Connection
 from core.hosts.failures import HostError
 from core.hosts.host_list import Host
 from core.language import Message
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.schema.event_log import Log
 from core.schema.spec import RunSpec
 from core.system.own_processes import is_agent

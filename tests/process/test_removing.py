@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from core.history import removal
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.runs.run import Run
 from core.schema.spec import write_spec
 from core.system import processes

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from core.cli.shared import options, run_options
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.runs.run import Run
 from tests.support.commands import Call
 from tests.support.running import FOREVER, LONG, Followed, make_spec, start, write_recipe

@@ -13,7 +13,7 @@ import pytest
 
 from core.errors import RunError
 from core.history.index import RunIndex
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.runs.run import Run
 from core.schema.event_kinds import Ready
 from core.schema.events import Tail, Writer, whole_bytes

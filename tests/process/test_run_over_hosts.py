@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from core.hosts.parts import meeting, run_hosts
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.schema.paths import log_of_rank
 from core.schema.spec import RunSpec
 from tests.support.commands import call

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from core.history.index import directories
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.runs.run import Run
 from core.scaling import record
 from core.schema.spec import read_spec

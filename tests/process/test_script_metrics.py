@@ -14,7 +14,7 @@ import pytest
 
 from core.cli.__main__ import main
 from core.metrics.common.reading import IN_EPOCH
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.schema.event_kinds import RunProgress
 from core.series.series import Series
 from tests.support.listening import Listeners, beyond_loopback

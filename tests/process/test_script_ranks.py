@@ -13,7 +13,7 @@ import pytest
 
 from core.history.index import directories
 from core.launchers.torch_store import HOST, TorchStore
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.runs.run import Run
 from core.system import processes
 from tests.support.listening import listening, processes_of

@@ -18,7 +18,7 @@ from core.cli.shared.output import failure_words, log_of
 from core.config.presets import shell_line
 from core.devices.cpu import cpu_devices
 from core.diagnosis.program_output import TRACEBACK, as_printed, last_traceback
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.runs.run import Run
 from core.schema.paths import EVENTS
 from core.schema.settings import StopTimeouts

@@ -12,9 +12,8 @@ import pytest
 
 from core.catalog.strategies import find_strategy
 from core.devices.cpu import cpu_devices
-from core.launchers.local import environment
-from core.launchers.ranks import assign_ranks
-from core.runs.facts.states import RunState
+from core.launchers.local import assign_ranks, environment
+from core.runs.facts import RunState
 from core.runs.run import Run
 from core.schema.spec import RunSpec
 from core.system import processes

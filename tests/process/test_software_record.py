@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from core.runs.facts.fold import fold
-from core.runs.facts.run_facts import RunFacts
-from core.runs.facts.states import RunState
+from core.runs.facts import RunFacts, RunState
+from core.runs.fold import fold
 from core.series.report import document
 from core.supervisor.software_record import source_of
 from tests.support.packages import GIT, missing

@@ -17,18 +17,15 @@ from core.language import Message
 from core.notifications.settings import NotificationSettings, save
 from core.notifications.start import Notifier
 from core.runs.directory import new_directory
-from core.runs.facts.fold import fold
-from core.runs.facts.run_facts import RunFacts
-from core.runs.facts.states import RunState
+from core.runs.facts import RunFacts, RunState
+from core.runs.fold import fold
 from core.runs.run import Run
 from core.schema.event_kinds import Record, Stall
 from core.schema.spec import write_spec
-from core.supervisor import supervisor
+from core.supervisor import monitor, supervisor
 from core.supervisor.jobs import RecipeJob
-from core.supervisor.watches import monitor
-from core.supervisor.watches.device_watches import DeviceLog
-from core.supervisor.watches.progress_watches import FIRST_PATIENCE_S, PATIENCE_S, PAUSE_FACTOR, StallWatch
-from core.system.run_processes import RunProcesses
+from core.supervisor.watches import FIRST_PATIENCE_S, PATIENCE_S, PAUSE_FACTOR, DeviceLog, StallWatch
+from core.system.terminate import RunProcesses
 from gui.runs.verdicts import run_message
 from tests.support.running import FOREVER, Followed, at_step, make_spec, write_recipe
 from tests.support.waiting import wait_until

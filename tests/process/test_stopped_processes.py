@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from core.runs import stopped
-from core.runs.facts.run_facts import RunFacts
-from core.runs.facts.states import RunState
+from core.runs.facts import RunFacts, RunState
 from core.runs.run import Run
 from core.schema.settings import StopTimeouts
 from core.system import processes, procfs

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.runs.run import Run
 from core.schema.event_kinds import Verdict
 from core.schema.settings import StopTimeouts

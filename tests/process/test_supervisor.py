@@ -15,13 +15,13 @@ import pytest
 from core.devices.device import Device, Sample, Survey
 from core.errors import RunError
 from core.launchers import local
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.schema.event_kinds import Verdict
 from core.schema.paths import EVENTS
 from core.schema.spec import write_spec
+from core.supervisor import monitor
 from core.supervisor.jobs import RecipeJob
 from core.supervisor.supervisor import Supervisor
-from core.supervisor.watches import monitor
 from core.system import processes
 from core.system.processes import TAG
 from tests.support.running import attached, make_spec

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from core.metrics.reread import reread
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from tests.support.patient_supervisor import start_patiently
 from tests.support.running import script_spec
 

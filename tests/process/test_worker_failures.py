@@ -11,7 +11,7 @@ from typing import cast
 
 import pytest
 
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.schema.settings import StopTimeouts
 from core.system import processes
 from core.worker import main

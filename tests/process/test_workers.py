@@ -12,7 +12,7 @@ import pytest
 
 from core.catalog.strategies import find_strategy
 from core.devices.cpu import cpu_devices
-from core.launchers.ranks import assign_ranks
+from core.launchers.local import assign_ranks
 from core.schema.event_kinds import WorkerError
 from core.schema.events import Tail
 from core.supervisor import workers as workers_module

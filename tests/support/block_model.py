@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from tests.support.running import Followed, make_spec, train, write_recipe
 
 BLOCKS = """

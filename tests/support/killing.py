@@ -21,7 +21,7 @@ import torch
 
 from core.catalog.strategies import find_strategy
 from core.devices.cpu import cpu_devices
-from core.launchers.ranks import assign_ranks
+from core.launchers.local import assign_ranks
 from core.schema import checkpoint, paths
 from core.worker import main
 from tests.support.waiting import wait_until

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from core.schema.rank import RankAssignment
+from core.schema.spec import RankAssignment
 
 ALONE = RankAssignment(
     rank=0, world_size=1, devices=("cpu:0",), own=("cpu:0",), kind="cpu", cores=(), target="pytorch.strategies:single"

@@ -13,7 +13,7 @@ from core.launchers import torch_store
 from core.metrics import process
 from core.schema.spec import RunSpec
 from core.supervisor import __main__ as supervisor
-from core.supervisor import software_record, stop_escalation
+from core.supervisor import software_record, workers
 from tests.support.running import Followed
 from tests.support.waiting import PATIENCE_S
 
@@ -34,7 +34,7 @@ def main() -> int:
     process.READY_S = process.FINISH_S = torch_store.READY_S = software_record.TIMEOUT_S = PATIENCE_S
     if INTERRUPTS_AGAIN_SOON in sys.argv:
         sys.argv.remove(INTERRUPTS_AGAIN_SOON)
-        stop_escalation.REPEAT_AFTER = 0.001
+        workers.REPEAT_AFTER = 0.001
     return supervisor.main()
 
 

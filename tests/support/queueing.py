@@ -13,7 +13,7 @@ from core.queue import control
 from core.queue.folder import own_line
 from core.queue.listing import QueuedRun, queue_view
 from core.queue.request import QueueRequest
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from tests.support.running import FOREVER, LONG, Followed, make_spec, start, write_recipe
 from tests.support.waiting import wait_until
 

@@ -8,7 +8,7 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
-from core.runs.facts.states import RunState, state_info
+from core.runs.facts import RunState, state_info
 from core.runs.run import Run
 from core.schema import checkpoint
 from core.schema.paths import EVENTS

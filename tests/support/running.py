@@ -15,7 +15,7 @@ from core.config.choices import RecipeChoices, ScriptChoices, compose
 from core.config.script_check import ScriptCheckRequest, check_script, fill_in
 from core.devices.cpu import cpu_devices
 from core.history.index import directories
-from core.runs.facts.states import RunState, state_info
+from core.runs.facts import RunState, state_info
 from core.runs.run import Run
 from core.schema.spec import RunSpec
 from core.series.run_series import RunSeries

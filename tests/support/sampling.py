@@ -6,7 +6,7 @@ import time
 
 import psutil
 
-from core.devices.kinds import KINDS
+from core.devices.device import KINDS
 from core.devices.sampler import HelperTimeouts, Sampler
 from tests.nvml.standin import StandIn
 from tests.support.helper_pids import helper_pids

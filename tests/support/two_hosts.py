@@ -14,7 +14,7 @@ import pytest
 
 from core.catalog.strategies import strategy_of
 from core.language import Message
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.schema.event_kinds import Verdict
 from core.schema.event_log import Log
 from core.schema.spec import RunSpec

@@ -14,14 +14,13 @@ from core import language
 from core.cli.__main__ import main
 from core.devices.cpu import cpu_devices
 from core.devices.device import Device, Sample, Survey, shown_name
-from core.diagnosis.epoch_numbers import metric_title
-from core.diagnosis.timeline import Timeline
+from core.diagnosis.timeline import Timeline, metric_title
 from core.history.summary import setting_words
 from core.language import Message, stored, tr, tr_plural
 from core.schema.event_kinds import WorkerError
 from core.schema.events import Tail
-from core.schema.rank import RankAssignment
-from core.supervisor.watches.progress_watches import SlowdownWatch
+from core.schema.spec import RankAssignment
+from core.supervisor.watches import SlowdownWatch
 from core.supervisor.workers import Worker, describe
 from core.text import as_sentence, enumerated, join_names, join_phrases
 from gui.runs.verdicts import PAST, past_tense

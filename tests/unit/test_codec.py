@@ -25,16 +25,15 @@ from core.hosts.protocol import Hello
 from core.hosts.run_files import FilePart, FileParts, Listing, RunEntry, unpack_listing
 from core.notifications.message import RunNews
 from core.queue.request import QueueRequest
+from core.runs.directory import Part
 from core.runs.foreign import There
-from core.runs.part import Part
 from core.schema import event_kinds as kinds
 from core.schema.codec import Limits, decode, encode
 from core.schema.event_kinds import ModelPart, ProcessInfo, Release, Software, Source, TerminatedProcess, Verdict
 from core.schema.files import parse_json
-from core.schema.rank import RankAssignment
 from core.schema.setting import Number, Whole, settings_of
 from core.schema.settings import Script, Training
-from core.schema.spec import RunSpec
+from core.schema.spec import RankAssignment, RunSpec
 from core.system.processes import HostId, ProcessId
 from tests.support.running import make_spec
 

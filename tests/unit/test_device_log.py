@@ -11,7 +11,7 @@ from core.devices.device import Device, Sample, Survey
 from core.devices.nvidia.preflight import TIMEOUT_S
 from core.errors import RunError
 from core.schema.paths import DEVICE_EVENTS, EVENTS
-from core.supervisor.watches.device_watches import DeviceLog
+from core.supervisor.watches import DeviceLog
 
 GPU = Device(id="GPU-1", kind="nvidia", label="GPU 0", name="RTX")
 LATE = "NVIDIA devices have not answered within 20 s."

@@ -7,9 +7,8 @@ import itertools
 import pytest
 
 from core.language import stored, tr
-from core.runs.facts.fold import fold
-from core.runs.facts.run_facts import RunFacts
-from core.runs.facts.states import RunState
+from core.runs.facts import RunFacts, RunState
+from core.runs.fold import fold
 from gui.runs.empty_states import Place, Situation, empty_words, plot_words, situation_of
 from gui.runs.verdicts import PAST, past_tense, run_message
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.runs.run import Run
 from core.schema import event_log
+from core.schema.event_log import divide, divide_after, pack
 from core.schema.events import metrics_line, parse, parse_lines
-from core.schema.packed_samples import divide, divide_after, pack
 from core.schema.paths import EVENTS
 from core.schema.spec import write_spec
 from core.series.long_runs import events_size, sketch

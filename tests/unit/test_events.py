@@ -14,8 +14,8 @@ import pytest
 from core.catalog.strategies import find_strategy
 from core.devices.cpu import cpu_devices
 from core.errors import RunError
-from core.launchers.ranks import assign_ranks
-from core.runs.facts.states import RunState
+from core.launchers.local import assign_ranks
+from core.runs.facts import RunState
 from core.runs.run import Run
 from core.schema.event_kinds import Checkpoint, Notice, Ready, Rewind, StateChange
 from core.schema.event_log import Log

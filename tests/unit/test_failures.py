@@ -9,8 +9,7 @@ import pytest
 
 from core.config.validation import smaller_batch
 from core.diagnosis.failures import KERNEL_KILLED, Cause, Failure, failure_of, short_cause
-from core.runs.facts.run_facts import RunFacts
-from core.runs.facts.states import RunState
+from core.runs.facts import RunFacts, RunState
 from core.schema.event_kinds import Checkpoint, Release, Verdict
 from core.schema.settings import Script
 from core.schema.spec import RunSpec

@@ -10,9 +10,8 @@ import pytest
 
 from core.cli.shared import follow as following
 from core.cli.shared.follow import LINE_EVERY_S, follow
-from core.runs.facts.fold import fold
-from core.runs.facts.run_facts import RunFacts
-from core.runs.facts.states import RunState
+from core.runs.facts import RunFacts, RunState
+from core.runs.fold import fold
 from core.runs.run import Run
 from core.schema.event_kinds import RunProgress, UntickedDeviceUse
 from core.schema.events import Event

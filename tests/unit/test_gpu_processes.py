@@ -21,9 +21,8 @@ from core.memory_watch.gpu_processes import scan
 from core.memory_watch.watch import HostProcesses
 from core.schema.event_kinds import ProcessInfo
 from core.system import processes, procfs
-from core.system.process_info import describe
-from core.system.processes import ProcessId
-from core.system.run_processes import RunProcesses
+from core.system.processes import ProcessId, describe
+from core.system.terminate import RunProcesses
 from tests.support.acting import OWN_RUN
 from tests.support.fake_proc import add_process
 from tests.support.running import kill_tagged

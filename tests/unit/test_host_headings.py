@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.devices.device import Device, Sample, Survey
-from core.devices.host_names import device_here, own_id, sample_here
+from core.devices.device import Device, Sample, Survey, device_here, own_id, sample_here
 from core.hosts.connection import Clock
 from core.hosts.exchange import HostUse, HostUses, unpack_uses
 from core.hosts.failures import Failure, HostError

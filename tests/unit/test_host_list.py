@@ -8,7 +8,7 @@ from threading import Thread
 
 import pytest
 
-from core.devices.host_names import full_name, split_name
+from core.devices.device import full_name, split_name
 from core.errors import RunError
 from core.hosts import host_list
 from core.hosts.host_list import Host, HostList, hosts_file, load

@@ -15,16 +15,16 @@ from core.catalog.strategies import strategy_of
 from core.config import validation
 from core.config.abilities import MAX_PORTS, PART_ABILITIES
 from core.devices.cpu import cpu_devices
-from core.devices.host_names import device_here
+from core.devices.device import device_here
 from core.errors import RunError
 from core.hosts.agent.server import Request
 from core.hosts.failures import Failure, HostError
 from core.hosts.parts import meeting
 from core.hosts.parts.meeting import HERE, Meeting
 from core.hosts.parts.part_link import PartLink, ask_all, free_ports, own_address
-from core.launchers import ranks
+from core.launchers import local
+from core.launchers.local import assign_ranks
 from core.launchers.loopback import open_ports_of_machines
-from core.launchers.ranks import assign_ranks
 from core.schema.event_kinds import Notice, Record
 from core.schema.spec import RunSpec
 from core.supervisor.jobs import RecipeJob
@@ -142,7 +142,7 @@ def test_no_number_of_ports_is_refused(tmp_path: Path, count: object) -> None:
 
 
 def test_ports_are_closed_when_the_stream_is_closed(tmp_path: Path) -> None:
-    with ranks.listening(2) as ports:
+    with local.listening(2) as ports:
         assert all(is_taken(f"127.0.0.1:{port}") for port in ports)
     assert not any(is_taken(f"127.0.0.1:{port}") for port in ports)
 

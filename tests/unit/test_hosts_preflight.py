@@ -17,10 +17,9 @@ from core.hosts.agent.server import Request
 from core.hosts.parts import workload
 from core.hosts.parts.head import MISSING, UNREADABLE
 from core.hosts.parts.workload import Equipment
-from core.runs.part import Part
+from core.runs.directory import Part
 from core.schema.codec import encode
-from core.schema.rank import RankAssignment
-from core.schema.spec import RunSpec
+from core.schema.spec import RankAssignment, RunSpec
 from core.scripts.source import files_hash, own_files
 from tests.support.running import make_spec, write_recipe
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from core.devices.device import Device, Sample
-from core.supervisor.watches.device_watches import MIN_READINGS, IdleDeviceWatch
+from core.supervisor.watches import MIN_READINGS, IdleDeviceWatch
 
 GB = 2**30
 GPUS = [Device(id=f"GPU-{number}", kind="nvidia", label=f"GPU {number}", name="A") for number in range(3)]

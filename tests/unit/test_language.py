@@ -17,8 +17,8 @@ from core import language
 from core.cli.shared.output import release_lines, say_table
 from core.errors import RunError
 from core.language import Message, from_environment, join_sentences, stored, tr, tr_plural
-from core.runs.facts.fold import fold
-from core.runs.facts.run_facts import RunFacts
+from core.runs.facts import RunFacts
+from core.runs.fold import fold
 from core.schema.event_kinds import Notice, Release, Verdict, read
 from core.schema.events import Tail, Writer
 from gui.base.formatting import DAY_S, day, duration, moment, number

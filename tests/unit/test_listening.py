@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from core.launchers.ranks import HOST, loopback_variables
+from core.launchers.local import HOST, loopback_variables
 from tests.support.listening import beyond_loopback, listening
 
 

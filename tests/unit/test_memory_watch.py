@@ -8,7 +8,7 @@ import pytest
 
 from core.devices.device import Process
 from core.memory_watch.watch import MemoryWatch
-from core.runs.facts.run_facts import BADNESS, worst
+from core.runs.facts import BADNESS, worst
 from core.schema import event_kinds
 from core.schema.event_kinds import Release, Verdict
 from core.schema.settings import ReleaseWatch

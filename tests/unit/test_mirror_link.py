@@ -12,7 +12,7 @@ from core.hosts.host_list import Host
 from core.hosts.mirror.copies import Copies
 from core.hosts.mirror.link import Link
 from core.hosts.run_files import FilePart, travels
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.runs.foreign import copies_folder
 from core.runs.run import Run
 from core.schema.codec import encode

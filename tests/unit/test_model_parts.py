@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from core.runs.facts.fold import fold
-from core.runs.facts.run_facts import RunFacts, part_sentences
+from core.runs.facts import RunFacts, part_sentences
+from core.runs.fold import fold
 
 LABELS = {"cpu:0": "CPU 0", "cpu:1": "CPU 1"}
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from core.launchers import notebook
-from core.launchers.notebook import code_cells
+from core.launchers import program
+from core.launchers.program import code_cells
 from core.scripts.analysis import analyse_script
 
 
@@ -47,7 +47,7 @@ def test_cells_run_in_order_in_one_namespace_as_a_program_would(tmp_path: Path) 
         "def fit():\n    return 1 / 0", "display('loss: 1')\nfit()",
     )  # fmt: skip
     done = subprocess.run(
-        [sys.executable, notebook.__file__, str(path), "--lr", "1"], capture_output=True, text=True, check=False
+        [sys.executable, program.__file__, str(path), "--lr", "1"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 1
     assert done.stdout == f"__main__ {[str(path), '--lr', '1']} 0.5\nloss: 1\n"

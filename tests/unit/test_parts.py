@@ -14,12 +14,12 @@ import pytest
 
 from core.hosts.parts.head import KeptWatch, continue_holder, held
 from core.hosts.parts.part_record import translate, worker_exits
-from core.launchers.ranks import interface_of, interfaces, reach
-from core.runs.part import Part, read_part, write_part
+from core.launchers.local import interface_of, interfaces, reach
+from core.runs.directory import Part, read_part, write_part
 from core.schema.codec import decode, encode
 from core.schema.event_kinds import OF_HOST, OF_WORKERS, Ended, ModelPart, Notice, read
 from core.schema.paths import HOLDER_FILE
-from core.schema.rank import RankAssignment
+from core.schema.spec import RankAssignment
 from core.system import processes
 from tests.support.waiting import wait_until
 

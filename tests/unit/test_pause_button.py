@@ -11,8 +11,7 @@ import pytest
 from core.config.choices import RecipeChoices, compose
 from core.devices.cpu import cpu_devices
 from core.devices.device import Sample, Survey
-from core.runs.facts.run_facts import RunFacts
-from core.runs.facts.states import RunState, state_info
+from core.runs.facts import RunFacts, RunState, state_info
 from core.schema.event_kinds import Checkpoint, Plan
 from core.series.run_series import RunSeries
 from gui.machine.start_check import resume_problems

@@ -14,7 +14,7 @@ import pytest
 from core.devices.nvidia import preflight
 from core.errors import RunError
 from core.launchers import local
-from core.schema.rank import RankAssignment
+from core.schema.spec import RankAssignment
 from tests.nvml.standin import StandIn, build_cuda, mig_uuid, uuid
 from tests.support.running import make_spec
 from tests.support.waiting import PATIENCE_S

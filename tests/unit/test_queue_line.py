@@ -15,7 +15,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from core.launchers import recorded
+from core.launchers import program
 from core.queue import folder
 from core.queue.folder import own_line
 from core.queue.line import HALF_LIFE_S, Line, release
@@ -233,9 +233,9 @@ def test_a_script_is_run_from_its_copy_as_if_it_were_the_file(tmp_path: Path) ->
     )
     script.write_text("print('changed')\n")
     done = subprocess.run(
-        [sys.executable, recorded.__file__, copy, script, "--seed", "1"], capture_output=True, text=True, check=False
+        [sys.executable, program.__file__, copy, script, "--seed", "1"], capture_output=True, text=True, check=False
     )
     assert done.stdout == f"{[str(script), '--seed', '1']} {script} __main__ 41\n"
     assert f'File "{script}", line 3' in done.stderr
     assert "raise ValueError(1)" in done.stderr
-    assert "recorded.py" not in done.stderr
+    assert "launchers/program.py" not in done.stderr

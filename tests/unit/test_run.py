@@ -11,7 +11,7 @@ import pytest
 
 from core.errors import RunError
 from core.runs.directory import new_directory
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.runs.run import Run
 from core.schema.events import Event
 from core.schema.spec import write_spec

@@ -12,7 +12,7 @@ import pytest
 
 from core import language
 from core.history import removal
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.runs.run import Run
 from core.schema.events import metrics_line
 from core.schema.paths import EVENTS, SUPERVISOR_EVENTS, worker_events

@@ -8,9 +8,8 @@ import pytest
 
 from core.cli.shared.follow import hard_end
 from core.cli.shared.output import release_lines
-from core.runs.facts.fold import fold
-from core.runs.facts.run_facts import RunFacts
-from core.runs.facts.states import STATES, TRANSITIONS, RunState, state_info
+from core.runs.facts import STATES, TRANSITIONS, RunFacts, RunState, state_info
+from core.runs.fold import fold
 from core.schema.event_kinds import Checkpoint, Plan, Verdict
 from core.system.processes import ProcessId
 from gui.runs.verdicts import ended_words

@@ -11,9 +11,8 @@ import pytest
 
 from core.diagnosis.timeline import Timeline
 from core.metrics.common.reading import IN_EPOCH
-from core.runs.facts.fold import fold
-from core.runs.facts.run_facts import RunFacts
-from core.runs.facts.states import RunState
+from core.runs.facts import RunFacts, RunState
+from core.runs.fold import fold
 from core.schema.event_kinds import Checkpoint
 from core.schema.settings import Recipe, Script
 from core.schema.spec import RunSpec

@@ -16,7 +16,7 @@ from core.catalog.strategies import strategies_of
 from core.config.choices import RecipeChoices
 from core.devices.device import Device
 from core.history.index import RunIndex
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.scaling import scaling_command
 from core.scaling.record import (
     FIXED,

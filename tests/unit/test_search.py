@@ -11,7 +11,7 @@ import pytest
 from core.history.marks import Marks, Note
 from core.history.search import parse_search
 from core.history.summary import RunSummary
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 
 DAY_S = 86_400.0
 NOON = 1_750_000_000.0

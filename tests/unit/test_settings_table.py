@@ -13,7 +13,7 @@ from core.config import validation
 from core.config.choices import RecipeChoices, compose
 from core.config.presets import repeat_line
 from core.devices.cpu import cpu_devices
-from core.runs.facts.run_facts import RunFacts
+from core.runs.facts import RunFacts
 from core.schema.setting import Flag, OneOf, Setting, Whole, settings_of
 from core.schema.settings import Checkpoints, ReleaseWatch, StopTimeouts, Training
 from core.schema.spec import RunSpec

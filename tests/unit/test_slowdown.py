@@ -7,7 +7,7 @@ import pytest
 from core.devices.device import Device, Sample, Survey
 from core.devices.sampler import Sampler
 from core.language import stored
-from core.supervisor.watches.progress_watches import LASTS_S, QUIET_S, SlowdownWatch
+from core.supervisor.watches import LASTS_S, QUIET_S, SlowdownWatch
 from tests.nvml.standin import StandIn, uuid
 from tests.support.waiting import wait_until
 

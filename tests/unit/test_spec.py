@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from core.cli.__main__ import main
-from core.schema.rank import RankAssignment
 from core.schema.settings import ReleaseWatch, Training
-from core.schema.spec import RunSpec, read_spec, write_spec
+from core.schema.spec import RankAssignment, RunSpec, read_spec, write_spec
 from tests.support.recorded import recorded
 from tests.support.running import make_spec, script_spec
 

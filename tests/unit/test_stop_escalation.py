@@ -7,8 +7,8 @@ import signal
 import pytest
 
 from core.schema.settings import StopTimeouts, escalation_steps
-from core.supervisor import stop_escalation
-from core.supervisor.stop_escalation import StopEscalation
+from core.supervisor import workers
+from core.supervisor.workers import StopEscalation
 
 
 class Climb:
@@ -16,7 +16,7 @@ class Climb:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 100.0
-        monkeypatch.setattr(stop_escalation.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(workers.time, "monotonic", lambda: self.now)
         self.sent: list[signal.Signals] = []
         self.recorded: list[tuple[str, float | None]] = []
         graces = StopTimeouts(ask_s=10, interrupt_s=5, terminate_s=2)

@@ -22,7 +22,7 @@ from core.history.index import RunIndex, all_runs
 from core.history.marks import change_marks, rename
 from core.history.summary import RunSummary
 from core.history.summary_cache import FORMAT, CachedSummary, SummaryCache, default_file
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.schema.event_kinds import Plan, Verdict
 from tests.support.commands import call
 from tests.support.written_runs import BEGAN, values, write_run

@@ -10,9 +10,8 @@ import pytest
 
 from core.diagnosis.start_phases import environment, start_words
 from core.diagnosis.timeline import Timeline
-from core.runs.facts.fold import fold
-from core.runs.facts.run_facts import RunFacts
-from core.runs.facts.states import RunState
+from core.runs.facts import RunFacts, RunState
+from core.runs.fold import fold
 from core.runs.run import Run
 from tests.support.recorded import finding, recorded
 from tests.support.running import make_spec

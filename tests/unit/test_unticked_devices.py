@@ -9,7 +9,7 @@ import pytest
 from core.devices.device import Device, Process, Sample, Survey
 from core.devices.sampler import Sampler
 from core.language import stored
-from core.supervisor.watches import device_watches
+from core.supervisor import watches
 from tests.nvml.standin import StandIn, mig_uuid, uuid
 from tests.support.waiting import PATIENCE_S, wait_until
 
@@ -23,7 +23,7 @@ def sample(device: str, *pids: int | None) -> Sample:
 
 
 def found(ticked: list[str], *samples: Sample, pids: tuple[int, ...] = (4711, 4712)) -> list[str]:
-    return [use.sentence for use in device_watches.find(ticked, [*GPUS, *PARTS], samples, pids)]
+    return [use.sentence for use in watches.find(ticked, [*GPUS, *PARTS], samples, pids)]
 
 
 def test_process_on_an_unticked_gpu_is_reported() -> None:
@@ -48,7 +48,7 @@ def test_process_on_ticked_mig_device_is_not_reported_for_its_gpu() -> None:
 
 
 def test_each_finding_is_reported_once_and_again_when_it_grows() -> None:
-    watch = device_watches.UntickedDeviceWatch(["GPU-0"], lambda: [4711, 4712])
+    watch = watches.UntickedDeviceWatch(["GPU-0"], lambda: [4711, 4712])
     clock = itertools.count(step=5)
 
     def poll_with(*pids: int) -> list[tuple[int, ...]]:
@@ -74,7 +74,7 @@ def test_each_finding_is_reported_once_and_again_when_it_grows() -> None:
 
 def test_poll_is_limited_in_rate_and_scans_only_for_busy_unticked_gpus() -> None:
     scans = []
-    watch = device_watches.UntickedDeviceWatch(["GPU-0"], lambda: scans.append(1) or [4711])
+    watch = watches.UntickedDeviceWatch(["GPU-0"], lambda: scans.append(1) or [4711])
     quiet = Survey(devices=tuple(GPUS), samples=(sample("GPU-0", 4711), sample("GPU-2")))
     busy = Survey(devices=tuple(GPUS), samples=(sample("GPU-0", 4711), sample("GPU-2", 4711)))
     assert [len(watch.poll(survey, now)) for survey, now in ((quiet, 0), (busy, 4.9), (busy, 5), (busy, 9))] == [
@@ -87,7 +87,7 @@ def test_poll_is_limited_in_rate_and_scans_only_for_busy_unticked_gpus() -> None
 
 
 def test_event_has_the_device_the_pids_and_the_text() -> None:
-    (use,) = device_watches.find(["GPU-0"], GPUS, [sample("GPU-1", 4711)], [4711])
+    (use,) = watches.find(["GPU-0"], GPUS, [sample("GPU-1", 4711)], [4711])
     assert use.fields() == {"device": "GPU-1", "pids": [4711], "text": stored(use.sentence)}
 
 
@@ -97,7 +97,7 @@ def test_run_sampler_also_reads_unticked_gpus(nvml: StandIn) -> None:
         sampler.survey(PATIENCE_S)
         survey = wait_until(lambda: (each := sampler.poll()).samples and each, "the readings")
     assert [device.id for device in survey.devices] == [uuid(0), uuid(1), mig_uuid(1, 0)], "and no CPU device"
-    (use,) = device_watches.find([uuid(0)], survey.devices, survey.samples, [4711])
+    (use,) = watches.find([uuid(0)], survey.devices, survey.samples, [4711])
     assert use.device_id == uuid(1)
 
 

@@ -8,7 +8,7 @@ from core.devices.device import Sample
 from core.memory_watch.watch import MemoryWatch
 from core.schema.event_kinds import Ended, Notice, Record
 from core.schema.settings import ReleaseWatch
-from core.supervisor.watches.monitor import watch_release
+from core.supervisor.monitor import watch_release
 from tests.support.fake_machine import CPU, RUN, WORKER, FakeMachine
 
 

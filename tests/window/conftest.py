@@ -12,7 +12,7 @@ from PySide6.QtCore import QCoreApplication, QEvent
 from core import language
 from core.history.index import directories
 from core.hosts import ssh
-from core.runs.facts.states import state_info
+from core.runs.facts import state_info
 from core.runs.run import Run
 from core.series.run_series import RunSeries
 from gui.base.theme import DARK, look

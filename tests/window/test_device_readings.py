@@ -16,7 +16,7 @@ from core.config import validation
 from core.devices.device import Device, Sample, Survey
 from core.devices.sampler import HelperTimeouts
 from core.history.index import directories
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from gui.features.devices.delegate import ROW, DeviceDelegate, without_label
 from gui.features.devices.table import DeviceTable
 from gui.machine.device_rows import DeviceRow, DeviceRows, OnDevices, obstacles

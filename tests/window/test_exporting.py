@@ -17,7 +17,7 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QMenu
 from core.cli import __main__
 from core.history.index import RunIndex
 from core.launchers.export_model import Exported
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.runs.run import Run
 from core.series import report
 from gui.plots import exports

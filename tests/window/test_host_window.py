@@ -18,7 +18,7 @@ from PySide6.QtWidgets import QLabel, QPushButton
 from core.hosts.host_list import Host
 from core.hosts.mirror import link
 from core.hosts.mirror.mirror import Mirror
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.runs.run import Run
 from core.series.run_series import RunSeries
 from gui.features.other_machine import OFF
@@ -253,7 +253,7 @@ def test_nothing_of_this_machine_is_taken_for_the_host(open_window, there, tmp_p
     asked: list[str] = []
     for target in (
         "core.system.processes.send", "core.system.processes.tagged", "core.system.terminate.terminate",
-        "core.history.leftovers.find", "core.system.process_info.describe", "core.queue.control.revive",
+        "core.history.leftovers.find", "core.system.processes.describe", "core.queue.control.revive",
     ):  # fmt: skip
         monkeypatch.setattr(target, lambda *_, target=target, **__: asked.append(target))
     own = start(make_spec(write_recipe(tmp_path, LONG), epochs=FOREVER), there).until_trained(20)

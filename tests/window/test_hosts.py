@@ -22,7 +22,7 @@ from PySide6.QtWidgets import (
 from core.config.choices import ScriptChoices
 from core.config.script_check import ScriptCheckRequest, check_script, fill_in
 from core.hosts import host_list, watch
-from core.runs.facts.states import state_info
+from core.runs.facts import state_info
 from core.runs.run import Run
 from gui.window.navigation import next_stop
 from tests.support.running import FOREVER

@@ -10,7 +10,7 @@ from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QProgressBar
 from pytestqt.qtbot import QtBot
 
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.schema.spec import write_spec
 from core.series import long_runs
 from gui.runs import reading as run_memory

@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction, QGuiApplication
 from PySide6.QtWidgets import QDialog, QFileDialog, QListWidget, QPlainTextEdit, QPushButton, QTableView, QWidget
 
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.system.installation import version
 from tests.support.acting import played
 from tests.support.running import start

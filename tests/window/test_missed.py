@@ -16,7 +16,7 @@ from PySide6.QtWidgets import QListView, QPushButton, QToolButton, QWidget
 
 from core.diagnosis.failures import OF_WORKER
 from core.language import join_sentences, stored, tr
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.schema.paths import EVENTS, SUPERVISOR_EVENTS
 from core.system import processes
 from gui.base.settings_file import SettingsFile, folder_key

@@ -7,7 +7,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel
 
 from core.config import presets
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.runs.foreign import MAX_CHARACTERS
 from core.runs.run import Run
 from gui.runs.rows import owner_question

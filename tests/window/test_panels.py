@@ -11,9 +11,8 @@ from core.devices.device import Device, Sample, Survey
 from core.diagnosis.failures import OF_WORKER
 from core.history.summary import RunSummary
 from core.language import join_sentences, tr
-from core.runs.facts.fold import fold
-from core.runs.facts.run_facts import RunFacts
-from core.runs.facts.states import RunState
+from core.runs.facts import RunFacts, RunState
+from core.runs.fold import fold
 from core.schema.event_kinds import Plan, StopStep
 from core.series.run_series import RunSeries
 from core.system.processes import ProcessId

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QLabel, QPushButton
 
 from core.errors import RunError
 from core.history.index import directories
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.runs.run import Run
 from gui.runs import words as run_header
 from tests.support.acting import played

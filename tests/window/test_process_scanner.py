@@ -12,7 +12,7 @@ from core.devices.device import Process, Sample, Survey
 from core.history.leftovers import OrphanedProcess
 from core.memory_watch import gpu_processes
 from core.schema.event_kinds import ProcessInfo
-from core.system import process_info
+from core.system import processes
 from core.system.processes import ProcessId
 from gui.features.memory import scanner as process_scanner
 from gui.features.memory.scanner import ProcessScan, ProcessScanner
@@ -23,7 +23,7 @@ MINE = ProcessInfo(pid=7, created=1.0, name="python", user="anna", age_s=1.0)
 
 
 class FakeDescribe:
-    """Stands in for `process_info.describe`, which reads /proc."""
+    """Stands in for `processes.describe`, which reads /proc."""
 
     def __init__(self) -> None:
         self.gate = threading.Event()
@@ -44,7 +44,7 @@ class FakeDescribe:
 @pytest.fixture
 def fake_describe(monkeypatch):
     fake = FakeDescribe()
-    monkeypatch.setattr(process_info, "describe", fake)
+    monkeypatch.setattr(processes, "describe", fake)
     monkeypatch.setattr(process_scanner, "find_orphans", lambda root: [])
     monkeypatch.setattr(gpu_processes, "scan", lambda *_: gpu_processes.GpuProcessScan())
     yield fake

@@ -12,9 +12,9 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel, QPushButton
 
 from core.history import leftovers
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.schema.event_kinds import ProcessInfo
-from core.system import process_info, processes, terminate
+from core.system import processes, terminate
 from gui.features.memory.leftovers import LeftoversStrip
 from gui.features.memory.processes import KnownRuns, ProcessEntry, ProcessesTab, ProcessRow, process_rows, why_not_end
 from gui.features.memory.scanner import end_one
@@ -224,13 +224,13 @@ def test_processes_are_scanned_only_while_a_tab_shows_them(drive, own_processes)
 
 def test_process_that_ignores_sigterm_is_killed(launch):
     stubborn = launch(IGNORES_SIGTERM)
-    sentence, tone = end_one(process_info.describe(stubborn.pid), grace_s=0.2)
+    sentence, tone = end_one(processes.describe(stubborn.pid), grace_s=0.2)
     assert (f"(pid {stubborn.pid}) was ended (SIGKILL)." in sentence, tone) == (True, "good")
 
 
 def test_process_with_reused_pid_is_never_signalled(launch):
     other = launch()
-    listed = replace(process_info.describe(other.pid), created=12.5)
+    listed = replace(processes.describe(other.pid), created=12.5)
     sentence, _ = end_one(listed)
     assert sentence.endswith("has ended.")
     assert other.poll() is None
@@ -238,7 +238,7 @@ def test_process_with_reused_pid_is_never_signalled(launch):
 
 def test_process_that_joined_a_run_is_not_ended(launch):
     other = launch(env={**os.environ, "TRAINYARD_RUN": "a-run"})
-    listed = replace(process_info.describe(other.pid), run_id=None)
+    listed = replace(processes.describe(other.pid), run_id=None)
     sentence, tone = end_one(listed)
     assert (tone, "was not ended" in sentence) == ("bad", True)
     assert other.poll() is None

@@ -6,9 +6,9 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QLabel, QPushButton, QWidget
 
-from core.diagnosis.remedies import LISTED, remedies, without_remedies
 from core.language import join_sentences, stored, tr
-from core.runs.facts.run_facts import RunFacts
+from core.memory_watch.verdict import LISTED, remedies, without_remedies
+from core.runs.facts import RunFacts
 from core.schema.event_kinds import ProcessInfo, Release, Verdict
 from gui.runs.verdicts import sentences
 from tests.support.recorded import GB, finding, recorded

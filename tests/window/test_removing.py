@@ -8,7 +8,7 @@ import pytest
 
 from core.history import removal
 from core.runs import lock
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from tests.support.running import LONG, make_spec, script_spec, start, train, write_recipe
 from tests.support.waiting import PATIENCE_S, wait_until
 

@@ -15,7 +15,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFrame, QLabel, QListView, QPlainTextEdit, QPushButton, QToolButton
 
 from core.history.index import directories
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.schema.settings import StopTimeouts
 from core.schema.spec import read_spec, write_spec
 from tests.support.acting import played

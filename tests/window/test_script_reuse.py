@@ -11,7 +11,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 
 from core.config import presets
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from gui.features.setup import start as start_controller
 from gui.widgets.dialogs import NameDialog
 from tests.support.running import LONG, make_spec, script_spec, start, train, write_recipe

@@ -10,7 +10,7 @@ import pytest
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QLabel, QScrollArea, QToolButton
 
-from core.runs.facts.run_facts import RunFacts
+from core.runs.facts import RunFacts
 from core.schema.event_kinds import Software, Source
 from gui.features.run.settings import SettingsView, run_settings
 from tests.support.recorded import recorded

@@ -13,12 +13,10 @@ from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QWidget
 
 from core.config.choices import RecipeChoices
-from core.devices.device import Device, Process, Sample, Survey
-from core.devices.host_names import device_here
+from core.devices.device import Device, Process, Sample, Survey, device_here
 from core.history.device_use import DeviceUsers
 from core.history.summary import RunSummary
-from core.runs.facts.run_facts import RunFacts
-from core.runs.facts.states import RunState
+from core.runs.facts import RunFacts, RunState
 from core.runs.run import Run
 from core.schema.spec import write_spec
 from gui.features.setup import start as start_controller
@@ -71,7 +69,7 @@ PORTS_CHECK = """
 from core.config.choices import RecipeChoices
 from core.devices.cpu import cpu_devices
 from core.devices.device import Survey
-from core.runs.facts.run_facts import RunFacts
+from core.runs.facts import RunFacts
 from gui.machine.start_check import StartConditions, check_start, resume_problems
 
 now = StartConditions(survey=Survey(devices=tuple(cpu_devices()), samples=()))

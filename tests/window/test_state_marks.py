@@ -8,7 +8,7 @@ import pytest
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QImage, QPainter
 
-from core.runs.facts.states import STATES, RunState
+from core.runs.facts import STATES, RunState
 from gui.base.icons import paint_mark
 from gui.features.runlist.view import RunList
 from gui.runs.actions import RunActions

@@ -14,7 +14,7 @@ import psutil
 import pytest
 from PySide6.QtWidgets import QApplication, QToolButton, QWidget
 
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from gui.app import create_window
 from gui.base.jobs import Jobs
 from gui.machine.machine import Machine

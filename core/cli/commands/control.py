@@ -18,13 +18,12 @@ from core.queue import control, folder
 from core.queue.folder import own_line
 from core.queue.listing import STATE_WORDS, OtherRun, QueuedRun, clock, queue_view
 from core.runs import stopped
-from core.runs.facts.run_facts import RunFacts
-from core.runs.facts.states import RunState, state_info
+from core.runs.facts import RunFacts, RunState, state_info
 from core.runs.requests import unanswered
 from core.runs.run import Run
 from core.schema.event_kinds import Checkpoint
 from core.schema.paths import CHECKPOINTS, CONTROL
-from core.system.process_info import user_name
+from core.system.processes import user_name
 from core.table import Column, Table
 from core.text import join_names, short
 

@@ -34,8 +34,7 @@ from core.history.summary import RunSummary
 from core.language import tr, tr_noop, tr_plural
 from core.queue.listing import why_it_waits
 from core.runs import outputs
-from core.runs.facts.run_facts import RunFacts, part_sentences
-from core.runs.facts.states import RunState, state_info
+from core.runs.facts import RunFacts, RunState, part_sentences, state_info
 from core.runs.run import Run
 from core.schema.spec import RunSpec
 from core.series import report

@@ -16,8 +16,7 @@ from core.catalog.strategies import STRATEGIES, Strategy
 from core.cli.shared.lookup import survey
 from core.cli.shared.output import say, say_json, say_rows, warn
 from core.config import validation
-from core.devices.device import Device, Sample, shown_name
-from core.devices.host_names import full_name
+from core.devices.device import Device, Sample, full_name, shown_name
 from core.history.device_use import DeviceUse, devices_in_use, use_sentences
 from core.hosts.host_list import load
 from core.language import tr, tr_noop

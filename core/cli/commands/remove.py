@@ -17,7 +17,7 @@ from core.history.leftovers import OrphanedProcess
 from core.history.removal import Removed
 from core.history.summary import RunSummary
 from core.language import join_sentences, tr, tr_plural
-from core.runs.facts.states import state_info
+from core.runs.facts import state_info
 from core.schema.event_kinds import shortened
 from core.system.procfs import PROC
 from core.system.terminate import TerminationResult, terminate

@@ -26,7 +26,7 @@ from core.cli.shared.output import confirm, ending, is_interactive, say, say_jso
 from core.devices.device import Survey
 from core.errors import RunError
 from core.language import tr, tr_plural
-from core.runs.facts.states import RunState, state_info
+from core.runs.facts import RunState, state_info
 from core.runs.run import Run
 from core.scaling import record as records
 from core.scaling.record import BATCHES, FIXED, ScalingRecord, plan_specs

@@ -40,8 +40,7 @@ from core.config.choices import PresetChoice, RecipeChoices, ScriptChoices, comp
 from core.config.presets import Preset, shell_line
 from core.config.script_check import ScriptCheckRequest, ScriptCheckResult, cautions_of, check_script, fill_in
 from core.config.validation import ProblemKind
-from core.devices.device import Device, Survey
-from core.devices.host_names import devices_here, split_name
+from core.devices.device import Device, Survey, devices_here, split_name
 from core.errors import RunError
 from core.history import index
 from core.history.device_use import devices_in_use
@@ -49,7 +48,7 @@ from core.language import Message, join_sentences, tr, tr_plural
 from core.metrics.rules.rule_file import beside
 from core.queue import control
 from core.queue.listing import claim_sentences, queue_view
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.runs.foreign import execution_warning, owner_of_file
 from core.runs.run import Run
 from core.schema.files import not_written

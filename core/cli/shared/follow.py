@@ -18,8 +18,7 @@ from core.errors import RunError
 from core.language import tr, tr_noop
 from core.metrics.common.reading import IN_EPOCH
 from core.queue.listing import why_it_waits
-from core.runs.facts.run_facts import RunFacts
-from core.runs.facts.states import RunState, state_info
+from core.runs.facts import RunFacts, RunState, state_info
 from core.runs.run import Run
 from core.schema.event_kinds import Metrics, RunProgress, StopStep, Verdict
 from core.schema.settings import StopTimeouts, escalation_steps

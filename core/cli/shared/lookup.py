@@ -9,14 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from core.cli.shared.output import confirm, is_interactive
-from core.devices.device import Survey
-from core.devices.host_names import devices_here
+from core.devices.device import Survey, devices_here
 from core.devices.nvidia.preflight import TIMEOUT_S
 from core.devices.sampler import Sampler
 from core.history import index
 from core.history.summary import RunSummary
 from core.language import tr, tr_noop
-from core.runs.facts.states import RunState
+from core.runs.facts import RunState
 from core.runs.foreign import execution_warning
 from core.runs.run import Run
 from core.schema.spec import RunSpec

@@ -13,9 +13,8 @@ from core.diagnosis.failures import Cause, failure_of
 from core.diagnosis.program_output import last_line, unread_lines
 from core.language import join_sentences, tr
 from core.runs.directory import printed_logs
-from core.runs.facts.fold import ENDED_BY
-from core.runs.facts.run_facts import RunFacts, worst
-from core.runs.facts.states import RunState, state_info
+from core.runs.facts import RunFacts, RunState, state_info, worst
+from core.runs.fold import ENDED_BY
 from core.runs.run import Run
 from core.schema.event_kinds import Verdict, shortened
 from core.series import report

@@ -9,7 +9,7 @@ from core.history.marks import change_marks
 from core.history.marks import rename as rename_run
 from core.hosts.agent.runs import run_folder
 from core.language import tr
-from core.runs.facts.states import state_info
+from core.runs.facts import state_info
 from core.runs.requests import REQUESTS
 from core.runs.run import Run
 

@@ -12,7 +12,7 @@ from core.history.index import directories, is_run
 from core.hosts.run_files import MAX_FILES, TAIL_BYTES, FilePart, FileParts, is_run_name, tail_hash, travels
 from core.language import stored, tr
 from core.runs import stopped
-from core.runs.facts.states import RunState, state_info
+from core.runs.facts import RunState, state_info
 from core.runs.foreign import owner_of_run
 from core.runs.run import Run, folders_mark
 from core.schema.codec import encode

@@ -23,8 +23,7 @@ from core.errors import RunError
 from core.hosts import protocol
 from core.language import stored, tr
 from core.system.installation import version
-from core.system.process_info import user_name
-from core.system.processes import here
+from core.system.processes import here, user_name
 
 if TYPE_CHECKING:
     from pathlib import Path

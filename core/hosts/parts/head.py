@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from core.runs.facts.run_facts import RunFacts
-    from core.runs.part import Part
-    from core.schema.rank import RankAssignment
+    from core.runs.directory import Part
+    from core.runs.facts import RunFacts
+    from core.schema.spec import RankAssignment
 
 HOLDER_BYTES = 4096
 SILENT_S = 15.0

@@ -11,7 +11,7 @@ from core.errors import RunError
 from core.hosts.failures import HostError
 from core.hosts.parts.part_link import OwnAddress, ask_all
 from core.language import tr, tr_noop
-from core.launchers.ranks import interfaces, listening, reach
+from core.launchers.local import interfaces, listening, reach
 from core.schema.event_kinds import Notice, Record
 
 if TYPE_CHECKING:

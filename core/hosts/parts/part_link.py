@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from core.hosts.connection import Answer
     from core.hosts.exchange import HostDevices
     from core.hosts.host_list import Host
-    from core.runs.part import Part
+    from core.runs.directory import Part
     from core.schema.spec import RunSpec
 
 START_S = 60.0

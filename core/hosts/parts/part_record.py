@@ -8,7 +8,7 @@ from dataclasses import fields
 from functools import cache
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
-from core.devices.host_names import full_name
+from core.devices.device import full_name
 from core.language import MAX_TEXT, Message, stored, tr
 from core.schema import event_kinds as kinds
 from core.schema.events import Writer

@@ -11,7 +11,7 @@ from core.supervisor.workers import Worker
 if TYPE_CHECKING:
     from core.hosts.parts.part_link import PartLink
     from core.schema.events import Tail
-    from core.schema.rank import RankAssignment
+    from core.schema.spec import RankAssignment
 
 
 class RemoteWorker(Worker):

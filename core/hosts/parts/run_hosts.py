@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from core.devices.host_names import device_here, devices_here, full_name, own_id, split_name
+from core.devices.device import device_here, devices_here, full_name, own_id, split_name
 from core.errors import RunError
 from core.hosts import host_list
 from core.hosts.connection import Clock
@@ -20,7 +20,7 @@ from core.hosts.parts.part_link import PartLink, ask_all
 from core.hosts.parts.remote_worker import RemoteWorker
 from core.hosts.parts.workload import workload_of
 from core.language import join_sentences, tr
-from core.runs.part import GRACE_S, Part
+from core.runs.directory import GRACE_S, Part
 from core.schema.event_kinds import ClockOffset, Notice, Record, Release, Verdict
 from core.schema.events import RecordError
 from core.supervisor.companion import Companion
@@ -32,9 +32,8 @@ if TYPE_CHECKING:
 
     from core.devices.device import Device
     from core.hosts.exchange import HostDevices
-    from core.runs.facts.run_facts import RunFacts
-    from core.schema.rank import RankAssignment
-    from core.schema.spec import RunSpec
+    from core.runs.facts import RunFacts
+    from core.schema.spec import RankAssignment, RunSpec
 
 GRACE_VARIABLE = "TRAINYARD_HOST_GRACE_S"
 """The variable with the seconds for which a run goes on without a connection to one of its machines."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import keras
     from tensorflow.distribute.coordinator import ClusterCoordinator
 
-    from ...schema.rank import RankAssignment
+    from ...schema.spec import RankAssignment
     from ..context import Context
     from ..recipe import LoadedRecipe
     from .task.data import Batches, Feed

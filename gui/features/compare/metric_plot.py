@@ -10,7 +10,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QStandardItemModel
 
 from core.comparison.curves import BANDS, DEVIATION, INTERVAL, MIN_MAX, Member, curve, group_curve
-from core.diagnosis.epoch_numbers import metric_title
+from core.diagnosis.timeline import metric_title
 from core.language import tr, tr_noop
 from core.series.series import Axis, Series
 from gui.base.theme import current_theme

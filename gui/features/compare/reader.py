@@ -18,7 +18,7 @@ from core.comparison.measured_run import MeasuredRun, removed_sentence, unless_r
 from core.errors import RunError
 from core.history.index import is_run
 from core.language import tr
-from core.runs.facts.states import state_info
+from core.runs.facts import state_info
 from core.runs.run import Run
 from core.schema.events import Event as RunEvent
 from core.series import long_runs

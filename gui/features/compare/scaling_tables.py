@@ -15,7 +15,7 @@ from PySide6.QtCore import QObject, Signal
 from core.catalog.strategies import strategy_of
 from core.history.summary import RunSummary
 from core.language import join_sentences, tr, tr_plural
-from core.runs.facts.states import RunState, state_info
+from core.runs.facts import RunState, state_info
 from core.scaling.record import ScalingRecord, read_record
 from core.scaling.scaling_table import read_table, text_table
 from core.schema.paths import SCALING_SUFFIX

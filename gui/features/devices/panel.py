@@ -11,7 +11,7 @@ from PySide6.QtCore import QPoint, QRect, QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
 
-from core.devices.host_names import split_name
+from core.devices.device import split_name
 from core.language import join_sentences, tr
 from gui.features.devices.table import ROOMY_UP_TO, DeviceTable
 from gui.machine.device_rows import CpuSummary, DeviceRow, all_together, free_devices

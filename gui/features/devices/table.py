@@ -8,7 +8,7 @@ from PySide6.QtCore import QEvent, QPoint, QRect, QSize, Qt, Signal
 from PySide6.QtGui import QContextMenuEvent, QFocusEvent, QGuiApplication, QMouseEvent, QResizeEvent
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QMenu, QTableWidget, QTableWidgetItem, QWidget
 
-from core.devices.host_names import own_id
+from core.devices.device import own_id
 from core.language import tr, tr_noop
 from gui.base.painting import Index
 from gui.features.devices.cpu_fold import CpuFold

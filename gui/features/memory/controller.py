@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject
 from PySide6.QtGui import QGuiApplication
 
-from core.diagnosis.remedies import remedies
 from core.language import tr, tr_noop
-from core.runs.facts.states import state_info
+from core.memory_watch.verdict import remedies
+from core.runs.facts import state_info
 from core.system.processes import ProcessId
 from core.system.procfs import available_bytes
 from gui.base.colours import device_colours, device_labels

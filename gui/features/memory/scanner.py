@@ -14,10 +14,9 @@ from core.history import leftovers
 from core.history.leftovers import OrphanedProcess
 from core.language import tr, tr_noop, tr_plural
 from core.memory_watch import gpu_processes
-from core.runs.facts.run_facts import RunFacts
-from core.runs.facts.states import RunState, state_info
+from core.runs.facts import RunFacts, RunState, state_info
 from core.schema.event_kinds import ProcessInfo
-from core.system import process_info, processes, procfs
+from core.system import processes, procfs
 from core.system.processes import ProcessId
 from core.system.terminate import GRACE_S, ProcessTarget, terminate
 from core.text import first_names, join_names
@@ -220,9 +219,7 @@ def _scan_proc(
         run_id=run_id,
         of_run=tuple(_resident(each.pid) for each in (processes.tagged(run_id) if run_id else ())),
         leftovers=tuple(left),
-        left=tuple(
-            replace(process_info.describe(each.process.pid), memory_used_bytes=each.memory_bytes) for each in left
-        ),
+        left=tuple(replace(processes.describe(each.process.pid), memory_used_bytes=each.memory_bytes) for each in left),
         problem=scan.trouble or leftovers.blind(),
     )
 
@@ -233,7 +230,7 @@ def _described(
     """Return the processes that drivers list, and the workers on CPU devices."""
     return (
         *(
-            replace(process_info.describe(each.pid), device_id=device, memory_used_bytes=each.memory_used_bytes)
+            replace(processes.describe(each.pid), device_id=device, memory_used_bytes=each.memory_used_bytes)
             for device, each in on_devices
         ),
         *(replace(_resident(pid), device_id=device) for pid, device in workers),
@@ -242,7 +239,7 @@ def _described(
 
 def _resident(pid: int) -> ProcessInfo:
     """Return a process with its resident memory."""
-    return replace(process_info.describe(pid), memory_used_bytes=procfs.resident_bytes(pid))
+    return replace(processes.describe(pid), memory_used_bytes=procfs.resident_bytes(pid))
 
 
 def _lasting(holder: ProcessInfo) -> ProcessInfo:

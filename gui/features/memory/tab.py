@@ -8,8 +8,8 @@ from PySide6.QtCore import QModelIndex, Qt, QTimer, Signal
 from PySide6.QtGui import QFontDatabase
 from PySide6.QtWidgets import QFrame, QGridLayout, QScrollArea, QVBoxLayout, QWidget
 
-from core.diagnosis.remedies import Remedy
 from core.language import tr, tr_noop
+from core.memory_watch.verdict import Remedy
 from gui.base.theme import mark
 from gui.features.memory.table import MemoryBar, MemoryTable
 from gui.runs.verdicts import VerdictRow

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
 
-from core.devices.host_names import devices_here
+from core.devices.device import devices_here
 from core.errors import RunError
 from core.language import tr
-from core.runs.facts.states import state_info
+from core.runs.facts import state_info
 from gui.base.colours import device_colours, device_labels
 from gui.base.theme import current_theme
 from gui.features.run.failure import failure_view

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QFrame, QPushButton, QToolButton, QWidget
 from core.config.validation import smaller_batch
 from core.diagnosis.failures import Cause, failure_of
 from core.language import tr
-from core.runs.facts.run_facts import RunFacts
+from core.runs.facts import RunFacts
 from core.schema.spec import RunSpec
 from gui.base.icons import ButtonIcon
 from gui.base.painting import paint_card

@@ -19,7 +19,7 @@ from core.catalog.strategies import strategy_of
 from core.config.presets import repeat_line, secret_names
 from core.config.strategy_settings import rate_arithmetic, without_meaning
 from core.language import tr, tr_noop
-from core.runs.facts.run_facts import RunFacts, part_sentences
+from core.runs.facts import RunFacts, part_sentences
 from core.schema.event_kinds import Source
 from core.schema.setting import settings_of
 from core.schema.settings import COUNTED, Checkpoints, ReleaseWatch, StopTimeouts, Training

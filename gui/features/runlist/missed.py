@@ -13,8 +13,7 @@ from PySide6.QtCore import QObject, Signal
 
 from core.history.summary import RunSummary
 from core.language import tr
-from core.runs.facts.run_facts import HELD
-from core.runs.facts.states import RunState, state_info
+from core.runs.facts import HELD, RunState, state_info
 from gui.base.formatting import moment
 from gui.base.settings_file import SettingsFile, folder_key
 from gui.runs.rows import mark, outcome, tone

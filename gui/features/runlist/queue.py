@@ -15,7 +15,7 @@ from core.queue import control, folder
 from core.queue.control import revive
 from core.queue.folder import own_line
 from core.queue.listing import queue_view
-from core.runs.facts.states import state_info
+from core.runs.facts import state_info
 from core.text import first_names, join_names
 from gui.base.jobs import Jobs, reason
 from gui.runs.actions import ACTIONS, ActionState

@@ -14,7 +14,7 @@ from core.history import removal
 from core.history.removal import Removed
 from core.history.summary import RunSummary
 from core.language import join_sentences, tr, tr_plural
-from core.runs.facts.states import state_info
+from core.runs.facts import state_info
 from core.scaling import scaling_command
 from core.scaling.record import read_record
 from core.text import disk

@@ -14,7 +14,7 @@ from core.catalog import recipe_copy
 from core.catalog.recipes import RecipeFile
 from core.config import presets
 from core.config.presets import repeat_line, shell_line
-from core.devices.host_names import split_name
+from core.devices.device import split_name
 from core.errors import RunError
 from core.language import join_sentences, tr, tr_plural
 from core.runs.foreign import owner_of_file, owner_of_run

@@ -14,7 +14,7 @@ from core.catalog.frameworks import FRAMEWORKS
 from core.errors import RunError
 from core.history.device_use import largest_others
 from core.language import tr
-from core.runs.facts.run_facts import RunFacts
+from core.runs.facts import RunFacts
 from core.runs.run import Run
 from core.schema.spec import RunSpec
 from gui.base.jobs import Jobs

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor, nn
 
-    from ....schema.rank import RankAssignment
+    from ....schema.spec import RankAssignment
     from ...context import Context
     from ..task.build import Task
     from ..task.steps import Pass, StepReader

@@ -1,6 +1,7 @@
-"""Run a notebook as a program: its code cells in order, without magics and shell lines.
+"""Run what Python cannot run by its path: the code cells of a notebook, or a copy in place of a changed script.
 
-    PYTHON notebook.py NOTEBOOK [ARGUMENT ...]
+    PYTHON program.py NOTEBOOK [ARGUMENT ...]         its cells in order, without magics and shell lines
+    PYTHON program.py COPY SCRIPT [ARGUMENT ...]      the copy as if it were the file of the script
 
 This file is run by its path, under the user's Python: standard library and Python 3.8 only.
 """
@@ -70,30 +71,35 @@ def _is_python(source: str) -> bool:
     return True
 
 
-def main(path: str) -> None:
-    """Run the code cells in one namespace, as a program with this path."""
+def main(source: str, path: str) -> None:
+    """Run the code cells of a notebook, or the copy of a script, in one namespace, as the program with this path."""
     import linecache
     import os
     import types
 
-    with open(path, encoding="utf-8") as file:  # noqa: PTH123 (quick)
-        cells = code_cells(file.read())
-    for cell in cells:
-        for line in cell.left_out:
-            print(f"{os.path.basename(path)}, cell {cell.number}: left out {line}", file=sys.stderr)  # noqa: PTH119, T201
-    os.environ.setdefault("MPLBACKEND", "agg")
+    with open(source, encoding="utf-8") as file:  # noqa: PTH123 (quick)
+        text = file.read()
     module = types.ModuleType("__main__")
-    module.__dict__.update(display=print, get_ipython=lambda: None)
+    if source.endswith(SUFFIX):
+        cells = code_cells(text)
+        for cell in cells:
+            for line in cell.left_out:
+                print(f"{os.path.basename(path)}, cell {cell.number}: left out {line}", file=sys.stderr)  # noqa: PTH119, T201
+        os.environ.setdefault("MPLBACKEND", "agg")
+        module.__dict__.update(display=print, get_ipython=lambda: None)
+        parts = [(f"{path}, cell {cell.number}", cell.source) for cell in cells]
+    else:
+        module.__dict__.update(__file__=path, __builtins__=__builtins__)
+        parts = [(path, text)]
     sys.modules["__main__"] = module
     sys.excepthook = _print_exception
-    for cell in cells:
-        name = f"{path}, cell {cell.number}"
-        linecache.cache[name] = (len(cell.source), None, cell.source.splitlines(keepends=True), name)
-        exec(compile(cell.source, name, "exec", dont_inherit=True), module.__dict__)  # noqa: S102 (the user's program)
+    for name, code in parts:
+        linecache.cache[name] = (len(code), None, code.splitlines(keepends=True), name)
+        exec(compile(code, name, "exec", dont_inherit=True), module.__dict__)  # noqa: S102 (the user's program)
 
 
 def _print_exception(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Print an exception without the frames of this file."""
+    """Print an exception with the lines that were run, and without the frames of this file."""
     import traceback
 
     while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
@@ -102,8 +108,8 @@ def _print_exception(kind: type[BaseException], error: BaseException, trace: Tra
 
 
 if __name__ == "__main__":
-    here, notebook = __file__.rpartition("/")[0], sys.argv[1]
-    sys.argv = sys.argv[1:]
+    here, first = __file__.rpartition("/")[0], sys.argv[1]
+    del sys.argv[: 1 if first.endswith(SUFFIX) else 2]
     if sys.path and sys.path[0] == here:
-        sys.path[0] = notebook.rpartition("/")[0]
-    main(notebook)
+        sys.path[0] = sys.argv[0].rpartition("/")[0]
+    main(first, sys.argv[0])

@@ -13,13 +13,12 @@ from core.catalog.strategies import strategy_of
 from core.devices.device import Device, Sample
 from core.language import join_sentences, tr, tr_plural
 from core.memory_watch.watch import HostProcesses, MemoryWatch
-from core.runs.facts.fold import ALL_ENDED
+from core.runs.fold import ALL_ENDED
 from core.schema.event_kinds import Ended, Notice, ProcessInfo, Record, Stall, Waiting
 from core.schema.spec import RunSpec
-from core.supervisor.watches.device_watches import DeviceLog, IdleDeviceWatch, UntickedDeviceWatch
-from core.supervisor.watches.progress_watches import SlowdownWatch, StallWatch
+from core.supervisor.watches import DeviceLog, IdleDeviceWatch, SlowdownWatch, StallWatch, UntickedDeviceWatch
 from core.system.processes import ProcessId
-from core.system.run_processes import RunProcesses
+from core.system.terminate import RunProcesses
 from core.text import MAX_NAMES, enumerated
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Fold the events of a run into its facts. `core.runs.facts.states` has the states."""
+"""Fold the events of a run into its facts. `core.runs.facts` has the states."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from core.language import Message, join_sentences, tr, tr_noop
-from core.runs.facts.run_facts import RunFacts, WorkerRecord, without_present
-from core.runs.facts.states import TRANSITIONS, RunState, state_info
+from core.runs.facts import TRANSITIONS, RunFacts, RunState, WorkerRecord, state_info, without_present
 from core.schema import event_kinds as kinds
 from core.schema.codec import decode
 from core.schema.events import Event, last_step
