@@ -29,27 +29,17 @@ def open_reader(options: Options) -> CpuReader:
 
 def cpu_devices() -> list[Device]:
     """Return the CPU devices of this process. Raises `ValueError` for a bad setting of their cores."""
-    model = _model_name()
-    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return [_device(number, share, model, total) for number, share in enumerate(shares())]
-
-
-def _device(number: int, cores: tuple[int, ...], model: str, memory_total_bytes: int) -> Device:
-    return Device(
-        id=f"cpu:{number}",
-        kind="cpu",
-        label=f"CPU {number}",
-        name=f"{model}, {len(cores)} core{'s' if len(cores) > 1 else ''}",
-        memory_total_bytes=memory_total_bytes,
-        cores=cores,
-    )
-
-
-def _model_name() -> str:
-    # Many ARM machines have no such line.
     lines = CPUINFO.read_text(encoding="utf-8", errors="replace").splitlines()
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, "") or os.uname().machine
+    model = next(names, "") or os.uname().machine  # many ARM machines have no such line
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return [
+        Device(
+            id=f"cpu:{number}", kind="cpu", label=f"CPU {number}", memory_total_bytes=total, cores=cores,
+            name=f"{model}, {len(cores)} core{'s' if len(cores) > 1 else ''}",
+        )
+        for number, cores in enumerate(shares())
+    ]  # fmt: skip
 
 
 class CpuReader:
@@ -64,7 +54,12 @@ class CpuReader:
 
     def watch(self, pids: Mapping[str, Sequence[int]]) -> None:
         """By device id, set the processes of runs on it; for other devices no memory is read any more."""
-        self._memory = {device_id: self._watched(device_id, wanted) for device_id, wanted in pids.items()}
+        # Keep what is watched already: it identified the processes while they were running.
+        known = {(device_id, memory.pids): memory for device_id, memory in self._memory.items()}
+        self._memory = {
+            device_id: known.get((device_id, frozenset(wanted))) or ProcessMemory(wanted)
+            for device_id, wanted in pids.items()
+        }
 
     def read(self, now: float, tiers: Collection[Tier]) -> list[Sample]:
         """Return a sample of each device at `now`, unix seconds; utilisation is that since the last reading."""
@@ -73,32 +68,19 @@ class CpuReader:
         ticks = core_ticks()
         return [self._sample(device, now, ticks) for device in self.devices]
 
-    def _watched(self, device_id: str, pids: Sequence[int]) -> ProcessMemory:
-        # Keep what is watched already: it identified the processes while they were running.
-        known = self._memory.get(device_id)
-        return known if known and known.pids == frozenset(pids) else ProcessMemory(pids)
-
     def _sample(self, device: Device, now: float, ticks: Mapping[int, Ticks]) -> Sample:
         memory = self._memory.get(device.id)
-        return Sample(
-            device_id=device.id,
-            time=now,
-            utilisation_percent=self._utilisation_percent(device, ticks),
-            memory_used_bytes=None if memory is None else memory.resident_bytes(),
-        )
-
-    def _utilisation_percent(self, device: Device, ticks: Mapping[int, Ticks]) -> float | None:
         own = [ticks[core] for core in device.cores if core in ticks]
         latest = (sum(busy for busy, _ in own), sum(total for _, total in own))
-        earlier = self._ticks.get(device.id)
+        earlier = self._ticks.get(device.id, latest)
         self._ticks[device.id] = latest
-        return None if earlier is None else _percent(earlier, latest)
-
-
-def _percent(earlier: Ticks, latest: Ticks) -> float | None:
-    busy, total = latest[0] - earlier[0], latest[1] - earlier[1]
-    # Without a tick in between, or with a core gone offline, there is no reading. Idle time may drop by a tick.
-    return min(max(100.0 * busy / total, 0.0), 100.0) if total > 0 else None
+        busy, total = latest[0] - earlier[0], latest[1] - earlier[1]
+        return Sample(
+            device_id=device.id, time=now,
+            # Without a tick in between, or with a core gone offline, there is no reading. Idle time may drop by a tick.
+            utilisation_percent=min(max(100.0 * busy / total, 0.0), 100.0) if total > 0 else None,
+            memory_used_bytes=None if memory is None else memory.resident_bytes(),
+        )  # fmt: skip
 
 
 def core_ticks() -> dict[int, Ticks]:
@@ -148,11 +130,9 @@ def usable_cores(setting: str | None, usable: Collection[int]) -> list[int]:
             tr(
                 "{variable}={value} does not fit this machine: "
                 "name each core once, as in 2-5 or 1,0, of {cores}, or unset it.",
-                variable=CORES_VARIABLE,
-                value=setting,
-                cores=_listed(sorted(usable)),
+                variable=CORES_VARIABLE, value=setting, cores=_listed(sorted(usable)),
             )
-        )
+        )  # fmt: skip
     return cores
 
 
@@ -168,11 +148,9 @@ def device_count(setting: str | None, cores: int) -> int:
             tr(
                 "{variable}={value} does not fit this machine: "
                 "set it to a whole number from 1 to {count}, or unset it.",
-                variable=COUNT_VARIABLE,
-                value=setting,
-                count=most,
+                variable=COUNT_VARIABLE, value=setting, count=most,
             )
-        )
+        )  # fmt: skip
     return count
 
 
@@ -216,18 +194,16 @@ class ProcessMemory:
         """Return the sum of the resident sets, 0 if all have ended. Shared pages count once per process."""
         now = time.monotonic()
         if now >= self._tree_until:
-            self._tree = descendants(self._living())
+            # A pid alone is not trusted: the number may belong to another process by now.
+            self._tree = descendants(pid for pid, started in self._roots.items() if _started(pid) == started)
             self._tree_until = now + TREE_S
         return sum(procfs.resident_bytes(pid) or 0 for pid in self._tree)
-
-    def _living(self) -> list[int]:
-        # A pid alone is not trusted: the number may belong to another process by now.
-        return [pid for pid, started in self._roots.items() if _started(pid) == started]
 
 
 def descendants(pids: Iterable[int]) -> set[int]:
     """Return the processes, their children, their children's children, and so on."""
-    children = _children_of_tasks if (PROC / "thread-self" / "children").exists() else _children_by_scan()
+    # Not every kernel was built with lists of children.
+    children = procfs.children if (PROC / "thread-self" / "children").exists() else _children_by_scan()
     found: set[int] = set()
     todo = list(pids)
     while todo:
@@ -236,11 +212,6 @@ def descendants(pids: Iterable[int]) -> set[int]:
             found.add(pid)
             todo.extend(children(pid))
     return found
-
-
-def _children_of_tasks(pid: int) -> list[int]:
-    """Read the kernel's own lists, one per thread; not every kernel was built with them."""
-    return [int(child) for file in PROC.glob(f"{pid}/task/*/children") for child in _text(file).split()]
 
 
 def _children_by_scan() -> Callable[[int], list[int]]:
@@ -255,10 +226,3 @@ def _children_by_scan() -> Callable[[int], list[int]]:
 def _started(pid: int) -> int | None:
     stat = procfs.stat(pid)
     return None if stat is None else stat.ticks
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""  # the process has ended

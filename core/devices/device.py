@@ -112,19 +112,11 @@ class Sample:
         """Return this reading with another time, in unix seconds."""
         # `dataclasses.replace` takes several times as long, twice a second for each device.
         return Sample(
-            device_id=self.device_id,
-            time=time,
-            utilisation_percent=self.utilisation_percent,
-            memory_used_bytes=self.memory_used_bytes,
-            temperature_celsius=self.temperature_celsius,
-            power_watts=self.power_watts,
-            power_limit_watts=self.power_limit_watts,
-            sm_clock_mhz=self.sm_clock_mhz,
-            clock_reasons=self.clock_reasons,
-            processes=self.processes,
-            lost=self.lost,
-            asleep=self.asleep,
-        )
+            device_id=self.device_id, time=time, utilisation_percent=self.utilisation_percent,
+            memory_used_bytes=self.memory_used_bytes, temperature_celsius=self.temperature_celsius,
+            power_watts=self.power_watts, power_limit_watts=self.power_limit_watts, sm_clock_mhz=self.sm_clock_mhz,
+            clock_reasons=self.clock_reasons, processes=self.processes, lost=self.lost, asleep=self.asleep,
+        )  # fmt: skip
 
 
 _READING: Callable[[Sample], tuple[object, ...]] = attrgetter(
@@ -186,11 +178,7 @@ class Kind:
 
 KINDS: tuple[Kind, ...] = (
     Kind(
-        name="nvidia",
-        title="NVIDIA",
-        isolated=True,
-        target="core.devices.nvidia.reader",
-        id_prefixes=("GPU-", "MIG-"),
+        name="nvidia", title="NVIDIA", isolated=True, target="core.devices.nvidia.reader", id_prefixes=("GPU-", "MIG-")
     ),
     Kind(name="cpu", title="CPU", isolated=False, target="core.devices.cpu", id_prefixes=("cpu:",)),
 )

@@ -16,7 +16,7 @@ from typing import Self
 from core.devices.device import ASLEEP_PREFIX, KINDS, Device, Kind, Sample, Survey
 from core.devices.helper import ALIVE, HelperAnswer, from_line, intervals_line, start_command
 from core.devices.reader import PROCESSES_S, LocalReader, Options, ReadIntervals, ReadSchedule
-from core.language import join_sentences, tr
+from core.language import join_sentences, tr, tr_noop
 from core.system.helper_process import HelperProcess
 
 MAX_SAMPLES = 10_000
@@ -70,7 +70,8 @@ class ReadingsStore:
             present = {*listed, *self._aliases.values()}
             self._add((_gone(device) for device in self.devices.values() if device.id not in present), now)
             self.devices |= listed
-        self._add(map(self._by_known_id, answer.samples), now)
+        known = ((each, self._aliases.get(each.device_id)) for each in answer.samples)
+        self._add((each if alias is None else replace(each, device_id=alias) for each, alias in known), now)
         self.banner = answer.banner
 
     def fetch(self) -> list[Sample]:
@@ -78,10 +79,6 @@ class ReadingsStore:
         samples = list(self._unfetched)
         self._unfetched.clear()
         return samples
-
-    def _by_known_id(self, sample: Sample) -> Sample:
-        known = self._aliases.get(sample.device_id)
-        return sample if known is None else replace(sample, device_id=known)
 
     def _forget_woken(self, devices: Iterable[Device]) -> None:
         """Remove the rows of GPUs that were asleep and now have their own id."""
@@ -110,11 +107,8 @@ class ReadingsStore:
 
 
 def _gone(device: Device) -> Sample:
-    return Sample(
-        device_id=device.id,
-        time=time.time(),
-        lost=tr("{label} is not listed by its driver any more.", label=device.label),
-    )
+    lost = tr("{label} is not listed by its driver any more.", label=device.label)
+    return Sample(device_id=device.id, time=time.time(), lost=lost)
 
 
 class LocalSource:
@@ -234,7 +228,9 @@ class HelperSource:
             process.kill()  # something else writes between the answers; a fresh helper is the cure
         if ending is not None:
             self._end(process, ending, now)
-        elif self._is_hanging(now):
+            return
+        allowed_s = self._timeouts.hang_s if self._process_answered else self._timeouts.start_s
+        if not self._hung and now - self._alive_at > self._intervals.load + allowed_s:
             self._hung = True
             process.kill()  # a later poll finds that it has ended: a process inside the driver may linger
 
@@ -244,10 +240,6 @@ class HelperSource:
         self._absent = answer.absent
         self.answered = self._process_answered = True
         self._waiting_since = now
-
-    def _is_hanging(self, now: float) -> bool:
-        allowed_s = self._timeouts.hang_s if self._process_answered else self._timeouts.start_s
-        return not self._hung and now - self._alive_at > self._intervals.load + allowed_s
 
     def _end(self, process: HelperProcess, ending: str, now: float) -> None:
         process.close()
@@ -277,18 +269,12 @@ class HelperSource:
         if silent_s <= self._intervals.load + self._timeouts.stale_s:
             return None
         if not self.store.latest:
-            return tr("{kind} devices have not answered for {seconds:.0f} s.", kind=self.kind.title, seconds=silent_s)
-        if self._alive_at > self._waiting_since:
-            return tr(
-                "{kind} devices answer slowly: their readings are {seconds:.0f} s old.",
-                kind=self.kind.title,
-                seconds=silent_s,
-            )
-        return tr(
-            "{kind} devices do not answer: their readings are {seconds:.0f} s old.",
-            kind=self.kind.title,
-            seconds=silent_s,
-        )
+            sentence = tr_noop("{kind} devices have not answered for {seconds:.0f} s.")
+        elif self._alive_at > self._waiting_since:
+            sentence = tr_noop("{kind} devices answer slowly: their readings are {seconds:.0f} s old.")
+        else:
+            sentence = tr_noop("{kind} devices do not answer: their readings are {seconds:.0f} s old.")
+        return tr(sentence, kind=self.kind.title, seconds=silent_s)
 
 
 POLL_S = 0.01
@@ -377,11 +363,7 @@ class Sampler:
         now = self._clock()
         late = [source for source in self._silent() if source.banner(now) is None]  # the others' banners say why
         sentences = [
-            tr(
-                "{kind} devices have not answered within {seconds:g} s.",
-                kind=source.kind.title,
-                seconds=timeout_s,
-            )
+            tr("{kind} devices have not answered within {seconds:g} s.", kind=source.kind.title, seconds=timeout_s)
             for source in late
         ]
         return replace(survey, banner=_join([survey.banner, *sentences]))

@@ -12,12 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import PurePath
+from typing import NamedTuple
 
 from core.diagnosis.program_output import exception_lines, first_sentence, raised_in
 from core.language import Message, join_sentences, tr, tr_noop
 from core.runs.facts import RunFacts, RunState
 from core.schema.spec import RunSpec
-from core.text import BYTES_PER_GB, join_names
+from core.text import BYTES_PER_GB, join_names, one_line
 
 LAST_LINES = 3
 """Lines of the traceback or of the log that belong to a failure."""
@@ -138,24 +139,6 @@ def place_of(traceback: str, spec: RunSpec | None) -> Place | None:
     return next(reversed(own or near), None)
 
 
-def lines_of_exception(traceback: str | None) -> tuple[str, ...]:
-    """Return the line of a traceback that names the exception, with those before it."""
-    lines, first = exception_lines(traceback or "")
-    return tuple(shorten(line, MAX_LINE, strip=False) for line in lines[: first + 1][-LAST_LINES:])
-
-
-def last_lines(text: str) -> tuple[str, ...]:
-    """Return the last lines of a log that say something."""
-    lines = [line.rstrip() for line in text.splitlines() if line.strip() and not set(line) <= set(" ^~")]
-    return tuple(shorten(line, MAX_LINE, strip=False) for line in lines[-LAST_LINES:])
-
-
-def shorten(text: str, limit: int, *, strip: bool = True) -> str:
-    """Return at most `limit` characters. `strip`: as one line, with single spaces."""
-    text = " ".join(text.split()) if strip else text
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"
-
-
 MAX_SENTENCE = 400
 MAX_TITLE = 90
 MAX_REASON = 60
@@ -215,14 +198,14 @@ def failure_of(
     evidence = evidence_of(facts, spec, facts.error, labels or {})
     row = next(row for row in _ROWS if row.applies(evidence))
     title, sentence = row.words(evidence)
+    lines, first = exception_lines(facts.traceback or "")  # of the traceback, as far as the exception's name
+    log = [line.rstrip() for line in log_end.splitlines() if line.strip() and not set(line) <= set(" ^~")]
+    shown = (lines[: first + 1] or log)[-LAST_LINES:]
     return Failure(
-        cause=row.cause,
-        title=shorten(title, MAX_TITLE).rstrip("."),
-        sentence=shorten(sentence, MAX_SENTENCE),
-        place=place_of(facts.traceback or "", spec),
-        lines=lines_of_exception(facts.traceback) or last_lines(log_end),
-        rank=evidence.rank,
-    )
+        cause=row.cause, title=one_line(title, MAX_TITLE).rstrip("."), sentence=one_line(sentence, MAX_SENTENCE),
+        place=place_of(facts.traceback or "", spec), rank=evidence.rank,
+        lines=tuple(line if len(line) <= MAX_LINE else f"{line[: MAX_LINE - 1]}…" for line in shown),
+    )  # fmt: skip
 
 
 KERNEL_KILLED = tr_noop("The kernel ended a process for lack of memory meanwhile.")
@@ -284,8 +267,7 @@ TENSORFLOW_1 = (
 """What TensorFlow 2 says of a name that only TensorFlow 1 has."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Row:
+class _Row(NamedTuple):
     """One cause: how it is recognised, and its title and sentence."""
 
     cause: Cause
@@ -313,20 +295,11 @@ def _usage(evidence: FailureEvidence) -> str:
         release, total = facts.releases.get(device), facts.devices.get(device, {}).get("memory_total_bytes")
         if release is None or release.peak_bytes is None or not total:
             continue
-        texts.append(
-            tr(
-                "{peak:.1f} of {total:.1f} GB were in use at most.",
-                peak=release.peak_bytes / BYTES_PER_GB,
-                total=total / BYTES_PER_GB,
-            )
-            if len(evidence.devices) == 1
-            else tr(
-                "{label}: {peak:.1f} of {total:.1f} GB were in use at most.",
-                label=evidence.labels.get(device, device),
-                peak=release.peak_bytes / BYTES_PER_GB,
-                total=total / BYTES_PER_GB,
-            )
-        )
+        sentence = tr_noop("{label}: {peak:.1f} of {total:.1f} GB were in use at most.")
+        if len(evidence.devices) == 1:
+            sentence = tr_noop("{peak:.1f} of {total:.1f} GB were in use at most.")
+        peak, label = release.peak_bytes / BYTES_PER_GB, evidence.labels.get(device, device)
+        texts.append(tr(sentence, label=label, peak=peak, total=total / BYTES_PER_GB))
     if texts:
         return join_sentences(texts)
     return evidence.found(r"(This run's peak on it was [\d.]+(?: of [\d.]+)? GB\.)")
@@ -335,11 +308,9 @@ def _usage(evidence: FailureEvidence) -> str:
 def _host_memory(evidence: FailureEvidence) -> tuple[str, str]:
     return (
         tr("The machine ran out of memory{step}", step=evidence.step),
-        (
-            tr(
-                "There was not enough main memory for the next allocation. Try a smaller batch or fewer data-loader "
-                "workers, or end other programs."
-            )
+        tr(
+            "There was not enough main memory for the next allocation. Try a smaller batch or fewer data-loader "
+            "workers, or end other programs."
         ),
     )
 
@@ -351,10 +322,9 @@ def _missing_module(evidence: FailureEvidence) -> tuple[str, str]:
         tr("The module {module} is missing", module=module),
         tr(
             "{python} does not have {module}. Install the package that provides it there, or choose another Python.",
-            python=python,
-            module=module,
+            python=python, module=module,
         ),
-    )
+    )  # fmt: skip
 
 
 def _tensorflow_1(evidence: FailureEvidence) -> tuple[str, str]:
@@ -370,18 +340,6 @@ def _tensorflow_1(evidence: FailureEvidence) -> tuple[str, str]:
     )
 
 
-def _framework(evidence: FailureEvidence) -> tuple[str, str]:
-    return tr("The framework could not be loaded"), tr(evidence.message)
-
-
-def _cuda(evidence: FailureEvidence) -> tuple[str, str]:
-    return tr("The GPUs cannot be used by CUDA"), tr(evidence.message or evidence.error)
-
-
-def _disk(evidence: FailureEvidence) -> tuple[str, str]:
-    return tr("The disk is full"), tr(evidence.error)
-
-
 def _not_finite(evidence: FailureEvidence) -> tuple[str, str]:
     step = evidence.found(r"at step (\d+)")
     return tr("The loss was no longer a number at step {step}", step=step) if step else tr(
@@ -394,24 +352,20 @@ def _killed(evidence: FailureEvidence) -> tuple[str, str]:
     if evidence.has(KERNEL_KILLED):
         return (
             tr("The machine ran out of memory{step}", step=evidence.step),
-            (
-                tr(
-                    "The kernel ended the training process{on} to free memory. Try a smaller batch or fewer "
-                    "data-loader workers, or end other programs. Its log names what it ended: "
-                    "journalctl -k | grep -i 'killed process'",
-                    on=on,
-                )
+            tr(
+                "The kernel ended the training process{on} to free memory. Try a smaller batch or fewer "
+                "data-loader workers, or end other programs. Its log names what it ended: "
+                "journalctl -k | grep -i 'killed process'",
+                on=on,
             ),
         )
     return (
         tr("A process was killed from outside{step}", step=evidence.step),
-        (
-            tr(
-                "The training process{on} was ended by SIGKILL, which this run did not send. Most often the system "
-                "does this when the machine runs out of memory. Its log says so: "
-                "journalctl -k | grep -i 'killed process'",
-                on=on,
-            )
+        tr(
+            "The training process{on} was ended by SIGKILL, which this run did not send. Most often the system "
+            "does this when the machine runs out of memory. Its log says so: "
+            "journalctl -k | grep -i 'killed process'",
+            on=on,
         ),
     )
 
@@ -452,47 +406,30 @@ def _lost(evidence: FailureEvidence) -> tuple[str, str]:
     )
 
 
-def _head_lost(evidence: FailureEvidence) -> tuple[str, str]:
-    return (
-        tr("The machine that has this run was lost"),
-        join_sentences([tr(evidence.error), tr("Resume the run there. This part of it can be removed.")]),
-    )
-
-
-def _code(evidence: FailureEvidence) -> tuple[str, str]:
-    return evidence.kind, tr(first_sentence(evidence.message)) or tr("It has no message.")
-
-
-def _exit(evidence: FailureEvidence) -> tuple[str, str]:
-    code = evidence.found(r"ended with exit code (\d+)")
-    return tr("The program ended with exit code {code}", code=code), tr(evidence.error)
-
-
-def _other(evidence: FailureEvidence) -> tuple[str, str]:
-    return tr("The run failed"), tr(evidence.error)
-
-
 _ROWS = (
-    _Row(cause=Cause.LOST, applies=lambda each: each.facts.state is RunState.LOST, words=_lost),
-    _Row(cause=Cause.HEAD_LOST, applies=lambda each: each.facts.state is RunState.HEAD_LOST, words=_head_lost),
-    _Row(cause=Cause.FRAMEWORK, applies=lambda each: each.kind == "FrameworkError", words=_framework),
-    _Row(cause=Cause.DEVICE_MEMORY, applies=lambda each: each.has(*NO_MEMORY) and not _is_on_host(each),
-         words=_device_memory),
-    _Row(cause=Cause.HOST_MEMORY, applies=lambda each: each.has(*NO_HOST_MEMORY) or each.has(*NO_MEMORY),
-         words=_host_memory),
-    _Row(cause=Cause.TENSORFLOW_1, applies=lambda each: each.has(TENSORFLOW_1), words=_tensorflow_1),
-    _Row(cause=Cause.MISSING_MODULE,
-         applies=lambda each: each.kind in IMPORT_ERRORS and each.has(NO_MODULE),
-         words=_missing_module),
-    _Row(cause=Cause.CUDA, applies=lambda each: each.has(*NO_CUDA), words=_cuda),
-    _Row(cause=Cause.DISK, applies=lambda each: each.has(*NO_DISK),
-         words=_disk),
-    _Row(cause=Cause.NOT_FINITE, applies=lambda each: each.kind == "NotFiniteError", words=_not_finite),
-    _Row(cause=Cause.KILLED, applies=lambda each: each.has(r"was ended by SIGKILL"), words=_killed),
-    _Row(cause=Cause.SIGNAL, applies=lambda each: each.has(r"was ended by SIG"), words=_signal),
-    _Row(cause=Cause.CODE, applies=lambda each: bool(each.kind), words=_code),
-    _Row(cause=Cause.EXIT, applies=lambda each: each.has(r"ended with exit code \d+"), words=_exit),
-    _Row(cause=Cause.OTHER, applies=lambda _: True, words=_other),
+    _Row(Cause.LOST, lambda each: each.facts.state is RunState.LOST, _lost),
+    _Row(Cause.HEAD_LOST, lambda each: each.facts.state is RunState.HEAD_LOST, lambda each: (
+        tr("The machine that has this run was lost"),
+        join_sentences([tr(each.error), tr("Resume the run there. This part of it can be removed.")]),
+    )),
+    _Row(Cause.FRAMEWORK, lambda each: each.kind == "FrameworkError",
+         lambda each: (tr("The framework could not be loaded"), tr(each.message))),
+    _Row(Cause.DEVICE_MEMORY, lambda each: each.has(*NO_MEMORY) and not _is_on_host(each), _device_memory),
+    _Row(Cause.HOST_MEMORY, lambda each: each.has(*NO_HOST_MEMORY) or each.has(*NO_MEMORY), _host_memory),
+    _Row(Cause.TENSORFLOW_1, lambda each: each.has(TENSORFLOW_1), _tensorflow_1),
+    _Row(Cause.MISSING_MODULE, lambda each: each.kind in IMPORT_ERRORS and each.has(NO_MODULE), _missing_module),
+    _Row(Cause.CUDA, lambda each: each.has(*NO_CUDA),
+         lambda each: (tr("The GPUs cannot be used by CUDA"), tr(each.message or each.error))),
+    _Row(Cause.DISK, lambda each: each.has(*NO_DISK), lambda each: (tr("The disk is full"), tr(each.error))),
+    _Row(Cause.NOT_FINITE, lambda each: each.kind == "NotFiniteError", _not_finite),
+    _Row(Cause.KILLED, lambda each: each.has(r"was ended by SIGKILL"), _killed),
+    _Row(Cause.SIGNAL, lambda each: each.has(r"was ended by SIG"), _signal),
+    _Row(Cause.CODE, lambda each: bool(each.kind),
+         lambda each: (each.kind, tr(first_sentence(each.message)) or tr("It has no message."))),
+    _Row(Cause.EXIT, lambda each: each.has(r"ended with exit code \d+"), lambda each: (
+        tr("The program ended with exit code {code}", code=each.found(r"ended with exit code (\d+)")), tr(each.error),
+    )),
+    _Row(Cause.OTHER, lambda _: True, lambda each: (tr("The run failed"), tr(each.error))),
 )  # fmt: skip
 """The causes, the most certain first; the last applies to every failure."""
 

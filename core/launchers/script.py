@@ -13,7 +13,7 @@ from pathlib import Path
 from core.devices.nvidia.preflight import ORDER, VISIBLE
 from core.language import tr
 from core.launchers import program
-from core.launchers.local import HOST, environment, free_addresses, loopback_variables
+from core.launchers.local import HOST, environment, loopback_variables
 from core.launchers.torch_store import TorchStore
 from core.schema.files import open_to_append
 from core.schema.paths import METRICS_VARIABLE, WORKLOAD_FILE, log_of_rank, metrics_file
@@ -37,101 +37,58 @@ RANK_0_SERVES = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"
 """The variable with the value 1 by which torchrun, too, leaves the store to rank 0."""
 
 
-class Launcher:
-    """Starts the processes of one run on this machine. With one process per device they meet at one port."""
+def serve_store(spec: RunSpec, script: Script, meeting: str) -> TorchStore | None:
+    """Serve the store of PyTorch's ranks on the loopback interface, if the script's Python can; else rank 0 does: None.
 
-    def __init__(self, spec: RunSpec, run_dir: Path, umask: int = -1) -> None:
-        """`umask`: that of the processes; -1 for the umask of this process."""
-        assert spec.script is not None
-        self._spec, self._script, self._run_dir, self._umask = spec, spec.script, run_dir, umask
-        self.names: Mapping[str, str] | None = None
-        """See `core.launchers.local.cuda_names`."""
-        self._port = free_addresses(1)[0].rpartition(":")[2]
-        self._store: TorchStore | None = None
-
-    def serve_store(self, meeting: str) -> None:
-        """Serve the store of PyTorch's ranks on the loopback interface, if the script's Python can; else rank 0 does.
-
-        `meeting`: the address in place of the loopback's for ranks on several machines; else empty. The user's
-        variables take precedence. Call it at most once, before `launch`; `close` ends the store.
-        """
-        variables = {**clean_environment(), **self._script.environment}
-        if MEETING & self._script.environment.keys() or variables.get(RANK_0_SERVES) == "1":
-            return
-        with contextlib.suppress(OSError):  # of the interpreter or the working folder, which `launch` raises again
-            store = TorchStore(self._spec.python, variables, self._spec.working_dir, *_at(meeting))
-            if store.is_ready():
-                self._store, self._port = store, store.port
-            else:
-                store.close()
-
-    @property
-    def shared_variables(self) -> dict[str, str]:
-        """The variables with which ranks on other machines find the store that this one serves."""
-        return {AGENT_STORE: str(True)} if self._store is not None else {}
-
-    @property
-    def has_lost_store(self) -> bool:
-        """Whether the process that serves the store has ended."""
-        return self._store is not None and self._store.has_ended
-
-    @property
-    def ranks_never_met(self) -> bool:
-        """Whether there were several ranks, and none has connected to the store that this run serves."""
-        return self._store is not None and len(self._spec.devices) > 1 and not self._store.has_met()
-
-    def close(self) -> None:
-        """End the store, when no rank needs it."""
-        if self._store is not None:
-            self._store.close()
-            self._store = None
-
-    def launch(self, assignment: RankAssignment) -> subprocess.Popen[bytes]:
-        """Start one process. Raises `OSError` if the interpreter or the working folder is missing.
-
-        Its stdin is empty: nothing can be typed, and the guard replaces a dead-man switch. It leads a process group, so
-        that everything it starts can be interrupted as by Ctrl-C in a terminal.
-        """
-        with os.fdopen(open_to_append(log_of_rank(self._run_dir, assignment.rank)), "ab") as log:
-            process = subprocess.Popen(
-                [self._spec.python, *self._command()],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd=self._spec.working_dir,
-                env=self._environment(assignment),
-                start_new_session=True,
-                umask=self._umask,
-            )
-        _pin(process.pid, assignment)
-        if self._store is not None:
-            self._store.add_rank(process.pid)
-        return process
-
-    def _command(self) -> tuple[str, ...]:
-        """Return the command line after the interpreter; see `core.launchers.program`."""
-        copy = (program.__file__, str(self._run_dir / WORKLOAD_FILE)) if self._spec.recorded else ()
-        return (*copy, *command_of(self._script))
-
-    def _environment(self, assignment: RankAssignment) -> dict[str, str]:
-        ours = environment(os.environ, self._run_dir.name, assignment, self.names)
-        if self._spec.strategy == "per-device":
-            address = assignment.meeting or f"{HOST}:{self._port}"
-            ours |= as_torchrun(assignment, address, os.environ, has_store=self._store is not None)
-            ours |= {TF_CONFIG: tf_config(assignment)} if assignment.addresses else {}
-        return {
-            **ours,
-            RUN_DIR: str(self._run_dir),
-            METRICS_VARIABLE: str(metrics_file(self._run_dir, assignment.rank)),
-            "PWD": self._spec.working_dir,  # as a shell sets it in this folder
-            **self._script.environment,
-        }
-
-
-def _at(meeting: str) -> list[tuple[str, int]]:
-    """Return the address at which the ranks of several machines meet; nothing for those of one."""
+    `meeting`: the address in place of the loopback's for ranks on several machines; else empty. The user's variables
+    take precedence.
+    """
+    variables = {**clean_environment(), **script.environment}
+    if MEETING & script.environment.keys() or variables.get(RANK_0_SERVES) == "1":
+        return None
     host, _, port = meeting.rpartition(":")
-    return [(host, int(port))] if meeting else []
+    address = [(host, int(port))] if meeting else []
+    with contextlib.suppress(OSError):  # of the interpreter or the working folder, which `launch` raises again
+        store = TorchStore(spec.python, variables, spec.working_dir, *address)
+        if store.is_ready():
+            return store
+        store.close()
+    return None
+
+
+def launch(
+    spec: RunSpec, run_dir: Path, assignment: RankAssignment, names: Mapping[str, str] | None, *,
+    port: str, has_store: bool, umask: int,
+) -> subprocess.Popen[bytes]:  # fmt: skip
+    """Start one process. Raises `OSError` if the interpreter or the working folder is missing.
+
+    Its stdin is empty: nothing can be typed, and the guard replaces a dead-man switch. It leads a process group, so
+    that everything it starts can be interrupted as by Ctrl-C in a terminal. `names`: see `local.cuda_names`. `port`:
+    where the ranks of this machine meet. `has_store`: see `as_torchrun`. `umask`: of the process.
+    """
+    script = spec.script
+    assert script is not None
+    variables = environment(os.environ, run_dir.name, assignment, names)
+    if spec.strategy == "per-device":
+        address = assignment.meeting or f"{HOST}:{port}"
+        variables |= as_torchrun(assignment, address, os.environ, has_store=has_store)
+        variables |= {TF_CONFIG: tf_config(assignment)} if assignment.addresses else {}
+    variables |= {
+        RUN_DIR: str(run_dir),
+        METRICS_VARIABLE: str(metrics_file(run_dir, assignment.rank)),
+        "PWD": spec.working_dir,  # as a shell sets it in this folder
+        **script.environment,
+    }
+    copy = (program.__file__, str(run_dir / WORKLOAD_FILE)) if spec.recorded else ()
+    with os.fdopen(open_to_append(log_of_rank(run_dir, assignment.rank)), "ab") as log:
+        process = subprocess.Popen(
+            [spec.python, *copy, *command_of(script)], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            cwd=spec.working_dir, env=variables, start_new_session=True, umask=umask,
+        )  # fmt: skip
+    if assignment.cores and hasattr(os, "sched_setaffinity"):
+        with contextlib.suppress(ProcessLookupError):  # it has ended
+            os.sched_setaffinity(process.pid, assignment.cores)  # before it loads a library that counts cores
+    return process
 
 
 def command_of(script: Script) -> tuple[str, ...]:
@@ -209,10 +166,3 @@ def _is_free(port: str) -> bool:
         probe.bind((HOST, int(port)))
         return True
     return False
-
-
-def _pin(pid: int, assignment: RankAssignment) -> None:
-    """Pin the process to its devices' cores, before it has loaded a library that counts them."""
-    if assignment.cores and hasattr(os, "sched_setaffinity"):
-        with contextlib.suppress(ProcessLookupError):  # it has ended
-            os.sched_setaffinity(pid, assignment.cores)

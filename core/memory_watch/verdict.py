@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from core.language import Message, join_sentences, tr, tr_noop, tr_plural
 from core.memory_watch.evidence import MemoryEvidence, UsageDelta, compare_usage
@@ -20,8 +20,8 @@ def judge(evidence: MemoryEvidence) -> Judgement | None:
     if evidence.own:
         return _held_by_run(evidence) if evidence.due else None
     if evidence.device.kind == "cpu":
-        return _cannot(evidence, _blind(evidence)) if evidence.blind else _released_cpu(evidence)
-    if (why := _unreadable(evidence)) is not None:
+        return _judge_cpu(evidence)
+    if why := _unreadable(evidence):
         return _cannot(evidence, why)
     if evidence.after is None:
         return None
@@ -30,48 +30,34 @@ def judge(evidence: MemoryEvidence) -> Judgement | None:
     return _judge_change(evidence, compare_usage(evidence))
 
 
-def _unreadable(evidence: MemoryEvidence) -> str | None:
-    """Return why the readings allow no verdict; None where they do, or may later."""
-    label = evidence.label
+def _unreadable(evidence: MemoryEvidence) -> str:
+    """Return why the readings allow no verdict; the empty string where they do, or may later."""
+    is_over = evidence.due or not evidence.may_wait
     if evidence.device.shared_memory:
-        return tr(
+        sentence = tr_noop(
             "{label} shares its memory with the host, so its readings do not show which process uses it. "
-            "No process of this run is left.",
-            label=label,
+            "No process of this run is left."
         )
-    if evidence.asleep:
-        return tr(
+    elif evidence.asleep:
+        sentence = tr_noop(
             "{label} is asleep, so no process uses it any more. It was not woken up to read its memory, so it is not "
-            "known whether all of it came back.",
-            label=label,
+            "known whether all of it came back."
         )
-    if evidence.lost is not None and (evidence.due or not evidence.may_wait):
-        sentence = tr(
-            "{label} has not answered since the run's end, so it is not known whether its memory came back.",
-            label=label,
+    elif evidence.lost is not None and is_over:
+        sentence = tr_noop(
+            "{label} has not answered since the run's end, so it is not known whether its memory came back."
         )
-        return join_sentences([sentence, evidence.lost])
-    if evidence.after is None and (evidence.due or not evidence.may_wait):
-        return tr(
-            "The memory of {label} could not be read {waited}, so it is not known whether it came back.",
-            label=label,
-            waited=_waited(evidence),
-        )
-    if evidence.after is not None and evidence.before is None and evidence.after > evidence.tolerance_bytes:
-        return tr(
+        return join_sentences([tr(sentence, label=evidence.label), evidence.lost])
+    elif evidence.after is None and is_over:
+        sentence = tr_noop("The memory of {label} could not be read {waited}, so it is not known whether it came back.")
+    elif evidence.after is not None and evidence.before is None and evidence.after > evidence.tolerance_bytes:
+        sentence = tr_noop(
             "The memory of {label} could not be read before the run. {after} are used now, and it is "
-            "not known whether they were used before.",
-            label=label,
-            after=size(evidence.after),
+            "not known whether they were used before."
         )
-    return None
-
-
-def _blind(evidence: MemoryEvidence) -> str:
-    return tr(
-        "{label}: it is not known whether processes of the run are left, since this machine has no /proc.",
-        label=evidence.label,
-    )
+    else:
+        return ""
+    return tr(sentence, label=evidence.label, waited=_waited(evidence), after=size(evidence.after))
 
 
 def _cannot(evidence: MemoryEvidence, sentence: str) -> Judgement:
@@ -82,28 +68,22 @@ def _cannot(evidence: MemoryEvidence, sentence: str) -> Judgement:
 
 
 def _released(evidence: MemoryEvidence) -> Judgement:
-    label, peak, after, when = evidence.label, size(evidence.peak), size(evidence.after), when_read(evidence)
-    if evidence.before is None:
-        sentence = tr(
-            "The memory of {label} came back: {peak} at most, {after} {when}.",
-            label=label,
-            peak=peak,
-            after=after,
-            when=when,
+    sentence = tr_noop("The memory of {label} came back: {peak} at most, {after} {when}.")
+    if evidence.before is not None:
+        sentence = tr_noop(
+            "The memory of {label} came back: {before} were used before the run, {peak} at most, {after} {when}."
         )
-    else:
-        sentence = tr(
-            "The memory of {label} came back: {before} were used before the run, {peak} at most, {after} {when}.",
-            label=label,
-            before=size(evidence.before),
-            peak=peak,
-            after=after,
-            when=when,
-        )
+    sentence = tr(sentence, **_sizes(evidence))
     return Verdict.RELEASED, join_sentences([sentence, _ended(evidence), evidence.trouble if evidence.blind else None])
 
 
-def _released_cpu(evidence: MemoryEvidence) -> Judgement:
+def _judge_cpu(evidence: MemoryEvidence) -> Judgement:
+    """Judge a CPU device on which no process of the run can be seen any more."""
+    if evidence.blind:
+        sentence = tr_noop(
+            "{label}: it is not known whether processes of the run are left, since this machine has no /proc."
+        )
+        return _cannot(evidence, tr(sentence, label=evidence.label))
     sentence = tr("Nothing of this run is left on {label}: its memory came back.", label=evidence.label)
     most = tr("It held {peak} at most.", peak=size(evidence.peak)) if evidence.peak is not None else None
     return Verdict.RELEASED, join_sentences([sentence, most, _ended(evidence)])
@@ -128,12 +108,7 @@ def _hidden(evidence: MemoryEvidence, delta: UsageDelta) -> str:
     released = [*delta.shrunk, *((process, None) for process in delta.gone_unmeasured)]
     names = enumerated(f"{process.words}, {size(amount)}" for process, amount in released)
     if evidence.excess <= evidence.tolerance_bytes:
-        used = tr(
-            "{label} uses {after}, no more than the {before} before the run.",
-            label=evidence.label,
-            after=size(evidence.after),
-            before=size(evidence.before),
-        )
+        used = tr("{label} uses {after}, no more than the {before} before the run.", **_sizes(evidence))
     else:
         took = enumerated(with_run(process) for process, _ in delta.grown)
         used = tr("{excess}, which other processes have: {names}.", excess=excess_words(evidence), names=took)
@@ -181,20 +156,12 @@ def _held_by_others(evidence: MemoryEvidence, delta: UsageDelta) -> Judgement:
 def _perhaps_held_by_others(evidence: MemoryEvidence, delta: UsageDelta) -> Judgement:
     unidentified = [process for process, _ in delta.grown_unidentified]
     others = [*(process for process, _ in delta.grown), *unidentified, *delta.perhaps_grown]
-    names = enumerated(map(with_run, others))
-    excess = excess_words(evidence)
+    sentence = tr_noop("{excess}. No process of this run is left; other processes may have it: {names}.")
     if delta.perhaps_grown:
-        sentence = tr(
-            "{excess}. No process of this run is left; other processes may have it (amount unknown): {names}.",
-            excess=excess,
-            names=names,
+        sentence = tr_noop(
+            "{excess}. No process of this run is left; other processes may have it (amount unknown): {names}."
         )
-    else:
-        sentence = tr(
-            "{excess}. No process of this run is left; other processes may have it: {names}.",
-            excess=excess,
-            names=names,
-        )
+    sentence = tr(sentence, excess=excess_words(evidence), names=enumerated(map(with_run, others)))
     yours = tr_plural(
         "Trainyard did not end it; end it yourself if it is not needed, and see whether the memory comes back.",
         "Trainyard did not end them; end them yourself if they are not needed, and see whether the memory comes back.",
@@ -217,12 +184,10 @@ def _unexplained(evidence: MemoryEvidence, others: Sequence[ProcessInfo]) -> Jud
     dead = enumerated(with_size(process) for process in evidence.gone)
     owner = tr("The driver attributes it to {names}, of this run, which ended.", names=dead) if dead else None
     device = evidence.device.pci_bus_id or evidence.device.id
-    excess = excess_words(evidence)
-    nothing = (
-        tr("{excess}, and no program was found that holds all of it.", excess=excess)
-        if others
-        else tr("{excess}, and no program was found that holds it.", excess=excess)
-    )
+    nothing = tr_noop("{excess}, and no program was found that holds it.")
+    if others:
+        nothing = tr_noop("{excess}, and no program was found that holds all of it.")
+    nothing = tr(nothing, excess=excess_words(evidence))
     return Verdict.UNEXPLAINED, join_sentences(
         [nothing, sharers if others else None, owner, _ended(evidence), evidence.trouble, tr(LISTED, device=device)]
     )
@@ -320,20 +285,17 @@ def excess_words(evidence: MemoryEvidence) -> str:
     """Word how much more the device uses than before the run."""
     return tr(
         "{label} uses {excess} more than before the run ({before} before, {peak} at most, {after} {when})",
-        label=evidence.label,
-        excess=size(evidence.excess),
-        before=size(evidence.before),
-        peak=size(evidence.peak),
-        after=size(evidence.after),
-        when=when_read(evidence),
-    )
+        **_sizes(evidence), excess=size(evidence.excess),
+    )  # fmt: skip
 
 
-def when_read(evidence: MemoryEvidence) -> str:
-    """Word when the last reading was made."""
-    return (
-        tr("after its end") if evidence.seconds < 1.5 else tr("{seconds:.0f} s after its end", seconds=evidence.seconds)
-    )
+def _sizes(evidence: MemoryEvidence) -> dict[str, str]:
+    """Return the fields of a sentence on the memory of a device; `when`: when the last reading was made."""
+    when = tr("{seconds:.0f} s after its end", seconds=evidence.seconds)
+    return {
+        "label": evidence.label, "before": size(evidence.before), "peak": size(evidence.peak),
+        "after": size(evidence.after), "when": tr("after its end") if evidence.seconds < 1.5 else when,
+    }  # fmt: skip
 
 
 def with_run(process: ProcessInfo) -> str:
@@ -355,7 +317,8 @@ def _size_of(process: ProcessInfo) -> str:
 def awaited(evidence: MemoryEvidence) -> str:
     """Return what the watch waits for on a device, of which `judge` returns None."""
     if evidence.own:
-        names = enumerated(f"{process.words}{_doing(process)}" for process in evidence.own)
+        busy = tr(", which is reading or writing,")
+        names = enumerated(f"{each.words}{busy if each.state == STUCK else ''}" for each in evidence.own)
         return tr_plural(
             "{label}: {names} outlived its worker and is being terminated.",
             "{label}: {names} outlived their worker and are being terminated.",
@@ -374,10 +337,6 @@ def awaited(evidence: MemoryEvidence) -> str:
             label=evidence.label,
         )
     return tr("{excess}; waiting until it is released.", excess=excess_words(evidence))
-
-
-def _doing(process: ProcessInfo) -> str:
-    return tr(", which is reading or writing,") if process.state == STUCK else ""
 
 
 MAX_PIDS = 40
@@ -402,22 +361,20 @@ class Remedy:
 def remedies(releases: Iterable[Release], devices: Mapping[str, Mapping[str, object]]) -> list[Remedy]:
     """Return the steps for the devices of a run. `devices`: their events by id."""
     found = list(releases)
-    steps = []
+    steps: list[tuple[Remedy, dict[str, str]]] = []
     for verdict, step in ((Verdict.HELD_BY_OTHERS, SEE_OTHERS), (Verdict.HELD_BY_RUN, END_OWN)):
         pids = [each.pid for release in found if release.verdict is verdict for each in release.holders]
         if pids:
-            listed = " ".join(map(str, dict.fromkeys(pids[:MAX_PIDS])))
-            steps.append(Remedy(step=tr(step.step), command=step.command.format(pids=listed)))
+            steps.append((step, {"pids": " ".join(map(str, dict.fromkeys(pids[:MAX_PIDS])))}))
     unexplained = [each.device_id for each in found if each.verdict is Verdict.UNEXPLAINED]
     if unexplained:
-        steps.append(_shown(FIND))
+        steps.append((FIND, {}))
         for device in unexplained:
             known = devices.get(device, {})
-            bus = str(known.get("pci_bus_id") or device)
-            label = str(known.get("label") or device)
-            steps.append(Remedy(step=tr(RESET.step, label=label), command=RESET.command.format(bus=bus)))
-        steps += [_shown(RELOAD), _shown(REBOOT)]
-    return steps
+            bus, label = (str(known.get(name) or device) for name in ("pci_bus_id", "label"))
+            steps.append((RESET, {"bus": bus, "label": label}))
+        steps += [(RELOAD, {}), (REBOOT, {})]
+    return [Remedy(step=tr(step.step, **fields), command=step.command.format(**fields)) for step, fields in steps]
 
 
 SEE_OTHERS = Remedy(step=tr_noop("See what these processes are."), command="ps -o pid,user,etime,args -p '{pids}'")
@@ -432,10 +389,6 @@ RELOAD = Remedy(
     command="sudo modprobe -r nvidia_uvm nvidia_drm nvidia_modeset nvidia && sudo modprobe nvidia_uvm",
 )
 REBOOT = Remedy(step=tr_noop("Restart the machine."), command="sudo systemctl reboot")
-
-
-def _shown(remedy: Remedy) -> Remedy:
-    return replace(remedy, step=tr(remedy.step))
 
 
 def without_remedies(sentences: str) -> str:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -79,10 +80,9 @@ class HostProcesses:
 
     def cores(self, pid: int) -> frozenset[int]:
         """See `ProcessAccess`."""
-        try:
+        with contextlib.suppress(OSError):
             return frozenset(os.sched_getaffinity(pid))
-        except OSError:
-            return frozenset()
+        return frozenset()
 
 
 @dataclass(slots=True)
@@ -193,13 +193,13 @@ class MemoryWatch:
         ended = len(self._survivors.gone)
         self.signalled = self._survivors.step(self._clock(), hurried=self._hurried)
         self._own.update(survivor.process for survivor in self._survivors.living)
-        if self._pending and self._gpus and (self._is_due() or (self._scan_is_old and self._has_news())):
+        has_news = self._scan_is_old and any(each.readings_after >= READINGS_AFTER for each in self._pending)
+        if self._pending and self._gpus and (self._is_due() or has_news):
             self._scan, self._scan_is_old = self._scan_processes(), False
             self._survivors.update()  # a process that the scan lacks may just have ended
         if len(self._survivors.gone) > ended:
             self._read_again()
-        found = [self._judge(memory) for memory in self._pending]
-        return [release for release in found if release is not None]
+        return [release for memory in self._pending if (release := self._judge(memory)) is not None]
 
     @property
     def done(self) -> bool:
@@ -236,8 +236,7 @@ class MemoryWatch:
 
     def _judge(self, memory: _DeviceMemory) -> Release | None:
         evidence = self._evidence(memory)
-        ruling = judge(evidence)
-        if ruling is None:
+        if (ruling := judge(evidence)) is None:
             return None
         verdict, sentence = ruling
         memory.release = Release(
@@ -328,9 +327,6 @@ class MemoryWatch:
     @property
     def _gpus(self) -> list[Device]:
         return [memory.device for memory in self._devices.values() if memory.device.kind != "cpu"]
-
-    def _has_news(self) -> bool:
-        return any(memory.readings_after >= READINGS_AFTER for memory in self._pending)
 
     def _scan_processes(self) -> GpuProcessScan:
         listed = {name: memory.listed for name, memory in self._devices.items()}

@@ -24,30 +24,10 @@ from core.supervisor.jobs import job
 from core.supervisor.supervisor import Supervisor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from core.runs.lock import Lock
     from core.supervisor.companion import Companion
-
-
-class ShutdownSignals:
-    """Records shutdown signals that arrive before the supervisor can handle them."""
-
-    def __init__(self) -> None:
-        self._arrived = False
-        self._handler: Callable[[], None] | None = None
-
-    def __call__(self, *_: object) -> None:
-        """Handle a signal."""
-        self._arrived = True
-        if self._handler is not None:
-            self._handler()
-
-    def pass_to(self, handler: Callable[[], None]) -> None:
-        """Call this for each signal from now on; at once if one has arrived already."""
-        self._handler = handler
-        if self._arrived:
-            handler()
 
 
 def _claim_run(run_dir: Path, claims: Claims | None, *, resumes: bool) -> tuple[Lock, RunFacts]:
@@ -76,9 +56,9 @@ def main() -> int:
     """
     users_umask = os.umask(0o077)  # for the files of the run; a script gets the user's own umask
     run_dir, options = Path(sys.argv[1]), sys.argv[2:]
-    shutdown = ShutdownSignals()
+    arrived: list[int] = []  # signals of a shutdown, before the supervisor can handle them
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, shutdown)
+        signal.signal(number, lambda number, _: arrived.append(number))
     # The shell that started this process in the background ignores both signals. Handlers replace SIG_IGN, which the
     # workers would inherit, and with it they would ignore the SIGINT of a stop.
     for number in (signal.SIGINT, signal.SIGQUIT):
@@ -107,7 +87,10 @@ def main() -> int:
         if guard is not None:
             guard.dismiss()  # nothing was started, and the process that started this one waits for its end
         return 2
-    shutdown.pass_to(supervisor.stop)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: supervisor.stop())
+    if arrived:
+        supervisor.stop()
     supervisor.run()
     claims.over(supervisor.facts)  # if its end could not be recorded
     if supervisor.leaves_processes:

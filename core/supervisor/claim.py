@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from core.errors import RunError
-from core.language import tr
+from core.language import tr, tr_noop
 from core.runs.directory import remove_sockets
 from core.runs.facts import RunFacts, state_info
 from core.runs.fold import fold
@@ -24,10 +24,8 @@ from core.system.terminate import ProcessTarget, terminate
 from core.text import first_names, join_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
 
-    from core.system.terminate import StillRunning, Terminated
 
 PATIENCE_S = 10.0
 """Seconds to wait for the last supervisor and its guard to leave, and for processes that no signal reaches.
@@ -95,12 +93,8 @@ def _take_events(run_dir: Path, deadline: float) -> None:
     """
     while take(run_dir / EVENTS) is None:
         if time.monotonic() >= deadline:
-            raise RunError(
-                tr(
-                    "Processes of run {run_dir} are still being terminated. Resume it in a moment.",
-                    run_dir=run_dir.name,
-                )
-            )
+            sentence = tr_noop("Processes of run {run_dir} are still being terminated. Resume it in a moment.")
+            raise RunError(tr(sentence, run_dir=run_dir.name))
         time.sleep(NAP_S)
 
 
@@ -144,10 +138,18 @@ def _terminate_remaining(run_dir: Path) -> None:
     outcome = terminate(
         lambda: [ProcessTarget(process=each, run_id=run_id) for each in processes.tagged(run_id)], patience_s=PATIENCE_S
     )
-    if outcome.ended:
-        _record(run_dir, outcome.ended)
+    if outcome.ended:  # readers show them with the part of the run that follows
+        found = tuple(terminated(each.target.process, each.info, each.signal) for each in outcome.ended)
+        with contextlib.closing(Writer(run_dir / EVENTS / SUPERVISOR_EVENTS)) as events:
+            events.write(Ended(by="supervisor", processes=found, before_resume=True))
     if outcome.left:
-        raise RunError(_still_running(run_dir, outcome.left))
+        names = [f"pid {each.target.process.pid} {each.info.name or ''}".strip() for each in outcome.left]
+        raise RunError(
+            tr(
+                "Run {run_dir} cannot be resumed while processes of it are left: {names}. {why}",
+                run_dir=run_dir.name, names=join_names(first_names(names)), why=outcome.left[0].why,
+            )
+        )  # fmt: skip
 
 
 def _namesake(run_dir: Path) -> str | None:
@@ -157,20 +159,3 @@ def _namesake(run_dir: Path) -> str | None:
         if os.path.isdir(folder) and not os.path.samefile(folder, run_dir):  # noqa: PTH112, PTH121 (a text from outside)
             return folder
     return None
-
-
-def _record(run_dir: Path, ended: Iterable[Terminated[ProcessTarget]]) -> None:
-    """Write the processes into the supervisor's event file; readers show them with the part of the run that follows."""
-    found = tuple(terminated(each.target.process, each.info, each.signal) for each in ended)
-    with contextlib.closing(Writer(run_dir / EVENTS / SUPERVISOR_EVENTS)) as events:
-        events.write(Ended(by="supervisor", processes=found, before_resume=True))
-
-
-def _still_running(run_dir: Path, left: tuple[StillRunning[ProcessTarget], ...]) -> str:
-    names = first_names([f"pid {each.target.process.pid} {each.info.name or ''}".strip() for each in left])
-    return tr(
-        "Run {run_dir} cannot be resumed while processes of it are left: {names}. {why}",
-        run_dir=run_dir.name,
-        names=join_names(names),
-        why=left[0].why,
-    )

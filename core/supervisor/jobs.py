@@ -11,10 +11,9 @@ from core.catalog.strategies import strategy_of
 from core.diagnosis.program_output import as_printed, last_traceback, raised_in
 from core.errors import RunError
 from core.language import join_sentences, tr, tr_noop
-from core.launchers import local, loopback
+from core.launchers import local, loopback, script
 from core.launchers.local import FETCH, fetcher, free_addresses
 from core.launchers.loopback import LoopbackNetwork, NoLoopbackNetworkError
-from core.launchers.script import TF_CONFIG, Launcher
 from core.runs.directory import last_lines
 from core.schema.event_kinds import Ready
 from core.schema.paths import log_of_rank
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from core.launchers.torch_store import TorchStore
     from core.schema.events import Event
     from core.schema.spec import RankAssignment, RunSpec
     from core.supervisor.workers import Worker
@@ -100,7 +100,7 @@ def job(spec: RunSpec, run_dir: Path, *, umask: int, signs: Callable[[RunSpec], 
     """Return the job of a run. `umask`: of the user who started the run. `signs`: reads the source of a script."""
     if spec.script is None:
         return RecipeJob(spec, run_dir)
-    return ScriptJob(spec, Launcher(spec, run_dir, umask), run_dir, signs)
+    return ScriptJob(spec, run_dir, umask, signs)
 
 
 class RecipeJob(Job):
@@ -177,12 +177,14 @@ class RecipeJob(Job):
 class ScriptJob(Job):
     """A program of the user."""
 
-    def __init__(
-        self, spec: RunSpec, launcher: Launcher, run_dir: Path, signs: Callable[[RunSpec], MeetingSigns]
-    ) -> None:
+    def __init__(self, spec: RunSpec, run_dir: Path, umask: int, signs: Callable[[RunSpec], MeetingSigns]) -> None:
         assert spec.script is not None
         self._spec, self._script, self._name, self._run_dir = spec, spec.script, spec.script.name, run_dir
-        self._launcher, self._signs = launcher, signs
+        self._umask, self._signs = umask, signs
+        self._names: Mapping[str, str] | None = None
+        self._port = free_addresses(1)[0].rpartition(":")[2]
+        self._store: TorchStore | None = None
+        """What serves the store of the ranks; None if rank 0 does."""
         self._disk = DiskWatch(run_dir)
         self._reported: set[str] = set()
 
@@ -190,12 +192,12 @@ class ScriptJob(Job):
         self, assignments: Sequence[RankAssignment], names: Mapping[str, str] | None
     ) -> Sequence[RankAssignment]:
         """See `Job`."""
-        self._launcher.names = names
+        self._names = names
         has_rank_0 = assignments[0].rank == 0  # else another machine has decided where the ranks meet
         found = self._signs(self._spec) if self._spec.strategy == "per-device" and has_rank_0 else MeetingSigns()
         if found.leaves_port:
-            self._launcher.serve_store(assignments[0].meeting)
-        meets = found.by_tf_config and TF_CONFIG not in self._script.environment
+            self._store = script.serve_store(self._spec, self._script, assignments[0].meeting)
+        meets = found.by_tf_config and script.TF_CONFIG not in self._script.environment
         if meets and not assignments[0].addresses:  # over several machines they are known already
             addresses = free_addresses(len(assignments))  # with them, each process sees only its own device
             assignments = [replace(each, addresses=addresses) for each in assignments]
@@ -203,11 +205,18 @@ class ScriptJob(Job):
 
     def launch(self, assignment: RankAssignment) -> subprocess.Popen[bytes]:
         """See `Job`."""
-        return self._launcher.launch(assignment)
+        process = script.launch(
+            self._spec, self._run_dir, assignment, self._names, umask=self._umask,
+            port=self._store.port if self._store else self._port, has_store=self._store is not None,
+        )  # fmt: skip
+        if self._store is not None:
+            self._store.add_rank(process.pid)
+        return process
 
     def spec_of_parts(self) -> RunSpec:
         """See `Job`. The other ranks must know whether a process serves the store."""
-        variables = {**self._launcher.shared_variables, **self._script.environment}
+        served = {script.AGENT_STORE: str(True)} if self._store is not None else {}
+        variables = {**served, **self._script.environment}
         return replace(self._spec, script=replace(self._script, environment=variables))
 
     def has_begun(self, events: Sequence[Event]) -> bool:  # noqa: ARG002 (a script does not report its first step)
@@ -217,10 +226,9 @@ class ScriptJob(Job):
     def trouble(self) -> str | None:
         """Report a full disk, or that the process has ended at which ranks meet."""
         full = self._disk.poll()
-        texts = [
-            *([join_sentences([full, tr(MISSING)])] if full else []),
-            *([tr(LOST_STORE)] if self._launcher.has_lost_store else []),
-        ]
+        texts = [join_sentences([full, tr(MISSING)])] if full else []
+        if self._store is not None and self._store.has_ended:
+            texts.append(tr(LOST_STORE))
         new = next((text for text in texts if text not in self._reported), None)
         if new is not None:
             self._reported.add(new)
@@ -232,7 +240,7 @@ class ScriptJob(Job):
 
     def remark(self) -> str | None:
         """Return that the ranks of the script never met, if that is so; else None."""
-        if not self._launcher.ranks_never_met:
+        if self._store is None or len(self._spec.devices) < 2 or self._store.has_met():
             return None
         return tr(
             "The {count} processes of {name} never met through torch.distributed, so they did not train one model "
@@ -257,10 +265,8 @@ class ScriptJob(Job):
         elif last:
             text = tr(
                 "{program} ended with exit code {code}. Its last line of output: {line}.",
-                program=program,
-                code=code,
-                line=last,
-            )
+                program=program, code=code, line=last,
+            )  # fmt: skip
         else:
             text = tr("{program} ended with exit code {code}. It printed nothing.", program=program, code=code)
         full = self._disk.poll()
@@ -268,4 +274,6 @@ class ScriptJob(Job):
 
     def close(self) -> None:
         """End the process at which ranks meet."""
-        self._launcher.close()
+        if self._store is not None:
+            self._store.close()
+            self._store = None

@@ -48,7 +48,9 @@ class RunMonitor:
         self._watch.begin(before)
         self._unticked = UntickedDeviceWatch(spec.devices, lambda: [each.pid for each in own.find()])
         self._stall = StallWatch(spec.devices) if has_steps else None
-        self._slowdown = SlowdownWatch(spec.devices, waits=_ranks_wait(spec))
+        # Whether the devices of the run wait for each other in every step, as far as that is known.
+        waits = spec.script is None and not strategy_of(spec).is_asynchronous
+        self._slowdown = SlowdownWatch(spec.devices, waits=waits)
         self._idle = IdleDeviceWatch(devices if spec.script is not None else (), before)
 
     def poll(self, step: int | None, *, trains: bool) -> None:
@@ -82,19 +84,12 @@ class RunMonitor:
         self, workers: Iterable[ProcessId], *, is_hurried: Callable[[], bool], meanwhile: Callable[[], Any]
     ) -> None:
         """Terminate what is left of the run, and watch its devices; see `watch_release`."""
-        watch_release(
-            self._watch, self._readings, self._write, workers, is_hurried=is_hurried, meanwhile=meanwhile
-        )  # fmt: skip
+        watch_release(self._watch, self._readings, self._write, workers, is_hurried=is_hurried, meanwhile=meanwhile)
 
     @property
     def leaves_processes(self) -> bool:
         """Whether processes of the run are left that a signal may still end."""
         return any(not each.stuck for each in self._watch.survivors)
-
-
-def _ranks_wait(spec: RunSpec) -> bool:
-    """Return whether the devices of the run wait for each other in every step, as far as that is known."""
-    return spec.script is None and not strategy_of(spec).is_asynchronous
 
 
 def watch_release(
@@ -108,27 +103,24 @@ def watch_release(
     """
     watch.take(readings.poll())  # readings that were made before the end
     watch.end(workers)
-    _step(watch, write, is_hurried)
-    while not watch.done:
+    while True:
+        if is_hurried():
+            watch.hurry()
+        found = watch.step()
+        for number, signalled in watch.signalled:
+            write(Notice(text=_signalled(number, signalled)))
+        for release in found:
+            write(release)
+        if (text := watch.waiting()) is not None:
+            write(Waiting(text=text))
+        if watch.done:
+            break
         readings.hasten()
         time.sleep(TERMINATING_TICK_S if watch.survivors else TICK_S)
         meanwhile()
         watch.take(readings.poll())
-        _step(watch, write, is_hurried)
     if ended := watch.ended():
         write(Ended(by="supervisor", processes=tuple(ended)))
-
-
-def _step(watch: MemoryWatch, write: Callable[[Record], None], is_hurried: Callable[[], bool]) -> None:
-    if is_hurried():
-        watch.hurry()
-    found = watch.step()
-    for number, signalled in watch.signalled:
-        write(Notice(text=_signalled(number, signalled)))
-    for release in found:
-        write(release)
-    if (text := watch.waiting()) is not None:
-        write(Waiting(text=text))
 
 
 def _signalled(number: signal.Signals, signalled: Sequence[ProcessInfo]) -> str:

@@ -269,24 +269,15 @@ class ProcessTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terminated(Generic[AnyTarget]):
-    """A process that was signalled and has ended."""
+    """A process that was to be terminated."""
 
     target: AnyTarget
     info: ProcessInfo
     """The process as last seen."""
-    signal: str
-    """The last signal that was sent: `SIGTERM` or `SIGKILL`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StillRunning(Generic[AnyTarget]):
-    """A process that has not ended."""
-
-    target: AnyTarget
-    info: ProcessInfo
-    """The process as last seen."""
-    why: str
-    """One or two sentences: why it is still there, and what to do."""
+    signal: str = ""
+    """The last signal that was sent to one that has ended: `SIGTERM` or `SIGKILL`."""
+    why: str = ""
+    """One or two sentences on one that has not ended: why it is still there, and what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,7 +285,7 @@ class TerminationResult(Generic[AnyTarget]):
     """The outcome of `terminate`. A process that ended before any signal is in neither list."""
 
     ended: tuple[Terminated[AnyTarget], ...] = ()
-    left: tuple[StillRunning[AnyTarget], ...] = ()
+    left: tuple[Terminated[AnyTarget], ...] = ()
 
 
 def terminate(
@@ -315,7 +306,13 @@ def terminate(
         if len(escalation.known) > found:
             found, deadline = len(escalation.known), min(now + grace_s + KILLED_S, begun + MAX_S)
         living = escalation.living
-        may_end = now < deadline and any(_may_end(each, now - each.sent_at <= grace_s, proc) for each in living)
+        # Waiting is of no use for a process that could not be signalled.
+        may_end = now < deadline and any(
+            each.signal is signal.SIGKILL
+            or (each.signal is signal.SIGTERM and now - each.sent_at <= grace_s)
+            or _is_exiting(each.process.pid, proc)
+            for each in living
+        )
         if not living or not (may_end or now < begun + patience_s):
             break
         time.sleep(NAP_S)
@@ -326,7 +323,7 @@ def terminate(
             if each.signal is not None
         ),
         left=tuple(
-            StillRunning(target=target, info=each.info, why=_why_left(each, target.run_id, proc))
+            Terminated(target=target, info=each.info, why=_why_left(each, target.run_id, proc))
             for each in living
             for target in (targets.known[each.process],)
         ),
@@ -353,12 +350,6 @@ class _Targets(Generic[AnyTarget]):
         if _is_stuck(process.pid, self._proc) and procfs.awaits(process.pid, signal.SIGKILL, self._proc):
             return False  # it waits inside the kernel, with a SIGKILL pending: no further signal is of use
         return processes.send_tagged(process, self.known[process].run_id, number, self._proc)
-
-
-def _may_end(survivor: TrackedProcess, within_grace: bool, proc: Path) -> bool:
-    """Return whether waiting is of use: not for a process that could not be signalled."""
-    signalled = survivor.signal is signal.SIGKILL or (survivor.signal is signal.SIGTERM and within_grace)
-    return signalled or _is_exiting(survivor.process.pid, proc)
 
 
 def _is_stuck(pid: int, proc: Path) -> bool:

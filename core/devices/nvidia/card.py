@@ -9,7 +9,7 @@ sysfs cost nothing. This was not tried on a real laptop.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -70,19 +70,14 @@ def sleepers(paths: PciPaths) -> list[str]:
 def unwoken(address: str, paths: PciPaths) -> Device:
     """Return a row for a sleeping GPU: its address, and its model if the system has the list of PCI ids."""
     label = f"GPU at {address}"
-    return Device(
-        id=f"{ASLEEP_PREFIX}{address}",
-        kind="nvidia",
+    blocked = tr(
+        "{label} is asleep and was not woken up to be listed. "
+        "To use it, wake it up: start a program that uses it, such as nvidia-smi.",
         label=label,
-        name=_model(address, paths) or "NVIDIA GPU",
-        pci_bus_id=address,
-        blocked=(
-            tr(
-                "{label} is asleep and was not woken up to be listed. "
-                "To use it, wake it up: start a program that uses it, such as nvidia-smi.",
-                label=label,
-            )
-        ),
+    )
+    name = _model(address, paths) or "NVIDIA GPU"
+    return Device(
+        id=f"{ASLEEP_PREFIX}{address}", kind="nvidia", label=label, name=name, pci_bus_id=address, blocked=blocked
     )
 
 
@@ -155,10 +150,8 @@ class Card:
         self._retry_at = time.monotonic() + self._options.retry_s
         self._lost = tr(
             "{label} does not answer: the driver says “{words}”. It is asked again every {seconds:g} s.",
-            label=self.device.label,
-            words=words(error),
-            seconds=self._options.retry_s,
-        )
+            label=self.device.label, words=words(error), seconds=self._options.retry_s,
+        )  # fmt: skip
 
     def _refresh(self, due: Sequence[NvmlReading]) -> None:
         values, listed = self._values, False
@@ -186,18 +179,11 @@ class Card:
     def _sample(self, now: float) -> Sample:
         value = self._values.get
         return Sample(
-            device_id=self.device.id,
-            time=now,
-            utilisation_percent=value("utilisation"),
-            memory_used_bytes=value("memory"),
-            temperature_celsius=value("temperature"),
-            power_watts=value("power"),
-            power_limit_watts=value("power_limit"),
-            sm_clock_mhz=value("clock"),
-            clock_reasons=value("clock_reasons") or (),
-            processes=value("processes"),
-            lost=self._lost,
-        )
+            device_id=self.device.id, time=now, utilisation_percent=value("utilisation"),
+            memory_used_bytes=value("memory"), temperature_celsius=value("temperature"), power_watts=value("power"),
+            power_limit_watts=value("power_limit"), sm_clock_mhz=value("clock"),
+            clock_reasons=value("clock_reasons") or (), processes=value("processes"), lost=self._lost,
+        )  # fmt: skip
 
     def _processes(self) -> tuple[Process, ...] | None:
         """Return the processes on the device; None if a list that the driver supports is missing this time.
@@ -208,7 +194,11 @@ class Card:
         missing = {name for name, entries in lists.items() if entries is None}
         if "compute" in missing or any(self._functions[name] for name in missing):
             return None
-        return _merge(entries for entries in lists.values() if entries is not None)
+        used: dict[int, int | None] = {}  # one entry per process: one that computes and draws is in two lists
+        for entry in (entry for entries in lists.values() if entries is not None for entry in entries):
+            if used.get(entry.pid) is None:
+                used[entry.pid] = entry.usedGpuMemory  # pynvml has made None of "not available"
+        return tuple(Process(pid=pid, memory_used_bytes=memory) for pid, memory in sorted(used.items()))
 
     def _regain(self) -> Sequence[NvmlReading]:
         """Return the readings due for a lost device: all once it is found again, none before."""
@@ -226,12 +216,3 @@ def _functions(reading: NvmlReading, device: Device) -> tuple[Callable[[Handle],
     if device.shared_memory and device.memory_total_bytes is None and reading.name == "memory":
         return ()  # it has no memory of its own, but some drivers report a figure
     return reading.functions
-
-
-def _merge(lists: Iterable[Sequence[Any]]) -> tuple[Process, ...]:
-    """Return one entry per process: one that computes and draws is in two lists."""
-    used: dict[int, int | None] = {}
-    for entry in (entry for entries in lists for entry in entries):
-        if used.get(entry.pid) is None:
-            used[entry.pid] = entry.usedGpuMemory  # pynvml has made None of "not available"
-    return tuple(Process(pid=pid, memory_used_bytes=memory) for pid, memory in sorted(used.items()))

@@ -6,7 +6,7 @@ nvitop PR 208, gpud PR 1170 and gpustat PR 179. The tests use a stand-in for the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -97,33 +97,9 @@ def memory_total_bytes(handle: Handle) -> int | None:
     return _known(pynvml.nvmlDeviceGetMemoryInfo(handle, version=pynvml.nvmlMemory_v2).total)
 
 
-def _temperature_celsius(handle: Handle) -> float | None:
-    return float(pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU))
-
-
-def _new_temperature_celsius(handle: Handle) -> float | None:
-    return float(pynvml.nvmlDeviceGetTemperatureV(handle, pynvml.NVML_TEMPERATURE_GPU))
-
-
-def _power_watts(handle: Handle) -> float | None:
-    return float(pynvml.nvmlDeviceGetPowerUsage(handle)) / 1000  # milliwatts
-
-
 def _power_limit_watts(handle: Handle) -> float | None:
     milliwatts = pynvml.nvmlDeviceGetEnforcedPowerLimit(handle)
     return float(milliwatts) / 1000 if milliwatts else None
-
-
-def _sm_clock_mhz(handle: Handle) -> float | None:
-    return float(pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM))
-
-
-def _clock_reasons(handle: Handle) -> tuple[str, ...]:
-    return _reasons(pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
-
-
-def _old_clock_reasons(handle: Handle) -> tuple[str, ...]:
-    return _reasons(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))
 
 
 def _reasons(bits: int) -> tuple[str, ...]:
@@ -137,10 +113,18 @@ def _known(value: int) -> int | None:
 READINGS = (
     NvmlReading("utilisation", Tier.LOAD, (utilisation_percent,)),
     NvmlReading("memory", Tier.LOAD, (memory_used_bytes,)),
-    NvmlReading("temperature", Tier.HEAT, (_temperature_celsius, _new_temperature_celsius)),
-    NvmlReading("power", Tier.HEAT, (_power_watts,)),
-    NvmlReading("clock", Tier.HEAT, (_sm_clock_mhz,)),
-    NvmlReading("clock_reasons", Tier.HEAT, (_clock_reasons, _old_clock_reasons)),
+    NvmlReading("temperature", Tier.HEAT, (
+        lambda handle: float(pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU)),
+        lambda handle: float(pynvml.nvmlDeviceGetTemperatureV(handle, pynvml.NVML_TEMPERATURE_GPU)),
+    )),
+    NvmlReading("power", Tier.HEAT, (lambda handle: float(pynvml.nvmlDeviceGetPowerUsage(handle)) / 1000,)),  # mW
+    NvmlReading("clock", Tier.HEAT, (
+        lambda handle: float(pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM)),
+    )),
+    NvmlReading("clock_reasons", Tier.HEAT, (
+        lambda handle: _reasons(pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle)),
+        lambda handle: _reasons(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)),
+    )),
     # Versions by name: the unversioned functions turn "function not found" into another error.
     NvmlReading("compute", Tier.PROCESSES, (
         pynvml.nvmlDeviceGetComputeRunningProcesses_v3, pynvml.nvmlDeviceGetComputeRunningProcesses_v2,
@@ -158,11 +142,6 @@ MIG_READINGS = frozenset({"memory", "compute", "graphics", "mps"})
 """The readings of a MIG device. MIG mode has no utilisation; temperature, power and clock are the whole GPU's."""
 
 
-def due(tiers: Collection[Tier]) -> tuple[NvmlReading, ...]:
-    """Return the readings of some tiers."""
-    return tuple(reading for reading in READINGS if reading.tier in tiers)
-
-
 # -- what a device is ------------------------------------------------------------------------------
 
 
@@ -172,17 +151,12 @@ def describe(index: int, handle: Handle, report_alive: Callable[[], None]) -> De
     memory = answers["memory"]
     integrated = memory in {NO_MEMORY, 0} or any(word in answers["name"] for word in INTEGRATED)
     return Device(
-        id=answers["uuid"],
-        kind="nvidia",
-        label=f"GPU {index}",
-        name=answers["name"],
-        memory_total_bytes=None if integrated else memory,
-        pci_bus_id=answers["pci"],
-        minor=answers["minor"],
+        id=answers["uuid"], kind="nvidia", label=f"GPU {index}", name=answers["name"], minor=answers["minor"],
+        memory_total_bytes=None if integrated else memory, pci_bus_id=answers["pci"],
         # The memory of a GPU that is a NUMA node is allocated by the system, and not released at the end of a process
         # (NVML's known issues).
         shared_memory=integrated or answers["numa node"] is not None,
-    )
+    )  # fmt: skip
 
 
 def in_mig_mode(handle: Handle) -> bool:
@@ -216,20 +190,12 @@ def mig_devices(gpu: Device, handle: Handle, report_alive: Callable[[], None]) -
             if error.value in NO_SUCH:
                 continue
             raise
-        yield _mig_device(gpu, number, answers), mig
-
-
-def _mig_device(gpu: Device, number: int, answers: dict[str, Any]) -> Device:
-    return Device(
-        id=answers["uuid"],
-        kind="nvidia",
-        label=f"{gpu.label} MIG {number}",
-        name=answers["name"],
-        memory_total_bytes=answers["memory"] if isinstance(answers["memory"], int) else None,
-        pci_bus_id=gpu.pci_bus_id,
-        # No minor: /dev/nvidiaN belongs to the whole GPU.
-        shared_memory=gpu.shared_memory,
-    )
+        device = Device(
+            id=answers["uuid"], kind="nvidia", label=f"{gpu.label} MIG {number}", name=answers["name"],
+            memory_total_bytes=answers["memory"] if isinstance(answers["memory"], int) else None,
+            pci_bus_id=gpu.pci_bus_id, shared_memory=gpu.shared_memory,  # no minor: /dev/nvidiaN is of the whole GPU
+        )  # fmt: skip
+        yield device, mig
 
 
 def _ask(
@@ -305,10 +271,5 @@ def words(error: pynvml.NVMLError) -> str:
 
 def driver_error(error: pynvml.NVMLError) -> DriverError:
     """Return an error of the driver as a sentence, with its remedy."""
-    return DriverError(
-        tr(
-            "The NVIDIA driver cannot be asked: “{words}”. {remedy}",
-            words=words(error),
-            remedy=tr(REMEDIES.get(error.value, KERNEL_LOG)),
-        )
-    )
+    remedy = tr(REMEDIES.get(error.value, KERNEL_LOG))
+    return DriverError(tr("The NVIDIA driver cannot be asked: “{words}”. {remedy}", words=words(error), remedy=remedy))

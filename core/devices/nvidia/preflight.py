@@ -15,7 +15,7 @@ from typing import Any
 
 from core.devices.reader import KERNEL_LOG
 from core.errors import RunError
-from core.language import join_sentences, tr
+from core.language import join_sentences, tr, tr_noop
 from core.system.helper_process import HelperProcess
 
 ASK = Path(__file__).with_name("ask_cuda.py")
@@ -36,24 +36,17 @@ def check(
     shown = visible(environment, python=python, timeout_s=timeout_s)
     if [plain(each) for each in shown] == [plain(each) for each in ids]:
         return
+    what = tr_noop("The CUDA driver would not show this run the chosen GPUs: chosen: {chosen}; shown: {shown}.")
     if sorted(map(plain, shown)) == sorted(map(plain, ids)):
-        what = tr(
+        what = tr_noop(
             "The CUDA driver would not show this run the chosen GPUs in the chosen order: "
-            "chosen: {chosen}; shown: {shown}.",
-            chosen=_list(ids),
-            shown=_list(shown),
-        )
-    else:
-        what = tr(
-            "The CUDA driver would not show this run the chosen GPUs: chosen: {chosen}; shown: {shown}.",
-            chosen=_list(ids),
-            shown=_list(shown),
+            "chosen: {chosen}; shown: {shown}."
         )
     remedy = tr(
         "Check what else selects GPUs here, such as a container, MIG mode or the scheduler of a "
         "cluster (nvidia-smi -L lists them), or choose other GPUs."
     )
-    raise RunError(join_sentences([what, remedy]))
+    raise RunError(join_sentences([tr(what, chosen=_list(ids), shown=_list(shown)), remedy]))
 
 
 def order(environment: Mapping[str, str], *, python: str = sys.executable, timeout_s: float = TIMEOUT_S) -> list[str]:
@@ -78,10 +71,9 @@ def numbers(
             tr(
                 "The CUDA driver has no number for {missing}, only for {found}. "
                 "Let the run name its GPUs by UUID, or choose other GPUs.",
-                missing=_list(missing),
-                found=_list(found),
+                missing=_list(missing), found=_list(found),
             )
-        )
+        )  # fmt: skip
     return {each: number_of[plain(each)] for each in ids}
 
 
@@ -98,19 +90,9 @@ def visible(environment: Mapping[str, str], *, python: str = sys.executable, tim
                 error=answer["missing"],
             )
         )
-    words = tr(
-        "“{words}” ({call}, error {code})",
-        words=answer["words"],
-        call=answer["call"],
-        code=answer["code"],
-    )
-    raise RunError(
-        tr(
-            "The CUDA driver cannot say which GPUs this run would see: {words}. {remedy}",
-            words=words,
-            remedy=tr(KERNEL_LOG),
-        )
-    )
+    words = tr("“{words}” ({call}, error {code})", words=answer["words"], call=answer["call"], code=answer["code"])
+    sentence = tr_noop("The CUDA driver cannot say which GPUs this run would see: {words}. {remedy}")
+    raise RunError(tr(sentence, words=words, remedy=tr(KERNEL_LOG)))
 
 
 def _ask(environment: Mapping[str, str], python: str, timeout_s: float) -> dict[str, Any]:
@@ -121,10 +103,9 @@ def _ask(environment: Mapping[str, str], python: str, timeout_s: float) -> dict[
         raise RunError(
             tr(
                 "The interpreter {python} could not be started to ask which GPUs it will see: {strerror}.",
-                python=python,
-                strerror=error.strerror,
+                python=python, strerror=error.strerror,
             )
-        ) from error
+        ) from error  # fmt: skip
     with process:
         try:
             process.wait(timeout_s)
@@ -133,19 +114,17 @@ def _ask(environment: Mapping[str, str], python: str, timeout_s: float) -> dict[
             raise RunError(
                 tr(
                     "The CUDA driver did not answer within {seconds:g} s which GPUs this run would see. {remedy}",
-                    seconds=timeout_s,
-                    remedy=tr(KERNEL_LOG),
+                    seconds=timeout_s, remedy=tr(KERNEL_LOG),
                 )
-            ) from None
+            ) from None  # fmt: skip
         except ValueError:
             how = process.ending() or tr("no answer")
             raise RunError(
                 tr(
                     "The process that asks the CUDA driver which GPUs this run would see ended with {how}. {remedy}",
-                    how=how,
-                    remedy=tr(KERNEL_LOG),
+                    how=how, remedy=tr(KERNEL_LOG),
                 )
-            ) from None
+            ) from None  # fmt: skip
     return answer
 
 

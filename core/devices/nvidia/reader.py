@@ -16,28 +16,17 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NoReturn
 
 import pynvml  # noqa: TID251 (one of the few modules that talk to the driver)
 
 from core.devices.device import Device, Sample
-from core.devices.nvidia import preflight
+from core.devices.nvidia import nvml, preflight
 from core.devices.nvidia.card import Card, PciPaths, PowerState, addresses, sleepers, unwoken
-from core.devices.nvidia.nvml import (
-    NO_SUCH,  # fmt: skip
-    Handle,
-    describe,  # fmt: skip
-    driver_error,  # fmt: skip
-    due,  # fmt: skip
-    in_mig_mode,  # fmt: skip
-    mig_devices,  # fmt: skip
-    with_mig_mode,  # fmt: skip
-    words,  # fmt: skip
-)
+from core.devices.nvidia.nvml import Handle, words
 from core.devices.nvidia.preflight import BY_BUS, ORDER, VISIBLE
 from core.devices.reader import KERNEL_LOG, DriverError, NoDevices, Options, Tier
 from core.errors import RunError
-from core.language import join_sentences, tr
+from core.language import join_sentences, tr, tr_noop
 
 TRACES = (Path("/dev/nvidia0"), Path("/proc/driver/nvidia"))
 """Files that exist while the driver is loaded."""
@@ -95,14 +84,18 @@ class NvidiaReader:
     def read(self, now: float, tiers: Collection[Tier]) -> list[Sample]:
         """Return one sample of each GPU at `now`, unix seconds; readings that are not due keep their last values."""
         if time.monotonic() >= self._list_at or any(not power.is_asleep() for _, power in self._unwoken.values()):
-            self._list_again()
-        readings = due(tiers)
-        samples = [card.read(now, readings) for card in self._shown]
-        return [*samples, *self._asleep(now)] if self._unwoken else samples
-
-    def _asleep(self, now: float) -> list[Sample]:
-        wanted = (device for device, _ in self._unwoken.values() if self._options.wants(device.id))
-        return [Sample(device_id=device.id, time=now, asleep=True) for device in wanted]
+            try:
+                self._list()
+            except DriverError as error:
+                self._problem = str(error)  # the listed GPUs are still read
+                self._unwoken.clear()
+                self._show(sure=False)
+        readings = [reading for reading in nvml.READINGS if reading.tier in tiers]
+        asleep = [device.id for device, _ in self._unwoken.values() if self._options.wants(device.id)]
+        return [
+            *(card.read(now, readings) for card in self._shown),
+            *(Sample(device_id=each, time=now, asleep=True) for each in asleep),
+        ]
 
     # -- the list --------------------------------------------------------------------------------
 
@@ -122,14 +115,6 @@ class NvidiaReader:
         self._list_sleepers(sleeping)
         self._show(sure=not self._problem and not self._unwoken)
 
-    def _list_again(self) -> None:
-        try:
-            self._list()
-        except DriverError as error:
-            self._problem = str(error)  # the listed GPUs are still read
-            self._unwoken.clear()
-            self._show(sure=False)
-
     def _open(self) -> None:
         if self._opened:
             return
@@ -139,7 +124,7 @@ class NvidiaReader:
             absent = error.value == pynvml.NVML_ERROR_LIBRARY_NOT_FOUND
             if absent and not any(trace.exists() for trace in self._traces):
                 raise NoDevices from error
-            raise driver_error(error) from error
+            raise nvml.driver_error(error) from error
         self._opened = True
         self._options.report_alive()
 
@@ -152,7 +137,7 @@ class NvidiaReader:
         try:
             count = int(pynvml.nvmlDeviceGetCount())
         except pynvml.NVMLError as error:
-            raise driver_error(error) from error
+            raise nvml.driver_error(error) from error
         self._options.report_alive()
         listed = {index for index, number in self._order.values() if number == WHOLE}
         return [self._list_one(index) for index in range(count) if index not in listed]
@@ -162,14 +147,12 @@ class NvidiaReader:
         try:
             handle = pynvml.nvmlDeviceGetHandleByIndex(index)
             self._options.report_alive()
-            self._add(describe(index, handle, self._options.report_alive), handle, (index, WHOLE))
+            self._add(nvml.describe(index, handle, self._options.report_alive), handle, (index, WHOLE))
         except pynvml.NVMLError as error:
             return tr(
                 "GPU {index} cannot be listed: the driver says “{words}”. {remedy}",
-                index=index,
-                words=words(error),
-                remedy=tr(KERNEL_LOG),
-            )
+                index=index, words=words(error), remedy=tr(KERNEL_LOG),
+            )  # fmt: skip
         return None
 
     def _list_by_address(self, sleeping: Collection[str]) -> list[str | None]:
@@ -184,16 +167,14 @@ class NvidiaReader:
             self._options.report_alive()
             index = int(pynvml.nvmlDeviceGetIndex(handle))
             self._options.report_alive()
-            self._add(describe(index, handle, self._options.report_alive), handle, (index, WHOLE))
+            self._add(nvml.describe(index, handle, self._options.report_alive), handle, (index, WHOLE))
         except pynvml.NVMLError as error:
-            if error.value in NO_SUCH:
+            if error.value in nvml.NO_SUCH:
                 return None  # a container shows more GPUs on the bus than it may use
             return tr(
                 "GPU at {address} cannot be listed: the driver says “{words}”. {remedy}",
-                address=address,
-                words=words(error),
-                remedy=tr(KERNEL_LOG),
-            )
+                address=address, words=words(error), remedy=tr(KERNEL_LOG),
+            )  # fmt: skip
         return None
 
     def _list_mig_devices(self) -> None:
@@ -203,11 +184,11 @@ class NvidiaReader:
             if number != WHOLE or card.handle is None or card.is_asleep():
                 continue
             try:
-                on = in_mig_mode(card.handle)
+                on = nvml.in_mig_mode(card.handle)
                 self._options.report_alive()
-                card.device = with_mig_mode(card.device, index, on)
+                card.device = nvml.with_mig_mode(card.device, index, on)
                 self._compare_mig_devices(
-                    index, dict(mig_devices(card.device, card.handle, self._options.report_alive)) if on else {}
+                    index, dict(nvml.mig_devices(card.device, card.handle, self._options.report_alive)) if on else {}
                 )
             except pynvml.NVMLError as error:
                 card.lose(error)
@@ -299,22 +280,23 @@ class VisibleDevices:
             visible, bad_entry = self._read(value, devices, sure)
         except UnclearEntry:
             try:
-                answer = _let_sleep() if asleep else self._ask(self._environment)
+                answer = self._shown(asleep)
             except RunError as error:
                 self._retry_at = time.monotonic() + RETRY_S
                 self.banner = tr(
                     "{variable}={value} is set, and its GPUs could not be determined: {error} "
                     "All are offered; set {order}={by_bus}, or name the GPUs in it by UUID.",
-                    variable=VISIBLE,
-                    value=value,
-                    error=error,
-                    order=ORDER,
-                    by_bus=BY_BUS,
-                )
+                    variable=VISIBLE, value=value, error=error, order=ORDER, by_bus=BY_BUS,
+                )  # fmt: skip
                 return {}
             shown = {preflight.plain(uuid) for uuid in answer}
             visible, bad_entry = {device.id for device in devices if preflight.plain(device.id) in shown}, None
         return {device.id: _sentence(device, value, bad_entry) for device in devices if device.id not in visible}
+
+    def _shown(self, asleep: bool) -> list[str]:
+        if asleep:
+            raise RunError(tr("A GPU is asleep, and the CUDA driver would wake it up to answer."))
+        return self._ask(self._environment)
 
     def _read(self, value: str, devices: Sequence[Device], sure: bool) -> tuple[set[str], str | None]:
         """Return the visible ids, and the bad entry that ends the list, if any. Raises `UnclearEntry`."""
@@ -328,7 +310,8 @@ class VisibleDevices:
         if not sure or len(gpus) < len(devices) or any(gpu.blocked for gpu in gpus) or not (by_bus or len(gpus) == 1):
             raise UnclearEntry
         gpus.sort(key=lambda gpu: gpu.pci_bus_id or "")
-        return _collect(entries, lambda entry: _by_number(entry, gpus))
+        numbered: dict[int | None, str] = {number: gpu.id for number, gpu in enumerate(gpus)}
+        return _collect(entries, lambda entry: numbered.get(_number(entry)))
 
 
 def _collect(entries: Sequence[str], find: Callable[[str], str | None]) -> tuple[set[str], str | None]:
@@ -358,11 +341,6 @@ def _by_uuid(entry: str, kind: str, devices: Sequence[Device], sure: bool) -> st
     return matches[0].id
 
 
-def _by_number(entry: str, gpus: Sequence[Device]) -> str | None:
-    number = _number(entry)
-    return gpus[number].id if number is not None and 0 <= number < len(gpus) else None
-
-
 def _number(entry: str) -> int | None:
     """Return the number as C's strtol reads it: `1gpu` is 1."""
     found = re.match(r"[+-]?\d+", entry)
@@ -370,31 +348,19 @@ def _number(entry: str) -> int | None:
 
 
 def _sentence(device: Device, value: str, bad_entry: str | None) -> str:
-    if value:
-        sentence = tr(
-            "{label} is hidden by {variable}={value} in the environment that Trainyard was started in.",
-            label=device.label,
-            variable=VISIBLE,
-            value=value,
+    sentence = tr_noop("{label} is hidden by {variable}={value} in the environment that Trainyard was started in.")
+    if not value:
+        sentence = tr_noop(
+            "{label} is hidden by {variable}, which is set and empty, in the environment that Trainyard was started in."
         )
-    else:
-        sentence = tr(
-            "{label} is hidden by {variable}, which is set and empty, in the environment that Trainyard was "
-            "started in.",
-            label=device.label,
-            variable=VISIBLE,
-        )
+    parts = [tr(sentence, label=device.label, variable=VISIBLE, value=value)]
     if bad_entry and bad_entry != "-1":
-        ignored = tr(
-            "(Its entry “{entry}” is not a GPU here, or is repeated, and CUDA ignores the rest.)", entry=bad_entry
+        parts.append(
+            tr("(Its entry “{entry}” is not a GPU here, or is repeated, and CUDA ignores the rest.)", entry=bad_entry)
         )
-        sentence = join_sentences([sentence, ignored])
-    remedy = tr("Start Trainyard with another value, or without the variable, to use this device.")
-    return join_sentences([sentence, remedy])
-
-
-def _let_sleep() -> NoReturn:
-    raise RunError(tr("A GPU is asleep, and the CUDA driver would wake it up to answer."))
+    return join_sentences(
+        [*parts, tr("Start Trainyard with another value, or without the variable, to use this device.")]
+    )
 
 
 def _ask(environment: Mapping[str, str]) -> list[str]:
