@@ -19,18 +19,9 @@ from typing import TYPE_CHECKING
 
 from core.language import tr, tr_noop
 from core.runs import foreign
+from core.schema import files
 from core.schema.codec import decode, encode
-from core.schema.files import (
-    FULL,
-    is_regular,
-    make_folder,
-    not_written,
-    open_to_append,
-    open_to_read,
-    read_json,
-    read_whole,
-    write_whole,
-)
+from core.schema.files import FULL, is_regular, make_folder, not_written, open_to_append, read_whole, write_whole
 from core.schema.paths import (
     CHECKPOINTS,
     CONTROL,
@@ -101,18 +92,13 @@ def cannot_make(runs_root: Path, error: OSError | subprocess.CalledProcessError)
         if not above.is_dir():
             return tr(
                 "{runs_root} cannot be a folder of runs, since {above} is a file. {remedy}",
-                runs_root=runs_root,
-                above=above,
-                remedy=tr(ELSEWHERE),
-            )
+                runs_root=runs_root, above=above, remedy=tr(ELSEWHERE),
+            )  # fmt: skip
         if error.errno not in FULL:
             return tr(
                 "{runs_root} could not be created in {above}: {strerror}. {remedy}",
-                runs_root=runs_root,
-                above=above,
-                strerror=error.strerror,
-                remedy=tr(ELSEWHERE),
-            )
+                runs_root=runs_root, above=above, strerror=error.strerror, remedy=tr(ELSEWHERE),
+            )  # fmt: skip
     return cannot_start(runs_root, error)
 
 
@@ -121,10 +107,9 @@ def cannot_write(folder: Path, error: OSError) -> str:
     if error.errno == errno.ENOENT and not folder.exists():
         return tr("{folder} no longer exists. Start another run.", folder=folder)
     if error.errno in {errno.ENOENT, errno.ENOTDIR}:
+        what = error.filename or tr("a part of it")
         return tr(
-            "{folder} is damaged: {file} is missing or is not a folder. Start another run.",
-            folder=folder,
-            file=error.filename or tr("a part of it"),
+            "{folder} is damaged: {file} is missing or is not a folder. Start another run.", folder=folder, file=what
         )
     denied = error.errno in {errno.EACCES, errno.EPERM}
     return not_written(
@@ -144,9 +129,8 @@ def folder_is_gone(run_dir: Path, folder: int) -> str:
     return tr(
         "The run's folder {run_dir} was renamed{where} while it trained, so the run cannot write there any more. "
         "Rename the folder of a run only after its end.",
-        run_dir=run_dir,
-        where=where,
-    )
+        run_dir=run_dir, where=where,
+    )  # fmt: skip
 
 
 def remove_sockets(run_dir: Path) -> None:
@@ -165,9 +149,8 @@ def folder_problem(root: Path) -> str | None:
         return tr(
             "Runs cannot be kept in {root}: {strerror}. "
             "Change its permissions, or choose another folder with --runs DIR.",
-            root=root,
-            strerror=error.strerror,
-        )
+            root=root, strerror=error.strerror,
+        )  # fmt: skip
 
 
 def printed_logs(run_dir: Path) -> list[Path]:
@@ -179,7 +162,7 @@ def printed_logs(run_dir: Path) -> list[Path]:
 def last_lines(path: Path, max_bytes: int) -> str:
     """Return the last whole lines of a file; of a single longer line, its end. The empty string if there is no file."""
     try:
-        with open_to_read(path) as file:
+        with files.open_to_read(path) as file:
             begin = max(0, file.seek(0, 2) - max_bytes)
             file.seek(max(0, begin - 1))  # with the byte before: if it is a newline, a whole line follows
             text = file.read(max_bytes + 1)
@@ -276,7 +259,7 @@ def write_part(run_dir: Path, part: Part) -> None:
 def read_part(run_dir: Path) -> Part | None:
     """Return which ranks train in this run directory; None for a run that is no part. Raises `ValueError`."""
     try:
-        return decode(Part, read_json(run_dir / PART_FILE, MAX_BYTES))
+        return decode(Part, files.read_json(run_dir / PART_FILE, MAX_BYTES))
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -12,20 +12,8 @@ from enum import Enum
 from typing import Any
 
 from core.language import tr, tr_noop, tr_plural
-from core.schema.event_kinds import (
-    Checkpoint,
-    ModelPart,
-    Phase,
-    Plan,
-    Release,
-    RunProgress,
-    Software,
-    Source,
-    StopStep,
-    TerminatedProcess,
-    UntickedDeviceUse,
-    Verdict,
-)
+from core.schema import event_kinds as kinds
+from core.schema.event_kinds import ModelPart, Release, Verdict
 from core.system.processes import HostId, ProcessId
 from core.text import disk, join_names
 
@@ -215,8 +203,8 @@ class RunFacts:
     history: tuple[tuple[float, RunState], ...] = ()
     stopped_by_signal: bool = False
     """Whether it was stopped by a signal to its supervisor, as at a log-out or a shutdown, and not by a user."""
-    software: Software | None = None
-    source: Source | None = None
+    software: kinds.Software | None = None
+    source: kinds.Source | None = None
     """None if the workload is in no repository, too."""
     supervisor: ProcessId | None = None
     guard: ProcessId | None = None
@@ -228,16 +216,16 @@ class RunFacts:
     devices: dict[str, dict[str, Any]] = field(default_factory=dict)
     parts: dict[str, ModelPart] = field(default_factory=dict)
     """By device id, what it holds of the model; empty for strategies that keep the whole model on each device."""
-    plan: Plan | None = None
-    earlier_plan: Plan | None = None
+    plan: kinds.Plan | None = None
+    earlier_plan: kinds.Plan | None = None
     """The plan from before the run was resumed, until there is a new one."""
-    phase: Phase | None = None
+    phase: kinds.Phase | None = None
     """What the run does before its first step; None before any report of its workers and from the first step on."""
-    progress: RunProgress | None = None
+    progress: kinds.RunProgress | None = None
     """The progress of a script, which has no plan; None until it reports any."""
     step: int = 0
     """Optimizer steps reported so far."""
-    checkpoint: Checkpoint | None = None
+    checkpoint: kinds.Checkpoint | None = None
     """The last checkpoint that was written."""
     asked: str = ""
     """`pause` or `save` until the workers have answered that request; else the empty string."""
@@ -247,14 +235,14 @@ class RunFacts:
     """Number of events so far of the kinds of which every one is kept."""
     latest: float = 0.0
     """Unix seconds of the latest event so far."""
-    stop_steps: tuple[StopStep, ...] = ()
+    stop_steps: tuple[kinds.StopStep, ...] = ()
     """The steps of the stop since the last start."""
     error: str | None = None
     """A sentence if the run failed or was lost."""
     traceback: str | None = None
     notices: tuple[str, ...] = ()
     """Sentences that a user should see although the run goes on."""
-    unticked_device_uses: tuple[UntickedDeviceUse, ...] = ()
+    unticked_device_uses: tuple[kinds.UntickedDeviceUse, ...] = ()
     """Uses of devices that were not ticked, since the run was last started; each sentence once."""
     waiting: str | None = None
     """A sentence on what the memory watch waits for; None unless it waits."""
@@ -266,9 +254,9 @@ class RunFacts:
     """Sentences while processes of the run are stopped (state T). No event has them: `Run.poll` looks for them."""
     releases: dict[str, Release] = field(default_factory=dict)
     """By device id, what became of its memory after the end."""
-    ended_processes: tuple[TerminatedProcess, ...] = ()
+    ended_processes: tuple[kinds.TerminatedProcess, ...] = ()
     """Processes that outlived their worker or their supervisor, and were terminated."""
-    ended_before_resume: tuple[TerminatedProcess, ...] = ()
+    ended_before_resume: tuple[kinds.TerminatedProcess, ...] = ()
     """Processes terminated while resuming; shown with the resumed part of the run."""
 
     @property

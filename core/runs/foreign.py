@@ -62,9 +62,8 @@ def execution_warning(owner: str, spec: RunSpec | None) -> str:
     return tr(
         "This would be executed with your permissions, and {owner} may be able to change it at any time:"
         "\n\n{shown}\n\nContinue only if you trust {owner}.",
-        owner=owner,
-        shown=shown,
-    )
+        owner=owner, shown=shown,
+    )  # fmt: skip
 
 
 def _executed(spec: RunSpec) -> list[str]:
@@ -141,10 +140,9 @@ def refuse(run_dir: Path) -> None:
             tr(
                 "{run} is a run of {host}, and this folder has a copy of it. Act on it in the window "
                 "(trainyard --host {host}), or there.",
-                run=run_dir.name,
-                host=found.host or run_dir.parent.name,
+                run=run_dir.name, host=found.host or run_dir.parent.name,
             )
-        )
+        )  # fmt: skip
 
 
 def read_there(root: Path) -> There:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from core.errors import RunError
-from core.language import tr
+from core.language import tr, tr_noop
 from core.runs import foreign
 from core.runs.facts import RunState
 from core.schema.files import not_written, open_to_append
@@ -59,7 +59,12 @@ def take(folder: Path) -> Lock | None:
                     return None
             lock.descriptors.append(open_to_append(folder / LOCK))
         except OSError as error:
-            raise RunError(_cannot_open(folder, error)) from error
+            raise RunError(
+                not_written(
+                    folder / LOCK, error, if_full=tr("Free some space, or keep runs elsewhere with --runs DIR."),
+                    otherwise=tr("Change its permissions, or keep runs elsewhere with --runs DIR."),
+                )
+            ) from error  # fmt: skip
         try:
             if not _lock(lock.descriptors[1]):
                 return None
@@ -89,13 +94,10 @@ def held(run_dir: Path) -> Iterator[Callable[[], None]]:
             while (lock := take(folder)) is None and time.monotonic() < deadline:
                 time.sleep(NAP_S)
             if lock is None:
-                raise RunError(
-                    tr(
-                        "Run {run} is running, or its last processes are still being terminated. "
-                        "Try again in a moment.",
-                        run=run_dir.name,
-                    )
+                sentence = tr_noop(
+                    "Run {run} is running, or its last processes are still being terminated. Try again in a moment."
                 )
+                raise RunError(tr(sentence, run=run_dir.name))
             stack.callback(lock.release)
             locks.append(lock)
 
@@ -115,28 +117,17 @@ def _lock(handle: int) -> bool:
     return True
 
 
-def _cannot_open(folder: Path, error: OSError) -> str:
-    return not_written(
-        folder / LOCK, error, if_full=tr("Free some space, or keep runs elsewhere with --runs DIR."),
-        otherwise=tr("Change its permissions, or keep runs elsewhere with --runs DIR."),
-    )  # fmt: skip
-
-
 def _cannot_lock(folder: Path, error: OSError) -> str:
     mount = mount_of(folder)
-    where = (
-        tr("Its file system")
-        if mount is None
-        else tr("The file system at {point} ({kind})", point=mount.point, kind=mount.kind)
-    )
+    where = tr("Its file system")
+    if mount is not None:
+        where = tr("The file system at {point} ({kind})", point=mount.point, kind=mount.kind)
     return tr(
         "{folder} cannot be locked: {strerror}. {where} has no file locks, without which two processes could "
         "train one run. Keep runs on another disk with --runs DIR, or have it mounted with locks (for NFS a lock "
         "service, for Lustre the option flock).",
-        folder=folder,
-        strerror=error.strerror,
-        where=where,
-    )
+        folder=folder, strerror=error.strerror, where=where,
+    )  # fmt: skip
 
 
 def already_running(run_dir: Path) -> str:
@@ -146,18 +137,16 @@ def already_running(run_dir: Path) -> str:
 
 def cannot_resume(run_dir: Path, state: RunState) -> str:
     """Return why a run in this state cannot be resumed, and what to do."""
-    if state is RunState.FINISHED:
-        name = run_dir.name
-        return tr("Run {run} is finished: there is nothing to resume. Start it again: trainyard again {run}", run=name)
-    if state is RunState.QUEUED:
-        return tr(
-            "Run {run} waits in the queue, and starts by itself. `trainyard queue` says what it waits for.",
-            run=run_dir.name,
-        )
-    if state is RunState.CREATED:
-        return tr(
+    sentence = {
+        RunState.FINISHED: tr_noop(
+            "Run {run} is finished: there is nothing to resume. Start it again: trainyard again {run}"
+        ),
+        RunState.QUEUED: tr_noop(
+            "Run {run} waits in the queue, and starts by itself. `trainyard queue` says what it waits for."
+        ),
+        RunState.CREATED: tr_noop(
             "Run {run} has not started: no event of its supervisor can be read. "
-            "If it was started just now, attach to it; otherwise resume it in half a minute.",
-            run=run_dir.name,
-        )
-    return already_running(run_dir)
+            "If it was started just now, attach to it; otherwise resume it in half a minute."
+        ),
+    }.get(state)
+    return tr(sentence, run=run_dir.name) if sentence else already_running(run_dir)

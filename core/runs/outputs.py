@@ -64,7 +64,8 @@ def listed(run_dir: Path) -> Outputs:
             if seen > MAX_ENTRIES or len(found) == MAX_FILES:
                 return _outputs(found, is_complete=False)
             if stat.S_ISREG(facts.st_mode):
-                found.append(_file(entry, root, facts))
+                name = str(entry.relative_to(root)).encode("utf-8", "replace").decode("utf-8")
+                found.append(OutputFile(path=entry, name=name, size_bytes=facts.st_size, modified=facts.st_mtime))
             elif stat.S_ISDIR(facts.st_mode) and depth < MAX_DEPTH:
                 folders.append((entry, depth + 1))
             elif stat.S_ISDIR(facts.st_mode):
@@ -90,11 +91,6 @@ def _entries(folder: Path) -> list[tuple[Path, os.stat_result]]:
     return entries
 
 
-def _file(path: Path, root: Path, facts: os.stat_result) -> OutputFile:
-    name = str(path.relative_to(root)).encode("utf-8", "replace").decode("utf-8")
-    return OutputFile(path=path, name=name, size_bytes=facts.st_size, modified=facts.st_mtime)
-
-
 BEST = "best"
 
 
@@ -111,19 +107,14 @@ class CheckpointEntry:
 
 def listed_checkpoints(run_dir: Path) -> list[CheckpointEntry]:
     """Return all finished checkpoints, latest first; those that cannot be read are left out."""
-    entries = (_entry(path) for path in checkpoint.folders(run_dir))
-    return [entry for entry in entries if entry is not None]
-
-
-def _entry(folder: Path) -> CheckpointEntry | None:
-    try:
-        manifest = read_json(folder / MANIFEST, MAX_MANIFEST_BYTES)
-        size_bytes = sum(int(facts["bytes"]) for facts in manifest["files"].values())
-        return CheckpointEntry(
-            path=folder, step=int(manifest["step"]), epoch=int(manifest["epoch"]), size_bytes=size_bytes
-        )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
-        return None
+    found = []
+    for folder in checkpoint.folders(run_dir):
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
+            manifest = read_json(folder / MANIFEST, MAX_MANIFEST_BYTES)
+            step, epoch = int(manifest["step"]), int(manifest["epoch"])
+            size_bytes = sum(int(facts["bytes"]) for facts in manifest["files"].values())
+            found.append(CheckpointEntry(path=folder, step=step, epoch=epoch, size_bytes=size_bytes))
+    return found
 
 
 def whole(run_dir: Path, name: str | None = None) -> Path:
@@ -155,19 +146,16 @@ def _chosen(run_dir: Path, every: list[Path], name: str | None) -> Path:
     if name is None:
         return every[0]
     if name == BEST:
-        best = checkpoint.best_of(every)
-        if best is None:
-            sentence = tr(
-                "Run {run} has no best checkpoint: none was written at the end of an epoch.", run=run_dir.name
-            )
-            raise ValueError(sentence)
-        return best
-    for folder in every:
-        if folder.name == name:
-            return folder
-    raise ValueError(
-        tr("Run {run} has no checkpoint {name!r}. {choice}", run=run_dir.name, name=name, choice=_choice(every))
-    )
+        sentence = tr("Run {run} has no best checkpoint: none was written at the end of an epoch.", run=run_dir.name)
+        found = checkpoint.best_of(every)
+    else:
+        sentence = tr(
+            "Run {run} has no checkpoint {name!r}. {choice}", run=run_dir.name, name=name, choice=_choice(every)
+        )
+        found = next((folder for folder in every if folder.name == name), None)
+    if found is None:
+        raise ValueError(sentence)
+    return found
 
 
 def _choice(every: list[Path]) -> str:

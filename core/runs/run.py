@@ -116,19 +116,15 @@ class Run:
                 tr(
                     "Run {id} is the part of a run of {head} that trained here. Resume that run there: "
                     "trainyard resume {run}",
-                    id=run.id,
-                    head=part.head,
-                    run=part.run,
+                    id=run.id, head=part.head, run=part.run,
                 )
-            )
+            )  # fmt: skip
         run.spec().check_startable()
         if run.spec().script is not None:
-            raise ValueError(
-                tr(
-                    "Run {id} is a script, which Trainyard cannot resume. Start it again: trainyard again {id}",
-                    id=run.id,
-                )
+            sentence = tr_noop(
+                "Run {id} is a script, which Trainyard cannot resume. Start it again: trainyard again {id}"
             )
+            raise ValueError(tr(sentence, id=run.id))
         run.catch_up()
         if not state_info(run.facts.state).can_resume:
             raise ValueError(run.facts.stopped_processes or lock.cannot_resume(run_dir, run.facts.state))
@@ -150,13 +146,8 @@ class Run:
     def attach(cls, run_dir: Path) -> Run:
         """Follow a run that exists. Raises `ValueError` with a sentence when the directory is no run."""
         if not os.access(run_dir / SPEC_FILE, os.R_OK):
-            raise ValueError(
-                tr(
-                    "{run_dir} is not a run directory that can be read: it has no readable {file}.",
-                    run_dir=run_dir,
-                    file=SPEC_FILE,
-                )
-            )
+            sentence = tr_noop("{run_dir} is not a run directory that can be read: it has no readable {file}.")
+            raise ValueError(tr(sentence, run_dir=run_dir, file=SPEC_FILE))
         return cls(run_dir)
 
     @property
@@ -255,10 +246,9 @@ class Run:
                     tr(
                         "Run {id} cannot receive requests, since {control} is not there. Make that folder (mkdir), "
                         "then try again.",
-                        id=self.id,
-                        control=control,
+                        id=self.id, control=control,
                     )
-                ) from error
+                ) from error  # fmt: skip
             raise RunError(directory.cannot_write(self.dir, error)) from error
 
     def log_end(self, max_bytes: int = 4000) -> str:
@@ -354,22 +344,16 @@ def _wait_until_resumed(run: Run, launched: ProcessId | None) -> None:
         if facts.starts > starts and launched in {facts.guard, facts.supervisor} and len(facts.history) > transitions:
             return
         if not alive:
-            raise RunError(_not_resumed(run))
+            if not state_info(facts.state).over:
+                raise RunError(
+                    tr("Run {id} was resumed by another process at the same moment. Attach to it.", id=run.id)
+                )
+            lines = run.log_end().strip().splitlines()
+            unknown = tr("Run {id} could not be resumed, and its log does not say why.", id=run.id)
+            raise RunError(lines[-1] if lines else unknown)
         time.sleep(NAP_S)
-    raise RunError(
-        tr(
-            "Run {id} was not resumed within {seconds:g} s. The end of its log may say why.",
-            id=run.id,
-            seconds=RESUMING_S,
-        )
-    )
-
-
-def _not_resumed(run: Run) -> str:
-    if not state_info(run.facts.state).over:
-        return tr("Run {id} was resumed by another process at the same moment. Attach to it.", id=run.id)
-    lines = run.log_end().strip().splitlines()
-    return lines[-1] if lines else tr("Run {id} could not be resumed, and its log does not say why.", id=run.id)
+    sentence = tr_noop("Run {id} was not resumed within {seconds:g} s. The end of its log may say why.")
+    raise RunError(tr(sentence, id=run.id, seconds=RESUMING_S))
 
 
 def mark(run_dir: Path) -> Mark:

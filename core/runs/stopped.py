@@ -10,7 +10,7 @@ import signal
 import time
 from pathlib import Path
 
-from core.language import join_sentences, tr
+from core.language import join_sentences, tr, tr_noop
 from core.runs.facts import RunFacts
 from core.system import processes, procfs
 from core.system.own_processes import supervises
@@ -28,43 +28,32 @@ def sentences(run_dir: Path, facts: RunFacts) -> str:
             tr(
                 "{supervisor} is stopped (state {state}), so it answers no request. "
                 "Continue it (kill -CONT {pid}), or end the run: trainyard stop {run} --force",
-                supervisor=_supervisor(facts),
-                state=state,
-                pid=_pid(facts.supervisor),
-                run=run_dir.name,
+                supervisor=_supervisor(facts), state=state, pid=_pid(facts.supervisor), run=run_dir.name,
             )
-        )
+        )  # fmt: skip
     if guard := guard_sentence(run_dir, facts):
         found.append(guard)
     found += [
         tr(
             "Worker {rank} (pid {pid}) is stopped (state {state}), so it neither trains nor answers "
             "requests. Continue it (kill -CONT {pid}), or stop the run.",
-            rank=each.rank,
-            pid=each.process.pid,
-            state=state,
+            rank=each.rank, pid=each.process.pid, state=state,
         )
         for each in facts.workers.values()
-        if each.exit_code is None
-        and not each.host
-        and (state := _state(each.process))
-        and _is_of_owner(run_dir, each.process)
-    ]
+        if each.exit_code is None and not each.host
+        and (state := _state(each.process)) and _is_of_owner(run_dir, each.process)
+    ]  # fmt: skip
     return join_sentences(found)
 
 
 def guard_sentence(run_dir: Path, facts: RunFacts) -> str:
     """Return that the guard of a run is stopped and what to do; the empty string if it is not."""
     state = _own_state(run_dir, facts.guard)
-    return state and (
-        tr(
-            "The guard of run {run} (pid {pid}) is stopped (state {state}), so it cannot terminate "
-            "what is left of the run. Continue it: kill -CONT {pid}",
-            run=run_dir.name,
-            pid=_pid(facts.guard),
-            state=state,
-        )
-    )
+    return state and tr(
+        "The guard of run {run} (pid {pid}) is stopped (state {state}), so it cannot terminate "
+        "what is left of the run. Continue it: kill -CONT {pid}",
+        run=run_dir.name, pid=_pid(facts.guard), state=state,
+    )  # fmt: skip
 
 
 def continue_supervisor(run_dir: Path, facts: RunFacts) -> str:
@@ -77,23 +66,12 @@ def continue_supervisor(run_dir: Path, facts: RunFacts) -> str:
         done.append(tr("The guard (pid {pid}) was stopped and was continued.", pid=_pid(facts.guard)))
     if facts.supervisor is not None and (state := _own_state(run_dir, facts.supervisor)):
         if _continue(facts.supervisor):
-            done.append(tr("{supervisor} was stopped and was continued.", supervisor=_supervisor(facts)))
+            what = tr_noop("{supervisor} was stopped and was continued.")
         elif processes.send(facts.supervisor, signal.SIGKILL):
-            done.append(
-                tr(
-                    "{supervisor} was stopped (state {state}), could not be continued and was killed.",
-                    supervisor=_supervisor(facts),
-                    state=state,
-                )
-            )
+            what = tr_noop("{supervisor} was stopped (state {state}), could not be continued and was killed.")
         else:
-            done.append(
-                tr(
-                    "{supervisor} is stopped (state {state}), and this user may not signal it.",
-                    supervisor=_supervisor(facts),
-                    state=state,
-                )
-            )
+            what = tr_noop("{supervisor} is stopped (state {state}), and this user may not signal it.")
+        done.append(tr(what, supervisor=_supervisor(facts), state=state))
     return join_sentences(done)
 
 

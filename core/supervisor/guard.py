@@ -103,7 +103,9 @@ def _wait_and_clean_up(run_dir: Path, reading: int, own: RunProcesses) -> bool:
     if not dismissed:
         killed = _kill_all(own)
         with contextlib.suppress(OSError):  # the folder is gone or the disk is full: the processes have ended anyway
-            _record(run_dir, killed)
+            if killed:
+                with contextlib.closing(Writer(run_dir / EVENTS / GUARD_EVENTS)) as events:
+                    events.write(Ended(by="guard", processes=tuple(killed)))
         _end_helpers(run_dir)
     remove_sockets(run_dir)
     return dismissed
@@ -164,9 +166,3 @@ def _is_ending(process: ProcessId) -> bool:
     """Return whether it is still there. A process that waits inside the kernel, perhaps for ever, does not count."""
     seen = processes.glance(process.pid)
     return seen.created == process.created and seen.state not in {*ENDED, STUCK}
-
-
-def _record(run_dir: Path, killed: list[TerminatedProcess]) -> None:
-    if killed:
-        with contextlib.closing(Writer(run_dir / EVENTS / GUARD_EVENTS)) as events:
-            events.write(Ended(by="guard", processes=tuple(killed)))

@@ -51,57 +51,62 @@ class SoftwareRecord:
     def __init__(self, write: Callable[[Record], None]) -> None:
         """Do nothing yet. `write`: writes an event."""
         self._write = write
-        self._python: HelperProcess | None = None
-        self._status: HelperProcess | None = None
-        self._tracked: HelperProcess | None = None
-        self._repository = Path()
+        self._asked: list[tuple[list[HelperProcess], Callable[..., Record | None]]] = []
+        """Processes, and what makes an event of them once all have ended."""
         self._deadline = 0.0
 
     def start(self, spec: RunSpec) -> None:
         """Ask the Python of a run, and Git if its workload is in a repository."""
         self._deadline = time.monotonic() + TIMEOUT_S
-        self._python = _ask([spec.python, "-c", LIST_PACKAGES], spec.working_dir)
-        workload, git = _workload(spec), shutil.which("git")
-        repository = None if workload.is_relative_to(ROOT) else _repository(workload)
+        self._ask(_software, [spec.python, "-c", LIST_PACKAGES], folder=spec.working_dir)
+        # For a module: the folder that it is started in.
+        workload = Path((spec.script.path or spec.working_dir) if spec.script is not None else spec.own_recipe.path)
+        git = shutil.which("git")
+        folders = () if workload.is_relative_to(ROOT) else (workload, *workload.parents)
+        repository = next((str(folder) for folder in folders if (folder / ".git").exists()), None)
         if git is None or repository is None:
             return
-        self._repository = repository
         # The settings of the repository must not make Git start a program, nor may Git write into the folder.
         command = [git, "--no-optional-locks", "-c", "core.fsmonitor=false"]
-        self._status = _ask([*command, "status", "--porcelain=v2", "--branch", "--untracked-files=no"], str(repository))
-        self._tracked = _ask([*command, "ls-files", "--error-unmatch", "--", str(workload)], str(repository))
+        self._ask(
+            lambda status, tracked: _source(status, tracked, repository),
+            [*command, "status", "--porcelain=v2", "--branch", "--untracked-files=no"],
+            [*command, "ls-files", "--error-unmatch", "--", str(workload)], folder=repository,
+        )  # fmt: skip
 
     def poll(self) -> None:
         """Record the answers that have come; end the processes that take too long."""
-        if self._python is not None and _has_ended(self._python):
-            if found := _software(bytes(self._python.output)):
-                self._write(found)
-            self._python.close()
-            self._python = None
-        if self._status is not None and self._tracked is not None and all(map(_has_ended, self._git)):
-            if self._status.exit_code() == 0:
-                is_tracked = self._tracked.exit_code() == 0
-                status = self._status.output.decode(errors="replace")
-                self._write(source_of(status, str(self._repository), is_tracked=is_tracked))
-            self._close_git()
+        for each in list(self._asked):
+            processes, answer = each
+            if all(map(_has_ended, processes)):
+                if (found := answer(*processes)) is not None:
+                    self._write(found)
+                self._asked.remove(each)
+                for process in processes:
+                    process.close()
         if time.monotonic() > self._deadline:
             self.close()
 
     def close(self) -> None:
         """End what has not answered."""
-        self._close_git()
-        if self._python is not None:
-            self._python.close()
-            self._python = None
+        for processes, _ in self._asked:
+            for process in processes:
+                process.close()
+        self._asked.clear()
 
-    @property
-    def _git(self) -> list[HelperProcess]:
-        return [each for each in (self._status, self._tracked) if each is not None]
-
-    def _close_git(self) -> None:
-        for process in self._git:
-            process.close()
-        self._status = self._tracked = None
+    def _ask(self, answer: Callable[..., Record | None], *commands: Sequence[str], folder: str) -> None:
+        """Start processes of low priority. One that cannot be started fails the run itself where it matters."""
+        processes: list[HelperProcess] = []
+        self._asked.append((processes, answer))
+        try:
+            for command in commands:
+                processes.append(HelperProcess(command, cwd=folder))
+                with contextlib.suppress(OSError):
+                    os.setpriority(os.PRIO_PROCESS, processes[-1].pid, NICE)
+        except OSError:
+            self._asked.pop()
+            for process in processes:
+                process.close()
 
 
 def source_of(status: str, folder: str, *, is_tracked: bool) -> Source:
@@ -117,36 +122,19 @@ def source_of(status: str, folder: str, *, is_tracked: bool) -> Source:
     )  # fmt: skip
 
 
-def _software(output: bytes) -> Software | None:
+def _source(status: HelperProcess, tracked: HelperProcess, folder: str) -> Source | None:
+    if status.exit_code() != 0:
+        return None
+    return source_of(status.output.decode(errors="replace"), folder, is_tracked=tracked.exit_code() == 0)
+
+
+def _software(python_process: HelperProcess) -> Software | None:
     """Return what a Python has said of itself; None if it printed something else."""
     try:
-        python, packages = ast.literal_eval(output.decode().strip().rpartition("\n")[2])
+        python, packages = ast.literal_eval(python_process.output.decode().strip().rpartition("\n")[2])
         return Software(version=str(python), packages=dict(packages), trainyard=version())
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return None
-
-
-def _workload(spec: RunSpec) -> Path:
-    """Return the file or the folder that is trained; for a module, the folder that it is started in."""
-    if spec.script is not None:
-        return Path(spec.script.path or spec.working_dir)
-    return Path(spec.own_recipe.path)
-
-
-def _repository(workload: Path) -> Path | None:
-    """Return the folder with `.git` that a path lies in; None if there is none."""
-    return next((folder for folder in (workload, *workload.parents) if (folder / ".git").exists()), None)
-
-
-def _ask(command: Sequence[str], folder: str) -> HelperProcess | None:
-    """Start a process of low priority; None if it cannot be started, which fails the run itself where it matters."""
-    try:
-        process = HelperProcess(command, cwd=folder)
-    except OSError:
-        return None
-    with contextlib.suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, process.pid, NICE)
-    return process
 
 
 def _has_ended(process: HelperProcess) -> bool:

@@ -80,11 +80,8 @@ class Supervisor:
         self._readings = DeviceLog(run_dir, sampler, self._here)
         self._requests = Requests(run_dir)
         self._guard = guard.process if guard is not None else None
-        self._processes = RunProcesses(
-            run_id=run_dir.name,
-            supervisor=os.getpid(),
-            guard=self._guard if guard is not None and guard.adopts else None,
-        )
+        adopting = self._guard if guard is not None and guard.adopts else None
+        self._processes = RunProcesses(run_id=run_dir.name, supervisor=os.getpid(), guard=adopting)
         self._workers = WorkerGroup(run_dir)
         self._facts = facts or RunFacts()
         self._monitor: RunMonitor | None = None
@@ -179,7 +176,13 @@ class Supervisor:
         try:
             process = self._job.launch(assignment)
         except OSError as error:
-            raise RunError(_cannot_launch(self._spec, error)) from error
+            raise RunError(
+                tr(
+                    "The workers could not be started: {strerror}. "
+                    "Check the interpreter {python} and the working folder {working_dir}.",
+                    strerror=error.strerror, python=self._spec.python, working_dir=self._spec.working_dir,
+                )
+            ) from error  # fmt: skip
         identity = processes.identify(process.pid)
         self._workers.add(Worker(assignment, process, identity, tail))
         self._events.write(
@@ -190,19 +193,12 @@ class Supervisor:
         )  # fmt: skip
 
     def _start_monitor(self, devices: Sequence[Device], before: Sequence[Sample], *, has_steps: bool) -> None:
-        from core.supervisor.monitor import (
-            RunMonitor,  # imported here, so that a user's program does not wait for it
-        )
+        from core.supervisor.monitor import RunMonitor  # here, so that a user's program does not wait for it
 
         self._monitor = RunMonitor(
-            self._processes,
-            replace(self._spec, devices=self._here),
-            devices,
-            before,
-            readings=self._readings,
-            write=self._record,
-            has_steps=has_steps,
-        )
+            self._processes, replace(self._spec, devices=self._here), devices, before, readings=self._readings,
+            write=self._record, has_steps=has_steps,
+        )  # fmt: skip
 
     # -- while it runs ---------------------------------------------------------------------------
 
@@ -327,14 +323,10 @@ class Supervisor:
         elif self._workers.paused:
             self._enter(RunState.PAUSED)
         else:
-            self._remark()
+            assert self._monitor is not None
+            for text in filter(None, (self._monitor.idle_devices(), self._job.remark())):  # what took no part
+                self._events.write(kinds.Notice(text=text))
             self._enter(RunState.FINISHED)
-
-    def _remark(self) -> None:
-        """Record what should be known of a training that finished: devices or ranks that took no part."""
-        assert self._monitor is not None
-        for text in filter(None, (self._monitor.idle_devices(), self._job.remark())):
-            self._events.write(kinds.Notice(text=text))
 
     def _release(self) -> None:
         assert self._monitor is not None
@@ -353,7 +345,11 @@ class Supervisor:
         try:
             _wait_until(self._have_ended, KILLED_S)
             if self._monitor is not None and self._workers.members:
-                self._release_after_abort(self._monitor)
+                if self._facts.state is not RunState.RELEASING:
+                    self._enter(RunState.RELEASING)
+                self._monitor.abort()
+                with contextlib.suppress(Exception):  # what broke the run may raise here again
+                    self._release()
             self._fail(sentence, trace)
         except RecordError as error:
             print(f"{sentence} {error}", file=sys.stderr)  # noqa: T201 (into log.txt: readers find the run LOST)
@@ -366,14 +362,6 @@ class Supervisor:
         self._workers.send(signal.SIGKILL)
         self._processes.end(signal.SIGKILL)
 
-    def _release_after_abort(self, monitor: RunMonitor) -> None:
-        """Release the devices of a run that cannot go on. What broke the run may raise here again, and is ignored."""
-        if self._facts.state is not RunState.RELEASING:
-            self._enter(RunState.RELEASING)
-        monitor.abort()
-        with contextlib.suppress(Exception):
-            self._release()
-
     def _fail(self, sentence: str, trace: str | None) -> None:
         if blame := next(filter(None, (each.blame() for each in self._companions)), ""):
             self._enter(RunState.HEAD_LOST, error=join_sentences(dict.fromkeys([blame, sentence])))
@@ -384,20 +372,15 @@ class Supervisor:
         self, state: RunState, *, error: str | None = None, traceback: str | None = None, by_signal: bool = False
     ) -> None:
         assert (self._facts.state, state) in TRANSITIONS, (self._facts.state, state)
-        change = kinds.StateChange(state=state.value, error=error, traceback=traceback, by_signal=by_signal)
-        self._note(change)
-        if state_info(state).over:
-            for each in self._companions:
-                each.over(self._facts)
-        self._events.write(change)
+        self._record(kinds.StateChange(state=state.value, error=error, traceback=traceback, by_signal=by_signal))
 
     def _record(self, record: kinds.Record) -> None:
-        """Write an event, and update the facts with it."""
-        self._note(record)
-        self._events.write(record)
-
-    def _note(self, record: kinds.Record) -> None:
+        """Update the facts with an event, and write it. Companions hear of the end of the run in between."""
         self._facts = fold(self._facts, [record.event()])
+        if isinstance(record, kinds.StateChange) and state_info(self._facts.state).over:
+            for each in self._companions:
+                each.over(self._facts)
+        self._events.write(record)
 
     def _tidy(self) -> None:
         self._workers.close()
@@ -412,16 +395,6 @@ class Supervisor:
         self._readings.close()
         self._events.close()
         os.close(self._folder)
-
-
-def _cannot_launch(spec: RunSpec, error: OSError) -> str:
-    return tr(
-        "The workers could not be started: {strerror}. "
-        "Check the interpreter {python} and the working folder {working_dir}.",
-        strerror=error.strerror,
-        python=spec.python,
-        working_dir=spec.working_dir,
-    )
 
 
 def _wait_until(condition: Callable[[], bool], timeout_s: float) -> None:

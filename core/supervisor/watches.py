@@ -12,12 +12,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.devices.device import Device, Sample, Survey
+from core.devices.device import HEAT, Device, Sample, Survey
 from core.devices.nvidia.preflight import TIMEOUT_S
 from core.devices.reader import PROCESSES_S
 from core.devices.sampler import Sampler
 from core.errors import RunError
-from core.language import join_sentences, tr, tr_plural
+from core.language import join_sentences, tr, tr_noop, tr_plural
 from core.schema.event_kinds import DeviceReading, Slowed, UntickedDeviceUse
 from core.schema.events import Writer
 from core.schema.paths import DEVICE_EVENTS, EVENTS, RESERVE
@@ -48,7 +48,11 @@ class DeviceLog:
         by_id = {device.id: device for device in survey.devices}
         gone = [name for name in self._device_ids if name not in by_id]
         if gone and self._clock() >= deadline:  # the survey returns early once all readers have listed their devices
-            raise RunError(_not_listed(gone, survey.banner))
+            what = tr(
+                "Device {names} was not listed within {timeout_s:g} s.", names=", ".join(gone), timeout_s=TIMEOUT_S
+            )
+            remedy = tr("An idle driver can take this long to wake up. Start the run again.")
+            raise RunError(join_sentences([what, survey.banner, remedy]))
         if gone:
             reason = survey.banner or tr("It was there when it was chosen: check its power and its driver.")
             raise RunError(
@@ -71,8 +75,15 @@ class DeviceLog:
     def take(self) -> list[Sample]:
         """Return and record the readings that the sampler has taken in already. Raises `RecordError`."""
         samples = [sample for sample in self._sampler.new_samples() if sample.device_id in self._device_ids]
-        for sample in samples if self._recorded else ():
-            self._writer.write(_reading(sample))
+        for each in samples if self._recorded else ():
+            self._writer.write(
+                DeviceReading(
+                    device_id=each.device_id, utilisation_percent=each.utilisation_percent,
+                    memory_used_bytes=each.memory_used_bytes, temperature_celsius=each.temperature_celsius,
+                    power_watts=each.power_watts, sm_clock_mhz=each.sm_clock_mhz, slowdowns=each.slowdowns,
+                    lost=each.lost,
+                )
+            )  # fmt: skip
         return samples
 
     def stop_recording(self) -> None:
@@ -87,20 +98,6 @@ class DeviceLog:
         """Close the sampler and the file."""
         self._sampler.close()
         self._writer.close()
-
-
-def _not_listed(names: Sequence[str], banner: str | None) -> str:
-    what = tr("Device {names} was not listed within {timeout_s:g} s.", names=", ".join(names), timeout_s=TIMEOUT_S)
-    remedy = tr("An idle driver can take this long to wake up. Start the run again.")
-    return join_sentences([what, banner, remedy])
-
-
-def _reading(sample: Sample) -> DeviceReading:
-    return DeviceReading(
-        device_id=sample.device_id, utilisation_percent=sample.utilisation_percent,
-        memory_used_bytes=sample.memory_used_bytes, temperature_celsius=sample.temperature_celsius,
-        power_watts=sample.power_watts, sm_clock_mhz=sample.sm_clock_mhz, slowdowns=sample.slowdowns, lost=sample.lost,
-    )  # fmt: skip
 
 
 MIN_READINGS = 10
@@ -204,11 +201,8 @@ def _use(pids: Sequence[int], device: Device) -> str:
         "Stop the run, and look for device numbers in its recipe or script.",
         "Processes {pids} of this run are on {label} ({name}), which was not chosen for it. "
         "Stop the run, and look for device numbers in its recipe or script.",
-        len(pids),
-        pids=join_names(first_names([str(pid) for pid in pids])),
-        label=device.label,
-        name=device.name,
-    )
+        len(pids), pids=join_names(first_names([str(pid) for pid in pids])), label=device.label, name=device.name,
+    )  # fmt: skip
 
 
 PATIENCE_S = 60.0
@@ -236,23 +230,16 @@ class StallWatch:
         """
         since = now if self._since is None else self._since
         if step != self._step or self._since is None:
-            return self._go_on(step, since, now)
-        if self._reported or now - since < self._allowed_s:
+            if self._step is not None:
+                self._longest_s = max(self._longest_s, now - since)
+            was_reported, self._reported = self._reported, False
+            self._step, self._since = step, now
+            return "" if was_reported else None
+        min_s = self._patience_s if step is not None else max(self._patience_s, FIRST_PATIENCE_S)
+        if self._reported or now - since < max(min_s, PAUSE_FACTOR * self._longest_s):
             return None
         self._reported = True
         return _stall(step, now - since, self._busy(survey))
-
-    def _go_on(self, step: int | None, since: float, now: float) -> str | None:
-        if self._step is not None:
-            self._longest_s = max(self._longest_s, now - since)
-        was_reported, self._reported = self._reported, False
-        self._step, self._since = step, now
-        return "" if was_reported else None
-
-    @property
-    def _allowed_s(self) -> float:
-        min_s = self._patience_s if self._step is not None else max(self._patience_s, FIRST_PATIENCE_S)
-        return max(min_s, PAUSE_FACTOR * self._longest_s)
 
     def _busy(self, survey: Survey) -> str:
         """Return `GPU 0: 100 %, GPU 1: 0 %` for the run's devices that have readings."""
@@ -264,18 +251,12 @@ class StallWatch:
 
 def _stall(step: int | None, still_s: float, busy: str) -> str:
     since = time.strftime("%H:%M:%S", time.localtime(time.time() - still_s))
-    which = (
-        tr("since step {step} at {since}", step=step, since=since)
-        if step is not None
-        else tr("since training began at {since}", since=since)
-    )
-    devices = f" ({busy})" if busy else ""
+    which = tr_noop("since training began at {since}") if step is None else tr_noop("since step {step} at {since}")
     return tr(
         "No step has been reported {which}, but all processes are running{devices}. A process may be waiting for data "
         "or for another process; a long validation looks the same. If training does not continue, stop the run.",
-        which=which,
-        devices=devices,
-    )
+        which=tr(which, step=step, since=since), devices=f" ({busy})" if busy else "",
+    )  # fmt: skip
 
 
 LASTS_S = 5.0
@@ -283,7 +264,6 @@ LASTS_S = 5.0
 QUIET_S = 15.0
 """Seconds without a slowdown after which an episode is over: a GPU at its limit goes to and fro."""
 POWER = "power supply"
-HEAT = frozenset({"far too hot", "too hot"})
 
 
 @dataclass(slots=True)
@@ -338,7 +318,7 @@ class SlowdownWatch:
 
 def _what_and_remedy(label: str, sample: Sample) -> tuple[str, str]:
     celsius = sample.temperature_celsius
-    if HEAT & set(sample.slowdowns):
+    if not set(HEAT).isdisjoint(sample.slowdowns):
         hot = tr("{device} is slowed down: it is too hot.", device=label)
         if celsius is not None:
             hot = tr("{device} is slowed down: {celsius:.0f} °C.", device=label, celsius=celsius)
@@ -359,11 +339,9 @@ class DiskWatch:
         """Return in a sentence which disk was full when; the empty string if it was not."""
         if not self._sentence and self._is_full():
             mount = mount_of(self._run_dir)
-            disk = (
-                tr("The disk of {run_dir}", run_dir=self._run_dir)
-                if mount is None
-                else tr("The disk at {point} ({kind})", point=mount.point, kind=mount.kind)
-            )
+            disk = tr("The disk of {run_dir}", run_dir=self._run_dir)
+            if mount is not None:
+                disk = tr("The disk at {point} ({kind})", point=mount.point, kind=mount.kind)
             self._sentence = tr("{disk} was full at {time}.", disk=disk, time=time.strftime("%H:%M:%S"))
         return self._sentence
 

@@ -90,20 +90,17 @@ class Worker:
         # The worker has not been reaped, so its pid and its process group cannot belong to another process.
         if number is signal.SIGKILL:
             self.killed_at = self.killed_at or time.monotonic()
-            _signal_group(self.process.pid, number)
-        elif number is signal.SIGINT and self.is_script:
-            _signal_group(self.process.pid, number)  # like Ctrl-C in a terminal, which programs expect
+        if number is signal.SIGKILL or (number is signal.SIGINT and self.is_script):  # as by Ctrl-C in a terminal
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, number)
         else:
             self.process.send_signal(number)
 
     @property
     def stuck(self) -> bool:
         """Whether SIGKILL has not ended it: the memory watch takes it over."""
-        return (
-            self.exit_code is None
-            and self.killed_at is not None
-            and (time.monotonic() - self.killed_at > STUCK_AFTER_S)
-        )
+        since = self.killed_at if self.exit_code is None else None
+        return since is not None and time.monotonic() - since > STUCK_AFTER_S
 
     @property
     def failed(self) -> bool:
@@ -116,15 +113,11 @@ class Worker:
         return self.error is None and -(self.exit_code or 0) in {signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
 
     @property
-    def device(self) -> str:
-        """The ids of its devices, joined."""
-        return ", ".join(self.assignment.own)
-
-    @property
     def name(self) -> str:
         """Its name in a sentence."""
         without, on_device = NAMES.get(self.assignment.role, WORKER)
-        return tr(on_device if self.device else without, rank=self.assignment.rank, device=self.device)
+        device = ", ".join(self.assignment.own)
+        return tr(on_device if device else without, rank=self.assignment.rank, device=device)
 
 
 class WorkerGroup:
@@ -244,7 +237,12 @@ class WorkerGroup:
     def in_their_groups(self, found: Iterable[ProcessId]) -> list[ProcessId]:
         """Return those of some processes that are in the process group of a working worker: mostly its children."""
         groups = {worker.pid for worker in self.working if worker.pid is not None}
-        return [each for each in found if each.pid not in groups and _group(each.pid) in groups]
+        members = []
+        for each in found:
+            with contextlib.suppress(ProcessLookupError):
+                if each.pid not in groups and os.getpgid(each.pid) in groups:
+                    members.append(each)
+        return members
 
     def send(self, number: signal.Signals) -> None:
         """Signal the working workers; see `Worker.send_signal`. One that has just ended did not end by the signal."""
@@ -289,23 +287,10 @@ def describe(worker: Worker) -> str:
         text = tr("{name} was ended by {signal}, which this run did not send.", name=name, signal=number)
         hint = tr("The machine may have run out of memory: look into the kernel's log.")
         return join_sentences([text, hint]) if number == "SIGKILL" else text
-    return tr(
-        "{name} ended with exit code {code} before its training was done. The end of the log may say why.",
-        name=name,
-        code=code,
+    sentence = tr_noop(
+        "{name} ended with exit code {code} before its training was done. The end of the log may say why."
     )
-
-
-def _group(pid: int) -> int | None:
-    try:
-        return os.getpgid(pid)
-    except ProcessLookupError:
-        return None
-
-
-def _signal_group(pid: int, number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(pid, number)
+    return tr(sentence, name=name, code=code)
 
 
 REPEAT_AFTER = 1 / 3

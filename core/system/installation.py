@@ -19,8 +19,9 @@ def version() -> str:
     The name of a folder says it in most installations. Each supervisor asks, and `importlib.metadata`, which reads a
     file in that folder, takes a quarter as long to be imported as all else that a supervisor imports.
     """
-    if named := next(filter(None, map(_version_in, sys.path)), ""):
-        return named
+    for folder in sys.path:
+        if found := next(Path(folder or ".").glob(f"{COMMAND}-*.dist-info"), None):
+            return found.name.removeprefix(f"{COMMAND}-").removesuffix(".dist-info")
     from importlib import metadata
 
     import tomllib
@@ -31,12 +32,6 @@ def version() -> str:
         project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
         number: str = project["project"]["version"]
         return number
-
-
-def _version_in(folder: str) -> str:
-    """Return the version of the distribution in a folder; the empty string if it is not there."""
-    found = next(Path(folder or ".").glob(f"{COMMAND}-*.dist-info"), None)
-    return "" if found is None else found.name.removeprefix(f"{COMMAND}-").removesuffix(".dist-info")
 
 
 def own_command() -> tuple[str, ...]:

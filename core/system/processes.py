@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import signal
@@ -92,14 +93,10 @@ def here() -> HostId:
 @cache
 def _machine() -> tuple[str, str]:
     """Return boot id and pid namespace, cached because they never change and are needed at every poll."""
-    return _read_line(PROC / "sys" / "kernel" / "random" / "boot_id"), procfs.namespace("self") or ""
-
-
-def _read_line(path: Path) -> str:
-    try:
-        return path.read_text(encoding="ascii").strip()
-    except OSError:
-        return ""
+    boot = ""
+    with contextlib.suppress(OSError):
+        boot = (PROC / "sys" / "kernel" / "random" / "boot_id").read_text(encoding="ascii").strip()
+    return boot, procfs.namespace("self") or ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,14 +142,9 @@ def glance(pid: int, proc: Path = PROC) -> ProcessInfo:
         return ProcessInfo(pid=pid)
     uid = procfs.owner(pid, proc)
     return ProcessInfo(
-        pid=pid,
-        created=stat.created,
-        name=stat.name,
-        user=None if uid is None else user_name(uid),
-        age_s=stat.age_s,
-        state=stat.state,
-        ours=uid == os.getuid(),
-    )
+        pid=pid, created=stat.created, name=stat.name, user=None if uid is None else user_name(uid), age_s=stat.age_s,
+        state=stat.state, ours=uid == os.getuid(),
+    )  # fmt: skip
 
 
 def printable(text: str) -> str:

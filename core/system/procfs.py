@@ -80,13 +80,9 @@ def stat(pid: int, proc: Path = PROC) -> Stat | None:
     if len(fields) <= 19:
         return None
     return Stat(
-        name=head.partition(b"(")[2].decode(errors="replace"),
-        state=fields[0].decode(),
-        parent=int(fields[1]),
-        terminal=int(fields[4]),
-        flags=int(fields[6]),
-        ticks=int(fields[19]),
-    )
+        name=head.partition(b"(")[2].decode(errors="replace"), state=fields[0].decode(), parent=int(fields[1]),
+        terminal=int(fields[4]), flags=int(fields[6]), ticks=int(fields[19]),
+    )  # fmt: skip
 
 
 def children(pid: int, proc: Path = PROC) -> list[int]:
@@ -190,20 +186,21 @@ VMSTAT = Path("/proc/vmstat")
 
 def oom_kills() -> int | None:
     """Return how many processes the kernel has ended for lack of memory (oom_kill of proc(5)); None if unknown."""
-    try:
-        lines = VMSTAT.read_text(encoding="ascii").splitlines()
-    except OSError:
-        return None
-    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), None)
+    return _number(VMSTAT, "oom_kill")
 
 
 def available_bytes() -> int | None:
     """Return the memory available to programs (MemAvailable of proc(5)), or None if unknown."""
-    try:
-        lines = MEMINFO.read_text(encoding="ascii").splitlines()
-    except OSError:
-        return None
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), None)
+    found = _number(MEMINFO, "MemAvailable:")
+    return None if found is None else found * 1024
+
+
+def _number(path: Path, name: str) -> int | None:
+    with contextlib.suppress(OSError):
+        for line in path.read_text(encoding="ascii").splitlines():
+            if line.startswith(f"{name} "):
+                return int(line.split()[1])
+    return None
 
 
 class Mount(NamedTuple):

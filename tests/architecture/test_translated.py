@@ -63,9 +63,7 @@ EXEMPT = {
     },
     "core/scripts/launch_signs.py": {"accelerate launch": NAME},
     "core/scripts/problems.py": {"{} -m pip install {}": PROGRAM, "uv pip install --python {} {}": PROGRAM},
-    "core/supervisor/watches.py": dict.fromkeys(
-        ("power supply", "far too hot", "too hot"), IDENTIFIER
-    ),
+    "core/supervisor/watches.py": {"power supply": IDENTIFIER},
     "core/supervisor/software_record.py": {"import os, sys\n": PROGRAM},
     "core/system/terminate.py": {"from multiprocessing.": PROGRAM},
     "core/worker/boot.py": {"dead-man switch": "the name of a thread"},
