@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from core.devices.device import devices_here
 from core.hosts.parts.head import Head
 from core.notifications.start import Notifier
+from core.queue.claims import Claims
 from core.runs.directory import read_part
+from core.schema.spec import RunSpec
+from core.supervisor.companion import Companion
 from core.supervisor.jobs import MeetingSigns
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from core.queue.claims import Claims
-    from core.schema.spec import RunSpec
-    from core.supervisor.companion import Companion
 
 
 def companions_of(run_dir: Path, spec: RunSpec, claims: Claims) -> list[Companion]:

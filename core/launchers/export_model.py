@@ -50,8 +50,13 @@ def export_model(
     chosen = _format(spec, format_name)
     checkpoint = whole(run_dir, checkpoint_name)
     folder = folder.absolute()
-    _check(folder)
-    temporary = _temporary(folder)
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise ValueError(tr("{folder} exists already and is not an empty folder. Name another.", folder=folder))
+    temporary = folder.with_name(f".{folder.name}-{os.urandom(4).hex()}")  # renamed when it is complete
+    try:
+        temporary.mkdir(parents=True)
+    except OSError as error:
+        raise RunError(_cannot_write(folder.parent, error)) from error
     try:
         answer = _ask(spec, run_dir, checkpoint, temporary, chosen)
         temporary.rename(folder)
@@ -72,32 +77,10 @@ def _format(spec: RunSpec, wanted: str | None) -> str:
     if wanted is None:
         return known[0]
     if wanted not in known:
-        title = frameworks.framework(spec.framework).title
-        raise ValueError(
-            tr(
-                "A {title} model cannot be exported as {wanted}. Choose {known}.",
-                title=title,
-                wanted=wanted,
-                known=" or ".join(known),
-            )
-        )
+        title, choice = frameworks.framework(spec.framework).title, " or ".join(known)
+        sentence = tr_noop("A {title} model cannot be exported as {wanted}. Choose {known}.")
+        raise ValueError(tr(sentence, title=title, wanted=wanted, known=choice))
     return wanted
-
-
-def _check(folder: Path) -> None:
-    """Raise `ValueError` if the folder exists and is not empty."""
-    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise ValueError(tr("{folder} exists already and is not an empty folder. Name another.", folder=folder))
-
-
-def _temporary(folder: Path) -> Path:
-    """Create a folder next to the target, which is renamed to it when it is complete."""
-    temporary = folder.with_name(f".{folder.name}-{os.urandom(4).hex()}")
-    try:
-        temporary.mkdir(parents=True)
-    except OSError as error:
-        raise RunError(_cannot_write(folder.parent, error)) from error
-    return temporary
 
 
 def _cannot_write(folder: Path, error: OSError) -> str:
@@ -116,12 +99,10 @@ def _ask(spec: RunSpec, run_dir: Path, checkpoint: Path, folder: Path, format_na
         try:
             answer: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            raise RunError(
-                tr(
-                    "The model could not be exported: the process that reads it exited early. {last_line}",
-                    last_line=_last_line(output),
-                ).strip()
-            ) from None
+            lines = output.strip().splitlines()
+            last = tr("Its last line of output: {lines}", lines=lines[-1]) if lines else ""
+            sentence = tr_noop("The model could not be exported: the process that reads it exited early. {last_line}")
+            raise RunError(tr(sentence, last_line=last).strip()) from None
     if answer.get("full"):
         raise RunError(disk_full(folder.parent, tr(IF_FULL)))
     if "error" in answer:
@@ -141,18 +122,8 @@ def _run(spec: RunSpec, request: str) -> str:
             max_bytes=sys.maxsize,
         )
     except OSError as error:
-        raise RunError(
-            tr(
-                "{python}, which trained this run, cannot be started: {strerror}.",
-                python=spec.python,
-                strerror=error.strerror,
-            )
-        ) from error
+        sentence = tr_noop("{python}, which trained this run, cannot be started: {strerror}.")
+        raise RunError(tr(sentence, python=spec.python, strerror=error.strerror)) from error
     with process:
         process.wait()
     return process.output.decode(errors="replace")
-
-
-def _last_line(text: str) -> str:
-    lines = text.strip().splitlines()
-    return tr("Its last line of output: {lines}", lines=lines[-1]) if lines else ""

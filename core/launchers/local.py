@@ -38,31 +38,19 @@ def assign_ranks(devices: Sequence[Device], strategy: Strategy) -> list[RankAssi
     addresses = free_addresses(len(slots)) if strategy.needs_addresses else ()
     return [
         RankAssignment(
-            rank=rank,
-            world_size=len(slots),
-            devices=tuple(device.id for device in devices),
-            own=tuple(device.id for device in own),
-            kind=devices[0].kind,
-            cores=tuple(core for device in own for core in device.cores),
-            target=strategy.target,
-            role=role,
+            rank=rank, world_size=len(slots), devices=tuple(device.id for device in devices),
+            own=tuple(device.id for device in own), kind=devices[0].kind, target=strategy.target, role=role,
+            cores=tuple(core for device in own for core in device.cores), addresses=addresses,
             serves=role != "chief" and slots[0][0] == "chief",
-            addresses=addresses,
         )
         for rank, (role, own) in enumerate(slots)
-    ]
+    ]  # fmt: skip
 
 
 def fetcher(assignments: Sequence[RankAssignment]) -> RankAssignment:
     """Return the assignment of the process that fetches for these (`core.worker.fetch`): their cores, but no GPU."""
-    return replace(
-        assignments[0],
-        rank=len(assignments),
-        own=(),
-        cores=tuple(core for assignment in assignments for core in assignment.cores),
-        target="fetch",
-        role=FETCH,
-    )
+    cores = tuple(core for assignment in assignments for core in assignment.cores)
+    return replace(assignments[0], rank=len(assignments), own=(), cores=cores, target="fetch", role=FETCH)
 
 
 def _per_device(devices: Sequence[Device]) -> list[Slot]:
@@ -175,12 +163,9 @@ def check_visible_devices(
 
 
 def launch(
-    spec: RunSpec,
-    run_dir: Path,
-    assignment: RankAssignment,
-    names: Mapping[str, str] | None = None,
+    spec: RunSpec, run_dir: Path, assignment: RankAssignment, names: Mapping[str, str] | None = None,
     network: LoopbackNetwork | None = None,
-) -> subprocess.Popen[bytes]:
+) -> subprocess.Popen[bytes]:  # fmt: skip
     """Start one worker. Its stdin is the dead-man switch: it exits when the caller's end of the pipe is closed.
 
     Its output goes to `log.txt`, because a pipe would end with its reader, and the training with it. It leads a
@@ -197,13 +182,9 @@ def launch(
         return subprocess.Popen(
             command if network is None else network.command(command),
             pass_fds=passed if network is None else (*passed, *network.descriptors),
-            stdin=subprocess.PIPE,
-            stdout=log,
-            stderr=log,
-            cwd=spec.working_dir,
+            stdin=subprocess.PIPE, stdout=log, stderr=log, cwd=spec.working_dir, start_new_session=True,
             env={**environment(inherited, run_dir.name, assignment, names), RUN_DIR: str(run_dir)},
-            start_new_session=True,
-        )
+        )  # fmt: skip
 
 
 def visible_ids(assignment: RankAssignment) -> tuple[str, ...]:

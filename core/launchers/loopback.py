@@ -103,28 +103,8 @@ def refusal(strategy: str, why: NoLoopbackNetworkError) -> str:
         "Strategy {strategy} opens network ports without a password: other users of this machine and of its network "
         "could read and write your files through them. Trainyard runs it in a network of its own, but this machine "
         "does not allow one ({why}). Choose strategy mirrored, or allow open ports ({allow}).",
-        strategy=strategy,
-        why=why,
-        allow=ALLOW,
-    )
-
-
-def open_ports(addresses: Sequence[str]) -> str:
-    """Return the notice on a run whose ports are open to others."""
-    from core.language import tr  # imported here: the program below runs without our packages
-
-    *others, last = (address.rpartition(":")[2] for address in addresses)
-    ports = (
-        tr("Ports {others} and {last} are", others=", ".join(others), last=last)
-        if others
-        else tr("Port {last} is", last=last)
-    )
-    return tr(
-        "{ports} open without a password as long as this run trains, as you allowed ({allow}). Every user who can "
-        "connect to this machine can read and write your files through them.",
-        ports=ports,
-        allow=ALLOW,
-    )
+        strategy=strategy, why=why, allow=ALLOW,
+    )  # fmt: skip
 
 
 def refusal_over_machines(strategy: str) -> str:
@@ -135,21 +115,8 @@ def refusal_over_machines(strategy: str) -> str:
         "Strategy {strategy} over several machines opens network ports without a password on each of them: everybody "
         "who can connect to one could read and write your files there. In a network that you trust, allow open ports "
         "({allow}), or choose devices of one machine.",
-        strategy=strategy,
-        allow=ALLOW,
-    )
-
-
-def open_ports_of_machines(addresses: Sequence[str]) -> str:
-    """Return the notice on a run over several machines whose ports are open to others."""
-    from core.language import tr  # imported here: the program below runs without our packages
-
-    return tr(
-        "The ranks of this run listen without a password as long as it trains, as you allowed ({allow}): {addresses}. "
-        "Everybody who can connect to one of these ports can read and write your files on its machine.",
-        addresses=", ".join(addresses),
-        allow=ALLOW,
-    )
+        strategy=strategy, allow=ALLOW,
+    )  # fmt: skip
 
 
 def enter(descriptors: Sequence[int]) -> None:

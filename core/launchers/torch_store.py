@@ -59,14 +59,10 @@ class TorchStore:
             self.port = str(listener.getsockname()[1])
             self._process = subprocess.Popen(
                 [python, __file__, str(listener.fileno())],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,  # the log is the script's
-                cwd=cwd,
-                env={**environment, "CUDA_VISIBLE_DEVICES": "", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
-                pass_fds=[listener.fileno()],
-                start_new_session=True,
-            )
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,  # the log is the script's
+                env={**environment, "CUDA_VISIBLE_DEVICES": "", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}, cwd=cwd,
+                pass_fds=[listener.fileno()], start_new_session=True,
+            )  # fmt: skip
 
     def is_ready(self) -> bool:
         """Return whether that Python has a PyTorch that can serve the store; wait for the answer if needed."""

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from core.devices.device import Device, Process, Sample
 from core.language import join_sentences
@@ -25,9 +26,6 @@ from core.system.processes import ProcessId
 from core.system.procfs import STUCK
 from core.system.terminate import SURVIVOR_GRACE_S, Processes, ProcessEscalation, RunProcesses, TrackedProcess
 from core.text import BYTES_PER_MB
-
-if TYPE_CHECKING:
-    import signal
 
 LOST_PATIENCE_S = 15.0
 """Seconds to wait for a device that does not answer: it is asked every ten seconds, so this allows one more answer."""

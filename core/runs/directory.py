@@ -11,11 +11,11 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from core.language import tr, tr_noop
 from core.runs import foreign
@@ -33,15 +33,9 @@ from core.schema.paths import (
     SOCKETS,
     WORKLOAD_FILE,
 )
-from core.schema.spec import RankAssignment
+from core.schema.spec import RankAssignment, RunSpec
 from core.system.own_processes import SUPERVISOR, own_command, start_in_background
-
-if TYPE_CHECKING:
-    import subprocess
-
-    from core.schema.spec import RunSpec
-    from core.system.processes import ProcessId
-
+from core.system.processes import ProcessId
 
 ROOT_MODE = 0o755
 """Permissions of a folder of runs that is made, whatever the umask: others may list it, and add no runs."""

@@ -12,25 +12,20 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from core.errors import RunError
 from core.language import tr, tr_noop
 from core.schema.codec import Sentence, decode, encode
 from core.schema.files import read_json, write_whole
 from core.schema.paths import SPEC_FILE
+from core.schema.spec import RunSpec
 from core.system.folders import cache_folder
 from core.system.processes import user_name
 from core.text import first_names, one_line, replace_control_characters
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from core.schema.spec import RunSpec
-
 
 MAX_CHARACTERS = 240
 """Maximum characters of a line in the warning."""

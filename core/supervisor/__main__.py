@@ -6,9 +6,9 @@ import contextlib
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from core.companions import companions_of, meeting_signs
 from core.devices.device import devices_here
@@ -16,18 +16,14 @@ from core.devices.sampler import Sampler
 from core.errors import RunError
 from core.queue.claims import Claims
 from core.runs.facts import RunFacts
+from core.runs.lock import Lock
 from core.schema.events import RecordError
 from core.schema.spec import read_spec
 from core.supervisor.claim import claim, claim_again, claim_queued, clear
+from core.supervisor.companion import Companion
 from core.supervisor.guard import fork_supervisor
 from core.supervisor.jobs import job
 from core.supervisor.supervisor import Supervisor
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from core.runs.lock import Lock
-    from core.supervisor.companion import Companion
 
 
 def _claim_run(run_dir: Path, claims: Claims | None, *, resumes: bool) -> tuple[Lock, RunFacts]:

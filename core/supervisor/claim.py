@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from core.errors import RunError
 from core.language import tr, tr_noop
@@ -22,10 +22,6 @@ from core.system import processes, procfs
 from core.system.processes import terminated
 from core.system.terminate import ProcessTarget, terminate
 from core.text import first_names, join_names
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 PATIENCE_S = 10.0
 """Seconds to wait for the last supervisor and its guard to leave, and for processes that no signal reaches.

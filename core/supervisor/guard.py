@@ -12,25 +12,19 @@ import contextlib
 import os
 import signal
 import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from core.runs.directory import remove_sockets
-from core.schema.event_kinds import Ended
+from core.schema.event_kinds import Ended, ProcessInfo, TerminatedProcess
 from core.schema.events import Writer
 from core.schema.paths import EVENTS, GUARD_EVENTS
 from core.system import processes, procfs
 from core.system.own_processes import SUPERVISOR, asks_drivers
+from core.system.processes import ProcessId
 from core.system.procfs import ENDED, STUCK
 from core.system.terminate import RunProcesses, adopt_orphans
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
-
-    from core.schema.event_kinds import ProcessInfo, TerminatedProcess
-    from core.system.processes import ProcessId
-
 
 SCAN_S = 0.05
 """Seconds between two searches for processes."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from core.catalog.strategies import strategy_of
 from core.diagnosis.program_output import as_printed, last_traceback, raised_in
@@ -14,21 +16,14 @@ from core.language import join_sentences, tr, tr_noop
 from core.launchers import local, loopback, script
 from core.launchers.local import FETCH, fetcher, free_addresses
 from core.launchers.loopback import LoopbackNetwork, NoLoopbackNetworkError
+from core.launchers.torch_store import TorchStore
 from core.runs.directory import last_lines
 from core.schema.event_kinds import Ready
+from core.schema.events import Event
 from core.schema.paths import log_of_rank
+from core.schema.spec import RankAssignment, RunSpec
 from core.supervisor.watches import DiskWatch
-from core.supervisor.workers import describe
-
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
-
-    from core.launchers.torch_store import TorchStore
-    from core.schema.events import Event
-    from core.schema.spec import RankAssignment, RunSpec
-    from core.supervisor.workers import Worker
+from core.supervisor.workers import Worker, describe
 
 LAST_OUTPUT_BYTES = 64 * 1024
 MAX_LINE = 300
@@ -129,8 +124,7 @@ class RecipeJob(Job):
             raise RunError(loopback.refusal_over_machines(self._spec.strategy))
         if self._spec.allow_open_ports:
             if first.host == 0:  # that machine says it for all
-                say = loopback.open_ports_of_machines if first.hosts > 1 else loopback.open_ports
-                self._trouble = say(first.addresses)
+                self._trouble = _open_ports(first)
             return assignments
         try:
             self._network = LoopbackNetwork()
@@ -172,6 +166,26 @@ class RecipeJob(Job):
         """Return what the worker reported, and which disk is full if one is."""
         why = join_sentences([describe(worker), DiskWatch(self._run_dir).poll()])
         return why, worker.error.traceback if worker.error is not None else None
+
+
+def _open_ports(first: RankAssignment) -> str:
+    """Return the notice on a run whose ports are open to others."""
+    if first.hosts > 1:
+        return tr(
+            "The ranks of this run listen without a password as long as it trains, as you allowed ({allow}): "
+            "{addresses}. Everybody who can connect to one of these ports can read and write your files on its "
+            "machine.",
+            addresses=", ".join(first.addresses), allow=loopback.ALLOW,
+        )  # fmt: skip
+    *others, last = (address.rpartition(":")[2] for address in first.addresses)
+    ports = tr("Port {last} is", last=last)
+    if others:
+        ports = tr("Ports {others} and {last} are", others=", ".join(others), last=last)
+    return tr(
+        "{ports} open without a password as long as this run trains, as you allowed ({allow}). Every user who can "
+        "connect to this machine can read and write your files through them.",
+        ports=ports, allow=loopback.ALLOW,
+    )  # fmt: skip
 
 
 class ScriptJob(Job):

@@ -5,9 +5,10 @@ Loaded after the processes of the run have been started, so that a user's progra
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from core.catalog.strategies import strategy_of
 from core.devices.device import Device, Sample
@@ -20,9 +21,6 @@ from core.supervisor.watches import DeviceLog, IdleDeviceWatch, SlowdownWatch, S
 from core.system.processes import ProcessId
 from core.system.terminate import RunProcesses
 from core.text import MAX_NAMES, enumerated
-
-if TYPE_CHECKING:
-    import signal
 
 ABORTED_WAIT_S = 10.0
 """Maximum seconds to wait for device memory after a run that cannot go on."""

@@ -10,19 +10,14 @@ import contextlib
 import os
 import shutil
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from core.schema.event_kinds import Software, Source
+from core.schema.event_kinds import Record, Software, Source
+from core.schema.spec import RunSpec
 from core.system.helper_process import HelperProcess
 from core.system.installation import version
 from resources import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from core.schema.event_kinds import Record
-    from core.schema.spec import RunSpec
 
 TIMEOUT_S = 20.0
 """Seconds until a process that has not answered is ended: `git status` may read a large folder from a slow disk."""

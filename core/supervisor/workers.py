@@ -9,9 +9,11 @@ import contextlib
 import os
 import select
 import signal
+import subprocess
 import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from core.diagnosis.failures import OF_WORKER
 from core.diagnosis.program_output import first_sentence
@@ -19,16 +21,9 @@ from core.language import join_sentences, tr, tr_noop
 from core.schema.event_kinds import Done, WorkerError, read_all
 from core.schema.events import Event, Tail
 from core.schema.paths import EVENTS, worker_events
-
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
-
-    from core.schema.settings import EscalationSteps
-    from core.schema.spec import RankAssignment
-    from core.system.processes import ProcessId
-
+from core.schema.settings import EscalationSteps
+from core.schema.spec import RankAssignment
+from core.system.processes import ProcessId
 
 NAMES = {
     "chief": (tr_noop("The chief"), tr_noop("The chief on {device}")),

@@ -10,8 +10,8 @@ import contextlib
 import fcntl
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import platformdirs
 
@@ -27,9 +27,6 @@ from core.schema.files import (
     read_whole,
     write_whole,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 CONFIG_VARIABLE = "TRAINYARD_CONFIG_DIR"
 CACHE_VARIABLE = "TRAINYARD_CACHE_DIR"
