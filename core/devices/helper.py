@@ -151,11 +151,9 @@ class HelperInput:
     """Reads stdin on a thread, so that its end is noticed while the driver hangs."""
 
     def __init__(self, intervals: ReadIntervals) -> None:
+        """Start the thread, which exits the process at the end of stdin."""
         self.intervals = intervals
         self._changed = Event()
-
-    def start(self) -> None:
-        """Start the thread, which exits the process at the end of stdin."""
         Thread(target=self._follow, daemon=True).start()
 
     def wait(self, timeout_s: float) -> None:
@@ -217,7 +215,6 @@ def main(arguments: Collection[str]) -> None:
     terms = json.loads(text)
     only = None if terms["only"] is None else frozenset(terms["only"])
     requests, output = HelperInput(ReadIntervals(**terms["pace"])), HelperOutput()
-    requests.start()
     options = Options(
         only=only, retry_s=terms["retry_s"], wake=frozenset(terms["wake"]), report_alive=output.report_alive
     )
@@ -238,11 +235,8 @@ def _write(line: bytes) -> None:
 def _report_and_exit(kind: type[BaseException], error: BaseException, _: TracebackType | None) -> None:
     # An error is shown by the client: a helper's stderr is read by nothing.
     if not isinstance(error, BrokenPipeError):
-        _write(
-            to_line(
-                HelperAnswer(banner=tr("Reading the devices failed: {kind}: {error}.", kind=kind.__name__, error=error))
-            )
-        )
+        banner = tr("Reading the devices failed: {kind}: {error}.", kind=kind.__name__, error=error)
+        _write(to_line(HelperAnswer(banner=banner)))
     os._exit(FAILED)
 
 

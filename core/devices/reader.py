@@ -48,15 +48,9 @@ class ReadIntervals:
 
     def __post_init__(self) -> None:
         for each in fields(self):
-            value = getattr(self, each.name)
-            if not value > 0:
-                raise ValueError(
-                    tr(
-                        "Devices cannot be read every {seconds} s ({name}); give more than 0.",
-                        seconds=value,
-                        name=each.name,
-                    )
-                )
+            if not (value := getattr(self, each.name)) > 0:
+                sentence = tr_noop("Devices cannot be read every {seconds} s ({name}); give more than 0.")
+                raise ValueError(tr(sentence, seconds=value, name=each.name))
 
     def period_s(self, tier: Tier) -> float:
         """Return the seconds between two readings of a tier."""

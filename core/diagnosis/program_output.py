@@ -82,9 +82,7 @@ def raised_in(traceback: str) -> RaisedException | None:
     """Return the exception at the end of a traceback; None if it is not complete."""
     lines = traceback.rpartition(TRACEBACK)[2].splitlines()
     first = _exception_at(lines)
-    if first is None:
-        return None
-    found = NAMED.fullmatch("\n".join(lines[first:]).strip())
+    found = None if first is None else NAMED.fullmatch("\n".join(lines[first:]).strip())
     if found is None:
         return None
     return RaisedException(name=found["name"], message=(found["message"] or "").strip())
@@ -144,9 +142,8 @@ def _as_python_prints(text: str) -> str:
     """Return output with the traceback in the frame that the package rich draws as Python itself prints one."""
     lines = text.split("\n")
     end = max((at for at, line in enumerate(lines) if line.startswith("╰─")), default=0)
-    start = max(
-        (at for at, line in enumerate(lines[:end]) if line.startswith("╭─") and TRACEBACK[:-1] in line), default=-1
-    )
+    starts = [at for at, line in enumerate(lines[:end]) if line.startswith("╭─") and TRACEBACK[:-1] in line]
+    start = max(starts, default=-1)
     if start < 0:
         return text
     frames = [f'  File "{found["file"]}", line {found["line"]}, in {found["function"]}'

@@ -40,28 +40,18 @@ def start_words(facts: RunFacts, framework: str, now: float) -> str:
 
     `framework`: its title, or the empty string for a script. `now`: unix seconds.
     """
-    found = _phase(facts)
-    if found is None or not framework:
+    if not framework or facts.state not in {RunState.STARTING, RunState.RUNNING}:
         return ""
-    name, since = found
+    if facts.phase is not None and facts.phase.name in SENTENCES:
+        name, since = facts.phase.name, facts.phase.time
+    elif facts.state is RunState.RUNNING or facts.plan is not None:  # the first step is done
+        return ""
+    else:
+        name, since = "processes" if facts.workers else "devices", facts.history[-1][0]
     seconds = tr("{seconds} s", seconds=int(now - since)) if now - since >= SHOWN_AFTER_S else ""
     count = sum(worker.role != "fetch" for worker in facts.workers.values())
     sentence = ALONE.get(name, SENTENCES[name]) if count <= 1 else SENTENCES[name]
     return tr(sentence, framework=framework, count=count, seconds=seconds).rstrip()
-
-
-def _phase(facts: RunFacts) -> tuple[str, float] | None:
-    """Return the phase, and since when it lasts in unix seconds."""
-    if facts.state not in {RunState.STARTING, RunState.RUNNING}:
-        return None
-    if facts.phase is not None and facts.phase.name in SENTENCES:
-        return facts.phase.name, facts.phase.time
-    if facts.state is RunState.RUNNING or facts.plan is not None:  # the first step is done
-        return None
-    since = facts.history[-1][0]
-    if not facts.workers:
-        return "devices", since
-    return "processes", since
 
 
 # -- the account of a start ----------------------------------------------------------------------
@@ -139,7 +129,12 @@ class StartAccount:
         if self.number > 1:
             sentence = tr_noop("Resumed on {devices}: {how}.")
         processes = tr_plural("{count} process", "{count} processes", self._processes)
-        how = join_phrases([processes, *self._interpreter()])
+        python = ""
+        if self._environment:
+            python = tr("Python ({environment})", environment=self._environment)
+        if python and self._python:
+            python = tr("Python {version} ({environment})", version=self._python, environment=self._environment)
+        how = join_phrases([processes, python])
         devices = list_labels([*self.labels.values()])
         return self._began if self._began is not None else time, tr(sentence, devices=devices, how=how)
 
@@ -159,14 +154,6 @@ class StartAccount:
             return None
         text = as_sentence(join_phrases(parts))
         return first_step if first_step is not None else phases[-1][1], text
-
-    def _interpreter(self) -> list[str]:
-        """Return `Python 3.12.3 (cats-env)`, without the version where that is not known."""
-        if not self._environment:
-            return []
-        if not self._python:
-            return [tr("Python ({environment})", environment=self._environment)]
-        return [tr("Python {version} ({environment})", version=self._python, environment=self._environment)]
 
     def _parts(self, phases: list[tuple[str, float]], until: float | None) -> list[str]:
         took: dict[str, float] = {}

@@ -117,8 +117,8 @@ class EpochNumbers:
             if at > end:
                 whole = self._count == per_epoch  # else some are missing, or were measured before a resume
                 mean = self._sum / per_epoch if whole else None
-                means = self._take_means(end // per_epoch)
-                means = means if whole else None
+                sums = self._metrics.pop(end // per_epoch, {})  # of the other metrics over the measured steps
+                means = {name: total / count for name, (total, count) in sums.items()} if whole else None
                 self._open = EpochLine(_time_of(event, used, len(losses)), end // per_epoch, end, mean, means)
                 self._sum, self._count = 0.0, 0
         self._at = event["first"] + len(losses) - 1
@@ -135,11 +135,6 @@ class EpochNumbers:
                     sums = self._metrics.setdefault(-(-(first + at * every) // per_epoch), {})
                     total, count = sums.get(name, (0.0, 0))
                     sums[name] = total + value, count + 1
-
-    def _take_means(self, epoch: int) -> Mapping[str, float] | None:
-        """Return the means of the other metrics over the epoch's measured steps."""
-        found = self._metrics.pop(epoch, {})
-        return {name: total / count for name, (total, count) in found.items()}
 
     def _add_validation(self, event: Event, values: Values) -> list[EpochLine]:
         """Return the line of the epoch that ended at this step, or one of its own if there is none."""
@@ -351,48 +346,42 @@ class Timeline:
         elif slowed.seconds is not None:
             device = slowed.device_id
             label, lasted = self._start.labels.get(device, device), duration(slowed.seconds)
-            over = tr(
-                "{device} is no longer slowed down. It was slowed down for {seconds}.", device=label, seconds=lasted
-            )
-            self._add(slowed.time, over)
+            over = tr_noop("{device} is no longer slowed down. It was slowed down for {seconds}.")
+            self._add(slowed.time, tr(over, device=label, seconds=lasted))
 
     def _stop_step(self, step: kinds.StopStep) -> None:
+        done = tr("{signal} was sent to the processes.", signal=step.name)
         if step.name == "asked":
             done = tr("The processes were asked to stop.")
-        else:
-            done = tr("{signal} was sent to the processes.", signal=step.name)
-        grace = [] if step.grace_s is None else [tr("They have {seconds:g} s.", seconds=step.grace_s)]
-        self._add(step.time, join_sentences([done, *grace]))
+        grace = None if step.grace_s is None else tr("They have {seconds:g} s.", seconds=step.grace_s)
+        self._add(step.time, join_sentences([done, grace]))
 
     def _ended(self, ended: kinds.Ended) -> None:
-        processes = join_names(first_names([_process(each.name, each.pid) for each in ended.processes]))
+        names = [
+            tr("{name} (pid {pid})", name=each.name, pid=each.pid) if each.name else f"pid {each.pid}"
+            for each in ended.processes
+        ]
+        processes = join_names(first_names(names))
         self._add(ended.time, tr("Left over and ended: {processes}.", processes=processes), "warn")
 
     # -- states --------------------------------------------------------------------------------------
 
     def _enter(self, change: kinds.StateChange) -> None:
         self._state = state = RunState(change.state)
-        if state in {RunState.STARTING, RunState.QUEUED}:
-            self._begin(change.time)
+        if state in {RunState.STARTING, RunState.QUEUED} and not self.count:
+            self._add(change.time, tr("Created: {name}.", name=self._name) if self._name else tr("Created."))
         if state is RunState.QUEUED:
             self._add(change.time, tr("Queued: the run waits for its devices."))
         elif state is RunState.RUNNING:
             self._add_start(change.time)
         elif state is RunState.RELEASING:
-            self._end_training(change.time)
+            self._add_start(change.time)
+            self._end_start()
+            self._end_epoch()
+            trained = tr("Training ended at step {step}.", step=_count(self._step))
+            self._add(change.time, trained if self._step else tr("The processes have ended."))
         elif state_info(state).over:
             self._conclude(change)
-
-    def _begin(self, time: float) -> None:
-        if not self.count:
-            self._add(time, tr("Created: {name}.", name=self._name) if self._name else tr("Created."))
-
-    def _end_training(self, time: float) -> None:
-        self._add_start(time)
-        self._end_start()
-        self._end_epoch()
-        trained = tr("Training ended at step {step}.", step=_count(self._step))
-        self._add(time, trained if self._step else tr("The processes have ended."))
 
     def _conclude(self, change: kinds.StateChange) -> None:
         self._end_start()
@@ -448,10 +437,6 @@ class Timeline:
         kinds.Release.kind: _release,
     }
     """By kind of event. `_metrics` takes events as they are."""
-
-
-def _process(name: object, pid: int) -> str:
-    return tr("{name} (pid {pid})", name=name, pid=pid) if name else f"pid {pid}"
 
 
 def _count(number: int) -> str:

@@ -103,13 +103,10 @@ def compare_usage(evidence: MemoryEvidence) -> UsageDelta:
     parts, perhaps_grown = _growth(evidence)
     grown = tuple(part for part in parts if part[0].name is not None)
     return UsageDelta(
-        shrunk=tuple(_shrinkage(evidence)),
-        gone_unmeasured=tuple(_gone_unmeasured(evidence)),
-        grown=grown,
-        grown_unidentified=tuple(part for part in parts if part[0].name is None),
-        perhaps_grown=tuple(perhaps_grown),
+        shrunk=tuple(_shrinkage(evidence)), gone_unmeasured=tuple(_gone_unmeasured(evidence)), grown=grown,
+        grown_unidentified=tuple(part for part in parts if part[0].name is None), perhaps_grown=tuple(perhaps_grown),
         unexplained_bytes=evidence.after - evidence.before - _sum(grown),
-    )
+    )  # fmt: skip
 
 
 def _growth(evidence: MemoryEvidence) -> tuple[list[Share], list[ProcessInfo]]:
@@ -121,17 +118,13 @@ def _growth(evidence: MemoryEvidence) -> tuple[list[Share], list[ProcessInfo]]:
             # A process that only has the device file open, as before, has not changed.
             if earlier is None or process.listed:
                 perhaps_grown.append(process)
-        elif _is_unknown_before(earlier, evidence):
+        elif not evidence.listed_before if earlier is None else earlier.memory_used_bytes is None:
+            # How much it held before is unknown: without a list, it may have been there unseen.
             perhaps_grown.append(process)
         elif (taken := process.memory_used_bytes - _used(earlier)) > 0:
             grown.append((process, taken))
     grown.sort(key=lambda part: -part[1])
     return grown, perhaps_grown
-
-
-def _is_unknown_before(earlier: ProcessInfo | None, evidence: MemoryEvidence) -> bool:
-    """Return whether it is unknown how much a process held before: without a list, it may have been there unseen."""
-    return not evidence.listed_before if earlier is None else earlier.memory_used_bytes is None
 
 
 def _shrinkage(evidence: MemoryEvidence) -> Iterable[Share]:

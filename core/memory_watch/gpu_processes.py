@@ -50,7 +50,7 @@ def scan(
     """
     pids = procfs.pids(proc)
     opened, closed = _files(pids, proc, _nodes(devices))
-    used = _used(devices, listed)
+    used = {(device.id, each.pid): each.memory_used_bytes for device in devices for each in listed.get(device.id) or ()}
     known = {pid: describe(pid, proc) for pid in sorted({*opened, *(pid for _, pid in used)})}
     holders = [
         replace(known[pid], device_id=name, memory_used_bytes=used_bytes, listed=True)
@@ -121,16 +121,6 @@ def _devices(links: Sequence[bytes], nodes: Mapping[bytes, str | None]) -> set[s
 
 
 # -- joined with the driver's lists --------------------------------------------------------------
-
-
-def _used(
-    devices: Sequence[Device], listed: Mapping[str, Sequence[Process] | None]
-) -> dict[tuple[str, int], int | None]:
-    return {
-        (device.id, process.pid): process.memory_used_bytes
-        for device in devices
-        for process in listed.get(device.id) or ()
-    }
 
 
 def _unlisted(

@@ -19,20 +19,10 @@ from pathlib import Path
 
 from core.language import tr, tr_noop
 from core.runs import foreign
-from core.schema import files
+from core.schema import files, paths
 from core.schema.codec import decode, encode
 from core.schema.files import FULL, is_regular, make_folder, not_written, open_to_append, read_whole, write_whole
-from core.schema.paths import (
-    CHECKPOINTS,
-    CONTROL,
-    EVENTS,
-    KEPT_FILE,
-    LOG_FILE,
-    PART_FILE,
-    RANK_LOGS,
-    SOCKETS,
-    WORKLOAD_FILE,
-)
+from core.schema.paths import CHECKPOINTS, CONTROL, EVENTS, LOG_FILE, WORKLOAD_FILE
 from core.schema.spec import RankAssignment, RunSpec
 from core.system.own_processes import SUPERVISOR, own_command, start_in_background
 from core.system.processes import ProcessId
@@ -129,7 +119,7 @@ def folder_is_gone(run_dir: Path, folder: int) -> str:
 
 def remove_sockets(run_dir: Path) -> None:
     """Remove the sockets that killed data-loader workers have left. No process of the run may be alive."""
-    for folder in run_dir.glob(SOCKETS):
+    for folder in run_dir.glob(paths.SOCKETS):
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -149,7 +139,7 @@ def folder_problem(root: Path) -> str | None:
 
 def printed_logs(run_dir: Path) -> list[Path]:
     """Return the output files of all ranks that are not empty."""
-    ranks = sorted(run_dir.glob(RANK_LOGS), key=lambda path: (len(path.name), path.name))
+    ranks = sorted(run_dir.glob(paths.RANK_LOGS), key=lambda path: (len(path.name), path.name))
     return [path for path in (run_dir / LOG_FILE, *ranks) if is_regular(path) and path.stat().st_size]
 
 
@@ -246,14 +236,14 @@ class Part:
 
 def write_part(run_dir: Path, part: Part) -> None:
     """Write `part.json`, and make the file that is locked. Raises `OSError`."""
-    os.close(open_to_append(run_dir / KEPT_FILE))
-    write_whole(run_dir / PART_FILE, json.dumps(encode(part), indent=1) + "\n")
+    os.close(open_to_append(run_dir / paths.KEPT_FILE))
+    write_whole(run_dir / paths.PART_FILE, json.dumps(encode(part), indent=1) + "\n")
 
 
 def read_part(run_dir: Path) -> Part | None:
     """Return which ranks train in this run directory; None for a run that is no part. Raises `ValueError`."""
     try:
-        return decode(Part, files.read_json(run_dir / PART_FILE, MAX_BYTES))
+        return decode(Part, files.read_json(run_dir / paths.PART_FILE, MAX_BYTES))
     except FileNotFoundError:
         return None
     except OSError as error:

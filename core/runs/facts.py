@@ -92,37 +92,26 @@ STATES = (
                               "there. This part can be removed.")),
 )  # fmt: skip
 
-TRANSITIONS = frozenset({
-    (RunState.CREATED, RunState.STARTING),
-    (RunState.STARTING, RunState.RUNNING),
-    (RunState.STARTING, RunState.STOPPING),
-    (RunState.STARTING, RunState.RELEASING),
-    (RunState.RUNNING, RunState.STOPPING),
-    (RunState.RUNNING, RunState.RELEASING),
-    (RunState.STOPPING, RunState.RELEASING),
-    (RunState.RELEASING, RunState.FINISHED),
-    (RunState.RELEASING, RunState.STOPPED),
-    (RunState.RELEASING, RunState.PAUSED),
-    (RunState.RELEASING, RunState.FAILED),
-    # The part of a run of another machine that was lost.
-    (RunState.STARTING, RunState.HEAD_LOST),
-    (RunState.RELEASING, RunState.HEAD_LOST),
+_FOLLOWING = {
+    RunState.CREATED: (RunState.QUEUED, RunState.STARTING, RunState.FAILED),
+    # A run that is stopped while it waits, or whose turn never comes, ends without having started.
+    RunState.QUEUED: (RunState.STARTING, RunState.STOPPED, RunState.FAILED),
     # A run whose workers could not be started has nothing to release.
-    (RunState.CREATED, RunState.FAILED),
-    (RunState.STARTING, RunState.FAILED),
-    # Queued. A run that is stopped while it waits, or whose turn never comes, ends without having started.
-    (RunState.CREATED, RunState.QUEUED),
-    (RunState.QUEUED, RunState.STARTING),
-    (RunState.QUEUED, RunState.STOPPED),
-    (RunState.QUEUED, RunState.FAILED),
-    (RunState.LOST, RunState.QUEUED),
-    (RunState.STOPPED, RunState.QUEUED),  # by the shutdown of a machine
-    # Resumed.
-    (RunState.PAUSED, RunState.STARTING),
-    (RunState.STOPPED, RunState.STARTING),
-    (RunState.FAILED, RunState.STARTING),
-    (RunState.LOST, RunState.STARTING),
-})  # fmt: skip
+    RunState.STARTING: (
+        RunState.RUNNING, RunState.STOPPING, RunState.RELEASING, RunState.FAILED, RunState.HEAD_LOST,
+    ),
+    RunState.RUNNING: (RunState.STOPPING, RunState.RELEASING),
+    RunState.STOPPING: (RunState.RELEASING,),
+    RunState.RELEASING: (
+        RunState.FINISHED, RunState.STOPPED, RunState.PAUSED, RunState.FAILED, RunState.HEAD_LOST,
+    ),
+    # Resumed; or queued anew, by the shutdown of a machine.
+    RunState.PAUSED: (RunState.STARTING,),
+    RunState.STOPPED: (RunState.STARTING, RunState.QUEUED),
+    RunState.FAILED: (RunState.STARTING,),
+    RunState.LOST: (RunState.STARTING, RunState.QUEUED),
+}  # fmt: skip
+TRANSITIONS = frozenset((state, following) for state, rows in _FOLLOWING.items() for following in rows)
 """Every transition that an event file may hold. Readers conclude LOST; it is never written."""
 
 _ROWS = {row.state: row for row in STATES}

@@ -10,6 +10,7 @@ written into it: the run itself is on the other machine.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Mapping
@@ -39,12 +40,17 @@ def owner_of_run(run_dir: Path) -> str | None:
     """Return the user to whom a run belongs if that is another one; None for a run of one's own."""
     if (machine := there(run_dir)) is not None:
         return machine.owners.get(run_dir.name)
-    return _other_user(run_dir, run_dir / SPEC_FILE)
+    return owner_of_file(run_dir, run_dir / SPEC_FILE)
 
 
-def owner_of_file(path: Path) -> str | None:
-    """Return the user to whom a file belongs if that is another one; None for one's own, or for no file."""
-    return _other_user(path)
+def owner_of_file(*paths: Path) -> str | None:
+    """Return the first other user that owns a path, or the file to which it links; None if all are our own or gone."""
+    for path in paths:
+        for look in (os.lstat, os.stat):
+            with contextlib.suppress(OSError):
+                if (uid := look(path).st_uid) != os.geteuid():
+                    return user_name(uid)
+    return None
 
 
 def execution_warning(owner: str, spec: RunSpec | None) -> str:
@@ -73,19 +79,6 @@ def _executed(spec: RunSpec) -> list[str]:
         tr("Folder: {folder}", folder=spec.working_dir),
         *first_names(variables, MAX_VARIABLES, tr_noop("{count} more variables")),
     ]
-
-
-def _other_user(*paths: Path) -> str | None:
-    """Return the first other user that owns a path, or the file to which it links; None if all are our own."""
-    for path in paths:
-        for look in (os.lstat, os.stat):
-            try:
-                uid = look(path).st_uid
-            except OSError:
-                continue
-            if uid != os.geteuid():
-                return user_name(uid)
-    return None
 
 
 COPIES = "hosts"

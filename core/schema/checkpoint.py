@@ -86,19 +86,17 @@ def read(folder: Path) -> TrainingPosition:
 
 def write(folder: Path, position: TrainingPosition, facts: Mapping[str, object]) -> int:
     """Write the manifest of a checkpoint whose files are all there, and flush all to disk; return its size in bytes."""
-    files = {path.name: _facts(path) for path in sorted(folder.iterdir())}
-    manifest = {
-        "version": VERSION,
-        **asdict(position),
-        "done_in_epoch": position.done_in_epoch,
-        **facts,
-        "files": files,
-    }
+    files = {}
+    for path in sorted(folder.iterdir()):
+        sync(path)
+        files[path.name] = {"bytes": path.stat().st_size, "crc32": _crc32(path)}
+    named = {"version": VERSION, **asdict(position), "done_in_epoch": position.done_in_epoch}
+    manifest = {**named, **facts, "files": files}
     path = folder / MANIFEST
     path.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
     sync(path)
     sync(folder)
-    return sum(int(each["bytes"]) for each in files.values())
+    return sum(each["bytes"] for each in files.values())
 
 
 def begin(run_dir: Path, name: str) -> Path:
@@ -167,15 +165,10 @@ def _glance(folder: Path) -> TrainingPosition | None:
         return _position(_manifest(folder))
     except BrokenCheckpointError:
         # Without a manifest the folder is no checkpoint; with a damaged one it counts, so that the damage is reported.
-        return _named(folder) if (folder / MANIFEST).exists() else None
-
-
-def _named(folder: Path) -> TrainingPosition | None:
-    """Return the position that the name of a damaged checkpoint gives."""
-    digits = folder.name.removeprefix("step-").partition("-")[0]
-    if not (digits.isdecimal() and len(digits) < 19):
-        return None
-    return TrainingPosition(step=int(digits), epoch=0, steps_per_epoch=1)
+        digits = folder.name.removeprefix("step-").partition("-")[0]
+        if not (folder / MANIFEST).exists() or not digits.isdecimal() or len(digits) >= 19:
+            return None
+        return TrainingPosition(step=int(digits), epoch=0, steps_per_epoch=1)
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
@@ -207,11 +200,6 @@ def _position(manifest: Mapping[str, Any]) -> TrainingPosition:
     return TrainingPosition(
         **counts, value=None if value is None else float(value), progress=dict(manifest["progress"])
     )
-
-
-def _facts(path: Path) -> dict[str, int]:
-    sync(path)
-    return {"bytes": path.stat().st_size, "crc32": _crc32(path)}
 
 
 def _check(path: Path, facts: Mapping[str, int]) -> None:

@@ -122,13 +122,11 @@ def _rows(kind: type) -> tuple[_Row, ...]:
     types = get_type_hints(kind, localns={"Mapping": dict}, include_extras=True)
     return tuple(
         _Row(
-            name=each.name,
-            key=each.metadata.get("key", each.name),
+            name=each.name, key=each.metadata.get("key", each.name), read=_reader(types[each.name]),
             is_needed=each.default is MISSING and each.default_factory is MISSING,
-            read=_reader(types[each.name]),
         )
         for each in fields(kind)
-    )
+    )  # fmt: skip
 
 
 def _reader(kind: Any) -> _Read:  # noqa: ANN401 (an annotation)
@@ -254,11 +252,7 @@ def _record_reader(kind: Any) -> _Read:  # noqa: ANN401 (a class)
 
 
 def _wrong(name: str, value: object, expected: str) -> ValueError:
+    shown, wanted = reprlib.repr(value), tr(expected)
     return ValueError(
-        tr(
-            "Its field {name} is {value} where {expected} is expected.",
-            name=name,
-            value=reprlib.repr(value),
-            expected=tr(expected),
-        )
+        tr("Its field {name} is {value} where {expected} is expected.", name=name, value=shown, expected=wanted)
     )

@@ -9,6 +9,7 @@ Also loaded inside workers: standard library only, Python 3.10 syntax.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import os
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..language import tr
 from .event_kinds import Metrics, RunProgress
-from .events import MAX_LINE_BYTES, MAX_NUMBER, PACKED, READINGS, SAMPLE, SLOWDOWNS, Tail, quick_loads
+from .events import MAX_LINE_BYTES, MAX_NUMBER, PACKED, READINGS, SAMPLE, SLOWDOWNS, Tail, are_readings, quick_loads
 from .paths import EVENTS, EVENTS_SUFFIX
 
 if TYPE_CHECKING:
@@ -59,8 +60,9 @@ def pack(lines: bytes, latest: float) -> Event | None:
         len(rows) == lines.count(b"\n")
         and set(kinds) == {SAMPLE}
         and set(map(type, devices)) == {str}
-        and _are_times(times, latest)
-        and all(map(_are_readings, readings.values()))
+        and (set(map(type, times)) == {float} and latest <= times[0] and times[-1] < MAX_NUMBER)
+        and sorted(times) == times
+        and all(map(are_readings, readings.values()))
         and set(map(type, slowdowns)) <= {tuple, list}
     )
     if not is_usual:
@@ -76,18 +78,6 @@ def _are_flat(lines: bytes) -> bool:
         and b"\\" not in lines
         and b"\r" not in lines
     )
-
-
-def _are_times(times: list[Any], latest: float) -> bool:
-    return set(map(type, times)) == {float} and latest <= times[0] and times[-1] < MAX_NUMBER and sorted(times) == times
-
-
-def _are_readings(values: list[Any]) -> bool:
-    kinds = set(map(type, values))
-    if not kinds <= {float, int, type(None)}:
-        return False
-    whole = [value for value in values if type(value) is int] if int in kinds else [0]
-    return min(whole) > -MAX_NUMBER and max(whole) < MAX_NUMBER
 
 
 def columns(samples: Iterable[Mapping[str, Any]]) -> Columns:
@@ -257,7 +247,9 @@ class _Source:
     def __init__(self, tail: Tail) -> None:
         self.tail = tail
         self.exhausted = False
-        self._end = _size(tail.path)
+        self._end = 0
+        with contextlib.suppress(OSError):
+            self._end = tail.path.lstat().st_size
         self._waiting: list[Event] = []
 
     @property
@@ -291,16 +283,6 @@ def _in_order(events: list[Event]) -> list[Event]:
     """Return events of several files in order. Packed readings are divided where an event is between them."""
     if any(event["kind"] == PACKED for event in events):
         times = sorted(event["t"] for event in events if event["kind"] not in UNORDERED)
-        events = [part for event in events for part in _parts(event, times)]
+        divided = (divide_after(event, times) if event["kind"] == PACKED else [event] for event in events)
+        events = [part for parts in divided for part in parts]
     return sorted(events, key=itemgetter("t"))
-
-
-def _parts(event: Event, times: list[float]) -> list[Event]:
-    return divide_after(event, times) if event["kind"] == PACKED else [event]
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.lstat().st_size
-    except OSError:
-        return 0

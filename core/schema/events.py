@@ -7,6 +7,7 @@ Also loaded inside workers: standard library only, Python 3.10 syntax.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -88,8 +89,10 @@ class Writer:
         try:
             self._drain()
         except OSError as error:
-            if error.errno in FULL and self._give_up_reserve():
-                self._drain_quietly()
+            if error.errno in FULL:
+                with contextlib.suppress(OSError):  # it has been given up before
+                    self._reserve.unlink()
+                    self._drain()
             raise RecordError(
                 not_written(
                     self.path, error, if_full=tr("Free some space, then resume the run."),
@@ -98,27 +101,15 @@ class Writer:
             ) from error  # fmt: skip
 
     def close(self) -> None:
-        """Close the file, after a last attempt to write lines that a full disk refused."""
-        self._drain_quietly()
+        """Close the file, after a last attempt to write lines that a full disk refused, which was reported."""
+        with contextlib.suppress(OSError):
+            self._drain()
         os.close(self._fd)
 
     def _drain(self) -> None:
         # After a short write the rest stays pending, and the next call completes the line.
         while self._pending:
             self._pending = self._pending[os.write(self._fd, self._pending) :]
-
-    def _drain_quietly(self) -> None:
-        try:
-            self._drain()
-        except OSError:
-            return  # still no room; the caller reports, or has reported, the first error
-
-    def _give_up_reserve(self) -> bool:
-        try:
-            self._reserve.unlink()
-        except OSError:
-            return False
-        return True
 
 
 def whole_bytes(path: Path) -> int:
@@ -148,21 +139,15 @@ def make_reserve(folder: Path) -> None:
 
 
 def metrics_line(
-    *,
-    since: float,
-    until: float,
-    first_step: int,
-    values: Mapping[str, Sequence[float]],
-    unit: str = "",
+    *, since: float, until: float, first_step: int, values: Mapping[str, Sequence[float]], unit: str = "",
     every: int = 1,
-) -> str:
+) -> str:  # fmt: skip
     """Return the line of a batch of measurements: per metric the values of the steps from `first_step` on.
 
-    `every`: the number of steps from one value to the next.
-
-    `since`, `until`: unix seconds at which the first and the last of these steps ended; the steps between count as
-    evenly spaced. `unit`: `EPOCH` if the numbers of epochs stand for steps that are not known; else the empty string.
-    Values have nine digits, which restore every float32 and are read three times as fast as seventeen.
+    `every`: the number of steps from one value to the next. `since`, `until`: unix seconds at which the first and the
+    last of these steps ended; the steps between count as evenly spaced. `unit`: `EPOCH` if the numbers of epochs stand
+    for steps that are not known; else the empty string. Values have nine digits, which restore every float32 and are
+    read three times as fast as seventeen.
     """
     arrays = ",".join(f"{json.dumps(name)}:[{_numbers(array)}]" for name, array in values.items())
     counted = f',"unit":{json.dumps(unit)}' if unit else ""
@@ -275,22 +260,8 @@ def _is_metrics(event: Event) -> bool:
         and 0 < event.get("every", 1) < MAX_EVERY
         and _is_time(event.get("since", 0))
         and isinstance(values, dict)
-        and all(isinstance(array, list) and array and _are_readings(array) for array in values.values())
+        and all(isinstance(array, list) and array and are_readings(array) for array in values.values())
     )
-
-
-def _is_plan(event: Event) -> bool:
-    counts = [event.get(name) for name in ("epochs", "steps_per_epoch", "samples_per_epoch")]
-    return all(type(count) is int and 0 < count < MAX_NUMBER for count in counts)
-
-
-def _is_rewind(event: Event) -> bool:
-    return type(event.get("step")) is int and 0 <= event["step"] < MAX_NUMBER
-
-
-def _is_restart(event: Event) -> bool:
-    names = event.get("metrics")
-    return isinstance(names, list) and all(isinstance(name, str) for name in names)
 
 
 def _is_sample(event: Event) -> bool:
@@ -309,12 +280,13 @@ def _is_sample(event: Event) -> bool:
 _NONE: list[str] = []
 
 
-def _are_readings(values: list[object]) -> bool:
+def are_readings(values: list[Any]) -> bool:
+    """Return whether these are numbers of possible sizes, or None. Floats are not checked: there may be millions."""
     kinds = set(map(type, values))
     if not kinds <= {int, float, type(None)}:
         return False
-    # Only whole numbers can be too large for a float. Floats are not checked: there may be millions.
-    return int not in kinds or all(abs(value) < MAX_NUMBER for value in values if type(value) is int)
+    whole = [value for value in values if type(value) is int] if int in kinds else [0]
+    return min(whole) > -MAX_NUMBER and max(whole) < MAX_NUMBER
 
 
 MAX_NUMBER = 2**63
@@ -322,10 +294,15 @@ MAX_NUMBER = 2**63
 MAX_EVERY = 2**31
 """The number of steps from one measurement to the next must be smaller."""
 _SHAPES: dict[str, Callable[[Event], bool]] = {
-    "metric_restart": _is_restart,
+    "metric_restart": lambda event: (
+        isinstance(event.get("metrics"), list) and all(isinstance(name, str) for name in event["metrics"])
+    ),
     "metrics": _is_metrics,
-    "plan": _is_plan,
-    "rewind": _is_rewind,
+    "plan": lambda event: all(
+        type(event.get(name)) is int and 0 < event[name] < MAX_NUMBER
+        for name in ("epochs", "steps_per_epoch", "samples_per_epoch")
+    ),
+    "rewind": lambda event: type(event.get("step")) is int and 0 <= event["step"] < MAX_NUMBER,
     SAMPLE: _is_sample,
     PACKED: lambda _: False,
 }
@@ -391,10 +368,8 @@ class Tail:
             size = data.rfind(b"\n") + 1
             if not size:
                 if len(data) == MAX_LINE_BYTES:
-                    self._given_up, self.trouble = (
-                        True,
-                        tr("it has a line of more than {limit} bytes", limit=MAX_LINE_BYTES),
-                    )
+                    self._given_up = True
+                    self.trouble = tr("it has a line of more than {limit} bytes", limit=MAX_LINE_BYTES)
                 return
             self.offset += size
             left -= size

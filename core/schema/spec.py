@@ -101,10 +101,9 @@ class RunSpec:
                 tr(
                     "Run {name} was imported from {path}: Trainyard does not know the program that trained it. "
                     "Start that program itself.",
-                    name=self.name,
-                    path=self.imported,
+                    name=self.name, path=self.imported,
                 )
-            )
+            )  # fmt: skip
 
     def to_json(self) -> dict[str, Any]:
         """Return the content of `spec.json`. A script's has no recipe, training or checkpoint settings."""
@@ -125,10 +124,9 @@ class RunSpec:
                 tr(
                     "It was written by a newer Trainyard (version {version}; this one reads up to {own}). "
                     "Update Trainyard to open it.",
-                    version=version,
-                    own=VERSION,
+                    version=version, own=VERSION,
                 )
-            )
+            )  # fmt: skip
         return decode(cls, data)
 
 

@@ -25,6 +25,7 @@ from core.schema.spec import RankAssignment, RunSpec
 from core.supervisor.watches import DiskWatch
 from core.supervisor.workers import Worker, describe
 
+Assignments = Sequence[RankAssignment]
 LAST_OUTPUT_BYTES = 64 * 1024
 MAX_LINE = 300
 """Characters of the last line of output that a message quotes."""
@@ -42,9 +43,7 @@ class Job(ABC):
     """What differs between training a recipe and running a script."""
 
     @abstractmethod
-    def prepare(
-        self, assignments: Sequence[RankAssignment], names: Mapping[str, str] | None
-    ) -> Sequence[RankAssignment]:
+    def prepare(self, assignments: Assignments, names: Mapping[str, str] | None) -> Assignments:
         """Prepare for the first process, and return all to be started, in their order.
 
         `assignments`: those that train. `names`: see `core.launchers.local.cuda_names`. Raises `RunError`.
@@ -111,9 +110,7 @@ class RecipeJob(Job):
         self._only_serves = False
         """Whether all workers here serve one on another machine."""
 
-    def prepare(
-        self, assignments: Sequence[RankAssignment], names: Mapping[str, str] | None
-    ) -> Sequence[RankAssignment]:
+    def prepare(self, assignments: Assignments, names: Mapping[str, str] | None) -> Assignments:
         """See `Job`. Workers that listen get a network of their own, and a process outside of it that fetches."""
         self._names = names
         self._only_serves = all(each.serves for each in assignments)
@@ -202,9 +199,7 @@ class ScriptJob(Job):
         self._disk = DiskWatch(run_dir)
         self._reported: set[str] = set()
 
-    def prepare(
-        self, assignments: Sequence[RankAssignment], names: Mapping[str, str] | None
-    ) -> Sequence[RankAssignment]:
+    def prepare(self, assignments: Assignments, names: Mapping[str, str] | None) -> Assignments:
         """See `Job`."""
         self._names = names
         has_rank_0 = assignments[0].rank == 0  # else another machine has decided where the ranks meet

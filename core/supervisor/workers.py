@@ -296,12 +296,9 @@ class StopEscalation:
     """Takes each step when it is due. The caller stops calling `tick` when all workers have exited."""
 
     def __init__(
-        self,
-        steps: EscalationSteps,
-        *,
-        send: Callable[[signal.Signals], None],
+        self, steps: EscalationSteps, *, send: Callable[[signal.Signals], None],
         record: Callable[[str, float | None], None] = lambda *_: None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """`send` signals the workers. `record` receives the name and the timeout in seconds of each step taken."""
         self._steps = list(steps)
         self._send, self._record = send, record

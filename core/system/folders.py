@@ -17,16 +17,8 @@ import platformdirs
 
 from core.errors import RunError
 from core.language import tr
-from core.schema.files import (
-    PRIVATE_FOLDER,
-    make_folder,
-    make_private_folder,
-    not_written,
-    open_folder,
-    parse_json,
-    read_whole,
-    write_whole,
-)
+from core.schema import files
+from core.schema.files import PRIVATE_FOLDER, make_folder, make_private_folder, not_written
 
 CONFIG_VARIABLE = "TRAINYARD_CONFIG_DIR"
 CACHE_VARIABLE = "TRAINYARD_CACHE_DIR"
@@ -92,7 +84,7 @@ def save_in_config_folder(name: str, text: str) -> None:
     path = config_folder() / name
     try:
         make_config_folder()
-        write_whole(Path(os.path.realpath(path)), text)  # a link stays: some users keep such files elsewhere
+        files.write_whole(Path(os.path.realpath(path)), text)  # a link stays: some users keep such files elsewhere
     except OSError as error:
         raise RunError(
             not_written(path, error, if_full=tr("Free some space."), otherwise=tr("Check its permissions."))
@@ -113,7 +105,7 @@ def config_folder_locked() -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):  # what cannot be written is said when it is written
             make_config_folder()
-            handle = open_folder(config_folder())
+            handle = files.open_folder(config_folder())
             stack.callback(os.close, handle)
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
@@ -121,7 +113,7 @@ def config_folder_locked() -> Iterator[None]:
 
 def _read() -> dict[str, object]:
     with contextlib.suppress(OSError, ValueError):
-        found = parse_json(read_whole(config_folder() / "folders.json", MAX_BYTES, follow_link=True))
+        found = files.parse_json(files.read_whole(config_folder() / "folders.json", MAX_BYTES, follow_link=True))
         if isinstance(found, dict):
             return found
     return {}

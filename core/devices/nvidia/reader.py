@@ -51,13 +51,9 @@ class NvidiaReader:
     """Reads all NVIDIA devices. Never uses a handle that failed, nor wakes a GPU up without need."""
 
     def __init__(
-        self,
-        options: Options,
-        *,
-        paths: PciPaths = PciPaths(),  # noqa: B008 (frozen)
-        traces: Iterable[Path] = TRACES,
-        environment: Mapping[str, str] = os.environ,
-    ) -> None:
+        self, options: Options, *, paths: PciPaths = PciPaths(),  # noqa: B008 (frozen)
+        traces: Iterable[Path] = TRACES, environment: Mapping[str, str] = os.environ,
+    ) -> None:  # fmt: skip
         self._options, self._paths, self._traces = options, paths, tuple(traces)
         self._needed = options.wake | (options.only or frozenset())
         self._visibility = VisibleDevices(environment)
