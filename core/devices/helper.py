@@ -196,7 +196,7 @@ def serve(reader: Reader, requests: HelperInput, output: HelperOutput) -> None:
     schedule = ReadSchedule(requests.intervals)
     known: tuple[Device, ...] | None = None
     while True:
-        schedule.change(requests.intervals)
+        schedule.intervals = requests.intervals
         tiers = schedule.take(time.monotonic())
         if tiers:
             samples = reader.read(time.time(), tiers)

@@ -52,22 +52,14 @@ class ReadIntervals:
                 sentence = tr_noop("Devices cannot be read every {seconds} s ({name}); give more than 0.")
                 raise ValueError(tr(sentence, seconds=value, name=each.name))
 
-    def period_s(self, tier: Tier) -> float:
-        """Return the seconds between two readings of a tier."""
-        period: float = getattr(self, tier.value)
-        return period
-
 
 class ReadSchedule:
     """Decides which tiers are due. Times are those of one steady clock, in seconds."""
 
     def __init__(self, intervals: ReadIntervals) -> None:
-        self._intervals = intervals
+        self.intervals = intervals
+        """They may be changed, and count from the last readings."""
         self._last: dict[Tier, float] = {}
-
-    def change(self, intervals: ReadIntervals) -> None:
-        """Use other intervals, counted from the last readings."""
-        self._intervals = intervals
 
     def wait_s(self, now: float) -> float:
         """Return the seconds until a tier is due."""
@@ -78,14 +70,14 @@ class ReadSchedule:
         if now < self._due(Tier.LOAD):
             return frozenset()
         # The slower tiers are read together with the load, up to half its interval early.
-        reach = now + self._intervals.load / 2
+        reach = now + self.intervals.load / 2
         tiers = frozenset(tier for tier in Tier if self._due(tier) <= reach)
         self._last.update(dict.fromkeys(tiers, now))
         return tiers
 
     def _due(self, tier: Tier) -> float:
-        last = self._last.get(tier)
-        return float("-inf") if last is None else last + self._intervals.period_s(tier)
+        period_s: float = getattr(self.intervals, tier.value)
+        return self._last.get(tier, float("-inf")) + period_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -140,7 +140,7 @@ class LocalSource:
 
     def set_intervals(self, intervals: ReadIntervals) -> None:
         """Read at other intervals from now on."""
-        self._schedule.change(intervals)
+        self._schedule.intervals = intervals
 
     def watch(self, pids: Mapping[str, Sequence[int]]) -> None:
         """By device id, set the processes whose memory is read."""

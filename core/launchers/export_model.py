@@ -118,9 +118,8 @@ def _run(spec: RunSpec, request: str) -> str:
             cwd=spec.working_dir if Path(spec.working_dir).is_dir() else None,
             environment={**clean_environment(), "CUDA_VISIBLE_DEVICES": "", "PYTHONUNBUFFERED": "1"},
             stdin=True,  # the dead-man switch: it exits when this process, and with it the pipe, is gone
-            stderr=subprocess.STDOUT,
-            max_bytes=sys.maxsize,
-        )
+            stderr=subprocess.STDOUT, max_bytes=sys.maxsize,
+        )  # fmt: skip
     except OSError as error:
         sentence = tr_noop("{python}, which trained this run, cannot be started: {strerror}.")
         raise RunError(tr(sentence, python=spec.python, strerror=error.strerror)) from error

@@ -20,11 +20,10 @@ from pathlib import Path
 from core.errors import RunError
 from core.language import join, join_sentences, tr, tr_noop
 from core.runs import directory, foreign, lock, stopped
-from core.runs.directory import keep_workload, read_part
+from core.runs.directory import REQUESTS, keep_workload, read_part
 from core.runs.facts import RunFacts, RunState, state_info, without_present
 from core.runs.fold import fold
 from core.runs.foreign import owner_of_run
-from core.runs.requests import REQUESTS
 from core.schema import paths
 from core.schema.event_log import Log
 from core.schema.events import Event, make_reserve

@@ -1,6 +1,6 @@
 """What lies in a run directory.
 
-Also loaded inside workers: the standard library, orjson where it is installed, and Python 3.10 syntax.
+All modules are also loaded inside workers: standard library only (orjson where it is installed), Python 3.10 syntax.
 
 - `paths`: the name of every file and folder
 - `codec`: dataclasses from JSON, checked field by field, and to JSON

@@ -3,8 +3,6 @@
 checkpoints/step-00000230/          a folder per checkpoint, with the files of all ranks
     checkpoint.json                 the position of the training, and the size and CRC of every file; written last
 checkpoints/.step-00000253.tmp/     a checkpoint that is being written, or was when its run was killed
-
-Also loaded inside workers: standard library only, Python 3.10 syntax.
 """
 
 from __future__ import annotations

@@ -15,8 +15,6 @@ The annotation of a field says what its JSON value has to be:
 A field with a default may be missing, and what a class does not know is ignored. Bounds of values are checked by the
 class itself, in `__post_init__`. `field(metadata=named("id"))` is a field with another name in JSON,
 `rare(default=None)` one that is left out of it while it has its default.
-
-Also loaded inside workers: standard library only, Python 3.10 syntax.
 """
 
 from __future__ import annotations

@@ -5,8 +5,6 @@ fields. A field that is `rare` is left out of the file while it has its default.
 
 A run over several machines records what its parts there report. `forwarded` says from which files of a part a kind is
 taken; the types `Time`, `DeviceId`, `Machine` and `NamedSentence` say which fields are translated on the way.
-
-Also loaded inside workers: standard library only, Python 3.10 syntax.
 """
 
 from __future__ import annotations

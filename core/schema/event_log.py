@@ -3,8 +3,6 @@
 In slices, many readings of devices are packed into one event: a run of ten hours on eight devices has 150 000 of them.
 A packed event has the kind `PACKED`, the time of its last reading, and the fields of its readings as columns. No file
 has such an event.
-
-Also loaded inside workers: standard library only, Python 3.10 syntax.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """The event files of a run: JSON lines, append-only, one writer per file, any number of readers.
 
 `event_kinds` lists the kinds of events. An incomplete last line is normal; it is read once its end has been written.
-
-Also loaded inside workers: standard library only, Python 3.10 syntax.
 """
 
 from __future__ import annotations

@@ -4,8 +4,6 @@ A folder of runs may be shared, so a run directory is not trusted: a name in it 
 blocks its reader, or a file without an end. Every file in a run directory is opened here. Only regular files are
 opened, a link in the place of a file is not followed, and a file that is read whole has a maximum size. Links to
 folders are followed: a user may keep the runs, one run, or its checkpoints on another disk.
-
-Also loaded inside workers: standard library only, Python 3.10 syntax.
 """
 
 from __future__ import annotations

@@ -29,8 +29,6 @@
 Beside the run directories, in the folder of runs:
 
     NAME.scaling.json           a scaling table: what was asked for, and the runs that were made for it
-
-Also loaded inside workers: standard library only, Python 3.10 syntax.
 """
 
 from __future__ import annotations

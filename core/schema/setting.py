@@ -2,8 +2,6 @@
 
 Everything else is made from this row: the check of a value, the option of the command line and of the shell command,
 the field in the window, the row under "Settings", the list in `docs/settings.md`.
-
-Also loaded inside workers: standard library only, Python 3.10 syntax.
 """
 
 from __future__ import annotations

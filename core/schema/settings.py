@@ -1,7 +1,4 @@
-"""The settings of a run: frozen dataclasses whose fields are described once (`core.schema.setting`).
-
-Also loaded inside workers: standard library only, Python 3.10 syntax.
-"""
+"""The settings of a run: frozen dataclasses whose fields are described once (`core.schema.setting`)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What was asked of a run, and of each of its workers: frozen dataclasses that check their fields, to JSON and back.
-
-Also loaded inside workers: standard library only, Python 3.10 syntax.
-"""
+"""What was asked of a run, and of each of its workers: frozen dataclasses that check their fields, to JSON and back."""
 
 from __future__ import annotations
 

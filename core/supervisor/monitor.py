@@ -42,20 +42,20 @@ class RunMonitor:
         reported to the machine that has the run.
         """
         self._readings, self._write = readings, write
-        self._watch = MemoryWatch(own.run_id, devices, spec.release, HostProcesses(own))
-        self._watch.begin(before)
+        self.memory = MemoryWatch(own.run_id, devices, spec.release, HostProcesses(own))
+        self.memory.begin(before)
         self._unticked = UntickedDeviceWatch(spec.devices, lambda: [each.pid for each in own.find()])
         self._stall = StallWatch(spec.devices) if has_steps else None
         # Whether the devices of the run wait for each other in every step, as far as that is known.
         waits = spec.script is None and not strategy_of(spec).is_asynchronous
         self._slowdown = SlowdownWatch(spec.devices, waits=waits)
-        self._idle = IdleDeviceWatch(devices if spec.script is not None else (), before)
+        self.idle = IdleDeviceWatch(devices if spec.script is not None else (), before)
 
     def poll(self, step: int | None, *, trains: bool) -> None:
         """Take new readings and record what they show. `step`: see `StallWatch.poll`. Raises `RecordError`."""
         samples = self._readings.poll()
-        self._watch.take(samples)
-        self._idle.take(samples)
+        self.memory.take(samples)
+        self.idle.take(samples)
         now, survey = time.monotonic(), self._readings.survey
         for use in self._unticked.poll(survey, now):
             self._write(use)
@@ -65,29 +65,21 @@ class RunMonitor:
         if trains and self._stall is not None and (text := self._stall.poll(step, survey, now)) is not None:
             self._write(Stall(text=text))
 
-    def idle_devices(self) -> str | None:
-        """See `IdleDeviceWatch.sentence`."""
-        return self._idle.sentence()
-
-    def track_killed(self, killed: Iterable[ProcessId]) -> None:
-        """See `MemoryWatch.track_killed`."""
-        self._watch.track_killed(killed)
-
     def abort(self) -> None:
         """Wait less, and record no readings: the run cannot go on, and the disk may be full."""
-        self._watch.hurry(ABORTED_WAIT_S)
+        self.memory.hurry(ABORTED_WAIT_S)
         self._readings.stop_recording()
 
     def release(
         self, workers: Iterable[ProcessId], *, is_hurried: Callable[[], bool], meanwhile: Callable[[], Any]
     ) -> None:
         """Terminate what is left of the run, and watch its devices; see `watch_release`."""
-        watch_release(self._watch, self._readings, self._write, workers, is_hurried=is_hurried, meanwhile=meanwhile)
+        watch_release(self.memory, self._readings, self._write, workers, is_hurried=is_hurried, meanwhile=meanwhile)
 
     @property
     def leaves_processes(self) -> bool:
         """Whether processes of the run are left that a signal may still end."""
-        return any(not each.stuck for each in self._watch.survivors)
+        return any(not each.stuck for each in self.memory.survivors)
 
 
 def watch_release(

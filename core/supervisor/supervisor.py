@@ -21,10 +21,9 @@ from core.diagnosis.failures import KERNEL_KILLED
 from core.errors import RunError
 from core.language import join_sentences, tr, tr_noop
 from core.launchers import local
-from core.runs.directory import folder_is_gone
+from core.runs.directory import Requests, folder_is_gone
 from core.runs.facts import TRANSITIONS, RunFacts, RunState, state_info
 from core.runs.fold import fold
-from core.runs.requests import Requests
 from core.schema import event_kinds as kinds
 from core.schema.events import RecordError, Writer
 from core.schema.files import open_folder
@@ -297,7 +296,7 @@ class Supervisor:
     def _send(self, number: signal.Signals) -> None:
         """Signal the workers. Processes that SIGKILL ends together with a worker are tracked, and named at the end."""
         if number is signal.SIGKILL and self._monitor is not None:
-            self._monitor.track_killed(self._workers.in_their_groups(self._processes.find()))
+            self._monitor.memory.track_killed(self._workers.in_their_groups(self._processes.find()))
         self._workers.send(number)
 
     # -- the end ---------------------------------------------------------------------------------
@@ -324,14 +323,14 @@ class Supervisor:
             self._enter(RunState.PAUSED)
         else:
             assert self._monitor is not None
-            for text in filter(None, (self._monitor.idle_devices(), self._job.remark())):  # what took no part
+            for text in filter(None, (self._monitor.idle.sentence(), self._job.remark())):  # what took no part
                 self._events.write(kinds.Notice(text=text))
             self._enter(RunState.FINISHED)
 
     def _release(self) -> None:
         assert self._monitor is not None
         workers = [worker.identity for worker in self._workers.members if worker.identity]
-        self._monitor.track_killed(self._workers.alive)
+        self._monitor.memory.track_killed(self._workers.alive)
         self._monitor.release(workers, is_hurried=lambda: self._requests.hurry, meanwhile=self._have_ended)
         for each in self._companions:
             each.finish(lambda: self._requests.hurry)
@@ -358,9 +357,10 @@ class Supervisor:
         found = self._processes.find()
         if self._monitor is not None:
             workers = {worker.pid for worker in self._workers.members}
-            self._monitor.track_killed(each for each in found if each.pid not in workers)
+            self._monitor.memory.track_killed(each for each in found if each.pid not in workers)
         self._workers.send(signal.SIGKILL)
-        self._processes.end(signal.SIGKILL)
+        for process in self._processes.find():
+            self._processes.send(process, signal.SIGKILL)
 
     def _fail(self, sentence: str, trace: str | None) -> None:
         if blame := next(filter(None, (each.blame() for each in self._companions)), ""):

@@ -65,11 +65,6 @@ class RunProcesses:
             process, number, only_if=lambda: process in self._adopted()
         )
 
-    def end(self, number: signal.Signals) -> None:
-        """Signal all of them."""
-        for process in self.find():
-            self.send(process, number)
-
     def _adopted(self) -> list[ProcessId]:
         """Return the orphans that the guard has adopted, and the processes below them."""
         if self.guard is None or not processes.is_alive(self.guard, self.proc):

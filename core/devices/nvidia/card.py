@@ -112,9 +112,10 @@ class Card:
 
     def __init__(self, device: Device, handle: Handle, options: Options, power: PowerState) -> None:
         self.device = device
-        self._handle: Handle | None = handle
+        self.handle: Handle | None = handle
+        """NVML's handle, or None while the device is lost."""
         self._options = options
-        self._power = power
+        self.power = power
         self._never = NEVER_OF_MIG if device.is_mig else NEVER
         self._functions = {reading.name: _functions(reading, device) for reading in READINGS}
         """By reading, the functions that may still work."""
@@ -122,22 +123,13 @@ class Card:
         self._lost: str | None = None
         self._retry_at = 0.0
 
-    @property
-    def handle(self) -> Handle | None:
-        """NVML's handle, or None while the device is lost."""
-        return self._handle
-
-    def is_asleep(self) -> bool:
-        """Return whether reading would wake it up."""
-        return self._power.is_asleep()
-
     def read(self, now: float, due: Sequence[NvmlReading]) -> Sample:
         """Return a sample at `now`, unix seconds. An error of the device is in the sample, never raised."""
-        if self._power.is_asleep():
+        if self.power.is_asleep():
             self._values.clear()
             return Sample(device_id=self.device.id, time=now, asleep=True)
         try:
-            self._refresh(due if self._handle is not None else self._regain())
+            self._refresh(due if self.handle is not None else self._regain())
         except pynvml.NVMLError as error:
             self.lose(error)
         return self._sample(now)
@@ -145,7 +137,7 @@ class Card:
     def lose(self, error: pynvml.NVMLError) -> None:
         """Report the device as lost from now on, and try again later."""
         # After any error the handle may be stale, and using a stale handle crashes the process.
-        self._handle = None
+        self.handle = None
         self._values.clear()
         self._retry_at = time.monotonic() + self._options.retry_s
         self._lost = tr(
@@ -167,7 +159,7 @@ class Card:
         if not functions:
             return None
         try:
-            return functions[0](self._handle)
+            return functions[0](self.handle)
         except pynvml.NVMLError as error:
             if error.value in self._never:
                 self._functions[reading.name] = functions[1:]
@@ -204,7 +196,7 @@ class Card:
         """Return the readings due for a lost device: all once it is found again, none before."""
         if time.monotonic() < self._retry_at:
             return ()
-        self._handle = pynvml.nvmlDeviceGetHandleByUUID(self.device.id)
+        self.handle = pynvml.nvmlDeviceGetHandleByUUID(self.device.id)
         self._options.report_alive()
         self._lost = None
         return READINGS

@@ -62,15 +62,11 @@ class NvidiaReader:
         self._cards: dict[str, Card] = {}
         self._order: dict[str, DeviceAddress] = {}
         self._unwoken: dict[str, tuple[Device, PowerState]] = {}
-        self._devices: tuple[Device, ...] = ()
+        self.devices: tuple[Device, ...] = ()
+        """The GPUs by NVML's index, each followed by its MIG devices. A device that was listed once stays listed."""
         self._shown: list[Card] = []
         self._list_at = 0.0
         self._list()
-
-    @property
-    def devices(self) -> tuple[Device, ...]:
-        """The GPUs by NVML's index, each followed by its MIG devices. A device that was listed once stays listed."""
-        return self._devices
 
     @property
     def banner(self) -> str | None:
@@ -177,7 +173,7 @@ class NvidiaReader:
         """List the MIG mode and the MIG devices of all GPUs again: both may change at any time."""
         for card in list(self._cards.values()):
             index, number = self._order[card.device.id]
-            if number != WHOLE or card.handle is None or card.is_asleep():
+            if number != WHOLE or card.handle is None or card.power.is_asleep():
                 continue
             try:
                 on = nvml.in_mig_mode(card.handle)
@@ -222,7 +218,7 @@ class NvidiaReader:
         hidden = self._visibility.blocked(devices, sure=sure, asleep=bool(self._unwoken))
         listed = [replace(device, blocked=device.blocked or hidden.get(device.id)) for device in devices]
         listed += [device for device, _ in self._unwoken.values()]
-        self._devices = tuple(device for device in listed if self._options.wants(device.id))
+        self.devices = tuple(device for device in listed if self._options.wants(device.id))
 
 
 ASK_TIMEOUT_S = 10.0

@@ -9,8 +9,8 @@ from core.history.marks import change_marks
 from core.history.marks import rename as rename_run
 from core.hosts.agent.runs import run_folder
 from core.language import tr
+from core.runs.directory import REQUESTS
 from core.runs.facts import state_info
-from core.runs.requests import REQUESTS
 from core.runs.run import Run
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ MARKS = {"star": bool, "archived": bool, "add_tags": list, "remove_tags": list, 
 
 
 def request(request: Request) -> dict[str, Any]:
-    """Request something of a run: `name` is one of `core.runs.requests.REQUESTS`."""
+    """Request something of a run: `name` is one of `core.runs.directory.REQUESTS`."""
     run_dir, name = _run_dir(request), _text(request, "name")
     if name not in REQUESTS:
         raise ValueError(tr("A run cannot be asked for this: {name}.", name=name))
