@@ -46,13 +46,13 @@ def assign_ranks(devices: Sequence[Device], strategy: Strategy) -> list[RankAssi
 
 
 def fetcher(assignments: Sequence[RankAssignment]) -> RankAssignment:
-    """Return the assignment of the process that fetches for these (`core.worker.fetch`): their cores, but no GPU."""
+    """Return the assignment of the process that fetches for these (`core.worker.main`): their cores, but no GPU."""
     return replace(
         assignments[0],
         rank=len(assignments),
         own=(),
         cores=tuple(core for assignment in assignments for core in assignment.cores),
-        target="fetch",
+        target="main:fetch",
         role=FETCH,
     )
 

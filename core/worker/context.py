@@ -9,10 +9,10 @@ import time
 import traceback
 from enum import IntFlag
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..language import join_sentences, tr, tr_plural
-from ..schema.event_kinds import Done, ModelPart, Notice, Phase, Plan, Ready, Rewind, Seen, WorkerError
+from ..schema.event_kinds import Done, LinkSpeed, ModelPart, Notice, Phase, Plan, Ready, Rewind, Seen, WorkerError
 from ..schema.events import Writer, metrics_line
 from ..schema.paths import CONTROL, EVENTS, worker_events
 from ..schema.spec import RunSpec, read_spec
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 REPORT_EVERY_S = 0.25
 """Seconds between two reports: a few lines a second, whatever the step rate."""
+LINK_BYTES = 1024 * 1024
+"""Size of the tensor whose sum over all ranks checks their link."""
+LINK_TRIALS = 3
 
 
 class Request(IntFlag):
@@ -76,6 +79,11 @@ class Context:
         return self.rank == 0 or (self.assignment.host > 0 and self.assignment.local_rank == 0)
 
     @property
+    def has_no_network(self) -> bool:
+        """Whether another process fetches data for this worker, which runs in a network of its own."""
+        return self.assignment.gate is not None and self.assignment.role != "fetch"
+
+    @property
     def world_size(self) -> int:
         """How many workers train together."""
         return self.assignment.world_size
@@ -104,6 +112,27 @@ class Context:
                     advice=advice(),
                 )
             )
+
+    def check_link(self, backend: str, ones: Callable[[], Any], is_summed: Callable[[Any], bool]) -> None:
+        """Sum a tensor of ones over all ranks, and record the shortest time as a `LinkSpeed`.
+
+        `backend`: with which the ranks exchange data. `ones`: makes the tensor, shape (LINK_BYTES / 4,), float32.
+        `is_summed`: sums it, and returns whether each number is the world size. Raises `RuntimeError` with a sentence
+        if the sum is wrong.
+        """
+        seconds, is_right = [], True
+        for _ in range(LINK_TRIALS):
+            tensor = ones()
+            began = time.perf_counter()
+            is_right = is_summed(tensor) and is_right
+            seconds.append(time.perf_counter() - began)
+        if not is_right:
+            raise RuntimeError(
+                tr("A test of the network between the machines gave wrong sums. Check it, then start the run again.")
+            )
+        if self.rank == 0:
+            speed = LINK_BYTES / max(min(seconds), 1e-9)
+            self.record(LinkSpeed(size_bytes=LINK_BYTES, seconds=min(seconds), bytes_per_s=speed, backend=backend))
 
     def enter_phase(self, name: str, *, python: str = "", framework: str = "") -> None:
         """Record what this worker begins to do before its first step, unless it does so already.

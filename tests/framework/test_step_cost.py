@@ -16,7 +16,7 @@ import pytest
 from core.schema.paths import CONTROL, EVENTS
 from core.schema.spec import write_spec
 from core.worker.context import Context
-from core.worker.pytorch.loop.common import own_passes, stepper
+from core.worker.pytorch.loop import own_passes, stepper
 from core.worker.pytorch.task.build import build
 from core.worker.pytorch.task.saver import Saver
 from core.worker.recipe import LoadedRecipe

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..recipe import LoadedRecipe
     from ..tensorflow.task.build import Task
     from ..training.controller import TrainingController
-    from ..training.epoch_results import Values
+    from ..training.metrics import Values
 PATHS = ((of_keras.ModelCheckpoint, "filepath"), (of_keras.CSVLogger, "filename"), (of_keras.TensorBoard, "log_dir"))
 """The attributes of Keras' own callbacks that name files."""
 FREQUENCIES = {of_keras.ModelCheckpoint: "save_freq", of_keras.TensorBoard: "update_freq"}

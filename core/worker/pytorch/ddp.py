@@ -11,9 +11,8 @@ from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
 
 from ...language import tr
-from .loop.common import train_task
-from .loop.distributed import Ranks, broadcast_buffers, join, leave, merge_over_ranks
-from .loop.validation import Validation
+from .distributed import Ranks, broadcast_buffers, join, leave, merge_over_ranks
+from .loop import Validation, train_task
 from .task.build import build
 from .task.data import spread
 from .task.saver import Saver, read, write

@@ -25,8 +25,8 @@ from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, debug
 
 from ...language import tr
-from .loop.common import own_part, train_task
-from .loop.distributed import (
+from .deferred import DeferredModel
+from .distributed import (
     Ranks,
     agree,
     broadcast_buffers,
@@ -36,9 +36,8 @@ from .loop.distributed import (
     leave,
     merge_over_ranks,
 )
-from .loop.validation import EndRequestPoll, Validation
-from .model.blocks import compile_each, items
-from .model.deferred import DeferredModel
+from .loop import EndRequestPoll, Validation, own_part, train_task
+from .model import compile_each, items
 from .task.build import complete, prepare
 from .task.saver import MODEL, OPTIMIZER, Saver, read, write
 from .task.steps import step_module

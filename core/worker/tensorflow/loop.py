@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from ..steps import other_names
 from ..training.controller import TrainingController
-from ..training.epoch_results import means_by_name
+from ..training.metrics import means_by_name
 from ..training.metrics_reporter import MetricsReporter
 from .step import WholeStep
 from .task.build import build
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from ..context import Context
     from ..recipe import LoadedRecipe
-    from ..training.epoch_results import Values
+    from ..training.metrics import Values
     from ..training.metrics_reporter import Ranks
     from .step import Gradient
     from .task.build import Task

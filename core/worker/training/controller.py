@@ -11,8 +11,8 @@ from ...language import tr
 from ...schema.checkpoint import TrainingPosition
 from ..context import REPORT_EVERY_S, Request
 from ..recipe import RecipeFunctionError
-from .checkpoint_store import CheckpointStore
-from .epoch_results import EpochResults
+from .checkpoints import CheckpointStore
+from .metrics import EpochResults
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ...schema.checkpoint import StateSaver
     from ...schema.settings import Training
     from ..context import Context
-    from .epoch_results import Values
+    from .metrics import Values
     from .metrics_reporter import MetricsReporter
 
 DUE = 8

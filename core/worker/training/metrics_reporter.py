@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ...language import join_sentences, tr
 from ..context import REPORT_EVERY_S
-from .epoch_results import LOSS, EpochMeans
-from .training_metrics import Cost
+from .metrics import LOSS, Cost, EpochMeans
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from ..context import Context
-    from .training_metrics import TrainingMetrics
+    from .metrics import TrainingMetrics
 
 REPORTS_SHARE = 1 / 200
 """Share of the time that reports of several ranks may take. Slower reports are made less often."""

@@ -17,13 +17,12 @@ from ....language import tr
 from ...recipe import set_epoch_end, wrong_return
 from ...steps import check_names, has_steps, turn_names, validates_itself
 from ...streams import stream_steps
-from ..model.blocks import checkpoint_blocks, compile_module
+from ..model import checkpoint_blocks, compile_module
 from .data import Batches, as_dataset, is_stream, share_socket_folder
 from .optimizers import LossScaler, build_optimizers, recipe_schedule, turns_of
 from .saver import undisturbed
-from .steps import measured_pass, plain_pass, readers, step_module, step_pass
+from .steps import TrainingMetrics, measured_pass, plain_pass, readers, step_module, step_pass
 from .stream import Shares, StreamBatches
-from .training_metrics import TrainingMetrics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
     from ...context import Context
     from ...recipe import LoadedRecipe
-    from ...training.epoch_results import TrainingSize
+    from ...training.metrics import TrainingSize
     from .optimizers import RecipeSchedule
     from .steps import Backward, StepReader
     from .stream import Source

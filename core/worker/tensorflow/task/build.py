@@ -19,9 +19,8 @@ from ...training.metrics_reporter import SkippedSteps
 from .data import Batches
 from .optimizers import build_optimizers
 from .saver import undisturbed
-from .steps import training_steps, try_out, validation_step
+from .steps import TrainingMetrics, training_steps, try_out, validation_step
 from .stream import batches_of
-from .training_metrics import TrainingMetrics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
     from ...context import Context
     from ...recipe import LoadedRecipe
-    from ...training.epoch_results import TrainingSize
+    from ...training.metrics import TrainingSize
     from .steps import RecipeStep, StepReader
 
     Measure = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]

@@ -18,7 +18,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
-from ....language import tr
+from ...language import tr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -12,10 +12,11 @@ import torch.distributed.nn.functional  # before `join`, see `leave`
 from torch.distributed import FileStore, Store, TCPStore  # type: ignore[attr-defined]  # documented, not declared
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
-from ....schema.paths import RENDEZVOUS
-from ...steps import other_names
-from ...training import hosts
-from .common import merge, own_part, scale_gradients
+from ...schema.paths import RENDEZVOUS
+from ..context import LINK_BYTES
+from ..steps import other_names
+from ..training.checkpoints import HostFiles
+from .loop import merge, own_part, scale_gradients
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -23,10 +24,10 @@ if TYPE_CHECKING:
 
     from torch import Tensor, nn
 
-    from ....schema.rank import RankAssignment
-    from ...context import Context
-    from ..task.build import Task
-    from ..task.steps import Pass, StepReader
+    from ...schema.rank import RankAssignment
+    from ..context import Context
+    from .task.build import Task
+    from .task.steps import Pass, StepReader
 
 
 def join(context: Context) -> None:
@@ -43,7 +44,7 @@ def join(context: Context) -> None:
     )
     if context.assignment.meeting:
         check_link(context)
-        hosts.HostFiles(context, broadcast_bytes).fetch_checkpoint()
+        HostFiles(context, broadcast_bytes).fetch_checkpoint()
 
 
 def leave() -> None:
@@ -135,7 +136,7 @@ class Ranks:
     def collect_files(self, folder: Path) -> None:
         """Bring files to the machine of rank 0."""
         if self._context.assignment.meeting:
-            hosts.HostFiles(self._context, broadcast_bytes).collect(folder)
+            HostFiles(self._context, broadcast_bytes).collect(folder)
 
     def wait_for(self, losses: list[Tensor]) -> None:
         """Wait until the losses are computed."""
@@ -182,11 +183,11 @@ def backend_of(kind: str) -> str:
 
 
 def check_link(context: Context) -> None:
-    """Check the link between the ranks, with either backend: see `hosts.check_link`."""
+    """Check the link between the ranks, with either backend: see `Context.check_link`."""
     device = _device()
 
     def ones() -> Tensor:
-        tensor = torch.ones(hosts.LINK_BYTES // 4, device=device)
+        tensor = torch.ones(LINK_BYTES // 4, device=device)
         float(tensor[0])  # waits until a GPU has filled it
         return tensor
 
@@ -194,7 +195,7 @@ def check_link(context: Context) -> None:
         dist.all_reduce(tensor)  # a GPU may still work on it: the comparison waits for the end
         return bool((tensor == context.world_size).all())
 
-    hosts.check_link(context, dist.get_backend(), ones, is_summed)
+    context.check_link(dist.get_backend(), ones, is_summed)
 
 
 def broadcast_bytes(rank: int, data: bytes) -> bytes:

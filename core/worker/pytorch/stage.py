@@ -12,23 +12,22 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
-from ....language import tr
-from ....schema import checkpoint
-from ..loop.distributed import broadcast_object
-from ..model.placing import CannotSplitError, split_evenly, too_few_parts
-from ..task.build import autocast_of, build_loss
-from ..task.saver import random_states, read, set_random_states, write
-from .cost import NOTHING, Call, calls, seconds, unchanged
-from .sources import Source, source
+from ...language import tr
+from ...schema import checkpoint
+from .cuts import NOTHING, Call, Source, calls, seconds, source, unchanged
+from .distributed import broadcast_object
+from .model import CannotSplitError, split_evenly, too_few_parts
+from .task.build import autocast_of, build_loss
+from .task.saver import random_states, read, set_random_states, write
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from ...context import Context
-    from ...recipe import LoadedRecipe
-    from ..task.build import Task, Unplaced
-    from .cost import Autocast
+    from ..context import Context
+    from ..recipe import LoadedRecipe
+    from .cuts import Autocast
+    from .task.build import Task, Unplaced
 
 CUT = "cut.json"
 WHOLE = ""
