@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import operator
 import os
 import sys
 import time
@@ -12,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..language import join_sentences, tr, tr_plural
-from ..schema.event_kinds import Done, LinkSpeed, ModelPart, Notice, Phase, Plan, Ready, Rewind, Seen, WorkerError
+from ..schema.event_kinds import LinkSpeed, ModelPart, Notice, Phase, Plan, Ready, Seen, WorkerError
 from ..schema.events import Writer, metrics_line
 from ..schema.paths import CONTROL, EVENTS, worker_events
 from ..schema.spec import RunSpec, read_spec
@@ -92,12 +94,12 @@ class Context:
         """Record an event. Raises `RecordError`, as all that record something."""
         self._writer.write(event)
 
-    def record_seen(self, *, gpus: int, threads: int) -> None:
-        """Record the devices and threads that this process really sees."""
-        self.record(Seen(rank=self.rank, gpus=gpus, threads=threads))
+    def check_seen(self, gpus: int, threads: int, ticked: Sequence[str], advice: Callable[[], str]) -> None:
+        """Record the GPUs and threads that this process really sees. `advice`: returns what to do.
 
-    def check_seen(self, gpus: int, ticked: Sequence[str], advice: Callable[[], str]) -> None:
-        """Raise `RuntimeError` unless this process sees exactly the ticked devices. `advice`: returns what to do."""
+        Raises `RuntimeError` unless it sees exactly the ticked devices.
+        """
+        self.record(Seen(rank=self.rank, gpus=gpus, threads=threads))
         if self.assignment.kind == "cpu" and gpus:
             raise RuntimeError(
                 tr("This worker sees a GPU ({gpus}), but only CPU devices were chosen. Please report this.", gpus=gpus)
@@ -174,10 +176,6 @@ class Context:
             metrics_line(since=since, until=until, first_step=first_step, values=values, every=every)
         )
 
-    def record_done(self) -> None:
-        """Record that training ended as planned or on request. A worker that exits without this event has failed."""
-        self.record(Done(rank=self.rank, paused=self.paused))
-
     def record_parts(
         self, device: str, names: Sequence[str], where: str, *, size_bytes: int, reads_from: str | None = None
     ) -> None:
@@ -199,10 +197,6 @@ class Context:
             "No parameter of the model is on {device}, although it was ticked: it only holds memory.", device=device
         )
         self.notice(join_sentences([what, remedy or tr("Check the devices in placed_model(), or tick fewer devices.")]))
-
-    def record_rewind(self, step: int) -> None:
-        """Record that training continues after `step`: measurements of later steps are void."""
-        self.record(Rewind(step=step))
 
     def notice(self, text: str) -> None:
         """Record a message to the user that does not end the run."""
@@ -226,10 +220,7 @@ class Context:
             names = os.listdir(self._control)  # noqa: PTH208 (names only)
         except OSError:
             return Request(0)  # the folder is gone; the supervisor ends the run for it
-        found = Request(0)
-        for name in names:
-            found |= _REQUESTS.get(name, Request(0))
-        return found
+        return functools.reduce(operator.or_, (_REQUESTS.get(name, Request(0)) for name in names), Request(0))
 
     def end_requested(self) -> bool:
         """Return whether a stop or a pause is requested."""

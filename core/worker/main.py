@@ -14,6 +14,7 @@ import traceback
 from typing import TYPE_CHECKING
 
 from ..language import tr
+from ..schema.event_kinds import Done
 from ..schema.events import RecordError
 from ..schema.rank import RankAssignment
 from . import errors
@@ -66,11 +67,14 @@ def _train(context: Context) -> int:
         context.enter_phase("framework", python=sys.version.partition(" ")[0])
         strategy = _import_strategy(context)
         _await_fetched(context)
-        context.enter_phase("recipe", framework=_framework_version(context.spec.framework))
+        framework = context.spec.framework
+        module = sys.modules.get({"pytorch": "torch"}.get(framework, framework))
+        context.enter_phase("recipe", framework=str(getattr(module, "__version__", "")))
         recipe = LoadedRecipe(context.spec, context.run_dir, enter_phase=context.enter_phase)
         context.located, context.computes_loss = recipe.located, recipe.computes_loss
         strategy(recipe, context)
-        context.record_done()
+        # Training has ended as planned or on request. A worker that exits without this event has failed.
+        context.record(Done(rank=context.rank, paused=context.paused))
     except KeyboardInterrupt:  # the step of a stop that follows a request, where a step or the data hang
         record_last(context)
         return EXIT_INTERRUPTED
@@ -146,12 +150,6 @@ def _import_strategy(context: Context) -> Callable[[LoadedRecipe, Context], obje
     return train
 
 
-def _framework_version(framework: str) -> str:
-    """Return the version of the imported framework; the empty string if it does not state one."""
-    module = sys.modules.get({"pytorch": "torch"}.get(framework, framework))
-    return str(getattr(module, "__version__", ""))
-
-
 def _is_raised_by_us(error: BaseException) -> bool:
     """Return whether a check of ours has raised the error, and no function of a user's or of a framework's."""
     frame = error.__traceback__
@@ -185,14 +183,7 @@ def fetch(recipe: LoadedRecipe, context: Context) -> None:
     for function in ("train_data", "val_data"):
         if recipe.has(function):
             recipe.call(function)
-    _call_model(recipe, context)
-    assert context.assignment.gate is not None
-    os.write(context.assignment.gate, bytes(context.world_size))
-
-
-def _call_model(recipe: LoadedRecipe, context: Context) -> None:
-    """Call `model()`, which may download weights. It may also need a GPU, which this process does not have."""
-    try:
+    try:  # it may download weights; it may also need a GPU, which this process does not have
         recipe.call("model")
     except Exception as error:  # noqa: BLE001 (user code may raise anything)
         traceback.print_exc()
@@ -205,6 +196,8 @@ def _call_model(recipe: LoadedRecipe, context: Context) -> None:
                 error=error,
             )
         )
+    assert context.assignment.gate is not None
+    os.write(context.assignment.gate, bytes(context.world_size))
 
 
 def _await_fetched(context: Context) -> None:

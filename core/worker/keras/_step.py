@@ -62,7 +62,10 @@ def validation(batches: Batches, replicas: int) -> tuple[tf.data.Dataset, int]:
     """
     # With fewer items than replicas, each item is repeated once per replica: the means stay the same.
     times = 1 if batches.items >= replicas else replicas
-    size = _leaving_none_idle(batches, replicas)
+    # The run's batch size, or a little more, so that the last batch has an item for each replica, too.
+    size = batches.batch_size
+    while size < batches.items and 0 < batches.items % size < replicas:
+        size += replicas
     items = batches.dataset
     if items is None:
         items = tf.data.Dataset.from_tensor_slices((tf.range(batches.items),))
@@ -70,14 +73,6 @@ def validation(batches: Batches, replicas: int) -> tuple[tf.data.Dataset, int]:
     if replicas > 1:
         feeds = _dealt_out(feeds, Cut(replicas)).map(lambda *feed: feed[:-1])
     return _gathered(feeds, batches, weighted=False), -(-batches.items * times // size)
-
-
-def _leaving_none_idle(batches: Batches, replicas: int) -> int:
-    """Return the run's batch size, or a little more, so that the last batch has an item for each replica, too."""
-    size = batches.batch_size
-    while size < batches.items and 0 < batches.items % size < replicas:
-        size += replicas
-    return size
 
 
 def _gathered(feeds: tf.data.Dataset, batches: Batches, *, weighted: bool, any_shape: bool = False) -> tf.data.Dataset:

@@ -80,13 +80,9 @@ def export(recipe: LoadedRecipe, checkpoint: Path, folder: Path, format_name: st
 def _build(model: keras.Model, recipe: LoadedRecipe) -> None:
     """Create the weights of a model without an Input, by calling it or its training step as a training would."""
     batches = batches_of(
-        recipe.call("train_data"),
-        "train_data",
-        Training(steps_per_epoch=1),
-        any_shape=has_steps(recipe),
-        collate=recipe.bound("collate", 1) if recipe.has("collate") else None,
-        again=recipe.bound("train_data", 0),
-    )
+        recipe.call("train_data"), "train_data", Training(steps_per_epoch=1), any_shape=has_steps(recipe),
+        collate=recipe.collate, again=recipe.bound("train_data", 0),
+    )  # fmt: skip
     if has_steps(recipe):
         try_out(recipe, model, batches.packed(batches.sample()))
         return

@@ -30,21 +30,22 @@ from ._callbacks import (
 from ._step import Cut, measured_function, train_step, training, validation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ..context import Context
     from ..recipe import LoadedRecipe
     from ..tensorflow.step import Gradient
     from ..tensorflow.task.build import Measure, Task
-    from ..tensorflow.task.data import Feed
-    from ..training.metrics import Values
 
 
 def fit(task: Task, recipe: LoadedRecipe, context: Context, gradient: Gradient | None = None) -> None:
     """Train to the last epoch, or until a stop or a pause is requested. `gradient` replaces the gradient tape."""
     strategy, epochs = task.model.distribute_strategy, context.training.epochs
-    if strategy.num_replicas_in_sync > 1:
-        _refuse_texts(task)
+    if strategy.num_replicas_in_sync > 1 and any(spec.dtype == tf.string for spec in task.train.specs()):
+        raise ValueError(
+            tr(
+                "Keras' fit cannot hand out texts to several devices. Choose one device or framework tensorflow, or "
+                "leave the texts out of the data."
+            )
+        )
     own = recipe_callbacks(recipe, context, task.model)
     if task.training_metrics is not None:
         task.training_metrics.always = read_metrics_of_batches(own)
@@ -64,7 +65,16 @@ def fit(task: Task, recipe: LoadedRecipe, context: Context, gradient: Gradient |
     checks = _validation(task, context, controller, callback, by_fit=by_fit)
     if callback.steps_done:
         controller.after_epoch_steps(learning_rate(task.optimizer))
-        _finish_epoch(task, callback, checks)
+        logs_of = {}  # a pause has cut its validation off
+        if checks:
+            logs_of = task.model.evaluate(
+                checks["validation_data"],
+                steps=checks["validation_steps"],
+                callbacks=Callbacks(callback, [], task.model),
+                verbose=0,
+                return_dict=True,
+            )
+        callback.validated({f"val_{name}": value for name, value in logs_of.items()})
     if not (callback.over or callback.finished):
         feeds = training(
             task.train, cut, epoch=controller.epoch, epochs=epochs, skip=controller.done_in_epoch,
@@ -81,34 +91,18 @@ def fit(task: Task, recipe: LoadedRecipe, context: Context, gradient: Gradient |
             **checks,
         )
     if not callback.over:
-        _report_end(callback, controller, context)
+        if callback.ended_by and not callback.finished:
+            context.notice(
+                tr(
+                    "The callback {kind} ended the training after step {step}, in epoch {epoch}.",
+                    kind=callback.ended_by,
+                    step=controller.step,
+                    epoch=-(-controller.step // task.train.steps),
+                )
+            )
         controller.finish(altered=restores_weights(own))
     # Releasing a stream under a strategy may take a minute (see `read_ahead`): keep it until the process exits.
     gc.freeze()
-
-
-def _refuse_texts(task: Task) -> None:
-    """Raise `ValueError` for batches with texts, which TensorFlow does not hand out to the devices of a strategy."""
-    if any(spec.dtype == tf.string for spec in task.train.specs()):
-        raise ValueError(
-            tr(
-                "Keras' fit cannot hand out texts to several devices. Choose one device or framework tensorflow, or "
-                "leave the texts out of the data."
-            )
-        )
-
-
-def _report_end(callback: ControllerCallback, controller: TrainingController, context: Context) -> None:
-    """Record that a callback of the recipe has ended the training before its last epoch."""
-    if callback.ended_by and not callback.finished:
-        context.notice(
-            tr(
-                "The callback {kind} ended the training after step {step}, in epoch {epoch}.",
-                kind=callback.ended_by,
-                step=controller.step,
-                epoch=-(-controller.step // controller.steps_per_epoch),
-            )
-        )
 
 
 def _is_measured_by_fit(task: Task) -> bool:
@@ -142,35 +136,24 @@ def _compile(task: Task, context: Context, cut: Cut, gradient: Gradient | None, 
         task.model.train_function = measured_function(task, step)
     # A model that a callback saves is saved without our loss, which Keras would not find when it loads the file.
     task.model.get_compile_config = lambda: None
-    if cut.replicas == 1 and by_fit:
-        _build_metrics(task)
-    elif by_fit:
-        _build_with_one_item(task)
+    if by_fit:
+        _build_metrics(task, cut.replicas)
 
 
-def _build_metrics(task: Task) -> None:
-    """Build the metrics with one item: Keras reads their results after an epoch, even if no step has used them."""
-    *inputs, target = _one_item(task)
-    task.model.compute_metrics(None, target, call(task.model, inputs, training=False))
+def _build_metrics(task: Task, replicas: int) -> None:
+    """Build the metrics with one item: Keras reads their results after an epoch, even if no step has used them.
 
-
-def _build_with_one_item(task: Task) -> None:
-    """Let Keras build the model and the metrics for several replicas with one item.
-
-    It would take the mean of the replicas' first batches, which fails if these differ in size: at data that are fewer
-    than a global batch and do not divide evenly.
+    For several replicas Keras would take the mean of their first batches, which fails if these differ in size: at data
+    that are fewer than a global batch and do not divide evenly.
     """
-    model = task.model
-    *inputs, target = _one_item(task)
+    model, batches = task.model, task.train if task.training_step is None else task.val
+    assert batches is not None, "else nothing is measured"
+    *inputs, target = batches.tensors(tuple(part[:1] for part in next(batches.in_order())))
+    if replicas == 1:
+        model.compute_metrics(None, target, call(model, inputs, training=False))
+        return
     model._maybe_symbolic_build(data_batch=(inputs[0] if len(inputs) == 1 else tuple(inputs), target))  # noqa: SLF001
     model._maybe_symbolic_build = lambda **_: None  # noqa: SLF001 (Keras has no public way)
-
-
-def _one_item(task: Task) -> Feed:
-    """Return the tensors of a batch of one item of the data on which `fit` measures."""
-    batches = task.train if task.training_step is None else task.val
-    assert batches is not None, "else nothing is measured"
-    return batches.tensors(tuple(part[:1] for part in next(batches.in_order())))
 
 
 class MeanLoss(keras.losses.Loss):  # type: ignore[misc]  # Keras has no types
@@ -198,7 +181,10 @@ def _validation(
     if task.val is None:
         return {}
     if task.validation_step is not None or not by_fit:
-        callback.measure = _own_validation(task, context, controller, strategy)
+        # Our own passes measure, as in TensorFlow's own loop.
+        passes, val = Passes(task, context), task.val
+        measure = traced(lambda *feed: over_replicas(strategy, passes.sums, feed), val)
+        callback.measure = lambda: validate(task, controller, starmap(measure, val.in_order()))
         return {}
     batches, steps = validation(task.val, strategy.num_replicas_in_sync)
     return {
@@ -208,16 +194,6 @@ def _validation(
     }
 
 
-def _own_validation(
-    task: Task, context: Context, controller: TrainingController, strategy: tf.distribute.Strategy
-) -> Callable[[], Values | None]:
-    """Return a function that validates with our own passes, as TensorFlow's own loop does."""
-    passes, batches = Passes(task, context), task.val
-    assert batches is not None
-    measure = traced(lambda *feed: over_replicas(strategy, passes.sums, feed), batches)
-    return lambda: validate(task, controller, starmap(measure, batches.in_order()))
-
-
 def _dealt(
     batches: tf.data.Dataset, strategy: tf.distribute.Strategy
 ) -> tf.data.Dataset | tf.distribute.DistributedDataset:
@@ -225,20 +201,6 @@ def _dealt(
     if strategy.num_replicas_in_sync == 1:
         return batches
     return strategy.distribute_datasets_from_function(lambda _: batches)
-
-
-def _finish_epoch(task: Task, callback: ControllerCallback, checks: dict[str, Any]) -> None:
-    """Validate a whole epoch whose validation was cut off by a pause."""
-    logs = {}
-    if checks:
-        logs = task.model.evaluate(
-            checks["validation_data"],
-            steps=checks["validation_steps"],
-            callbacks=Callbacks(callback, [], task.model),
-            verbose=0,
-            return_dict=True,
-        )
-    callback.validated({f"val_{name}": value for name, value in logs.items()})
 
 
 def single(recipe: LoadedRecipe, context: Context) -> None:

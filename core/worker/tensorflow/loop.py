@@ -63,10 +63,15 @@ def loop(
         after_report=skipped_steps(task, context),
     )  # fmt: skip
     controller = TrainingController(context, reporter, saver or Saver(task.model, optimizers, context), **task.size)
-    step = _at_rates(step, optimizers, controller)
+    set_rate = rate_setter(optimizers, controller)
+
+    def at_rates(*feed: tf.Tensor) -> tf.Tensor:
+        set_rate()
+        return step(*feed)
+
     controller.begin(learning_rate(task.optimizer))
     controller.run(
-        lambda epoch, skip: each(step, task.train.shuffled(epoch, skip=skip)),
+        lambda epoch, skip: each(at_rates if controller.rate_varies else step, task.train.shuffled(epoch, skip=skip)),
         lambda: {} if task.val is None else validate(task, controller, each(measure, task.val.in_order())),
         rate=rate_reader(task.optimizer, controller),
     )
@@ -130,21 +135,6 @@ def rate_setter(
     return assign
 
 
-def _at_rates(
-    step: Callable[..., tf.Tensor], optimizers: Sequence[keras.optimizers.Optimizer], controller: TrainingController
-) -> Callable[..., tf.Tensor]:
-    """Return the step after its learning rates are set; the step itself where they never change."""
-    if not controller.rate_varies:
-        return step
-    set_rate = rate_setter(optimizers, controller)
-
-    def at_rates(*feed: tf.Tensor) -> tf.Tensor:
-        set_rate()
-        return step(*feed)
-
-    return at_rates
-
-
 def fetch(losses: list[tf.Tensor]) -> list[float]:
     """Return the losses as numbers, in one transfer from the device; with metrics, step by step."""
     values: list[float] = tf.stack(losses).numpy().ravel().tolist()
@@ -157,37 +147,14 @@ def traced(function: Callable[..., tf.Tensor], batches: Batches | None) -> Calla
 
 
 def train_step(
-    task: Task,
-    step: Callable[..., Any],
-    *,
-    first: int = 0,
-    parts: int = 1,
-    before_first: Callable[[Any, Feed], None] | None = None,
-) -> Callable[..., tf.Tensor]:
+    task: Task, function: Callable[..., Any], *, first: int = 0, parts: int = 1
+) -> Callable[..., tf.Tensor]:  # fmt: skip
     """Return the function of a feed that makes a step and returns its values, from what `Update.make` returned.
 
-    This process computes the slices of a global batch from `first` on, of `parts`. `before_first`: called once before
-    the first step, with the traced function and the feed.
+    `function`: see `traced`. This process computes the slices of a global batch from `first` on, of `parts`.
     """
-    function = traced(step, task.train)
-    if before_first is not None:
-        function = _preceded(function, before_first)
-    if task.training_metrics is not None:
-        function = task.training_metrics.watching(function, first=first, parts=parts)
-    return function
-
-
-def _preceded(function: Callable[..., Any], before: Callable[[Any, Feed], None]) -> Callable[..., Any]:
-    is_first = True
-
-    def preceded(*feed: tf.Tensor) -> Any:  # noqa: ANN401 (what the function returns)
-        nonlocal is_first
-        if is_first:
-            before(function, feed)
-            is_first = False
-        return function(*feed)
-
-    return preceded
+    metrics = task.training_metrics
+    return function if metrics is None else metrics.watching(function, first=first, parts=parts)
 
 
 class VaryingFunction:
@@ -238,7 +205,7 @@ def train_alone(task: Task, context: Context, gradient: Gradient | None = None) 
     def measure(*feed: tf.Tensor) -> tf.Tensor:
         return whole.passes.sums(feed, 1.0)
 
-    loop(task, context, train_step(task, step), traced(measure, task.val))
+    loop(task, context, train_step(task, traced(step, task.train)), traced(measure, task.val))
 
 
 def train_replicas(
@@ -257,17 +224,21 @@ def train_replicas(
     def measure(*feed: tf.Tensor) -> tf.Tensor:
         return over_replicas(strategy, whole.passes.sums, feed)
 
-    def agree(step: Any, feed: Feed) -> None:  # noqa: ANN401 (a traced function)
-        """Let the workers compare the names of their step's values: with others they would wait for ever."""
-        if task.readers and ranks is not None:
-            step.get_concrete_function(*feed)
-            for reader in task.readers:
-                _agree_on_names(ranks, context, reader)
+    function: Any = traced(step, task.train)
+    unsure = list(task.readers) if ranks is not None else []
+
+    def agreed(*feed: tf.Tensor) -> Any:  # noqa: ANN401 (see `Update.make`)
+        """Let the workers first compare the names of their step's values: with others they would wait for ever."""
+        if unsure and ranks is not None:
+            function.get_concrete_function(*feed)
+            while unsure:
+                _agree_on_names(ranks, context, unsure.pop(0))
+        return function(*feed)
 
     parts = strategy.num_replicas_in_sync
     first = context.rank * (parts // context.world_size)  # of the replicas in this process
-    function = train_step(task, step, first=first, parts=parts, before_first=agree)
-    loop(task, context, function, traced(measure, task.val), ranks=ranks)
+    watched = train_step(task, agreed if unsure else function, first=first, parts=parts)
+    loop(task, context, watched, traced(measure, task.val), ranks=ranks)
 
 
 def _agree_on_names(ranks: Ranks, context: Context, reader: StepReader) -> None:

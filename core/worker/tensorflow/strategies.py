@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    import keras
     from tensorflow.distribute.coordinator import ClusterCoordinator
 
     from ...schema.rank import RankAssignment
@@ -44,8 +43,7 @@ def single(recipe: LoadedRecipe, context: Context) -> None:
 
 def mirrored(recipe: LoadedRecipe, context: Context) -> None:
     """Train data parallel: MirroredStrategy keeps a copy of the model on each device."""
-    strategy = mirrored_strategy(context)
-    train_replicas(strategy, recipe, context)
+    train_replicas(mirrored_strategy(context), recipe, context)
 
 
 def central_storage(recipe: LoadedRecipe, context: Context) -> None:
@@ -59,10 +57,6 @@ def central_storage(recipe: LoadedRecipe, context: Context) -> None:
 
 def tpu(recipe: LoadedRecipe, context: Context) -> None:
     """Train data parallel on all cores of a TPU. Raises `RuntimeError` without one."""
-    train_replicas(_strategy(), recipe, context)
-
-
-def _strategy() -> tf.distribute.Strategy:
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu="local")
         tf.tpu.experimental.initialize_tpu_system(resolver)
@@ -70,7 +64,7 @@ def _strategy() -> tf.distribute.Strategy:
         raise RuntimeError(
             tr("TensorFlow found no TPU on this machine: {error}. Choose another strategy.", error=error)
         ) from error
-    return tf.distribute.TPUStrategy(resolver)
+    train_replicas(tf.distribute.TPUStrategy(resolver), recipe, context)
 
 
 def towers(recipe: LoadedRecipe, context: Context) -> None:
@@ -88,7 +82,7 @@ def towers(recipe: LoadedRecipe, context: Context) -> None:
     def measure(*feed: tf.Tensor) -> tf.Tensor:
         return tf.add_n(_towers(devices, whole.passes.sums, feed))
 
-    loop(task, context, train_step(task, step, parts=len(devices)), traced(measure, task.val))
+    loop(task, context, train_step(task, traced(step, task.train), parts=len(devices)), traced(measure, task.val))
 
 
 def _towers(devices: Sequence[str], compute: Callable[[Feed, float], Any], feed: Feed) -> list[Any]:
@@ -129,7 +123,12 @@ def multi_worker_mirrored(recipe: LoadedRecipe, context: Context) -> None:
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     files = None
     if context.assignment.meeting:
-        _check_link(strategy, context)
+        add_up = _adder(strategy, tf.float32)
+        context.check_link(
+            "grpc" if context.assignment.kind == "cpu" else "auto",  # on GPUs TensorFlow decides
+            lambda: np.ones(LINK_BYTES // 4, np.float32),
+            lambda ones: bool((add_up(ones) == context.world_size).all()),
+        )
         files = HostFiles(context, _broadcaster(strategy, context.rank))
         files.fetch_checkpoint()
     train_replicas(strategy, recipe, context, Ranks(_adder(strategy, tf.float64), files))
@@ -189,16 +188,6 @@ def _broadcaster(strategy: tf.distribute.Strategy, rank: int) -> Callable[[int, 
     return broadcast
 
 
-def _check_link(strategy: tf.distribute.Strategy, context: Context) -> None:
-    """Check the link between the workers: see `Context.check_link`."""
-    add_up = _adder(strategy, tf.float32)
-    context.check_link(
-        "grpc" if context.assignment.kind == "cpu" else "auto",  # on GPUs TensorFlow decides
-        lambda: np.ones(LINK_BYTES // 4, np.float32),
-        lambda ones: bool((add_up(ones) == context.world_size).all()),
-    )
-
-
 def parameter_server(recipe: LoadedRecipe, context: Context) -> None:
     """Train asynchronously: each worker takes the next batch and updates the server's variables by itself.
 
@@ -242,7 +231,10 @@ def _coordinate(recipe: LoadedRecipe, context: Context) -> None:
     workers = Workers(strategy, coordinator, len(context.assignment.addresses) - 2)  # without chief and server
     step = workers.computing(train_on, task.train)
     measure = workers.computing(measure_on, task.val) if task.val is not None else step
-    saver = CoordinatedSaver(coordinator, task.model, [turn.optimizer for turn in task.turns], context)
+    # All scheduled steps are waited for, so that all variables are of the same moment. Those steps are in the weights,
+    # but not counted yet: a resumed run repeats those few.
+    optimizers = [turn.optimizer for turn in task.turns]
+    saver = Saver(task.model, optimizers, context, before=coordinator.join)
     loop(task, context, step, measure, each=workers.each, saver=saver)
 
 
@@ -297,25 +289,3 @@ class Workers:
                 yield pending.popleft().fetch()
         while pending:
             yield pending.popleft().fetch()
-
-
-class CoordinatedSaver(Saver):
-    """Waits for the scheduled steps, so that all variables are of the same moment.
-
-    Those steps are in the weights, but not counted yet: a resumed run repeats those few.
-    """
-
-    def __init__(
-        self,
-        coordinator: ClusterCoordinator,
-        model: keras.Model,
-        optimizers: Sequence[keras.optimizers.Optimizer],
-        context: Context,
-    ) -> None:
-        super().__init__(model, optimizers, context)
-        self._coordinator = coordinator
-
-    def save(self, folder: Path) -> None:
-        """Write the variables, fetched from the parameter server."""
-        self._coordinator.join()
-        super().save(folder)

@@ -16,7 +16,7 @@ from ...schema.files import FULL
 from ...schema.paths import CHECKPOINTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from ...schema.checkpoint import StateSaver
@@ -60,13 +60,10 @@ class CheckpointStore:
         return position
 
     def _newest_intact(self, every: list[Path]) -> int:
-        faults = []
-        for at, folder in enumerate(every):
-            try:
-                position = checkpoint.read(folder)
-            except BrokenCheckpointError as fault:
-                faults.append(f"{folder.name} ({fault})")
-                continue
+        faults: list[str] = []
+        found = first_intact(every, faults)
+        if found is not None:
+            at, position = found
             if faults:
                 self._context.notice(
                     tr(
@@ -88,7 +85,9 @@ class CheckpointStore:
     def write(self, position: TrainingPosition, reason: str) -> bool:
         """Write a checkpoint and return whether it is on the disk. Report a failure; training can go on."""
         began = time.monotonic()
-        name = self._free_name(position)
+        number = self._free_number(position) if self._context.rank == 0 else 0
+        number = round(self._reporter.broadcast(number))
+        name = _name(position, number) if number else ""
         size = self._write(name, position) if name else 0
         if size is None and self._free_space():
             size = self._write(name, position)
@@ -96,16 +95,17 @@ class CheckpointStore:
         self.last_s = time.monotonic() - began
         self.spent_s += self.last_s
         if size and self._context.rank == 0:
-            self._record(name, position, reason, size)
+            best = checkpoint.best_of(checkpoint.folders(self._run_dir))
+            self._context.record(
+                Checkpoint(
+                    step=position.step, epoch=position.epoch, name=name, reason=reason, seconds=self.last_s,
+                    size_bytes=size, best=best is not None and best.name == name,
+                )
+            )  # fmt: skip
         return size is not None
 
-    def _free_name(self, position: TrainingPosition) -> str:
-        """Return an unused name, chosen by rank 0, or the empty string if this very checkpoint already exists."""
-        number = self._free_number(position) if self._context.rank == 0 else 0
-        number = round(self._reporter.broadcast(number))
-        return _name(position, number) if number else ""
-
     def _free_number(self, position: TrainingPosition) -> int:
+        """Return a number whose name is unused, or 0 if this very checkpoint already exists."""
         number, parent = 1, self._run_dir / paths.CHECKPOINTS
         while (parent / _name(position, number) / checkpoint.MANIFEST).exists():
             try:
@@ -124,10 +124,14 @@ class CheckpointStore:
 
         def finish() -> None:
             nonlocal size
-            size = checkpoint.write(temporary, position, self._facts())
+            spec = self._context.spec
+            facts = {
+                "framework": spec.framework, "strategy": spec.strategy, "world_size": self._context.world_size,
+                "recipe": spec.own_recipe.name, "written": time.time(),
+            }  # fmt: skip
+            size = checkpoint.write(temporary, position, facts)
             checkpoint.publish(temporary, name)
-            kept = self._context.spec.checkpoints
-            checkpoint.prune(self._run_dir, kept.keep, best=kept.best)
+            checkpoint.prune(self._run_dir, spec.checkpoints.keep, best=spec.checkpoints.best)
 
         steps: tuple[Callable[[], object], ...] = (
             lambda: checkpoint.begin(self._run_dir, name) if self._context.is_first_on_host else None,
@@ -157,18 +161,15 @@ class CheckpointStore:
         full = self._fault is not None and self._fault.errno in FULL
         if not self._reporter.sum_over_ranks([float(full)])[0]:
             return False
-        removed = self._remove_older() if self._context.rank == 0 else 0
+        removed, kept = 0, self._context.spec.checkpoints
+        if self._context.rank == 0:
+            before = len(checkpoint.folders(self._run_dir))
+            checkpoint.prune(self._run_dir, 1, best=kept.best)
+            removed = before - len(checkpoint.folders(self._run_dir))
         removed = round(self._reporter.broadcast(removed))
         if removed:
             self._fault = None
-        return removed > 0
-
-    def _remove_older(self) -> int:
-        before = len(checkpoint.folders(self._run_dir))
-        kept = self._context.spec.checkpoints
-        checkpoint.prune(self._run_dir, 1, best=kept.best)
-        removed = before - len(checkpoint.folders(self._run_dir))
-        if removed:
+        if removed and self._context.rank == 0:
             self._context.notice(
                 tr(
                     "The disk is full: older ones of the last {count} checkpoints were removed to make room for new "
@@ -176,7 +177,7 @@ class CheckpointStore:
                     count=kept.keep,
                 )
             )
-        return removed
+        return removed > 0
 
     def _report_fault(self, position: TrainingPosition, *, requested: bool) -> None:
         """Report a failure once until a checkpoint succeeds, and whenever the user has requested this checkpoint."""
@@ -193,25 +194,6 @@ class CheckpointStore:
                 )
             )
         self._failing = fault is not None
-
-    def _facts(self) -> dict[str, object]:
-        spec = self._context.spec
-        return {
-            "framework": spec.framework,
-            "strategy": spec.strategy,
-            "world_size": self._context.world_size,
-            "recipe": spec.own_recipe.name,
-            "written": time.time(),
-        }
-
-    def _record(self, name: str, position: TrainingPosition, reason: str, size_bytes: int) -> None:
-        best = checkpoint.best_of(checkpoint.folders(self._run_dir))
-        self._context.record(
-            Checkpoint(
-                step=position.step, epoch=position.epoch, name=name, reason=reason, seconds=self.last_s,
-                size_bytes=size_bytes, best=best is not None and best.name == name,
-            )
-        )  # fmt: skip
 
 
 def _name(position: TrainingPosition, number: int) -> str:
@@ -232,11 +214,12 @@ class HostFiles:
     def fetch_checkpoint(self) -> None:
         """Bring the newest intact checkpoint from rank 0 to each of the other machines, if the run has any."""
         run_dir = self._context.run_dir
-        folder = _newest_intact(run_dir) if self._context.rank == 0 else None
-        name = self._text(0, "" if folder is None else folder.name)
+        every = checkpoint.folders(run_dir) if self._context.rank == 0 else []
+        found = first_intact(every, [])
+        folder = None if found is None else every[found[0]]
+        name, names = self._told(0, "" if folder is None else folder.name, folder)
         if not name:
             return
-        names: list[str] = json.loads(self._text(0, json.dumps(_files(folder) if folder is not None else [])))
         target = run_dir / CHECKPOINTS / name
         if self._is_away:
             shutil.rmtree(target, ignore_errors=True)
@@ -247,7 +230,7 @@ class HostFiles:
             for each in names
         ]  # fmt: skip
         self._flags(False)  # the other ranks of a machine read what its first one has written
-        _raise_first(faults)
+        _raise_any(faults)
 
     def collect(self, folder: Path) -> None:
         """Bring the files that ranks on other machines have written in this folder to the machine of rank 0.
@@ -258,13 +241,13 @@ class HostFiles:
         faults = []
         for rank in (rank for rank, sends in enumerate(away) if sends):
             mine = rank == self._context.rank
-            names: list[str] = json.loads(self._text(rank, json.dumps(_files(folder) if mine else [])))
+            _, names = self._told(rank, "", folder if mine else None)
             for each in names:
                 pieces = _pieces_of(folder / each if mine else None)
                 faults.append(_write(folder / each if self._context.rank == 0 else None, self._sent(rank, pieces)))
         if self._is_away:
             shutil.rmtree(folder, ignore_errors=True)
-        _raise_first(faults)
+        _raise_any(faults)
 
     @property
     def _is_away(self) -> bool:
@@ -281,29 +264,26 @@ class HostFiles:
         while piece := self._broadcast(rank, next(own, b"")):
             yield piece
 
-    def _text(self, rank: int, text: str) -> str:
-        return self._broadcast(rank, text.encode()).decode()
+    def _told(self, rank: int, name: str, folder: Path | None) -> tuple[str, list[str]]:
+        """Return on all ranks the name that `rank` gives, and the names of the files in its folder."""
+        files = sorted(path.name for path in folder.iterdir() if path.is_file()) if folder is not None else []
+        told: tuple[str, list[str]] = json.loads(self._broadcast(rank, json.dumps([name, files]).encode()))
+        return told
 
 
-def _newest_intact(run_dir: Path) -> Path | None:
-    """Return the checkpoint that rank 0 will restore; None if there is none, or none is intact."""
-    for folder in checkpoint.folders(run_dir):
+def first_intact(folders: Sequence[Path], faults: list[str]) -> tuple[int, TrainingPosition] | None:
+    """Return the number and position of the checkpoint that rank 0 restores, if any is intact; add faults of others."""
+    for at, folder in enumerate(folders):
         try:
-            checkpoint.read(folder)
-        except BrokenCheckpointError:
-            continue
-        return folder
+            return at, checkpoint.read(folder)
+        except BrokenCheckpointError as fault:  # noqa: PERF203 (few folders)
+            faults.append(f"{folder.name} ({fault})")
     return None
 
 
-def _raise_first(faults: Iterable[OSError | None]) -> None:
-    for fault in faults:
-        if fault is not None:
-            raise fault
-
-
-def _files(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir() if path.is_file())
+def _raise_any(faults: Iterable[OSError | None]) -> None:
+    if fault := next(filter(None, faults), None):
+        raise fault
 
 
 def _pieces_of(path: Path | None) -> Iterable[bytes]:
@@ -332,3 +312,15 @@ def _write(path: Path | None, pieces: Iterator[bytes]) -> OSError | None:
     for _ in pieces:
         pass
     return fault
+
+
+def other_model(folder: Path, detail: str) -> ValueError:
+    """Return the error for a checkpoint that is of another model. `detail`: the first difference."""
+    return ValueError(
+        tr(
+            "Checkpoint {folder} is of another model or optimizer: {detail}. "
+            "Undo the changes to the recipe, or start a new run.",
+            folder=folder.name,
+            detail=detail,
+        )
+    )

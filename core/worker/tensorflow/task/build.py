@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from ....language import tr
 from ...recipe import set_epoch_end, wrong_return
-from ...steps import check_names, has_steps, turn_names, validates_itself
+from ...steps import check_names, has_steps, takes_any_shape, turn_names, validates_itself
 from ...training.metrics_reporter import SkippedSteps
 from .data import Batches
 from .optimizers import build_optimizers
@@ -121,8 +121,10 @@ def build(
     training = context.training
     train, val = (_batches(recipe, context, name) for name in ("train_data", "val_data"))
     assert train is not None
-    if training.compile:
-        _refuse_texts(train)
+    if training.compile and any(spec.dtype == tf.string for spec in train.specs()):
+        raise ValueError(
+            tr("XLA cannot compile a step whose batch has texts. Switch compiling off, or leave them out of the data.")
+        )
     if training.precision != "float32":
         keras.config.set_dtype_policy(f"mixed_{training.precision}")
     # What the loss is computed on: where the recipe has a step of its own, at most the validation.
@@ -194,13 +196,6 @@ def _training_metrics(
     return TrainingMetrics(metrics, train) if metrics else None
 
 
-def _refuse_texts(batches: Batches) -> None:
-    if any(spec.dtype == tf.string for spec in batches.specs()):
-        raise ValueError(
-            tr("XLA cannot compile a step whose batch has texts. Switch compiling off, or leave them out of the data.")
-        )
-
-
 def seed_everything(seed: int) -> None:
     """Seed Python, numpy, TensorFlow and Keras, which takes 32 bits."""
     keras.utils.set_random_seed(seed % 2**32)
@@ -209,25 +204,19 @@ def seed_everything(seed: int) -> None:
 def _batches(recipe: LoadedRecipe, context: Context, function: str) -> Batches | None:
     if function != "train_data" and not recipe.has(function):
         return None
-    training = context.training
+    training, any_shape = context.training, takes_any_shape(recipe, function)
     seed_everything(training.seed)
     data = recipe.call(function)
     if context.spec.framework == "keras":
-        own = has_steps(recipe) if function == "train_data" else validates_itself(recipe)
-        if own and not (isinstance(data, (tf.data.Dataset, tuple, Mapping)) or hasattr(data, "shape")):
+        if any_shape and not (isinstance(data, (tf.data.Dataset, tuple, Mapping)) or hasattr(data, "shape")):
             remedy = tr(
                 "Keras' fit takes arrays in a tuple or a dict, or a tf.data.Dataset. For lists and streams of items "
                 "choose framework tensorflow."
             )
             raise wrong_return(function, recipe, data, remedy)
-        return Batches(data, function, batch_size=training.batch_size, seed=training.seed, any_shape=own)
+        return Batches(data, function, batch_size=training.batch_size, seed=training.seed, any_shape=any_shape)
     return batches_of(
-        data,
-        function,
-        training,
-        any_shape=has_steps(recipe) if function == "train_data" else validates_itself(recipe),
-        collate=recipe.bound("collate", 1) if recipe.has("collate") else None,
-        again=recipe.bound(function, 0),
+        data, function, training, any_shape=any_shape, collate=recipe.collate, again=recipe.bound(function, 0)
     )
 
 
@@ -264,27 +253,21 @@ def _loss(recipe: LoadedRecipe) -> Measure:
 
 
 def _mean_loss(recipe: LoadedRecipe, measured: Batches | None, output: Any, replicas: int) -> Measure:  # noqa: ANN401
-    """Return the recipe's mean loss. `output`: the model's, on symbols of the data that the loss is computed on."""
-    loss = _mean_of(_loss(recipe))
-    if replicas == 1 or output is None:
-        return loss
-    assert measured is not None, "there is an output of it"
-    return _outside(loss, measured.specs()[-1], output)
+    """Return the recipe's loss, with the mean taken where it returns a value per item.
 
-
-def _mean_of(loss: Measure) -> Measure:
-    """Return the loss with the mean taken where it returns a value per item."""
-    return lambda target, output: tf.reduce_mean(tf.cast(loss(target, output), tf.float32))
-
-
-def _outside(loss: Measure, target: tf.TensorSpec, output: Any) -> Measure:  # noqa: ANN401 (as above)
-    """Return the loss, traced outside of any strategy.
-
-    Keras' losses divide by the number of replicas inside a strategy, and plain functions do not. Traced outside, both
-    return the mean over their items.
+    `output`: the model's, on symbols of the data that the loss is computed on. Keras' losses divide by the number of
+    replicas inside a strategy, and plain functions do not. Traced here, outside, both return the mean over their items.
     """
+    loss = _loss(recipe)
+
+    def mean(target: tf.Tensor, output: tf.Tensor) -> tf.Tensor:
+        return tf.reduce_mean(tf.cast(loss(target, output), tf.float32))
+
+    if replicas == 1 or output is None:
+        return mean
+    assert measured is not None, "there is an output of it"
     like = tf.nest.map_structure(lambda each: tf.TensorSpec(each.shape, each.dtype), output)
-    return tf.function(loss).get_concrete_function(target, like)  # type: ignore[no-any-return]
+    return tf.function(mean).get_concrete_function(measured.specs()[-1], like)  # type: ignore[no-any-return]
 
 
 def _metrics(recipe: LoadedRecipe) -> dict[str, Any]:

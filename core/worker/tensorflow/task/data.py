@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from ....language import tr, tr_noop
-from ...streams import limited_items
+from ...streams import empty_data, limited_items, part
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -182,15 +182,14 @@ def read_ahead(batches: tf.data.Dataset) -> tf.data.Dataset:
     return batches.prefetch(AHEAD).with_options(options)
 
 
-def slice_of(feed: Feed, part: int, parts: int) -> tuple[Feed, float]:
+def slice_of(feed: Feed, number: int, parts: int) -> tuple[Feed, float]:
     """Return one of `parts` contiguous slices of a global batch, and its share of the items.
 
     All shares add up to 1. A device that gets no item of a small last batch takes one with share 0, because all
     devices must take part in every step.
     """
     items = int(feed[0].shape[0])
-    least, more = divmod(items, parts)
-    start, size = part * least + min(part, more), least + (part < more)
+    start, size = part(items, number, parts)
     if not size:
         return tuple(each[:1] for each in feed), 0.0
     return tuple(each[start : start + size] for each in feed), size / items
@@ -286,9 +285,7 @@ def check_spec(data: tf.data.Dataset, function: str, *, any_shape: bool) -> None
 def _cardinality(data: tf.data.Dataset, function: str) -> int:
     items = int(data.cardinality())
     if items == 0:
-        raise ValueError(
-            tr("{function}() returned an empty tf.data.Dataset. There is nothing to train on.", function=function)
-        )
+        raise empty_data(function, "tf.data.Dataset")
     if items == tf.data.INFINITE_CARDINALITY:
         raise ValueError(
             tr(
