@@ -17,7 +17,7 @@ from ..tensorflow.step import Passes
 from ..tensorflow.strategies import where_it_was_computed
 from ..tensorflow.task.build import build, call
 from ..tensorflow.task.saver import Saver
-from ..training.controller import TrainingController
+from ..training.controller import TrainingController, size_of
 from ..training.metrics_reporter import MetricsReporter
 from ._callbacks import (
     BatchLogs,
@@ -58,7 +58,9 @@ def fit(task: Task, recipe: LoadedRecipe, context: Context, gradient: Gradient |
         context, names=logs.names, fetch=logs.fetch, metrics=task.training_metrics,
         after_report=skipped_steps(task, context),
     )  # fmt: skip
-    controller = TrainingController(context, reporter, Saver(task.model, [task.optimizer], context), **task.size)
+    controller = TrainingController(
+        context, reporter, Saver(task.model, [task.optimizer], context), **size_of(task.train, task.val)
+    )
     controller.keeps_numbers = controller.keeps_numbers or bool(own)
     callback = ControllerCallback(controller, task, context)  # before a checkpoint can change the base learning rate
     controller.begin(learning_rate(task.optimizer))

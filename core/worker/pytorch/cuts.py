@@ -8,6 +8,7 @@ import operator
 import statistics
 import time
 import warnings
+from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import torch
@@ -17,7 +18,7 @@ from torch.fx import Graph, GraphModule, Node
 from torch.utils._pytree import tree_map_only
 
 from ...language import tr
-from .model import CannotSplitError, is_sequential, layers_of, split_points, tensors, with_layers_before
+from .model import CannotSplitError, is_sequential, layers_of, learns, split_points, tensors, with_layers_before
 from .task.build import seed_everything
 
 if TYPE_CHECKING:
@@ -127,14 +128,14 @@ def _now(device: torch.device) -> float:
 def inner_layers(model: nn.Module, inputs: Sequence[Tensor]) -> list[Layer]:
     """Return a model's layers in the order of their calls; those of its only child, if it has only one."""
     candidates = list(_unpacked(model, ""))
-    learning = [layer for layer in candidates if any(each.requires_grad for each in layer[1].parameters())]
-    while len(learning) == 1 and any(True for _ in learning[0][1].children()):
+    while True:
+        learning = [(name, layer) for name, layer in candidates if learns(layer)]
+        if len(learning) != 1 or not list(learning[0][1].children()):
+            break
         name, only = learning[0]
         candidates = list(_unpacked(only, f"{name}."))
-        learning = [layer for layer in candidates if any(each.requires_grad for each in layer[1].parameters())]
-    called = calls(model, candidates, inputs)
     by_name = dict(candidates)
-    return [(name, by_name[name]) for name in called]
+    return [(name, by_name[name]) for name in calls(model, candidates, inputs)]
 
 
 def _unpacked(model: nn.Module, prefix: str) -> Iterator[Layer]:
@@ -172,18 +173,12 @@ def _cut(model: nn.Module, inputs: Sequence[Tensor], begins: Sequence[str]) -> G
     if pipe.num_stages != len(begins) + 1:
         raise CannotSplitError(tr("its layers {names} are not called one after the other", names=", ".join(begins)))
     parts = [pipe.get_stage_module(number) for number in range(pipe.num_stages)]
-    for name, uses in _uses(parts).items():
-        if uses > 1:
-            raise CannotSplitError(tr("{count} stages would share the parameter {name}", count=uses, name=name))
+    # Two processes would train a copy each.
+    stages = Counter(name for part in parts for name, each in part.named_parameters() if each.requires_grad)
+    for name, count in stages.items():
+        if count > 1:
+            raise CannotSplitError(tr("{count} stages would share the parameter {name}", count=count, name=name))
     return pipe.split_gm
-
-
-def _uses(parts: Sequence[nn.Module]) -> dict[str, int]:
-    """Return how many stages use each parameter: two processes would train a copy each."""
-    uses: dict[str, int] = {}
-    for part in parts:
-        uses |= {name: uses.get(name, 0) + 1 for name, each in part.named_parameters() if each.requires_grad}
-    return uses
 
 
 class TracedStage(nn.Module):
@@ -197,19 +192,15 @@ class TracedStage(nn.Module):
             self.register_parameter(name, parameter)
         for name, buffer in training.part.named_buffers(recurse=False):
             self.register_buffer(name, buffer)
-        _share(self, validation.part)
+        # Validation uses the weights and running statistics that training changes.
+        for name, tensor in [*self.named_parameters(), *self.named_buffers()]:
+            path, _, last = name.rpartition(".")
+            if name in validation.part.state_dict():
+                setattr(validation.part.get_submodule(path), last, tensor)
         self._graphs = {True: training, False: validation}  # not registered: the names would occur three times
 
     def forward(self, *values: Tensor) -> Any:  # noqa: ANN401
         return self._graphs[self.training](*values)
-
-
-def _share(training: nn.Module, validation: nn.Module) -> None:
-    """Let validation use the weights and running statistics that training changes."""
-    for name, tensor in [*training.named_parameters(), *training.named_buffers()]:
-        path, _, last = name.rpartition(".")
-        if name in validation.state_dict():
-            setattr(validation.get_submodule(path), last, tensor)
 
 
 class GraphStage:
@@ -324,12 +315,12 @@ class SequentialSource:
         """
         modules = [layer for _, layer in layers]
         given = [calls[name][0] for name, _ in layers]
+        sizes = [sum(each.nbytes for each in tensors(call.output)) for call in given]
         places = []
         for number in split_points(modules):
             *before, _ = with_layers_before(number, modules)
             fixed = max((each + 1 for each in before if draws(modules[each], given[each])), default=0)
-            most = _bytes(given[number - 1].output)
-            free = [each for each in before if each >= fixed and _bytes(given[each - 1].output) <= most]
+            free = [each for each in before if each >= fixed and sizes[each - 1] <= sizes[number - 1]]
             places.append([each for each in [*free, number] if isinstance(given[each - 1].output, Tensor)])
         return [place for place in places if place]
 
@@ -355,8 +346,8 @@ class ListedSource:
                     what=what,
                 )
             )
-        self.model: nn.Module = Chain({str(number): each for number, each in enumerate(stages)})
         self._layers = [(str(number), each) for number, each in enumerate(stages)]
+        self.model: nn.Module = Chain(dict(self._layers))
 
     def layers(self, inputs: Sequence[Tensor]) -> list[Layer]:  # noqa: ARG002
         return self._layers
@@ -404,12 +395,7 @@ class Chain(nn.Module):
         return value
 
 
-def _bytes(value: Any) -> int:  # noqa: ANN401 (whatever a layer returns)
-    return sum(each.numel() * each.element_size() for each in tensors(value))
-
-
 def _own(names: Sequence[str], begins: Sequence[str], number: int) -> Sequence[str]:
     """Return the layers of one stage."""
-    ends = [*begins[1:], None]
-    end = ends[number]
-    return names[names.index(begins[number]) : None if end is None else names.index(end)]
+    bounds = [*map(names.index, begins), len(names)]
+    return names[bounds[number] : bounds[number + 1]]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.nn.utils import clip_grad_norm_
 
-from ..training.controller import TrainingController
+from ..training.controller import TrainingController, size_of
 from ..training.metrics import means_by_name
 from ..training.metrics_reporter import MetricsReporter
 from .task.optimizers import check_used, merge_turns
@@ -50,9 +50,10 @@ def stepper(
     `clip` scales the gradients of a whole model in place to a largest norm. `agree` sets a number to the largest of all
     ranks; for strategies whose ranks have parts of the gradients.
     """
+    updates = [(each, _updater(each, context, controller, clip, agree)) for each in task.turns or (task,)]
     if task.turns:
-        return _Turns([(each, _updater(each, context, controller, clip, agree)) for each in task.turns], accumulate)
-    zero_grad, update = task.optimizer.zero_grad, _updater(task, context, controller, clip, agree)
+        return _in_turns(updates, accumulate)
+    zero_grad, update = task.optimizer.zero_grad, updates[0][1]
 
     def step(batch: Any) -> Any:  # noqa: ANN401 (as `accumulate`)
         zero_grad()
@@ -127,26 +128,25 @@ class _Update:
                     parameter.mul_(1 - group["lr"] * decay)
 
 
-class _Turns:
-    """One step of several optimizers: each in turn gets the gradients of its own pass, and moves its parameters."""
+def _in_turns(turns: list[tuple[Task, Callable[[], object]]], accumulate: Accumulate) -> Callable[[Any], Any]:
+    """Return a step in which each optimizer in turn gets the gradients of its own pass, and moves its parameters."""
+    unchecked = list(turns)
 
-    def __init__(self, turns: list[tuple[Task, Callable[[], object]]], accumulate: Accumulate) -> None:
-        self._turns, self._accumulate = turns, accumulate
-        self._checked = False
-
-    def __call__(self, batch: Any) -> Any:  # noqa: ANN401 (as `accumulate`)
+    def step(batch: Any) -> Any:  # noqa: ANN401 (as `accumulate`)
         found = []
-        for turn, update in self._turns:
+        for turn, update in turns:
             # Another optimizer's pass has left gradients here. Not `model.zero_grad`: after a validation, the model of
             # FSDP has its gathered parameters in the place of the shards.
-            for other, _ in self._turns:
+            for other, _ in turns:
                 other.optimizer.zero_grad()
-            found.append(self._accumulate(turn, batch))
-            if not self._checked:
+            found.append(accumulate(turn, batch))
+            if unchecked:
                 check_used(turn)
             update()
-        self._checked = True
+        unchecked.clear()
         return merge_turns(found)
+
+    return step
 
 
 def learning_rate(optimizer: torch.optim.Optimizer) -> float:
@@ -220,7 +220,7 @@ def train_task(
     reporter = MetricsReporter(
         context, ranks=ranks, names=lambda: task.value_names, fetch=_fetch, metrics=task.training_metrics
     )
-    controller = TrainingController(context, reporter, saver or Saver(task, context), **task.size)
+    controller = TrainingController(context, reporter, saver or Saver(task, context), **size_of(task.train, task.val))
     step = stepper(task, context, controller, accumulate, clip=clip, agree=agree)
     checks = validation(controller, reporter) if validation else Validation(task, task.module, controller)
     task.module.train()

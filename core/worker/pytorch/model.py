@@ -43,6 +43,11 @@ def layers_of(row: nn.Module, prefix: str = "") -> Iterator[Layer]:
             yield prefix + name, layer
 
 
+def learns(layer: nn.Module) -> bool:
+    """Return whether a layer has parameters to train."""
+    return any(each.requires_grad for each in layer.parameters())
+
+
 def tensors(value: Any) -> list[Tensor]:  # noqa: ANN401 (whatever a layer returns)
     """Return all tensors in a value."""
     return [each for each in tree_leaves(value) if isinstance(each, Tensor)]
@@ -77,7 +82,7 @@ def too_few_parts(allowed: Sequence[object]) -> str:
 def with_layers_before(number: int, layers: Sequence[nn.Module]) -> list[int]:
     """Return a split point and the layers right before it that train nothing and may go with either part."""
     first = number
-    while not any(each.requires_grad for each in layers[first - 1].parameters()):
+    while not learns(layers[first - 1]):
         first -= 1
     return list(range(first, number + 1))
 
@@ -213,7 +218,11 @@ def checkpoint_blocks(model: nn.Module, *, compiled: bool) -> None:
     compiler of the whole model would leave such blocks out. Raises `ValueError` for a model without blocks.
     """
     found = list(_composites(model))
-    usable = [block for block in found if not any(_counts(inner) for inner in block.modules())]
+    # A second forward pass would count twice in the running statistics of a batch normalisation.
+    usable = [
+        block for block in found
+        if not any(isinstance(inner, _NormBase) and inner.track_running_stats for inner in block.modules())
+    ]  # fmt: skip
     if len(usable) < MIN_BLOCKS:
         raise ValueError(_no_blocks(model, found))
     for block in usable:
@@ -253,11 +262,6 @@ def _composites(module: nn.Module) -> Iterator[nn.Module]:
 
 def _has_list(module: nn.Module) -> bool:
     return any(isinstance(inner, nn.ModuleList) for inner in module.modules())
-
-
-def _counts(module: nn.Module) -> bool:
-    """Return whether a second forward pass would count twice: in the running statistics of a batch normalisation."""
-    return isinstance(module, _NormBase) and module.track_running_stats
 
 
 def _no_blocks(model: nn.Module, found: list[nn.Module]) -> str:

@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 
 from ..steps import other_names
-from ..training.controller import TrainingController
+from ..training.controller import TrainingController, size_of
 from ..training.metrics import means_by_name
 from ..training.metrics_reporter import MetricsReporter
 from .step import WholeStep
@@ -62,7 +62,9 @@ def loop(
         context, ranks=ranks, names=lambda: task.value_names, fetch=fetch, metrics=task.training_metrics,
         after_report=skipped_steps(task, context),
     )  # fmt: skip
-    controller = TrainingController(context, reporter, saver or Saver(task.model, optimizers, context), **task.size)
+    controller = TrainingController(
+        context, reporter, saver or Saver(task.model, optimizers, context), **size_of(task.train, task.val)
+    )
     set_rate = rate_setter(optimizers, controller)
 
     def at_rates(*feed: tf.Tensor) -> tf.Tensor:

@@ -16,7 +16,7 @@ from ...schema.files import FULL
 from ...schema.paths import CHECKPOINTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from ...schema.checkpoint import StateSaver
@@ -324,3 +324,20 @@ def other_model(folder: Path, detail: str) -> ValueError:
             detail=detail,
         )
     )
+
+
+def first_difference(saved: Mapping[str, Sequence[int]], wanted: Mapping[str, Sequence[int]]) -> str:
+    """Describe the first tensor that a checkpoint has with another shape than a model, or alone; "" if none differs.
+
+    Both have shapes by names. Of a name such as `3:sequential/dense/bias`, the position is left out.
+    """
+    for key in {**wanted, **saved}:  # in their order
+        name = key.partition(":")[2] or key
+        if key not in saved:
+            return tr("it has no {name}", name=name)
+        if key not in wanted:
+            return tr("it has {name}, which this model does not have", name=name)
+        if tuple(saved[key]) != tuple(wanted[key]):
+            shapes = {"shape": tuple(saved[key]), "own_shape": tuple(wanted[key])}
+            return tr("its {name} has the shape {shape}, this model's {own_shape}", name=name, **shapes)
+    return ""

@@ -416,6 +416,11 @@ class TrainingController:
             self._save_at = (position.step // self._when.every + 1) * self._when.every
 
 
+def size_of(train: Any, val: object) -> dict[str, Any]:  # noqa: ANN401 (batches of a framework's)
+    """Return how long an epoch of these data is, for `TrainingController`."""
+    return {"steps_per_epoch": train.steps, "samples_per_epoch": train.items, "validates": val is not None}
+
+
 class LearningRateSchedule:
     """A factor on the base learning rate for each optimizer step, counted from 1."""
 

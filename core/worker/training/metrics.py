@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...language import tr, tr_plural
 
@@ -14,15 +14,6 @@ if TYPE_CHECKING:
     """The means of a validation by name, a list of one value each. Empty without one or if it was cut short."""
 
 LOSS = "loss"
-
-
-class TrainingSize(TypedDict):
-    """How long an epoch is."""
-
-    steps_per_epoch: int
-    samples_per_epoch: int
-    validates: bool
-    """Whether a validation follows the steps."""
 
 
 def means_by_name(names: Sequence[str]) -> Callable[[Sequence[float]], Values]:
@@ -46,27 +37,19 @@ class EpochMeans:
     def __init__(self) -> None:
         self.keeps_all = False
         """Whether other means than the loss's are wanted. Equal on all ranks."""
-        self._sums: dict[str, tuple[float, int]] = {}
+        self.sums: dict[str, tuple[float, int]] = {}
+        """Sum and number of the values so far; a new dict for each epoch."""
 
     def add(self, name: str, values: Sequence[float]) -> None:
         """Count more values of steps; a metric may have been measured in some steps only."""
         if name == LOSS or self.keeps_all:
-            total, count = self._sums.get(name, (0.0, 0))
-            self._sums[name] = total + sum(values), count + len(values)
+            total, count = self.sums.get(name, (0.0, 0))
+            self.sums[name] = total + sum(values), count + len(values)
 
     def take(self) -> dict[str, float]:
         """Return the means so far and start new ones."""
-        sums, self._sums = self._sums, {}
+        sums, self.sums = self.sums, {}
         return {name: total / count for name, (total, count) in sums.items() if count}
-
-    @property
-    def sums(self) -> Mapping[str, tuple[float, int]]:
-        """Sum and number of the values so far."""
-        return dict(self._sums)
-
-    @sums.setter
-    def sums(self, sums: Mapping[str, tuple[float, int]]) -> None:
-        self._sums = dict(sums)
 
 
 class EpochResults:

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from ...context import Context
     from ...recipe import LoadedRecipe
-    from ...training.metrics import TrainingSize
     from .optimizers import RecipeSchedule
     from .steps import Backward, StepReader
     from .stream import Source
@@ -84,15 +83,6 @@ class Task:
         if self.turns:
             return turn_names({each.turn[0]: each.training_step for each in self.turns if each.training_step})
         return (self.training_step and self.training_step.names) or ("loss",)
-
-    @property
-    def size(self) -> TrainingSize:
-        """How long an epoch is."""
-        return {
-            "steps_per_epoch": self.train.steps,
-            "samples_per_epoch": self.train.items,
-            "validates": self.val is not None,
-        }
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -298,7 +298,17 @@ class Batches:
             self._tensors = dataset.tensors
             self._shape = dataset.data if isinstance(dataset, NestedTensors) else None
         else:
-            self._loader = self._make_loader(dataset, loader_workers, collate)
+            self._loader = DataLoader(
+                dataset,
+                batch_sampler=_MicroSlices(self),
+                collate_fn=collate,
+                num_workers=loader_workers,
+                persistent_workers=loader_workers > 0,
+                pin_memory=device.type == "cuda",
+                # Without a generator the loader draws from the global one, and dropout would change with the loader.
+                # The loader's workers are seeded from it: fixed by the run's seed, different on each rank.
+                generator=torch.Generator().manual_seed(spread(seed, rank)),
+            )
 
     def shuffled(self, epoch: int, skip: int = 0) -> Iterator[list[MicroBatch]]:
         """Yield the micro-batches of each step of an epoch. Seed and epoch fix the order, for any number of ranks.
@@ -367,21 +377,6 @@ class Batches:
         assert self._loader is not None
         for batch, index in zip(self._loader, self.micro_slices(), strict=True):
             yield self._prepared(batch), len(index)
-
-    def _make_loader(
-        self, dataset: Dataset[Any], workers: int, collate: Callable[[list[Any]], Any] | None
-    ) -> DataLoader[Any]:
-        return DataLoader(
-            dataset,
-            batch_sampler=_MicroSlices(self),
-            collate_fn=collate,
-            num_workers=workers,
-            persistent_workers=workers > 0,
-            pin_memory=self.device.type == "cuda",
-            # Without a generator the loader draws from the global one, and dropout would change with the loader.
-            # The loader's workers are seeded from it: fixed by the run's seed, different on each rank.
-            generator=torch.Generator().manual_seed(spread(self._seed, self._rank)),
-        )
 
 
 def spread(seed: int, number: int) -> int:

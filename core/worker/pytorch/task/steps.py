@@ -226,21 +226,16 @@ class TrainingMetrics(metrics.TrainingMetrics):
         return values, Cost.of(spent_s, measured, elapsed_s)
 
     def _scalar(self, name: str, value: Any) -> Tensor:  # noqa: ANN401 (whatever the recipe's function returned)
-        is_number = isinstance(value, (int, float)) or (isinstance(value, Tensor) and value.numel() == 1)
-        if not is_number and not hasattr(value, "item"):
-            raise self._not_a_number(name, type(value).__name__)
-        found = torch.as_tensor(value, device=self._device)
-        if found.numel() != 1:
-            raise self._not_a_number(name, tr("a tensor of shape {shape}", shape=tuple(found.shape)))
-        return found.float().reshape(())
-
-    @staticmethod
-    def _not_a_number(name: str, kind: str) -> TypeError:
-        return TypeError(
+        is_number = isinstance(value, (int, float, Tensor)) or hasattr(value, "item")
+        found = torch.as_tensor(value, device=self._device) if is_number else None
+        if found is not None and found.numel() == 1:
+            return found.float().reshape(())
+        kind = type(value).__name__
+        raise TypeError(
             tr(
                 "The metric {name!r} of metrics() returned {kind}. Return one number: the mean over the batch.",
                 name=name,
-                kind=kind,
+                kind=kind if found is None else tr("a tensor of shape {shape}", shape=tuple(found.shape)),
             )
         )
 

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from ...context import Context
     from ...recipe import LoadedRecipe
-    from ...training.metrics import TrainingSize
     from .steps import RecipeStep, StepReader
 
     Measure = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
@@ -94,15 +93,6 @@ class Task:
         assert self.validation_step.reader.names is not None, "no batch was measured"
         return self.validation_step.reader.names
 
-    @property
-    def size(self) -> TrainingSize:
-        """How long an epoch is."""
-        return {
-            "steps_per_epoch": self.train.steps,
-            "samples_per_epoch": self.train.items,
-            "validates": self.val is not None,
-        }
-
 
 def build(
     recipe: LoadedRecipe,
@@ -127,11 +117,12 @@ def build(
         )
     if training.precision != "float32":
         keras.config.set_dtype_policy(f"mixed_{training.precision}")
-    # What the loss is computed on: where the recipe has a step of its own, at most the validation.
     measured = val if has_steps(recipe) else train
+    create = partial(create_variables, recipe, train=train, measured=measured)
     with scope or contextlib.nullcontext():
         seed_everything(training.seed)
-        model, output = _model(recipe, train, measured, make_model)
+        model = checked_model(make_model(create) if make_model else recipe.call("model"), recipe, "model")
+        output = create(model)
         optimizers = build_optimizers(recipe, context, model)
         replicas = tf.distribute.get_strategy().num_replicas_in_sync
     context.notice_large_batch(train.items)
@@ -159,25 +150,17 @@ def build(
     return tasks[0] if len(tasks) == 1 else replace(tasks[0], of_optimizers=tuple(tasks))
 
 
-def _model(
-    recipe: LoadedRecipe,
-    train: Batches,
-    measured: Batches | None,
-    make_model: Callable[[Callable[[keras.Model], object]], object] | None,
-) -> tuple[keras.Model, Any]:
-    """Return the model with all its variables, and its output on symbols of what the loss is computed on, if any."""
+def create_variables(recipe: LoadedRecipe, model: keras.Model, train: Batches, measured: Batches | None) -> Any:  # noqa: ANN401 (in whatever structure)
+    """Create the variables of a model without any. Return its output on symbols of `measured`, if there is one.
 
-    def create_variables(model: keras.Model) -> Any:  # noqa: ANN401 (in whatever structure)
-        """Create the variables of a model without any. Return its output."""
-        if has_steps(recipe) and not model.built:
-            try_out(recipe, model, train.packed(train.sample()))
-        if measured is None or validates_itself(recipe):
-            return None
-        symbols = [keras.KerasTensor(spec.shape, spec.dtype.name) for spec in measured.specs()[:-1]]
-        return call(model, symbols, training=False)
-
-    model = checked_model(make_model(create_variables) if make_model else recipe.call("model"), recipe, "model")
-    return model, create_variables(model)
+    `measured`: what the loss is computed on; where the recipe has a step of its own, at most the validation.
+    """
+    if has_steps(recipe) and not model.built:
+        try_out(recipe, model, train.packed(train.sample()))
+    if measured is None or validates_itself(recipe):
+        return None
+    symbols = [keras.KerasTensor(spec.shape, spec.dtype.name) for spec in measured.specs()[:-1]]
+    return call(model, symbols, training=False)
 
 
 def _training_metrics(

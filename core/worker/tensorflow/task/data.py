@@ -208,23 +208,15 @@ def spread(seed: int, number: Any) -> Any:  # noqa: ANN401 (a number, or a tenso
 
 def _as_tensors(data: Any, function: str, *, any_shape: bool) -> tuple[tf.Tensor, ...]:  # noqa: ANN401 (a recipe's)
     is_one = any_shape and (isinstance(data, Mapping) or hasattr(data, "shape"))
-    if not isinstance(data, (tuple, list)) and not is_one:
+    is_right = isinstance(data, (tuple, list)) or is_one
+    parts = tf.nest.flatten(data) if any_shape else data
+    if not is_right or len(parts) < (1 if any_shape else 2) or not all(hasattr(part, "shape") for part in parts):
+        kinds = ", ".join(type(part).__name__ for part in parts) if is_right else ""
         raise TypeError(
             tr(
                 "{function}() returned {kind}. {remedy}",
                 function=function,
-                kind=type(data).__name__,
-                remedy=tr(WHAT_A_STEP_TAKES if any_shape else WHAT_TO_RETURN),
-            )
-        )
-    parts = tf.nest.flatten(data) if any_shape else data
-    if len(parts) < (1 if any_shape else 2) or not all(hasattr(part, "shape") for part in parts):
-        kinds = ", ".join(type(part).__name__ for part in parts)
-        raise TypeError(
-            tr(
-                "{function}() returned ({kinds}). {remedy}",
-                function=function,
-                kinds=kinds,
+                kind=f"({kinds})" if is_right else type(data).__name__,
                 remedy=tr(WHAT_A_STEP_TAKES if any_shape else WHAT_TO_RETURN),
             )
         )

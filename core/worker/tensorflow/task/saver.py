@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from keras.src.backend.common import global_state  # Keras has no public name for its shared generator
 
-from ....language import tr
 from ... import streams
-from ...training.checkpoints import other_model
+from ...training.checkpoints import first_difference, other_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -116,28 +115,9 @@ def _read(path: Path, variables: Sequence[keras.Variable]) -> list[np.ndarray[An
     with np.load(path, allow_pickle=False) as file:
         saved = {key: file[key] for key in file.files}
     wanted = {key: tuple(each.shape) for key, each in zip(_keys(variables), variables, strict=True)}
-    difference = _difference({key: array.shape for key, array in saved.items()}, wanted)
-    if difference:
+    if difference := first_difference({key: array.shape for key, array in saved.items()}, wanted):
         raise other_model(path.parent, difference)
     return [saved[key] for key in wanted]
-
-
-def _difference(saved: dict[str, tuple[int, ...]], wanted: dict[str, tuple[int, ...]]) -> str:
-    """Describe the first array that does not fit; return the empty string if all do."""
-    for key in {**wanted, **saved}:  # in their order
-        name = key.partition(":")[2]
-        if key not in saved:
-            return tr("it has no {name}", name=name)
-        if key not in wanted:
-            return tr("it has {name}, which this model does not have", name=name)
-        if saved[key] != wanted[key]:
-            return tr(
-                "its {name} has the shape {shape}, this model's {own_shape}",
-                name=name,
-                shape=saved[key],
-                own_shape=wanted[key],
-            )
-    return ""
 
 
 def _assign(variables: Sequence[keras.Variable], values: Sequence[np.ndarray[Any, Any]]) -> None:
