@@ -9,7 +9,7 @@ import statistics
 import time
 import warnings
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -272,22 +272,7 @@ def _move(part: nn.Module, device: torch.device) -> None:
             module.recompile()
 
 
-class Source(Protocol):
-    """A model that can be cut between its layers."""
-
-    model: nn.Module
-
-    def layers(self, inputs: Sequence[Tensor]) -> list[Layer]:
-        """Return the layers in order. `inputs` are those of a micro-batch, on the CPU."""
-
-    def allowed(self, layers: Sequence[Layer], calls: Mapping[str, Sequence[Call]]) -> list[list[int]]:
-        """Return the places at which a stage may begin; for each, the numbers of the layers that may be its first."""
-
-    def stage(self, begins: Sequence[str], number: int, inputs: Sequence[Tensor], device: torch.device) -> nn.Module:
-        """Return one of the stages that begin at these layers, on its device. Nothing else is moved there."""
-
-
-def source(recipe: LoadedRecipe, model: nn.Module, seed: int) -> Source:
+def source(recipe: LoadedRecipe, model: nn.Module, seed: int) -> SequentialSource | ListedSource | TracedSource:
     """Return how this recipe's model can be cut."""
     if recipe.has("stages"):
         seed_everything(seed)  # for the weights of model()
@@ -305,13 +290,15 @@ class SequentialSource:
         self.model = model
 
     def layers(self, inputs: Sequence[Tensor]) -> list[Layer]:  # noqa: ARG002
+        """Return the layers in order. `inputs` are those of a micro-batch, on the CPU."""
         return list(layers_of(self.model))
 
     def allowed(self, layers: Sequence[Layer], calls: Mapping[str, Sequence[Call]]) -> list[list[int]]:
-        """Return the places where a single tensor goes from layer to layer: a stage would unpack several.
+        """Return the places at which a stage may begin; for each, the numbers of the layers that may be its first.
 
-        Layers without parameters, such as activations, may go with either stage, unless more data would have to be
-        sent or their result would differ: costs are measured, and the trained model must not depend on them.
+        Only a single tensor may go from layer to layer there: a stage would unpack several. Layers without parameters,
+        such as activations, may go with either stage, unless more data would have to be sent or their result would
+        differ: costs are measured, and the trained model must not depend on them.
         """
         modules = [layer for _, layer in layers]
         given = [calls[name][0] for name, _ in layers]
@@ -325,6 +312,7 @@ class SequentialSource:
         return [place for place in places if place]
 
     def stage(self, begins: Sequence[str], number: int, inputs: Sequence[Tensor], device: torch.device) -> nn.Module:  # noqa: ARG002
+        """Return one of the stages that begin at these layers, on its device. Nothing else is moved there."""
         names = [name for name, _ in layers_of(self.model)]
         for name in set(names) - set(_own(names, begins, number)):
             parent, _, last = name.rpartition(".")

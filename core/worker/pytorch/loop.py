@@ -407,14 +407,11 @@ class EndRequestPoll:
         self._left -= 1
         if self._left:
             return False
-        decision = self._reporter.broadcast(self._decide() if self._context.rank == 0 else 0)
-        self._interval = self._left = max(1, round(decision))
+        decision = 0  # to end; else the batches until the next poll, at most twice as many as before
+        if self._context.rank == 0 and not self._context.end_requested():
+            elapsed = max(time.monotonic() - self._polled, 1e-6)
+            decision = max(1, min(int(self._interval / elapsed * POLL_EVERY_S), 2 * self._interval))
+        decision = round(self._reporter.broadcast(decision))
+        self._interval = self._left = max(1, decision)
         self._polled = time.monotonic()
         return decision == 0
-
-    def _decide(self) -> float:
-        """Return the batches until the next poll, at most twice as many as before; 0 to end."""
-        if self._context.end_requested():
-            return 0
-        elapsed = max(time.monotonic() - self._polled, 1e-6)
-        return max(1, min(int(self._interval / elapsed * POLL_EVERY_S), 2 * self._interval))

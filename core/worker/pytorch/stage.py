@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_map_only
 from ...language import tr
 from ...schema import checkpoint
 from ..training.checkpoints import first_difference
-from .cuts import NOTHING, Call, Source, calls, seconds, source, unchanged
+from .cuts import NOTHING, Call, calls, seconds, source, unchanged
 from .distributed import broadcast_object
 from .model import CannotSplitError, learns, split_evenly, too_few_parts
 from .task.build import autocast_of, build_loss
@@ -29,8 +29,11 @@ if TYPE_CHECKING:
 
     from ..context import Context
     from ..recipe import LoadedRecipe
-    from .cuts import Autocast
+    from .cuts import Autocast, ListedSource, SequentialSource, TracedSource
     from .task.build import Task, Unplaced
+
+    Source = SequentialSource | ListedSource | TracedSource
+    """A model that can be cut between its layers."""
 
 CUT = "cut.json"
 WHOLE = ""

@@ -130,24 +130,19 @@ class TrainingController:
         position = self._store.restore()
         if position is not None:
             self._continue_from(position)
-        if self._context.rank == 0:
-            self._record_begin(continues=position is not None)
+        if self._context.rank == 0 and (position is not None or self._context.resumed):
+            self._context.record(Rewind(step=self._reporter.steps))  # measurements of later steps are void
+        if self._context.rank == 0 and position is None:
+            if self._context.resumed:
+                nothing = tr("The run has no checkpoint to resume from. Training starts from the beginning.")
+                self._context.notice(nothing)
+            if advice := suggest_warmup(self._context.training, self._per_epoch):
+                self._context.notice(advice)
         # Everything loaded so far stays to the end. Frozen, it is skipped by garbage collection: a framework has
         # hundreds of thousands of objects, and the process exits in a tenth of a second instead of one second.
         gc.freeze()
         self._context.record_ready(steps_per_epoch=self._per_epoch, samples_per_epoch=self._samples)
         self._began = self._saved = time.monotonic()
-
-    def _record_begin(self, *, continues: bool) -> None:
-        """Record where the training continues, and what to know about its beginning."""
-        if continues or self._context.resumed:
-            self._context.record(Rewind(step=self._reporter.steps))  # measurements of later steps are void
-        if continues:
-            return
-        if self._context.resumed:
-            self._context.notice(tr("The run has no checkpoint to resume from. Training starts from the beginning."))
-        if advice := suggest_warmup(self._context.training, self._per_epoch):
-            self._context.notice(advice)
 
     def epochs(self) -> Iterator[int]:
         """Yield the remaining epochs, from the current one."""

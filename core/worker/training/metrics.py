@@ -161,6 +161,8 @@ class TrainingMetrics:
         self.names = tuple(names)
         self.is_due = True
         """Whether the current step is measured."""
+        self.always = False
+        """Whether every step is measured, whatever it costs."""
         self.every = 1
         self.first = 0
         """The first measured step since the last report."""
@@ -194,7 +196,7 @@ class TrainingMetrics:
         if cost.measured:
             found = cost.spent_us / cost.measured
             self._cost_us = found if self._cost_us is None else (self._cost_us + found) / 2
-        if self._cost_us is None or not steps or cost.elapsed_us <= 0:
+        if self.always or self._cost_us is None or not steps or cost.elapsed_us <= 0:
             return
         wanted = self._cost_us * steps / (BUDGET * cost.elapsed_us)
         every = 1

@@ -105,10 +105,6 @@ class Batches:
         with tf.device(HOST):
             return self._cut(tf.range(self.items), 0)
 
-    def size(self, step: int) -> int:
-        """Return the number of items of a global batch: the last may have fewer."""
-        return min(self.batch_size, self.items - step * self.batch_size)
-
     def tensors(self, feed: Feed) -> Feed:
         """Return the tensors of a feed: the model's inputs and the target. Used inside a step's function."""
         if not self.arrays:

@@ -168,8 +168,6 @@ class TrainingMetrics(metrics.TrainingMetrics):
 
     def __init__(self, metrics: Mapping[str, Measure], train: Batches) -> None:
         super().__init__(metrics)
-        self.always = False
-        """Whether every step is measured, whatever it costs."""
         self._metrics, self._train = tuple(metrics.values()), train
         self._row: tf.Tensor | None = None
         """The current step's values: this worker's part of them."""
@@ -222,11 +220,6 @@ class TrainingMetrics(metrics.TrainingMetrics):
         cost = Cost.of(spent_s, len(self._spent_s), elapsed_s)
         self._rows, self._spent_s = [], []
         return values, cost
-
-    def plan(self, cost: Cost, steps: int) -> None:
-        """Choose how often to measure; see the base class."""
-        if not self.always:
-            super().plan(cost, steps)
 
 
 def _mean(value: Any, share: float | tf.Tensor) -> tf.Tensor:  # noqa: ANN401 (whatever a user's function returns)
