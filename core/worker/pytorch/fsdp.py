@@ -68,9 +68,7 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
     module = step_module(recipe, raw.model)
     if deferred is None:
         if context.training.make_on_device:
-            # All ranks get the values of rank 0: devices of different kinds draw different random numbers.
-            for value in _states(raw.model.to(raw.device)).values():  # with what the recipe has put on the CPU by name
-                dist.broadcast(value, src=0)
+            _share_values(raw.model.to(raw.device))  # with what the recipe has put on the CPU by name
         shard(raw.model, module, raw.device)
     else:
         shard_deferred(raw.model, module, raw.device, deferred, context.training.seed)
@@ -119,6 +117,13 @@ def shard(model: nn.Module, module: nn.Module, device: torch.device) -> None:
     for block in list(blocks(model)):
         into_shards(block)
     into_shards(module)
+
+
+@torch.no_grad()
+def _share_values(model: nn.Module) -> None:
+    """Give all ranks the values of rank 0: devices of different kinds draw different random numbers."""
+    for value in _states(model).values():
+        dist.broadcast(value, src=0)
 
 
 def shard_deferred(
@@ -223,7 +228,7 @@ class _ShardedWeights:
         model: dict[str, Any] = read(folder / MODEL) if first else {}
         optimizer: dict[str, Any] = read(folder / OPTIMIZER) if first else {}
         spread = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
-        # For another model before anything is sent: else other ranks would wait for ever.
+        # Another model is refused before anything is sent: else other ranks would wait for ever.
         if first and (fault := first_difference(_shapes(model), _shapes(self._model.state_dict()))):
             raise ValueError(fault)
         set_model_state_dict(self._model, model, options=spread)

@@ -49,11 +49,14 @@ def loop(
     ranks: Ranks | None = None,
     each: Callable[[Callable[..., tf.Tensor], Iterable[Feed]], Iterator[tf.Tensor]] = starmap,
     saver: Saver | None = None,
+    first: int = 0,
+    parts: int = 1,
 ) -> None:
     """Train to the last epoch, or until a stop or a pause is requested.
 
     `step(*feed)` makes one optimizer step on a global batch and returns its loss, left on its device, or its values in
-    the order of `task.value_names`.
+    the order of `task.value_names`; where metrics are measured, with outputs: see `Update.make`. They are of the slices
+    of the batch from `first` on, of `parts`.
     `measure(*feed)` returns the sums of loss, metrics and items over a batch of the validation set.
     `each(function, feeds)` yields the function's result for each feed.
     """
@@ -65,15 +68,16 @@ def loop(
     controller = TrainingController(
         context, reporter, saver or Saver(task.model, optimizers, context), **size_of(task.train, task.val)
     )
-    set_rate = rate_setter(optimizers, controller)
+    metrics, set_rate = task.training_metrics, rate_setter(optimizers, controller)
+    make = step if metrics is None else metrics.watching(step, first=first, parts=parts)
 
     def at_rates(*feed: tf.Tensor) -> tf.Tensor:
         set_rate()
-        return step(*feed)
+        return make(*feed)
 
     controller.begin(learning_rate(task.optimizer))
     controller.run(
-        lambda epoch, skip: each(at_rates if controller.rate_varies else step, task.train.shuffled(epoch, skip=skip)),
+        lambda epoch, skip: each(at_rates if controller.rate_varies else make, task.train.shuffled(epoch, skip=skip)),
         lambda: {} if task.val is None else validate(task, controller, each(measure, task.val.in_order())),
         rate=rate_reader(task.optimizer, controller),
     )
@@ -148,17 +152,6 @@ def traced(function: Callable[..., tf.Tensor], batches: Batches | None) -> Calla
     return VaryingFunction(function) if batches is not None and batches.varies else tf.function(function)
 
 
-def train_step(
-    task: Task, function: Callable[..., Any], *, first: int = 0, parts: int = 1
-) -> Callable[..., tf.Tensor]:  # fmt: skip
-    """Return the function of a feed that makes a step and returns its values, from what `Update.make` returned.
-
-    `function`: see `traced`. This process computes the slices of a global batch from `first` on, of `parts`.
-    """
-    metrics = task.training_metrics
-    return function if metrics is None else metrics.watching(function, first=first, parts=parts)
-
-
 class VaryingFunction:
     """A function of feeds with tensors of any length, traced once for each number of items.
 
@@ -207,7 +200,7 @@ def train_alone(task: Task, context: Context, gradient: Gradient | None = None) 
     def measure(*feed: tf.Tensor) -> tf.Tensor:
         return whole.passes.sums(feed, 1.0)
 
-    loop(task, context, train_step(task, traced(step, task.train)), traced(measure, task.val))
+    loop(task, context, traced(step, task.train), traced(measure, task.val))
 
 
 def train_replicas(
@@ -239,8 +232,8 @@ def train_replicas(
 
     parts = strategy.num_replicas_in_sync
     first = context.rank * (parts // context.world_size)  # of the replicas in this process
-    watched = train_step(task, agreed if unsure else function, first=first, parts=parts)
-    loop(task, context, watched, traced(measure, task.val), ranks=ranks)
+    making = agreed if unsure else function
+    loop(task, context, making, traced(measure, task.val), ranks=ranks, first=first, parts=parts)
 
 
 def _agree_on_names(ranks: Ranks, context: Context, reader: StepReader) -> None:

@@ -15,7 +15,7 @@ from ...language import tr
 from ..context import LINK_BYTES
 from ..training.checkpoints import HostFiles
 from .devices import claim, mirrored_strategy, placed_model, record_parts, record_shared
-from .loop import fetch, loop, traced, train_alone, train_replicas, train_step
+from .loop import fetch, loop, traced, train_alone, train_replicas
 from .step import WholeStep, added_up
 from .task.build import build
 from .task.data import HOST, gather, slice_of
@@ -82,7 +82,7 @@ def towers(recipe: LoadedRecipe, context: Context) -> None:
     def measure(*feed: tf.Tensor) -> tf.Tensor:
         return tf.add_n(_towers(devices, whole.passes.sums, feed))
 
-    loop(task, context, train_step(task, traced(step, task.train), parts=len(devices)), traced(measure, task.val))
+    loop(task, context, traced(step, task.train), traced(measure, task.val), parts=len(devices))
 
 
 def _towers(devices: Sequence[str], compute: Callable[[Feed, float], Any], feed: Feed) -> list[Any]:
