@@ -155,16 +155,20 @@ def part(items: tf.Tensor, number: int | tf.Tensor, parts: int) -> tuple[tf.Tens
     return number * least + tf.minimum(tf.cast(number, items.dtype), more), least + tf.cast(number < more, items.dtype)
 
 
-def train_step(
-    task: Task, context: Context, cut: Cut, gradient: Gradient | None = None, *, by_fit: bool
-) -> Callable[[Any], Any]:
+def train_step(task: Task, context: Context, cut: Cut, gradient: Gradient | None) -> Callable[[Any], Any]:
     """Return the function that `fit` calls for each batch. Its logs are those of the batch, unlike Keras' own.
 
     Keras' step is kept where it suffices. It clips each replica's gradient separately, and weights all parts of a
     batch equally, whatever their size. Where metrics are measured, the function returns (logs, part): see
-    `measured_function`. `by_fit`: whether Keras' step can compute the recipe's loss.
+    `measured_function`.
     """
-    if not by_fit or task.training_step is not None or cut.needed or gradient or context.training.gradient_clip:
+    if (
+        not task.is_measured_by_fit
+        or task.training_step is not None
+        or cut.needed
+        or gradient
+        or context.training.gradient_clip
+    ):
         _require_keras_step(task)
         return _cut_step(task, context, gradient, cut.replicas)
     if not _has_keras_step(task.model):

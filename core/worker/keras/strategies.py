@@ -50,9 +50,8 @@ def fit(task: Task, recipe: LoadedRecipe, context: Context, gradient: Gradient |
     if task.training_metrics is not None:
         task.training_metrics.always = read_metrics_of_batches(own)
     cut = Cut(strategy.num_replicas_in_sync, context.training.accumulation)
-    by_fit = _is_measured_by_fit(task)
     with strategy.scope():
-        _compile(task, context, cut, gradient, by_fit=by_fit)
+        _compile(task, context, cut, gradient)
     logs = BatchLogs(context, task)
     reporter = MetricsReporter(
         context, names=logs.names, fetch=logs.fetch, metrics=task.training_metrics,
@@ -64,7 +63,7 @@ def fit(task: Task, recipe: LoadedRecipe, context: Context, gradient: Gradient |
     controller.keeps_numbers = controller.keeps_numbers or bool(own)
     callback = ControllerCallback(controller, task, context)  # before a checkpoint can change the base learning rate
     controller.begin(learning_rate(task.optimizer))
-    checks = _validation(task, context, controller, callback, by_fit=by_fit)
+    checks = _validation(task, context, controller, callback)
     if callback.steps_done:
         controller.after_epoch_steps(learning_rate(task.optimizer))
         logs_of = {}  # a pause has cut its validation off
@@ -107,18 +106,9 @@ def fit(task: Task, recipe: LoadedRecipe, context: Context, gradient: Gradient |
     gc.freeze()
 
 
-def _is_measured_by_fit(task: Task) -> bool:
-    """Return whether `fit` computes the recipe's loss and metrics itself, in the training or in the validation.
-
-    Of a model with several outputs it would want a loss for each. The recipe's loss is one function of all of them, so
-    our own passes measure there, as in TensorFlow's own loop.
-    """
-    measures = task.training_step is None or (task.val is not None and task.validation_step is None)
-    return measures and not task.has_several_outputs
-
-
-def _compile(task: Task, context: Context, cut: Cut, gradient: Gradient | None, *, by_fit: bool) -> None:
-    """Compile the model with the recipe's parts, and give `fit` its step. `by_fit`: see `_is_measured_by_fit`."""
+def _compile(task: Task, context: Context, cut: Cut, gradient: Gradient | None) -> None:
+    """Compile the model with the recipe's parts, and give `fit` its step."""
+    by_fit = task.is_measured_by_fit
     metrics = [keras.metrics.MeanMetricWrapper(measure, name=name) for name, measure in task.metrics.items()]
     task.model.compile(
         optimizer=task.optimizer,
@@ -131,7 +121,7 @@ def _compile(task: Task, context: Context, cut: Cut, gradient: Gradient | None, 
     if context.training.compile and cut.replicas == 1 and not task.model.jit_compile:
         context.notice(tr("Keras reports that XLA cannot compile this model. It is trained without compiling."))
     # Set on the instance, so that its class and a `train_step` of the recipe's own stay unchanged.
-    step = train_step(task, context, cut, gradient, by_fit=by_fit)
+    step = train_step(task, context, cut, gradient)
     if task.training_metrics is None:
         task.model.train_step = step
     else:
@@ -171,18 +161,13 @@ class MeanLoss(keras.losses.Loss):  # type: ignore[misc]  # Keras has no types
 
 
 def _validation(
-    task: Task,
-    context: Context,
-    controller: TrainingController,
-    callback: ControllerCallback,
-    *,
-    by_fit: bool,
+    task: Task, context: Context, controller: TrainingController, callback: ControllerCallback
 ) -> dict[str, Any]:
     """Return the keywords of `fit` for validation; empty without validation data, or if our own passes measure."""
     strategy = task.model.distribute_strategy
     if task.val is None:
         return {}
-    if task.validation_step is not None or not by_fit:
+    if task.validation_step is not None or not task.is_measured_by_fit:
         # Our own passes measure, as in TensorFlow's own loop.
         passes, val = Passes(task, context), task.val
         measure = traced(lambda *feed: over_replicas(strategy, passes.sums, feed), val)

@@ -50,7 +50,14 @@ def stepper(
     `clip` scales the gradients of a whole model in place to a largest norm. `agree` sets a number to the largest of all
     ranks; for strategies whose ranks have parts of the gradients.
     """
-    updates = [(each, _updater(each, context, controller, clip, agree)) for each in task.turns or (task,)]
+    training = context.training
+    changes = training.weight_decay is not None or training.gradient_clip is not None or controller.rate_varies
+    updates: list[tuple[Task, Callable[[], object]]] = [
+        (each, _Update(each, context, controller, clip, agree))
+        if changes or each.schedule is not None or each.scaler is not None
+        else (each, each.optimizer.step)
+        for each in task.turns or (task,)
+    ]
     if task.turns:
         return _in_turns(updates, accumulate)
     zero_grad, update = task.optimizer.zero_grad, updates[0][1]
@@ -64,21 +71,9 @@ def stepper(
     return step
 
 
-def _updater(
-    task: Task, context: Context, controller: TrainingController, clip: Clip, agree: Agree | None
-) -> Callable[[], object]:
-    """Return the function that makes an optimizer step with the run's schedule, weight decay and gradient clipping.
-
-    It is plain `optimizer.step` where the settings add nothing.
-    """
-    training = context.training
-    is_plain = training.weight_decay is None and training.gradient_clip is None and task.schedule is None
-    if is_plain and task.scaler is None and not controller.rate_varies:
-        return task.optimizer.step
-    return _Update(task, context, controller, clip, agree)
-
-
 class _Update:
+    """Makes an optimizer step with the run's schedule, weight decay and gradient clipping, where one of them is set."""
+
     def __init__(
         self, task: Task, context: Context, controller: TrainingController, clip: Clip, agree: Agree | None
     ) -> None:

@@ -228,14 +228,14 @@ def _coordinate(recipe: LoadedRecipe, context: Context) -> None:
     def measure_on(tensors: Feed) -> tf.Tensor:
         return whole.passes.sums_of(tensors, 1.0)
 
-    workers = Workers(strategy, coordinator, len(context.assignment.addresses) - 2)  # without chief and server
-    step = workers.computing(train_on, task.train)
-    measure = workers.computing(measure_on, task.val) if task.val is not None else step
+    step = _scheduled(strategy, coordinator, train_on, task.train)
+    measure = _scheduled(strategy, coordinator, measure_on, task.val) if task.val is not None else step
+    workers = len(context.assignment.addresses) - 2  # without chief and server
     # All scheduled steps are waited for, so that all variables are of the same moment. Those steps are in the weights,
     # but not counted yet: a resumed run repeats those few.
     optimizers = [turn.optimizer for turn in task.turns]
     saver = Saver(task.model, optimizers, context, before=coordinator.join)
-    loop(task, context, step, measure, each=workers.each, saver=saver)
+    loop(task, context, step, measure, each=partial(_in_order, ahead=AHEAD * workers), saver=saver)
 
 
 def serve(assignment: RankAssignment) -> None:
@@ -255,37 +255,36 @@ def serve(assignment: RankAssignment) -> None:
     server.join()
 
 
-class Workers:
-    """Schedules batches on free workers."""
+def _scheduled(
+    strategy: tf.distribute.Strategy,
+    coordinator: ClusterCoordinator,
+    compute: Callable[[Feed], tf.Tensor],
+    batches: Batches,
+) -> Callable[..., Any]:
+    """Return a function of a feed that a free worker runs, from `compute(tensors)`. `_in_order` waits for its results.
 
-    def __init__(self, strategy: tf.distribute.Strategy, coordinator: ClusterCoordinator, workers: int) -> None:
-        self._strategy, self._coordinator, self._workers = strategy, coordinator, workers
+    Arrays are sent to each worker once. Afterwards only the indices of a batch are sent.
+    """
+    arrays = batches.arrays or (tf.zeros([]),)
+    sent = coordinator.create_per_worker_dataset(lambda: tf.data.Dataset.from_tensors(arrays).repeat())
+    iterator = iter(sent)
 
-    def computing(self, compute: Callable[[Feed], tf.Tensor], batches: Batches) -> Callable[..., Any]:
-        """Return a function of a feed that a worker runs, from `compute(tensors)`. `each` waits for its results.
+    def on_worker(iterator: Any, *feed: tf.Tensor) -> tf.Tensor:  # noqa: ANN401 (the worker's own)
+        with tf.device(HOST):  # else all arrays would be copied to the GPU for each batch
+            everything = next(iterator)
+            tensors = gather(everything, feed) if batches.arrays else feed
+        return strategy.run(compute, args=(tensors,))
 
-        Arrays are sent to each worker once. Afterwards only the indices of a batch are sent.
-        """
-        arrays = batches.arrays or (tf.zeros([]),)
-        sent = self._coordinator.create_per_worker_dataset(lambda: tf.data.Dataset.from_tensors(arrays).repeat())
-        iterator = iter(sent)
+    function = tf.function(on_worker)
+    return lambda *feed: coordinator.schedule(function, args=(iterator, *feed))
 
-        def on_worker(iterator: Any, *feed: tf.Tensor) -> tf.Tensor:  # noqa: ANN401 (the worker's own)
-            with tf.device(HOST):  # else all arrays would be copied to the GPU for each batch
-                everything = next(iterator)
-                tensors = gather(everything, feed) if batches.arrays else feed
-            return self._strategy.run(compute, args=(tensors,))
 
-        function = tf.function(on_worker)
-        return lambda *feed: self._coordinator.schedule(function, args=(iterator, *feed))
-
-    def each(self, function: Callable[..., Any], feeds: Iterable[Feed]) -> Iterator[tf.Tensor]:
-        """Yield the results in the order of the feeds. Some are always scheduled ahead."""
-        pending: deque[Any] = deque()
-        max_pending = AHEAD * self._workers
-        for feed in feeds:
-            pending.append(function(*feed))
-            if len(pending) > max_pending:
-                yield pending.popleft().fetch()
-        while pending:
+def _in_order(function: Callable[..., Any], feeds: Iterable[Feed], *, ahead: int) -> Iterator[tf.Tensor]:
+    """Yield the results in the order of the feeds. So many are always scheduled ahead."""
+    pending: deque[Any] = deque()
+    for feed in feeds:
+        pending.append(function(*feed))
+        if len(pending) > ahead:
             yield pending.popleft().fetch()
+    while pending:
+        yield pending.popleft().fetch()

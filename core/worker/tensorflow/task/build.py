@@ -86,6 +86,16 @@ class Task:
         return (self.training_step and self.training_step.reader.names) or ("loss",)
 
     @property
+    def is_measured_by_fit(self) -> bool:
+        """Whether Keras' `fit` computes the recipe's loss and metrics itself, in the training or in the validation.
+
+        Of a model with several outputs it would want a loss for each. The recipe's loss is one function of all of them,
+        so our own passes measure there, as in TensorFlow's own loop.
+        """
+        measures = self.training_step is None or (self.val is not None and self.validation_step is None)
+        return measures and not self.has_several_outputs
+
+    @property
     def validation_names(self) -> Sequence[str]:
         """What a validation measures, once it was traced."""
         if self.validation_step is None:
