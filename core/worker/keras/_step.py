@@ -162,13 +162,8 @@ def train_step(task: Task, context: Context, cut: Cut, gradient: Gradient | None
     batch equally, whatever their size. Where metrics are measured, the function returns (logs, part): see
     `measured_function`.
     """
-    if (
-        not task.is_measured_by_fit
-        or task.training_step is not None
-        or cut.needed
-        or gradient
-        or context.training.gradient_clip
-    ):
+    keras_can = task.is_measured_by_fit and task.training_step is None and gradient is None
+    if not keras_can or cut.needed or context.training.gradient_clip:
         _require_keras_step(task)
         return _cut_step(task, context, gradient, cut.replicas)
     if not _has_keras_step(task.model):
