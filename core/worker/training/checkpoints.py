@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from .metrics_reporter import MetricsReporter
 
 
+PIECE_BYTES = 16 * 1024 * 1024
+"""Bytes of a file that travel at once."""
+
+
 class CheckpointStore:
     """Write and restore checkpoints. Every rank makes the same calls in the same order."""
 
@@ -200,12 +204,12 @@ def _name(position: TrainingPosition, number: int) -> str:
     return f"step-{position.step:08d}" + (f"-{number}" if number > 1 else "")
 
 
-PIECE_BYTES = 16 * 1024 * 1024
-"""Bytes of a file that travel at once."""
-
-
 class HostFiles:
-    """Carries files between machines. Every rank makes the same calls in the same order."""
+    """Carries files of checkpoints between machines. Every rank makes the same calls in the same order.
+
+    A checkpoint is in the run's folder on the machine of rank 0, so that no folder need be common to the machines.
+    Nothing that arrives can run code: names and bytes are numbers.
+    """
 
     def __init__(self, context: Context, broadcast: Callable[[int, bytes], bytes]) -> None:
         """`broadcast(rank, data)`: returns on all ranks the data that this rank gives; those of others are ignored."""
