@@ -128,15 +128,15 @@ STRATEGIES = (
              "CentralStorageStrategy: variables on the CPU, or on the only GPU; every device computes its slice.")),
     Strategy(framework="tensorflow", name="multi_worker_mirrored",
          title=tr_noop("Data parallel (multi-worker mirrored)"),
-         target="tensorflow.cluster:multi_worker_mirrored", parallel="data", processes="per_device", splits_batch=True,
-         needs_addresses=True, spans_hosts=True,
+         target="tensorflow.strategies:multi_worker_mirrored", parallel="data", processes="per_device",
+         splits_batch=True, needs_addresses=True, spans_hosts=True,
          no_epoch_end=tr_noop("a call of the model by one worker would wait for the others"),
          summary=tr_noop(
              "MultiWorkerMirroredStrategy: one process per device. On one machine, these are in a network of "
              "their own.")),
     Strategy(framework="tensorflow", name="parameter_server",
          title=tr_noop("Data parallel, asynchronous (parameter server)"),
-         target="tensorflow.cluster:parameter_server", parallel="data", processes="parameter_server",
+         target="tensorflow.strategies:parameter_server", parallel="data", processes="parameter_server",
          needs_addresses=True, spans_hosts=True,
          no_float16=tr_noop("its workers step at the same time, and each would change the scale of the others' losses"),
          no_epoch_end=tr_noop("the model is in another process"),

@@ -48,9 +48,9 @@ def assign_ranks(devices: Sequence[Device], strategy: Strategy) -> list[RankAssi
 
 
 def fetcher(assignments: Sequence[RankAssignment]) -> RankAssignment:
-    """Return the assignment of the process that fetches for these (`core.worker.fetch`): their cores, but no GPU."""
+    """Return the assignment of the process that fetches for these (`core.worker.main`): their cores, but no GPU."""
     cores = tuple(core for assignment in assignments for core in assignment.cores)
-    return replace(assignments[0], rank=len(assignments), own=(), cores=cores, target="fetch", role=FETCH)
+    return replace(assignments[0], rank=len(assignments), own=(), cores=cores, target="main:fetch", role=FETCH)
 
 
 def _per_device(devices: Sequence[Device]) -> list[Slot]:

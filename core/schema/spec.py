@@ -184,13 +184,13 @@ class RankAssignment:
     """The strategy below `core.worker`: `pytorch.ddp` for its `train`, or `pytorch.strategies:single`; empty for a
     script."""
     role: str = "worker"
-    """`worker`, or `chief` or `ps` in a parameter-server run, or `fetch` (see `core.worker.fetch`)."""
+    """`worker`, or `chief` or `ps` in a parameter-server run, or `fetch` (see `core.worker.main`)."""
     serves: bool = False
     """Whether it serves other workers and never ends by itself: it is terminated when they have ended."""
     addresses: tuple[str, ...] = ()
     """`host:port` by rank, for strategies whose workers meet over the network; else empty."""
     gate: int | None = None
-    """The pipe on which workers wait for the process that fetches (`core.worker.fetch`); None if there is none."""
+    """The pipe on which workers wait for the process that fetches (`core.worker.main`); None if there is none."""
     host: int = 0
     """The number of its machine; 0 is that of rank 0. `devices` are those of the run on this machine."""
     hosts: int = 1

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import operator
 import os
 import sys
 import time
 import traceback
 from enum import IntFlag
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..language import join_sentences, tr, tr_plural
-from ..schema.event_kinds import Done, ModelPart, Notice, Phase, Plan, Ready, Rewind, Seen, WorkerError
+from ..schema.event_kinds import LinkSpeed, ModelPart, Notice, Phase, Plan, Ready, Seen, WorkerError
 from ..schema.events import Writer, metrics_line
 from ..schema.paths import CONTROL, EVENTS, worker_events
 from ..schema.spec import RunSpec, read_spec
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 
 REPORT_EVERY_S = 0.25
 """Seconds between two reports: a few lines a second, whatever the step rate."""
+LINK_BYTES = 1024 * 1024
+"""Size of the tensor whose sum over all ranks checks their link."""
+LINK_TRIALS = 3
 
 
 class Request(IntFlag):
@@ -76,6 +81,11 @@ class Context:
         return self.rank == 0 or (self.assignment.host > 0 and self.assignment.local_rank == 0)
 
     @property
+    def has_no_network(self) -> bool:
+        """Whether another process fetches data for this worker, which runs in a network of its own."""
+        return self.assignment.gate is not None and self.assignment.role != "fetch"
+
+    @property
     def world_size(self) -> int:
         """How many workers train together."""
         return self.assignment.world_size
@@ -84,12 +94,12 @@ class Context:
         """Record an event. Raises `RecordError`, as all that record something."""
         self._writer.write(event)
 
-    def record_seen(self, *, gpus: int, threads: int) -> None:
-        """Record the devices and threads that this process really sees."""
-        self.record(Seen(rank=self.rank, gpus=gpus, threads=threads))
+    def check_seen(self, gpus: int, threads: int, ticked: Sequence[str], advice: Callable[[], str]) -> None:
+        """Record the GPUs and threads that this process really sees. `advice`: returns what to do.
 
-    def check_seen(self, gpus: int, ticked: Sequence[str], advice: Callable[[], str]) -> None:
-        """Raise `RuntimeError` unless this process sees exactly the ticked devices. `advice`: returns what to do."""
+        Raises `RuntimeError` unless it sees exactly the ticked devices.
+        """
+        self.record(Seen(rank=self.rank, gpus=gpus, threads=threads))
         if self.assignment.kind == "cpu" and gpus:
             raise RuntimeError(
                 tr("This worker sees a GPU ({gpus}), but only CPU devices were chosen. Please report this.", gpus=gpus)
@@ -104,6 +114,27 @@ class Context:
                     advice=advice(),
                 )
             )
+
+    def check_link(self, backend: str, ones: Callable[[], Any], is_summed: Callable[[Any], bool]) -> None:
+        """Sum a tensor of ones over all ranks, and record the shortest time as a `LinkSpeed`.
+
+        `backend`: with which the ranks exchange data. `ones`: makes the tensor, shape (LINK_BYTES / 4,), float32.
+        `is_summed`: sums it, and returns whether each number is the world size. Raises `RuntimeError` with a sentence
+        if the sum is wrong.
+        """
+        seconds, is_right = [], True
+        for _ in range(LINK_TRIALS):
+            tensor = ones()
+            began = time.perf_counter()
+            is_right = is_summed(tensor) and is_right
+            seconds.append(time.perf_counter() - began)
+        if not is_right:
+            raise RuntimeError(
+                tr("A test of the network between the machines gave wrong sums. Check it, then start the run again.")
+            )
+        if self.rank == 0:
+            speed = LINK_BYTES / max(min(seconds), 1e-9)
+            self.record(LinkSpeed(size_bytes=LINK_BYTES, seconds=min(seconds), bytes_per_s=speed, backend=backend))
 
     def enter_phase(self, name: str, *, python: str = "", framework: str = "") -> None:
         """Record what this worker begins to do before its first step, unless it does so already.
@@ -145,10 +176,6 @@ class Context:
             metrics_line(since=since, until=until, first_step=first_step, values=values, every=every)
         )
 
-    def record_done(self) -> None:
-        """Record that training ended as planned or on request. A worker that exits without this event has failed."""
-        self.record(Done(rank=self.rank, paused=self.paused))
-
     def record_parts(
         self, device: str, names: Sequence[str], where: str, *, size_bytes: int, reads_from: str | None = None
     ) -> None:
@@ -170,10 +197,6 @@ class Context:
             "No parameter of the model is on {device}, although it was ticked: it only holds memory.", device=device
         )
         self.notice(join_sentences([what, remedy or tr("Check the devices in placed_model(), or tick fewer devices.")]))
-
-    def record_rewind(self, step: int) -> None:
-        """Record that training continues after `step`: measurements of later steps are void."""
-        self.record(Rewind(step=step))
 
     def notice(self, text: str) -> None:
         """Record a message to the user that does not end the run."""
@@ -197,10 +220,7 @@ class Context:
             names = os.listdir(self._control)  # noqa: PTH208 (names only)
         except OSError:
             return Request(0)  # the folder is gone; the supervisor ends the run for it
-        found = Request(0)
-        for name in names:
-            found |= _REQUESTS.get(name, Request(0))
-        return found
+        return functools.reduce(operator.or_, (_REQUESTS.get(name, Request(0)) for name in names), Request(0))
 
     def end_requested(self) -> bool:
         """Return whether a stop or a pause is requested."""

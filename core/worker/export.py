@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from ..language import join_sentences, stored, tr, tr_noop
 from ..schema import checkpoint
 from ..schema.files import FULL
-from ..schema.settings import RUN_KEYWORDS
 from ..schema.spec import read_spec
 from .boot import start_dead_man_switch
 from .recipe import LoadedRecipe
@@ -81,7 +80,7 @@ def _is_full(folder: Path, error: BaseException) -> bool:
 
 
 def _sentence(error: BaseException) -> str:
-    text: str = str(error)
+    text: str = str(error)  # a `Message`, which can be translated, unless it has to be cut
     if text != text.strip() or "\n" in text or not text:
         text = text.strip().partition("\n")[0] or type(error).__name__
     sentence = text if isinstance(error, (ValueError, OSError)) else join_sentences([f"{type(error).__name__}:", text])
@@ -99,17 +98,10 @@ def _write_bundle(
             _copy_module(name, module, folder)
     facts: dict[str, Any] = {
         "recipe": spec.own_recipe.name, "framework": spec.framework, "strategy": spec.strategy,
-        "checkpoint": checkpoint, "step": position.step, "epoch": position.epoch, "model": _arguments(recipe, spec),
+        "checkpoint": checkpoint, "step": position.step, "epoch": position.epoch, "model": recipe.settings_of("model"),
         "settings": dict(spec.own_recipe.settings), "training": asdict(spec.training),
     }  # fmt: skip
     (folder / SETTINGS).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
-
-
-def _arguments(recipe: LoadedRecipe, spec: RunSpec) -> dict[str, Any]:
-    """Return the arguments of the recipe's `model`."""
-    of_run = {name: getattr(spec.training, name) for name in RUN_KEYWORDS}
-    values = {**spec.own_recipe.settings, **{name: value for name, value in of_run.items() if value is not None}}
-    return {name: value for name, value in values.items() if recipe.takes("model", name)}
 
 
 def _neighbours(home: Path) -> list[tuple[str, ModuleType]]:

@@ -10,12 +10,14 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from typing import TYPE_CHECKING
 
 from ..language import tr
+from ..schema.event_kinds import Done
 from ..schema.events import RecordError
 from ..schema.spec import RankAssignment
-from . import fetch
+from . import errors
 from .boot import start_dead_man_switch
 from .context import Context
 from .recipe import LoadedRecipe, RecipeFunctionError
@@ -30,9 +32,6 @@ CHILDREN_S = 0.5
 EXIT_ERROR = 1
 EXIT_RECORD = 74  # EX_IOERR of sysexits.h: an event could not be written
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
-
-ERRORS_OF = {"pytorch": "pytorch", "tensorflow": "tensorflow", "keras": "tensorflow"}
-"""The package that explains a framework's errors. Keras trains on TensorFlow."""
 
 
 class FrameworkError(ImportError):
@@ -67,12 +66,15 @@ def _train(context: Context) -> int:
     try:
         context.enter_phase("framework", python=sys.version.partition(" ")[0])
         strategy = _import_strategy(context)
-        fetch.await_end(context)
-        context.enter_phase("recipe", framework=_framework_version(context.spec.framework))
+        _await_fetched(context)
+        framework = context.spec.framework
+        module = sys.modules.get({"pytorch": "torch"}.get(framework, framework))
+        context.enter_phase("recipe", framework=str(getattr(module, "__version__", "")))
         recipe = LoadedRecipe(context.spec, context.run_dir, enter_phase=context.enter_phase)
         context.located, context.computes_loss = recipe.located, recipe.computes_loss
         strategy(recipe, context)
-        context.record_done()
+        # Training has ended as planned or on request. A worker that exits without this event has failed.
+        context.record(Done(rank=context.rank, paused=context.paused))
     except KeyboardInterrupt:  # the step of a stop that follows a request, where a step or the data hang
         record_last(context)
         return EXIT_INTERRUPTED
@@ -143,27 +145,9 @@ def _import_strategy(context: Context) -> Callable[[LoadedRecipe, Context], obje
         gc.enable()
     # TensorFlow imports generated code from files in the temporary folder, where Python would cache it for ever. The
     # framework itself, imported above, is cached.
-    sys.dont_write_bytecode = ERRORS_OF[context.spec.framework] == "tensorflow" or sys.dont_write_bytecode
+    sys.dont_write_bytecode = context.spec.framework != "pytorch" or sys.dont_write_bytecode
     train: Callable[[LoadedRecipe, Context], object] = getattr(strategies, function or "train")
     return train
-
-
-def _framework_version(framework: str) -> str:
-    """Return the version of the imported framework; the empty string if it does not state one."""
-    module = sys.modules.get({"pytorch": "torch"}.get(framework, framework))
-    return str(getattr(module, "__version__", ""))
-
-
-def _explanation(context: Context, error: BaseException) -> str | None:
-    """Return what a framework's error means and what to do, or None where nothing is known about it."""
-    if isinstance(error, FrameworkError):
-        return None
-    if (of_network := fetch.explain(error, context.assignment)) is not None:
-        return of_network
-    package = ERRORS_OF[context.spec.framework]
-    errors = importlib.import_module(f".{package}._errors", package=__package__)
-    explanation: str | None = errors.explain(error, context)
-    return explanation
 
 
 def _is_raised_by_us(error: BaseException) -> bool:
@@ -175,7 +159,9 @@ def _is_raised_by_us(error: BaseException) -> bool:
 
 
 def _record(context: Context, error: BaseException, code: int) -> int:
-    explanation = str(error) if isinstance(error, RecipeFunctionError) else _explanation(context, error)
+    explanation = str(error) if isinstance(error, RecipeFunctionError) else None
+    if not isinstance(error, (RecipeFunctionError, FrameworkError)):
+        explanation = errors.explain(error, context)
     if explanation is None and _is_raised_by_us(error):
         explanation = context.located(str(error))
     if isinstance(error, RecipeFunctionError) and error.__cause__ is not None:
@@ -185,3 +171,43 @@ def _record(context: Context, error: BaseException, code: int) -> int:
     except RecordError:
         return EXIT_RECORD
     return code
+
+
+def fetch(recipe: LoadedRecipe, context: Context) -> None:
+    """Call a recipe's functions in a process with a network, so that they download, before its workers load it.
+
+    Workers that listen run in a network of their own (`core.launchers.loopback`). A function that downloads must keep
+    the result in a file, as Keras and TensorFlow Datasets do. The workers, which each go on with one byte, find that
+    file.
+    """
+    for function in ("train_data", "val_data"):
+        if recipe.has(function):
+            recipe.call(function)
+    try:  # it may download weights; it may also need a GPU, which this process does not have
+        recipe.call("model")
+    except Exception as error:  # noqa: BLE001 (user code may raise anything)
+        traceback.print_exc()
+        context.notice(
+            tr(
+                "model() of {recipe} failed in the process that fetches data, which has no GPU "
+                "({kind}: {error}). The workers call it again, without a network.",
+                recipe=recipe.name,
+                kind=type(error).__name__,
+                error=error,
+            )
+        )
+    assert context.assignment.gate is not None
+    os.write(context.assignment.gate, bytes(context.world_size))
+
+
+def _await_fetched(context: Context) -> None:
+    """Wait for the process that fetches, if there is one. If that process fails, the supervisor ends this one."""
+    if not context.has_no_network:
+        return
+    context.enter_phase("download")
+    gate = context.assignment.gate
+    assert gate is not None
+    fetched = os.read(gate, 1)
+    os.close(gate)
+    while not fetched:
+        signal.pause()

@@ -44,15 +44,10 @@ class LoadedRecipe:
         self.name = spec.own_recipe.name
         self.path = spec.own_recipe.path
         self._module = _load(Path(self.path), run_dir / WORKLOAD_FILE if spec.recorded else None)
-        training = spec.training
+        of_run = {name: getattr(spec.training, name) for name in RUN_KEYWORDS}
         self._values: dict[str, Any] = {
-            **spec.own_recipe.settings,
-            "seed": training.seed,
-            "batch_size": training.batch_size,
-            "epochs": training.epochs,
-        }
-        if training.learning_rate is not None:
-            self._values["learning_rate"] = training.learning_rate
+            **spec.own_recipe.settings, **{name: value for name, value in of_run.items() if value is not None}
+        }  # fmt: skip
 
     def has(self, function: str) -> bool:
         """Return whether the recipe defines this function."""
@@ -77,12 +72,10 @@ class LoadedRecipe:
         """Return a message with the line of the first function of the recipe that it names, unless it has it."""
         for name in re.findall(rf"\b({'|'.join(RECIPE_FUNCTIONS)})\(", message):
             line = self._line(name) if self.has(name) else None
-            if line is not None and self.name_and_line(name) not in message:
+            if line is not None:
                 file = Path(self.path).name
                 begins = tr("{function}() begins in line {line} of {file}.", function=name, line=line, file=file)
-                return join_sentences([message, begins])
-            if line is not None:
-                return message
+                return message if self.name_and_line(name) in message else join_sentences([message, begins])
         return message
 
     @property
@@ -99,12 +92,15 @@ class LoadedRecipe:
 
     def call(self, function: str, *arguments: object) -> Any:  # noqa: ANN401 (the framework's own types)
         """Call the recipe's function. Its other parameters are filled by name from the run's settings."""
-        target: Callable[..., Any] = getattr(self._module, function)
-        _check_call(function, target, arguments, path=self.path)
-        names = list(_parameters(target))[len(arguments) :]
+        target = self.bound(function, len(arguments))
         if self._enter_phase is not None and function in PHASES:
             self._enter_phase(PHASES[function])
-        return target(*arguments, **{name: self._values[name] for name in names if name in self._values})
+        return target(*arguments)
+
+    def settings_of(self, function: str, arguments: int = 0) -> dict[str, Any]:
+        """Return what the recipe's function gets from the run's settings, after so many other arguments."""
+        names = _parameters(getattr(self._module, function))[arguments:]
+        return {name: self._values[name] for name in names if name in self._values}
 
     def bound(self, function: str, arguments: int) -> Callable[..., Any]:
         """Return the recipe's function for calls with `arguments` arguments; the others are the run's settings.
@@ -112,10 +108,14 @@ class LoadedRecipe:
         Raises `TypeError` if it needs more. Without settings it is the function itself, which other processes can load.
         """
         target: Callable[..., Any] = getattr(self._module, function)
-        _check_call(function, target, ("",) * arguments, path=self.path)
-        names = list(_parameters(target))[arguments:]
-        settings = {name: self._values[name] for name in names if name in self._values}
+        _check_call(function, target, arguments, path=self.path)
+        settings = self.settings_of(function, arguments)
         return functools.partial(target, **settings) if settings else target
+
+    @property
+    def collate(self) -> Callable[[list[Any]], Any] | None:
+        """The recipe's function that makes a batch of a list of items, if there is one."""
+        return self.bound("collate", 1) if self.has("collate") else None
 
     def metrics(self) -> dict[str, Any]:
         """Return the recipe's metrics by name. Raises `ValueError` if one is called loss."""
@@ -155,14 +155,13 @@ def _parameters(function: Callable[..., Any]) -> list[str]:
     return list(inspect.signature(function).parameters)
 
 
-def _check_call(name: str, function: Callable[..., Any], arguments: tuple[object, ...], *, path: str) -> None:
+def _check_call(name: str, function: Callable[..., Any], given: int, *, path: str) -> None:
     """Raise `TypeError` if the function needs more arguments than it gets, such as `def loss(output, target)`."""
     wanted = [
         parameter.name
         for parameter in inspect.signature(function).parameters.values()
         if parameter.default is parameter.empty and parameter.kind.name not in {"VAR_POSITIONAL", "VAR_KEYWORD"}
     ]
-    given = len(arguments)
     if len(wanted) > given and any(each not in RUN_KEYWORDS for each in wanted[given:]):
         takes = tr("the parameters") if given else tr("no arguments")
         raise TypeError(
@@ -224,13 +223,31 @@ class RecipeFunctionError(RuntimeError):
 def set_epoch_end(
     recipe: LoadedRecipe, context: Context, model: object, keep: Callable[[], AbstractContextManager[Any]]
 ) -> None:
-    """Let the controller call the recipe's function, if there is one.
+    """Let the controller call the recipe's function with the numbers of an epoch, if there is one.
 
     `keep`: returns a context in which the function is called. It restores the random states at its end, so that the
-    training goes on as it would without the function.
+    training goes on as it would without the function. The call raises `RecipeFunctionError` if the function fails.
     """
+
+    def call(metrics: Mapping[str, float]) -> None:
+        try:
+            with keep():
+                recipe.call(ON_EPOCH_END, model, dict(metrics), outputs_folder(context))
+        except (Exception, SystemExit) as error:
+            raise RecipeFunctionError(
+                tr(
+                    "{function}() of {recipe} failed after epoch {epoch}{where}: {error}. Correct the recipe, then "
+                    "resume the run: it goes on after its last checkpoint.",
+                    function=ON_EPOCH_END,
+                    recipe=recipe.name,
+                    epoch=int(metrics["epoch"]),
+                    where=_where_in(recipe, error),
+                    error=str(error).rstrip(".") or type(error).__name__,
+                )
+            ) from error
+
     if recipe.has(ON_EPOCH_END):
-        context.on_epoch_end = _EpochEnd(recipe, context, model, keep)
+        context.on_epoch_end = call
 
 
 def outputs_folder(context: Context) -> Path:
@@ -240,32 +257,7 @@ def outputs_folder(context: Context) -> Path:
     return folder
 
 
-class _EpochEnd:
-    def __init__(
-        self, recipe: LoadedRecipe, context: Context, model: object, keep: Callable[[], AbstractContextManager[Any]]
-    ) -> None:
-        self._recipe, self._context, self._model, self._keep = recipe, context, model, keep
-
-    def __call__(self, metrics: Mapping[str, float]) -> None:
-        """Call the function with the numbers of an epoch. Raises `RecipeFunctionError` if it fails."""
-        try:
-            with self._keep():
-                self._recipe.call(ON_EPOCH_END, self._model, dict(metrics), outputs_folder(self._context))
-        except (Exception, SystemExit) as error:
-            raise RecipeFunctionError(
-                tr(
-                    "{function}() of {recipe} failed after epoch {epoch}{where}: {error}. Correct the recipe, then "
-                    "resume the run: it goes on after its last checkpoint.",
-                    function=ON_EPOCH_END,
-                    recipe=self._recipe.name,
-                    epoch=int(metrics["epoch"]),
-                    where=where_in(self._recipe, error),
-                    error=str(error).rstrip(".") or type(error).__name__,
-                )
-            ) from error
-
-
-def where_in(recipe: LoadedRecipe, error: BaseException) -> str:
+def _where_in(recipe: LoadedRecipe, error: BaseException) -> str:
     """Return `, line 12` for the last line of the recipe that led to an error; the empty string if none did."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == recipe.path]
     return tr(", line {lineno}", lineno=lines[-1]) if lines else ""

@@ -237,6 +237,11 @@ def validates_itself(recipe: LoadedRecipe) -> bool:
     return recipe.has(VALIDATION_STEP) or not (recipe.has("loss") or recipe.has("metrics"))
 
 
+def takes_any_shape(recipe: LoadedRecipe, function: str) -> bool:
+    """Return whether what this function returns need not be (inputs ..., target): the recipe's own steps get it."""
+    return has_steps(recipe) if function == "train_data" else validates_itself(recipe)
+
+
 def validating_function(recipe: LoadedRecipe) -> str:
     """Return the name of the step that validates, where the recipe validates itself."""
     return VALIDATION_STEP if recipe.has(VALIDATION_STEP) else TRAINING_STEP

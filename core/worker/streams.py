@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..language import tr, tr_plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from ..schema.settings import Training
 
@@ -50,10 +50,26 @@ def limited_items(items: int, batch_size: int, steps: int | None) -> int:
     return used
 
 
+def part(items: int, number: int, parts: int) -> tuple[int, int]:
+    """Return start and size of one of `parts` contiguous parts of so many items, as `torch.tensor_split` divides them.
+
+    Sizes differ by one item at most.
+    """
+    least, more = divmod(items, parts)
+    return number * least + min(number, more), least + (number < more)
+
+
+def empty_data(function: str, kind: str) -> ValueError:
+    """Return the error for data without items. `kind`: what they are."""
+    return ValueError(
+        tr("{function}() returned an empty {kind}. There is nothing to train on.", function=function, kind=kind)
+    )
+
+
 def too_short(function: str, *, steps: int, batch_size: int, wanted: int | None) -> ValueError:
     """Return the error for a stream that ended after so many steps. `wanted`: of an epoch; None: any number."""
     if not steps:
-        return ValueError(tr("{function}() returned an empty stream. There is nothing to train on.", function=function))
+        return empty_data(function, tr("stream"))
     return ValueError(
         tr_plural(
             "The stream of {function}() ended after {count} step of {batch_size} items, but an epoch has {steps}. "
@@ -68,41 +84,65 @@ def too_short(function: str, *, steps: int, batch_size: int, wanted: int | None)
     )
 
 
+def seed_plainly(seed: int) -> None:
+    """Seed Python, and numpy if it is loaded."""
+    random.seed(seed)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(seed % 2**32)
+
+
+def random_states() -> dict[str, Any]:
+    """Return the random states of Python and, if it is loaded, numpy."""
+    numpy = sys.modules.get("numpy")
+    return {"python": random.getstate(), **({"numpy": numpy.random.get_state()} if numpy else {})}
+
+
+def set_random_states(states: Mapping[str, Any]) -> None:
+    """Set the states that `random_states` returned, also as plain values, and those read from JSON."""
+    version, internal, gauss = states["python"]
+    random.setstate((version, tuple(internal), gauss))
+    if "numpy" in states and "numpy" in sys.modules:
+        sys.modules["numpy"].random.set_state(tuple(states["numpy"]))
+
+
+def plain(states: dict[str, Any]) -> dict[str, Any]:
+    """Return random states with numpy's as plain values, for a checkpoint."""
+    if "numpy" not in states:
+        return states
+    name, keys, *rest = states["numpy"]
+    return {**states, "numpy": (name, keys.tolist(), *rest)}
+
+
 class StreamRandomness:
     """Random states of Python and numpy that belong to a stream alone. A framework may add its own."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
-        self._states: Any = None
+        self.kept: dict[str, Any] | None = None
+        """The states between two uses; None before the first."""
 
     @contextlib.contextmanager
     def own(self) -> Iterator[None]:
         """Use the stream's states within the block."""
         before = self.states()
-        if self._states is None:
+        if self.kept is None:
             self.begin(self._seed)
         else:
-            self.restore(self._states)
+            self.restore(self.kept)
         try:
             yield
         finally:
-            self._states = self.states()
+            self.kept = self.states()
             self.restore(before)
 
     def begin(self, seed: int) -> None:
         """Set the states that a seed gives."""
-        random.seed(seed)
-        if "numpy" in sys.modules:
-            sys.modules["numpy"].random.seed(seed % 2**32)
+        seed_plainly(seed)
 
-    def states(self) -> Any:  # noqa: ANN401 (of several libraries)
+    def states(self) -> dict[str, Any]:
         """Return the present states."""
-        numpy = sys.modules.get("numpy")
-        return random.getstate(), numpy.random.get_state() if numpy else None
+        return random_states()
 
-    def restore(self, states: Any) -> None:  # noqa: ANN401 (of several libraries)
+    def restore(self, states: dict[str, Any]) -> None:
         """Set the states that `states` returned."""
-        python, numpys = states
-        random.setstate(python)
-        if numpys is not None:
-            sys.modules["numpy"].random.set_state(numpys)
+        set_random_states(states)

@@ -233,7 +233,7 @@ OPEN_OTHER_FILES = {
 WITHIN_CHECKPOINTS = {
     "core.schema.checkpoint": {"write", "sync"},
     "core.runs.directory": {"launch"},
-    "core.worker.training.hosts": {"_pieces_of", "_write"},
+    "core.worker.training.checkpoints": {"_pieces_of", "_write"},
 }
 """Functions that write what `core.schema.files` has opened, or files of a checkpoint in a worker of the run."""
 

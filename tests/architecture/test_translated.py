@@ -28,7 +28,7 @@ EXEMPT = {
     "core/catalog/recipe_copy.py": {"# A": PROGRAM, "# They are": PROGRAM},
     "core/cli/commands/desktop.py": {"[Desktop Entry]": PROGRAM, "GenericName=": PROGRAM, "Comment=": PROGRAM},
     "core/cli/commands/machine.py": {"held by": "the heading of a column, as in `--json`"},
-    "core/worker/pytorch/model/deferred.py": {".*copying from a non-meta": "a warning of PyTorch"},
+    "core/worker/pytorch/deferred.py": {".*copying from a non-meta": "a warning of PyTorch"},
     "core/devices/device.py": {
         "hardware slowdown": IDENTIFIER, "too hot": IDENTIFIER, "far too hot": IDENTIFIER, "power supply": IDENTIFIER,
     },

@@ -124,7 +124,7 @@ def _steady_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = itertools.count()
     clock = SimpleNamespace(time=lambda: 1000 + next(looks) / 1e6)
     clock.monotonic = clock.time
-    for module in ("context", "training.checkpoint_store", "training.controller", "training.metrics_reporter"):
+    for module in ("context", "training.checkpoints", "training.controller", "training.metrics_reporter"):
         monkeypatch.setattr(f"core.worker.{module}.time", clock)
     monkeypatch.setattr("core.schema.event_kinds.time", clock)
 

@@ -222,7 +222,7 @@ def test_wrong_callbacks_are_named(which: str, words: str, runs_root: Path, tmp_
 RARELY = """
     import sys
 
-    sys.modules["_trainyard.worker.training.training_metrics"].BUDGET = 1e-9
+    sys.modules["_trainyard.worker.training.metrics"].BUDGET = 1e-9
 """
 """Lets metrics take hardly any of the time, so that not every step is measured, whatever it takes."""
 

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from core.schema.event_kinds import LinkSpeed
-from core.worker.pytorch.loop import distributed
+from core.worker.context import Context
+from core.worker.pytorch import distributed
 
 
 class Recorder(SimpleNamespace):
@@ -19,6 +20,8 @@ class Recorder(SimpleNamespace):
     def __init__(self, kind: str, folder: Path) -> None:
         assignment = SimpleNamespace(kind=kind, meeting="", world_size=1, rank=0)
         super().__init__(assignment=assignment, rank=0, world_size=1, run_dir=folder, links=[])
+
+    check_link = Context.check_link
 
     def enter_phase(self, name: str) -> None:
         assert name == "join"

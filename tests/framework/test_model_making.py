@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from core.runs.facts import RunState
-from core.worker.pytorch.model.blocks import checkpoint_blocks, compile_module
-from core.worker.pytorch.model.deferred import DeferredModel
+from core.worker.pytorch.deferred import DeferredModel
+from core.worker.pytorch.model import checkpoint_blocks, compile_module
 from tests.support.block_model import BLOCKS, on_two, values
 from tests.support.resuming import broken_off, resumed
 from tests.support.running import Followed, make_spec, train, write_recipe

@@ -190,7 +190,7 @@ def general_on_one_device(tmp_path_factory: pytest.TempPathFactory) -> Followed:
 
 
 def test_compiled_stage_runs_the_compiled_graph() -> None:
-    from core.worker.pytorch.stages.stage import DenseStage
+    from core.worker.pytorch.stage import DenseStage
 
     compiled: list[object] = []
 
@@ -345,7 +345,7 @@ def test_error_in_a_stage_is_reported_verbatim(runs_root: Path, tmp_path: Path) 
 
 
 def test_split_minimises_the_cost_of_the_largest_stage() -> None:
-    from core.worker.pytorch.model.placing import split_evenly, split_points, with_layers_before
+    from core.worker.pytorch.model import split_evenly, split_points, with_layers_before
 
     assert split_evenly([1, 1, 1, 9, 1, 1], [[1], [2], [3], [4], [5]], 3) == [0, 3, 4]
     assert split_evenly([1, 1, 1, 1], [[1], [2], [3]], 2) == [0, 2]
@@ -363,9 +363,8 @@ def test_split_minimises_the_cost_of_the_largest_stage() -> None:
 
 
 def test_parameterless_layer_joins_lighter_stage_unless_transfer_grows() -> None:
-    from core.worker.pytorch.model.placing import split_evenly
-    from core.worker.pytorch.stages.cost import calls
-    from core.worker.pytorch.stages.sources import SequentialSource
+    from core.worker.pytorch.cuts import SequentialSource, calls
+    from core.worker.pytorch.model import split_evenly
 
     model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.Tanh(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(36, 3))
     row, inputs = SequentialSource(model), [torch.zeros(2, 1, 8, 8)]
@@ -384,8 +383,8 @@ def test_parameterless_layer_joins_lighter_stage_unless_transfer_grows() -> None
 
 
 def test_untraceable_models_are_refused() -> None:
-    from core.worker.pytorch.model.placing import CannotSplitError
-    from core.worker.pytorch.stages.trace import traced_stage
+    from core.worker.pytorch.cuts import traced_stage
+    from core.worker.pytorch.model import CannotSplitError
 
     class Branching(nn.Module):
         def __init__(self) -> None:

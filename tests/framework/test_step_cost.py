@@ -16,11 +16,11 @@ import pytest
 from core.schema.paths import CONTROL, EVENTS
 from core.schema.spec import write_spec
 from core.worker.context import Context
-from core.worker.pytorch.loop.common import own_passes, stepper
+from core.worker.pytorch.loop import own_passes, stepper
 from core.worker.pytorch.task.build import build
 from core.worker.pytorch.task.saver import Saver
 from core.worker.recipe import LoadedRecipe
-from core.worker.training.controller import TrainingController
+from core.worker.training.controller import TrainingController, size_of
 from core.worker.training.metrics_reporter import MetricsReporter
 from tests.support.one_rank import ALONE
 from tests.support.running import make_spec, write_recipe
@@ -64,7 +64,8 @@ def epochs_of(source: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Cal
     write_spec(folder, spec)
     context = Context(str(folder), ALONE)
     task = build(LoadedRecipe(spec, folder), context)
-    controller = TrainingController(context, MetricsReporter(context), Saver(task, context), **task.size)
+    size = size_of(task.train, task.val)
+    controller = TrainingController(context, MetricsReporter(context), Saver(task, context), **size)
     step = stepper(task, context, controller, own_passes)
 
     def epoch(number: int) -> None:

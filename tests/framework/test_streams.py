@@ -12,7 +12,8 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from core.runs.facts import RunState
 from core.schema.spec import RunSpec
-from core.worker.pytorch.task.stream import Shares, StreamBatches
+from core.worker.pytorch.task.data import Shares
+from core.worker.pytorch.task.stream import StreamBatches
 from tests.support.packages import needs_shared_memory
 from tests.support.resuming import EVERY_STEP, broken_off, resumed
 from tests.support.running import curves, make_spec, train, write_recipe

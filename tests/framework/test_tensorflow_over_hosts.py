@@ -23,6 +23,7 @@ from core.schema import checkpoint
 from core.schema.events import Tail
 from core.schema.paths import EVENTS, worker_events
 from core.worker.context import Context
+from core.worker.errors import explain
 from tests.framework.test_matrix import TOLERANCE, check_curve
 from tests.support.running import FOREVER, Followed, script_spec, start, train
 from tests.support.ssh_server import SshServer, add_host
@@ -149,13 +150,14 @@ def test_port_that_another_program_has_taken_is_explained() -> None:
     with mock.patch.dict(os.environ):  # which importing TensorFlow changes
         import tensorflow as tf
 
-        from core.worker.tensorflow._errors import explain
-
     with local.listening(1) as (port,):
         address = f"127.0.0.1:{port}"
         with pytest.raises(tf.errors.UnknownError) as caught:
             tf.distribute.Server({"worker": [address]}, "worker", 0)
-        context = SimpleNamespace(assignment=SimpleNamespace(addresses=(address,), rank=0))
+        context = SimpleNamespace(
+            assignment=SimpleNamespace(addresses=(address,), rank=0), has_no_network=False,
+            spec=SimpleNamespace(framework="tensorflow"),
+        )  # fmt: skip
         text = explain(caught.value, cast("Context", context))
     assert text is not None
     assert text.startswith(f"TensorFlow cannot listen at {address}: another program has taken this port")

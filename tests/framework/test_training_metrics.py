@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from core.runs.facts import RunState
-from core.worker.pytorch.task.training_metrics import TrainingMetrics
-from core.worker.training.training_metrics import GROWTH, Cost
+from core.worker.pytorch.task.steps import TrainingMetrics
+from core.worker.training.metrics import GROWTH, Cost
 from tests.support.running import Followed, make_spec, train, write_recipe
 
 SLOW = """

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.utils.data import TensorDataset
 
-from core.worker.pytorch.loop.validation import Tally, Validation
+from core.worker.pytorch.loop import Tally, Validation
 from core.worker.pytorch.task.build import Task
 from core.worker.pytorch.task.data import Batches
 

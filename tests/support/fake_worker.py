@@ -84,7 +84,6 @@ class Finder:
     def exec_module(self, module):
         if not isinstance(module, Dummy):
             module.__getattr__ = strategy
-            module.explain = lambda error, context: None
 
 
 class AnyClass(type):
@@ -205,7 +204,7 @@ class Ranks:
     def __init__(self, context):
         self._rank, self._peers, self._files = context.rank, meet(context), None
         if context.assignment.meeting:
-            hosts = importlib.import_module("_trainyard.worker.training.hosts")
+            hosts = importlib.import_module("_trainyard.worker.training.checkpoints")
             self._files = hosts.HostFiles(context, self.broadcast)
             self._files.fetch_checkpoint()
 

@@ -170,14 +170,12 @@ def load(family: str) -> None:
     """Import all that runs of this family need, as boot does: our package is under its private name, too."""
     from core.catalog.strategies import STRATEGIES
     from core.worker import boot
-    from core.worker.main import ERRORS_OF
 
     boot._load_privately(str(ROOT / "core"))
     targets = [
         row.target.partition(":")[0] for row in STRATEGIES if FAMILIES.get(row.framework) == family and row.target
     ]
-    errors = {f"{ERRORS_OF[target.partition('.')[0]]}._errors" for target in targets}
-    for name in ("main", *targets, *errors):
+    for name in ("main", *targets):
         importlib.import_module(f"{boot.PRIVATE_NAME}.worker.{name}")
     importlib.import_module("core.supervisor.__main__")
     if family == "torch":

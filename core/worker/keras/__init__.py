@@ -1,6 +1,6 @@
 """Keras' own `model.fit`.
 
-`strategies` has a function for each strategy. `_fit` compiles the model and calls `fit` once for the whole run,
+`strategies` has a function for each strategy; it compiles the model and calls `fit` once for the whole run.
 `_callbacks` connects `fit` with the controller and makes the recipe's own callbacks, `_step` makes the stream of
 batches and the step on a batch. Model, data and checkpoints are those of the package `tensorflow`. `export`
 writes models of both.

@@ -23,10 +23,11 @@ if TYPE_CHECKING:
     from ..recipe import LoadedRecipe
     from ..tensorflow.task.build import Task
     from ..training.controller import TrainingController
-    from ..training.epoch_results import Values
+    from ..training.metrics import Values
 PATHS = ((of_keras.ModelCheckpoint, "filepath"), (of_keras.CSVLogger, "filename"), (of_keras.TensorBoard, "log_dir"))
 """The attributes of Keras' own callbacks that name files."""
 FREQUENCIES = {of_keras.ModelCheckpoint: "save_freq", of_keras.TensorBoard: "update_freq"}
+"""The attributes that say whether these callbacks work after batches; "epoch": only after epochs."""
 CHANGE_RATE = (of_keras.LearningRateScheduler, of_keras.ReduceLROnPlateau)
 
 
@@ -225,9 +226,6 @@ class Callbacks(keras.callbacks.CallbackList):  # type: ignore[misc]  # Keras ha
 def _plain(logs: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return logs as numbers, which waits for the device."""
     return {name: float(value) if getattr(value, "shape", ()) == () else value for name, value in (logs or {}).items()}
-
-
-"""The attributes that say whether these callbacks work after batches; "epoch": only after epochs."""
 
 
 def recipe_callbacks(recipe: LoadedRecipe, context: Context, model: keras.Model) -> list[of_keras.Callback]:

@@ -62,7 +62,10 @@ def validation(batches: Batches, replicas: int) -> tuple[tf.data.Dataset, int]:
     """
     # With fewer items than replicas, each item is repeated once per replica: the means stay the same.
     times = 1 if batches.items >= replicas else replicas
-    size = _leaving_none_idle(batches, replicas)
+    # The run's batch size, or a little more, so that the last batch has an item for each replica, too.
+    size = batches.batch_size
+    while size < batches.items and 0 < batches.items % size < replicas:
+        size += replicas
     items = batches.dataset
     if items is None:
         items = tf.data.Dataset.from_tensor_slices((tf.range(batches.items),))
@@ -70,14 +73,6 @@ def validation(batches: Batches, replicas: int) -> tuple[tf.data.Dataset, int]:
     if replicas > 1:
         feeds = _dealt_out(feeds, Cut(replicas)).map(lambda *feed: feed[:-1])
     return _gathered(feeds, batches, weighted=False), -(-batches.items * times // size)
-
-
-def _leaving_none_idle(batches: Batches, replicas: int) -> int:
-    """Return the run's batch size, or a little more, so that the last batch has an item for each replica, too."""
-    size = batches.batch_size
-    while size < batches.items and 0 < batches.items % size < replicas:
-        size += replicas
-    return size
 
 
 def _gathered(feeds: tf.data.Dataset, batches: Batches, *, weighted: bool, any_shape: bool = False) -> tf.data.Dataset:
@@ -160,16 +155,15 @@ def part(items: tf.Tensor, number: int | tf.Tensor, parts: int) -> tuple[tf.Tens
     return number * least + tf.minimum(tf.cast(number, items.dtype), more), least + tf.cast(number < more, items.dtype)
 
 
-def train_step(
-    task: Task, context: Context, cut: Cut, gradient: Gradient | None = None, *, by_fit: bool
-) -> Callable[[Any], Any]:
+def train_step(task: Task, context: Context, cut: Cut, gradient: Gradient | None) -> Callable[[Any], Any]:
     """Return the function that `fit` calls for each batch. Its logs are those of the batch, unlike Keras' own.
 
     Keras' step is kept where it suffices. It clips each replica's gradient separately, and weights all parts of a
     batch equally, whatever their size. Where metrics are measured, the function returns (logs, part): see
-    `measured_function`. `by_fit`: whether Keras' step can compute the recipe's loss.
+    `measured_function`.
     """
-    if not by_fit or task.training_step is not None or cut.needed or gradient or context.training.gradient_clip:
+    keras_can = task.is_measured_by_fit and task.training_step is None and gradient is None
+    if not keras_can or cut.needed or context.training.gradient_clip:
         _require_keras_step(task)
         return _cut_step(task, context, gradient, cut.replicas)
     if not _has_keras_step(task.model):

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import keras
 import numpy as np
 
 from ...language import tr
 from ...schema.settings import Training
-from ..recipe import wrong_return
 from ..steps import has_steps
-from ..tensorflow.task.steps import try_out
+from ..tensorflow.task.build import checked_model, create_variables
 from ..tensorflow.task.stream import batches_of
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import keras
 
     from ..recipe import LoadedRecipe
 
@@ -64,34 +64,19 @@ def export(recipe: LoadedRecipe, checkpoint: Path, folder: Path, format_name: st
 
     Raises `ValueError` if the weights are of another model.
     """
-    model = recipe.call("model")
-    if not isinstance(model, keras.Model):
-        raise wrong_return("model", recipe, model, tr("Return a keras.Model."))
-    if not model.built:
-        _build(model, recipe)
+    model = checked_model(recipe.call("model"), recipe, "model")
+    if not model.built:  # without an Input: calling it, or its training step, creates the weights
+        batches = batches_of(
+            recipe.call("train_data"), "train_data", Training(steps_per_epoch=1), any_shape=has_steps(recipe),
+            collate=recipe.collate, again=recipe.bound("train_data", 0),
+        )  # fmt: skip
+        create_variables(recipe, model, batches, None if has_steps(recipe) else batches)
     fill(model, checkpoint)
     if format_name == "keras":
         model.save(folder / "model.keras")
     else:
         model.export(str(folder / "saved_model"), format="tf_saved_model", verbose=False)
     (folder / "load.py").write_text(LOAD[format_name], encoding="utf-8")
-
-
-def _build(model: keras.Model, recipe: LoadedRecipe) -> None:
-    """Create the weights of a model without an Input, by calling it or its training step as a training would."""
-    batches = batches_of(
-        recipe.call("train_data"),
-        "train_data",
-        Training(steps_per_epoch=1),
-        any_shape=has_steps(recipe),
-        collate=recipe.bound("collate", 1) if recipe.has("collate") else None,
-        again=recipe.bound("train_data", 0),
-    )
-    if has_steps(recipe):
-        try_out(recipe, model, batches.packed(batches.sample()))
-        return
-    symbols = [keras.KerasTensor(spec.shape, spec.dtype.name) for spec in batches.specs()[:-1]]
-    model(symbols if len(symbols) > 1 else symbols[0])
 
 
 def fill(model: keras.Model, checkpoint: Path) -> None:

@@ -2,9 +2,9 @@
 
 - `strategies`: the strategies of one process, a function for each
 - `task`: what is trained: model, data, optimizers and steps of a recipe
-- `loop`: what the loops share: passes, updates, ranks, checkpoints
-- `model`: a model without memory, on several devices, or with blocks that are computed twice or compiled
-- `stages`: a model that is cut for a pipeline
-- `_errors`: explain PyTorch's errors
+- `loop`, `distributed`: what the loops share: passes, updates, validation; what several ranks send each other
+- `model`: a model on several devices, or with blocks that are computed twice or compiled
+- `deferred`: a model without memory
+- `cuts`, `stage`: where a model can be cut for a pipeline; this rank's stage
 - `export`: write models
 """

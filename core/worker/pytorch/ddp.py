@@ -11,9 +11,8 @@ from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
 
 from ...language import tr
-from .loop.common import train_task
-from .loop.distributed import Ranks, broadcast_buffers, join, leave, merge_over_ranks
-from .loop.validation import Validation
+from .distributed import Ranks, broadcast_buffers, join, leave, merge_over_ranks
+from .loop import Validation, train_task
 from .task.build import build
 from .task.data import spread
 from .task.saver import Saver, read, write
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from torch import Tensor, nn
+    from torch import Tensor
     from torch.distributed import GradBucket  # type: ignore[attr-defined]  # documented, but not declared as exported
 
     from ..context import Context
@@ -46,10 +45,17 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
     try:
         _train(task, context)
     except RuntimeError as error:
-        explanation = _explain_unused_parameters(error, task.model)
-        if explanation is None:
+        numbers = re.search(r"did not receive grad for rank \d+: ([\d ]+)", str(error))
+        if numbers is None:
             raise
-        raise explanation from error
+        trained = [name for name, parameter in task.model.named_parameters() if parameter.requires_grad]
+        raise RuntimeError(
+            tr(
+                "These parameters take no part in the loss: {unused}. Data parallel training needs a gradient for "
+                "each. Use them in forward(), remove them from the model, or set their requires_grad to False.",
+                unused=", ".join(trained[int(number)] for number in numbers[1].split()),
+            )
+        ) from error
     leave()
 
 
@@ -90,22 +96,6 @@ def _accumulate(task: Task, model: DistributedDataParallel, micro_batches: list[
     return merge_over_ranks(task, found)
 
 
-def _explain_unused_parameters(error: RuntimeError, model: nn.Module) -> RuntimeError | None:
-    """Name the parameters that DDP reports by number as unused. Return None for any other error."""
-    numbers = re.search(r"did not receive grad for rank \d+: ([\d ]+)", str(error))
-    if numbers is None:
-        return None
-    trained = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
-    unused = ", ".join(trained[int(number)] for number in numbers[1].split())
-    return RuntimeError(
-        tr(
-            "These parameters take no part in the loss: {unused}. Data parallel training needs a gradient for each. "
-            "Use them in forward(), remove them from the model, or set their requires_grad to False.",
-            unused=unused,
-        )
-    )
-
-
 def compress(model: DistributedDataParallel, task: Task, context: Context) -> PowerSGD | None:
     """Give DDP the run's compression. Return PowerSGD if it is that, since it has a state.
 
@@ -124,14 +114,6 @@ def compress(model: DistributedDataParallel, task: Task, context: Context) -> Po
     return None
 
 
-def powersgd_start(steps: int, warmup_steps: int) -> int:
-    """Return after how many steps PowerSGD begins: a tenth of them, and not before the end of the warm-up.
-
-    This is what PyTorch's documentation of `PowerSGDState` advises, of which two steps are the least.
-    """
-    return max(2, warmup_steps, steps // 10)
-
-
 class PowerSGD:
     """PowerSGD of rank 1 with warm start and error feedback (Vogels, Karimireddy and Jaggi 2019).
 
@@ -144,11 +126,20 @@ class PowerSGD:
 
     def __init__(self, task: Task, context: Context) -> None:
         """Raises `ValueError` for a recipe that PowerSGD cannot train."""
-        _check_fit(task)
+        if task.turns:
+            raise ValueError(
+                tr(
+                    "PowerSGD owes each gradient the error of the step before, and with optimizers() the gradients of "
+                    "the other optimizers are discarded in each turn. Choose gradient compression float16 or none."
+                )
+            )
         self._context = context
         self._names: dict[Tensor, str] = {parameter: name for name, parameter in task.model.named_parameters()}
         self._numbers = {name: number for number, name in enumerate(self._names.values())}
-        self._begins = powersgd_start(task.train.steps * context.training.epochs, context.training.warmup_steps)
+        steps = task.train.steps * context.training.epochs
+        self._begins = max(2, context.training.warmup_steps, steps // 10)
+        """After how many steps it begins, as PyTorch's documentation of `PowerSGDState` advises; two are the least."""
+        self._file = f"powersgd-{context.rank}.pt"
         self._done = 0
         """Steps done."""
         self._errors: dict[str, Tensor] = {}
@@ -182,10 +173,6 @@ class PowerSGD:
         """Load what `save` wrote."""
         memory = read(folder / self._file)
         self._errors, self._vectors = memory["errors"], memory["vectors"]
-
-    @property
-    def _file(self) -> str:
-        return f"powersgd-{self._context.rank}.pt"
 
     @torch.no_grad()
     def _approximate(self, parameters: Sequence[Tensor], gradients: Sequence[Tensor]) -> None:
@@ -239,16 +226,6 @@ def _average(tensors: Sequence[Tensor]) -> None:
     flat /= dist.get_world_size()
     for each, part in zip(tensors, flat.split([each.numel() for each in tensors]), strict=True):  # type: ignore[no-untyped-call]
         each.copy_(part.view_as(each))
-
-
-def _check_fit(task: Task) -> None:
-    if task.turns:
-        raise ValueError(
-            tr(
-                "PowerSGD owes each gradient the error of the step before, and with optimizers() the gradients of the "
-                "other optimizers are discarded in each turn. Choose gradient compression float16 or none."
-            )
-        )
 
 
 def require_no_weight(context: Context, found: Sequence[Pass]) -> None:

@@ -7,6 +7,7 @@ bfloat16, and the curve would differ from that of one device.
 from __future__ import annotations
 
 import gc
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -25,8 +26,9 @@ from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, debug
 
 from ...language import tr
-from .loop.common import own_part, train_task
-from .loop.distributed import (
+from ..training.checkpoints import first_difference
+from .deferred import DeferredModel
+from .distributed import (
     Ranks,
     agree,
     broadcast_buffers,
@@ -36,15 +38,14 @@ from .loop.distributed import (
     leave,
     merge_over_ranks,
 )
-from .loop.validation import EndRequestPoll, Validation
-from .model.blocks import compile_each, items
-from .model.deferred import DeferredModel
+from .loop import EndRequestPoll, Validation, own_part, train_task
+from .model import compile_each, items
 from .task.build import complete, prepare
 from .task.saver import MODEL, OPTIMIZER, Saver, read, write
 from .task.steps import step_module
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from torch import Tensor
@@ -180,12 +181,9 @@ def blocks(model: nn.Module) -> Iterator[nn.Module]:
             yield module
 
 
-def _uses(module: nn.Module) -> dict[int, int]:
+def _uses(module: nn.Module) -> Counter[int]:
     """Return how many names each parameter has, by id."""
-    uses: dict[int, int] = {}
-    for _, parameter in module.named_parameters(remove_duplicate=False):
-        uses[id(parameter)] = uses.get(id(parameter), 0) + 1
-    return uses
+    return Counter(id(parameter) for _, parameter in module.named_parameters(remove_duplicate=False))
 
 
 def _accumulate(task: Task, micro_batches: list[MicroBatch], context: Context) -> Pass:
@@ -195,7 +193,9 @@ def _accumulate(task: Task, micro_batches: list[MicroBatch], context: Context) -
     the gradient of the mean over the global batch, even if the batch does not divide evenly.
     """
     sharded = cast("FSDPModule", task.module)
-    every, found = _padded(micro_batches, context.training.accumulation), []
+    # Each pass gathers the shards of all ranks, so all make equally many: some of weight 0.
+    idle = micro_batches[-1]._replace(share=0.0)
+    every, found = [*micro_batches, *[idle] * (context.training.accumulation - len(micro_batches))], []
     for number, batch in enumerate(every, start=1):
         if len(every) > 1:
             sharded.set_requires_gradient_sync(number == len(every))
@@ -203,10 +203,8 @@ def _accumulate(task: Task, micro_batches: list[MicroBatch], context: Context) -
     return merge_over_ranks(task, found)
 
 
-def _padded(micro_batches: list[MicroBatch], passes: int) -> list[MicroBatch]:
-    """Add passes of weight 0 up to `passes`: each pass gathers the shards of all ranks, so all make equally many."""
-    idle = micro_batches[-1]._replace(share=0.0)
-    return [*micro_batches, *[idle] * (passes - len(micro_batches))]
+def _shapes(state: Mapping[str, Tensor]) -> dict[str, Sequence[int]]:
+    return {name: each.shape for name, each in state.items()}
 
 
 class _ShardedWeights:
@@ -230,28 +228,11 @@ class _ShardedWeights:
         model: dict[str, Any] = read(folder / MODEL) if first else {}
         optimizer: dict[str, Any] = read(folder / OPTIMIZER) if first else {}
         spread = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
-        if first:
-            self._compare(model)
+        # Another model is refused before anything is sent: else other ranks would wait for ever.
+        if first and (fault := first_difference(_shapes(model), _shapes(self._model.state_dict()))):
+            raise ValueError(fault)
         set_model_state_dict(self._model, model, options=spread)
         device = next(self._model.parameters()).device
         # Plain SGD has no state, and torch would fail.
         if broadcast_object(0, first and bool(optimizer["state"]), device):
             set_optimizer_state_dict(self._model, self._optimizers, optimizer, options=spread)
-
-    def _compare(self, found: dict[str, Any]) -> None:
-        """Raise `ValueError` for another model before anything is sent: else other ranks would wait for ever."""
-        wanted = {name: value.shape for name, value in self._model.state_dict().items()}
-        for name, shape in wanted.items():
-            if name not in found:
-                raise ValueError(tr("it has no {name}", name=name))
-            if found[name].shape != shape:
-                raise ValueError(
-                    tr(
-                        "{name} has the shape {shape} instead of {own_shape}",
-                        name=name,
-                        shape=tuple(found[name].shape),
-                        own_shape=tuple(shape),
-                    )
-                )
-        for name in found.keys() - wanted.keys():
-            raise ValueError(tr("this model has no {name}", name=name))

@@ -13,11 +13,10 @@ from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGP
 from torch.distributed.pipelining.schedules import PipelineScheduleSingle
 from torch.utils._pytree import tree_map, tree_map_only
 
-from .loop.common import train_task
-from .loop.distributed import Ranks, agree, clip_over_ranks, join, leave
-from .loop.validation import EndRequestPoll, Validation, losses_and_metrics
-from .model.placing import tensors
-from .stages.stage import StageWeights, build_stage
+from .distributed import Ranks, agree, clip_over_ranks, join, leave
+from .loop import EndRequestPoll, Validation, losses_and_metrics, train_task
+from .model import tensors
+from .stage import StageWeights, build_stage
 from .task.build import complete, prepare
 from .task.saver import Saver
 
@@ -28,8 +27,8 @@ if TYPE_CHECKING:
 
     from ..context import Context
     from ..recipe import LoadedRecipe
-    from .loop.validation import Own
-    from .stages.stage import Stage, StageTensors
+    from .loop import Own
+    from .stage import Stage, StageTensors
     from .task.build import Task
     from .task.data import Batches, MicroBatch
     from .task.stream import StreamBatches

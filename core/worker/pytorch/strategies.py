@@ -9,10 +9,8 @@ import torch
 from torch import nn
 
 from ..recipe import set_epoch_end
-from .loop.common import passes, train_task
-from .loop.validation import Validation
-from .model.blocks import compile_each, items
-from .model.placing import DeviceRecorder, across, place_in_order, record_parts
+from .loop import Validation, passes, train_task
+from .model import DeviceRecorder, across, compile_each, items, place_in_order, record_parts
 from .task.build import build, build_model, complete, prepare
 from .task.saver import undisturbed
 

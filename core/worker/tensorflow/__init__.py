@@ -1,11 +1,10 @@
 """TensorFlow with a training loop of our own.
 
-- `strategies`, `cluster`: the strategies of one process and of several, a function for each
+- `strategies`: a function for each strategy
 - `task`: what is trained: model, data, optimizers and steps of a recipe
 - `loop`: train a task, and validate it
 - `step`: what one device does in a step
 - `devices`: claim a worker's devices; put the parts of a model on several of them
-- `_errors`: explain TensorFlow's errors
 
 The environment variables that TensorFlow and Keras read when they are imported are set here. Import this package
 before them, also where Keras' own `fit` trains.

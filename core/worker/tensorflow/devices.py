@@ -27,15 +27,17 @@ def claim(context: Context) -> list[str]:
     Call it first: TensorFlow fixes its devices with the first tensor. Raises `RuntimeError` if the process sees more
     or fewer devices than the ticked ones.
     """
-    own = len(context.assignment.own)
-    _use_cores(len(context.assignment.cores))
+    own, cores = len(context.assignment.own), len(context.assignment.cores)
+    if cores:  # else the process is not pinned, and TensorFlow chooses
+        tf.config.threading.set_intra_op_parallelism_threads(cores)
+        tf.config.threading.set_inter_op_parallelism_threads(cores)
     gpus = tf.config.list_physical_devices("GPU")
-    context.record_seen(gpus=len(gpus), threads=tf.config.threading.get_intra_op_parallelism_threads())
     # Workers that meet over the network see only their own devices; one process for all sees all.
     ticked = context.assignment.own if context.assignment.addresses else context.assignment.devices
-    context.check_seen(len(gpus), ticked, _cuda_advice)
+    context.check_seen(len(gpus), tf.config.threading.get_intra_op_parallelism_threads(), ticked, _cuda_advice)
     if not gpus:
-        _split_cpu(max(1, own))
+        parts = [tf.config.LogicalDeviceConfiguration()] * max(1, own)
+        tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], parts)
         return [f"/cpu:{number}" for number in range(own)]
     for gpu in gpus:
         tf.config.experimental.set_memory_growth(gpu, True)  # else TensorFlow takes all memory at once
@@ -44,31 +46,14 @@ def claim(context: Context) -> list[str]:
 
 def mirrored_strategy(context: Context) -> tf.distribute.MirroredStrategy:
     """Claim this worker's devices and return a strategy that adds up gradients over them as the run says."""
-    devices = claim(context)
-    return tf.distribute.MirroredStrategy(devices, cross_device_ops=cross_device_ops(context.training.cross_device_ops))
-
-
-def cross_device_ops(name: str) -> tf.distribute.CrossDeviceOps | None:
-    """Return TensorFlow's object for a value of the setting; None leaves the choice to TensorFlow."""
+    devices, name = claim(context), context.training.cross_device_ops
     kinds = {
         "nccl": tf.distribute.NcclAllReduce,
         "hierarchical_copy": tf.distribute.HierarchicalCopyAllReduce,
         "one_device": tf.distribute.ReductionToOneDevice,
     }
-    return None if name == "auto" else kinds[name]()
-
-
-def _use_cores(cores: int) -> None:
-    """Use as many threads as this process has cores. Leave the choice to TensorFlow where it is not pinned."""
-    if cores:
-        tf.config.threading.set_intra_op_parallelism_threads(cores)
-        tf.config.threading.set_inter_op_parallelism_threads(cores)
-
-
-def _split_cpu(number: int) -> None:
-    """Divide the CPU into logical devices."""
-    cpu = tf.config.list_physical_devices("CPU")[0]
-    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * number)
+    # "auto" leaves the choice to TensorFlow.
+    return tf.distribute.MirroredStrategy(devices, cross_device_ops=None if name == "auto" else kinds[name]())
 
 
 def _cuda_advice() -> str:

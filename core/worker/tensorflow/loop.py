@@ -9,8 +9,8 @@ import keras
 import tensorflow as tf
 
 from ..steps import other_names
-from ..training.controller import TrainingController
-from ..training.epoch_results import means_by_name
+from ..training.controller import TrainingController, size_of
+from ..training.metrics import means_by_name
 from ..training.metrics_reporter import MetricsReporter
 from .step import WholeStep
 from .task.build import build
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from ..context import Context
     from ..recipe import LoadedRecipe
-    from ..training.epoch_results import Values
+    from ..training.metrics import Values
     from ..training.metrics_reporter import Ranks
     from .step import Gradient
     from .task.build import Task
@@ -49,11 +49,14 @@ def loop(
     ranks: Ranks | None = None,
     each: Callable[[Callable[..., tf.Tensor], Iterable[Feed]], Iterator[tf.Tensor]] = starmap,
     saver: Saver | None = None,
+    first: int = 0,
+    parts: int = 1,
 ) -> None:
     """Train to the last epoch, or until a stop or a pause is requested.
 
     `step(*feed)` makes one optimizer step on a global batch and returns its loss, left on its device, or its values in
-    the order of `task.value_names`.
+    the order of `task.value_names`; where metrics are measured, with outputs: see `Update.make`. They are of the slices
+    of the batch from `first` on, of `parts`.
     `measure(*feed)` returns the sums of loss, metrics and items over a batch of the validation set.
     `each(function, feeds)` yields the function's result for each feed.
     """
@@ -62,11 +65,19 @@ def loop(
         context, ranks=ranks, names=lambda: task.value_names, fetch=fetch, metrics=task.training_metrics,
         after_report=skipped_steps(task, context),
     )  # fmt: skip
-    controller = TrainingController(context, reporter, saver or Saver(task.model, optimizers, context), **task.size)
-    step = _at_rates(step, optimizers, controller)
+    controller = TrainingController(
+        context, reporter, saver or Saver(task.model, optimizers, context), **size_of(task.train, task.val)
+    )
+    metrics, set_rate = task.training_metrics, rate_setter(optimizers, controller)
+    make = step if metrics is None else metrics.watching(step, first=first, parts=parts)
+
+    def at_rates(*feed: tf.Tensor) -> tf.Tensor:
+        set_rate()
+        return make(*feed)
+
     controller.begin(learning_rate(task.optimizer))
     controller.run(
-        lambda epoch, skip: each(step, task.train.shuffled(epoch, skip=skip)),
+        lambda epoch, skip: each(at_rates if controller.rate_varies else make, task.train.shuffled(epoch, skip=skip)),
         lambda: {} if task.val is None else validate(task, controller, each(measure, task.val.in_order())),
         rate=rate_reader(task.optimizer, controller),
     )
@@ -130,21 +141,6 @@ def rate_setter(
     return assign
 
 
-def _at_rates(
-    step: Callable[..., tf.Tensor], optimizers: Sequence[keras.optimizers.Optimizer], controller: TrainingController
-) -> Callable[..., tf.Tensor]:
-    """Return the step after its learning rates are set; the step itself where they never change."""
-    if not controller.rate_varies:
-        return step
-    set_rate = rate_setter(optimizers, controller)
-
-    def at_rates(*feed: tf.Tensor) -> tf.Tensor:
-        set_rate()
-        return step(*feed)
-
-    return at_rates
-
-
 def fetch(losses: list[tf.Tensor]) -> list[float]:
     """Return the losses as numbers, in one transfer from the device; with metrics, step by step."""
     values: list[float] = tf.stack(losses).numpy().ravel().tolist()
@@ -154,40 +150,6 @@ def fetch(losses: list[tf.Tensor]) -> list[float]:
 def traced(function: Callable[..., tf.Tensor], batches: Batches | None) -> Callable[..., tf.Tensor]:
     """Return a step's function as TensorFlow runs it on the feeds of these batches."""
     return VaryingFunction(function) if batches is not None and batches.varies else tf.function(function)
-
-
-def train_step(
-    task: Task,
-    step: Callable[..., Any],
-    *,
-    first: int = 0,
-    parts: int = 1,
-    before_first: Callable[[Any, Feed], None] | None = None,
-) -> Callable[..., tf.Tensor]:
-    """Return the function of a feed that makes a step and returns its values, from what `Update.make` returned.
-
-    This process computes the slices of a global batch from `first` on, of `parts`. `before_first`: called once before
-    the first step, with the traced function and the feed.
-    """
-    function = traced(step, task.train)
-    if before_first is not None:
-        function = _preceded(function, before_first)
-    if task.training_metrics is not None:
-        function = task.training_metrics.watching(function, first=first, parts=parts)
-    return function
-
-
-def _preceded(function: Callable[..., Any], before: Callable[[Any, Feed], None]) -> Callable[..., Any]:
-    is_first = True
-
-    def preceded(*feed: tf.Tensor) -> Any:  # noqa: ANN401 (what the function returns)
-        nonlocal is_first
-        if is_first:
-            before(function, feed)
-            is_first = False
-        return function(*feed)
-
-    return preceded
 
 
 class VaryingFunction:
@@ -238,7 +200,7 @@ def train_alone(task: Task, context: Context, gradient: Gradient | None = None) 
     def measure(*feed: tf.Tensor) -> tf.Tensor:
         return whole.passes.sums(feed, 1.0)
 
-    loop(task, context, train_step(task, step), traced(measure, task.val))
+    loop(task, context, traced(step, task.train), traced(measure, task.val))
 
 
 def train_replicas(
@@ -257,17 +219,21 @@ def train_replicas(
     def measure(*feed: tf.Tensor) -> tf.Tensor:
         return over_replicas(strategy, whole.passes.sums, feed)
 
-    def agree(step: Any, feed: Feed) -> None:  # noqa: ANN401 (a traced function)
-        """Let the workers compare the names of their step's values: with others they would wait for ever."""
-        if task.readers and ranks is not None:
-            step.get_concrete_function(*feed)
-            for reader in task.readers:
-                _agree_on_names(ranks, context, reader)
+    function: Any = traced(step, task.train)
+    unsure = list(task.readers) if ranks is not None else []
+
+    def agreed(*feed: tf.Tensor) -> Any:  # noqa: ANN401 (see `Update.make`)
+        """Let the workers first compare the names of their step's values: with others they would wait for ever."""
+        if unsure and ranks is not None:
+            function.get_concrete_function(*feed)
+            while unsure:
+                _agree_on_names(ranks, context, unsure.pop(0))
+        return function(*feed)
 
     parts = strategy.num_replicas_in_sync
     first = context.rank * (parts // context.world_size)  # of the replicas in this process
-    function = train_step(task, step, first=first, parts=parts, before_first=agree)
-    loop(task, context, function, traced(measure, task.val), ranks=ranks)
+    making = agreed if unsure else function
+    loop(task, context, making, traced(measure, task.val), ranks=ranks, first=first, parts=parts)
 
 
 def _agree_on_names(ranks: Ranks, context: Context, reader: StepReader) -> None:

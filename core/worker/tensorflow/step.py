@@ -72,7 +72,8 @@ class Passes:
             return passed
         # The idle item of a device without any must not count, even if its loss is NaN.
         weight = None if passed.weight is None else tf.zeros_like(passed.weight)
-        return Passed(tf.zeros_like(passed.values), list(map(_zeros, passed.gradients)), weight, passed.outputs)
+        gradients = [_changed(each, tf.zeros_like) for each in passed.gradients]
+        return Passed(tf.zeros_like(passed.values), gradients, weight, passed.outputs)
 
     def sums(self, feed: Feed, share: float) -> tf.Tensor:
         """Return the sums of loss, metrics and items over a feed of the validation set."""
@@ -190,7 +191,7 @@ class Update:
             if tf.distribute.get_strategy().num_replicas_in_sync > 1:
                 total = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, weight)
             values = values / total
-            gradients = [_divided(each, total) for each in gradients]
+            gradients = [_changed(each, lambda own: own / tf.cast(total, own.dtype)) for each in gradients]
         self(gradients)
         return (values, outputs) if outputs else values
 
@@ -280,15 +281,8 @@ def _mean(value: Any) -> tf.Tensor:  # noqa: ANN401 (whatever a user's function 
     return tf.reduce_mean(tf.cast(value, tf.float32))
 
 
-def _zeros(gradient: Any) -> Any:  # noqa: ANN401 (a tensor, one of some rows only, or none)
-    """Return zeros of the same kind, because all devices' gradients are added up."""
+def _changed(gradient: Any, change: Callable[[tf.Tensor], tf.Tensor]) -> Any:  # noqa: ANN401 (as above)
+    """Return a gradient with other values: a tensor, one of some rows only, or none. All devices' are added up."""
     if isinstance(gradient, tf.IndexedSlices):
-        return tf.IndexedSlices(tf.zeros_like(gradient.values), gradient.indices, gradient.dense_shape)
-    return None if gradient is None else tf.zeros_like(gradient)
-
-
-def _divided(gradient: Any, by: tf.Tensor) -> Any:  # noqa: ANN401 (a tensor, one of some rows only, or none)
-    if isinstance(gradient, tf.IndexedSlices):
-        values = gradient.values / tf.cast(by, gradient.dtype)
-        return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
-    return None if gradient is None else gradient / tf.cast(by, gradient.dtype)
+        return tf.IndexedSlices(change(gradient.values), gradient.indices, gradient.dense_shape)
+    return None if gradient is None else change(gradient)

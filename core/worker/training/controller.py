@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from ...language import tr
 from ...schema.checkpoint import TrainingPosition
+from ...schema.event_kinds import Rewind
 from ..context import REPORT_EVERY_S, Request
 from ..recipe import RecipeFunctionError
-from .checkpoint_store import CheckpointStore
-from .epoch_results import EpochResults
+from .checkpoints import CheckpointStore
+from .metrics import EpochResults
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from ...schema.checkpoint import StateSaver
     from ...schema.settings import Training
     from ..context import Context
-    from .epoch_results import Values
+    from .metrics import Values
     from .metrics_reporter import MetricsReporter
 
 DUE = 8
@@ -105,11 +106,6 @@ class TrainingController:
         return self._reporter.steps - self.epoch * self._per_epoch
 
     @property
-    def steps_per_epoch(self) -> int:
-        """Steps of a whole epoch."""
-        return self._per_epoch
-
-    @property
     def numbers(self) -> Mapping[str, float]:
         """The numbers of the last epoch, as `EpochResults` has them."""
         return self._results.numbers
@@ -134,24 +130,19 @@ class TrainingController:
         position = self._store.restore()
         if position is not None:
             self._continue_from(position)
-        if self._context.rank == 0:
-            self._record_begin(continues=position is not None)
+        if self._context.rank == 0 and (position is not None or self._context.resumed):
+            self._context.record(Rewind(step=self._reporter.steps))  # measurements of later steps are void
+        if self._context.rank == 0 and position is None:
+            if self._context.resumed:
+                nothing = tr("The run has no checkpoint to resume from. Training starts from the beginning.")
+                self._context.notice(nothing)
+            if advice := suggest_warmup(self._context.training, self._per_epoch):
+                self._context.notice(advice)
         # Everything loaded so far stays to the end. Frozen, it is skipped by garbage collection: a framework has
         # hundreds of thousands of objects, and the process exits in a tenth of a second instead of one second.
         gc.freeze()
         self._context.record_ready(steps_per_epoch=self._per_epoch, samples_per_epoch=self._samples)
         self._began = self._saved = time.monotonic()
-
-    def _record_begin(self, *, continues: bool) -> None:
-        """Record where the training continues, and what to know about its beginning."""
-        if continues or self._context.resumed:
-            self._context.record_rewind(self._reporter.steps)
-        if continues:
-            return
-        if self._context.resumed:
-            self._context.notice(tr("The run has no checkpoint to resume from. Training starts from the beginning."))
-        if advice := suggest_warmup(self._context.training, self._per_epoch):
-            self._context.notice(advice)
 
     def epochs(self) -> Iterator[int]:
         """Yield the remaining epochs, from the current one."""
@@ -317,9 +308,7 @@ class TrainingController:
         training = self._context.training
         last = self.epoch + 1 == training.epochs
         by_epochs = self._when.unit == "epochs" and self._is_due()
-        if last or by_epochs or self._late or training.patience is not None:
-            return True
-        if self.keeps_numbers:
+        if last or by_epochs or self._late or training.patience is not None or self.keeps_numbers:
             return True
         if self._sync_requested or self._reporter.requests:
             return True
@@ -341,12 +330,10 @@ class TrainingController:
         if self._validates_long:
             requests |= SYNC
         if self._is_due():
-            requests |= DUE if self._at_epoch_end or self._may_save_between() else SYNC
+            # By minutes it need not wait for the end of its epoch, where it would include the value.
+            between = self._when.unit == "minutes" and self._reporter.reports_often_in(self._per_epoch)
+            requests |= DUE if self._at_epoch_end or between else SYNC
         return requests
-
-    def _may_save_between(self) -> bool:
-        """Return whether a due checkpoint need not wait for the end of its epoch, where it would include the value."""
-        return self._when.unit == "minutes" and self._reporter.reports_often_in(self._per_epoch)
 
     def _handle(self, requests: int) -> bool:
         """Handle requests between two steps. Return True if the loop must return."""
@@ -393,20 +380,18 @@ class TrainingController:
     def _save(self, reason: str) -> bool:
         self._reporter.report()  # losses before a checkpoint must not be lost together with those after it
         self._reporter.requests &= ~(Request.PAUSE | Request.SAVE | DUE)  # handled now
-        written = self._store.write(self._position(), reason)
-        self._saved = time.monotonic()
-        if self._context.rank == 0:
-            self._context.clear_request(Request.SAVE)
-        return written
-
-    def _position(self) -> TrainingPosition:
-        return TrainingPosition(
+        position = TrainingPosition(
             step=self._reporter.steps,
             epoch=self.epoch,
             steps_per_epoch=self._per_epoch,
             value=self._results.value if self.done_in_epoch == 0 else None,
             progress={**self._results.to_json(), **({"altered": True} if self._altered else {})},
         )
+        written = self._store.write(position, reason)
+        self._saved = time.monotonic()
+        if self._context.rank == 0:
+            self._context.clear_request(Request.SAVE)
+        return written
 
     def _continue_from(self, position: TrainingPosition) -> None:
         if position.steps_per_epoch != self._per_epoch:
@@ -424,6 +409,11 @@ class TrainingController:
         self._enough = self._results.has_stagnated
         if self._when.unit == "steps":
             self._save_at = (position.step // self._when.every + 1) * self._when.every
+
+
+def size_of(train: Any, val: object) -> dict[str, Any]:  # noqa: ANN401 (batches of a framework's)
+    """Return how long an epoch of these data is, for `TrainingController`."""
+    return {"steps_per_epoch": train.steps, "samples_per_epoch": train.items, "validates": val is not None}
 
 
 class LearningRateSchedule:

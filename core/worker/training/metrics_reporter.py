@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ...language import join_sentences, tr
 from ..context import REPORT_EVERY_S
-from .epoch_results import LOSS, EpochMeans
-from .training_metrics import Cost
+from .metrics import LOSS, Cost, EpochMeans
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from ..context import Context
-    from .training_metrics import TrainingMetrics
+    from .metrics import TrainingMetrics
 
 REPORTS_SHARE = 1 / 200
 """Share of the time that reports of several ranks may take. Slower reports are made less often."""
@@ -68,16 +67,6 @@ class Ranks(Protocol):
         """
 
 
-def only_loss() -> Sequence[str]:
-    """Return the names of the values of a step that has only a loss."""
-    return (LOSS,)
-
-
-def as_floats(losses: list[Any]) -> list[float]:
-    """Return losses as numbers, one by one."""
-    return [float(loss) for loss in losses]
-
-
 class MetricsReporter:
     """Gather the losses of the steps: one process reports them every quarter of a second, several ranks as they agree.
 
@@ -91,8 +80,8 @@ class MetricsReporter:
         context: Context,
         *,
         ranks: Ranks | None = None,
-        names: Callable[[], Sequence[str]] = only_loss,
-        fetch: Callable[[list[Any]], list[float]] = as_floats,
+        names: Callable[[], Sequence[str]] = lambda: (LOSS,),
+        fetch: Callable[[list[Any]], list[float]] = lambda losses: list(map(float, losses)),
         metrics: TrainingMetrics | None = None,
         after_report: Callable[[int], object] | None = None,
     ) -> None:
@@ -180,14 +169,10 @@ class MetricsReporter:
 
         `synchronises`: whether ranks synchronise at its end.
         """
-        if synchronises and self._is_behind:
+        # A few steps of several ranks are not worth a reduction.
+        if synchronises and (self._ranks is None or 2 * self._countdown <= self._interval):
             self.report()
         self._until = time.time()  # losses reported later were measured until now
-
-    @property
-    def _is_behind(self) -> bool:
-        """Whether the curve lacks more than a moment. A few steps of several ranks are not worth a reduction."""
-        return self._ranks is None or 2 * self._countdown <= self._interval
 
     def defer_epoch_end(self, numbers: Sequence[float], record: Callable[[Sequence[float]], None]) -> None:
         """Let the next report record an epoch's end: it calls `record` with the sums of `numbers` over all ranks.

@@ -3,7 +3,6 @@
 - `build`: make model, data and optimizer from a recipe
 - `data`, `stream`: the batches of data sets, of any shape, and of data that can only be read in order
 - `optimizers`: one or several optimizers; the recipe's learning rates; the loss scale of float16
-- `steps`: one forward and backward pass; the steps that a recipe computes itself
+- `steps`: one forward and backward pass; the steps that a recipe computes itself; its metrics on training batches
 - `saver`: write and read checkpoints
-- `training_metrics`: the recipe's metrics on training batches
 """

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import random
-import sys
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,15 +13,14 @@ from torch import nn
 
 from ....language import tr
 from ...recipe import set_epoch_end, wrong_return
-from ...steps import check_names, has_steps, turn_names, validates_itself
-from ...streams import stream_steps
-from ..model.blocks import checkpoint_blocks, compile_module
-from .data import Batches, as_dataset, is_stream, share_socket_folder
+from ...steps import check_names, has_steps, takes_any_shape, turn_names
+from ...streams import seed_plainly, stream_steps
+from ..model import checkpoint_blocks, compile_module
+from .data import Batches, Shares, as_dataset, is_stream, share_socket_folder
 from .optimizers import LossScaler, build_optimizers, recipe_schedule, turns_of
 from .saver import undisturbed
-from .steps import measured_pass, plain_pass, readers, step_module, step_pass
-from .stream import Shares, StreamBatches
-from .training_metrics import TrainingMetrics
+from .steps import TrainingMetrics, measured_pass, plain_pass, readers, step_module, step_pass
+from .stream import StreamBatches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +30,6 @@ if TYPE_CHECKING:
 
     from ...context import Context
     from ...recipe import LoadedRecipe
-    from ...training.epoch_results import TrainingSize
     from .optimizers import RecipeSchedule
     from .steps import Backward, StepReader
     from .stream import Source
@@ -88,15 +84,6 @@ class Task:
             return turn_names({each.turn[0]: each.training_step for each in self.turns if each.training_step})
         return (self.training_step and self.training_step.names) or ("loss",)
 
-    @property
-    def size(self) -> TrainingSize:
-        """How long an epoch is."""
-        return {
-            "steps_per_epoch": self.train.steps,
-            "samples_per_epoch": self.train.items,
-            "validates": self.val is not None,
-        }
-
 
 @dataclass(frozen=True, kw_only=True)
 class Unplaced:
@@ -136,13 +123,19 @@ def prepare(
     if context.training.loader_workers:
         share_socket_folder(context.run_dir)
     device = claim_device(context)  # first, so that the recipe's "cuda" is this rank's device
-    data = {name: _data(recipe, name, seed) for name in ("train_data", "val_data")}
+    data = {}
+    for function in ("train_data", "val_data"):
+        if function == "train_data" or recipe.has(function):
+            seed_everything(seed)
+            data[function] = recipe.call(function)
+            if data[function] is None:
+                as_dataset(None, function)  # raises the error with the remedy
     # A device as a context: new tensors are on it unless they name another.
     with making or (device if context.training.make_on_device else contextlib.nullcontext()):
         model = build_model(recipe, "model", seed)
     make = partial(_batches, recipe, context, device, whole=whole_batches)
     train = make("train_data", data["train_data"])
-    val = None if data["val_data"] is None else make("val_data", data["val_data"])
+    val = make("val_data", data["val_data"]) if "val_data" in data else None
     context.notice_large_batch(train.items)
     return Unplaced(model=model, train=train, val=val, device=device)
 
@@ -170,12 +163,25 @@ def complete(
     `module`: what the strategy has wrapped already; see `step_module`. `is_compiled`: its blocks are compiled already.
     """
     training_step, validation_step = readers(recipe)
-    _wrap_blocks(context, model, is_compiled=is_compiled)
-    _seed_apart(context, raw.device)
+    training, device = context.training, raw.device
+    if training.activation_checkpointing:
+        checkpoint_blocks(model, compiled=training.compile)
+    elif training.compile and not is_compiled:
+        compile_module(model)
+    # Each rank, or each of several GPUs of one process, is seeded by itself: else all would drop the same units.
+    if context.rank:
+        seed_everything(training.seed + context.rank)
+    if device.type == "cuda" and context.world_size == 1:
+        for number, generator in enumerate(torch.cuda.default_generators):
+            generator.manual_seed(training.seed + number)
     optimizers = build_optimizers(recipe, context, model)
     first = next(iter(optimizers.values()))
-    loss = build_loss(recipe, raw.device)
-    metrics = {name: _on(raw.device, each) for name, each in recipe.metrics().items()}
+    loss = build_loss(recipe, device)
+    metrics = {name: _on(device, each) for name, each in recipe.metrics().items()}
+    # A step of the recipe's own reports its metrics itself.
+    measures = bool(metrics) and training.training_metrics and not has_steps(recipe)
+    if measures:
+        check_names("metrics", recipe.name, metrics)
     task = Task(
         model=model,
         module=module or step_module(recipe, model),
@@ -184,47 +190,17 @@ def complete(
         train=raw.train,
         val=raw.val,
         metrics=metrics,
-        autocast=autocast_of(context, raw.device),
+        autocast=autocast_of(context, device),
         training_step=training_step,
         validation_step=validation_step,
-        training_metrics=_training_metrics(recipe, context, list(metrics), raw.device),
-        scaler=LossScaler(raw.device) if context.training.precision == "float16" else None,
+        training_metrics=TrainingMetrics(metrics, device) if measures else None,
+        scaler=LossScaler(device) if training.precision == "float16" else None,
     )
     if recipe.has("optimizers"):
         task.turns = turns_of(task, recipe, context, optimizers)
     else:
-        task.schedule = recipe_schedule(recipe, first, raw.train.steps * context.training.epochs)
+        task.schedule = recipe_schedule(recipe, first, raw.train.steps * training.epochs)
     return task
-
-
-def _wrap_blocks(context: Context, model: nn.Module, *, is_compiled: bool) -> None:
-    """Compile the model, or let its blocks be computed again in the backward pass, as the settings say."""
-    if context.training.activation_checkpointing:
-        checkpoint_blocks(model, compiled=context.training.compile)
-    elif context.training.compile and not is_compiled:
-        compile_module(model)
-
-
-def _seed_apart(context: Context, device: torch.device) -> None:
-    """Seed each rank, or each of several GPUs of one process, by itself: else all would drop the same units."""
-    if context.rank:
-        seed_everything(context.training.seed + context.rank)
-    if device.type == "cuda" and context.world_size == 1:
-        for number, generator in enumerate(torch.cuda.default_generators):
-            generator.manual_seed(context.training.seed + number)
-
-
-def _training_metrics(
-    recipe: LoadedRecipe, context: Context, names: list[str], device: torch.device
-) -> TrainingMetrics | None:
-    """Return what measures the recipe's metrics on training batches; None if nothing does.
-
-    A step of the recipe's own reports its metrics itself.
-    """
-    if not names or not context.training.training_metrics or has_steps(recipe):
-        return None
-    check_names("metrics", recipe.name, names)
-    return TrainingMetrics(names, device)
 
 
 def build_loss(recipe: LoadedRecipe, device: torch.device) -> Loss:
@@ -248,8 +224,7 @@ def _batches(
 ) -> Batches | StreamBatches:
     """Return what this function of the recipe returned in global batches. `whole`: each rank gets all of each."""
     training, trains = context.training, function == "train_data"
-    any_shape = has_steps(recipe) if trains else validates_itself(recipe)
-    collate = recipe.bound("collate", 1) if recipe.has("collate") else None
+    any_shape, collate = takes_any_shape(recipe, function), recipe.collate
     rank, world_size = (0, 1) if whole else (context.rank, context.world_size)
     accumulation = training.accumulation if trains and not whole else 1
     if not is_stream(data):
@@ -292,17 +267,14 @@ def _source(recipe: LoadedRecipe, function: str, stream: Any, workers: int) -> S
 
 def seed_everything(seed: int) -> None:
     """Seed Python, numpy (if it is loaded) and torch on all devices."""
-    random.seed(seed)
-    if "numpy" in sys.modules:
-        sys.modules["numpy"].random.seed(seed % 2**32)
+    seed_plainly(seed)
     torch.manual_seed(seed)
 
 
 def claim_device(context: Context) -> torch.device:
     """Return this rank's device. Raises `RuntimeError` unless the process sees exactly the ticked devices."""
     gpus = torch.cuda.device_count()
-    context.record_seen(gpus=gpus, threads=torch.get_num_threads())
-    context.check_seen(gpus, context.assignment.devices, _cuda_advice)
+    context.check_seen(gpus, torch.get_num_threads(), context.assignment.devices, _cuda_advice)
     if context.assignment.kind == "cpu":
         return torch.device("cpu")
     device = torch.device("cuda", context.assignment.local_rank)
@@ -314,14 +286,3 @@ def _cuda_advice() -> str:
     if torch.version.cuda is None and torch.version.hip is None:
         return tr("PyTorch {version} is built without CUDA: install a build that has it.", version=torch.__version__)
     return tr("Check that the driver fits this PyTorch: python -c 'import torch; torch.cuda.init()' says why.")
-
-
-def _data(recipe: LoadedRecipe, function: str, seed: int) -> Any:  # noqa: ANN401 (whatever the recipe returns)
-    """Return the data of the recipe; None for a validation that it lacks."""
-    if function != "train_data" and not recipe.has(function):
-        return None
-    seed_everything(seed)
-    data = recipe.call(function)
-    if data is None:
-        as_dataset(data, function)  # raises the error with the remedy
-    return data

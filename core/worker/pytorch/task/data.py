@@ -11,6 +11,7 @@ import socket
 import tempfile
 from collections.abc import MutableMapping
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import torch
@@ -18,7 +19,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 from ....language import tr
-from ...streams import limited_items
+from ...streams import empty_data, limited_items, part
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -98,6 +99,32 @@ class MicroBatch(NamedTuple):
         return target
 
 
+class Shares(NamedTuple):
+    """How the items of a step are divided."""
+
+    batch_size: int
+    """Items of a whole global batch."""
+    rank: int
+    world_size: int
+    accumulation: int
+
+    def of(self, items: list[Any]) -> list[list[Any]]:
+        """Return this rank's micro-batches of a step's items; one idle item on a rank that gets none."""
+        start, size = part(len(items), self.rank, self.world_size)
+        own = items[start : start + size] or items[:1]
+        parts = min(self.accumulation, len(own))
+        bounds = (part(len(own), number, parts) for number in range(parts))
+        return [own[begin : begin + count] for begin, count in bounds]
+
+    def own_items(self, items: int) -> int:
+        """Return the number of this rank's items of a step with so many items."""
+        return part(items, self.rank, self.world_size)[1]
+
+    def share(self, items: int) -> float:
+        """Return this rank's share of a step with so many items."""
+        return self.own_items(items) / items
+
+
 class NestedTensors(Dataset[Any]):
     """Tensors of equally many items in a shape of any kind, such as a dict. An item has the same shape."""
 
@@ -141,13 +168,7 @@ def as_dataset(data: object, function: str, *, any_shape: bool = False) -> Datas
         )
     dataset: Dataset[Any] = cast("Dataset[Any]", data)  # it need not be a subclass
     if len(dataset) == 0:  # type: ignore[arg-type]  # has __len__, as just checked
-        raise ValueError(
-            tr(
-                "{function}() returned an empty {kind}. There is nothing to train on.",
-                function=function,
-                kind=type(data).__name__,
-            )
-        )
+        raise empty_data(function, type(data).__name__)
     return dataset
 
 
@@ -219,6 +240,18 @@ def checked(batch: object) -> Sequence[Tensor]:
     )
 
 
+def prepared(device: torch.device, *, any_shape: bool) -> Callable[[Any], Any]:
+    """Return a function that checks a collated batch, unless it may have any shape, and moves it to the device."""
+
+    def prepare(batch: Any) -> Any:  # noqa: ANN401 (any shape)
+        batch = batch if any_shape else checked(batch)
+        if device.type == "cpu":
+            return batch
+        return map_tensors(lambda each: each.to(device, non_blocking=True), batch)
+
+    return prepare
+
+
 class Batches:
     """A dataset in global batches, of which this rank takes its contiguous slice.
 
@@ -251,13 +284,12 @@ class Batches:
         self._all_items = len(dataset)  # type: ignore[arg-type]  # see as_dataset
         self.items = limited_items(self._all_items, batch_size, steps)
         self.steps = -(-self.items // batch_size)
-        self._batch_size = batch_size
-        self._rank, self._world_size, self._accumulation = rank, world_size, accumulation
+        self._batch_size, self._rank, self._world_size, self._accumulation = batch_size, rank, world_size, accumulation
+        self._shares = Shares(batch_size, rank, world_size, accumulation)
         self.device = device
-        self._moves = device.type != "cpu"
         self._order = torch.arange(self.items)
         self._skip = 0
-        self._check: Callable[[Any], Any] = _as_it_is if any_shape else checked
+        self._prepared = prepared(device, any_shape=any_shape)
         self._seed = seed
         self._loader: DataLoader[Any] | None = None
         self._tensors: Sequence[Tensor] = ()
@@ -266,7 +298,17 @@ class Batches:
             self._tensors = dataset.tensors
             self._shape = dataset.data if isinstance(dataset, NestedTensors) else None
         else:
-            self._loader = self._make_loader(dataset, loader_workers, collate)
+            self._loader = DataLoader(
+                dataset,
+                batch_sampler=_MicroSlices(self),
+                collate_fn=collate,
+                num_workers=loader_workers,
+                persistent_workers=loader_workers > 0,
+                pin_memory=device.type == "cuda",
+                # Without a generator the loader draws from the global one, and dropout would change with the loader.
+                # The loader's workers are seeded from it: fixed by the run's seed, different on each rank.
+                generator=torch.Generator().manual_seed(spread(seed, rank)),
+            )
 
     def shuffled(self, epoch: int, skip: int = 0) -> Iterator[list[MicroBatch]]:
         """Yield the micro-batches of each step of an epoch. Seed and epoch fix the order, for any number of ranks.
@@ -296,12 +338,6 @@ class Batches:
             mine = self._order[whole:].tensor_split(self._world_size)[self._rank]
             yield mine if len(mine) else self._order[whole : whole + 1]
 
-    def _share(self, step: int) -> float:
-        size = self.size(step)
-        if size == self._batch_size:
-            return 1 / self._world_size
-        return self._own_items(step) / size if self._rank < size else 0.0
-
     def micro_slices(self) -> Iterator[Tensor]:
         """Yield the indices of this rank's items by micro-batch."""
         if self._accumulation == 1:
@@ -312,36 +348,27 @@ class Batches:
 
     def _batches(self, skip: int = 0) -> Iterator[list[MicroBatch]]:
         self._skip = skip
-        share, last_share = self._share(0), self._share(self.steps - 1)
         last = self.steps - 1
+        share, last_share = (self._shares.share(self.size(step)) for step in (0, last))
         every = self._selected() if self._loader is None else self._loaded()
         for step in range(skip, self.steps):
             own = share if step != last else last_share
             if self._accumulation == 1:
                 yield [MicroBatch(next(every)[0], own)]
                 continue
-            items, parts = 0, []
-            slots = min(self._accumulation, self._own_items(step))
-            for _ in range(slots):
-                parts.append(next(every))
-                items += parts[-1][1]
+            mine = self._shares.own_items(self.size(step)) or 1  # an idle item
+            parts = list(islice(every, min(self._accumulation, mine)))
+            items = sum(count for _, count in parts)
             yield [MicroBatch(batch, own * count / items) for batch, count in parts]
         assert next(every, None) is None  # the loader's workers learn that the epoch is over
-
-    def _own_items(self, step: int) -> int:
-        """Return the number of this rank's items of a step; 1 where it trains on an idle one."""
-        size = self.size(step)
-        if size == self._batch_size:
-            return size // self._world_size
-        least, more = divmod(size, self._world_size)  # as `tensor_split` in `slices` divides them
-        return max(1, least + (self._rank < more))
 
     def _selected(self) -> Iterator[tuple[Any, int]]:
         """Yield the micro-batches of data that are tensors, and their numbers of items."""
         make = None if self._shape is None else rebuilder(self._shape)
+        moves = self.device.type != "cpu"
         for index in self.micro_slices():
             tensors = [tensor.index_select(0, index) for tensor in self._tensors]
-            if self._moves:
+            if moves:
                 tensors = [tensor.to(self.device, non_blocking=True) for tensor in tensors]
             yield tensors if make is None else make(tensors), len(index)
 
@@ -349,25 +376,7 @@ class Batches:
         """Yield the micro-batches of the data loader, and their numbers of items."""
         assert self._loader is not None
         for batch, index in zip(self._loader, self.micro_slices(), strict=True):
-            checked = self._check(batch)
-            if self._moves:
-                checked = map_tensors(lambda each: each.to(self.device, non_blocking=True), checked)
-            yield checked, len(index)
-
-    def _make_loader(
-        self, dataset: Dataset[Any], workers: int, collate: Callable[[list[Any]], Any] | None
-    ) -> DataLoader[Any]:
-        return DataLoader(
-            dataset,
-            batch_sampler=_MicroSlices(self),
-            collate_fn=collate,
-            num_workers=workers,
-            persistent_workers=workers > 0,
-            pin_memory=self.device.type == "cuda",
-            # Without a generator the loader draws from the global one, and dropout would change with the loader.
-            # The loader's workers are seeded from it: fixed by the run's seed, different on each rank.
-            generator=torch.Generator().manual_seed(spread(self._seed, self._rank)),
-        )
+            yield self._prepared(batch), len(index)
 
 
 def spread(seed: int, number: int) -> int:
@@ -383,10 +392,6 @@ class _MicroSlices:
 
     def __iter__(self) -> Iterator[list[int]]:
         return (index.tolist() for index in self._batches.micro_slices())
-
-
-def _as_it_is(batch: object) -> object:
-    return batch
 
 
 def share_socket_folder(run_dir: Path) -> None:

@@ -30,26 +30,26 @@ def build_optimizers(recipe: LoadedRecipe, context: Context, model: nn.Module) -
 
     A recipe without one gets Adam. Raises `TypeError` or `ValueError`.
     """
-    rate = context.training.learning_rate
-    if recipe.has(OPTIMIZERS):
-        several = _several(recipe, model)
-        if rate is not None and not recipe.takes(OPTIMIZERS, "learning_rate"):
-            _set_rate(several, rate)
-        return several
-    if not recipe.has("optimizer"):
-        return {"": torch.optim.Adam(model.parameters(), lr=rate or DEFAULT_LEARNING_RATE)}
+    function = OPTIMIZERS if recipe.has(OPTIMIZERS) else "optimizer"
+    if function == OPTIMIZERS:
+        found = _several(recipe, model)
+    elif recipe.has("optimizer"):
+        found = {"": _single(recipe, model)}
+    else:
+        rate = context.training.learning_rate or DEFAULT_LEARNING_RATE
+        return {"": torch.optim.Adam(model.parameters(), lr=rate)}
+    if context.training.learning_rate is not None and not recipe.takes(function, "learning_rate"):
+        _set_rate(found, context.training.learning_rate)
+    return found
+
+
+def _single(recipe: LoadedRecipe, model: nn.Module) -> torch.optim.Optimizer:
     wants_model = recipe.first_parameter("optimizer") == "model"
-    optimizer = recipe.call("optimizer", model if wants_model else model.parameters())
+    optimizer: torch.optim.Optimizer = recipe.call("optimizer", model if wants_model else model.parameters())
     if not _is_optimizer(optimizer):
-        raise wrong_return(
-            "optimizer",
-            recipe,
-            optimizer,
-            tr("Return a torch.optim.Optimizer; several of them are returned by optimizers(model)."),
-        )
-    if rate is not None and not recipe.takes("optimizer", "learning_rate"):
-        _set_rate({"": optimizer}, rate)
-    return {"": optimizer}
+        remedy = tr("Return a torch.optim.Optimizer; several of them are returned by optimizers(model).")
+        raise wrong_return("optimizer", recipe, optimizer, remedy)
+    return optimizer
 
 
 def _is_optimizer(value: object) -> bool:
@@ -135,7 +135,8 @@ class RecipeSchedule:
 
     def __init__(self, schedule: Any, optimizer: torch.optim.Optimizer) -> None:  # noqa: ANN401 (any of torch's)
         self._schedule, self._optimizer = schedule, optimizer
-        self._begin = [_values(group) for group in optimizer.param_groups]
+        groups = optimizer.param_groups
+        self._begin = [{name: value for name, value in group.items() if name != "params"} for group in groups]
         self._steps = 0
 
     def follow(self, steps: int) -> None:
@@ -174,11 +175,7 @@ def recipe_schedule(
     return RecipeSchedule(schedule, optimizer)
 
 
-def _values(group: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in group.items() if name != "params"}
-
-
-class LossScaler:
+class LossScaler(torch.amp.GradScaler):
     """Scales the loss of one optimizer, so that gradients in float16 neither vanish nor overflow.
 
     A step whose gradients overflow is skipped, and the scale is halved. It doubles after 2000 good steps.
@@ -186,8 +183,8 @@ class LossScaler:
 
     def __init__(self, device: torch.device, *, name: str = "") -> None:
         """`name`: the optimizer's, where there are several."""
-        self._scaler = _Scaler(device.type)
-        self._scaler.scale(torch.ones((), device=device))  # torch makes the scale with its first use
+        super().__init__(device.type)
+        self.scale(torch.ones((), device=device))  # torch makes the scale with its first use
         self._skipped = SkippedSteps(name=name)
 
     @property
@@ -195,18 +192,14 @@ class LossScaler:
         """Steps skipped since the training began."""
         return self._skipped.count
 
-    def scale(self, loss: torch.Tensor) -> torch.Tensor:
-        """Return the loss times the scale."""
-        scaled: torch.Tensor = self._scaler.scale(loss)
-        return scaled
-
     def unscale(self, optimizer: torch.optim.Optimizer, agree: Callable[[torch.Tensor], object] | None) -> bool:
         """Divide the gradients by the scale. Return whether all are finite, on all ranks.
 
         `agree`: sets a number to the largest of all ranks, where each rank has a part of the gradients.
         """
-        self._scaler.unscale_(optimizer)
-        found = self._scaler.found_infinite(optimizer)
+        self.unscale_(optimizer)
+        # For each device a tensor that is above 0 if a gradient there is not finite.
+        found = list(self._per_optimizer_states[id(optimizer)]["found_inf_per_device"].values())
         if agree is not None:
             for each in found:
                 agree(each)
@@ -214,25 +207,19 @@ class LossScaler:
 
     def finish(self, optimizer: torch.optim.Optimizer, *, finite: bool) -> None:
         """Take the optimizer's step if the gradients are finite, and adapt the scale."""
-        self._scaler.step(optimizer)
-        self._scaler.update()
+        self.step(optimizer)
+        self.update()
         self._skipped.count += not finite
 
     def report(self, context: Context, step: int) -> None:
         """Tell about skipped steps."""
-        self._skipped.report(context, step, scale=self._scaler.get_scale())
+        self._skipped.report(context, step, scale=self.get_scale())
 
     def state_dict(self) -> dict[str, Any]:
         """Return what a checkpoint keeps."""
-        return {"scaler": self._scaler.state_dict(), "skipped": self._skipped.count, "reported": self._skipped.reported}
+        return {"scaler": super().state_dict(), "skipped": self._skipped.count, "reported": self._skipped.reported}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue from a checkpoint."""
-        self._scaler.load_state_dict(state["scaler"])
-        self._skipped.count, self._skipped.reported = state["skipped"], state["reported"]
-
-
-class _Scaler(torch.amp.GradScaler):
-    def found_infinite(self, optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
-        """Return for each device a tensor that is above 0 if a gradient there is not finite."""
-        return list(self._per_optimizer_states[id(optimizer)]["found_inf_per_device"].values())
+        super().load_state_dict(state_dict["scaler"])
+        self._skipped.count, self._skipped.reported = state_dict["skipped"], state_dict["reported"]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import random
-import sys
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ....language import tr
+from ... import streams
+from ...training.checkpoints import other_model
 from .stream import StreamBatches
 
 if TYPE_CHECKING:
@@ -115,25 +115,16 @@ def read(path: Path) -> Any:  # noqa: ANN401 (what `write` wrote)
 
 def random_states() -> dict[str, Any]:
     """Return the random states of Python, numpy and torch, as plain values and tensors."""
-    states: dict[str, Any] = {"python": random.getstate(), "torch": torch.get_rng_state()}
-    if torch.cuda.is_available():
-        states["cuda"] = torch.cuda.get_rng_state_all()
-    if "numpy" in sys.modules:
-        name, keys, *rest = sys.modules["numpy"].random.get_state()
-        states["numpy"] = (name, keys.tolist(), *rest)
-    return states
+    on_gpus = {"cuda": torch.cuda.get_rng_state_all()} if torch.cuda.is_available() else {}
+    return {**streams.plain(streams.random_states()), "torch": torch.get_rng_state(), **on_gpus}
 
 
 def set_random_states(states: dict[str, Any]) -> None:
     """Restore the random states that `random_states` returned."""
-    random.setstate(states["python"])
+    streams.set_random_states(states)
     torch.set_rng_state(states["torch"])
     if "cuda" in states and torch.cuda.is_available():
         torch.cuda.set_rng_state_all(states["cuda"])
-    if "numpy" in states and "numpy" in sys.modules:
-        name, keys, *rest = states["numpy"]
-        numpy = sys.modules["numpy"]
-        numpy.random.set_state((name, numpy.array(keys, dtype="uint32"), *rest))
 
 
 @contextlib.contextmanager
@@ -151,14 +142,6 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
 
 
 def does_not_fit(folder: Path, error: Exception) -> ValueError:
-    """Return the error for a checkpoint of another model."""
+    """Return the error for a checkpoint of another model, as torch explains it: in the second line, if there is one."""
     lines = [line.strip() for line in str(error).strip().splitlines()]
-    detail = lines[1] if len(lines) > 1 else lines[0]
-    return ValueError(
-        tr(
-            "Checkpoint {folder} is of another model or optimizer: {detail}. "
-            "Undo the changes to the recipe, or start a new run.",
-            folder=folder.name,
-            detail=detail.rstrip("."),
-        )
-    )
+    return other_model(folder, (lines[1] if len(lines) > 1 else lines[0]).rstrip("."))

@@ -1,20 +1,24 @@
-"""The passes of a step: of the recipe's loss, or of its own `training_step(model, batch)` and `validation_step`."""
+"""The passes of a step: of the recipe's loss, or of its own steps; its metrics on training batches."""
 
 from __future__ import annotations
 
 import contextlib
+import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from ....language import tr_noop
+from ....language import tr, tr_noop
 from ... import steps
 from ...recipe import TRAINING_STEP
 from ...steps import LOSS, VALIDATION_STEP, WEIGHT, has_steps, validates_itself, validating_function
+from ...training import metrics
+from ...training.metrics import Cost, median
+from .data import map_tensors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping
 
     from ...recipe import LoadedRecipe
     from .build import Task
@@ -167,3 +171,101 @@ def step_pass(task: Task, module: Callable[..., Any], batch: MicroBatch, scale: 
         loss = loss.float() * weight.float()
     (loss if task.scaler is None else task.scaler.scale(loss)).backward()  # type: ignore[no-untyped-call]
     return values, batch.share if weight is None else weight
+
+
+class TrainingMetrics(metrics.TrainingMetrics):
+    """Measures in the steps that are due.
+
+    The metrics see the output as it was computed for the loss, with dropout, and run without gradients. A value is the
+    mean over the global batch: micro-batches and ranks are weighted by their items.
+    """
+
+    def __init__(self, names: Iterable[str], device: torch.device) -> None:
+        super().__init__(names)
+        self._device = device
+        self._parts: list[Tensor] = []
+        """The current step's values, times the shares of its micro-batches."""
+        self._watch = _Stopwatch(device)
+        self._ended = time.perf_counter()
+        """When the last step ended."""
+        self._steps_s: list[float] = []
+
+    def measure(self, metrics: Mapping[str, Callable[..., Any]], output: object, target: Tensor, share: float) -> None:
+        """Measure a micro-batch whose items are this share of the global batch."""
+        if not share:
+            return  # an idle item
+        self._watch.start()
+        with torch.no_grad():
+            output = output.detach() if isinstance(output, Tensor) else map_tensors(Tensor.detach, output)
+            values = [self._scalar(name, metric(output, target)) for name, metric in metrics.items()]
+            row = values[0].reshape(1) if len(values) == 1 else torch.stack(values)
+            self._parts.append(row if share == 1.0 else row * share)
+        self._watch.stop()
+
+    def end_step(self, step: int) -> None:
+        """Keep what was measured in a step, for the next report."""
+        now = time.perf_counter()
+        self._steps_s.append(now - self._ended)
+        self._ended = now
+        if not self.is_due:
+            return
+        row = self._parts[0] if self._parts else torch.zeros(len(self.names), device=self._device)
+        for part in self._parts[1:]:
+            row = row + part
+        self._keep(step, row)
+        self._parts = []
+
+    def take(self, elapsed_s: float) -> tuple[list[float], Cost]:
+        """Return the values since the last report, and what they took; see the base class."""
+        values = torch.stack(self._rows).flatten().tolist() if self._rows else []
+        spent_s = self._watch.take()
+        measured = len(self._rows) if spent_s else 0  # of a pipeline, only the last rank measures
+        if self._device.type == "cpu":  # a GPU's steps end later than their calls
+            elapsed_s = median(self._steps_s) * len(self._steps_s)
+        self._rows, self._steps_s = [], []
+        return values, Cost.of(spent_s, measured, elapsed_s)
+
+    def _scalar(self, name: str, value: Any) -> Tensor:  # noqa: ANN401 (whatever the recipe's function returned)
+        is_number = isinstance(value, (int, float, Tensor)) or hasattr(value, "item")
+        found = torch.as_tensor(value, device=self._device) if is_number else None
+        if found is not None and found.numel() == 1:
+            return found.float().reshape(())
+        kind = type(value).__name__
+        raise TypeError(
+            tr(
+                "The metric {name!r} of metrics() returned {kind}. Return one number: the mean over the batch.",
+                name=name,
+                kind=kind if found is None else tr("a tensor of shape {shape}", shape=tuple(found.shape)),
+            )
+        )
+
+
+class _Stopwatch:
+    """Measures the time between starts and stops: the host's or, if that is more, the GPU's."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._is_cuda = device.type == "cuda"
+        self._began = 0.0
+        self._spent_s: list[float] = []
+        self._events: list[tuple[Any, Any]] = []  # torch's events are not typed
+
+    def start(self) -> None:
+        self._began = time.perf_counter()
+        if self._is_cuda:
+            self._events.append((torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)))  # type: ignore[no-untyped-call]
+            self._events[-1][0].record()
+
+    def stop(self) -> None:
+        if self._is_cuda:
+            self._events[-1][1].record()
+        self._spent_s.append(time.perf_counter() - self._began)
+
+    def take(self) -> float:
+        """Return the seconds since the last call. Call it when the GPU has done what was measured.
+
+        The median stands for each time, here and for steps: when another process had the core, it was no cost of ours.
+        """
+        on_gpu_s = [begin.elapsed_time(end) / 1e3 for begin, end in self._events]
+        found: float = max(median(self._spent_s), median(on_gpu_s)) * len(self._spent_s)
+        self._spent_s, self._events = [], []
+        return found

@@ -4,46 +4,22 @@ from __future__ import annotations
 
 import sys
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils.data import DataLoader, IterableDataset, default_collate
 from torch.utils.data import _utils as loader_internals
 
-from ...streams import StreamRandomness, too_short
-from .data import MicroBatch, checked, map_tensors, spread
+from ...streams import StreamRandomness, plain, too_short
+from .data import MicroBatch, prepared, spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from .data import Shares
+
     Collate = Callable[[list[Any]], Any]
     Source = Callable[[], Iterable[Any]]
-
-
-class Shares(NamedTuple):
-    """How the items of a step are divided."""
-
-    batch_size: int
-    """Items of a whole global batch."""
-    rank: int
-    world_size: int
-    accumulation: int
-
-    def of(self, items: list[Any]) -> list[list[Any]]:
-        """Return this rank's micro-batches of a step's items; one idle item on a rank that gets none."""
-        least, more = divmod(len(items), self.world_size)
-        start, size = self.rank * least + min(self.rank, more), least + (self.rank < more)
-        own = items[start : start + size] or items[:1]
-        parts = min(self.accumulation, len(own))
-        least, more = divmod(len(own), parts)  # as `torch.tensor_split`
-        sizes = [least + (part < more) for part in range(parts)]
-        following = iter(own)
-        return [list(islice(following, each)) for each in sizes]
-
-    def share(self, items: int) -> float:
-        """Return this rank's share of a step with so many items."""
-        least, more = divmod(items, self.world_size)
-        return (least + (self.rank < more)) / items
 
 
 class StreamBatches:
@@ -73,9 +49,8 @@ class StreamBatches:
         self.items = self.steps * shares.batch_size
         self._source, self._function, self._shares, self._limit = source, function, shares, steps
         self._workers, self._seed = loader_workers, seed
-        self._moves = device.type != "cpu"
         self._collate: Collate = collate or default_collate
-        self._check: Callable[[Any], Any] = (lambda batch: batch) if any_shape else checked
+        self._prepared = prepared(device, any_shape=any_shape)
         self._sizes: dict[int, int] = {}
         self._reading: tuple[_Part, int, int] | None = None
         """The epoch's reader in this process, the epoch, and its steps so far."""
@@ -131,18 +106,12 @@ class StreamBatches:
             self._reading = part, epoch, number + 1
             share, own = self._shares.share(items), sum(sizes)
             yield [
-                MicroBatch(self._on_device(batch), share * size / own)
+                MicroBatch(self._prepared(batch), share * size / own)
                 for batch, size in zip(batches, sizes, strict=True)
             ]
             count = number + 1
         if count < (self._limit or 1):
             raise too_short(self._function, steps=count, batch_size=self._shares.batch_size, wanted=self._limit)
-
-    def _on_device(self, batch: Any) -> Any:  # noqa: ANN401 (any shape)
-        batch = self._check(batch)
-        if not self._moves:
-            return batch
-        return map_tensors(lambda each: each.to(self.device, non_blocking=True), batch)
 
 
 _Step = tuple[list[Any], list[int], int]
@@ -173,7 +142,8 @@ class _Part(IterableDataset[_Step]):
             return None
         with self._states.own():
             kept = self._stream.state_dict()
-        return {"stream": kept, "random": self._states.kept()} if _is_plain(kept) else None
+        assert self._states.kept is not None, "`own` has set them"
+        return {"stream": kept, "random": plain(self._states.kept)} if _is_plain(kept) else None
 
     def _begin(self) -> tuple[Iterator[Any], int]:
         """Return the stream from where it is to be read, and the step of its next item."""
@@ -182,7 +152,7 @@ class _Part(IterableDataset[_Step]):
                 return iter(self._stream), 0
             self._stream.load_state_dict(self._begun["stream"])  # type: ignore[attr-defined]  # `state` has seen it
             stream = iter(self._stream)
-        self._states.set_kept(self._begun["random"])  # beginning may have drawn numbers
+        self._states.kept = self._begun["random"]  # beginning may have drawn numbers
         return stream, self._wanted.start
 
     def __iter__(self) -> Iterator[_Step]:
@@ -230,30 +200,11 @@ class _Randomness(StreamRandomness):
         super().begin(seed)
         torch.default_generator.manual_seed(seed)  # not those of GPUs: a stream's data are on the host
 
-    def states(self) -> Any:  # noqa: ANN401 (of three libraries)
+    def states(self) -> dict[str, Any]:
         """Return the present states."""
-        return super().states(), torch.get_rng_state()
+        return {**super().states(), "torch": torch.get_rng_state()}
 
-    def restore(self, states: Any) -> None:  # noqa: ANN401 (of three libraries)
+    def restore(self, states: dict[str, Any]) -> None:
         """Set the states that `states` returned."""
-        others, torchs = states
-        super().restore(others)
-        torch.set_rng_state(torchs)
-
-    def kept(self) -> dict[str, Any]:
-        """Return the stream's states as plain values and tensors, for a checkpoint."""
-        (python, numpys), torchs = self._states
-        found: dict[str, Any] = {"python": python, "torch": torchs}
-        if numpys is not None:
-            name, keys, *rest = numpys
-            found["numpy"] = (name, keys.tolist(), *rest)
-        return found
-
-    def set_kept(self, states: dict[str, Any]) -> None:
-        """Continue from what `kept` returned."""
-        numpys = sys.modules.get("numpy")
-        of_numpy = None
-        if numpys is not None:
-            name, keys, *rest = states["numpy"] if "numpy" in states else numpys.random.get_state()
-            of_numpy = (name, numpys.array(keys, dtype="uint32"), *rest)
-        self._states = (states["python"], of_numpy), states["torch"]
+        super().restore(states)
+        torch.set_rng_state(states["torch"])

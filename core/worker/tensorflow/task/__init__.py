@@ -3,7 +3,6 @@
 - `build`: make model, data, loss, optimizer and metrics from a recipe
 - `data`, `stream`: the batches of arrays and data sets, and of data that are read item by item
 - `optimizers`: one or several optimizers
-- `steps`: the steps that a recipe computes itself
+- `steps`: the steps that a recipe computes itself; its metrics on training batches
 - `saver`: write and read checkpoints
-- `training_metrics`: the recipe's metrics on training batches
 """

@@ -14,14 +14,13 @@ import tensorflow as tf
 
 from ....language import tr
 from ...recipe import set_epoch_end, wrong_return
-from ...steps import check_names, has_steps, turn_names, validates_itself
+from ...steps import check_names, has_steps, takes_any_shape, turn_names, validates_itself
 from ...training.metrics_reporter import SkippedSteps
 from .data import Batches
 from .optimizers import build_optimizers
 from .saver import undisturbed
-from .steps import training_steps, try_out, validation_step
+from .steps import TrainingMetrics, training_steps, try_out, validation_step
 from .stream import batches_of
-from .training_metrics import TrainingMetrics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
     from ...context import Context
     from ...recipe import LoadedRecipe
-    from ...training.epoch_results import TrainingSize
     from .steps import RecipeStep, StepReader
 
     Measure = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
@@ -88,21 +86,22 @@ class Task:
         return (self.training_step and self.training_step.reader.names) or ("loss",)
 
     @property
+    def is_measured_by_fit(self) -> bool:
+        """Whether Keras' `fit` computes the recipe's loss and metrics itself, in the training or in the validation.
+
+        Of a model with several outputs it would want a loss for each. The recipe's loss is one function of all of them,
+        so our own passes measure there, as in TensorFlow's own loop.
+        """
+        measures = self.training_step is None or (self.val is not None and self.validation_step is None)
+        return measures and not self.has_several_outputs
+
+    @property
     def validation_names(self) -> Sequence[str]:
         """What a validation measures, once it was traced."""
         if self.validation_step is None:
             return ["loss", *self.metrics]
         assert self.validation_step.reader.names is not None, "no batch was measured"
         return self.validation_step.reader.names
-
-    @property
-    def size(self) -> TrainingSize:
-        """How long an epoch is."""
-        return {
-            "steps_per_epoch": self.train.steps,
-            "samples_per_epoch": self.train.items,
-            "validates": self.val is not None,
-        }
 
 
 def build(
@@ -122,15 +121,18 @@ def build(
     training = context.training
     train, val = (_batches(recipe, context, name) for name in ("train_data", "val_data"))
     assert train is not None
-    if training.compile:
-        _refuse_texts(train)
+    if training.compile and any(spec.dtype == tf.string for spec in train.specs()):
+        raise ValueError(
+            tr("XLA cannot compile a step whose batch has texts. Switch compiling off, or leave them out of the data.")
+        )
     if training.precision != "float32":
         keras.config.set_dtype_policy(f"mixed_{training.precision}")
-    # What the loss is computed on: where the recipe has a step of its own, at most the validation.
     measured = val if has_steps(recipe) else train
+    create = partial(create_variables, recipe, train=train, measured=measured)
     with scope or contextlib.nullcontext():
         seed_everything(training.seed)
-        model, output = _model(recipe, train, measured, make_model)
+        model = checked_model(make_model(create) if make_model else recipe.call("model"), recipe, "model")
+        output = create(model)
         optimizers = build_optimizers(recipe, context, model)
         replicas = tf.distribute.get_strategy().num_replicas_in_sync
     context.notice_large_batch(train.items)
@@ -158,25 +160,17 @@ def build(
     return tasks[0] if len(tasks) == 1 else replace(tasks[0], of_optimizers=tuple(tasks))
 
 
-def _model(
-    recipe: LoadedRecipe,
-    train: Batches,
-    measured: Batches | None,
-    make_model: Callable[[Callable[[keras.Model], object]], object] | None,
-) -> tuple[keras.Model, Any]:
-    """Return the model with all its variables, and its output on symbols of what the loss is computed on, if any."""
+def create_variables(recipe: LoadedRecipe, model: keras.Model, train: Batches, measured: Batches | None) -> Any:  # noqa: ANN401 (in whatever structure)
+    """Create the variables of a model without any. Return its output on symbols of `measured`, if there is one.
 
-    def create_variables(model: keras.Model) -> Any:  # noqa: ANN401 (in whatever structure)
-        """Create the variables of a model without any. Return its output."""
-        if has_steps(recipe) and not model.built:
-            try_out(recipe, model, train.packed(train.sample()))
-        if measured is None or validates_itself(recipe):
-            return None
-        symbols = [keras.KerasTensor(spec.shape, spec.dtype.name) for spec in measured.specs()[:-1]]
-        return call(model, symbols, training=False)
-
-    model = checked_model(make_model(create_variables) if make_model else recipe.call("model"), recipe, "model")
-    return model, create_variables(model)
+    `measured`: what the loss is computed on; where the recipe has a step of its own, at most the validation.
+    """
+    if has_steps(recipe) and not model.built:
+        try_out(recipe, model, train.packed(train.sample()))
+    if measured is None or validates_itself(recipe):
+        return None
+    symbols = [keras.KerasTensor(spec.shape, spec.dtype.name) for spec in measured.specs()[:-1]]
+    return call(model, symbols, training=False)
 
 
 def _training_metrics(
@@ -195,13 +189,6 @@ def _training_metrics(
     return TrainingMetrics(metrics, train) if metrics else None
 
 
-def _refuse_texts(batches: Batches) -> None:
-    if any(spec.dtype == tf.string for spec in batches.specs()):
-        raise ValueError(
-            tr("XLA cannot compile a step whose batch has texts. Switch compiling off, or leave them out of the data.")
-        )
-
-
 def seed_everything(seed: int) -> None:
     """Seed Python, numpy, TensorFlow and Keras, which takes 32 bits."""
     keras.utils.set_random_seed(seed % 2**32)
@@ -210,25 +197,19 @@ def seed_everything(seed: int) -> None:
 def _batches(recipe: LoadedRecipe, context: Context, function: str) -> Batches | None:
     if function != "train_data" and not recipe.has(function):
         return None
-    training = context.training
+    training, any_shape = context.training, takes_any_shape(recipe, function)
     seed_everything(training.seed)
     data = recipe.call(function)
     if context.spec.framework == "keras":
-        own = has_steps(recipe) if function == "train_data" else validates_itself(recipe)
-        if own and not (isinstance(data, (tf.data.Dataset, tuple, Mapping)) or hasattr(data, "shape")):
+        if any_shape and not (isinstance(data, (tf.data.Dataset, tuple, Mapping)) or hasattr(data, "shape")):
             remedy = tr(
                 "Keras' fit takes arrays in a tuple or a dict, or a tf.data.Dataset. For lists and streams of items "
                 "choose framework tensorflow."
             )
             raise wrong_return(function, recipe, data, remedy)
-        return Batches(data, function, batch_size=training.batch_size, seed=training.seed, any_shape=own)
+        return Batches(data, function, batch_size=training.batch_size, seed=training.seed, any_shape=any_shape)
     return batches_of(
-        data,
-        function,
-        training,
-        any_shape=has_steps(recipe) if function == "train_data" else validates_itself(recipe),
-        collate=recipe.bound("collate", 1) if recipe.has("collate") else None,
-        again=recipe.bound(function, 0),
+        data, function, training, any_shape=any_shape, collate=recipe.collate, again=recipe.bound(function, 0)
     )
 
 
@@ -265,27 +246,21 @@ def _loss(recipe: LoadedRecipe) -> Measure:
 
 
 def _mean_loss(recipe: LoadedRecipe, measured: Batches | None, output: Any, replicas: int) -> Measure:  # noqa: ANN401
-    """Return the recipe's mean loss. `output`: the model's, on symbols of the data that the loss is computed on."""
-    loss = _mean_of(_loss(recipe))
-    if replicas == 1 or output is None:
-        return loss
-    assert measured is not None, "there is an output of it"
-    return _outside(loss, measured.specs()[-1], output)
+    """Return the recipe's loss, with the mean taken where it returns a value per item.
 
-
-def _mean_of(loss: Measure) -> Measure:
-    """Return the loss with the mean taken where it returns a value per item."""
-    return lambda target, output: tf.reduce_mean(tf.cast(loss(target, output), tf.float32))
-
-
-def _outside(loss: Measure, target: tf.TensorSpec, output: Any) -> Measure:  # noqa: ANN401 (as above)
-    """Return the loss, traced outside of any strategy.
-
-    Keras' losses divide by the number of replicas inside a strategy, and plain functions do not. Traced outside, both
-    return the mean over their items.
+    `output`: the model's, on symbols of the data that the loss is computed on. Keras' losses divide by the number of
+    replicas inside a strategy, and plain functions do not. Traced here, outside, both return the mean over their items.
     """
+    loss = _loss(recipe)
+
+    def mean(target: tf.Tensor, output: tf.Tensor) -> tf.Tensor:
+        return tf.reduce_mean(tf.cast(loss(target, output), tf.float32))
+
+    if replicas == 1 or output is None:
+        return mean
+    assert measured is not None, "there is an output of it"
     like = tf.nest.map_structure(lambda each: tf.TensorSpec(each.shape, each.dtype), output)
-    return tf.function(loss).get_concrete_function(target, like)  # type: ignore[no-any-return]
+    return tf.function(mean).get_concrete_function(measured.specs()[-1], like)  # type: ignore[no-any-return]
 
 
 def _metrics(recipe: LoadedRecipe) -> dict[str, Any]:

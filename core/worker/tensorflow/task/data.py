@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from ....language import tr, tr_noop
-from ...streams import limited_items
+from ...streams import empty_data, limited_items, part
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,10 +105,6 @@ class Batches:
         with tf.device(HOST):
             return self._cut(tf.range(self.items), 0)
 
-    def size(self, step: int) -> int:
-        """Return the number of items of a global batch: the last may have fewer."""
-        return min(self.batch_size, self.items - step * self.batch_size)
-
     def tensors(self, feed: Feed) -> Feed:
         """Return the tensors of a feed: the model's inputs and the target. Used inside a step's function."""
         if not self.arrays:
@@ -182,15 +178,14 @@ def read_ahead(batches: tf.data.Dataset) -> tf.data.Dataset:
     return batches.prefetch(AHEAD).with_options(options)
 
 
-def slice_of(feed: Feed, part: int, parts: int) -> tuple[Feed, float]:
+def slice_of(feed: Feed, number: int, parts: int) -> tuple[Feed, float]:
     """Return one of `parts` contiguous slices of a global batch, and its share of the items.
 
     All shares add up to 1. A device that gets no item of a small last batch takes one with share 0, because all
     devices must take part in every step.
     """
     items = int(feed[0].shape[0])
-    least, more = divmod(items, parts)
-    start, size = part * least + min(part, more), least + (part < more)
+    start, size = part(items, number, parts)
     if not size:
         return tuple(each[:1] for each in feed), 0.0
     return tuple(each[start : start + size] for each in feed), size / items
@@ -209,23 +204,15 @@ def spread(seed: int, number: Any) -> Any:  # noqa: ANN401 (a number, or a tenso
 
 def _as_tensors(data: Any, function: str, *, any_shape: bool) -> tuple[tf.Tensor, ...]:  # noqa: ANN401 (a recipe's)
     is_one = any_shape and (isinstance(data, Mapping) or hasattr(data, "shape"))
-    if not isinstance(data, (tuple, list)) and not is_one:
+    is_right = isinstance(data, (tuple, list)) or is_one
+    parts = tf.nest.flatten(data) if any_shape else data
+    if not is_right or len(parts) < (1 if any_shape else 2) or not all(hasattr(part, "shape") for part in parts):
+        kinds = ", ".join(type(part).__name__ for part in parts) if is_right else ""
         raise TypeError(
             tr(
                 "{function}() returned {kind}. {remedy}",
                 function=function,
-                kind=type(data).__name__,
-                remedy=tr(WHAT_A_STEP_TAKES if any_shape else WHAT_TO_RETURN),
-            )
-        )
-    parts = tf.nest.flatten(data) if any_shape else data
-    if len(parts) < (1 if any_shape else 2) or not all(hasattr(part, "shape") for part in parts):
-        kinds = ", ".join(type(part).__name__ for part in parts)
-        raise TypeError(
-            tr(
-                "{function}() returned ({kinds}). {remedy}",
-                function=function,
-                kinds=kinds,
+                kind=f"({kinds})" if is_right else type(data).__name__,
                 remedy=tr(WHAT_A_STEP_TAKES if any_shape else WHAT_TO_RETURN),
             )
         )
@@ -286,9 +273,7 @@ def check_spec(data: tf.data.Dataset, function: str, *, any_shape: bool) -> None
 def _cardinality(data: tf.data.Dataset, function: str) -> int:
     items = int(data.cardinality())
     if items == 0:
-        raise ValueError(
-            tr("{function}() returned an empty tf.data.Dataset. There is nothing to train on.", function=function)
-        )
+        raise empty_data(function, "tf.data.Dataset")
     if items == tf.data.INFINITE_CARDINALITY:
         raise ValueError(
             tr(

@@ -43,16 +43,11 @@ def build_optimizers(recipe: LoadedRecipe, context: Context, model: keras.Model)
         if training.weight_decay is not None:
             optimizer.weight_decay = training.weight_decay  # decoupled, in all optimizers of Keras
         if training.precision == "float16":
-            found[name] = Owned(_scaling(optimizer), variables)
+            in_one_place = isinstance(tf.distribute.get_strategy(), tf.distribute.experimental.CentralStorageStrategy)
+            scaling = CentralLossScale if in_one_place else keras.optimizers.LossScaleOptimizer
+            found[name] = Owned(scaling(optimizer), variables)
         found[name].optimizer.build(model.trainable_variables if variables is None else variables)
     return found
-
-
-def _scaling(optimizer: keras.optimizers.Optimizer) -> keras.optimizers.LossScaleOptimizer:
-    """Return the optimizer with a scaled loss."""
-    strategy = tf.distribute.get_strategy()
-    shares = isinstance(strategy, tf.distribute.experimental.CentralStorageStrategy)
-    return (CentralLossScale if shares else keras.optimizers.LossScaleOptimizer)(optimizer)
 
 
 class CentralLossScale(keras.optimizers.LossScaleOptimizer):  # type: ignore[misc]  # Keras has no types

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import json
-import random
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from keras.src.backend.common import global_state  # Keras has no public name for its shared generator
 
-from ....language import tr
+from ... import streams
+from ...training.checkpoints import first_difference, other_model
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     import keras
@@ -30,11 +30,21 @@ class Saver:
     the weight that does not fit. The files contain no code (`allow_pickle=False`).
     """
 
-    def __init__(self, model: keras.Model, optimizers: Sequence[keras.optimizers.Optimizer], context: Context) -> None:
-        self._model, self._optimizers, self._rank = model, optimizers, context.rank
+    def __init__(
+        self,
+        model: keras.Model,
+        optimizers: Sequence[keras.optimizers.Optimizer],
+        context: Context,
+        *,
+        before: Callable[[], object] = lambda: None,
+    ) -> None:
+        """`before`: called before the files are written."""
+        self._model, self._optimizers, self._rank, self._before = model, optimizers, context.rank, before
+        self._random_name = f"random-{self._rank}.json"
 
     def save(self, folder: Path) -> None:
         """Write model and optimizer on rank 0, and each rank's random states."""
+        self._before()
         if self._rank == 0:
             _write(folder / MODEL, self._model.weights)
             _write(folder / OPTIMIZER, self._state)
@@ -55,26 +65,16 @@ class Saver:
         """The variables of all optimizers."""
         return [variable for optimizer in self._optimizers for variable in optimizer.variables]
 
-    @property
-    def _random_name(self) -> str:
-        return f"random-{self._rank}.json"
-
 
 def random_states(model: keras.Model) -> dict[str, Any]:
     """Return the random states of Python, numpy and the model's layers, as plain values."""
-    name, keys, *rest = np.random.get_state(legacy=True)  # the global state, which recipes draw from
-    return {
-        "python": random.getstate(),
-        "numpy": [name, np.asarray(keys).tolist(), *rest],
-        "keras": [variable.numpy().tolist() for variable in _seed_states(model)],
-    }
+    of_layers = [variable.numpy().tolist() for variable in _seed_states(model)]
+    return {**streams.plain(streams.random_states()), "keras": of_layers}
 
 
 def set_random_states(model: keras.Model, states: dict[str, Any]) -> None:
     """Restore the random states that `random_states` returned."""
-    version, internal, gauss = states["python"]
-    random.setstate((version, tuple(internal), gauss))
-    np.random.set_state(tuple(states["numpy"]))
+    streams.set_random_states(states)
     for variable, value in zip(_seed_states(model), states["keras"], strict=False):
         variable.assign(np.asarray(value, dtype=variable.dtype))
 
@@ -88,20 +88,15 @@ def _seed_states(model: keras.Model) -> list[keras.Variable]:
 @contextlib.contextmanager
 def undisturbed(model: keras.Model) -> Iterator[None]:
     """Let a function of the recipe use the model, and then restore the random states."""
-    states, shared = random_states(model), _shared_generator()
-    before = shared.numpy() if shared is not None else None
+    states = random_states(model)
+    shared = global_state.get_global_attribute("global_seed_generator")  # None if no random function has used it
+    before = None if shared is None else shared.state.numpy()
     try:
         yield
     finally:
         set_random_states(model, states)
         if shared is not None:
-            shared.assign(before)
-
-
-def _shared_generator() -> keras.Variable | None:
-    """Return the state of the generator that Keras' random functions share; None if nothing has drawn from it."""
-    generator = global_state.get_global_attribute("global_seed_generator")
-    return None if generator is None else generator.state
+            shared.state.assign(before)
 
 
 def _keys(variables: Sequence[keras.Variable]) -> list[str]:
@@ -120,35 +115,9 @@ def _read(path: Path, variables: Sequence[keras.Variable]) -> list[np.ndarray[An
     with np.load(path, allow_pickle=False) as file:
         saved = {key: file[key] for key in file.files}
     wanted = {key: tuple(each.shape) for key, each in zip(_keys(variables), variables, strict=True)}
-    difference = _difference({key: array.shape for key, array in saved.items()}, wanted)
-    if difference:
-        raise ValueError(
-            tr(
-                "Checkpoint {checkpoint} is of another model or optimizer: {difference}. "
-                "Undo the changes to the recipe, or start a new run.",
-                checkpoint=path.parent.name,
-                difference=difference,
-            )
-        )
+    if difference := first_difference({key: array.shape for key, array in saved.items()}, wanted):
+        raise other_model(path.parent, difference)
     return [saved[key] for key in wanted]
-
-
-def _difference(saved: dict[str, tuple[int, ...]], wanted: dict[str, tuple[int, ...]]) -> str:
-    """Describe the first array that does not fit; return the empty string if all do."""
-    for key in {**wanted, **saved}:  # in their order
-        name = key.partition(":")[2]
-        if key not in saved:
-            return tr("it has no {name}", name=name)
-        if key not in wanted:
-            return tr("it has {name}, which this model does not have", name=name)
-        if saved[key] != wanted[key]:
-            return tr(
-                "its {name} has the shape {shape}, this model's {own_shape}",
-                name=name,
-                shape=saved[key],
-                own_shape=wanted[key],
-            )
-    return ""
 
 
 def _assign(variables: Sequence[keras.Variable], values: Sequence[np.ndarray[Any, Any]]) -> None:

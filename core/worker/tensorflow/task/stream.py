@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from ....language import tr
-from ...streams import StreamRandomness, limited_items, stream_steps, too_short
+from ...streams import StreamRandomness, empty_data, limited_items, stream_steps, too_short
 from .data import HOST, Batches, check_spec, has_free_sizes, permutation, read_ahead, spread, whole_batches
 
 if TYPE_CHECKING:
@@ -207,11 +207,12 @@ class CollatedBatches(StreamBatches):
     def specs(self) -> tuple[tf.TensorSpec, ...]:
         """Return a batch's specification: sizes in which the first items differ are left open."""
         alone = [self._feed([item]) for item in self._first_items()]
-        shapes = [[tuple(each.shape)[1:] for each in feed] for feed in alone]
-        return tuple(
-            tf.TensorSpec([None, *(_common(sizes) for sizes in zip(*of_one, strict=True))], tensor.dtype)
-            for tensor, of_one in zip(alone[0], zip(*shapes, strict=True), strict=True)
-        )
+        shapes = zip(*([tuple(each.shape)[1:] for each in feed] for feed in alone), strict=True)
+        specs = []
+        for tensor, of_one in zip(alone[0], shapes, strict=True):
+            sizes = [each[0] if len(set(each)) == 1 else None for each in zip(*of_one, strict=True)]
+            specs.append(tf.TensorSpec([None, *sizes], tensor.dtype))
+        return tuple(specs)
 
     def sample(self) -> Feed:
         """Return a batch of one item."""
@@ -305,10 +306,6 @@ def _alike(one: Any, other: Any) -> bool:  # noqa: ANN401 (any shape)
     return True
 
 
-def _common(sizes: Sequence[int]) -> int | None:
-    return sizes[0] if len(set(sizes)) == 1 else None
-
-
 class ItemBatches(CollatedBatches):
     """A list of items, or another object with `__len__` and `__getitem__`. Seed and epoch fix the order."""
 
@@ -322,13 +319,7 @@ class ItemBatches(CollatedBatches):
         **shared: Any,  # noqa: ANN401 (of the base)
     ) -> None:
         if not len(data):
-            raise ValueError(
-                tr(
-                    "{function}() returned an empty {kind}. There is nothing to train on.",
-                    function=function,
-                    kind=type(data).__name__,
-                )
-            )
+            raise empty_data(function, type(data).__name__)
         items = limited_items(len(data), batch_size, steps)
         steps = -(-items // batch_size)
         super().__init__(function, steps=steps, items=items, batch_size=batch_size, **shared)

@@ -12,10 +12,11 @@ import torch.distributed.nn.functional  # before `join`, see `leave`
 from torch.distributed import FileStore, Store, TCPStore  # type: ignore[attr-defined]  # documented, not declared
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
-from ....schema.paths import RENDEZVOUS
-from ...steps import other_names
-from ...training import hosts
-from .common import merge, own_part, scale_gradients
+from ...schema.paths import RENDEZVOUS
+from ..context import LINK_BYTES
+from ..steps import other_names
+from ..training.checkpoints import HostFiles
+from .loop import merge, own_part, scale_gradients
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -23,10 +24,10 @@ if TYPE_CHECKING:
 
     from torch import Tensor, nn
 
-    from ....schema.spec import RankAssignment
-    from ...context import Context
-    from ..task.build import Task
-    from ..task.steps import Pass, StepReader
+    from ...schema.spec import RankAssignment
+    from ..context import Context
+    from .task.build import Task
+    from .task.steps import Pass, StepReader
 
 
 def join(context: Context) -> None:
@@ -36,14 +37,14 @@ def join(context: Context) -> None:
     """
     context.enter_phase("join")
     dist.init_process_group(
-        backend_of(context.assignment.kind),
+        "gloo" if context.assignment.kind == "cpu" else "nccl",
         store=open_store(context.assignment, str(context.run_dir / RENDEZVOUS)),
         rank=context.rank,
         world_size=context.world_size,
     )
     if context.assignment.meeting:
         check_link(context)
-        hosts.HostFiles(context, broadcast_bytes).fetch_checkpoint()
+        HostFiles(context, broadcast_bytes).fetch_checkpoint()
 
 
 def leave() -> None:
@@ -87,28 +88,23 @@ def agree(number: Tensor) -> None:
     number.copy_(largest)
 
 
-def _weigh_over_ranks(task: Task, weight: Tensor) -> Tensor:
-    """Divide gradients, averaged over ranks from losses times their weights, by the mean weight of a rank.
-
-    They are then those of the weighted mean loss of the global batch. `weight`: this rank's. Return its share.
-    """
-    total = weight.to(_device(), copy=True)
-    dist.all_reduce(total)
-    total = total.to(weight.device)
-    scale_gradients(task.optimizer, dist.get_world_size() / total)
-    return weight / total
-
-
 def merge_over_ranks(task: Task, found: Sequence[Pass]) -> Pass:
     """Return this rank's mean values over its passes, and their share of the global batch.
 
-    Gradients of weighted losses are divided by the global batch's weight. Raises `ValueError` on all ranks if the
-    recipe's own step returned different names on them.
+    Gradients of weighted losses become those of the weighted mean loss of the global batch. Raises `ValueError` on all
+    ranks if the recipe's own step returned different names on them.
     """
     if task.training_step is not None and not task.training_step.agreed:
         _agree_on_names(task.training_step)
     values, weight = merge(found)
-    return values, _weigh_over_ranks(task, weight) if isinstance(weight, torch.Tensor) else weight
+    if not isinstance(weight, torch.Tensor):
+        return values, weight
+    total = weight.to(_device(), copy=True)
+    dist.all_reduce(total)
+    total = total.to(weight.device)
+    # Gradients were averaged over ranks, so they are divided by the mean weight of a rank.
+    scale_gradients(task.optimizer, dist.get_world_size() / total)
+    return values, weight / total
 
 
 def _agree_on_names(step: StepReader) -> None:
@@ -135,7 +131,7 @@ class Ranks:
     def collect_files(self, folder: Path) -> None:
         """Bring files to the machine of rank 0."""
         if self._context.assignment.meeting:
-            hosts.HostFiles(self._context, broadcast_bytes).collect(folder)
+            HostFiles(self._context, broadcast_bytes).collect(folder)
 
     def wait_for(self, losses: list[Tensor]) -> None:
         """Wait until the losses are computed."""
@@ -176,17 +172,12 @@ def open_store(assignment: RankAssignment, path: str) -> Store:
     )
 
 
-def backend_of(kind: str) -> str:
-    """Return the backend with which ranks exchange data: NCCL where their devices are GPUs, and else gloo."""
-    return "gloo" if kind == "cpu" else "nccl"
-
-
 def check_link(context: Context) -> None:
-    """Check the link between the ranks, with either backend: see `hosts.check_link`."""
+    """Check the link between the ranks, with either backend: see `Context.check_link`."""
     device = _device()
 
     def ones() -> Tensor:
-        tensor = torch.ones(hosts.LINK_BYTES // 4, device=device)
+        tensor = torch.ones(LINK_BYTES // 4, device=device)
         float(tensor[0])  # waits until a GPU has filled it
         return tensor
 
@@ -194,7 +185,7 @@ def check_link(context: Context) -> None:
         dist.all_reduce(tensor)  # a GPU may still work on it: the comparison waits for the end
         return bool((tensor == context.world_size).all())
 
-    hosts.check_link(context, dist.get_backend(), ones, is_summed)
+    context.check_link(dist.get_backend(), ones, is_summed)
 
 
 def broadcast_bytes(rank: int, data: bytes) -> bytes:
@@ -206,18 +197,12 @@ def broadcast_bytes(rank: int, data: bytes) -> bytes:
     count = int(size.item())
     if not count:
         return b""
-    tensor = _tensor(data, device) if mine else torch.empty(count, dtype=torch.uint8, device=device)
+    own = torch.frombuffer(bytearray(data), dtype=torch.uint8).to(device) if mine else None
+    tensor = torch.empty(count, dtype=torch.uint8, device=device) if own is None else own
     dist.broadcast(tensor, src=rank)
-    return data if mine else tensor.cpu().numpy().tobytes() if _has_numpy() else bytes(tensor.cpu().tolist())
-
-
-def _tensor(data: bytes, device: str) -> Tensor:
-    return torch.frombuffer(bytearray(data), dtype=torch.uint8).to(device)
-
-
-def _has_numpy() -> bool:
+    if mine:
+        return data
     try:
-        import numpy  # noqa: F401, ICN001  # PyTorch works without it
-    except ImportError:
-        return False
-    return True
+        return tensor.cpu().numpy().tobytes()
+    except RuntimeError:  # PyTorch works without numpy
+        return bytes(tensor.cpu().tolist())

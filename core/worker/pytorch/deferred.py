@@ -8,6 +8,7 @@ same order as without the meta device, so the weights are the same to the last b
 from __future__ import annotations
 
 import inspect
+import math
 import warnings
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,7 +19,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
-from ....language import tr
+from ...language import tr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -84,7 +85,7 @@ class _Operation(NamedTuple):
             return None
         others, _ = tree_flatten((self.arguments[1:], self.keywords), is_leaf=_is_leaf)
         reads = any(isinstance(each, _View) and each.storage == first.storage for each in others)
-        whole = first.offset == 0 and _is_dense(first) and first.elements == _count(first.size)
+        whole = first.offset == 0 and _is_dense(first) and first.elements == math.prod(first.size)
         return first.storage if whole and not reads else None
 
 
@@ -229,7 +230,7 @@ class DeferredModel(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
                 return _tensor(each, real)
             return CPU if isinstance(each, torch.device) and each == META else each
 
-        arguments, keywords = _map((operation.arguments, operation.keywords), value)
+        arguments, keywords = tree_map(value, (operation.arguments, operation.keywords), is_leaf=_is_leaf)
         results = operation.function(*arguments, **keywords)
         if operation.is_initialisation:
             return  # it returns the tensor that it was given
@@ -277,10 +278,6 @@ def _tensor(view: _View, real: dict[int, Tensor]) -> Tensor:
     )
 
 
-def _map(tree: Any, change: Callable[[Any], Any]) -> Any:  # noqa: ANN401 (arguments of an operation)
-    return tree_map(change, tree, is_leaf=_is_leaf)
-
-
 def _is_leaf(each: object) -> bool:
     return isinstance(each, (_View, _Real))  # they are tuples, which would be taken apart
 
@@ -294,10 +291,3 @@ def _is_dense(view: _View) -> bool:
                 return False
             expected *= size
     return True
-
-
-def _count(size: tuple[int, ...]) -> int:
-    count = 1
-    for each in size:
-        count *= each
-    return count

@@ -1,21 +1,24 @@
-"""Cut a sequence of layers; put the parts of one model on several devices, and record which part is where."""
+"""The layers of a model: cut a sequence, put them on several devices, compile them, compute them twice."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _NormBase
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
+from torch.utils.checkpoint import checkpoint
 
-from ....language import tr, tr_plural
-from ...recipe import cannot_place
+from ...language import tr, tr_plural
+from ..recipe import cannot_place
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from ...context import Context
+    from ..context import Context
 
     Layer = tuple[str, nn.Module]
 
@@ -38,6 +41,11 @@ def layers_of(row: nn.Module, prefix: str = "") -> Iterator[Layer]:
             yield from layers_of(layer, f"{prefix}{name}.")
         else:
             yield prefix + name, layer
+
+
+def learns(layer: nn.Module) -> bool:
+    """Return whether a layer has parameters to train."""
+    return any(each.requires_grad for each in layer.parameters())
 
 
 def tensors(value: Any) -> list[Tensor]:  # noqa: ANN401 (whatever a layer returns)
@@ -74,7 +82,7 @@ def too_few_parts(allowed: Sequence[object]) -> str:
 def with_layers_before(number: int, layers: Sequence[nn.Module]) -> list[int]:
     """Return a split point and the layers right before it that train nothing and may go with either part."""
     first = number
-    while not any(each.requires_grad for each in layers[first - 1].parameters()):
+    while not learns(layers[first - 1]):
         first -= 1
     return list(range(first, number + 1))
 
@@ -187,3 +195,85 @@ def record_parts(context: Context, model: nn.Module, recorder: DeviceRecorder) -
         context.record_parts(device, [name for name, _ in here], where, size_bytes=size_bytes)
         if not here:
             context.notice_empty_device(device)
+
+
+MIN_BLOCKS = 2
+"""With one block, all activations would be in memory together in the backward pass, as without checkpointing."""
+
+
+def items(module: nn.Module) -> Iterator[nn.Module]:
+    """Yield the modules that follow one another in lists and sequences, outermost first."""
+    for child in module.children():
+        is_container = isinstance(child, (nn.Sequential, nn.ModuleList, nn.ModuleDict))
+        if is_container or _has_list(child):
+            yield from items(child)
+        else:
+            yield child
+
+
+def checkpoint_blocks(model: nn.Module, *, compiled: bool) -> None:
+    """Keep only the inputs of each block in the forward pass, and compute the block again in the backward pass.
+
+    Random states are restored for this, so dropout drops the same units. `compiled`: compile each block, too; a
+    compiler of the whole model would leave such blocks out. Raises `ValueError` for a model without blocks.
+    """
+    found = list(_composites(model))
+    # A second forward pass would count twice in the running statistics of a batch normalisation.
+    usable = [
+        block for block in found
+        if not any(isinstance(inner, _NormBase) and inner.track_running_stats for inner in block.modules())
+    ]  # fmt: skip
+    if len(usable) < MIN_BLOCKS:
+        raise ValueError(_no_blocks(model, found))
+    for block in usable:
+        if compiled:
+            compile_module(block)
+        block.forward = partial(checkpoint, block.forward, use_reentrant=False)
+
+
+def compile_module(module: nn.Module, backend: str | Callable[..., Any] = "inductor") -> None:
+    """Compile a module in place, so that the names in its state_dict stay.
+
+    `Module.compile` would do nothing for an `nn.Sequential` of PyTorch's own layers: it begins with `__call__`, and the
+    compiler leaves out the code of `torch.nn`. Hooks, such as those of FSDP, stay outside of what is compiled.
+    """
+    module.forward = torch.compile(module.forward, backend=backend)
+
+
+def compile_each(blocks: Iterable[nn.Module]) -> bool:
+    """Compile each block separately, so that equal ones share their code. Return whether there was any."""
+    found = list(blocks)
+    for block in found:
+        compile_module(block)
+    return bool(found)
+
+
+def _composites(module: nn.Module) -> Iterator[nn.Module]:
+    """Yield the modules that have layers of their own and are not in another such module."""
+    for child in module.children():
+        layers = list(child.children())
+        is_list = isinstance(child, (nn.ModuleList, nn.ModuleDict)) or _has_list(child)
+        is_outer = isinstance(child, nn.Sequential) and any(list(layer.children()) for layer in layers)
+        if is_list or is_outer:
+            yield from _composites(child)
+        elif layers:
+            yield child
+
+
+def _has_list(module: nn.Module) -> bool:
+    return any(isinstance(inner, nn.ModuleList) for inner in module.modules())
+
+
+def _no_blocks(model: nn.Module, found: list[nn.Module]) -> str:
+    if len(found) >= MIN_BLOCKS:
+        return tr(
+            "Activation checkpointing computes each block twice, and the blocks of {kind} have a batch normalisation, "
+            "which would count each batch twice. Switch activation checkpointing off.",
+            kind=type(model).__name__,
+        )
+    return tr(
+        "Activation checkpointing needs a model of several blocks with layers of their own, such as modules in a "
+        "ModuleList, but {kind} has {count}. Switch activation checkpointing off.",
+        kind=type(model).__name__,
+        count=len(found),
+    )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 from dataclasses import dataclass
+from functools import partial
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,23 +14,26 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
-from ....language import tr
-from ....schema import checkpoint
-from ..loop.distributed import broadcast_object
-from ..model.placing import CannotSplitError, split_evenly, too_few_parts
-from ..task.build import autocast_of, build_loss
-from ..task.saver import random_states, read, set_random_states, write
-from .cost import NOTHING, Call, calls, seconds, unchanged
-from .sources import Source, source
+from ...language import tr
+from ...schema import checkpoint
+from ..training.checkpoints import first_difference
+from .cuts import NOTHING, Call, calls, seconds, source, unchanged
+from .distributed import broadcast_object
+from .model import CannotSplitError, learns, split_evenly, too_few_parts
+from .task.build import autocast_of, build_loss
+from .task.saver import random_states, read, set_random_states, write
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from ...context import Context
-    from ...recipe import LoadedRecipe
-    from ..task.build import Task, Unplaced
-    from .cost import Autocast
+    from ..context import Context
+    from ..recipe import LoadedRecipe
+    from .cuts import Autocast, ListedSource, SequentialSource, TracedSource
+    from .task.build import Task, Unplaced
+
+    Source = SequentialSource | ListedSource | TracedSource
+    """A model that can be cut between its layers."""
 
 CUT = "cut.json"
 WHOLE = ""
@@ -75,7 +80,16 @@ def build_stage(recipe: LoadedRecipe, context: Context, raw: Unplaced, items: in
         module: nn.Module = DenseStage(origin.stage(begins, context.rank, inputs, raw.device), autocast)
         training, validation = (stage_tensors(module.train(mode), inputs, raw.device) for mode in (True, False))
     except CannotSplitError as error:
-        raise ValueError(_cannot(recipe, context.world_size, error)) from error
+        raise ValueError(
+            tr(
+                "The model of {recipe} cannot be cut into {stages} stages because {error}. Tick fewer devices, or give "
+                "the recipe a function stages(), which returns a list of modules. Each gets the output of the one "
+                "before.",
+                recipe=recipe.name,
+                stages=context.world_size,
+                error=error,
+            )
+        ) from error
     own = {name: name.removeprefix(DenseStage.PREFIX) for name in module.state_dict()}
     names = {name: names[inner] for name, inner in own.items() if inner in names}
     return Stage(module=module, begins=begins, names=names, training=training, validation=validation)
@@ -100,7 +114,7 @@ def _cut(
     layers = origin.layers(inputs)
     seen = calls(origin.model, [(WHOLE, origin.model), *layers], inputs)
     allowed = origin.allowed(layers, seen)
-    first = next((number for number, (_, layer) in enumerate(layers) if _learns(layer)), 0)
+    first = next((number for number, (_, layer) in enumerate(layers) if learns(layer)), 0)
     nothing = seconds(nn.Identity(), NOTHING, raw.device, autocast)  # the time of a pass without a layer
     costs = [
         len(seen[name]) * max(0.0, seconds(layer, seen[name][0], raw.device, autocast, first=number <= first) - nothing)
@@ -128,10 +142,6 @@ class _LossLayer(nn.Module):
         return self._loss(output, target)
 
 
-def _learns(layer: nn.Module) -> bool:
-    return any(each.requires_grad for each in layer.parameters())
-
-
 def _stored_cut(context: Context) -> tuple[str, ...] | None:
     """Return the cut in this run's checkpoints, which is the same in all; None without a checkpoint."""
     for folder in checkpoint.folders(context.run_dir):
@@ -148,16 +158,6 @@ def _check(begins: Sequence[str], model: nn.Module) -> None:
             raise CannotSplitError(
                 tr("the checkpoints of this run divide it at {name}, and it has no layer of that name", name=name)
             )
-
-
-def _cannot(recipe: LoadedRecipe, stages: int, error: CannotSplitError) -> str:
-    return tr(
-        "The model of {recipe} cannot be cut into {stages} stages because {error}. Tick fewer devices, or give "
-        "the recipe a function stages(), which returns a list of modules. Each gets the output of the one before.",
-        recipe=recipe.name,
-        stages=stages,
-        error=error,
-    )
 
 
 class DenseStage(nn.Module):
@@ -235,7 +235,7 @@ def full_names(own: nn.Module, whole: nn.Module) -> dict[str, str]:
         return {name: name for name in mine}
     found: dict[str, str] = {}
     for name, tensor in mine.items():
-        alike = sorted(theirs, key=lambda other, name=name: -_common_end(name, other))  # type: ignore[misc]
+        alike = sorted(theirs, key=partial(_common_end, name), reverse=True)
         same = next((other for other in alike if _is_same(tensor, theirs[other])), None)
         if same is None:
             break
@@ -250,12 +250,8 @@ def _is_same(one: Tensor, other: Tensor) -> bool:
 
 def _common_end(one: str, other: str) -> int:
     """Return how many parts of two names are equal, counted from the end."""
-    count = 0
-    for mine, theirs in zip(reversed(one.split(".")), reversed(other.split(".")), strict=False):
-        if mine != theirs:
-            break
-        count += 1
-    return count
+    pairs = zip(reversed(one.split(".")), reversed(other.split(".")), strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 class StageWeights:
@@ -275,14 +271,11 @@ class StageWeights:
 
     def load(self, folder: Path) -> None:
         """Load what `save` wrote. Raises `ValueError` if it is of another model."""
-        self._load_weights(read(folder / f"model-{self._rank}.pt"))
-        self._optimizer.load_state_dict(read(folder / f"optimizer-{self._rank}.pt"))
-
-    def _load_weights(self, state: dict[str, Tensor]) -> None:
+        state = read(folder / f"model-{self._rank}.pt")
         names, module = self._stage.names, self._stage.module
-        if state.keys() != set(names.values()):
-            other = sorted(state.keys() ^ set(names.values()))
-            if other[0] in state:
-                raise ValueError(tr("only the checkpoint has {name}", name=other[0]))
-            raise ValueError(tr("only the model has {name}", name=other[0]))
-        module.load_state_dict({**module.state_dict(), **{name: state[full] for name, full in names.items()}})
+        held = module.state_dict()
+        wanted = {full: held[name].shape for name, full in names.items()}
+        if fault := first_difference({name: each.shape for name, each in state.items()}, wanted):
+            raise ValueError(fault)
+        module.load_state_dict({**held, **{name: state[full] for name, full in names.items()}})
+        self._optimizer.load_state_dict(read(folder / f"optimizer-{self._rank}.pt"))
