@@ -17,34 +17,28 @@ import contextlib
 import math
 import re
 import stat
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from core.catalog.strategies import strategy_of
 from core.errors import RunError
 from core.language import tr
-from core.metrics.common.merge import MergedReading
-from core.metrics.event_writer import MetricEventWriter, TimedLines, current
 from core.metrics.files.finder import MetricFileFinder
-from core.metrics.files.tracker_databases import is_database
-from core.metrics.rank_reader import LogTimes, RankReader
+from core.metrics.files.trackers import is_database
+from core.metrics.merge import MergedReading
+from core.metrics.rank_metrics import LogTimes, MetricEventWriter, RankReader, TimedLines, current
 from core.runs import lock
 from core.runs.facts.states import state_info
 from core.runs.run import Run
 from core.schema.event_kinds import LogRead, MetricFile, MetricRestart, Metrics, Notice, Reread, RunProgress, read_all
-from core.schema.events import Tail
+from core.schema.events import Event, Tail
 from core.schema.files import not_written, open_to_read, write_whole
 from core.schema.paths import COLLECTOR_EVENTS, CONTROL, EVENTS, log_of_rank, metrics_file
+from core.schema.spec import RunSpec
 from core.series.run_series import RunSeries
+from core.series.series import Series
 from core.text import first_names, join_names
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
-    from core.schema.events import Event
-    from core.schema.spec import RunSpec
-    from core.series.series import Series
 
 REPLACED = frozenset(each.kind for each in (Metrics, MetricRestart, RunProgress, Notice, Reread))
 """The kinds of events that reading again replaces."""

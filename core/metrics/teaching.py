@@ -7,27 +7,32 @@ read again.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from core.language import tr, tr_plural
-from core.metrics.common.merge import TEXT, MetricMerger
+from core.metrics.merge import TEXT, MetricMerger
 from core.metrics.reread import Result, reread
-from core.metrics.rules import rule_file
-from core.metrics.rules.rule import (
+from core.metrics.rules import (
     ANY,
     ANY_DIGITS,
     MAX_CHARACTERS,
     MAX_NUMBERS,
     METRIC,
     NO_METRIC,
+    NO_RULES,
     NUMBER,
     Rule,
     check_rule,
+    chosen_file,
+    file_beside,
     number_at,
+    read_rules,
+    usable_rules,
     words_of,
+    write_rules,
 )
-from core.metrics.rules.rule_set import usable_rules
 from core.metrics.text.log import LogReader
 from core.metrics.text.printed_lines import PrintedLines
 from core.runs import foreign
@@ -36,10 +41,6 @@ from core.runs.run import Run
 from core.schema.files import open_to_read
 from core.schema.paths import RULES_FILE, log_of_rank
 from core.text import one_line
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
 
 TRIAL_BYTES = 1 << 26
 """Bytes of a log over which a rule is tried."""
@@ -318,15 +319,15 @@ class Teacher:
         script = self._spec.script
         assert script is not None
         given = path or script.rules_file
-        file = rule_file.chosen_file("" if given == rule_file.NONE else given, script, self._spec.working_dir)
-        file = file or rule_file.beside(script, self._spec.working_dir)
-        others = usable_rules(rule_file.read_rules(file)) if file.exists() else []
+        file = chosen_file("" if given == NO_RULES else given, script, self._spec.working_dir)
+        file = file or file_beside(script, self._spec.working_dir)
+        others = usable_rules(read_rules(file)) if file.exists() else []
         shapes = {rule.shape for rule in lesson.rules}
         owner = self._run.owner
         if owner:
             raise ValueError(tr("Run {id} belongs to {owner}, who alone can teach it.", id=self._run.id, owner=owner))
-        rule_file.write_rules(file, [*lesson.rules, *(rule for rule in others if rule.shape not in shapes)])
-        rule_file.write_rules(self._run.dir / RULES_FILE, lesson.rules)  # they win over the rules in its spec
+        write_rules(file, [*lesson.rules, *(rule for rule in others if rule.shape not in shapes)])
+        write_rules(self._run.dir / RULES_FILE, lesson.rules)  # they win over the rules in its spec
         self._run.catch_up()
         is_over = state_info(self._run.facts.state).over
         return Kept(path=file, reread=reread(self._run.dir) if is_over else None)

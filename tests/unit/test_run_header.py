@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from core.diagnosis.timeline import Timeline
-from core.metrics.common.reading import IN_EPOCH
+from core.metrics.reading import IN_EPOCH
 from core.runs.facts.fold import fold
 from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState

@@ -15,14 +15,11 @@ them from the other dialects.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from core.metrics.common.reading import OF_VALIDATION, TEST, VALIDATION, Reading, canonical, certainty, is_counter
 from core.metrics.dialects.syntax import NUMBER, RECORD
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
+from core.metrics.reading import OF_VALIDATION, TEST, VALIDATION, Reading, canonical, certainty, is_counter
 
 GROUPS = frozenset({"step", "epoch", "done", "total", "fields", "name", "number", "data", "validation"})
 TRAINING_DATA = re.compile(r"(?:\w* )?(?:train(?:ing)?|learn|dtrain|tr)(?:_?set|_data)?", re.IGNORECASE)

@@ -6,19 +6,15 @@ import os
 import stat
 import time
 from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from core.metrics.common.reading import canonical
 from core.metrics.files.growing_file import MARK_BYTES, GrowingFile
-from core.metrics.files.record_logs import MLFLOW_FOLDER, header_of, mlflow_metric, read_object
-from core.metrics.files.tracker_databases import is_database, reader_of, written_at
-from core.metrics.files.wandb_log import SUFFIX as WANDB
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from core.metrics.files.record_logs import header_of, read_object
+from core.metrics.files.trackers import MLFLOW_FOLDER, WANDB, is_database, mlflow_metric, reader_of, written_at
+from core.metrics.reading import canonical
 
 MAX_DEPTH = 8
 """Levels of folders to search; Hydra's `outputs/<date>/<time>/lightning_logs/version_0` is level five."""

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from core.language import tr
 from core.schema.files import open_to_read
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BLOCK_BYTES = 256 * 1024
 """Bytes to read in one call: each call stays short, however large the file is."""

@@ -1,4 +1,4 @@
-"""Logs with one record a line: CSV tables, JSON lines and MLflow's files, read while a program writes them.
+"""Logs with one record a line: CSV tables and JSON lines, read while a program writes them.
 
 The environment variable `TRAINYARD_METRICS` names a file of JSON lines. A program that appends lines such as
 
@@ -14,19 +14,16 @@ from __future__ import annotations
 import contextlib
 import csv
 import json
-import os
 from array import array
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from core.language import tr
-from core.metrics.common.reading import VALIDATION, Reading, by_our_names, canonical, counts, is_counter
 from core.metrics.files.growing_file import BLOCK_BYTES, GrowingFile, GrowingSource
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+from core.metrics.reading import VALIDATION, Reading, by_our_names, canonical, counts, is_counter
 
 MAX_LINE_BYTES = BLOCK_BYTES
 """A line of this many bytes is not a record and is skipped."""
@@ -50,10 +47,6 @@ UNREAL = frozenset({"NaN", "Infinity", "-Infinity"})
 PARTS = ("mode", "split", "phase")
 """Keys that tell training from validation, as in OpenMMLab's logs: `{"mode": "val", "accuracy": 0.9}`."""
 SHOWN_CHARACTERS = 80
-
-MLFLOW_FOLDER = f"{os.sep}metrics{os.sep}"
-MLFLOW_RUN = "meta.yaml"
-"""The file beside the folder of the metrics that every run of MLflow has."""
 
 
 class LineFile(GrowingSource):
@@ -172,34 +165,6 @@ class JsonLines(LineFile):
                     example=EXAMPLE,
                 )
             return None
-
-
-class MlflowMetricFile(LineFile):
-    """The values of one metric in MLflow's file store: `mlruns/EXPERIMENT/RUN/metrics/NAME`.
-
-    A line is `timestamp value step`, the time in milliseconds.
-    """
-
-    def __init__(self, path: Path, offset: int = 0) -> None:
-        """`offset`: the end of a line; the lines before it were there before the run."""
-        super().__init__(path, offset)
-        self._name = mlflow_metric(str(path))
-
-    def _read(self, line: bytes) -> Reading | None:
-        if self._is_repeated(line):
-            return None
-        try:
-            when, value, *step = [float(word) for word in line.split()[:3]]
-        except ValueError:
-            return None
-        numbers = {self._name: value, "timestamp": when / 1000}
-        return reading_of(numbers | {"step": step[0]} if step else numbers)
-
-
-def mlflow_metric(path: str) -> str:
-    """Return the name of the metric in a file of MLflow; the empty string if it is no such file."""
-    folder, within, name = path.rpartition(MLFLOW_FOLDER)
-    return name.replace(os.sep, "/") if within and Path(folder, MLFLOW_RUN).is_file() else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

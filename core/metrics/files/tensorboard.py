@@ -10,18 +10,14 @@ images, histograms, texts and graphs are skipped.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from core.metrics.common.reading import TEST, VALIDATION, Reading, canonical, counts, is_counter, is_of_test
-from core.metrics.files.crc32c import crc32c, headers, masked
+from core.metrics.files.encoding import BYTES, crc32c, fields, headers, masked, signed, varint
 from core.metrics.files.growing_file import BLOCK_BYTES, GrowingSource
-from core.metrics.files.protobuf import BYTES, fields, signed, varint
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+from core.metrics.reading import TEST, VALIDATION, Reading, canonical, counts, is_counter, is_of_test
 
 HEADER_BYTES, FRAME_BYTES = 12, 16
 MAX_RECORD_BYTES = 16 * 1024 * 1024

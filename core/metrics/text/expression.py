@@ -9,20 +9,17 @@ import json
 import re
 import sys
 import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from core.language import tr, tr_noop, tr_plural
-from core.metrics.common.reading import Reading, canonical, counts, is_counter
+from core.metrics.reading import Reading, canonical, counts, is_counter
 from core.metrics.text import matching
 from core.metrics.text.printed_lines import PrintedLines
 from core.runs.directory import last_lines
 from core.schema.paths import LOG_FILE
 from core.system.helper_process import HelperProcess
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
 LINE_S = 0.25
 """Seconds of processor time for one line: a thousand times what a suitable expression needs."""

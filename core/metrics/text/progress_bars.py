@@ -10,19 +10,14 @@ the step, as the very first redraw shows ("0/100, loss=2.3"), the values belong 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
-from core.metrics.common.reading import IN_VALIDATION, OF_BAR, OF_VALIDATION, Reading
 from core.metrics.dialects import bars, pairs
-from core.metrics.dialects.registry import BARS, OTHER, PAIRS, STANDING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from core.metrics.dialects.registry import Statement
-    from core.metrics.text.position import PositionTracker
-    from core.metrics.text.printed_lines import PrintedLine
+from core.metrics.reading import IN_VALIDATION, OF_BAR, OF_VALIDATION, Reading
+from core.metrics.text.position import PositionTracker
+from core.metrics.text.printed_lines import PrintedLine
+from core.metrics.text.statements import BARS, OTHER, PAIRS, STANDING, Statement
 
 MAX_BARS = 32
 """Bars to remember at a time."""

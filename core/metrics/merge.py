@@ -31,17 +31,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from core.language import tr
-from core.metrics.common.reading import OF_VALIDATION, Reading, as_test
-from core.metrics.common.steps import KnownSteps, SecondTrainings, TrainingTimes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+from core.metrics.reading import OF_VALIDATION, Reading, as_test
+from core.metrics.steps import KnownSteps, SecondTrainings, TrainingTimes
 
 OWN, TENSORBOARD, CSV, JSON, TRACKER = "own", "tensorboard", "csv", "json", "tracker"
 EXPRESSION, TEXT = "expression", "text"
