@@ -48,13 +48,10 @@ def doubt(recipe: RecipeFile, framework: str) -> str:
     if recipe.named_device is not None:
         device, line = recipe.named_device
         found.append(
-            tr(
-                "model() of the recipe names the device {device} (line {line}), but the strategy decides where the "
-                "model is: name devices in placed_model(devices), for strategy placement",
-                device=device,
-                line=line,
-            )
-        )
+            tr("model() of the recipe names the device {device} (line {line}), but the strategy decides where the "
+               "model is: name devices in placed_model(devices), for strategy placement",
+               device=device, line=line)
+        )  # fmt: skip
     return tr("; ").join(found)
 
 
@@ -69,16 +66,10 @@ def check_framework(recipe: RecipeFile, row: Framework) -> None:
         ids = join_names((other.id for other in others), "or")
         package = min(recipe.imports & set(others[0].imports))
         raise ValueError(
-            tr(
-                "Recipe {name} imports {package}: it is for {titles} and cannot be trained with {title}. "
-                "Choose framework {ids}, or another recipe.",
-                name=recipe.name,
-                package=package,
-                titles=titles,
-                title=row.title,
-                ids=ids,
-            )
-        )
+            tr("Recipe {name} imports {package}: it is for {titles} and cannot be trained with {title}. "
+               "Choose framework {ids}, or another recipe.",
+               name=recipe.name, package=package, titles=titles, title=row.title, ids=ids)
+        )  # fmt: skip
 
 
 def _check_schedule(recipe: RecipeFile, framework: str, *, varies: bool) -> None:
@@ -87,20 +78,16 @@ def _check_schedule(recipe: RecipeFile, framework: str, *, varies: bool) -> None
         return
     if framework != "pytorch":
         raise ValueError(
-            tr(
-                "Recipe {name} has schedule(), which works with PyTorch only. Give the optimizer a schedule of "
-                "keras.optimizers.schedules instead.",
-                name=recipe.name,
-            )
-        )
+            tr("Recipe {name} has schedule(), which works with PyTorch only. Give the optimizer a schedule of "
+               "keras.optimizers.schedules instead.",
+               name=recipe.name)
+        )  # fmt: skip
     if varies:
         raise ValueError(
-            tr(
-                "Recipe {name} has a learning rate schedule of its own. Leave the schedule of the run constant, "
-                "without warm-up steps and without scaling of the rate.",
-                name=recipe.name,
-            )
-        )
+            tr("Recipe {name} has a learning rate schedule of its own. Leave the schedule of the run constant, "
+               "without warm-up steps and without scaling of the rate.",
+               name=recipe.name)
+        )  # fmt: skip
 
 
 def _check_steps(recipe: RecipeFile, strategy: Strategy) -> None:
@@ -108,26 +95,19 @@ def _check_steps(recipe: RecipeFile, strategy: Strategy) -> None:
     own = [name for name in STEP_FUNCTIONS if name in recipe.functions]
     if strategy.framework == "keras" and "collate" in own:
         raise ValueError(
-            tr(
-                "Recipe {name} has collate(), which Keras' fit does not call. Choose framework tensorflow, whose "
-                "own loop calls it, or let train_data() return arrays or a tf.data.Dataset without collate().",
-                name=recipe.name,
-            )
-        )
+            tr("Recipe {name} has collate(), which Keras' fit does not call. Choose framework tensorflow, whose "
+               "own loop calls it, or let train_data() return arrays or a tf.data.Dataset without collate().",
+               name=recipe.name)
+        )  # fmt: skip
     if not own or not strategy.no_steps:
         return
     others = [row.name for row in strategies_of(strategy.framework) if row.target and not row.no_steps]
     raise ValueError(
-        tr(
-            "Strategy {strategy} cannot train recipe {name}, which has {function}(), because {reason}. "
-            "Choose strategy {others}.",
-            strategy=strategy.name,
-            name=recipe.name,
-            function=own[0],
-            reason=tr(strategy.no_steps),
-            others=join_names(others, "or"),
-        )
-    )
+        tr("Strategy {strategy} cannot train recipe {name}, which has {function}(), because {reason}. "
+           "Choose strategy {others}.",
+           strategy=strategy.name, name=recipe.name, function=own[0], reason=tr(strategy.no_steps),
+           others=join_names(others, "or"))
+    )  # fmt: skip
 
 
 def _check_epoch_end(recipe: RecipeFile, strategy: Strategy) -> None:
@@ -135,26 +115,20 @@ def _check_epoch_end(recipe: RecipeFile, strategy: Strategy) -> None:
     if not strategy.no_epoch_end or "on_epoch_end" not in recipe.functions:
         return
     raise ValueError(
-        tr(
-            "Strategy {strategy} cannot call on_epoch_end() of recipe {name}, because {reason}. Choose another "
-            "strategy, or remove the function.",
-            strategy=strategy.name,
-            name=recipe.name,
-            reason=tr(strategy.no_epoch_end),
-        )
-    )
+        tr("Strategy {strategy} cannot call on_epoch_end() of recipe {name}, because {reason}. Choose another "
+           "strategy, or remove the function.",
+           strategy=strategy.name, name=recipe.name, reason=tr(strategy.no_epoch_end))
+    )  # fmt: skip
 
 
 def _check_optimizers(recipe: RecipeFile, framework: str, strategy: Strategy) -> None:
     """Raise `ValueError` if the recipe has several optimizers that cannot be trained, or one of a whole model."""
     if not strategy.whole_model and (recipe.optimizer_needs or ("",))[0] == "model":
         raise ValueError(
-            tr(
-                "optimizer() of recipe {name} needs the model, but in a pipeline no device has the whole model. "
-                "Let it take the parameters, or choose another strategy.",
-                name=recipe.name,
-            )
-        )
+            tr("optimizer() of recipe {name} needs the model, but in a pipeline no device has the whole model. "
+               "Let it take the parameters, or choose another strategy.",
+               name=recipe.name)
+        )  # fmt: skip
     if "optimizers" not in recipe.functions:
         return
     problem = ""
@@ -181,15 +155,9 @@ def _check_optimizer(recipe: RecipeFile, row: Framework) -> None:
     if needs is None or len(needs) <= gets or not recipe.imports & set(row.imports):
         return
     if gets:
-        called = tr(
-            "optimizer() of {path} needs {names}, but it is called with the parameters of the model.",
-            path=recipe.path,
-            names=join_names(needs),
-        )
+        called = tr("optimizer() of {path} needs {names}, but it is called with the parameters of the model.",
+                    path=recipe.path, names=join_names(needs))  # fmt: skip
     else:
-        called = tr(
-            "optimizer() of {path} needs {names}, but it is called without arguments.",
-            path=recipe.path,
-            names=join_names(needs),
-        )
+        called = tr("optimizer() of {path} needs {names}, but it is called without arguments.",
+                    path=recipe.path, names=join_names(needs))  # fmt: skip
     raise ValueError(join_sentences([called, tr("Give each of its other parameters a default.")]))

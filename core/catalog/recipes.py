@@ -40,26 +40,16 @@ def check_signature(path: Path, node: ast.FunctionDef, *, several: bool = False)
         return
     if node.name in _MUST_RETURN:
         raise ValueError(
-            tr(
-                "{function}() in {path}, line {line}, must return {returned}; it was written as the function itself, "
-                "which needs {names}. Put that function inside {function}() and return it.",
-                function=node.name,
-                path=path,
-                line=node.lineno,
-                returned=tr(_MUST_RETURN[node.name]),
-                names=join_names(needs),
-            )
-        )
+            tr("{function}() in {path}, line {line}, must return {returned}; it was written as the function itself, "
+               "which needs {names}. Put that function inside {function}() and return it.",
+               function=node.name, path=path, line=node.lineno, returned=tr(_MUST_RETURN[node.name]),
+               names=join_names(needs))
+        )  # fmt: skip
     raise ValueError(
-        tr(
-            "{function}() in {path}, line {line}, needs {names}, but it is called without arguments. "
-            "Give each of its parameters a default.",
-            function=node.name,
-            path=path,
-            line=node.lineno,
-            names=join_names(needs),
-        )
-    )
+        tr("{function}() in {path}, line {line}, needs {names}, but it is called without arguments. "
+           "Give each of its parameters a default.",
+           function=node.name, path=path, line=node.lineno, names=join_names(needs))
+    )  # fmt: skip
 
 
 _CALLED_WITH = {
@@ -81,16 +71,11 @@ def _check_parameters(path: Path, node: ast.FunctionDef, needs: Sequence[str], *
     if len(needs) <= len(gets) <= takes or (len(needs) <= len(gets) and node.args.vararg is not None):
         return
     raise ValueError(
-        tr(
-            "{function}() in {path}, line {line}, is called with {gets}, but it takes {takes}. Write "
-            "def {function}({gets}), and give each further parameter a default.",
-            function=node.name,
-            path=path,
-            line=node.lineno,
-            gets=", ".join(gets),
-            takes=", ".join(each.arg for each in [*node.args.posonlyargs, *node.args.args]) or tr("no arguments"),
-        )
-    )
+        tr("{function}() in {path}, line {line}, is called with {gets}, but it takes {takes}. Write "
+           "def {function}({gets}), and give each further parameter a default.",
+           function=node.name, path=path, line=node.lineno, gets=", ".join(gets),
+           takes=", ".join(each.arg for each in [*node.args.posonlyargs, *node.args.args]) or tr("no arguments"))
+    )  # fmt: skip
 
 
 def check_loss(path: Path, tree: ast.Module) -> None:
@@ -102,14 +87,9 @@ def check_loss(path: Path, tree: ast.Module) -> None:
         name = made.attr if isinstance(made, ast.Attribute) else made.id if isinstance(made, ast.Name) else ""
         if name[:1].isupper() and any(isinstance(each, ast.Name) and each.id == "loss" for each in node.targets):
             raise ValueError(
-                tr(
-                    "loss in {path}, line {line}, is a {kind} and not a function. Write: def loss(): return {code}",
-                    path=path,
-                    line=node.lineno,
-                    kind=name,
-                    code=ast.unparse(node.value),
-                )
-            )
+                tr("loss in {path}, line {line}, is a {kind} and not a function. Write: def loss(): return {code}",
+                   path=path, line=node.lineno, kind=name, code=ast.unparse(node.value))
+            )  # fmt: skip
 
 
 def required_parameters(node: ast.FunctionDef) -> list[str]:
@@ -140,17 +120,10 @@ def merged_defaults(path: Path, functions: Mapping[str, ast.FunctionDef]) -> dic
         for name, default in plain_defaults(node).items():
             if name in merged and merged[name] != default and name not in RUN_KEYWORDS:
                 raise ValueError(
-                    tr(
-                        "Recipe {path} gives its setting {name!r} two defaults, {merged!r} and {default!r} "
-                        "(in {node}(), line {lineno}). Give both the same, or rename one.",
-                        path=path,
-                        name=name,
-                        merged=merged[name],
-                        default=default,
-                        node=node.name,
-                        lineno=node.lineno,
-                    )
-                )
+                    tr("Recipe {path} gives its setting {name!r} two defaults, {merged!r} and {default!r} "
+                       "(in {node}(), line {lineno}). Give both the same, or rename one.",
+                       path=path, name=name, merged=merged[name], default=default, node=node.name, lineno=node.lineno)
+                )  # fmt: skip
             merged[name] = default
     return merged
 
@@ -230,13 +203,9 @@ class RecipeFile:
         for name, value in texts.items():
             if name not in values:
                 raise ValueError(
-                    tr(
-                        "Recipe {recipe} has no setting {name!r}. {known_settings}",
-                        recipe=self.name,
-                        name=name,
-                        known_settings=self._known_settings(),
-                    )
-                )
+                    tr("Recipe {recipe} has no setting {name!r}. {known_settings}",
+                       recipe=self.name, name=name, known_settings=self._known_settings())
+                )  # fmt: skip
             values[name] = _convert(name, value, values[name])
         return Recipe(name=self.name, path=str(self.path), settings=values)
 
@@ -291,26 +260,18 @@ def find(reference: str, framework: str) -> RecipeFile:
     others = [row.id for row in FRAMEWORKS if any(each.stem == reference for each in _built_in_files(row.id))]
     if others:
         raise ValueError(
-            tr(
-                "Recipe {reference!r} is built in for {others}, not for {framework}. Add --framework {choices}.",
-                reference=reference,
-                others=join_names(others),
-                framework=framework,
-                choices=join_names(others, "or"),
-            )
-        )
+            tr("Recipe {reference!r} is built in for {others}, not for {framework}. Add --framework {choices}.",
+               reference=reference, others=join_names(others), framework=framework, choices=join_names(others, "or"))
+        )  # fmt: skip
     known = (
         tr("Built in for {framework}: {names}.", framework=framework, names=", ".join(names))
         if names
         else tr("None is built in for {framework}.", framework=framework)
     )
     raise ValueError(
-        tr(
-            "There is no recipe {reference!r}. {known} Or give the path of a Python file.",
-            reference=reference,
-            known=known,
-        )
-    )
+        tr("There is no recipe {reference!r}. {known} Or give the path of a Python file.",
+           reference=reference, known=known)
+    )  # fmt: skip
 
 
 def read(path: Path) -> RecipeFile:
@@ -333,15 +294,12 @@ def _read(path: Path, changed: tuple[int, int, int] | None) -> RecipeFile:
     missing = [name for name in REQUIRED_FUNCTIONS if name not in functions]
     if missing:
         raise ValueError(
-            tr(
-                "Recipe {path} has no function {missing}. "
-                "A recipe needs {required_functions}. "
-                "If it is a program that trains by itself, run it as it is: trainyard run --script {path}",
-                path=path,
-                missing=tr(" and no function ").join(f"{name}()" for name in missing),
-                required_functions=tr(" and ").join(f"{name}()" for name in REQUIRED_FUNCTIONS),
-            )
-        )
+            tr("Recipe {path} has no function {missing}. "
+               "A recipe needs {required_functions}. "
+               "If it is a program that trains by itself, run it as it is: trainyard run --script {path}",
+               path=path, missing=tr(" and no function ").join(f"{name}()" for name in missing),
+               required_functions=tr(" and ").join(f"{name}()" for name in REQUIRED_FUNCTIONS))
+        )  # fmt: skip
     for node in functions.values():
         check_signature(path, node, several="optimizers" in functions)
     check_loss(path, tree)
@@ -369,22 +327,15 @@ def _parse(path: Path) -> ast.Module:
         return ast.parse(path.read_bytes(), filename=str(path))
     except OSError as error:
         raise ValueError(
-            tr(
-                "Recipe {path} could not be read: {strerror}. Check the path and its permissions.",
-                path=path,
-                strerror=error.strerror,
-            )
-        ) from error
+            tr("Recipe {path} could not be read: {strerror}. Check the path and its permissions.",
+               path=path, strerror=error.strerror)
+        ) from error  # fmt: skip
     except SyntaxError as error:
         where = tr(", line {lineno}", lineno=error.lineno) if error.lineno else ""
         raise ValueError(
-            tr(
-                "Recipe {path} is not valid Python: {msg}{where}. Correct it there.",
-                path=path,
-                msg=error.msg,
-                where=where,
-            )
-        ) from error
+            tr("Recipe {path} is not valid Python: {msg}{where}. Correct it there.",
+               path=path, msg=error.msg, where=where)
+        ) from error  # fmt: skip
     except (ValueError, RecursionError, MemoryError) as error:
         raise ValueError(tr("Recipe {path} is not a Python text file: {error}.", path=path, error=error)) from error
 
@@ -413,14 +364,9 @@ def _convert(name: str, value: SettingValue, default: SettingValue) -> SettingVa
         return _CASTS[kind](value)
     except (ValueError, TypeError):
         raise ValueError(
-            tr(
-                "Setting {name!r} is {value!r}. Give {words}, such as {default!r}.",
-                name=name,
-                value=value,
-                words=words[kind],
-                default=default,
-            )
-        ) from None
+            tr("Setting {name!r} is {value!r}. Give {words}, such as {default!r}.",
+               name=name, value=value, words=words[kind], default=default)
+        ) from None  # fmt: skip
 
 
 def _guess(value: SettingValue) -> SettingValue:
@@ -460,11 +406,9 @@ def check_source(recipe: RecipeFile) -> None:
     """Raise `ValueError` with a sentence if the recipe is not one that comes with Trainyard."""
     if not recipe.path.is_relative_to(BUILT_IN):
         raise ValueError(
-            tr(
-                "{path} is a file of your own, which you can change as it is. Choose a built-in workload to copy.",
-                path=recipe.path,
-            )
-        )
+            tr("{path} is a file of your own, which you can change as it is. Choose a built-in workload to copy.",
+               path=recipe.path)
+        )  # fmt: skip
 
 
 def standalone(recipe: RecipeFile) -> str:

@@ -382,13 +382,9 @@ class MetricMerger:
         if folder not in self._noted:
             self._noted.add(folder)
             self.notices.append(
-                tr(
-                    "{source} has a curve of {name}, too. Only the curve in {shown} is shown.",
-                    source=folder,
-                    name=name,
-                    shown=_folder(shown),
-                )
-            )
+                tr("{source} has a curve of {name}, too. Only the curve in {shown} is shown.",
+                   source=folder, name=name, shown=_folder(shown))
+            )  # fmt: skip
 
 
 def _joined(readings: list[MergedReading]) -> list[MergedReading]:

@@ -126,11 +126,9 @@ def _check(run: Run, spec: RunSpec) -> None:
         )  # fmt: skip
     if spec.script is None:
         raise ValueError(
-            tr(
-                "Run {id} trains a recipe, which reports its measurements itself: there is nothing to read again.",
-                id=run.id,
-            )
-        )
+            tr("Run {id} trains a recipe, which reports its measurements itself: there is nothing to read again.",
+               id=run.id)
+        )  # fmt: skip
     if run.owner:
         raise ValueError(tr("Run {id} belongs to {owner}, who alone can read it again.", id=run.id, owner=run.owner))
     run.catch_up()

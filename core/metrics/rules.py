@@ -324,14 +324,10 @@ def _conflict(line: str, found: Sequence[Sequence[Claim]], owners: Sequence[Rule
         for claim in claims:
             earlier, owner = first.setdefault((claim.begin, claim.end), (claim, rule))
             if earlier.role != claim.role:
-                return tr(
-                    "Two rules claim the number {number} of the line {line!r}: {first!r} and {second!r}. "
-                    "The first is used.",
-                    number=line[claim.begin : claim.end],
-                    line=one_line(line, SHOWN_CHARACTERS),
-                    first=str(owner),
-                    second=str(rule),
-                )
+                return tr("Two rules claim the number {number} of the line {line!r}: {first!r} and {second!r}. "
+                          "The first is used.",
+                          number=line[claim.begin : claim.end], line=one_line(line, SHOWN_CHARACTERS),
+                          first=str(owner), second=str(rule))  # fmt: skip
     return ""
 
 

@@ -289,11 +289,9 @@ class Teacher:
             raise ValueError(tr("Run {id} trains a recipe, which reports its measurements itself.", id=self._run.id))
         if self._spec.script.expression:
             raise ValueError(
-                tr(
-                    "Run {id} reads its log with an expression, which takes the place of rules. Start it without.",
-                    id=self._run.id,
-                )
-            )
+                tr("Run {id} reads its log with an expression, which takes the place of rules. Start it without.",
+                   id=self._run.id)
+            )  # fmt: skip
         self.rules = usable_rules(self._spec.script.rules)
         """The rules that the run has."""
 

@@ -82,12 +82,10 @@ def locate_python(text: str, environment: Mapping[str, str] = os.environ) -> str
         command = shutil.which(text, path=environment.get("PATH"))
         if command is None:
             raise ValueError(
-                tr(
-                    "There is no Python called {text!r} on PATH. Give its path; "
-                    "`trainyard pythons` lists those of this machine.",
-                    text=text,
-                )
-            )
+                tr("There is no Python called {text!r} on PATH. Give its path; "
+                   "`trainyard pythons` lists those of this machine.",
+                   text=text)
+            )  # fmt: skip
         return str(Path(command).absolute())
     path = Path(os.path.expanduser(text)).absolute()
     inside = path / "bin" / "python"
@@ -110,14 +108,10 @@ def python_for_script(named: str | None, near: Path) -> str:
     environment = Path(python).parent.parent
     if environment in beside and (owner := _other_owner(environment)):
         raise ValueError(
-            tr(
-                "{environment} belongs to {owner}, whose Python is not started without being chosen. If you trust it, "
-                "choose it with --python {python}; otherwise choose another.",
-                environment=environment,
-                owner=owner,
-                python=python,
-            )
-        )
+            tr("{environment} belongs to {owner}, whose Python is not started without being chosen. If you trust it, "
+               "choose it with --python {python}; otherwise choose another.",
+               environment=environment, owner=owner, python=python)
+        )  # fmt: skip
     return python
 
 

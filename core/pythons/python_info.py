@@ -137,26 +137,20 @@ class PythonProbe:
         except ValueError:
             self.close()
             raise ValueError(
-                tr(
-                    "{python} is not a Python interpreter: it printed without end instead of its version. {remedy}",
-                    python=self.python,
-                    remedy=tr(REMEDY),
-                )
-            ) from None
+                tr("{python} is not a Python interpreter: it printed without end instead of its version. {remedy}",
+                   python=self.python, remedy=tr(REMEDY))
+            ) from None  # fmt: skip
         if ended:
             self.close()
             return self._parse(process)
         if time.monotonic() > self._deadline:
             self.close()
             raise ValueError(
-                tr(
-                    "{python} did not report its version within {timeout_s:g} s. "
-                    "Start it in a terminal to see what it waits for, or choose another; "
-                    "`trainyard pythons` lists those of this machine.",
-                    python=self.python,
-                    timeout_s=self._timeout_s,
-                )
-            )
+                tr("{python} did not report its version within {timeout_s:g} s. "
+                   "Start it in a terminal to see what it waits for, or choose another; "
+                   "`trainyard pythons` lists those of this machine.",
+                   python=self.python, timeout_s=self._timeout_s)
+            )  # fmt: skip
         return None
 
     def wait(self) -> Answer:
@@ -181,33 +175,19 @@ class PythonProbe:
             printed = tr(" and printed “{words}”", words=words) if words else ""
             if how:
                 raise ValueError(
-                    tr(
-                        "{python} cannot be used: it ended with {how}{printed} instead of its version. {remedy}",
-                        python=self.python,
-                        how=how,
-                        printed=printed,
-                        remedy=tr(REMEDY),
-                    )
-                )
+                    tr("{python} cannot be used: it ended with {how}{printed} instead of its version. {remedy}",
+                       python=self.python, how=how, printed=printed, remedy=tr(REMEDY))
+                )  # fmt: skip
             raise ValueError(
-                tr(
-                    "{python} is not a Python interpreter: it ended without reporting its version{printed}. {remedy}",
-                    python=self.python,
-                    printed=printed,
-                    remedy=tr(REMEDY),
-                )
-            )
+                tr("{python} is not a Python interpreter: it ended without reporting its version{printed}. {remedy}",
+                   python=self.python, printed=printed, remedy=tr(REMEDY))
+            )  # fmt: skip
         if version >= [3, 8] and "prefix" not in answer:
             raise ValueError(
-                tr(
-                    "{python} cannot be used: Python {version} started and then ended with {how}{printed}. {remedy}",
-                    python=self.python,
-                    version=".".join(map(str, version)),
-                    how=how or tr("no answer"),
-                    printed=tr(", and printed “{words}”", words=last_error) if last_error else "",
-                    remedy=tr(REMEDY),
-                )
-            )
+                tr("{python} cannot be used: Python {version} started and then ended with {how}{printed}. {remedy}",
+                   python=self.python, version=".".join(map(str, version)), how=how or tr("no answer"),
+                   printed=tr(", and printed “{words}”", words=last_error) if last_error else "", remedy=tr(REMEDY))
+            )  # fmt: skip
         return answer
 
 
@@ -237,32 +217,22 @@ def _check(python: str) -> None:
         ) from None
     if is_folder:
         raise ValueError(
-            tr(
-                "{python} is a folder, not a Python. Name the interpreter in it, such as {path}.",
-                python=python,
-                path=path / "bin/python",
-            )
-        )
+            tr("{python} is a folder, not a Python. Name the interpreter in it, such as {path}.",
+               python=python, path=path / "bin/python")
+        )  # fmt: skip
     if not is_there and is_link:
         raise ValueError(
-            tr(
-                "{python} is a link to {readlink}, which is gone: the Python of this environment was removed. "
-                "Create the environment again. {remedy}",
-                python=python,
-                readlink=path.readlink(),
-                remedy=tr(REMEDY),
-            )
-        )
+            tr("{python} is a link to {readlink}, which is gone: the Python of this environment was removed. "
+               "Create the environment again. {remedy}",
+               python=python, readlink=path.readlink(), remedy=tr(REMEDY))
+        )  # fmt: skip
     if not is_there:
         raise ValueError(tr("There is no Python at {python}. {remedy}", python=python, remedy=tr(REMEDY)))
     if not os.access(path, os.X_OK):
         raise ValueError(
-            tr(
-                "{python} may not be executed. Allow it (chmod +x), if it is a Python. {remedy}",
-                python=python,
-                remedy=tr(REMEDY),
-            )
-        )
+            tr("{python} may not be executed. Allow it (chmod +x), if it is a Python. {remedy}",
+               python=python, remedy=tr(REMEDY))
+        )  # fmt: skip
 
 
 def _answer(output: bytearray) -> Answer:

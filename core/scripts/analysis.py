@@ -140,14 +140,10 @@ def _analyse_module(module: str, working: Path, python: str, variables: dict[str
     found = answer.get("programs", {}).get(module, {"found": False})
     if not found.get("found"):
         raise ValueError(
-            tr(
-                "There is no module {module}, neither in the working folder {working} nor in {python}. "
-                "Check its name, use the folder that contains its package as working folder, or choose another Python.",
-                module=module,
-                working=working,
-                python=python,
-            )
-        )
+            tr("There is no module {module}, neither in the working folder {working} nor in {python}. "
+               "Check its name, use the folder that contains its package as working folder, or choose another Python.",
+               module=module, working=working, python=python)
+        )  # fmt: skip
     if found.get("package"):
         raise ValueError(_no_main(module))
     if not found.get("file"):
@@ -174,10 +170,8 @@ def _local_program(parts: Sequence[str], working: Path) -> Path | None:
 
 
 def _no_main(module: str) -> str:
-    return tr(
-        "{module} is a package without a __main__.py, so python -m cannot run it. Name one of its modules.",
-        module=module,
-    )
+    return tr("{module} is a package without a __main__.py, so python -m cannot run it. Name one of its modules.",
+              module=module)  # fmt: skip
 
 
 def _analyse(
@@ -219,19 +213,13 @@ def _unparsed(error: SyntaxError, script: ScriptAnalysis) -> ScriptAnalysis:
     first_line = read(Path(script.file)).partition(b"\n")[0].decode(errors="replace").strip()
     if first_line.startswith("#!") and "python" not in first_line:
         raise ValueError(
-            tr(
-                "{script} is not a Python program: it is for {first_line}. Name the Python program that it starts.",
-                script=script.name,
-                first_line=first_line.removeprefix("#!").strip(),
-            )
-        ) from error
+            tr("{script} is not a Python program: it is for {first_line}. Name the Python program that it starts.",
+               script=script.name, first_line=first_line.removeprefix("#!").strip())
+        ) from error  # fmt: skip
     ours = f"Python {sys.version_info.major}.{sys.version_info.minor}"
     if error.lineno:
-        why = tr(
-            "It could not be analysed: {python}, this application's, cannot parse line {line}.",
-            python=ours,
-            line=error.lineno,
-        )
+        why = tr("It could not be analysed: {python}, this application's, cannot parse line {line}.",
+                 python=ours, line=error.lineno)  # fmt: skip
     else:
         why = tr("It could not be analysed: {python}, this application's, cannot parse it.", python=ours)
     return replace(script, why=why, files=(script.file,), own_files=(script.file,), chooses_port=True)
@@ -280,11 +268,9 @@ def cautions(script: ScriptAnalysis, launch: Launch | str, devices: int, *, on_c
         found += _alone(script, devices, on_cpu=on_cpu)
     if devices > 1 and launch == "one" and on_cpu and script.replicates:
         found.append(
-            tr(
-                "{what} makes a replica on each GPU. On CPU devices it makes one, on the cores of all.",
-                what=script.replicates,
-            )
-        )
+            tr("{what} makes a replica on each GPU. On CPU devices it makes one, on the cores of all.",
+               what=script.replicates)
+        )  # fmt: skip
     return found
 
 
@@ -297,22 +283,15 @@ def _numbers(script: ScriptAnalysis, devices: int, *, on_cpu: bool) -> list[str]
     found, number = [], script.device_number
     if script.sets_visible_devices and not on_cpu:
         found.append(
-            tr(
-                "{name} sets CUDA_VISIBLE_DEVICES itself, so it may use other GPUs. Remove that line.",
-                name=script.name,
-            )
-        )
+            tr("{name} sets CUDA_VISIBLE_DEVICES itself, so it may use other GPUs. Remove that line.",
+               name=script.name)
+        )  # fmt: skip
     if number is not None and devices and not on_cpu and number.number >= devices:
         found.append(
-            tr(
-                "{file} names GPU {number} in line {line}. Inside a run numbers begin at 0, and the last one here is "
-                "{last}. Change that number, or choose more devices.",
-                file=script.device_file,
-                number=number.number,
-                line=number.line,
-                last=devices - 1,
-            )
-        )
+            tr("{file} names GPU {number} in line {line}. Inside a run numbers begin at 0, and the last one here is "
+               "{last}. Change that number, or choose more devices.",
+               file=script.device_file, number=number.number, line=number.line, last=devices - 1)
+        )  # fmt: skip
     return found
 
 
@@ -320,19 +299,14 @@ def _alone(script: ScriptAnalysis, devices: int, *, on_cpu: bool) -> list[str]:
     """Return a sentence if each process would train everything alone."""
     if script.leaves_devices_to_lightning and on_cpu:
         return [
-            tr(
-                "On CPU devices Lightning trains the same thing in each of the {count} processes. Choose one device, "
-                'or give its Trainer devices={count} and strategy="ddp".',
-                count=devices,
-            )
-        ]
+            tr("On CPU devices Lightning trains the same thing in each of the {count} processes. Choose one device, "
+               'or give its Trainer devices={count} and strategy="ddp".',
+               count=devices)
+        ]  # fmt: skip
     if script.launch == "one" and not script.trains_together:
         return [
-            tr(
-                "Nothing in {name} joins its processes, so each of the {count} would train the same thing. Choose one "
-                "process, or one device.",
-                name=script.name,
-                count=devices,
-            )
-        ]
+            tr("Nothing in {name} joins its processes, so each of the {count} would train the same thing. Choose one "
+               "process, or one device.",
+               name=script.name, count=devices)
+        ]  # fmt: skip
     return []

@@ -110,13 +110,8 @@ def _syntax_error(script: ScriptAnalysis, path: str, python: PythonInfo, error: 
     name = script.name if path == script.file else os.path.relpath(path, script.folder) if inside else path
     line, words = error.get("line"), str(error.get("words") or "").rstrip(".")
     if line:
-        fault = tr(
-            "{name} has a syntax error in line {line}: {words} ({python}).",
-            name=name,
-            line=line,
-            words=words,
-            python=python.title,
-        )
+        fault = tr("{name} has a syntax error in line {line}: {words} ({python}).",
+                   name=name, line=line, words=words, python=python.title)  # fmt: skip
     else:
         fault = tr("{name} has a syntax error: {words} ({python}).", name=name, words=words, python=python.title)
     return join_sentences([fault, tr("Correct it, or choose the Python that it was written for.")])
@@ -145,16 +140,11 @@ def _is_in(name: str, folder: Path) -> bool:
 def _not_on_path(name: str, near: Mapping[str, Path]) -> list[str]:
     """Return a sentence for each module that exists but is not on the program's path."""
     return [
-        tr(
-            "{name} needs the module {module}, which is in {folder}, but Python will not search there. "
-            "Set PYTHONPATH={path} for it, or run it as a module, with that working folder.",
-            name=name,
-            module=each,
-            folder=folder,
-            path=shlex.quote(str(folder)),
-        )
+        tr("{name} needs the module {module}, which is in {folder}, but Python will not search there. "
+           "Set PYTHONPATH={path} for it, or run it as a module, with that working folder.",
+           name=name, module=each, folder=folder, path=shlex.quote(str(folder)))
         for each, folder in near.items()
-    ]
+    ]  # fmt: skip
 
 
 def _not_installed(name: str, missing: Sequence[str], python: PythonInfo, near: Collection[str]) -> list[str]:

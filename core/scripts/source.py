@@ -67,12 +67,9 @@ def read(path: Path) -> bytes:
         data.decode(encoding)
     except (SyntaxError, UnicodeDecodeError, LookupError) as error:
         raise ValueError(
-            tr(
-                "Python cannot decode {name}: {error}. Save it as UTF-8, or name its encoding in its first line.",
-                name=name,
-                error=error,
-            )
-        ) from error
+            tr("Python cannot decode {name}: {error}. Save it as UTF-8, or name its encoding in its first line.",
+               name=name, error=error)
+        ) from error  # fmt: skip
     return data
 
 
@@ -94,11 +91,8 @@ def lines_left_out(path: Path) -> tuple[str, ...]:
 
 
 def _unreadable(path: Path, error: OSError) -> str:
-    return tr(
-        "{path} cannot be read: {strerror}. Make it readable, or name another script.",
-        path=path,
-        strerror=error.strerror,
-    )
+    return tr("{path} cannot be read: {strerror}. Make it readable, or name another script.",
+              path=path, strerror=error.strerror)  # fmt: skip
 
 
 def source_of(path: Path, package: tuple[str, ...], *, needed: bool) -> SourceFile:
@@ -242,20 +236,16 @@ def differences(wanted: Mapping[str, str]) -> list[str]:
     found = []
     if missing:
         found.append(
-            tr(
-                "These files of the script are missing or cannot be read: {files}. Copy the script and its modules to "
-                "the same paths.",
-                files=enumerated(missing),
-            )
-        )
+            tr("These files of the script are missing or cannot be read: {files}. Copy the script and its modules to "
+               "the same paths.",
+               files=enumerated(missing))
+        )  # fmt: skip
     if changed:
         found.append(
-            tr(
-                "These files of the script have another content than on the machine that starts the run: {files}. "
-                "Copy them from there.",
-                files=enumerated(changed),
-            )
-        )
+            tr("These files of the script have another content than on the machine that starts the run: {files}. "
+               "Copy them from there.",
+               files=enumerated(changed))
+        )  # fmt: skip
     return found
 
 

@@ -50,11 +50,8 @@ class GrowingFile:
             self.trouble = ""
             return b""
         except OSError as error:
-            self.trouble = tr(
-                "{path} cannot be read: {strerror}. Its metrics are missing here.",
-                path=self.path,
-                strerror=error.strerror or error,
-            )
+            self.trouble = tr("{path} cannot be read: {strerror}. Its metrics are missing here.",
+                              path=self.path, strerror=error.strerror or error)  # fmt: skip
             return b""
         self.trouble = ""
         return data

@@ -40,20 +40,15 @@ def check_folder(folder: Path, *, force: bool) -> None:
     found = event_files(folder)
     if foreign := next((each for each in found if each.suffix != SUFFIX), None):
         raise ValueError(
-            tr(
-                "{folder} has the event file {name} of another program, and TensorBoard would mix their curves. "
-                "Name another folder.",
-                folder=folder,
-                name=foreign.name,
-            )
-        )
+            tr("{folder} has the event file {name} of another program, and TensorBoard would mix their curves. "
+               "Name another folder.",
+               folder=folder, name=foreign.name)
+        )  # fmt: skip
     if found and not force:
         raise ValueError(
-            tr(
-                "{folder} has event files of an earlier export. Name another folder, or add --force to replace them.",
-                folder=folder,
-            )
-        )
+            tr("{folder} has event files of an earlier export. Name another folder, or add --force to replace them.",
+               folder=folder)
+        )  # fmt: skip
 
 
 def event_files(folder: Path) -> list[Path]:

@@ -282,12 +282,9 @@ class TrackerDatabase:
         ]
         self._problem = ""
         if missing:
-            self._problem = tr(
-                "{path} has another layout than this version of Trainyard knows (it lacks {missing}). "
-                "Its metrics are missing here.",
-                path=self.path,
-                missing=missing[0],
-            )
+            self._problem = tr("{path} has another layout than this version of Trainyard knows (it lacks {missing}). "
+                               "Its metrics are missing here.",
+                               path=self.path, missing=missing[0])  # fmt: skip
             return []
         found = database.execute(self.query, (self._last_row, MAX_ROWS)).fetchall()
         self.more = len(found) == MAX_ROWS

@@ -84,12 +84,9 @@ def compile_expression(text: str) -> Expression:
     except re.error as error:
         where = tr(" at character {pos}", pos=error.pos + 1) if error.pos is not None else ""
         raise ValueError(
-            tr(
-                "The expression is not a valid regular expression: {msg}{where}. Correct it.",
-                msg=error.msg,
-                where=where,
-            )
-        ) from error
+            tr("The expression is not a valid regular expression: {msg}{where}. Correct it.",
+               msg=error.msg, where=where)
+        ) from error  # fmt: skip
     except (OverflowError, RecursionError) as error:
         raise ValueError(tr("The expression is too large to be used: {error}. Shorten it.", error=error)) from error
     if not groups:
@@ -143,12 +140,8 @@ def describe_result(found: Tried) -> str:
     if not found.readings:
         return tr("The expression matches none of {lines} of this log.", lines=lines)
     last = _words(found.readings[-1])
-    return tr(
-        "The expression matches {matched} of {lines} of this log. The last match reads {last}.",
-        matched=found.matched,
-        lines=lines,
-        last=last,
-    )
+    return tr("The expression matches {matched} of {lines} of this log. The last match reads {last}.",
+              matched=found.matched, lines=lines, last=last)  # fmt: skip
 
 
 def _words(reading: Reading) -> str:
