@@ -64,8 +64,6 @@ CACHED_S = 30.0
 """Seconds for which an interpreter's answer is reused, until newly installed packages are noticed."""
 TIMEOUT_S = 20.0
 """Seconds to wait for an interpreter's answer."""
-VERSION_S = 20.0
-"""Seconds to wait for the version of a package."""
 NCCL_S = 60.0
 """Seconds to wait for the version of NCCL: PyTorch is imported for it."""
 ASK = "import sys; from importlib.util import find_spec; sys.exit(find_spec(sys.argv[1]) is None)"
@@ -94,7 +92,7 @@ def has(python: str, module: str) -> bool:
 
 def installed_version(python: str, module: str) -> str:
     """Return the version of a package under a Python, without importing it; the empty string if that is not known."""
-    return _printed(python, f"import importlib.metadata as m; print(m.version({module!r}))", VERSION_S)
+    return _printed(python, f"import importlib.metadata as m; print(m.version({module!r}))", TIMEOUT_S)
 
 
 def nccl_version(python: str) -> str:

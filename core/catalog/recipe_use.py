@@ -19,7 +19,11 @@ def check_strategy(recipe: RecipeFile, framework: str, strategy: str, *, varies:
     """Raise `ValueError` with a sentence if a strategy cannot train the recipe. `varies`: the run has a schedule."""
     row = find_strategy(framework, strategy)
     _check_steps(recipe, row)
-    _check_epoch_end(recipe, row)
+    if row.no_epoch_end and "on_epoch_end" in recipe.functions:
+        raise ValueError(
+            tr("Strategy {strategy} cannot call on_epoch_end() of recipe {name}, because {reason}. Choose another "
+               "strategy, or remove the function.", strategy=row.name, name=recipe.name, reason=tr(row.no_epoch_end))
+        )  # fmt: skip
     _check_optimizers(recipe, framework, row)
     _check_schedule(recipe, framework, varies=varies)
 
@@ -30,21 +34,18 @@ def doubt(recipe: RecipeFile, framework: str) -> str:
     only_keras = [CALLBACKS] if CALLBACKS in recipe.functions and framework != "keras" else []
     unknown = [*recipe.unknown_functions, *only_keras]
     if unknown:
+        names = join_names(f"{name}()" for name in unknown)
         found.append(
             tr_plural(
                 "the function {names} of the recipe is not one that a run calls",
-                "the functions {names} of the recipe are not ones that a run calls",
-                len(unknown),
-                names=join_names(f"{name}()" for name in unknown),
+                "the functions {names} of the recipe are not ones that a run calls", len(unknown), names=names,
             )
-        )
+        )  # fmt: skip
     if only_keras:
         found[-1] = tr(
             "{sentence} ({callbacks}() is for framework keras; on_epoch_end(model, metrics, folder) is called "
-            "after each epoch)",
-            sentence=found[-1],
-            callbacks=CALLBACKS,
-        )
+            "after each epoch)", sentence=found[-1], callbacks=CALLBACKS,
+        )  # fmt: skip
     if recipe.named_device is not None:
         device, line = recipe.named_device
         found.append(
@@ -57,8 +58,8 @@ def doubt(recipe: RecipeFile, framework: str) -> str:
 
 def check_framework(recipe: RecipeFile, row: Framework) -> None:
     """Raise `ValueError` with a sentence if the recipe is for another framework, by its imports or optimizer."""
-    _check_optimizer(recipe, row)
     if recipe.imports & set(row.imports):
+        _check_optimizer(recipe, row)
         return
     others = [other for other in FRAMEWORKS if recipe.imports & set(other.imports)]
     if others:
@@ -110,17 +111,6 @@ def _check_steps(recipe: RecipeFile, strategy: Strategy) -> None:
     )  # fmt: skip
 
 
-def _check_epoch_end(recipe: RecipeFile, strategy: Strategy) -> None:
-    """Raise `ValueError` if the recipe has an `on_epoch_end` that this strategy cannot give a model."""
-    if not strategy.no_epoch_end or "on_epoch_end" not in recipe.functions:
-        return
-    raise ValueError(
-        tr("Strategy {strategy} cannot call on_epoch_end() of recipe {name}, because {reason}. Choose another "
-           "strategy, or remove the function.",
-           strategy=strategy.name, name=recipe.name, reason=tr(strategy.no_epoch_end))
-    )  # fmt: skip
-
-
 def _check_optimizers(recipe: RecipeFile, framework: str, strategy: Strategy) -> None:
     """Raise `ValueError` if the recipe has several optimizers that cannot be trained, or one of a whole model."""
     if not strategy.whole_model and (recipe.optimizer_needs or ("",))[0] == "model":
@@ -150,9 +140,9 @@ def _check_optimizers(recipe: RecipeFile, framework: str, strategy: Strategy) ->
 
 def _check_optimizer(recipe: RecipeFile, row: Framework) -> None:
     """Raise `ValueError` if the optimizer needs something else than the framework gives it."""
-    needs = None if recipe.optimizer_needs is None else [n for n in recipe.optimizer_needs if n not in RUN_KEYWORDS]
+    needs = [name for name in recipe.optimizer_needs or () if name not in RUN_KEYWORDS]
     gets = 1 if row.id == "pytorch" else 0
-    if needs is None or len(needs) <= gets or not recipe.imports & set(row.imports):
+    if len(needs) <= gets:
         return
     if gets:
         called = tr("optimizer() of {path} needs {names}, but it is called with the parameters of the model.",

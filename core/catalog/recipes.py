@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import json
 import re
@@ -18,6 +19,8 @@ from core.schema.settings import RECIPE_FUNCTIONS, REQUIRED_FUNCTIONS, RUN_KEYWO
 from core.text import join_names
 from resources import ROOT
 
+PLAIN = (bool, int, float, str, type(None))
+"""What a default must be to be a setting."""
 DEVICE = re.compile(r"(/device:|/)?(gpu|cpu|cuda|xpu):\d+", re.IGNORECASE)
 """A device by its number, as PyTorch and TensorFlow write it."""
 _CALLED_WITHOUT_ARGUMENTS = frozenset({"model", "train_data", "val_data", "loss", "metrics", "callbacks"})
@@ -25,12 +28,12 @@ _MUST_RETURN = {"loss": tr_noop("the loss function"), "metrics": tr_noop("a dict
 """What a function must return that is often written as the thing itself."""
 
 
-def check_signature(path: Path, node: ast.FunctionDef, *, several: bool = False) -> None:
+def _check_signature(path: Path, node: ast.FunctionDef, *, several: bool) -> None:
     """Raise `ValueError` if a function needs arguments that it is not called with.
 
     `several`: the recipe has several optimizers.
     """
-    needs = required_parameters(node)
+    needs = _required_parameters(node)
     if node.name in _CALLED_WITH and not node.decorator_list:
         _check_parameters(path, node, needs, several=several)
         return
@@ -65,20 +68,20 @@ _CALLED_WITH_NAME = {
 
 def _check_parameters(path: Path, node: ast.FunctionDef, needs: Sequence[str], *, several: bool) -> None:
     gets = _CALLED_WITH[node.name]
-    takes = len(node.args.posonlyargs) + len(node.args.args)
+    takes = [*node.args.posonlyargs, *node.args.args]
     if several and (node.name == "training_step" or len(needs) > len(gets)):  # schedule() may leave the name out
         gets = _CALLED_WITH_NAME.get(node.name, gets)
-    if len(needs) <= len(gets) <= takes or (len(needs) <= len(gets) and node.args.vararg is not None):
+    if len(needs) <= len(gets) and (len(gets) <= len(takes) or node.args.vararg is not None):
         return
     raise ValueError(
         tr("{function}() in {path}, line {line}, is called with {gets}, but it takes {takes}. Write "
            "def {function}({gets}), and give each further parameter a default.",
            function=node.name, path=path, line=node.lineno, gets=", ".join(gets),
-           takes=", ".join(each.arg for each in [*node.args.posonlyargs, *node.args.args]) or tr("no arguments"))
+           takes=", ".join(each.arg for each in takes) or tr("no arguments"))
     )  # fmt: skip
 
 
-def check_loss(path: Path, tree: ast.Module) -> None:
+def _check_loss(path: Path, tree: ast.Module) -> None:
     """Raise `ValueError` if the loss is an object, such as `loss = nn.CrossEntropyLoss()`, and not a function."""
     for node in tree.body:
         if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
@@ -92,7 +95,7 @@ def check_loss(path: Path, tree: ast.Module) -> None:
             )  # fmt: skip
 
 
-def required_parameters(node: ast.FunctionDef) -> list[str]:
+def _required_parameters(node: ast.FunctionDef) -> list[str]:
     """Return the parameters of a function without a default; none for one with a decorator, which may change them."""
     if node.decorator_list:
         return []
@@ -103,21 +106,26 @@ def required_parameters(node: ast.FunctionDef) -> list[str]:
     return [each.arg for each in needed]
 
 
-def plain_defaults(node: ast.FunctionDef) -> dict[str, SettingValue]:
+def _plain_defaults(node: ast.FunctionDef) -> dict[str, SettingValue]:
     """Return the arguments of a function that have a plain value as default. Positional-only ones are left out."""
     arguments = node.args
     defaults = arguments.defaults[-len(arguments.args) :] if arguments.args else []
     pairs = [*zip(arguments.args[len(arguments.args) - len(defaults) :], defaults, strict=True)]
     pairs += [(name, value) for name, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if value]
-    values = {argument.arg: _literal(default) for argument, default in pairs}
-    return {name: value for name, value in values.items() if not isinstance(value, _NotPlain)}
+    values = {}
+    for argument, default in pairs:
+        with contextlib.suppress(ValueError, TypeError, SyntaxError):
+            value = ast.literal_eval(default)
+            if isinstance(value, PLAIN):
+                values[argument.arg] = value
+    return values
 
 
-def merged_defaults(path: Path, functions: Mapping[str, ast.FunctionDef]) -> dict[str, SettingValue]:
+def _merged_defaults(path: Path, functions: Mapping[str, ast.FunctionDef]) -> dict[str, SettingValue]:
     """Return the keyword arguments of all functions. Raises `ValueError` if one has two different defaults."""
     merged: dict[str, SettingValue] = {}
     for node in functions.values():
-        for name, default in plain_defaults(node).items():
+        for name, default in _plain_defaults(node).items():
             if name in merged and merged[name] != default and name not in RUN_KEYWORDS:
                 raise ValueError(
                     tr("Recipe {path} gives its setting {name!r} two defaults, {merged!r} and {default!r} "
@@ -128,7 +136,7 @@ def merged_defaults(path: Path, functions: Mapping[str, ast.FunctionDef]) -> dic
     return merged
 
 
-def unknown_functions(tree: ast.Module) -> tuple[str, ...]:
+def _unknown_functions(tree: ast.Module) -> tuple[str, ...]:
     """Return the public functions of a recipe that no run calls: not a recipe's, and used nowhere in the file."""
     candidates = [
         node.name
@@ -143,23 +151,11 @@ def unknown_functions(tree: ast.Module) -> tuple[str, ...]:
     return tuple(name for name in candidates if name not in used)
 
 
-def named_device(model: ast.FunctionDef) -> tuple[str, int] | None:
+def _named_device(model: ast.FunctionDef) -> tuple[str, int] | None:
     """Return the first device that `model` names by number, such as `/gpu:1`, and its line; None if it names none."""
     texts = (node for node in ast.walk(model) if isinstance(node, ast.Constant) and isinstance(node.value, str))
     found = sorted((node.lineno, node.value) for node in texts if DEVICE.fullmatch(str(node.value)))
     return (str(found[0][1]), found[0][0]) if found else None
-
-
-class _NotPlain:
-    """A default that is not a plain value, such as a class. It cannot be a setting."""
-
-
-def _literal(node: ast.expr) -> SettingValue | _NotPlain:
-    try:
-        value = ast.literal_eval(node)
-    except (ValueError, TypeError, SyntaxError):
-        return _NotPlain()
-    return value if isinstance(value, (bool, int, float, str, type(None))) else _NotPlain()
 
 
 BUILT_IN = ROOT / "recipes"
@@ -222,13 +218,11 @@ def built_in(framework: str) -> list[RecipeFile]:
 
 def built_in_summaries(framework: str) -> dict[str, str]:
     """Return the first line of the docstring of each built-in recipe by its name; nothing else is parsed."""
-    return {path.stem: _first_line(path) for path in _built_in_files(framework)}
-
-
-def _first_line(path: Path) -> str:
-    """Return the first line of the docstring with which a built-in recipe begins."""
-    with path.open(encoding="utf-8") as file:
-        return file.readline().strip().removeprefix('"""').removesuffix('"""')
+    summaries = {}
+    for path in _built_in_files(framework):
+        with path.open(encoding="utf-8") as file:
+            summaries[path.stem] = file.readline().strip().removeprefix('"""').removesuffix('"""')
+    return summaries
 
 
 def _built_in_files(framework: str) -> list[Path]:
@@ -248,10 +242,9 @@ def find(reference: str, framework: str) -> RecipeFile:
 
     Raises `ValueError` with a sentence if there is none, or the file is not a recipe.
     """
-    built_in_files = {path.stem: path for path in _built_in_files(framework)}
-    names = list(built_in_files)
-    if reference in built_in_files:
-        return read(built_in_files[reference])
+    files = {path.stem: path for path in _built_in_files(framework)}
+    if reference in files:
+        return read(files[reference])
     path = Path(reference)
     if is_file(path):
         return read(path)
@@ -264,8 +257,8 @@ def find(reference: str, framework: str) -> RecipeFile:
                reference=reference, others=join_names(others), framework=framework, choices=join_names(others, "or"))
         )  # fmt: skip
     known = (
-        tr("Built in for {framework}: {names}.", framework=framework, names=", ".join(names))
-        if names
+        tr("Built in for {framework}: {names}.", framework=framework, names=", ".join(files))
+        if files
         else tr("None is built in for {framework}.", framework=framework)
     )
     raise ValueError(
@@ -301,11 +294,11 @@ def _read(path: Path, changed: tuple[int, int, int] | None) -> RecipeFile:
                required_functions=tr(" and ").join(f"{name}()" for name in REQUIRED_FUNCTIONS))
         )  # fmt: skip
     for node in functions.values():
-        check_signature(path, node, several="optimizers" in functions)
-    check_loss(path, tree)
-    keywords = merged_defaults(path, functions)
+        _check_signature(path, node, several="optimizers" in functions)
+    _check_loss(path, tree)
+    keywords = _merged_defaults(path, functions)
     optimizer = functions.get("optimizer") or functions.get("optimizers")
-    rate = plain_defaults(optimizer).get("learning_rate") if optimizer is not None else None
+    rate = _plain_defaults(optimizer).get("learning_rate") if optimizer is not None else None
     return RecipeFile(
         name=path.stem,
         path=path.resolve(),
@@ -316,9 +309,9 @@ def _read(path: Path, changed: tuple[int, int, int] | None) -> RecipeFile:
         ),
         learning_rate=float(rate) if isinstance(rate, (int, float)) else None,
         imports=frozenset(_imports(tree)),
-        unknown_functions=unknown_functions(tree),
-        named_device=None if "placed_model" in functions else named_device(functions["model"]),
-        optimizer_needs=tuple(required_parameters(functions["optimizer"])) if "optimizer" in functions else None,
+        unknown_functions=_unknown_functions(tree),
+        named_device=None if "placed_model" in functions else _named_device(functions["model"]),
+        optimizer_needs=tuple(_required_parameters(functions["optimizer"])) if "optimizer" in functions else None,
     )
 
 
@@ -362,7 +355,7 @@ def _convert(name: str, value: SettingValue, default: SettingValue) -> SettingVa
     words = {bool: tr("true or false"), int: tr("a whole number"), float: tr("a number"), str: tr("a text")}
     try:
         return _CASTS[kind](value)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, KeyError):
         raise ValueError(
             tr("Setting {name!r} is {value!r}. Give {words}, such as {default!r}.",
                name=name, value=value, words=words[kind], default=default)
@@ -377,18 +370,13 @@ def _guess(value: SettingValue) -> SettingValue:
         guess = ast.literal_eval(value)
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         return value
-    return guess if isinstance(guess, (bool, int, float, str, type(None))) else value
+    return guess if isinstance(guess, PLAIN) else value
 
 
-def _boolean(value: SettingValue) -> bool:
-    words = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
-    try:
-        return words[str(value).lower()]
-    except KeyError:
-        raise ValueError(value) from None
-
-
-_CASTS: dict[type, Callable[[Any], SettingValue]] = {bool: _boolean, int: int, float: float, str: str}
+_BOOLEANS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+_CASTS: dict[type, Callable[[Any], SettingValue]] = {
+    bool: lambda value: _BOOLEANS[str(value).lower()], int: int, float: float, str: str,
+}  # fmt: skip
 
 
 INSTALLED = "Path(__file__).resolve().parent.parent.parent"
@@ -415,13 +403,11 @@ def standalone(recipe: RecipeFile) -> str:
     """Return the source of an included recipe for a file elsewhere, with comments about how to change it."""
     source = recipe.path.read_text(encoding="utf-8").replace(INSTALLED, f"Path({json.dumps(str(ROOT))})")
     lines, docstring = source.splitlines(), ast.parse(source).body[0]
-    return "\n".join([*lines[: docstring.end_lineno], "", *_how_to_change(recipe), *lines[docstring.end_lineno :], ""])
-
-
-def _how_to_change(recipe: RecipeFile) -> Iterator[str]:
-    """Yield comments for someone who is going to change the file."""
     others = [name for name in RECIPE_FUNCTIONS if name not in recipe.functions]
-    yield f"# A copy of Trainyard's recipe {recipe.name}, to be changed."
-    yield "# Arguments with plain defaults are settings: a field in the window, --set NAME=VALUE on the command line."
-    yield f"# A run would also call these functions: {', '.join(others)}."
-    yield "# They are described in Trainyard's documents, in the menu Help."
+    how_to_change = [
+        f"# A copy of Trainyard's recipe {recipe.name}, to be changed.",
+        "# Arguments with plain defaults are settings: a field in the window, --set NAME=VALUE on the command line.",
+        f"# A run would also call these functions: {', '.join(others)}.",
+        "# They are described in Trainyard's documents, in the menu Help.",
+    ]
+    return "\n".join([*lines[: docstring.end_lineno], "", *how_to_change, *lines[docstring.end_lineno :], ""])

@@ -168,9 +168,8 @@ class PythonProbe:
 
     def _parse(self, process: HelperProcess) -> Answer:
         answer = _answer(process.output)
-        version = answer.get("version")
         how, last_error = process.ending(), _last_line(process.errors)
-        if not (isinstance(version, list) and len(version) == 3 and all(isinstance(each, int) for each in version)):
+        if not _is_answer(answer):
             words = last_error or _last_line(process.output)
             printed = tr(" and printed “{words}”", words=words) if words else ""
             if how:
@@ -182,6 +181,7 @@ class PythonProbe:
                 tr("{python} is not a Python interpreter: it ended without reporting its version{printed}. {remedy}",
                    python=self.python, printed=printed, remedy=tr(REMEDY))
             )  # fmt: skip
+        version = answer["version"]
         if version >= [3, 8] and "prefix" not in answer:
             raise ValueError(
                 tr("{python} cannot be used: Python {version} started and then ended with {how}{printed}. {remedy}",
@@ -270,16 +270,13 @@ class ProbeCache:
     """
 
     def __init__(self, file: Path | None = None) -> None:
-        self._file = file
+        self._file, self._changed = file, False
         self._entries: dict[str, Any] = _read(file) if file else {}
-        self._changed = False
 
     def get(self, path: str, key: str = "") -> Answer | None:
         """Return this interpreter's answer, or None if it or its packages changed; `key` identifies the question."""
         entry = self._entries.get(_name(path, key))
-        if not isinstance(entry, dict):
-            return None
-        answer, seen = entry.get("answer"), entry.get("seen")
+        answer, seen = (entry.get("answer"), entry.get("seen")) if isinstance(entry, dict) else (None, None)
         if not isinstance(answer, dict) or not _is_answer(answer) or not isinstance(seen, dict):
             return None
         return answer if seen == _seen(seen) else None

@@ -22,7 +22,7 @@ from core.scripts.launch_signs import (
 )
 from core.scripts.source import OwnModules, SourceFile, follow, is_file, lines_left_out, read, source_of
 from core.scripts.syntax import DeviceNumber, Usage
-from core.text import first_names, join_names
+from core.text import first_names, join_names, one_line
 
 ALONE = tr_noop("On one device it is started as a plain program: it tests whether torchrun has set RANK.")
 FRAMEWORKS = ("torch", "tensorflow", "keras", "jax")
@@ -254,13 +254,14 @@ def _finds_more(usage: Usage) -> bool:
 
 
 MAX_LINE = 60
+"""Characters that are shown of a line."""
 
 
 def cautions(script: ScriptAnalysis, launch: Launch | str, devices: int, *, on_cpu: bool) -> list[str]:
     """Return sentences about this launch on so many devices. `on_cpu`: whether they are CPU devices."""
     found = [*_numbers(script, devices, on_cpu=on_cpu)]
     if script.left_out:
-        lines = join_names(first_names([_shorten(line) for line in script.left_out]))
+        lines = join_names(first_names([one_line(line, MAX_LINE) for line in script.left_out]))
         found.append(
             tr("{name} is run without these lines, which need IPython: {lines}.", name=script.name, lines=lines)
         )
@@ -272,10 +273,6 @@ def cautions(script: ScriptAnalysis, launch: Launch | str, devices: int, *, on_c
                what=script.replicates)
         )  # fmt: skip
     return found
-
-
-def _shorten(line: str) -> str:
-    return line if len(line) <= MAX_LINE else f"{line[: MAX_LINE - 1]}…"
 
 
 def _numbers(script: ScriptAnalysis, devices: int, *, on_cpu: bool) -> list[str]:

@@ -35,19 +35,13 @@ REMOVED = {"asynchat", "asyncore", "cgi", "cgitb", "crypt", "distutils", "imp", 
 """Modules of the standard library that later Pythons have removed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Failure:
-    sentence: str
-    until: float
-    """In seconds of `time.monotonic`."""
-
-
 @dataclass(slots=True)
 class ProblemCache:
     """Earlier answers, valid until the interpreter, its packages, the program's files or its folder change."""
 
     answers: ProbeCache = field(default_factory=ProbeCache)
-    failures: dict[str, _Failure] = field(default_factory=dict)
+    failures: dict[str, tuple[str, float]] = field(default_factory=dict)
+    """By interpreter: a sentence, and until when it counts, in seconds of `time.monotonic`."""
 
 
 _CACHE = ProblemCache()
@@ -86,14 +80,14 @@ def _ask(
     answer, failure = cache.answers.get(python, key), cache.failures.get(python)
     if answer is not None:
         return answer
-    if failure is not None and time.monotonic() < failure.until:
-        raise ValueError(failure.sentence)
+    if failure is not None and time.monotonic() < failure[1]:
+        raise ValueError(failure[0])
     # An interpreter that cannot be started is not cached: finding out again takes no time.
     probe = PythonProbe(python, question, variables=variables, timeout_s=timeout_s)
     try:
         answer = probe.wait()
     except ValueError as error:
-        cache.failures[python] = _Failure(sentence=str(error), until=time.monotonic() + FAILED_S)
+        cache.failures[python] = str(error), time.monotonic() + FAILED_S
         raise
     cache.answers.put(python, answer, key, [*script.files, script.folder])
     return answer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import hashlib
 import io
 import json
@@ -11,7 +12,7 @@ import tokenize
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from core.language import tr
@@ -124,7 +125,6 @@ class OwnModules:
 
     def __init__(self, folder: Path, only: str = "") -> None:
         self.folder, self._only = folder, only
-        self._compiled: set[str] | None = None
 
     def has(self, name: str) -> bool:
         """Return whether a top-level module is certainly the program's own: a file or a package."""
@@ -132,7 +132,7 @@ class OwnModules:
             return False
         inside = self.folder / name
         files = (inside / "__init__.py", inside.with_name(f"{name}.py"))
-        return any(map(is_file, files)) or name in self._compiled_modules()
+        return any(map(is_file, files)) or name in self._compiled
 
     def is_folder(self, name: str) -> bool:
         """Return whether a module may be its own: a folder with modules. A package elsewhere has priority."""
@@ -149,11 +149,10 @@ class OwnModules:
             elif depth == len(parts) and is_file(file := inside.with_name(f"{inside.name}.py")):
                 yield file, parts[:-1]
 
-    def _compiled_modules(self) -> set[str]:
-        """Return the compiled modules. Listed once: the folder may contain many data files."""
-        if self._compiled is None:
-            self._compiled = {path.name.partition(".")[0] for path in self.folder.glob("*.so")}
-        return self._compiled
+    @cached_property
+    def _compiled(self) -> set[str]:
+        """The compiled modules. Listed once: the folder may contain many data files."""
+        return {path.name.partition(".")[0] for path in self.folder.glob("*.so")}
 
     def display_name(self, path: Path) -> str:
         """Return a file's path relative to the folder, or its name."""
@@ -225,14 +224,21 @@ def files_hash(texts: Mapping[str, str]) -> str:
 
 def hashes(paths: Iterable[str]) -> dict[str, str]:
     """Return the SHA-256 of each file, by path. Raises `OSError`."""
-    return {path: _hash(path) for path in paths}
+    found = {}
+    for path in paths:
+        with open_to_read(path, follow_link=True) as file:
+            found[path] = hashlib.sha256(file.read()).hexdigest()
+    return found
 
 
 def differences(wanted: Mapping[str, str]) -> list[str]:
     """Return sentences on files that are missing here, or have another content. `wanted`: what `hashes` returned."""
-    present = {path: _hash_or_none(path) for path in wanted}
-    missing = [path for path, value in present.items() if value is None]
-    changed = [path for path, value in present.items() if value not in {None, wanted[path]}]
+    present: dict[str, str] = {}
+    for path in wanted:
+        with contextlib.suppress(OSError):
+            present |= hashes([path])
+    missing = [path for path in wanted if path not in present]
+    changed = [path for path, value in present.items() if value != wanted[path]]
     found = []
     if missing:
         found.append(
@@ -247,15 +253,3 @@ def differences(wanted: Mapping[str, str]) -> list[str]:
                files=enumerated(changed))
         )  # fmt: skip
     return found
-
-
-def _hash(path: str) -> str:
-    with open_to_read(path, follow_link=True) as file:
-        return hashlib.sha256(file.read()).hexdigest()
-
-
-def _hash_or_none(path: str) -> str | None:
-    try:
-        return _hash(path)
-    except OSError:
-        return None
