@@ -76,9 +76,9 @@ def interpreter(framework: Framework) -> str:
     the framework's environment next to our own (`.venv-tensorflow`), if the framework is installed there; else our own.
     The one next to ours comes first, because it has the build that uses GPUs.
     """
-    named = _named(framework)
-    if named:
-        return named
+    for name in (framework.id, framework.extra):
+        if python := os.environ.get(f"TRAINYARD_PYTHON_{name.upper()}", "").strip():
+            return str(Path(python).expanduser())
     beside = f"{sys.prefix}-{framework.extra}/bin/python"
     return beside if _on_disk(beside, framework.module) else sys.executable
 
@@ -111,14 +111,6 @@ def _printed(python: str, code: str, timeout_s: float) -> str:
     except (OSError, subprocess.SubprocessError):
         return ""
     return done.stdout.strip()
-
-
-def _named(framework: Framework) -> str:
-    for name in (framework.id, framework.extra):
-        python = os.environ.get(f"TRAINYARD_PYTHON_{name.upper()}", "").strip()
-        if python:
-            return str(Path(python).expanduser())
-    return ""
 
 
 def _on_disk(python: str, module: str) -> bool:

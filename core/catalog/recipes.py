@@ -198,17 +198,17 @@ class RecipeFile:
         values = {setting.name: setting.default for setting in self.settings}
         for name, value in texts.items():
             if name not in values:
+                known = (
+                    tr("Its settings are: {settings}.", settings=", ".join(setting.name for setting in self.settings))
+                    if self.settings
+                    else tr("It has no settings: its functions have no keyword arguments with plain defaults.")
+                )
                 raise ValueError(
                     tr("Recipe {recipe} has no setting {name!r}. {known_settings}",
-                       recipe=self.name, name=name, known_settings=self._known_settings())
+                       recipe=self.name, name=name, known_settings=known)
                 )  # fmt: skip
             values[name] = _convert(name, value, values[name])
         return Recipe(name=self.name, path=str(self.path), settings=values)
-
-    def _known_settings(self) -> str:
-        if not self.settings:
-            return tr("It has no settings: its functions have no keyword arguments with plain defaults.")
-        return tr("Its settings are: {settings}.", settings=", ".join(setting.name for setting in self.settings))
 
 
 def built_in(framework: str) -> list[RecipeFile]:

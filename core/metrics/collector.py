@@ -23,7 +23,7 @@ from core.schema.paths import COLLECTOR_EVENTS, CONTROL, EVENTS, metrics_file
 from core.schema.spec import RunSpec
 from core.system import procfs
 from core.system.processes import TAG
-from core.system.procfs import PROC, Inode
+from core.system.procfs import PROC
 
 INTERVAL_S = 0.25
 """Seconds between two reads."""
@@ -183,9 +183,9 @@ class FileOwners:
             return True
         inode = state.st_dev, state.st_ino
         own = [pid for pid, run_id in tagged.items() if run_id == self._run_id]
-        if any(inode in self._open(pid) for pid in own):
+        if any(inode in procfs.open_files(pid, self._proc) for pid in own):
             return True
-        return not any(inode in self._open(pid) or self._is_near(pid, path) for pid in others)
+        return not any(inode in procfs.open_files(pid, self._proc) or self._is_near(pid, path) for pid in others)
 
     def _tagged(self) -> Mapping[int, str]:
         """Return the run ids of the processes of all runs, by pid."""
@@ -195,9 +195,6 @@ class FileOwners:
             self._listed_at = time.time()
             self._runs, self._listed = {pid: tag for pid, tag in tags if tag is not None}, now
         return self._runs
-
-    def _open(self, pid: int) -> set[Inode]:
-        return procfs.open_files(pid, self._proc)
 
     def _is_near(self, pid: int, path: str) -> bool:
         """Return whether a process works in this run's working folder, or in a folder that contains the file."""

@@ -192,7 +192,10 @@ class MetricMerger:
             merged += _joined([each for of_name in taken for each in of_name])
             if _is_of_epoch(reading):
                 left.subtract(reading.values.keys())
-        return merged + self._moved_to_steps()
+        if self._seen_version != self._steps.version:  # curves numbered by epochs, whose steps have become known
+            self._seen_version = self._steps.version
+            merged += [each for curve in self._curves.values() if curve.numbered for each in self._at_steps(curve)]
+        return merged
 
     def _extend_all(self, source: str, claim: SourceClaim, reading: Reading) -> bool:
         """Extend the curves of all metrics of a reading, if all of them simply continue; return whether they do.
@@ -353,14 +356,8 @@ class MetricMerger:
             return None
         return last + math.ceil((self._steps.last - last) / max(left, 1))
 
-    def _moved_to_steps(self) -> list[MergedReading]:
-        """Return the values of curves numbered by epochs whose steps have become known."""
-        if self._seen_version == self._steps.version:
-            return []
-        self._seen_version = self._steps.version
-        return [each for curve in self._curves.values() if curve.numbered for each in self._at_steps(curve)]
-
     def _at_steps(self, curve: _Curve) -> list[MergedReading]:
+        """Return the values of a curve numbered by epochs at their steps; none unless all steps are known."""
         values = curve.of_epochs or []
         ends = [self._steps.end_of(_kind(curve.source), int(value.epoch or 0)) for value in values]
         steps = [end for end in ends if end is not None]

@@ -14,12 +14,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
-from typing import Protocol
 
 from core.language import stored
 from core.metrics.files.finder import EVENTS as EVENT_FILE
 from core.metrics.files.finder import TABLES, MetricFileFinder
-from core.metrics.files.growing_file import BLOCK_BYTES, GrowingFile
+from core.metrics.files.growing_file import BLOCK_BYTES, GrowingFile, GrowingSource
 from core.metrics.files.record_logs import CsvFile, JsonLines
 from core.metrics.files.tensorboard import EventFile
 from core.metrics.files.trackers import (
@@ -48,28 +47,13 @@ from core.metrics.rules import usable_rules
 from core.metrics.text.expression import compile_expression
 from core.metrics.text.log import LogReader
 from core.schema.event_kinds import MetricRestart
-from core.schema.events import EPOCH, Event, metrics_line
+from core.schema.events import EPOCH, Event, Writer, metrics_line
 from core.schema.paths import log_of_rank, metrics_file
 from core.schema.settings import Script
 from core.schema.spec import RunSpec
 
 MAX_READ_S = 1.0
 """Seconds that one read may take. The rest waits for the next one, so that curves move during a flood of output."""
-
-
-class MetricSource(Protocol):
-    """A file that is read while it grows."""
-
-    @property
-    def more(self) -> bool:
-        """Whether the last poll left something unread."""
-
-    @property
-    def trouble(self) -> str:
-        """A sentence that says why the file could not be read; "" if it could."""
-
-    def poll(self, *, ended: bool = False) -> list[Reading]:
-        """Return the new readings, at most a block."""
 
 
 class RankReader:
@@ -81,7 +65,7 @@ class RankReader:
         """`times`: when the log was written, if it is not being written now."""
         assert spec.script is not None
         self._log = _Log(log_of_rank(run_dir, rank), spec.script, times)
-        self._sources: dict[str, MetricSource] = {OWN: JsonLines(metrics_file(run_dir, rank))}
+        self._sources: dict[str, GrowingSource | TrackerDatabase] = {OWN: JsonLines(metrics_file(run_dir, rank))}
         self._merger = MetricMerger()
         self._finder = finder
         self.files: list[tuple[Path, int]] = []
@@ -121,7 +105,9 @@ class RankReader:
         complaints = [source.complaint for source in self._sources.values() if isinstance(source, JsonLines)]
         return [sentence for sentence in (*found, *complaints[:1], *self._merger.notices) if sentence]
 
-    def _take(self, name: str, source: MetricSource, *, last: bool, until: float) -> list[MergedReading]:
+    def _take(
+        self, name: str, source: GrowingSource | TrackerDatabase | _Log, *, last: bool, until: float
+    ) -> list[MergedReading]:
         merged: list[MergedReading] = []
         while True:
             readings = source.poll(ended=last)
@@ -133,12 +119,12 @@ class RankReader:
                 return merged
 
 
-def _is_of_validation(source: tuple[str, MetricSource]) -> bool:
+def _is_of_validation(source: tuple[str, GrowingSource | TrackerDatabase]) -> bool:
     """Return whether a file lies in a folder of a validation."""
     return not VALIDATION.isdisjoint(Path(source[0]).parent.name.lower().split("_"))
 
 
-def _source_of(path: Path, begin: int, until: float) -> tuple[str, MetricSource]:
+def _source_of(path: Path, begin: int, until: float) -> tuple[str, GrowingSource | TrackerDatabase]:
     """Return the kind of a file, and what reads it."""
     name = path.name.lower()
     if EVENT_FILE in path.name:
@@ -236,17 +222,10 @@ TIME = '{"t":'
 """The begin of a line."""
 
 
-class EventSink(Protocol):
-    """What takes the lines of events."""
-
-    def write_json(self, line: str) -> None:
-        """Take one ready JSON object."""
-
-
 class MetricEventWriter:
     """Writes one rank's metrics. A name ends with the rank, `loss@1`, except for rank 0."""
 
-    def __init__(self, rank: int, events: EventSink) -> None:
+    def __init__(self, rank: int, events: Writer | TimedLines) -> None:
         self._suffix, self._events = f"@{rank}" if rank else "", events
         self._names: tuple[str, ...] = ()
         self._unit = ""

@@ -241,14 +241,17 @@ class RuleSet:
         self._lines += 1
         claims = self._claims(line)
         if not claims:
-            self._note_header(line)
+            if self._headers and (words := words_of(line)) in self._headers:
+                self._header = words
             return line, None
         values = {claim.role.removeprefix(METRIC): claim.value for claim in claims if claim.role.startswith(METRIC)}
         step, epoch = _number(claims, STEP), _number(claims, EPOCH)
         if step is not None and step.is_integer() and abs(step) < WHOLE:
             self._step, self._placed = int(step), set()
         says = values or step is not None or epoch is not None
-        return _blanked(line, claims), Reading(values=values, step=self.step_of(values), epoch=epoch) if says else None
+        for claim in claims:
+            line = line[: claim.begin] + BLANK * (claim.end - claim.begin) + line[claim.end :]
+        return line, Reading(values=values, step=self.step_of(values), epoch=epoch) if says else None
 
     def step_of(self, metrics: Collection[str]) -> int | None:
         """Return the step for the next value of these metrics; None if one of them has a value at the last step."""
@@ -288,15 +291,6 @@ class RuleSet:
             self._conflict = _conflict(line, found, owners)
         return _first_ones(found)
 
-    def _note_header(self, line: str) -> None:
-        if self._headers and (words := words_of(line)) in self._headers:
-            self._header = words
-
-
-def parse_rules(texts: Sequence[str]) -> list[Rule]:
-    """Return the rules of a spec or a file. Raises `ValueError` with a sentence for one that cannot be used."""
-    return [parse_rule(text) for text in texts]
-
 
 def usable_rules(texts: Sequence[str]) -> list[Rule]:
     """Return those rules of a spec that can be used: its file was checked, but a run directory is not trusted."""
@@ -329,12 +323,6 @@ def _conflict(line: str, found: Sequence[Sequence[Claim]], owners: Sequence[Rule
                           number=line[claim.begin : claim.end], line=one_line(line, SHOWN_CHARACTERS),
                           first=str(owner), second=str(rule))  # fmt: skip
     return ""
-
-
-def _blanked(line: str, claims: Sequence[Claim]) -> str:
-    for claim in claims:
-        line = line[: claim.begin] + BLANK * (claim.end - claim.begin) + line[claim.end :]
-    return line
 
 
 def _number(claims: Sequence[Claim], role: str) -> float | None:
@@ -388,7 +376,8 @@ def read_rules(path: Path) -> tuple[str, ...]:
     if isinstance(found.get("version"), int) and found["version"] > VERSION:
         raise ValueError(tr("The rules {path} were written by a newer Trainyard. Update Trainyard.", path=path))
     try:
-        parse_rules(rules)
+        for rule in rules:
+            parse_rule(rule)
     except ValueError as error:
         raise ValueError(tr("The rules {path} cannot be used. {error}", path=path, error=error)) from error
     return tuple(rules)

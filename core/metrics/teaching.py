@@ -79,13 +79,8 @@ class Lesson:
 def find_number(line: str, number: str) -> int:
     """Return where a number stands in a line; `1#2` is the second 1. Raises `ValueError` with a sentence."""
     text, _, which = number.partition("#")
-    places = [
-        match.start()
-        for pattern in (NUMBER, ANY_DIGITS)
-        for match in pattern.finditer(line[:MAX_CHARACTERS])
-        if match[0] == text or match[0].lstrip("+-") == text
-    ]
-    places = sorted(set(places))
+    found = (match for pattern in (NUMBER, ANY_DIGITS) for match in pattern.finditer(line[:MAX_CHARACTERS]))
+    places = sorted({match.start() for match in found if text in {match[0], match[0].lstrip("+-")}})
     shown = one_line(line, SHOWN_CHARACTERS)
     if not places:
         raise ValueError(tr("{number} is not a number of the line {line!r}.", number=text, line=shown))
@@ -182,23 +177,16 @@ def try_rules(rules: Sequence[Rule], log: Path) -> Lesson:
     problems = list(reader.about_rules)
     if sum(map(len, blocks)) >= TRIAL_BYTES:
         problems.append(tr("Only the first {size} MiB of the log were tried.", size=TRIAL_BYTES >> 20))
-    return Lesson(
-        rule=rules[0],
-        rules=tuple(rules),
-        matched=0,
-        curves={name: sorted(points.items()) for name, points in curves.items()},
-        problems=tuple(problems),
-    )
+    sorted_curves = {name: sorted(points.items()) for name, points in curves.items()}
+    return Lesson(rule=rules[0], rules=tuple(rules), matched=0, curves=sorted_curves, problems=tuple(problems))
 
 
 def log_lines(log: Path) -> Iterator[str]:
     """Yield the lines of a log as a terminal shows them."""
     lines = PrintedLines(all_of_them=True)
     for block in _blocks(log):
-        for line in lines.take(block):
-            yield line.text
-    for line in lines.end():
-        yield line.text
+        yield from (line.text for line in lines.take(block))
+    yield from (line.text for line in lines.end())
 
 
 def _blocks(log: Path) -> Iterator[bytes]:
@@ -295,14 +283,9 @@ class Teacher:
         self.rules = usable_rules(self._spec.script.rules)
         """The rules that the run has."""
 
-    def find(self, line: str, number: str) -> int:
-        """Return where a number stands in a line. Raises `ValueError` with a sentence if it is not there once."""
-        return find_number(line, number)
-
     def propose_name(self, line: str, position: int) -> str:
         """Return a name for the number at this character of a line of the log."""
-        header = header_of_row(line.strip(), log_lines(self._log))
-        return propose_name(line, position, header)
+        return propose_name(line, position, header_of_row(line.strip(), log_lines(self._log)))
 
     def teach(self, line: str, position: int, role: str) -> Lesson:
         """Return the rule for a number and what it gives. Raises `ValueError` with a sentence if there is none."""
@@ -321,8 +304,7 @@ class Teacher:
         file = file or file_beside(script, self._spec.working_dir)
         others = usable_rules(read_rules(file)) if file.exists() else []
         shapes = {rule.shape for rule in lesson.rules}
-        owner = self._run.owner
-        if owner:
+        if owner := self._run.owner:
             raise ValueError(tr("Run {id} belongs to {owner}, who alone can teach it.", id=self._run.id, owner=owner))
         write_rules(file, [*lesson.rules, *(rule for rule in others if rule.shape not in shapes)])
         write_rules(self._run.dir / RULES_FILE, lesson.rules)  # they win over the rules in its spec

@@ -342,9 +342,24 @@ class PythonSearch:
         """Return all that is known by now, in the order of the places. Never waits."""
         self._find()
         for name, probe in list(self._probes.items()):
-            self._poll_probe(name, probe)
+            found = self._entries[name].found
+            try:
+                answer = probe.poll()
+            except ValueError as error:
+                self._entries[name] = FoundPython(found=found, problem=str(error))
+            else:
+                if answer is None:
+                    continue
+                self._cache.put(found.path, answer)
+                self._entries[name] = _entry(found, answer)
+            del self._probes[name]
         while self._waiting and len(self._probes) < self._max_probes:
-            self._ask(self._waiting.pop(0))
+            name = self._waiting.pop(0)
+            found = self._entries[name].found
+            try:
+                self._probes[name] = PythonProbe(found.path, timeout_s=self._timeout_s)
+            except ValueError as error:
+                self._entries[name] = FoundPython(found=found, problem=str(error))
         if self.done:
             self._cache.save()
         return list(self._entries.values())
@@ -377,28 +392,6 @@ class PythonSearch:
         self._entries[name] = _entry(found, answer) if answer else FoundPython(found=found)
         if answer is None:
             self._waiting.append(name)
-
-    def _ask(self, name: str) -> None:
-        try:
-            self._probes[name] = PythonProbe(self._entries[name].found.path, timeout_s=self._timeout_s)
-        except ValueError as error:
-            self._fail(name, error)
-
-    def _poll_probe(self, name: str, probe: PythonProbe) -> None:
-        found = self._entries[name].found
-        try:
-            answer = probe.poll()
-        except ValueError as error:
-            del self._probes[name]
-            self._fail(name, error)
-            return
-        if answer is not None:
-            del self._probes[name]
-            self._cache.put(found.path, answer)
-            self._entries[name] = _entry(found, answer)
-
-    def _fail(self, name: str, error: ValueError) -> None:
-        self._entries[name] = FoundPython(found=self._entries[name].found, problem=str(error))
 
 
 def _entry(found: Found, answer: Mapping[str, Any]) -> FoundPython:

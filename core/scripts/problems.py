@@ -148,12 +148,14 @@ def _not_installed(name: str, missing: Sequence[str], python: PythonInfo, near: 
     about = {"name": name, "title": python.title, "python": python.path}
     found = []
     if packages:
+        names, path = " ".join(DISTRIBUTIONS.get(each, each) for each in packages), shlex.quote(python.path)
+        install = f"{path} -m pip install {names}" if python.pip else f"uv pip install --python {path} {names}"
         needs = tr_plural(
             "{name} needs the package {packages}, which {title} at {python} does not have. "
             "Install it ({install}), or choose another Python.",
             "{name} needs the packages {packages}, which {title} at {python} does not have. "
             "Install them ({install}), or choose another Python.",
-            len(packages), packages=join_names(packages), install=_install(packages, python), **about,
+            len(packages), packages=join_names(packages), install=install, **about,
         )  # fmt: skip
         found.append(needs)
     if own:
@@ -166,9 +168,3 @@ def _not_installed(name: str, missing: Sequence[str], python: PythonInfo, near: 
         )  # fmt: skip
         found.append(lacks)
     return found
-
-
-def _install(packages: Sequence[str], python: PythonInfo) -> str:
-    names = " ".join(DISTRIBUTIONS.get(each, each) for each in packages)
-    path = shlex.quote(python.path)
-    return f"{path} -m pip install {names}" if python.pip else f"uv pip install --python {path} {names}"

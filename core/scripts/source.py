@@ -60,7 +60,13 @@ def read(path: Path) -> bytes:
     except OSError as error:
         raise ValueError(_unreadable(path, error)) from error
     if path.suffix == SUFFIX:
-        data = _program_of_notebook(name, data)
+        try:
+            data = "\n".join(cell.source for cell in code_cells(data.decode())).encode()
+        except (ValueError, RecursionError) as error:
+            raise ValueError(
+                tr("{name} is not a notebook: {error}. Save it again as .ipynb, or name a program.",
+                   name=name, error=error)
+            ) from error  # fmt: skip
     if b"\0" in data:
         raise ValueError(tr("{name} is not a text file: it contains NUL bytes. Name a Python program.", name=name))
     try:
@@ -72,16 +78,6 @@ def read(path: Path) -> bytes:
                name=name, error=error)
         ) from error  # fmt: skip
     return data
-
-
-def _program_of_notebook(name: str, data: bytes) -> bytes:
-    """Return the code cells of a notebook as one program. Raises `ValueError` with a sentence."""
-    try:
-        return "\n".join(cell.source for cell in code_cells(data.decode())).encode()
-    except (ValueError, RecursionError) as error:
-        raise ValueError(
-            tr("{name} is not a notebook: {error}. Save it again as .ipynb, or name a program.", name=name, error=error)
-        ) from error
 
 
 def lines_left_out(path: Path) -> tuple[str, ...]:

@@ -138,7 +138,7 @@ def _point(options: Namespace) -> int:
     run = find(options)
     line, number = options.point
     teacher = teaching.Teacher(run.dir)
-    position = teacher.find(line, number)
+    position = teaching.find_number(line, number)
     role = (
         options.role
         if options.role != "metric"

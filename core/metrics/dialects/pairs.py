@@ -12,8 +12,7 @@ import ast
 import json
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 
 from core.metrics.dialects.syntax import NUMBER, StepPosition, message, step_position
 from core.metrics.reading import (
@@ -121,7 +120,7 @@ FILE = re.compile(r".*\.(?:py|cc|cpp|cu|c|h|rs|js|txt|log|json|ya?ml|pth?|ckpt|b
 
 def read(line: str) -> Reading | None:
     """Return the metrics and the position of a line; None if it has neither."""
-    clean = PREFIX.sub(_blank, line)
+    clean = _without_prefixes(line)
     if SETTINGS.match(clean):
         return None
     at = step_position(clean)
@@ -129,25 +128,21 @@ def read(line: str) -> Reading | None:
     tested = phase is not None and phase["test"] is not None
     of_line = at.validation or phase is not None
     values, of_test = _values(clean, at, validation=of_line, tested=tested)
-    if not values and not _announces(clean, at):
+    announces = (len(clean) < HEAD and BARE.match(clean)) or (at.step is not None and at.total is not None)
+    if not values and not announces:
         return None
     if at.epoch is not None and STEPS_OF_EPOCH.search(clean):
         at.step = None
-    if is_of_validation(values) or (not values and at.validation):
-        at = _of_validation(at, of_line=of_line)
+    if values:
+        validates = any(name.startswith(OF_VALIDATION) for name in values) and not any(map(_trained, values))
+    else:
+        validates = at.validation
+    # The progress is not that of the training then. A step is, unless the whole line is about a validation.
+    if validates and at.done is not None and at.unit != "epochs" and (at.step is None or of_line):
+        at.unit, at.step = IN_VALIDATION, None
     return Reading(
         values=values, step=at.step, epoch=at.epoch, done=at.done, total=at.total, unit=at.unit, of_test=of_test
     )
-
-
-def is_of_validation(values: Iterable[str]) -> bool:
-    """Return whether metrics are of a validation alone."""
-    return any(name.startswith(OF_VALIDATION) for name in values) and not any(map(_trained, values))
-
-
-def is_about_validation(beginning: str) -> bool:
-    """Return whether the beginning of a line says that it is about validation: `eval | step: 100 | `."""
-    return PHASE.match(message(PREFIX.sub(_blank, beginning))[:HEAD]) is not None
 
 
 def heading(line: str) -> str:
@@ -173,24 +168,8 @@ def _trained(name: str) -> bool:
     return not name.startswith("val_") and name != "learning_rate"
 
 
-def _of_validation(at: StepPosition, *, of_line: bool) -> StepPosition:
-    """Return the position of validation values alone: the progress is not that of the training.
-
-    `of_line`: the line is about a validation, and not only the names. Else a step on it is the training's.
-    """
-    if at.done is None or at.unit == "epochs" or (at.step is not None and not of_line):
-        return at
-    at.unit, at.step = IN_VALIDATION, None
-    return at
-
-
-def _blank(match: re.Match[str]) -> str:
-    return " " * len(match[0])
-
-
-def _announces(line: str, at: StepPosition) -> bool:
-    """Return whether a line without values says where the training is."""
-    return (len(line) < HEAD and BARE.match(line) is not None) or (at.step is not None and at.total is not None)
+def _without_prefixes(line: str) -> str:
+    return PREFIX.sub(lambda match: " " * len(match[0]), line)
 
 
 def _values(line: str, at: StepPosition, *, validation: bool, tested: bool) -> tuple[dict[str, float], bool]:
@@ -320,12 +299,8 @@ def read_dictionary(line: str) -> Reading | None:
         return None
     if not any(certainty(name) for name in numbers):
         return None
-    reading = replace(_reading_of_dictionary(line, numbers, values), of_test=of_test)
-    return as_validation(reading) if is_about_validation(line[: line.index("{")]) else reading
-
-
-def _reading_of_dictionary(line: str, numbers: Mapping[str, float], values: Mapping[str, float]) -> Reading:
-    before = step_position(line[: line.index("{")])
+    begin = line[: line.index("{")]
+    before = step_position(begin)
     step, epoch = before.step, before.epoch
     for name, value in numbers.items():
         if counts(name) == "step" and abs(value) < MAX_STEP and value.is_integer():
@@ -334,7 +309,9 @@ def _reading_of_dictionary(line: str, numbers: Mapping[str, float], values: Mapp
             epoch = value
     times = [numbers[name] for name in ("timestamp", "time", "ts", "_timestamp") if name in numbers]
     when = next((seconds for seconds in times if MIN_TIME < seconds < 4 * MIN_TIME), None)
-    return Reading(values=values, step=step, epoch=epoch, time=when)
+    reading = Reading(values=values, step=step, epoch=epoch, time=when, of_test=of_test)
+    is_about_validation = PHASE.match(message(_without_prefixes(begin))[:HEAD]) is not None  # `eval | step: 100 | {`
+    return as_validation(reading) if is_about_validation else reading
 
 
 def _fields(line: str) -> Mapping[str, object] | None:

@@ -117,7 +117,7 @@ def masked_all(crcs: NDArray[np.uint32]) -> NDArray[np.uint32]:
     return ((crcs >> np.uint32(15)) | (crcs << np.uint32(17))) + np.uint32(MASK_DELTA)
 
 
-def headers(data: bytes) -> NDArray[np.intp]:
+def record_headers(data: bytes) -> NDArray[np.intp]:
     """Return the indices of possible record headers: eight bytes followed by their own masked checksum."""
     count = len(data) - 11
     if count <= 0:

@@ -95,8 +95,8 @@ class MetricFileFinder:
 
     def remember(self, seconds: float = REMEMBER_S) -> None:
         """Note the existing files, in one sweep of at most `seconds`. Call it before the program starts."""
-        self._walk, self._remembers = None, True
-        self.search(seconds)
+        self._remembers = True
+        self.search_all(seconds)
         self._walk, self._remembers = None, False
 
     def offset(self, path: Path) -> int:
@@ -115,9 +115,9 @@ class MetricFileFinder:
             folder, depth = waiting.popleft()
             for entry in self._entries(folder, seen):
                 entries += 1
-                if depth < MAX_DEPTH and _is_folder(entry):
-                    self._queue(waiting, entry, depth + 1)
-                elif self._is_wanted(entry):
+                if depth < MAX_DEPTH and self._queues(waiting, entry, depth + 1):
+                    continue
+                if self._is_wanted(entry):
                     yield Path(entry.path)
             yield None
 
@@ -136,15 +136,16 @@ class MetricFileFinder:
     def _is_searched(self, entry: os.DirEntry[str]) -> bool:
         return not entry.name.startswith(".") and entry.name not in SKIPPED and entry.path not in self._without
 
-    def _queue(self, waiting: deque[tuple[str, int]], entry: os.DirEntry[str], depth: int) -> None:
+    def _queues(self, waiting: deque[tuple[str, int]], entry: os.DirEntry[str], depth: int) -> bool:
+        """Add a folder to those that wait; return whether the entry is a folder."""
         try:
-            is_fresh = entry.stat().st_mtime >= self._since
+            if not entry.is_dir():
+                return False
+            add = waiting.appendleft if entry.stat().st_mtime >= self._since else waiting.append
         except OSError:
-            return
-        if is_fresh:
-            waiting.appendleft((entry.path, depth))
-        else:
-            waiting.append((entry.path, depth))
+            return False
+        add((entry.path, depth))
+        return True
 
     def _is_wanted(self, entry: os.DirEntry[str]) -> bool:
         """Return whether the entry is a new metric file, written since the run began."""
@@ -204,23 +205,14 @@ def _kind(path: str) -> Callable[[Path], bool] | None:
     """Return the check of the content of a file at this path; None if it is not that of a metric file."""
     lower = path.rpartition(os.sep)[2].lower()
     if EVENTS in lower or lower.endswith(WANDB):
-        return _always
+        return lambda _: True
     if is_database(lower):
-        return _is_tracker
+        return lambda database: reader_of(database) is not None
     if MLFLOW_FOLDER in path and mlflow_metric(path):
-        return _always
+        return lambda _: True
     if lower.endswith(TABLES):
         return _is_table_log
     return _is_json_log if lower.endswith(JSON_LINES) else None
-
-
-def _always(_path: Path) -> bool:
-    return True
-
-
-def _is_tracker(path: Path) -> bool:
-    """Return whether a database is one of a tracker."""
-    return reader_of(path) is not None
 
 
 def _is_table_log(path: Path) -> bool:
@@ -245,10 +237,3 @@ def _metrics(line: bytes) -> Mapping[str, float]:
 
 def _is_metric(name: str) -> bool:
     return not METRIC_WORDS.isdisjoint(canonical(name).split("_"))
-
-
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.is_dir()
-    except OSError:
-        return False

@@ -56,7 +56,6 @@ class LineFile(GrowingSource):
     """
 
     def __init__(self, path: Path, offset: int = 0) -> None:
-        """`offset`: the end of a line; the bytes before it were there before the run."""
         super().__init__(path, offset)
         self._in_long_line = False
         self._hashes = array("q")
@@ -116,7 +115,6 @@ class CsvFile(LineFile):
     """
 
     def __init__(self, path: Path, offset: int = 0) -> None:
-        """`offset`: the end of a row; the rows before it were there before the run."""
         super().__init__(path, offset)
         self._header: Header | None = header_of(GrowingFile(path).read().split(b"\n")[0]) if offset else None
 
@@ -144,7 +142,6 @@ class JsonLines(LineFile):
     """A growing file of JSON lines. Lines without a metric are skipped."""
 
     def __init__(self, path: Path, offset: int = 0) -> None:
-        """`offset`: the end of a line; the bytes before it were there before the run."""
         super().__init__(path, offset)
         self.complaint = ""
         """Sentences for the user about the first skipped line; "" if none was skipped."""

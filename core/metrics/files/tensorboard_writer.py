@@ -21,7 +21,6 @@ from core.metrics.files.encoding import crc32c, crc32c_of_rows, masked, masked_a
 from core.schema.files import not_written
 from core.series.report import export_file
 from core.series.run_series import RunSeries
-from core.series.series import Series
 
 if TYPE_CHECKING:
     from core.series.min_max_tree import Floats
@@ -64,7 +63,11 @@ def write_folder(run_series: RunSeries, folder: Path) -> list[ScalarCurve]:
 
     Raises `RunError` with a sentence, and then leaves the folder as it was.
     """
-    curves = [ScalarCurve.of(name, series) for name, series in sorted(run_series.metrics.items()) if len(series)]
+    curves = [
+        ScalarCurve(tag=name, steps=series.steps, times=series.times, values=series.values)
+        for name, series in sorted(run_series.metrics.items())
+        if len(series)
+    ]
     began = run_series.started or 0.0
     path = folder / f"events.out.tfevents.{int(began):010d}{SUFFIX}"
     try:
@@ -98,11 +101,6 @@ class ScalarCurve:
     times: Floats
     values: Floats
 
-    @classmethod
-    def of(cls, name: str, series: Series) -> ScalarCurve:
-        """Return the curve of a series, without copying it."""
-        return cls(tag=name, steps=series.steps, times=series.times, values=series.values)
-
     @property
     def too_large(self) -> int:
         """The number of finite values that are infinite in 32 bits."""
@@ -111,7 +109,9 @@ class ScalarCurve:
 
 def event_file(curves: list[ScalarCurve], began: float) -> Iterator[bytes]:
     """Yield the content of an event file in pieces. `began`: the time of the file, in unix seconds."""
-    yield _framed(b"\x09" + struct.pack("<d", began) + b"\x1a" + written_varint(len(VERSION)) + VERSION)
+    first = b"\x09" + struct.pack("<d", began) + b"\x1a" + written_varint(len(VERSION)) + VERSION
+    length = struct.pack("<Q", len(first))
+    yield length + _checksum(length) + first + _checksum(first)
     for curve in curves:
         for start, stop, size in _pieces(curve.steps):
             yield _records(curve, start, stop, size)
@@ -164,11 +164,6 @@ def _varints(numbers: NDArray[np.int64], size: int) -> NDArray[np.uint8]:
     groups &= np.uint64(0x7F)
     groups[:, :-1] |= np.uint64(0x80)
     return groups.astype(np.uint8)
-
-
-def _framed(record: bytes) -> bytes:
-    length = struct.pack("<Q", len(record))
-    return length + _checksum(length) + record + _checksum(record)
 
 
 def _checksum(data: bytes) -> bytes:

@@ -204,7 +204,6 @@ class MlflowMetricFile(LineFile):
     """
 
     def __init__(self, path: Path, offset: int = 0) -> None:
-        """`offset`: the end of a line; the lines before it were there before the run."""
         super().__init__(path, offset)
         self._name = mlflow_metric(str(path))
 
@@ -228,8 +227,8 @@ def mlflow_metric(path: str) -> str:
 class TrackerDatabase:
     """One database. Of several runs in it that began during this one, the first is read."""
 
-    tables: ClassVar[dict[str, frozenset[str]]] = {}
-    """The columns that are needed, by table."""
+    columns: ClassVar[frozenset[str]]
+    """The columns of the table `metrics` that are needed."""
     query: ClassVar[str]
     """The SQL for the rows after the first parameter, at most as many as the second one."""
 
@@ -275,16 +274,11 @@ class TrackerDatabase:
         raise NotImplementedError
 
     def _rows(self, database: sqlite3.Connection) -> list[Row]:
-        missing = [
-            f"{table}.{column}"
-            for table, columns in self.tables.items()
-            for column in sorted(columns - _names(database, "SELECT name FROM pragma_table_info(?)", table))
-        ]
         self._problem = ""
-        if missing:
+        if missing := sorted(self.columns - _names(database, "SELECT name FROM pragma_table_info('metrics')")):
             self._problem = tr("{path} has another layout than this version of Trainyard knows (it lacks {missing}). "
                                "Its metrics are missing here.",
-                               path=self.path, missing=missing[0])  # fmt: skip
+                               path=self.path, missing=f"metrics.{missing[0]}")  # fmt: skip
             return []
         found = database.execute(self.query, (self._last_row, MAX_ROWS)).fetchall()
         self.more = len(found) == MAX_ROWS
@@ -319,7 +313,7 @@ class TrackerDatabase:
 class TrackioDatabase(TrackerDatabase):
     """The database of a project of trackio."""
 
-    tables: ClassVar[dict[str, frozenset[str]]] = {"metrics": frozenset({"id", "timestamp", "step", "metrics"})}
+    columns: ClassVar[frozenset[str]] = frozenset({"id", "timestamp", "step", "metrics"})
     query = "SELECT id, run_name, timestamp, step, metrics FROM metrics WHERE id > ? ORDER BY id LIMIT ?"
 
     def row(self, columns: tuple[object, ...]) -> Row:
@@ -335,9 +329,7 @@ class TrackioDatabase(TrackerDatabase):
 class MlflowDatabase(TrackerDatabase):
     """The database of MLflow's tracking store."""
 
-    tables: ClassVar[dict[str, frozenset[str]]] = {
-        "metrics": frozenset({"key", "value", "timestamp", "step", "is_nan", "run_uuid"})
-    }
+    columns: ClassVar[frozenset[str]] = frozenset({"key", "value", "timestamp", "step", "is_nan", "run_uuid"})
     query = (
         "SELECT rowid, run_uuid, timestamp, step, key, value, is_nan FROM metrics "
         "WHERE rowid > ? ORDER BY rowid LIMIT ?"
@@ -402,5 +394,5 @@ def _state(path: str) -> tuple[int, int, int]:
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def _names(database: sqlite3.Connection, query: str, *parameters: str) -> set[str]:
-    return {str(name) for (name,) in database.execute(query, parameters)}
+def _names(database: sqlite3.Connection, query: str) -> set[str]:
+    return {str(name) for (name,) in database.execute(query)}

@@ -139,14 +139,11 @@ def describe_result(found: Tried) -> str:
     lines = tr_plural("{count} line", "the last {count} lines", found.lines)
     if not found.readings:
         return tr("The expression matches none of {lines} of this log.", lines=lines)
-    last = _words(found.readings[-1])
+    last = found.readings[-1]
+    values = ", ".join(f"{name} {value:.6g}" for name, value in last.values.items())
+    words = tr("{values} at step {step}", values=values, step=last.step) if last.step is not None else values
     return tr("The expression matches {matched} of {lines} of this log. The last match reads {last}.",
-              matched=found.matched, lines=lines, last=last)  # fmt: skip
-
-
-def _words(reading: Reading) -> str:
-    values = ", ".join(f"{name} {value:.6g}" for name, value in reading.values.items())
-    return tr("{values} at step {step}", values=values, step=reading.step) if reading.step is not None else values
+              matched=found.matched, lines=lines, last=words)  # fmt: skip
 
 
 @dataclass(slots=True)

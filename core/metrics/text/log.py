@@ -21,7 +21,6 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Protocol
 
 from core.language import tr
 from core.metrics.dialects import pairs
@@ -34,17 +33,11 @@ from core.metrics.text.progress_bars import ProgressBars
 from core.metrics.text.statements import BARS, PAIRS, ROW, STANDING, OpenTable, Statement
 
 
-class Stage(Protocol):
-    """One step between a line and its readings. It remembers what the lines before have said."""
-
-    def take(self, line: PrintedLine, statement: Statement, /) -> Statement:
-        """Return what is known of a line after this stage."""
-
-
 class LogReader:
     """Takes a log's bytes as they come, cut anywhere, and returns their readings in order.
 
-    `OpenTable` says what a line means, each stage completes it, and `Roles` leaves out what is not to be recorded.
+    `OpenTable` says what a line means; headings, bars and repeated losses, which remember the lines before, complete
+    it; `Roles` leaves out what is not to be recorded.
     """
 
     def __init__(self, expression: Expression | None = None, *, rules: Sequence[Rule] = ()) -> None:
@@ -58,8 +51,7 @@ class LogReader:
         self._lines = PrintedLines(all_of_them=self._needs_all, words=words or ())
         self._matcher = Matcher(expression) if expression else None
         self._table, self._position, self._roles = OpenTable(), PositionTracker(), Roles()
-        self._bars = ProgressBars(self._position)
-        self._stages: tuple[Stage, ...] = (Headings(), self._bars, RepeatedLosses())
+        self._headings, self._bars, self._repeated = Headings(), ProgressBars(self._position), RepeatedLosses()
         self._seen = self._found = 0  # lines for the expression, and those in which it found a number
         self._ended = False
         self._place: tuple[float | None, float | None, str, float | None] = (None, None, "", None)
@@ -108,9 +100,7 @@ class LogReader:
     def _staged(self, line: PrintedLine, statement: Statement) -> list[Reading]:
         """Return the readings that are complete with a statement."""
         self._lines.all_of_them = self._needs_all or self._table.is_open
-        for stage in self._stages:
-            statement = stage.take(line, statement)
-        return statement.readings
+        return self._repeated.take(self._bars.take(line, self._headings.take(statement))).readings
 
     def _ruled(self, rules: RuleSet, line: PrintedLine) -> Iterator[Reading]:
         """Yield what the dialects read in the part of a line that the rules leave them, then what the rules say."""
@@ -177,7 +167,7 @@ class Headings:
     _validation_next: bool = False
     _of_training: int = 0
 
-    def take(self, _line: PrintedLine, statement: Statement) -> Statement:
+    def take(self, statement: Statement) -> Statement:
         """Return the statement, with the names of a validation if a heading says so."""
         if statement.dialect == ROW:
             return statement
@@ -204,7 +194,7 @@ class RepeatedLosses:
     _estimates: bool = False
     _validated: float | None = None  # the loss of the last validation
 
-    def take(self, _line: PrintedLine, statement: Statement) -> Statement:
+    def take(self, statement: Statement) -> Statement:
         """Return the statement without such losses."""
         reading = statement.reading
         if reading is None or statement.dialect not in {PAIRS, STANDING}:

@@ -154,10 +154,6 @@ class _Epoch:
     first: float | None = None
     validated: float | None = None
 
-    def enter(self, number: float) -> None:
-        self.number = number
-        self.first = number if self.first is None else min(self.first, number)
-
 
 class _Rows(_Table):
     """The rows of a training table."""
@@ -173,7 +169,9 @@ class _Rows(_Table):
             return _Taken(None, is_row=False)
         self.left = PATIENCE
         if reading.epoch is not None:
-            self._epoch.enter(reading.epoch)
+            first = self._epoch.first
+            self._epoch.number = reading.epoch
+            self._epoch.first = reading.epoch if first is None else min(first, reading.epoch)
         place = (reading.step, reading.epoch)
         if line.redrawn or place == self._last:  # a row that is redrawn is not complete
             reading = replace(reading, values={})
