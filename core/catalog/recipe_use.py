@@ -25,7 +25,16 @@ def check_strategy(recipe: RecipeFile, framework: str, strategy: str, *, varies:
                "strategy, or remove the function.", strategy=row.name, name=recipe.name, reason=tr(row.no_epoch_end))
         )  # fmt: skip
     _check_optimizers(recipe, framework, row)
-    _check_schedule(recipe, framework, varies=varies)
+    if "schedule" in recipe.functions and framework != "pytorch":
+        raise ValueError(
+            tr("Recipe {name} has schedule(), which works with PyTorch only. Give the optimizer a schedule of "
+               "keras.optimizers.schedules instead.", name=recipe.name)
+        )  # fmt: skip
+    if "schedule" in recipe.functions and varies:
+        raise ValueError(
+            tr("Recipe {name} has a learning rate schedule of its own. Leave the schedule of the run constant, "
+               "without warm-up steps and without scaling of the rate.", name=recipe.name)
+        )  # fmt: skip
 
 
 def doubt(recipe: RecipeFile, framework: str) -> str:
@@ -50,8 +59,7 @@ def doubt(recipe: RecipeFile, framework: str) -> str:
         device, line = recipe.named_device
         found.append(
             tr("model() of the recipe names the device {device} (line {line}), but the strategy decides where the "
-               "model is: name devices in placed_model(devices), for strategy placement",
-               device=device, line=line)
+               "model is: name devices in placed_model(devices), for strategy placement", device=device, line=line)
         )  # fmt: skip
     return tr("; ").join(found)
 
@@ -70,24 +78,6 @@ def check_framework(recipe: RecipeFile, row: Framework) -> None:
             tr("Recipe {name} imports {package}: it is for {titles} and cannot be trained with {title}. "
                "Choose framework {ids}, or another recipe.",
                name=recipe.name, package=package, titles=titles, title=row.title, ids=ids)
-        )  # fmt: skip
-
-
-def _check_schedule(recipe: RecipeFile, framework: str, *, varies: bool) -> None:
-    """Raise `ValueError` if the recipe's own schedule cannot be used. `varies`: the run has a schedule, too."""
-    if "schedule" not in recipe.functions:
-        return
-    if framework != "pytorch":
-        raise ValueError(
-            tr("Recipe {name} has schedule(), which works with PyTorch only. Give the optimizer a schedule of "
-               "keras.optimizers.schedules instead.",
-               name=recipe.name)
-        )  # fmt: skip
-    if varies:
-        raise ValueError(
-            tr("Recipe {name} has a learning rate schedule of its own. Leave the schedule of the run constant, "
-               "without warm-up steps and without scaling of the rate.",
-               name=recipe.name)
         )  # fmt: skip
 
 
@@ -116,8 +106,7 @@ def _check_optimizers(recipe: RecipeFile, framework: str, strategy: Strategy) ->
     if not strategy.whole_model and (recipe.optimizer_needs or ("",))[0] == "model":
         raise ValueError(
             tr("optimizer() of recipe {name} needs the model, but in a pipeline no device has the whole model. "
-               "Let it take the parameters, or choose another strategy.",
-               name=recipe.name)
+               "Let it take the parameters, or choose another strategy.", name=recipe.name)
         )  # fmt: skip
     if "optimizers" not in recipe.functions:
         return

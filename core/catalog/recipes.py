@@ -6,6 +6,7 @@ import ast
 import contextlib
 import functools
 import json
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -138,12 +139,8 @@ def _merged_defaults(path: Path, functions: Mapping[str, ast.FunctionDef]) -> di
 
 def _unknown_functions(tree: ast.Module) -> tuple[str, ...]:
     """Return the public functions of a recipe that no run calls: not a recipe's, and used nowhere in the file."""
-    candidates = [
-        node.name
-        for node in tree.body
-        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_") and not node.decorator_list
-        if node.name not in RECIPE_FUNCTIONS
-    ]
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and not node.decorator_list]
+    candidates = [node.name for node in functions if node.name[0] != "_" and node.name not in RECIPE_FUNCTIONS]
     if not candidates:
         return ()
     used = {each.id for each in ast.walk(tree) if isinstance(each, ast.Name)}
@@ -231,10 +228,7 @@ def _built_in_files(framework: str) -> list[Path]:
 
 def is_file(path: Path) -> bool:
     """Return whether the path is a file; False also if it cannot be looked up."""
-    try:
-        return path.is_file()
-    except OSError:
-        return False  # such as a name that is too long
+    return os.path.isfile(path)  # noqa: PTH113 (Path.is_file raises for a name that is too long)
 
 
 def find(reference: str, framework: str) -> RecipeFile:

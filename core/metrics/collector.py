@@ -112,7 +112,11 @@ class MetricsCollector:
                     self._noticed.add(text)
                     self._events.write(Notice(text=text))
         self._last_read = now
-        self._write_progress(last=last)
+        progress = self._ranks[0].progress
+        if progress is not None and progress != self._progress and (time.monotonic() >= self._progress_due or last):
+            self._progress, self._progress_due = progress, time.monotonic() + PROGRESS_S
+            done, total, unit = progress
+            self._events.write(RunProgress(done=done, total=total, unit=unit))
         self._note_sources(now, last=last)
 
     def _note_sources(self, now: float, *, last: bool) -> None:
@@ -132,15 +136,6 @@ class MetricsCollector:
     def close(self) -> None:
         """Close the event file."""
         self._events.close()
-
-    def _write_progress(self, *, last: bool) -> None:
-        """Record the progress of rank 0, if it is new and due."""
-        progress = self._ranks[0].progress
-        if progress is None or progress == self._progress or (time.monotonic() < self._progress_due and not last):
-            return
-        self._progress, self._progress_due = progress, time.monotonic() + PROGRESS_S
-        done, total, unit = progress
-        self._events.write(RunProgress(done=done, total=total, unit=unit))
 
 
 CACHE_S = 1.0

@@ -37,7 +37,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from core.language import tr
-from core.metrics.reading import OF_VALIDATION, Reading, as_test
+from core.metrics.reading import MAX_STEP, OF_VALIDATION, Reading, as_test
 from core.metrics.steps import KnownSteps, SecondTrainings, TrainingTimes
 
 OWN, TENSORBOARD, CSV, JSON, TRACKER = "own", "tensorboard", "csv", "json", "tracker"
@@ -46,9 +46,6 @@ RELIABILITY = {OWN: 4, TENSORBOARD: 3, CSV: 2, JSON: 2, TRACKER: 2, EXPRESSION: 
 """By kind of source. A source is named by its kind, or by `kind:path` if there are several files of that kind."""
 MAX_KEPT = 10_000
 """Values by epoch to keep for the case that their steps become known."""
-
-MAX_STEP = 2**53
-"""The limit for steps and epochs: float64 cannot represent larger integers exactly."""
 
 SPARSE = 3
 """A source with less than one value for this many of another is sparse."""
@@ -294,7 +291,13 @@ class MetricMerger:
         if curve.source == source:
             return
         if _kind(curve.source) == _kind(source):
-            self._note(name, curve.source, source)
+            folder, shown = _folder(source), _folder(curve.source)
+            if folder != shown and folder not in self._noted:
+                self._noted.add(folder)
+                self.notices.append(
+                    tr("{source} has a curve of {name}, too. Only the curve in {shown} is shown.",
+                       source=folder, name=name, shown=shown)
+                )  # fmt: skip
             if claim <= curve.claim:
                 return
         if curve.claim[0] and not claim[0]:
@@ -370,18 +373,6 @@ class MetricMerger:
         moved[0] = replace(moved[0], restarts=frozenset(moved[0].values))
         curve.of_epochs, curve.numbered, curve.last = moved, False, steps[-1]
         return moved
-
-    def _note(self, name: str, shown: str, source: str) -> None:
-        """Add a notice about a skipped curve of the same kind in another folder."""
-        if _kind(shown) != _kind(source) or _folder(shown) == _folder(source):
-            return
-        folder = _folder(source)
-        if folder not in self._noted:
-            self._noted.add(folder)
-            self.notices.append(
-                tr("{source} has a curve of {name}, too. Only the curve in {shown} is shown.",
-                   source=folder, name=name, shown=_folder(shown))
-            )  # fmt: skip
 
 
 def _joined(readings: list[MergedReading]) -> list[MergedReading]:

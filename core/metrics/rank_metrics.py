@@ -97,11 +97,11 @@ class RankReader:
     @property
     def log_bytes(self) -> int:
         """How many bytes of the log have been read."""
-        return self._log.bytes_read
+        return self._log.file.offset
 
     def troubles(self) -> list[str]:
         """Return a sentence for each thing that could not be read or parsed, also those returned before."""
-        found = [source.trouble for source in (self._log, *self._sources.values())] + self._log.about_rules
+        found = [source.trouble for source in (self._log, *self._sources.values())] + self._log.reader.about_rules
         complaints = [source.complaint for source in self._sources.values() if isinstance(source, JsonLines)]
         return [sentence for sentence in (*found, *complaints[:1], *self._merger.notices) if sentence]
 
@@ -144,36 +144,27 @@ class _Log:
     def __init__(self, path: Path, script: Script, times: LogTimes | None) -> None:
         expression = script.expression
         self.kind = EXPRESSION if expression else TEXT
-        self._file, self._times = GrowingFile(path), times
-        self._reader = LogReader(
+        self.file, self._times = GrowingFile(path), times
+        self.reader = LogReader(
             compile_expression(expression) if expression else None, rules=usable_rules(script.rules)
         )
 
     @property
     def more(self) -> bool:
-        return self._file.more
-
-    @property
-    def bytes_read(self) -> int:
-        return self._file.offset
+        return self.file.more
 
     @property
     def trouble(self) -> str:
-        return self._file.trouble or self._reader.problem or ""
-
-    @property
-    def about_rules(self) -> list[str]:
-        """Sentences on rules that match nothing or contradict each other, once the log has ended."""
-        return self._reader.about_rules
+        return self.file.trouble or self.reader.problem or ""
 
     def poll(self, *, ended: bool = False) -> list[Reading]:
-        begin = self._file.offset
-        data = self._file.read(self._times.bytes_from(begin) if self._times else BLOCK_BYTES)
-        self._file.advance(data, len(data))
-        readings = self._reader.take(data) if data else []
-        if ended and not self._file.more:
-            readings += self._reader.end()
-        return self._times.timed(readings, begin, self._file.offset) if self._times else readings
+        begin = self.file.offset
+        data = self.file.read(self._times.bytes_from(begin) if self._times else BLOCK_BYTES)
+        self.file.advance(data, len(data))
+        readings = self.reader.take(data) if data else []
+        if ended and not self.file.more:
+            readings += self.reader.end()
+        return self._times.timed(readings, begin, self.file.offset) if self._times else readings
 
 
 class LogTimes:

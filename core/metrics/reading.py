@@ -31,6 +31,9 @@ ALIASES = {
     "total_cost": "total_loss",
 }  # fmt: skip
 
+MAX_STEP = 2**53
+"""The limit for steps and epochs: float64 cannot represent larger integers exactly."""
+
 OF_VALIDATION = "val_"
 """How our names of validation metrics begin."""
 STEPS = frozenset({"step", "steps", "global_step", "iter", "iters", "iteration", "iterations", "it", "update",

@@ -29,7 +29,7 @@ from pathlib import Path
 
 from core.errors import RunError
 from core.language import tr
-from core.metrics.reading import Reading
+from core.metrics.reading import MAX_STEP, Reading
 from core.schema.files import not_written, parse_json, read_whole, write_whole
 from core.schema.settings import Script
 from core.schema.spec import MAX_RULES
@@ -192,8 +192,7 @@ def _role(text: str, rule: str) -> str:
     raise ValueError(
         tr(
             "The rule {rule!r} has a number of the kind {{{role}}}. Write {{metric NAME}}, {{step}}, {{epoch}}, "
-            "{{no metric}} or {{}}.",
-            rule=rule, role=role,
+            "{{no metric}} or {{}}.", rule=rule, role=role,
         )
     )  # fmt: skip
 
@@ -209,7 +208,6 @@ def _literal(text: str, *, at_begin: bool = False, at_end: bool = False) -> str:
 BLANK = "_"
 """Takes the place of the digits that a rule has claimed, so that no dialect reads them."""
 SHOWN_CHARACTERS = 80
-WHOLE = 2**53
 
 
 class RuleSet:
@@ -246,7 +244,7 @@ class RuleSet:
             return line, None
         values = {claim.role.removeprefix(METRIC): claim.value for claim in claims if claim.role.startswith(METRIC)}
         step, epoch = _number(claims, STEP), _number(claims, EPOCH)
-        if step is not None and step.is_integer() and abs(step) < WHOLE:
+        if step is not None and step.is_integer() and abs(step) < MAX_STEP:
             self._step, self._placed = int(step), set()
         says = values or step is not None or epoch is not None
         for claim in claims:

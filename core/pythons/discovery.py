@@ -82,8 +82,7 @@ def locate_python(text: str, environment: Mapping[str, str] = os.environ) -> str
         if command is None:
             raise ValueError(
                 tr("There is no Python called {text!r} on PATH. Give its path; "
-                   "`trainyard pythons` lists those of this machine.",
-                   text=text)
+                   "`trainyard pythons` lists those of this machine.", text=text)
             )  # fmt: skip
         return str(Path(command).absolute())
     path = Path(os.path.expanduser(text)).absolute()
@@ -312,11 +311,10 @@ class PythonSearch:
         cache: ProbeCache | None = None,
         *,
         timeout_s: float = TIMEOUT_S,
-        max_probes: int = MAX_PROBES,
         variables: Mapping[str, str] = os.environ,
     ) -> None:
         self._cache = cache or ProbeCache(default_file())
-        self._timeout_s, self._max_probes, self._variables = timeout_s, max_probes, variables
+        self._timeout_s, self._variables = timeout_s, variables
         self._finding: Iterator[Found] | None = None
         self._entries: dict[str, FoundPython] = {}
         """By identity, in the order in which they were found."""
@@ -353,7 +351,7 @@ class PythonSearch:
                 self._cache.put(found.path, answer)
                 self._entries[name] = _entry(found, answer)
             del self._probes[name]
-        while self._waiting and len(self._probes) < self._max_probes:
+        while self._waiting and len(self._probes) < MAX_PROBES:
             name = self._waiting.pop(0)
             found = self._entries[name].found
             try:

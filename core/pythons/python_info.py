@@ -148,8 +148,7 @@ class PythonProbe:
             raise ValueError(
                 tr("{python} did not report its version within {timeout_s:g} s. "
                    "Start it in a terminal to see what it waits for, or choose another; "
-                   "`trainyard pythons` lists those of this machine.",
-                   python=self.python, timeout_s=self._timeout_s)
+                   "`trainyard pythons` lists those of this machine.", python=self.python, timeout_s=self._timeout_s)
             )  # fmt: skip
         return None
 
@@ -223,8 +222,7 @@ def _check(python: str) -> None:
     if not is_there and is_link:
         raise ValueError(
             tr("{python} is a link to {readlink}, which is gone: the Python of this environment was removed. "
-               "Create the environment again. {remedy}",
-               python=python, readlink=path.readlink(), remedy=tr(REMEDY))
+               "Create the environment again. {remedy}", python=python, readlink=path.readlink(), remedy=tr(REMEDY))
         )  # fmt: skip
     if not is_there:
         raise ValueError(tr("There is no Python at {python}. {remedy}", python=python, remedy=tr(REMEDY)))
@@ -271,7 +269,12 @@ class ProbeCache:
 
     def __init__(self, file: Path | None = None) -> None:
         self._file, self._changed = file, False
-        self._entries: dict[str, Any] = _read(file) if file else {}
+        self._entries: dict[str, Any] = {}
+        with contextlib.suppress(OSError, ValueError):
+            document = parse_json(read_whole(file, MAX_BYTES, follow_link=True)) if file else None
+            if isinstance(document, dict) and document.get("format") == FORMAT:
+                entries = document.get("pythons")
+                self._entries = entries if isinstance(entries, dict) else {}
 
     def get(self, path: str, key: str = "") -> Answer | None:
         """Return this interpreter's answer, or None if it or its packages changed; `key` identifies the question."""
@@ -332,12 +335,3 @@ def _is_script(path: str) -> bool:
 def _is_answer(answer: Answer) -> bool:
     version = answer.get("version")
     return isinstance(version, list) and len(version) == 3 and all(isinstance(each, int) for each in version)
-
-
-def _read(file: Path) -> dict[str, Any]:
-    try:
-        document = parse_json(read_whole(file, MAX_BYTES, follow_link=True))
-    except (OSError, ValueError):
-        return {}
-    entries = document.get("pythons") if isinstance(document, dict) and document.get("format") == FORMAT else None
-    return entries if isinstance(entries, dict) else {}

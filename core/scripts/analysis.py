@@ -132,8 +132,12 @@ def _analyse_module(module: str, working: Path, python: str, variables: dict[str
     if module in LAUNCHER_MODULES:
         why = tr("{module} starts the processes itself.", module=module)
         return ScriptAnalysis(name=module, file="", folder=str(working), launch="one", why=why, modules=(parts[0],))
-    file = _local_program(parts, working)
-    if file is not None:
+    inside = working.joinpath(*parts)
+    main, alone = inside / "__main__.py", inside.with_name(f"{parts[-1]}.py")
+    if not is_file(main) and is_file(inside / "__init__.py"):
+        raise ValueError(_no_main(module))
+    file = main if is_file(main) else alone
+    if is_file(file):
         package = parts if file.name == "__main__.py" and parts[-1] != "__main__" else parts[:-1]
         return _analyse(file, name=module, own=OwnModules(working), package=package)
     answer = PythonProbe(python, {"folder": str(working), "programs": [module]}, variables=variables).wait()
@@ -153,20 +157,6 @@ def _analyse_module(module: str, working: Path, python: str, variables: dict[str
     package = parts if file.name == "__main__.py" else parts[:-1]
     own = OwnModules(file.parents[len(package)], only=parts[0])  # the folder contains all packages of that Python
     return _analyse(file, name=module, own=own, package=package, path=working)
-
-
-def _local_program(parts: Sequence[str], working: Path) -> Path | None:
-    """Return the file of a module in the working folder; None if there is none.
-
-    Raises `ValueError` with a sentence if it cannot be run.
-    """
-    inside = working.joinpath(*parts)
-    if is_file(inside / "__main__.py"):
-        return inside / "__main__.py"
-    if is_file(inside / "__init__.py"):
-        raise ValueError(_no_main(".".join(parts)))
-    file = inside.with_name(f"{inside.name}.py")
-    return file if is_file(file) else None
 
 
 def _no_main(module: str) -> str:
@@ -227,13 +217,8 @@ def _unparsed(error: SyntaxError, script: ScriptAnalysis) -> ScriptAnalysis:
 
 def _needed(sources: Sequence[SourceFile], own: OwnModules) -> tuple[str, ...]:
     """Return the top-level modules that are always imported, except the program's own."""
-    names = [
-        each.module.partition(".")[0]
-        for source in sources
-        if source.needed
-        for each in source.imports
-        if each.needed and not each.level
-    ]
+    imports = (each for source in sources if source.needed for each in source.imports)
+    names = [each.module.partition(".")[0] for each in imports if each.needed and not each.level]
     return tuple(name for name in dict.fromkeys(names) if name != "__future__" and not own.has(name))
 
 
@@ -303,7 +288,6 @@ def _alone(script: ScriptAnalysis, devices: int, *, on_cpu: bool) -> list[str]:
     if script.launch == "one" and not script.trains_together:
         return [
             tr("Nothing in {name} joins its processes, so each of the {count} would train the same thing. Choose one "
-               "process, or one device.",
-               name=script.name, count=devices)
+               "process, or one device.", name=script.name, count=devices)
         ]  # fmt: skip
     return []

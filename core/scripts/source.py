@@ -239,13 +239,11 @@ def differences(wanted: Mapping[str, str]) -> list[str]:
     if missing:
         found.append(
             tr("These files of the script are missing or cannot be read: {files}. Copy the script and its modules to "
-               "the same paths.",
-               files=enumerated(missing))
+               "the same paths.", files=enumerated(missing))
         )  # fmt: skip
     if changed:
         found.append(
             tr("These files of the script have another content than on the machine that starts the run: {files}. "
-               "Copy them from there.",
-               files=enumerated(changed))
+               "Copy them from there.", files=enumerated(changed))
         )  # fmt: skip
     return found

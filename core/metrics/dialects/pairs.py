@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from core.metrics.dialects.syntax import NUMBER, StepPosition, message, step_position
 from core.metrics.reading import (
     IN_VALIDATION,
+    MAX_STEP,
     MEANS,
     OF_VALIDATION,
     TEST,
@@ -274,7 +275,6 @@ SUMMARY = "train_runtime"
 """A key of the trainer's last line, whose `train_loss` is a mean over the run and belongs to no step."""
 OPEN = re.compile(r"(?:^|[:\s])\{'[\w/.@ -]{1,60}': [^{}]{1,60},$")
 """The first line of a dictionary that `pprint` divides into lines: TensorFlow's object detection."""
-MAX_STEP = 1 << 53
 MIN_TIME = 1e9
 """Unix seconds. A smaller time counts from the start of the program."""
 

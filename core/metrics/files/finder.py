@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -225,14 +226,11 @@ def _is_table_log(path: Path) -> bool:
 def _is_json_log(path: Path) -> bool:
     """Return whether one of a file's first lines is a JSON object with a training metric."""
     lines = GrowingFile(path).read(HEAD_BYTES).split(b"\n")[:-1]
-    return any(any(map(_is_metric, _metrics(line))) for line in lines[:HEAD_LINES])
-
-
-def _metrics(line: bytes) -> Mapping[str, float]:
-    try:
-        return read_object(line).values
-    except ValueError:
-        return {}
+    for line in lines[:HEAD_LINES]:
+        with contextlib.suppress(ValueError):
+            if any(map(_is_metric, read_object(line).values)):
+                return True
+    return False
 
 
 def _is_metric(name: str) -> bool:

@@ -23,7 +23,7 @@ from typing import Literal
 
 from core.language import tr
 from core.metrics.files.growing_file import BLOCK_BYTES, GrowingFile, GrowingSource
-from core.metrics.reading import VALIDATION, Reading, by_our_names, canonical, counts, is_counter
+from core.metrics.reading import MAX_STEP, VALIDATION, Reading, by_our_names, canonical, counts, is_counter
 
 MAX_LINE_BYTES = BLOCK_BYTES
 """A line of this many bytes is not a record and is skipped."""
@@ -35,7 +35,6 @@ STEP_COLUMNS = ("global_step", "trainer_global_step", "train_global_step", "step
 TIMES = frozenset({"time", "timestamp", "wall_time", "walltime", "ts"})
 MIN_TIME, MAX_TIME = 1e9, 1e11
 """A time between these is in unix seconds; other times have another origin."""
-MAX_STEP = 2**53
 
 SEPARATORS = ",;\t|"
 

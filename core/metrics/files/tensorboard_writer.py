@@ -40,8 +40,7 @@ def check_folder(folder: Path, *, force: bool) -> None:
     if foreign := next((each for each in found if each.suffix != SUFFIX), None):
         raise ValueError(
             tr("{folder} has the event file {name} of another program, and TensorBoard would mix their curves. "
-               "Name another folder.",
-               folder=folder, name=foreign.name)
+               "Name another folder.", folder=folder, name=foreign.name)
         )  # fmt: skip
     if found and not force:
         raise ValueError(

@@ -179,17 +179,15 @@ class Matcher:
 
     def _ask(self, lines: Sequence[str]) -> list[Mapping[str, str | None] | None]:
         """Return the answers; fewer than lines if the process died at a line that took too long."""
-        process = self._process or self._start()
+        if self._process is None:
+            self._process = HelperProcess([sys.executable, "-I", "-S", matching.__file__], stdin=True)
+            _send(self._process, {"pattern": self.expression.text, "seconds": self.seconds})
+        process = self._process
         _send(process, lines)
         answers: list[Mapping[str, str | None] | None] = []
         while len(answers) < len(lines) and (found := process.read_lines(wait=True)):
             answers += map(json.loads, found)
         return answers
-
-    def _start(self) -> HelperProcess:
-        self._process = HelperProcess([sys.executable, "-I", "-S", matching.__file__], stdin=True)
-        _send(self._process, {"pattern": self.expression.text, "seconds": self.seconds})
-        return self._process
 
     def _too_slow(self, line: str) -> None:
         """Clean up after the process died at a line, and give the expression up after too many."""
