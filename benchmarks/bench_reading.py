@@ -18,8 +18,8 @@ from pathlib import Path
 from random import Random
 
 from benchmarks.report import table, write_json
-from core.metrics.common.merge import TEXT, MetricMerger
-from core.metrics.event_writer import MetricEventWriter
+from core.metrics.merge import TEXT, MetricMerger
+from core.metrics.rank_metrics import MetricEventWriter
 from core.metrics.text.log import LogReader
 from core.schema.events import Writer
 

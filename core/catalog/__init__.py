@@ -2,7 +2,6 @@
 
 - `frameworks`: one row per framework, and which Python runs it
 - `strategies`: one row per strategy of a framework, and the ways to launch a script
-- `recipes`: recipe files, parsed and never imported; the parameters of their functions
+- `recipes`: recipe files, parsed and never imported; the parameters of their functions; copies for the user
 - `recipe_use`: whether a framework and a strategy can train a recipe
-- `recipe_copy`: an included recipe as one file for the user to change
 """

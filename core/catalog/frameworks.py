@@ -64,8 +64,6 @@ CACHED_S = 30.0
 """Seconds for which an interpreter's answer is reused, until newly installed packages are noticed."""
 TIMEOUT_S = 20.0
 """Seconds to wait for an interpreter's answer."""
-VERSION_S = 20.0
-"""Seconds to wait for the version of a package."""
 NCCL_S = 60.0
 """Seconds to wait for the version of NCCL: PyTorch is imported for it."""
 ASK = "import sys; from importlib.util import find_spec; sys.exit(find_spec(sys.argv[1]) is None)"
@@ -78,9 +76,9 @@ def interpreter(framework: Framework) -> str:
     the framework's environment next to our own (`.venv-tensorflow`), if the framework is installed there; else our own.
     The one next to ours comes first, because it has the build that uses GPUs.
     """
-    named = _named(framework)
-    if named:
-        return named
+    for name in (framework.id, framework.extra):
+        if python := os.environ.get(f"TRAINYARD_PYTHON_{name.upper()}", "").strip():
+            return str(Path(python).expanduser())
     beside = f"{sys.prefix}-{framework.extra}/bin/python"
     return beside if _on_disk(beside, framework.module) else sys.executable
 
@@ -94,7 +92,7 @@ def has(python: str, module: str) -> bool:
 
 def installed_version(python: str, module: str) -> str:
     """Return the version of a package under a Python, without importing it; the empty string if that is not known."""
-    return _printed(python, f"import importlib.metadata as m; print(m.version({module!r}))", VERSION_S)
+    return _printed(python, f"import importlib.metadata as m; print(m.version({module!r}))", TIMEOUT_S)
 
 
 def nccl_version(python: str) -> str:
@@ -113,14 +111,6 @@ def _printed(python: str, code: str, timeout_s: float) -> str:
     except (OSError, subprocess.SubprocessError):
         return ""
     return done.stdout.strip()
-
-
-def _named(framework: Framework) -> str:
-    for name in (framework.id, framework.extra):
-        python = os.environ.get(f"TRAINYARD_PYTHON_{name.upper()}", "").strip()
-        if python:
-            return str(Path(python).expanduser())
-    return ""
 
 
 def _on_disk(python: str, module: str) -> bool:

@@ -19,9 +19,22 @@ def check_strategy(recipe: RecipeFile, framework: str, strategy: str, *, varies:
     """Raise `ValueError` with a sentence if a strategy cannot train the recipe. `varies`: the run has a schedule."""
     row = find_strategy(framework, strategy)
     _check_steps(recipe, row)
-    _check_epoch_end(recipe, row)
+    if row.no_epoch_end and "on_epoch_end" in recipe.functions:
+        raise ValueError(
+            tr("Strategy {strategy} cannot call on_epoch_end() of recipe {name}, because {reason}. Choose another "
+               "strategy, or remove the function.", strategy=row.name, name=recipe.name, reason=tr(row.no_epoch_end))
+        )  # fmt: skip
     _check_optimizers(recipe, framework, row)
-    _check_schedule(recipe, framework, varies=varies)
+    if "schedule" in recipe.functions and framework != "pytorch":
+        raise ValueError(
+            tr("Recipe {name} has schedule(), which works with PyTorch only. Give the optimizer a schedule of "
+               "keras.optimizers.schedules instead.", name=recipe.name)
+        )  # fmt: skip
+    if "schedule" in recipe.functions and varies:
+        raise ValueError(
+            tr("Recipe {name} has a learning rate schedule of its own. Leave the schedule of the run constant, "
+               "without warm-up steps and without scaling of the rate.", name=recipe.name)
+        )  # fmt: skip
 
 
 def doubt(recipe: RecipeFile, framework: str) -> str:
@@ -30,38 +43,31 @@ def doubt(recipe: RecipeFile, framework: str) -> str:
     only_keras = [CALLBACKS] if CALLBACKS in recipe.functions and framework != "keras" else []
     unknown = [*recipe.unknown_functions, *only_keras]
     if unknown:
+        names = join_names(f"{name}()" for name in unknown)
         found.append(
             tr_plural(
                 "the function {names} of the recipe is not one that a run calls",
-                "the functions {names} of the recipe are not ones that a run calls",
-                len(unknown),
-                names=join_names(f"{name}()" for name in unknown),
+                "the functions {names} of the recipe are not ones that a run calls", len(unknown), names=names,
             )
-        )
+        )  # fmt: skip
     if only_keras:
         found[-1] = tr(
             "{sentence} ({callbacks}() is for framework keras; on_epoch_end(model, metrics, folder) is called "
-            "after each epoch)",
-            sentence=found[-1],
-            callbacks=CALLBACKS,
-        )
+            "after each epoch)", sentence=found[-1], callbacks=CALLBACKS,
+        )  # fmt: skip
     if recipe.named_device is not None:
         device, line = recipe.named_device
         found.append(
-            tr(
-                "model() of the recipe names the device {device} (line {line}), but the strategy decides where the "
-                "model is: name devices in placed_model(devices), for strategy placement",
-                device=device,
-                line=line,
-            )
-        )
+            tr("model() of the recipe names the device {device} (line {line}), but the strategy decides where the "
+               "model is: name devices in placed_model(devices), for strategy placement", device=device, line=line)
+        )  # fmt: skip
     return tr("; ").join(found)
 
 
 def check_framework(recipe: RecipeFile, row: Framework) -> None:
     """Raise `ValueError` with a sentence if the recipe is for another framework, by its imports or optimizer."""
-    _check_optimizer(recipe, row)
     if recipe.imports & set(row.imports):
+        _check_optimizer(recipe, row)
         return
     others = [other for other in FRAMEWORKS if recipe.imports & set(other.imports)]
     if others:
@@ -69,38 +75,10 @@ def check_framework(recipe: RecipeFile, row: Framework) -> None:
         ids = join_names((other.id for other in others), "or")
         package = min(recipe.imports & set(others[0].imports))
         raise ValueError(
-            tr(
-                "Recipe {name} imports {package}: it is for {titles} and cannot be trained with {title}. "
-                "Choose framework {ids}, or another recipe.",
-                name=recipe.name,
-                package=package,
-                titles=titles,
-                title=row.title,
-                ids=ids,
-            )
-        )
-
-
-def _check_schedule(recipe: RecipeFile, framework: str, *, varies: bool) -> None:
-    """Raise `ValueError` if the recipe's own schedule cannot be used. `varies`: the run has a schedule, too."""
-    if "schedule" not in recipe.functions:
-        return
-    if framework != "pytorch":
-        raise ValueError(
-            tr(
-                "Recipe {name} has schedule(), which works with PyTorch only. Give the optimizer a schedule of "
-                "keras.optimizers.schedules instead.",
-                name=recipe.name,
-            )
-        )
-    if varies:
-        raise ValueError(
-            tr(
-                "Recipe {name} has a learning rate schedule of its own. Leave the schedule of the run constant, "
-                "without warm-up steps and without scaling of the rate.",
-                name=recipe.name,
-            )
-        )
+            tr("Recipe {name} imports {package}: it is for {titles} and cannot be trained with {title}. "
+               "Choose framework {ids}, or another recipe.",
+               name=recipe.name, package=package, titles=titles, title=row.title, ids=ids)
+        )  # fmt: skip
 
 
 def _check_steps(recipe: RecipeFile, strategy: Strategy) -> None:
@@ -108,53 +86,28 @@ def _check_steps(recipe: RecipeFile, strategy: Strategy) -> None:
     own = [name for name in STEP_FUNCTIONS if name in recipe.functions]
     if strategy.framework == "keras" and "collate" in own:
         raise ValueError(
-            tr(
-                "Recipe {name} has collate(), which Keras' fit does not call. Choose framework tensorflow, whose "
-                "own loop calls it, or let train_data() return arrays or a tf.data.Dataset without collate().",
-                name=recipe.name,
-            )
-        )
+            tr("Recipe {name} has collate(), which Keras' fit does not call. Choose framework tensorflow, whose "
+               "own loop calls it, or let train_data() return arrays or a tf.data.Dataset without collate().",
+               name=recipe.name)
+        )  # fmt: skip
     if not own or not strategy.no_steps:
         return
     others = [row.name for row in strategies_of(strategy.framework) if row.target and not row.no_steps]
     raise ValueError(
-        tr(
-            "Strategy {strategy} cannot train recipe {name}, which has {function}(), because {reason}. "
-            "Choose strategy {others}.",
-            strategy=strategy.name,
-            name=recipe.name,
-            function=own[0],
-            reason=tr(strategy.no_steps),
-            others=join_names(others, "or"),
-        )
-    )
-
-
-def _check_epoch_end(recipe: RecipeFile, strategy: Strategy) -> None:
-    """Raise `ValueError` if the recipe has an `on_epoch_end` that this strategy cannot give a model."""
-    if not strategy.no_epoch_end or "on_epoch_end" not in recipe.functions:
-        return
-    raise ValueError(
-        tr(
-            "Strategy {strategy} cannot call on_epoch_end() of recipe {name}, because {reason}. Choose another "
-            "strategy, or remove the function.",
-            strategy=strategy.name,
-            name=recipe.name,
-            reason=tr(strategy.no_epoch_end),
-        )
-    )
+        tr("Strategy {strategy} cannot train recipe {name}, which has {function}(), because {reason}. "
+           "Choose strategy {others}.",
+           strategy=strategy.name, name=recipe.name, function=own[0], reason=tr(strategy.no_steps),
+           others=join_names(others, "or"))
+    )  # fmt: skip
 
 
 def _check_optimizers(recipe: RecipeFile, framework: str, strategy: Strategy) -> None:
     """Raise `ValueError` if the recipe has several optimizers that cannot be trained, or one of a whole model."""
     if not strategy.whole_model and (recipe.optimizer_needs or ("",))[0] == "model":
         raise ValueError(
-            tr(
-                "optimizer() of recipe {name} needs the model, but in a pipeline no device has the whole model. "
-                "Let it take the parameters, or choose another strategy.",
-                name=recipe.name,
-            )
-        )
+            tr("optimizer() of recipe {name} needs the model, but in a pipeline no device has the whole model. "
+               "Let it take the parameters, or choose another strategy.", name=recipe.name)
+        )  # fmt: skip
     if "optimizers" not in recipe.functions:
         return
     problem = ""
@@ -176,20 +129,14 @@ def _check_optimizers(recipe: RecipeFile, framework: str, strategy: Strategy) ->
 
 def _check_optimizer(recipe: RecipeFile, row: Framework) -> None:
     """Raise `ValueError` if the optimizer needs something else than the framework gives it."""
-    needs = None if recipe.optimizer_needs is None else [n for n in recipe.optimizer_needs if n not in RUN_KEYWORDS]
+    needs = [name for name in recipe.optimizer_needs or () if name not in RUN_KEYWORDS]
     gets = 1 if row.id == "pytorch" else 0
-    if needs is None or len(needs) <= gets or not recipe.imports & set(row.imports):
+    if len(needs) <= gets:
         return
     if gets:
-        called = tr(
-            "optimizer() of {path} needs {names}, but it is called with the parameters of the model.",
-            path=recipe.path,
-            names=join_names(needs),
-        )
+        called = tr("optimizer() of {path} needs {names}, but it is called with the parameters of the model.",
+                    path=recipe.path, names=join_names(needs))  # fmt: skip
     else:
-        called = tr(
-            "optimizer() of {path} needs {names}, but it is called without arguments.",
-            path=recipe.path,
-            names=join_names(needs),
-        )
+        called = tr("optimizer() of {path} needs {names}, but it is called without arguments.",
+                    path=recipe.path, names=join_names(needs))  # fmt: skip
     raise ValueError(join_sentences([called, tr("Give each of its other parameters a default.")]))

@@ -1,9 +1,12 @@
-"""Recipe files: find them, and read their functions, parameters and settings with `ast`, without importing them."""
+"""Recipe files: find and copy them, and read their functions and settings with `ast`, without importing them."""
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
+import json
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +20,8 @@ from core.schema.settings import RECIPE_FUNCTIONS, REQUIRED_FUNCTIONS, RUN_KEYWO
 from core.text import join_names
 from resources import ROOT
 
+PLAIN = (bool, int, float, str, type(None))
+"""What a default must be to be a setting."""
 DEVICE = re.compile(r"(/device:|/)?(gpu|cpu|cuda|xpu):\d+", re.IGNORECASE)
 """A device by its number, as PyTorch and TensorFlow write it."""
 _CALLED_WITHOUT_ARGUMENTS = frozenset({"model", "train_data", "val_data", "loss", "metrics", "callbacks"})
@@ -24,12 +29,12 @@ _MUST_RETURN = {"loss": tr_noop("the loss function"), "metrics": tr_noop("a dict
 """What a function must return that is often written as the thing itself."""
 
 
-def check_signature(path: Path, node: ast.FunctionDef, *, several: bool = False) -> None:
+def _check_signature(path: Path, node: ast.FunctionDef, *, several: bool) -> None:
     """Raise `ValueError` if a function needs arguments that it is not called with.
 
     `several`: the recipe has several optimizers.
     """
-    needs = required_parameters(node)
+    needs = _required_parameters(node)
     if node.name in _CALLED_WITH and not node.decorator_list:
         _check_parameters(path, node, needs, several=several)
         return
@@ -39,26 +44,16 @@ def check_signature(path: Path, node: ast.FunctionDef, *, several: bool = False)
         return
     if node.name in _MUST_RETURN:
         raise ValueError(
-            tr(
-                "{function}() in {path}, line {line}, must return {returned}; it was written as the function itself, "
-                "which needs {names}. Put that function inside {function}() and return it.",
-                function=node.name,
-                path=path,
-                line=node.lineno,
-                returned=tr(_MUST_RETURN[node.name]),
-                names=join_names(needs),
-            )
-        )
+            tr("{function}() in {path}, line {line}, must return {returned}; it was written as the function itself, "
+               "which needs {names}. Put that function inside {function}() and return it.",
+               function=node.name, path=path, line=node.lineno, returned=tr(_MUST_RETURN[node.name]),
+               names=join_names(needs))
+        )  # fmt: skip
     raise ValueError(
-        tr(
-            "{function}() in {path}, line {line}, needs {names}, but it is called without arguments. "
-            "Give each of its parameters a default.",
-            function=node.name,
-            path=path,
-            line=node.lineno,
-            names=join_names(needs),
-        )
-    )
+        tr("{function}() in {path}, line {line}, needs {names}, but it is called without arguments. "
+           "Give each of its parameters a default.",
+           function=node.name, path=path, line=node.lineno, names=join_names(needs))
+    )  # fmt: skip
 
 
 _CALLED_WITH = {
@@ -74,25 +69,20 @@ _CALLED_WITH_NAME = {
 
 def _check_parameters(path: Path, node: ast.FunctionDef, needs: Sequence[str], *, several: bool) -> None:
     gets = _CALLED_WITH[node.name]
-    takes = len(node.args.posonlyargs) + len(node.args.args)
+    takes = [*node.args.posonlyargs, *node.args.args]
     if several and (node.name == "training_step" or len(needs) > len(gets)):  # schedule() may leave the name out
         gets = _CALLED_WITH_NAME.get(node.name, gets)
-    if len(needs) <= len(gets) <= takes or (len(needs) <= len(gets) and node.args.vararg is not None):
+    if len(needs) <= len(gets) and (len(gets) <= len(takes) or node.args.vararg is not None):
         return
     raise ValueError(
-        tr(
-            "{function}() in {path}, line {line}, is called with {gets}, but it takes {takes}. Write "
-            "def {function}({gets}), and give each further parameter a default.",
-            function=node.name,
-            path=path,
-            line=node.lineno,
-            gets=", ".join(gets),
-            takes=", ".join(each.arg for each in [*node.args.posonlyargs, *node.args.args]) or tr("no arguments"),
-        )
-    )
+        tr("{function}() in {path}, line {line}, is called with {gets}, but it takes {takes}. Write "
+           "def {function}({gets}), and give each further parameter a default.",
+           function=node.name, path=path, line=node.lineno, gets=", ".join(gets),
+           takes=", ".join(each.arg for each in takes) or tr("no arguments"))
+    )  # fmt: skip
 
 
-def check_loss(path: Path, tree: ast.Module) -> None:
+def _check_loss(path: Path, tree: ast.Module) -> None:
     """Raise `ValueError` if the loss is an object, such as `loss = nn.CrossEntropyLoss()`, and not a function."""
     for node in tree.body:
         if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
@@ -101,17 +91,12 @@ def check_loss(path: Path, tree: ast.Module) -> None:
         name = made.attr if isinstance(made, ast.Attribute) else made.id if isinstance(made, ast.Name) else ""
         if name[:1].isupper() and any(isinstance(each, ast.Name) and each.id == "loss" for each in node.targets):
             raise ValueError(
-                tr(
-                    "loss in {path}, line {line}, is a {kind} and not a function. Write: def loss(): return {code}",
-                    path=path,
-                    line=node.lineno,
-                    kind=name,
-                    code=ast.unparse(node.value),
-                )
-            )
+                tr("loss in {path}, line {line}, is a {kind} and not a function. Write: def loss(): return {code}",
+                   path=path, line=node.lineno, kind=name, code=ast.unparse(node.value))
+            )  # fmt: skip
 
 
-def required_parameters(node: ast.FunctionDef) -> list[str]:
+def _required_parameters(node: ast.FunctionDef) -> list[str]:
     """Return the parameters of a function without a default; none for one with a decorator, which may change them."""
     if node.decorator_list:
         return []
@@ -122,46 +107,40 @@ def required_parameters(node: ast.FunctionDef) -> list[str]:
     return [each.arg for each in needed]
 
 
-def plain_defaults(node: ast.FunctionDef) -> dict[str, SettingValue]:
+def _plain_defaults(node: ast.FunctionDef) -> dict[str, SettingValue]:
     """Return the arguments of a function that have a plain value as default. Positional-only ones are left out."""
     arguments = node.args
     defaults = arguments.defaults[-len(arguments.args) :] if arguments.args else []
     pairs = [*zip(arguments.args[len(arguments.args) - len(defaults) :], defaults, strict=True)]
     pairs += [(name, value) for name, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if value]
-    values = {argument.arg: _literal(default) for argument, default in pairs}
-    return {name: value for name, value in values.items() if not isinstance(value, _NotPlain)}
+    values = {}
+    for argument, default in pairs:
+        with contextlib.suppress(ValueError, TypeError, SyntaxError):
+            value = ast.literal_eval(default)
+            if isinstance(value, PLAIN):
+                values[argument.arg] = value
+    return values
 
 
-def merged_defaults(path: Path, functions: Mapping[str, ast.FunctionDef]) -> dict[str, SettingValue]:
+def _merged_defaults(path: Path, functions: Mapping[str, ast.FunctionDef]) -> dict[str, SettingValue]:
     """Return the keyword arguments of all functions. Raises `ValueError` if one has two different defaults."""
     merged: dict[str, SettingValue] = {}
     for node in functions.values():
-        for name, default in plain_defaults(node).items():
+        for name, default in _plain_defaults(node).items():
             if name in merged and merged[name] != default and name not in RUN_KEYWORDS:
                 raise ValueError(
-                    tr(
-                        "Recipe {path} gives its setting {name!r} two defaults, {merged!r} and {default!r} "
-                        "(in {node}(), line {lineno}). Give both the same, or rename one.",
-                        path=path,
-                        name=name,
-                        merged=merged[name],
-                        default=default,
-                        node=node.name,
-                        lineno=node.lineno,
-                    )
-                )
+                    tr("Recipe {path} gives its setting {name!r} two defaults, {merged!r} and {default!r} "
+                       "(in {node}(), line {lineno}). Give both the same, or rename one.",
+                       path=path, name=name, merged=merged[name], default=default, node=node.name, lineno=node.lineno)
+                )  # fmt: skip
             merged[name] = default
     return merged
 
 
-def unknown_functions(tree: ast.Module) -> tuple[str, ...]:
+def _unknown_functions(tree: ast.Module) -> tuple[str, ...]:
     """Return the public functions of a recipe that no run calls: not a recipe's, and used nowhere in the file."""
-    candidates = [
-        node.name
-        for node in tree.body
-        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_") and not node.decorator_list
-        if node.name not in RECIPE_FUNCTIONS
-    ]
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and not node.decorator_list]
+    candidates = [node.name for node in functions if node.name[0] != "_" and node.name not in RECIPE_FUNCTIONS]
     if not candidates:
         return ()
     used = {each.id for each in ast.walk(tree) if isinstance(each, ast.Name)}
@@ -169,23 +148,11 @@ def unknown_functions(tree: ast.Module) -> tuple[str, ...]:
     return tuple(name for name in candidates if name not in used)
 
 
-def named_device(model: ast.FunctionDef) -> tuple[str, int] | None:
+def _named_device(model: ast.FunctionDef) -> tuple[str, int] | None:
     """Return the first device that `model` names by number, such as `/gpu:1`, and its line; None if it names none."""
     texts = (node for node in ast.walk(model) if isinstance(node, ast.Constant) and isinstance(node.value, str))
     found = sorted((node.lineno, node.value) for node in texts if DEVICE.fullmatch(str(node.value)))
     return (str(found[0][1]), found[0][0]) if found else None
-
-
-class _NotPlain:
-    """A default that is not a plain value, such as a class. It cannot be a setting."""
-
-
-def _literal(node: ast.expr) -> SettingValue | _NotPlain:
-    try:
-        value = ast.literal_eval(node)
-    except (ValueError, TypeError, SyntaxError):
-        return _NotPlain()
-    return value if isinstance(value, (bool, int, float, str, type(None))) else _NotPlain()
 
 
 BUILT_IN = ROOT / "recipes"
@@ -228,21 +195,17 @@ class RecipeFile:
         values = {setting.name: setting.default for setting in self.settings}
         for name, value in texts.items():
             if name not in values:
-                raise ValueError(
-                    tr(
-                        "Recipe {recipe} has no setting {name!r}. {known_settings}",
-                        recipe=self.name,
-                        name=name,
-                        known_settings=self._known_settings(),
-                    )
+                known = (
+                    tr("Its settings are: {settings}.", settings=", ".join(setting.name for setting in self.settings))
+                    if self.settings
+                    else tr("It has no settings: its functions have no keyword arguments with plain defaults.")
                 )
+                raise ValueError(
+                    tr("Recipe {recipe} has no setting {name!r}. {known_settings}",
+                       recipe=self.name, name=name, known_settings=known)
+                )  # fmt: skip
             values[name] = _convert(name, value, values[name])
         return Recipe(name=self.name, path=str(self.path), settings=values)
-
-    def _known_settings(self) -> str:
-        if not self.settings:
-            return tr("It has no settings: its functions have no keyword arguments with plain defaults.")
-        return tr("Its settings are: {settings}.", settings=", ".join(setting.name for setting in self.settings))
 
 
 def built_in(framework: str) -> list[RecipeFile]:
@@ -252,13 +215,11 @@ def built_in(framework: str) -> list[RecipeFile]:
 
 def built_in_summaries(framework: str) -> dict[str, str]:
     """Return the first line of the docstring of each built-in recipe by its name; nothing else is parsed."""
-    return {path.stem: _first_line(path) for path in _built_in_files(framework)}
-
-
-def _first_line(path: Path) -> str:
-    """Return the first line of the docstring with which a built-in recipe begins."""
-    with path.open(encoding="utf-8") as file:
-        return file.readline().strip().removeprefix('"""').removesuffix('"""')
+    summaries = {}
+    for path in _built_in_files(framework):
+        with path.open(encoding="utf-8") as file:
+            summaries[path.stem] = file.readline().strip().removeprefix('"""').removesuffix('"""')
+    return summaries
 
 
 def _built_in_files(framework: str) -> list[Path]:
@@ -267,10 +228,7 @@ def _built_in_files(framework: str) -> list[Path]:
 
 def is_file(path: Path) -> bool:
     """Return whether the path is a file; False also if it cannot be looked up."""
-    try:
-        return path.is_file()
-    except OSError:
-        return False  # such as a name that is too long
+    return os.path.isfile(path)  # noqa: PTH113 (Path.is_file raises for a name that is too long)
 
 
 def find(reference: str, framework: str) -> RecipeFile:
@@ -278,10 +236,9 @@ def find(reference: str, framework: str) -> RecipeFile:
 
     Raises `ValueError` with a sentence if there is none, or the file is not a recipe.
     """
-    built_in_files = {path.stem: path for path in _built_in_files(framework)}
-    names = list(built_in_files)
-    if reference in built_in_files:
-        return read(built_in_files[reference])
+    files = {path.stem: path for path in _built_in_files(framework)}
+    if reference in files:
+        return read(files[reference])
     path = Path(reference)
     if is_file(path):
         return read(path)
@@ -290,26 +247,18 @@ def find(reference: str, framework: str) -> RecipeFile:
     others = [row.id for row in FRAMEWORKS if any(each.stem == reference for each in _built_in_files(row.id))]
     if others:
         raise ValueError(
-            tr(
-                "Recipe {reference!r} is built in for {others}, not for {framework}. Add --framework {choices}.",
-                reference=reference,
-                others=join_names(others),
-                framework=framework,
-                choices=join_names(others, "or"),
-            )
-        )
+            tr("Recipe {reference!r} is built in for {others}, not for {framework}. Add --framework {choices}.",
+               reference=reference, others=join_names(others), framework=framework, choices=join_names(others, "or"))
+        )  # fmt: skip
     known = (
-        tr("Built in for {framework}: {names}.", framework=framework, names=", ".join(names))
-        if names
+        tr("Built in for {framework}: {names}.", framework=framework, names=", ".join(files))
+        if files
         else tr("None is built in for {framework}.", framework=framework)
     )
     raise ValueError(
-        tr(
-            "There is no recipe {reference!r}. {known} Or give the path of a Python file.",
-            reference=reference,
-            known=known,
-        )
-    )
+        tr("There is no recipe {reference!r}. {known} Or give the path of a Python file.",
+           reference=reference, known=known)
+    )  # fmt: skip
 
 
 def read(path: Path) -> RecipeFile:
@@ -332,21 +281,18 @@ def _read(path: Path, changed: tuple[int, int, int] | None) -> RecipeFile:
     missing = [name for name in REQUIRED_FUNCTIONS if name not in functions]
     if missing:
         raise ValueError(
-            tr(
-                "Recipe {path} has no function {missing}. "
-                "A recipe needs {required_functions}. "
-                "If it is a program that trains by itself, run it as it is: trainyard run --script {path}",
-                path=path,
-                missing=tr(" and no function ").join(f"{name}()" for name in missing),
-                required_functions=tr(" and ").join(f"{name}()" for name in REQUIRED_FUNCTIONS),
-            )
-        )
+            tr("Recipe {path} has no function {missing}. "
+               "A recipe needs {required_functions}. "
+               "If it is a program that trains by itself, run it as it is: trainyard run --script {path}",
+               path=path, missing=tr(" and no function ").join(f"{name}()" for name in missing),
+               required_functions=tr(" and ").join(f"{name}()" for name in REQUIRED_FUNCTIONS))
+        )  # fmt: skip
     for node in functions.values():
-        check_signature(path, node, several="optimizers" in functions)
-    check_loss(path, tree)
-    keywords = merged_defaults(path, functions)
+        _check_signature(path, node, several="optimizers" in functions)
+    _check_loss(path, tree)
+    keywords = _merged_defaults(path, functions)
     optimizer = functions.get("optimizer") or functions.get("optimizers")
-    rate = plain_defaults(optimizer).get("learning_rate") if optimizer is not None else None
+    rate = _plain_defaults(optimizer).get("learning_rate") if optimizer is not None else None
     return RecipeFile(
         name=path.stem,
         path=path.resolve(),
@@ -357,9 +303,9 @@ def _read(path: Path, changed: tuple[int, int, int] | None) -> RecipeFile:
         ),
         learning_rate=float(rate) if isinstance(rate, (int, float)) else None,
         imports=frozenset(_imports(tree)),
-        unknown_functions=unknown_functions(tree),
-        named_device=None if "placed_model" in functions else named_device(functions["model"]),
-        optimizer_needs=tuple(required_parameters(functions["optimizer"])) if "optimizer" in functions else None,
+        unknown_functions=_unknown_functions(tree),
+        named_device=None if "placed_model" in functions else _named_device(functions["model"]),
+        optimizer_needs=tuple(_required_parameters(functions["optimizer"])) if "optimizer" in functions else None,
     )
 
 
@@ -368,22 +314,15 @@ def _parse(path: Path) -> ast.Module:
         return ast.parse(path.read_bytes(), filename=str(path))
     except OSError as error:
         raise ValueError(
-            tr(
-                "Recipe {path} could not be read: {strerror}. Check the path and its permissions.",
-                path=path,
-                strerror=error.strerror,
-            )
-        ) from error
+            tr("Recipe {path} could not be read: {strerror}. Check the path and its permissions.",
+               path=path, strerror=error.strerror)
+        ) from error  # fmt: skip
     except SyntaxError as error:
         where = tr(", line {lineno}", lineno=error.lineno) if error.lineno else ""
         raise ValueError(
-            tr(
-                "Recipe {path} is not valid Python: {msg}{where}. Correct it there.",
-                path=path,
-                msg=error.msg,
-                where=where,
-            )
-        ) from error
+            tr("Recipe {path} is not valid Python: {msg}{where}. Correct it there.",
+               path=path, msg=error.msg, where=where)
+        ) from error  # fmt: skip
     except (ValueError, RecursionError, MemoryError) as error:
         raise ValueError(tr("Recipe {path} is not a Python text file: {error}.", path=path, error=error)) from error
 
@@ -410,16 +349,11 @@ def _convert(name: str, value: SettingValue, default: SettingValue) -> SettingVa
     words = {bool: tr("true or false"), int: tr("a whole number"), float: tr("a number"), str: tr("a text")}
     try:
         return _CASTS[kind](value)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, KeyError):
         raise ValueError(
-            tr(
-                "Setting {name!r} is {value!r}. Give {words}, such as {default!r}.",
-                name=name,
-                value=value,
-                words=words[kind],
-                default=default,
-            )
-        ) from None
+            tr("Setting {name!r} is {value!r}. Give {words}, such as {default!r}.",
+               name=name, value=value, words=words[kind], default=default)
+        ) from None  # fmt: skip
 
 
 def _guess(value: SettingValue) -> SettingValue:
@@ -430,15 +364,44 @@ def _guess(value: SettingValue) -> SettingValue:
         guess = ast.literal_eval(value)
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         return value
-    return guess if isinstance(guess, (bool, int, float, str, type(None))) else value
+    return guess if isinstance(guess, PLAIN) else value
 
 
-def _boolean(value: SettingValue) -> bool:
-    words = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
-    try:
-        return words[str(value).lower()]
-    except KeyError:
-        raise ValueError(value) from None
+_BOOLEANS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+_CASTS: dict[type, Callable[[Any], SettingValue]] = {
+    bool: lambda value: _BOOLEANS[str(value).lower()], int: int, float: float, str: str,
+}  # fmt: skip
 
 
-_CASTS: dict[type, Callable[[Any], SettingValue]] = {bool: _boolean, int: int, float: float, str: str}
+INSTALLED = "Path(__file__).resolve().parent.parent.parent"
+"""How the included recipes name the folder `resources`, from which they read data."""
+
+
+def check_copy(recipe: RecipeFile, target: Path) -> None:
+    """Raise `ValueError` with a sentence if the recipe cannot be copied, or not to this file because of its name."""
+    check_source(recipe)
+    if target.suffix != ".py":
+        raise ValueError(tr("{path} is not the name of a Python file. Name a file that ends with .py.", path=target))
+
+
+def check_source(recipe: RecipeFile) -> None:
+    """Raise `ValueError` with a sentence if the recipe is not one that comes with Trainyard."""
+    if not recipe.path.is_relative_to(BUILT_IN):
+        raise ValueError(
+            tr("{path} is a file of your own, which you can change as it is. Choose a built-in workload to copy.",
+               path=recipe.path)
+        )  # fmt: skip
+
+
+def standalone(recipe: RecipeFile) -> str:
+    """Return the source of an included recipe for a file elsewhere, with comments about how to change it."""
+    source = recipe.path.read_text(encoding="utf-8").replace(INSTALLED, f"Path({json.dumps(str(ROOT))})")
+    lines, docstring = source.splitlines(), ast.parse(source).body[0]
+    others = [name for name in RECIPE_FUNCTIONS if name not in recipe.functions]
+    how_to_change = [
+        f"# A copy of Trainyard's recipe {recipe.name}, to be changed.",
+        "# Arguments with plain defaults are settings: a field in the window, --set NAME=VALUE on the command line.",
+        f"# A run would also call these functions: {', '.join(others)}.",
+        "# They are described in Trainyard's documents, in the menu Help.",
+    ]
+    return "\n".join([*lines[: docstring.end_lineno], "", *how_to_change, *lines[docstring.end_lineno :], ""])

@@ -90,11 +90,9 @@ BY_PLACEMENT = tr_noop("Parts of one model on several devices, in one process: b
 
 STRATEGIES = (
     Strategy(framework="pytorch", name="single", title=tr_noop("One device"), target="pytorch.strategies:single",
-         parallel="one",
-         max_devices=1, summary=ON_ONE_DEVICE),
-    Strategy(framework="pytorch", name="ddp", title=tr_noop("Data parallel (DDP)"),
-         target="pytorch.ddp", parallel="data",
-         processes="per_device", splits_batch=True, spans_hosts=True,
+         parallel="one", max_devices=1, summary=ON_ONE_DEVICE),
+    Strategy(framework="pytorch", name="ddp", title=tr_noop("Data parallel (DDP)"), target="pytorch.ddp",
+         parallel="data", processes="per_device", splits_batch=True, spans_hosts=True,
          summary=tr_noop("One process per device; each takes its slice of the global batch, gradients are averaged.")),
     Strategy(framework="pytorch", name="fsdp", title=tr_noop("Data parallel, sharded (FSDP2)"), target="pytorch.fsdp",
          parallel="data", processes="per_device", splits_batch=True, spans_hosts=True,
@@ -102,38 +100,33 @@ STRATEGIES = (
          summary=tr_noop("Like DDP, but parameters, gradients and optimizer state are sharded: for large models.")),
     Strategy(framework="pytorch", name="data_parallel", title=tr_noop("Data parallel, legacy (nn.DataParallel)"),
          target="pytorch.strategies:data_parallel", parallel="data", splits_batch=True, min_devices=2,
-         device_kinds=("nvidia",),
-         no_steps=tr_noop("it divides the batch after collating it"),
+         device_kinds=("nvidia",), no_steps=tr_noop("it divides the batch after collating it"),
          no_compile=tr_noop(
-             "nn.DataParallel cannot copy a compiled model. Switch compiling off, or choose strategy ddp."),
+         "nn.DataParallel cannot copy a compiled model. Switch compiling off, or choose strategy ddp."),
          summary=tr_noop("One process, a thread per GPU; slower than DDP, kept for code written for it.")),
     Strategy(framework="pytorch", name="pipeline", title=tr_noop("Pipeline (1F1B)"), target="pytorch.pipeline",
-         parallel="device", processes="per_device", min_devices=2, spans_hosts=True,
-         whole_model=False, no_steps=NO_WHOLE_MODEL, no_epoch_end=NO_WHOLE_MODEL,
+         parallel="device", processes="per_device", min_devices=2, spans_hosts=True, whole_model=False,
+         no_steps=NO_WHOLE_MODEL, no_epoch_end=NO_WHOLE_MODEL,
          summary=tr_noop(
-             "The model is cut into stages, one process per device; micro-batches flow through all at once.")),
+         "The model is cut into stages, one process per device; micro-batches flow through all at once.")),
     Strategy(framework="pytorch", name="placement", title=tr_noop("Placement"), target="pytorch.strategies:placement",
-         parallel="device",
-         min_devices=2, summary=BY_PLACEMENT),
-    Strategy(framework="tensorflow", name="single", title=tr_noop("One device"),
-         target="tensorflow.strategies:single", parallel="one",
-         max_devices=1, summary=ON_ONE_DEVICE),
+         parallel="device", min_devices=2, summary=BY_PLACEMENT),
+    Strategy(framework="tensorflow", name="single", title=tr_noop("One device"), target="tensorflow.strategies:single",
+         parallel="one", max_devices=1, summary=ON_ONE_DEVICE),
     Strategy(framework="tensorflow", name="mirrored", title=tr_noop("Data parallel (mirrored)"),
-         target="tensorflow.strategies:mirrored",
-         parallel="data", splits_batch=True,
+         target="tensorflow.strategies:mirrored", parallel="data", splits_batch=True,
          summary=tr_noop("MirroredStrategy: a copy of the model per device, gradients are summed over all.")),
     Strategy(framework="tensorflow", name="central_storage", title=tr_noop("Data parallel (central storage)"),
          target="tensorflow.strategies:central_storage", parallel="data", splits_batch=True,
          summary=tr_noop(
-             "CentralStorageStrategy: variables on the CPU, or on the only GPU; every device computes its slice.")),
+         "CentralStorageStrategy: variables on the CPU, or on the only GPU; every device computes its slice.")),
     Strategy(framework="tensorflow", name="multi_worker_mirrored",
-         title=tr_noop("Data parallel (multi-worker mirrored)"),
-         target="tensorflow.strategies:multi_worker_mirrored", parallel="data", processes="per_device",
-         splits_batch=True, needs_addresses=True, spans_hosts=True,
+         title=tr_noop("Data parallel (multi-worker mirrored)"), target="tensorflow.strategies:multi_worker_mirrored",
+         parallel="data", processes="per_device", splits_batch=True, needs_addresses=True, spans_hosts=True,
          no_epoch_end=tr_noop("a call of the model by one worker would wait for the others"),
          summary=tr_noop(
-             "MultiWorkerMirroredStrategy: one process per device. On one machine, these are in a network of "
-             "their own.")),
+         "MultiWorkerMirroredStrategy: one process per device. On one machine, these are in a network of "
+         "their own.")),
     Strategy(framework="tensorflow", name="parameter_server",
          title=tr_noop("Data parallel, asynchronous (parameter server)"),
          target="tensorflow.strategies:parameter_server", parallel="data", processes="parameter_server",
@@ -141,31 +134,27 @@ STRATEGIES = (
          no_float16=tr_noop("its workers step at the same time, and each would change the scale of the others' losses"),
          no_epoch_end=tr_noop("the model is in another process"),
          summary=tr_noop(
-             "A chief, a worker per device and a server. On one machine, these are in a network of their own. "
-             "Asynchronous: its curve differs from that of one device.")),
+         "A chief, a worker per device and a server. On one machine, these are in a network of their own. "
+         "Asynchronous: its curve differs from that of one device.")),
     Strategy(framework="tensorflow", name="towers", title=tr_noop("Data parallel (towers)"),
-         target="tensorflow.strategies:towers",
-         parallel="data", splits_batch=True,
+         target="tensorflow.strategies:towers", parallel="data", splits_batch=True,
          summary=tr_noop("The batch split and the gradients averaged by hand, as before TensorFlow had strategies.")),
     Strategy(framework="tensorflow", name="tpu", title=tr_noop("Data parallel (TPU)"),
-         target="tensorflow.strategies:tpu",
-         parallel="data",
-         device_kinds=("cpu",), unavailable=_no_tpu, no_float16=tr_noop("a TPU computes with bfloat16 in its place"),
+         target="tensorflow.strategies:tpu", parallel="data", device_kinds=("cpu",), unavailable=_no_tpu,
+         no_float16=tr_noop("a TPU computes with bfloat16 in its place"),
          summary=tr_noop("TPUStrategy: all cores of a TPU; needs one.")),
     Strategy(framework="tensorflow", name="placement", title=tr_noop("Placement"),
-         target="tensorflow.strategies:placement",
-         parallel="device", min_devices=2, no_compile=NO_COMPILED_PARTS, summary=BY_PLACEMENT),
+         target="tensorflow.strategies:placement", parallel="device", min_devices=2, no_compile=NO_COMPILED_PARTS,
+         summary=BY_PLACEMENT),
     Strategy(framework="keras", name="single", title=tr_noop("One device"), target="keras.strategies:single",
-         parallel="one",
-         max_devices=1, summary=tr_noop("model.fit in one process on one device.")),
+         parallel="one", max_devices=1, summary=tr_noop("model.fit in one process on one device.")),
     Strategy(framework="keras", name="mirrored", title=tr_noop("Data parallel (mirrored)"),
-         target="keras.strategies:mirrored",
-         parallel="data", splits_batch=True,
+         target="keras.strategies:mirrored", parallel="data", splits_batch=True,
          summary=tr_noop(
-             "model.fit under MirroredStrategy, which replaces multi_gpu_model: a copy of the model per device.")),
+         "model.fit under MirroredStrategy, which replaces multi_gpu_model: a copy of the model per device.")),
     Strategy(framework="keras", name="multi_worker_mirrored", title=tr_noop("Data parallel (multi-worker mirrored)"),
-         target="", parallel="data", processes="per_device", splits_batch=True,
-         unavailable=_no_fit_on_many_workers, summary=tr_noop("Does not work with model.fit: see the reason.")),
+         target="", parallel="data", processes="per_device", splits_batch=True, unavailable=_no_fit_on_many_workers,
+         summary=tr_noop("Does not work with model.fit: see the reason.")),
     Strategy(framework="keras", name="placement", title=tr_noop("Placement"), target="keras.strategies:placement",
          parallel="device", min_devices=2, no_compile=NO_COMPILED_PARTS,
          summary=tr_noop("model.fit on one model whose parts are on several devices.")),
@@ -175,13 +164,13 @@ STRATEGIES = (
 LAUNCH_MODES = (
     Strategy(framework=SCRIPT, name="one", title=tr_noop("One process"), target="", parallel="device",
          summary=tr_noop(
-             "One process sees all chosen devices, numbered from 0: for TensorFlow, Keras, nn.DataParallel and "
-             "device_map.")),
+         "One process sees all chosen devices, numbered from 0: for TensorFlow, Keras, nn.DataParallel and "
+         "device_map.")),
     Strategy(framework=SCRIPT, name="per-device", title=tr_noop("One process per device"), target="", parallel="data",
          processes="per_device", spans_hosts=True,
          summary=tr_noop(
-             "As torchrun starts it, the devices numbered from 0: for programs written for torchrun, Accelerate, "
-             "Lightning, DeepSpeed or TensorFlow's MultiWorkerMirroredStrategy.")),
+         "As torchrun starts it, the devices numbered from 0: for programs written for torchrun, Accelerate, "
+         "Lightning, DeepSpeed or TensorFlow's MultiWorkerMirroredStrategy.")),
 )  # fmt: skip
 """The launch modes of a script. They have no module in `core.worker`: the script itself trains."""
 

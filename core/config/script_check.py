@@ -11,7 +11,7 @@ from core.config.choices import ScriptChoices, absolute_folder, check_folder, re
 from core.devices.device import Device, own_id
 from core.language import join_sentences, tr
 from core.launchers import program
-from core.metrics.rules.rule_file import NONE, chosen_file, read_rules
+from core.metrics.rules import NO_RULES, chosen_file, read_rules
 from core.metrics.text.expression import compile_expression
 from core.pythons.discovery import python_for_script
 from core.schema.settings import ReleaseWatch, Script, StopTimeouts
@@ -141,7 +141,7 @@ def fill_in(result: ScriptCheckResult, choices: ScriptChoices, devices: Sequence
     """
     if choices.expression:
         compile_expression(choices.expression)
-        if choices.rules not in {"", NONE}:
+        if choices.rules not in {"", NO_RULES}:
             raise ValueError(tr("Rules and an expression cannot be used together. Give one of them."))
     chosen = tuple(resolve(choices.devices, devices))
     result = on_devices(result, len(chosen))

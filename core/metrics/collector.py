@@ -11,30 +11,26 @@ import os
 import select
 import signal
 import time
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from core.catalog import strategies
-from core.metrics.event_writer import MetricEventWriter
-from core.metrics.file_owners import FileOwners
 from core.metrics.files.finder import MetricFileFinder
-from core.metrics.rank_reader import RankReader
+from core.metrics.rank_metrics import MetricEventWriter, RankReader
 from core.schema.event_kinds import LogRead, MetricFile, Notice, RunProgress
 from core.schema.events import RecordError, Writer
 from core.schema.paths import COLLECTOR_EVENTS, CONTROL, EVENTS, metrics_file
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from core.schema.spec import RunSpec
-
+from core.schema.spec import RunSpec
+from core.system import procfs
+from core.system.processes import TAG
+from core.system.procfs import PROC
 
 INTERVAL_S = 0.25
 """Seconds between two reads."""
 PROGRESS_S = 0.5
 """Minimum seconds between two progress events."""
 LOG_READ_S = 5.0
-"""Minimum seconds between two notes on how far the logs have been read: see `core.metrics.rank_reader`."""
+"""Minimum seconds between two notes on how far the logs have been read: see `core.metrics.rank_metrics`."""
 NICENESS = 5
 """Lower priority than the training."""
 
@@ -116,7 +112,11 @@ class MetricsCollector:
                     self._noticed.add(text)
                     self._events.write(Notice(text=text))
         self._last_read = now
-        self._write_progress(last=last)
+        progress = self._ranks[0].progress
+        if progress is not None and progress != self._progress and (time.monotonic() >= self._progress_due or last):
+            self._progress, self._progress_due = progress, time.monotonic() + PROGRESS_S
+            done, total, unit = progress
+            self._events.write(RunProgress(done=done, total=total, unit=unit))
         self._note_sources(now, last=last)
 
     def _note_sources(self, now: float, *, last: bool) -> None:
@@ -137,11 +137,63 @@ class MetricsCollector:
         """Close the event file."""
         self._events.close()
 
-    def _write_progress(self, *, last: bool) -> None:
-        """Record the progress of rank 0, if it is new and due."""
-        progress = self._ranks[0].progress
-        if progress is None or progress == self._progress or (time.monotonic() < self._progress_due and not last):
-            return
-        self._progress, self._progress_due = progress, time.monotonic() + PROGRESS_S
-        done, total, unit = progress
-        self._events.write(RunProgress(done=done, total=total, unit=unit))
+
+CACHE_S = 1.0
+"""Seconds after which the processes of all runs are listed again."""
+TIME_STEP_S = 0.1
+"""Seconds by which the time of a file may be too early: file systems count in steps."""
+
+
+class FileOwners:
+    """Assigns files to runs by the processes that have them open, found by the environment tags of all runs."""
+
+    def __init__(
+        self, run_id: str, folder: Path, proc: Path = PROC, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`folder`: the working folder of this run. `clock`: monotonic, in seconds."""
+        self._run_id, self._folder, self._proc, self._clock = run_id, os.path.realpath(folder), proc, clock
+        self._runs: Mapping[int, str] = {}
+        self._listed: float | None = None
+        self._listed_at = 0.0
+        """The unix time of the listing."""
+
+    def is_ours(self, path: str, state: os.stat_result) -> bool:
+        """Return whether this file may belong to this run.
+
+        A file that only another run has open does not. A file that no run has open does, unless another run works in
+        the same folder.
+        """
+        # The caller does not ask again about a file that is ours. So the processes must have been listed after the last
+        # change of the file: its writer may belong to a run that has just started.
+        answer = self._judge(path, state)
+        if answer and self._listed_at <= state.st_mtime + TIME_STEP_S:
+            self._listed = None
+            answer = self._judge(path, state)
+        return answer
+
+    def _judge(self, path: str, state: os.stat_result) -> bool:
+        tagged = self._tagged()
+        others = [pid for pid, run_id in tagged.items() if run_id != self._run_id]
+        if not others:
+            return True
+        inode = state.st_dev, state.st_ino
+        own = [pid for pid, run_id in tagged.items() if run_id == self._run_id]
+        if any(inode in procfs.open_files(pid, self._proc) for pid in own):
+            return True
+        return not any(inode in procfs.open_files(pid, self._proc) or self._is_near(pid, path) for pid in others)
+
+    def _tagged(self) -> Mapping[int, str]:
+        """Return the run ids of the processes of all runs, by pid."""
+        now = self._clock()
+        if self._listed is None or now - self._listed >= CACHE_S:
+            tags = ((pid, procfs.variable(procfs.variables(pid, self._proc), TAG)) for pid in procfs.pids(self._proc))
+            self._listed_at = time.time()
+            self._runs, self._listed = {pid: tag for pid, tag in tags if tag is not None}, now
+        return self._runs
+
+    def _is_near(self, pid: int, path: str) -> bool:
+        """Return whether a process works in this run's working folder, or in a folder that contains the file."""
+        folder = procfs.working_dir(pid, self._proc)
+        if folder is None:
+            return False
+        return folder == self._folder or os.path.realpath(path).startswith(folder.rstrip("/") + "/")

@@ -8,29 +8,24 @@ from __future__ import annotations
 import shutil
 import sys
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from core.errors import RunError
 from core.language import tr, tr_noop
-from core.metrics.common.reading import TEST, VALIDATION
-from core.metrics.event_writer import MetricEventWriter, TimedLines, current
 from core.metrics.files.finder import EVENTS as EVENT_FILE
 from core.metrics.files.finder import JSON_LINES, MAX_FOUND, TABLES, MetricFileFinder
 from core.metrics.files.tensorboard import EventFile
-from core.metrics.rank_reader import RankReader
+from core.metrics.merge import MergedReading
+from core.metrics.rank_metrics import MetricEventWriter, RankReader, TimedLines, current
+from core.metrics.reading import TEST, VALIDATION
 from core.runs import directory
 from core.schema.event_kinds import Notice, StateChange
 from core.schema.files import open_to_read, touch, write_whole
 from core.schema.paths import COLLECTOR_EVENTS, EVENTS, LOG_FILE, SUPERVISOR_EVENTS
 from core.schema.settings import Script
 from core.schema.spec import MAX_NAME, SCRIPT, RunSpec, write_spec
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from core.metrics.common.merge import MergedReading
 
 SEARCH_S = 60.0
 """Seconds that the search of a folder may take."""

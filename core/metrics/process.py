@@ -5,23 +5,18 @@ from __future__ import annotations
 import os
 import select
 import signal
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from pathlib import Path
 
 from core.errors import RunError
 from core.language import tr, tr_noop
-from core.schema.events import Tail
+from core.schema.events import Event, Tail
 from core.schema.paths import COLLECTOR_EVENTS, EVENTS
+from core.schema.spec import RunSpec
 from core.supervisor.companion import Companion
 from core.supervisor.watches import DiskWatch
+from core.supervisor.workers import WorkerGroup
 from core.system.helper_process import ends_within, exit_code
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from core.schema.events import Event
-    from core.schema.spec import RunSpec
-    from core.supervisor.workers import WorkerGroup
 
 READY_S = 20.0
 """Seconds to wait for the process. A script is not started without it."""

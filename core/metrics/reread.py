@@ -17,34 +17,28 @@ import contextlib
 import math
 import re
 import stat
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from core.catalog.strategies import strategy_of
 from core.errors import RunError
 from core.language import tr
-from core.metrics.common.merge import MergedReading
-from core.metrics.event_writer import MetricEventWriter, TimedLines, current
 from core.metrics.files.finder import MetricFileFinder
-from core.metrics.files.tracker_databases import is_database
-from core.metrics.rank_reader import LogTimes, RankReader
+from core.metrics.files.trackers import is_database
+from core.metrics.merge import MergedReading
+from core.metrics.rank_metrics import LogTimes, MetricEventWriter, RankReader, TimedLines, current
 from core.runs import lock
 from core.runs.facts import state_info
 from core.runs.run import Run
 from core.schema.event_kinds import LogRead, MetricFile, MetricRestart, Metrics, Notice, Reread, RunProgress, read_all
-from core.schema.events import Tail
+from core.schema.events import Event, Tail
 from core.schema.files import not_written, open_to_read, write_whole
 from core.schema.paths import COLLECTOR_EVENTS, CONTROL, EVENTS, log_of_rank, metrics_file
+from core.schema.spec import RunSpec
 from core.series.run_series import RunSeries
+from core.series.series import Series
 from core.text import first_names, join_names
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
-    from core.schema.events import Event
-    from core.schema.spec import RunSpec
-    from core.series.series import Series
 
 REPLACED = frozenset(each.kind for each in (Metrics, MetricRestart, RunProgress, Notice, Reread))
 """The kinds of events that reading again replaces."""
@@ -100,9 +94,8 @@ def reread(run_dir: Path) -> Result:
     _check(run, spec)
     with lock.held(run_dir):
         run.catch_up()
-        old = Recording.read(run_dir)
-        began, ended = _training_time(run)
-        reader = _Rereader(run_dir, spec, old, began, ended)
+        events, old = _recorded(run_dir)
+        reader = _Rereader(run, spec, events, old)
         lines = reader.lines()
         path = run_dir / EVENTS / COLLECTOR_EVENTS
         try:
@@ -117,9 +110,9 @@ def reread(run_dir: Path) -> Result:
                     otherwise=tr("Check the permissions of its folder. The recorded curves are unchanged."),
                 )
             ) from error  # fmt: skip
-    new = Recording.read(run_dir)
+    _, new = _recorded(run_dir)
     return Result(
-        before=old.counts, after=new.counts, kept=reader.kept, times=reader.times, troubles=tuple(reader.troubles)
+        before=_counts(old), after=_counts(new), kept=reader.kept, times=reader.times, troubles=tuple(reader.troubles)
     )
 
 
@@ -132,11 +125,9 @@ def _check(run: Run, spec: RunSpec) -> None:
         )  # fmt: skip
     if spec.script is None:
         raise ValueError(
-            tr(
-                "Run {id} trains a recipe, which reports its measurements itself: there is nothing to read again.",
-                id=run.id,
-            )
-        )
+            tr("Run {id} trains a recipe, which reports its measurements itself: there is nothing to read again.",
+               id=run.id)
+        )  # fmt: skip
     if run.owner:
         raise ValueError(tr("Run {id} belongs to {owner}, who alone can read it again.", id=run.id, owner=run.owner))
     run.catch_up()
@@ -155,38 +146,28 @@ def _training_time(run: Run) -> tuple[float, float]:
     return began, max(began, ended)
 
 
-@dataclass(frozen=True, slots=True)
-class Recording:
-    """The measurements of a run as they are recorded."""
+def _recorded(run_dir: Path) -> tuple[list[Event], RunSeries]:
+    """Return the measurements of a run as they are recorded."""
+    events, series = Tail(run_dir / EVENTS / COLLECTOR_EVENTS).read(), RunSeries()
+    series.fold(events)
+    return events, series
 
-    events: Sequence[Event]
-    metrics: Mapping[str, Series]
-    by_epoch: Collection[str]
 
-    @classmethod
-    def read(cls, run_dir: Path) -> Recording:
-        """Read them."""
-        events = Tail(run_dir / EVENTS / COLLECTOR_EVENTS).read()
-        series = RunSeries()
-        series.fold(events)
-        return cls(events, series.metrics, series.by_epoch)
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """The number of values by metric."""
-        return {name: len(series) for name, series in sorted(self.metrics.items()) if len(series)}
+def _counts(series: RunSeries) -> dict[str, int]:
+    """Return the number of values by metric."""
+    return {name: len(values) for name, values in sorted(series.metrics.items()) if len(values)}
 
 
 class _Rereader:
     """Reads one run again."""
 
-    def __init__(self, run_dir: Path, spec: RunSpec, old: Recording, began: float, ended: float) -> None:
+    def __init__(self, run: Run, spec: RunSpec, events: Sequence[Event], old: RunSeries) -> None:
         self.kept: tuple[str, ...] = ()
         self.times = Times()
         self.troubles: list[str] = []
-        self._run_dir, self._spec, self._old = run_dir, spec, old
-        self._began, self._ended = began, ended
-        self._reads = read_all(LogRead, old.events)
+        self._run_dir, self._spec, self._events, self._old = run.dir, spec, events, old
+        self._began, self._ended = _training_time(run)
+        self._reads = read_all(LogRead, events)
         self._knows_files = self._files_complete = bool(self._reads)
 
     def lines(self) -> list[str]:
@@ -197,16 +178,22 @@ class _Rereader:
         self.troubles += dict.fromkeys(sentence for reader in readers for sentence in reader.troubles())
         self.kept = tuple(self._lost_curves(new))
         lines = TimedLines()
-        for event in self._old.events:
+        for event in self._events:
             if event["kind"] not in REPLACED:
                 lines.add(event)
         for rank, readings in enumerate(new):
             suffix = f"@{rank}" if rank else ""
-            without = [_without(reading, self.kept, suffix) for reading in readings]
-            new_ones = [reading for reading in without if reading.values]
+            new_ones = []
+            for each in readings:
+                if values := {name: value for name, value in each.values.items() if name + suffix not in self.kept}:
+                    new_ones.append(replace(each, values=values))  # noqa: PERF401 (as a comprehension it reads worse)
             MetricEventWriter(rank, lines).write(new_ones, since=self._began, until=self._ended)
         for name in self.kept:
-            kept = _readings(name, self._old.metrics[name], counts_epochs=name in self._old.by_epoch)
+            counts_epochs = name in self._old.by_epoch
+            kept = [
+                MergedReading(values={name: value}, step=step, time=time, counts_epochs=counts_epochs)
+                for step, (value, time) in points(self._old.metrics[name]).items()
+            ]
             MetricEventWriter(0, lines).write(kept, since=self._began, until=self._ended)
         end = max(self._ended, lines.latest)
         if readers[0].progress is not None:
@@ -232,7 +219,7 @@ class _Rereader:
         if not self._knows_files:
             yield from self._found_files()
             return
-        for file in read_all(MetricFile, self._old.events):
+        for file in read_all(MetricFile, self._events):
             path, begin = Path(file.path), file.begin
             if is_database(path) and path.exists():  # other runs may have written it since
                 yield path, begin
@@ -287,8 +274,7 @@ class _Rereader:
             for name, series in self._old.metrics.items()
             if name.endswith(suffix) and (rank or not RANKED.search(name))
         }
-        times = ValueTimes(recorded, self.times, self._began, self._ended)
-        return times.timed(current(reader.read(last=True)))
+        return [*_timed(current(reader.read(last=True)), recorded, self.times, self._began, self._ended)]
 
     # -- curves of files that are gone -----------------------------------------------------------
 
@@ -318,67 +304,54 @@ class _Rereader:
         return found
 
 
-def _without(reading: MergedReading, names: Collection[str], suffix: str) -> MergedReading:
-    values = {name: value for name, value in reading.values.items() if name + suffix not in names}
-    return reading if len(values) == len(reading.values) else replace(reading, values=values)
+def _timed(
+    readings: Sequence[MergedReading], recorded: Mapping[str, Series], times: Times, began: float, ended: float
+) -> Iterator[MergedReading]:
+    """Yield the readings of one rank with their times; those without one get one between their neighbours.
+
+    `recorded`: the curves as they were recorded before. `times`: counts what is found out.
+    """
+    known = {name: points(series) for name, series in recorded.items()}
+    steps = {step: time for found in known.values() for step, (_, time) in found.items()}
+    timed = [(each, _time(each, known, steps, times)) for each in readings]
+    at, count = 0, len(timed)
+    before: float | None = None
+    while at < count:
+        reading, time = timed[at]
+        if time is not None:
+            yield replace(reading, time=time)
+            before, at = time, at + 1
+            continue
+        end = next((index for index in range(at, count) if timed[index][1] is not None), count)
+        after = timed[end][1] if end < count else None
+        first = began if before is None else before
+        last = max(first, ended if after is None else after)
+        if before is None and after is None:
+            times.spread += end - at
+        else:
+            times.interpolated += end - at
+        for number, (each, _) in enumerate(timed[at:end], start=1):
+            yield replace(each, time=first + (last - first) * number / (end - at + 1))
+        before, at = last if after is not None else before, end
 
 
-def _readings(name: str, series: Series, *, counts_epochs: bool) -> list[MergedReading]:
-    """Return a recorded curve as readings."""
-    return [
-        MergedReading(values={name: value}, step=step, time=time, counts_epochs=counts_epochs)
-        for step, (value, time) in points(series).items()
-    ]
-
-
-class ValueTimes:
-    """The times of one rank's values."""
-
-    def __init__(self, recorded: Mapping[str, Series], times: Times, began: float, ended: float) -> None:
-        """`recorded`: the curves as they were recorded before. `times`: counts what is found out."""
-        self._known = {name: points(series) for name, series in recorded.items()}
-        self._steps = {step: time for found in self._known.values() for step, (_, time) in found.items()}
-        self._times, self._began, self._ended = times, began, ended
-
-    def timed(self, readings: Sequence[MergedReading]) -> list[MergedReading]:
-        """Return the readings with their times."""
-        return list(self._with_all_times([(each, self._time(each)) for each in readings]))
-
-    def _time(self, reading: MergedReading) -> float | None:
-        assert reading.step is not None
-        for name, value in reading.values.items():
-            found = self._known.get(name, {}).get(reading.step)
-            if found is not None and _same(found[0], value):
-                self._times.recorded += 1
-                return found[1]
-        if reading.time is not None:
-            self._times.sources += 1
-            return reading.time
-        time = self._steps.get(reading.step)
-        self._times.recorded += time is not None
-        return time
-
-    def _with_all_times(self, timed: Sequence[tuple[MergedReading, float | None]]) -> Iterator[MergedReading]:
-        """Yield the readings; those without a time get one between their neighbours."""
-        at, count = 0, len(timed)
-        before: float | None = None
-        while at < count:
-            reading, time = timed[at]
-            if time is not None:
-                yield replace(reading, time=time)
-                before, at = time, at + 1
-                continue
-            end = next((index for index in range(at, count) if timed[index][1] is not None), count)
-            after = timed[end][1] if end < count else None
-            first = self._began if before is None else before
-            last = max(first, self._ended if after is None else after)
-            if before is None and after is None:
-                self._times.spread += end - at
-            else:
-                self._times.interpolated += end - at
-            for number, (each, _) in enumerate(timed[at:end], start=1):
-                yield replace(each, time=first + (last - first) * number / (end - at + 1))
-            before, at = last if after is not None else before, end
+def _time(
+    reading: MergedReading, known: Mapping[str, Mapping[int, tuple[float, float]]], steps: Mapping[int, float],
+    times: Times,
+) -> float | None:  # fmt: skip
+    """Return when a reading was measured; None if nothing says so."""
+    assert reading.step is not None
+    for name, value in reading.values.items():
+        found = known.get(name, {}).get(reading.step)
+        if found is not None and _same(found[0], value):
+            times.recorded += 1
+            return found[1]
+    if reading.time is not None:
+        times.sources += 1
+        return reading.time
+    time = steps.get(reading.step)
+    times.recorded += time is not None
+    return time
 
 
 def points(series: Series) -> dict[int, tuple[float, float]]:

@@ -7,27 +7,32 @@ read again.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from core.language import tr, tr_plural
-from core.metrics.common.merge import TEXT, MetricMerger
+from core.metrics.merge import TEXT, MetricMerger
 from core.metrics.reread import Result, reread
-from core.metrics.rules import rule_file
-from core.metrics.rules.rule import (
+from core.metrics.rules import (
     ANY,
     ANY_DIGITS,
     MAX_CHARACTERS,
     MAX_NUMBERS,
     METRIC,
     NO_METRIC,
+    NO_RULES,
     NUMBER,
     Rule,
     check_rule,
+    chosen_file,
+    file_beside,
     number_at,
+    read_rules,
+    usable_rules,
     words_of,
+    write_rules,
 )
-from core.metrics.rules.rule_set import usable_rules
 from core.metrics.text.log import LogReader
 from core.metrics.text.printed_lines import PrintedLines
 from core.runs import foreign
@@ -36,10 +41,6 @@ from core.runs.run import Run
 from core.schema.files import open_to_read
 from core.schema.paths import RULES_FILE, log_of_rank
 from core.text import one_line
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
 
 TRIAL_BYTES = 1 << 26
 """Bytes of a log over which a rule is tried."""
@@ -78,13 +79,8 @@ class Lesson:
 def find_number(line: str, number: str) -> int:
     """Return where a number stands in a line; `1#2` is the second 1. Raises `ValueError` with a sentence."""
     text, _, which = number.partition("#")
-    places = [
-        match.start()
-        for pattern in (NUMBER, ANY_DIGITS)
-        for match in pattern.finditer(line[:MAX_CHARACTERS])
-        if match[0] == text or match[0].lstrip("+-") == text
-    ]
-    places = sorted(set(places))
+    found = (match for pattern in (NUMBER, ANY_DIGITS) for match in pattern.finditer(line[:MAX_CHARACTERS]))
+    places = sorted({match.start() for match in found if text in {match[0], match[0].lstrip("+-")}})
     shown = one_line(line, SHOWN_CHARACTERS)
     if not places:
         raise ValueError(tr("{number} is not a number of the line {line!r}.", number=text, line=shown))
@@ -181,23 +177,16 @@ def try_rules(rules: Sequence[Rule], log: Path) -> Lesson:
     problems = list(reader.about_rules)
     if sum(map(len, blocks)) >= TRIAL_BYTES:
         problems.append(tr("Only the first {size} MiB of the log were tried.", size=TRIAL_BYTES >> 20))
-    return Lesson(
-        rule=rules[0],
-        rules=tuple(rules),
-        matched=0,
-        curves={name: sorted(points.items()) for name, points in curves.items()},
-        problems=tuple(problems),
-    )
+    sorted_curves = {name: sorted(points.items()) for name, points in curves.items()}
+    return Lesson(rule=rules[0], rules=tuple(rules), matched=0, curves=sorted_curves, problems=tuple(problems))
 
 
 def log_lines(log: Path) -> Iterator[str]:
     """Yield the lines of a log as a terminal shows them."""
     lines = PrintedLines(all_of_them=True)
     for block in _blocks(log):
-        for line in lines.take(block):
-            yield line.text
-    for line in lines.end():
-        yield line.text
+        yield from (line.text for line in lines.take(block))
+    yield from (line.text for line in lines.end())
 
 
 def _blocks(log: Path) -> Iterator[bytes]:
@@ -288,22 +277,15 @@ class Teacher:
             raise ValueError(tr("Run {id} trains a recipe, which reports its measurements itself.", id=self._run.id))
         if self._spec.script.expression:
             raise ValueError(
-                tr(
-                    "Run {id} reads its log with an expression, which takes the place of rules. Start it without.",
-                    id=self._run.id,
-                )
-            )
+                tr("Run {id} reads its log with an expression, which takes the place of rules. Start it without.",
+                   id=self._run.id)
+            )  # fmt: skip
         self.rules = usable_rules(self._spec.script.rules)
         """The rules that the run has."""
 
-    def find(self, line: str, number: str) -> int:
-        """Return where a number stands in a line. Raises `ValueError` with a sentence if it is not there once."""
-        return find_number(line, number)
-
     def propose_name(self, line: str, position: int) -> str:
         """Return a name for the number at this character of a line of the log."""
-        header = header_of_row(line.strip(), log_lines(self._log))
-        return propose_name(line, position, header)
+        return propose_name(line, position, header_of_row(line.strip(), log_lines(self._log)))
 
     def teach(self, line: str, position: int, role: str) -> Lesson:
         """Return the rule for a number and what it gives. Raises `ValueError` with a sentence if there is none."""
@@ -318,15 +300,14 @@ class Teacher:
         script = self._spec.script
         assert script is not None
         given = path or script.rules_file
-        file = rule_file.chosen_file("" if given == rule_file.NONE else given, script, self._spec.working_dir)
-        file = file or rule_file.beside(script, self._spec.working_dir)
-        others = usable_rules(rule_file.read_rules(file)) if file.exists() else []
+        file = chosen_file("" if given == NO_RULES else given, script, self._spec.working_dir)
+        file = file or file_beside(script, self._spec.working_dir)
+        others = usable_rules(read_rules(file)) if file.exists() else []
         shapes = {rule.shape for rule in lesson.rules}
-        owner = self._run.owner
-        if owner:
+        if owner := self._run.owner:
             raise ValueError(tr("Run {id} belongs to {owner}, who alone can teach it.", id=self._run.id, owner=owner))
-        rule_file.write_rules(file, [*lesson.rules, *(rule for rule in others if rule.shape not in shapes)])
-        rule_file.write_rules(self._run.dir / RULES_FILE, lesson.rules)  # they win over the rules in its spec
+        write_rules(file, [*lesson.rules, *(rule for rule in others if rule.shape not in shapes)])
+        write_rules(self._run.dir / RULES_FILE, lesson.rules)  # they win over the rules in its spec
         self._run.catch_up()
         is_over = state_info(self._run.facts.state).over
         return Kept(path=file, reread=reread(self._run.dir) if is_over else None)

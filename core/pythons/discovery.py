@@ -55,15 +55,14 @@ def find_pythons(near: Path | None = None, *, variables: Mapping[str, str] = os.
 
     A virtual environment is another Python than the one that its `bin/python` links to; other links are followed.
     """
-    home = Path(variables.get("HOME") or Path.home())
-    paths = SearchPaths(home=home, variables=variables, near=near)
+    paths = SearchPaths(home=Path(variables.get("HOME") or Path.home()), variables=variables, near=near)
     known: set[str] = set()
-    for location in LOCATIONS:
-        for python in location.interpreters(paths):
+    for place, title, interpreters in LOCATIONS:
+        for python in interpreters(paths):
             identity = identity_of(python)
             if identity not in known:
                 known.add(identity)
-                yield Found(path=str(python), place=location.id, title=location.title)
+                yield Found(path=str(python), place=place, title=title)
 
 
 def identity_of(python: Path) -> str:
@@ -82,12 +81,9 @@ def locate_python(text: str, environment: Mapping[str, str] = os.environ) -> str
         command = shutil.which(text, path=environment.get("PATH"))
         if command is None:
             raise ValueError(
-                tr(
-                    "There is no Python called {text!r} on PATH. Give its path; "
-                    "`trainyard pythons` lists those of this machine.",
-                    text=text,
-                )
-            )
+                tr("There is no Python called {text!r} on PATH. Give its path; "
+                   "`trainyard pythons` lists those of this machine.", text=text)
+            )  # fmt: skip
         return str(Path(command).absolute())
     path = Path(os.path.expanduser(text)).absolute()
     inside = path / "bin" / "python"
@@ -110,14 +106,10 @@ def python_for_script(named: str | None, near: Path) -> str:
     environment = Path(python).parent.parent
     if environment in beside and (owner := _other_owner(environment)):
         raise ValueError(
-            tr(
-                "{environment} belongs to {owner}, whose Python is not started without being chosen. If you trust it, "
-                "choose it with --python {python}; otherwise choose another.",
-                environment=environment,
-                owner=owner,
-                python=python,
-            )
-        )
+            tr("{environment} belongs to {owner}, whose Python is not started without being chosen. If you trust it, "
+               "choose it with --python {python}; otherwise choose another.",
+               environment=environment, owner=owner, python=python)
+        )  # fmt: skip
     return python
 
 
@@ -146,15 +138,6 @@ class SearchPaths:
     def shims_roots(self) -> list[Path]:
         """Return the root folders of tools such as pyenv whose shims are on PATH."""
         return [folder.parent for folder in self.path_folders() if folder.name == SHIMS]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PythonLocation:
-    """A kind of place where Pythons are installed."""
-
-    id: str
-    title: str
-    interpreters: Callable[[SearchPaths], Iterator[Path]]
 
 
 def own(paths: SearchPaths) -> Iterator[Path]:
@@ -198,7 +181,7 @@ def conda(paths: SearchPaths) -> Iterator[Path]:
     """Yield environments of conda and mamba: those that they list, and those below the usual roots."""
     for folder in _conda_folders(paths):
         python = folder / "bin" / "python"
-        if os.path.isdir(folder / "conda-meta") and _is_there(python):
+        if os.path.isdir(folder / "conda-meta") and os.path.lexists(python):
             yield python
 
 
@@ -208,19 +191,13 @@ def _conda_folders(paths: SearchPaths) -> Iterator[Path]:
     with contextlib.suppress(OSError, ValueError):
         listed = (paths.home / ".conda" / "environments.txt").read_text(encoding="utf-8").splitlines()
         yield from (Path(line.strip()) for line in listed if line.strip())
-    for root in _conda_roots(paths):
+    programs = [paths.variables[name] for name in ("CONDA_EXE", "MAMBA_EXE") if paths.variables.get(name)]
+    roots = [Path(program).parent.parent for program in programs]
+    if paths.variables.get("MAMBA_ROOT_PREFIX"):
+        roots.append(Path(paths.variables["MAMBA_ROOT_PREFIX"]))
+    for root in (*roots, *(paths.home / name for name in CONDA_ROOTS), *map(Path, SYSTEM_CONDA_ROOTS)):
         yield root
         yield from _folders(root / "envs")
-
-
-def _conda_roots(paths: SearchPaths) -> Iterator[Path]:
-    for variable in ("CONDA_EXE", "MAMBA_EXE"):
-        if paths.variables.get(variable):
-            yield Path(paths.variables[variable]).parent.parent
-    if paths.variables.get("MAMBA_ROOT_PREFIX"):
-        yield Path(paths.variables["MAMBA_ROOT_PREFIX"])
-    yield from (paths.home / name for name in CONDA_ROOTS)
-    yield from map(Path, SYSTEM_CONDA_ROOTS)
 
 
 def pyenv(paths: SearchPaths) -> Iterator[Path]:
@@ -252,27 +229,30 @@ def on_path(paths: SearchPaths) -> Iterator[Path]:
     """Yield commands on PATH without shims: the Python that a shim starts depends on its working folder."""
     for folder in paths.path_folders():
         if folder.name != SHIMS:
-            yield from (folder / name for name in COMMANDS if _is_command(folder / name))
+            for path in (folder / name for name in COMMANDS):
+                if os.path.isfile(path) and Path(os.path.realpath(path)).parent.name != SHIMS:  # no link to a shim
+                    yield path
 
 
-LOCATIONS = (
-    PythonLocation(id="own", title=tr_noop("this application's"), interpreters=own),
-    PythonLocation(id="near", title=tr_noop("environment near the script"), interpreters=near),
-    PythonLocation(id="environment", title=tr_noop("virtual environment"), interpreters=active),
-    PythonLocation(id="conda", title="conda", interpreters=conda),
-    PythonLocation(id="pyenv", title="pyenv", interpreters=pyenv),
-    PythonLocation(id="uv", title="uv", interpreters=uv),
-    PythonLocation(id="managed", title="mise or asdf", interpreters=managed),
-    PythonLocation(id="path", title=tr_noop("on PATH"), interpreters=on_path),
+LOCATIONS: tuple[tuple[str, str, Callable[[SearchPaths], Iterator[Path]]], ...] = (
+    ("own", tr_noop("this application's"), own),
+    ("near", tr_noop("environment near the script"), near),
+    ("environment", tr_noop("virtual environment"), active),
+    ("conda", "conda", conda),
+    ("pyenv", "pyenv", pyenv),
+    ("uv", "uv", uv),
+    ("managed", "mise or asdf", managed),
+    ("path", tr_noop("on PATH"), on_path),
 )
-"""In the order in which they are shown; a Python that is found in several places is shown in the first."""
+"""Id, title and interpreters of each kind of place, in the order in which they are shown; a Python that is found in
+several places is shown in the first."""
 
 
 def _installed(folder: Path) -> Iterator[Path]:
     """Yield the interpreter of each version in a folder."""
     for version in _folders(folder):
         for name in ("python", "python3"):
-            if _is_there(version / "bin" / name):
+            if os.path.lexists(version / "bin" / name):
                 yield version / "bin" / name
                 break
 
@@ -280,7 +260,7 @@ def _installed(folder: Path) -> Iterator[Path]:
 def _environment(folder: Path) -> Iterator[Path]:
     """Yield the interpreter of a virtual environment, even if it is a broken link."""
     python = folder / "bin" / "python"
-    if os.path.isfile(folder / MARK) and _is_there(python):
+    if os.path.isfile(folder / MARK) and os.path.lexists(python):
         yield python
 
 
@@ -307,16 +287,6 @@ def _folders(folder: Path) -> list[Path]:
     return sorted(Path(each.path) for each in found if os.path.isdir(each)) if len(found) <= MAX_ENTRIES else []
 
 
-def _is_command(path: Path) -> bool:
-    """Return whether this is a file and not a link to a shim."""
-    return os.path.isfile(path) and Path(os.path.realpath(path)).parent.name != SHIMS
-
-
-def _is_there(path: Path) -> bool:
-    """Return whether the file exists, even as a broken link."""
-    return os.path.lexists(path)
-
-
 MAX_PROBES = 2
 """Number of Pythons that are asked at the same time: training may run on the same machine."""
 FIND_S = 0.005
@@ -341,11 +311,10 @@ class PythonSearch:
         cache: ProbeCache | None = None,
         *,
         timeout_s: float = TIMEOUT_S,
-        max_probes: int = MAX_PROBES,
         variables: Mapping[str, str] = os.environ,
     ) -> None:
         self._cache = cache or ProbeCache(default_file())
-        self._timeout_s, self._max_probes, self._variables = timeout_s, max_probes, variables
+        self._timeout_s, self._variables = timeout_s, variables
         self._finding: Iterator[Found] | None = None
         self._entries: dict[str, FoundPython] = {}
         """By identity, in the order in which they were found."""
@@ -371,9 +340,24 @@ class PythonSearch:
         """Return all that is known by now, in the order of the places. Never waits."""
         self._find()
         for name, probe in list(self._probes.items()):
-            self._poll_probe(name, probe)
-        while self._waiting and len(self._probes) < self._max_probes:
-            self._ask(self._waiting.pop(0))
+            found = self._entries[name].found
+            try:
+                answer = probe.poll()
+            except ValueError as error:
+                self._entries[name] = FoundPython(found=found, problem=str(error))
+            else:
+                if answer is None:
+                    continue
+                self._cache.put(found.path, answer)
+                self._entries[name] = _entry(found, answer)
+            del self._probes[name]
+        while self._waiting and len(self._probes) < MAX_PROBES:
+            name = self._waiting.pop(0)
+            found = self._entries[name].found
+            try:
+                self._probes[name] = PythonProbe(found.path, timeout_s=self._timeout_s)
+            except ValueError as error:
+                self._entries[name] = FoundPython(found=found, problem=str(error))
         if self.done:
             self._cache.save()
         return list(self._entries.values())
@@ -384,8 +368,7 @@ class PythonSearch:
         self._cache.save()
 
     def _stop(self) -> None:
-        self._finding = None
-        self._waiting = []
+        self._finding, self._waiting = None, []
         for probe in self._probes.values():
             probe.close()
         self._probes = {}
@@ -407,28 +390,6 @@ class PythonSearch:
         self._entries[name] = _entry(found, answer) if answer else FoundPython(found=found)
         if answer is None:
             self._waiting.append(name)
-
-    def _ask(self, name: str) -> None:
-        try:
-            self._probes[name] = PythonProbe(self._entries[name].found.path, timeout_s=self._timeout_s)
-        except ValueError as error:
-            self._fail(name, error)
-
-    def _poll_probe(self, name: str, probe: PythonProbe) -> None:
-        found = self._entries[name].found
-        try:
-            answer = probe.poll()
-        except ValueError as error:
-            del self._probes[name]
-            self._fail(name, error)
-            return
-        if answer is not None:
-            del self._probes[name]
-            self._cache.put(found.path, answer)
-            self._entries[name] = _entry(found, answer)
-
-    def _fail(self, name: str, error: ValueError) -> None:
-        self._entries[name] = FoundPython(found=self._entries[name].found, problem=str(error))
 
 
 def _entry(found: Found, answer: Mapping[str, Any]) -> FoundPython:

@@ -12,6 +12,7 @@ QUESTION is JSON: `folder`, the first entry of the program's `sys.path` (its own
 from __future__ import annotations
 
 import ast
+import contextlib
 import json
 import os
 import site
@@ -54,12 +55,10 @@ def find(name: str, path: Sequence[str] | None = None) -> ModuleSpec | None:
         if path is None:
             return None
     for finder in sys.meta_path:
-        try:
+        with contextlib.suppress(Exception):  # a broken import hook; try the next
             found = finder.find_spec(name, path)
-        except Exception:  # noqa: BLE001, S112 (a broken import hook; try the next)
-            continue
-        if found is not None:
-            return found
+            if found is not None:
+                return found
     return None
 
 
@@ -139,10 +138,8 @@ def version(*names: str) -> str | None:
     import importlib.metadata
 
     for name in names:
-        try:
+        with contextlib.suppress(Exception):  # not installed, or damaged metadata
             return importlib.metadata.version(name)
-        except Exception:  # noqa: BLE001, PERF203, S112 (not installed, or damaged metadata)
-            continue
     return None
 
 

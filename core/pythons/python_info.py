@@ -137,26 +137,19 @@ class PythonProbe:
         except ValueError:
             self.close()
             raise ValueError(
-                tr(
-                    "{python} is not a Python interpreter: it printed without end instead of its version. {remedy}",
-                    python=self.python,
-                    remedy=tr(REMEDY),
-                )
-            ) from None
+                tr("{python} is not a Python interpreter: it printed without end instead of its version. {remedy}",
+                   python=self.python, remedy=tr(REMEDY))
+            ) from None  # fmt: skip
         if ended:
             self.close()
             return self._parse(process)
         if time.monotonic() > self._deadline:
             self.close()
             raise ValueError(
-                tr(
-                    "{python} did not report its version within {timeout_s:g} s. "
-                    "Start it in a terminal to see what it waits for, or choose another; "
-                    "`trainyard pythons` lists those of this machine.",
-                    python=self.python,
-                    timeout_s=self._timeout_s,
-                )
-            )
+                tr("{python} did not report its version within {timeout_s:g} s. "
+                   "Start it in a terminal to see what it waits for, or choose another; "
+                   "`trainyard pythons` lists those of this machine.", python=self.python, timeout_s=self._timeout_s)
+            )  # fmt: skip
         return None
 
     def wait(self) -> Answer:
@@ -174,40 +167,26 @@ class PythonProbe:
 
     def _parse(self, process: HelperProcess) -> Answer:
         answer = _answer(process.output)
-        version = answer.get("version")
         how, last_error = process.ending(), _last_line(process.errors)
-        if not (isinstance(version, list) and len(version) == 3 and all(isinstance(each, int) for each in version)):
+        if not _is_answer(answer):
             words = last_error or _last_line(process.output)
             printed = tr(" and printed “{words}”", words=words) if words else ""
             if how:
                 raise ValueError(
-                    tr(
-                        "{python} cannot be used: it ended with {how}{printed} instead of its version. {remedy}",
-                        python=self.python,
-                        how=how,
-                        printed=printed,
-                        remedy=tr(REMEDY),
-                    )
-                )
+                    tr("{python} cannot be used: it ended with {how}{printed} instead of its version. {remedy}",
+                       python=self.python, how=how, printed=printed, remedy=tr(REMEDY))
+                )  # fmt: skip
             raise ValueError(
-                tr(
-                    "{python} is not a Python interpreter: it ended without reporting its version{printed}. {remedy}",
-                    python=self.python,
-                    printed=printed,
-                    remedy=tr(REMEDY),
-                )
-            )
+                tr("{python} is not a Python interpreter: it ended without reporting its version{printed}. {remedy}",
+                   python=self.python, printed=printed, remedy=tr(REMEDY))
+            )  # fmt: skip
+        version = answer["version"]
         if version >= [3, 8] and "prefix" not in answer:
             raise ValueError(
-                tr(
-                    "{python} cannot be used: Python {version} started and then ended with {how}{printed}. {remedy}",
-                    python=self.python,
-                    version=".".join(map(str, version)),
-                    how=how or tr("no answer"),
-                    printed=tr(", and printed “{words}”", words=last_error) if last_error else "",
-                    remedy=tr(REMEDY),
-                )
-            )
+                tr("{python} cannot be used: Python {version} started and then ended with {how}{printed}. {remedy}",
+                   python=self.python, version=".".join(map(str, version)), how=how or tr("no answer"),
+                   printed=tr(", and printed “{words}”", words=last_error) if last_error else "", remedy=tr(REMEDY))
+            )  # fmt: skip
         return answer
 
 
@@ -237,32 +216,21 @@ def _check(python: str) -> None:
         ) from None
     if is_folder:
         raise ValueError(
-            tr(
-                "{python} is a folder, not a Python. Name the interpreter in it, such as {path}.",
-                python=python,
-                path=path / "bin/python",
-            )
-        )
+            tr("{python} is a folder, not a Python. Name the interpreter in it, such as {path}.",
+               python=python, path=path / "bin/python")
+        )  # fmt: skip
     if not is_there and is_link:
         raise ValueError(
-            tr(
-                "{python} is a link to {readlink}, which is gone: the Python of this environment was removed. "
-                "Create the environment again. {remedy}",
-                python=python,
-                readlink=path.readlink(),
-                remedy=tr(REMEDY),
-            )
-        )
+            tr("{python} is a link to {readlink}, which is gone: the Python of this environment was removed. "
+               "Create the environment again. {remedy}", python=python, readlink=path.readlink(), remedy=tr(REMEDY))
+        )  # fmt: skip
     if not is_there:
         raise ValueError(tr("There is no Python at {python}. {remedy}", python=python, remedy=tr(REMEDY)))
     if not os.access(path, os.X_OK):
         raise ValueError(
-            tr(
-                "{python} may not be executed. Allow it (chmod +x), if it is a Python. {remedy}",
-                python=python,
-                remedy=tr(REMEDY),
-            )
-        )
+            tr("{python} may not be executed. Allow it (chmod +x), if it is a Python. {remedy}",
+               python=python, remedy=tr(REMEDY))
+        )  # fmt: skip
 
 
 def _answer(output: bytearray) -> Answer:
@@ -300,16 +268,18 @@ class ProbeCache:
     """
 
     def __init__(self, file: Path | None = None) -> None:
-        self._file = file
-        self._entries: dict[str, Any] = _read(file) if file else {}
-        self._changed = False
+        self._file, self._changed = file, False
+        self._entries: dict[str, Any] = {}
+        with contextlib.suppress(OSError, ValueError):
+            document = parse_json(read_whole(file, MAX_BYTES, follow_link=True)) if file else None
+            if isinstance(document, dict) and document.get("format") == FORMAT:
+                entries = document.get("pythons")
+                self._entries = entries if isinstance(entries, dict) else {}
 
     def get(self, path: str, key: str = "") -> Answer | None:
         """Return this interpreter's answer, or None if it or its packages changed; `key` identifies the question."""
         entry = self._entries.get(_name(path, key))
-        if not isinstance(entry, dict):
-            return None
-        answer, seen = entry.get("answer"), entry.get("seen")
+        answer, seen = (entry.get("answer"), entry.get("seen")) if isinstance(entry, dict) else (None, None)
         if not isinstance(answer, dict) or not _is_answer(answer) or not isinstance(seen, dict):
             return None
         return answer if seen == _seen(seen) else None
@@ -365,12 +335,3 @@ def _is_script(path: str) -> bool:
 def _is_answer(answer: Answer) -> bool:
     version = answer.get("version")
     return isinstance(version, list) and len(version) == 3 and all(isinstance(each, int) for each in version)
-
-
-def _read(file: Path) -> dict[str, Any]:
-    try:
-        document = parse_json(read_whole(file, MAX_BYTES, follow_link=True))
-    except (OSError, ValueError):
-        return {}
-    entries = document.get("pythons") if isinstance(document, dict) and document.get("format") == FORMAT else None
-    return entries if isinstance(entries, dict) else {}

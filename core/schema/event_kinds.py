@@ -539,7 +539,7 @@ class RunProgress(Record, kind="progress"):
 
 
 class LogRead(Record, kind="log_read"):
-    """How many bytes of the log of a rank have been read; see `core.metrics.rank_reader`."""
+    """How many bytes of the log of a rank have been read; see `core.metrics.rank_metrics`."""
 
     rank: int
     size_bytes: int = field(metadata=named("bytes"))

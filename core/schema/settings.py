@@ -252,7 +252,7 @@ class Script:
     expression: str = ""
     """A regular expression with named groups that reads metrics from the output; empty for the built-in parsers."""
     rules: tuple[str, ...] = ()
-    """What the numbers of certain lines are: see `core.metrics.rules.rule`."""
+    """What the numbers of certain lines are: see `core.metrics.rules`."""
     rules_file: str = ""
     """Where the user chose to keep these rules; empty for beside the script, `none` for no rules."""
 

@@ -22,7 +22,7 @@ from core.scripts.launch_signs import (
 )
 from core.scripts.source import OwnModules, SourceFile, follow, is_file, lines_left_out, read, source_of
 from core.scripts.syntax import DeviceNumber, Usage
-from core.text import first_names, join_names
+from core.text import first_names, join_names, one_line
 
 ALONE = tr_noop("On one device it is started as a plain program: it tests whether torchrun has set RANK.")
 FRAMEWORKS = ("torch", "tensorflow", "keras", "jax")
@@ -132,22 +132,22 @@ def _analyse_module(module: str, working: Path, python: str, variables: dict[str
     if module in LAUNCHER_MODULES:
         why = tr("{module} starts the processes itself.", module=module)
         return ScriptAnalysis(name=module, file="", folder=str(working), launch="one", why=why, modules=(parts[0],))
-    file = _local_program(parts, working)
-    if file is not None:
+    inside = working.joinpath(*parts)
+    main, alone = inside / "__main__.py", inside.with_name(f"{parts[-1]}.py")
+    if not is_file(main) and is_file(inside / "__init__.py"):
+        raise ValueError(_no_main(module))
+    file = main if is_file(main) else alone
+    if is_file(file):
         package = parts if file.name == "__main__.py" and parts[-1] != "__main__" else parts[:-1]
         return _analyse(file, name=module, own=OwnModules(working), package=package)
     answer = PythonProbe(python, {"folder": str(working), "programs": [module]}, variables=variables).wait()
     found = answer.get("programs", {}).get(module, {"found": False})
     if not found.get("found"):
         raise ValueError(
-            tr(
-                "There is no module {module}, neither in the working folder {working} nor in {python}. "
-                "Check its name, use the folder that contains its package as working folder, or choose another Python.",
-                module=module,
-                working=working,
-                python=python,
-            )
-        )
+            tr("There is no module {module}, neither in the working folder {working} nor in {python}. "
+               "Check its name, use the folder that contains its package as working folder, or choose another Python.",
+               module=module, working=working, python=python)
+        )  # fmt: skip
     if found.get("package"):
         raise ValueError(_no_main(module))
     if not found.get("file"):
@@ -159,25 +159,9 @@ def _analyse_module(module: str, working: Path, python: str, variables: dict[str
     return _analyse(file, name=module, own=own, package=package, path=working)
 
 
-def _local_program(parts: Sequence[str], working: Path) -> Path | None:
-    """Return the file of a module in the working folder; None if there is none.
-
-    Raises `ValueError` with a sentence if it cannot be run.
-    """
-    inside = working.joinpath(*parts)
-    if is_file(inside / "__main__.py"):
-        return inside / "__main__.py"
-    if is_file(inside / "__init__.py"):
-        raise ValueError(_no_main(".".join(parts)))
-    file = inside.with_name(f"{inside.name}.py")
-    return file if is_file(file) else None
-
-
 def _no_main(module: str) -> str:
-    return tr(
-        "{module} is a package without a __main__.py, so python -m cannot run it. Name one of its modules.",
-        module=module,
-    )
+    return tr("{module} is a package without a __main__.py, so python -m cannot run it. Name one of its modules.",
+              module=module)  # fmt: skip
 
 
 def _analyse(
@@ -219,19 +203,13 @@ def _unparsed(error: SyntaxError, script: ScriptAnalysis) -> ScriptAnalysis:
     first_line = read(Path(script.file)).partition(b"\n")[0].decode(errors="replace").strip()
     if first_line.startswith("#!") and "python" not in first_line:
         raise ValueError(
-            tr(
-                "{script} is not a Python program: it is for {first_line}. Name the Python program that it starts.",
-                script=script.name,
-                first_line=first_line.removeprefix("#!").strip(),
-            )
-        ) from error
+            tr("{script} is not a Python program: it is for {first_line}. Name the Python program that it starts.",
+               script=script.name, first_line=first_line.removeprefix("#!").strip())
+        ) from error  # fmt: skip
     ours = f"Python {sys.version_info.major}.{sys.version_info.minor}"
     if error.lineno:
-        why = tr(
-            "It could not be analysed: {python}, this application's, cannot parse line {line}.",
-            python=ours,
-            line=error.lineno,
-        )
+        why = tr("It could not be analysed: {python}, this application's, cannot parse line {line}.",
+                 python=ours, line=error.lineno)  # fmt: skip
     else:
         why = tr("It could not be analysed: {python}, this application's, cannot parse it.", python=ours)
     return replace(script, why=why, files=(script.file,), own_files=(script.file,), chooses_port=True)
@@ -239,13 +217,8 @@ def _unparsed(error: SyntaxError, script: ScriptAnalysis) -> ScriptAnalysis:
 
 def _needed(sources: Sequence[SourceFile], own: OwnModules) -> tuple[str, ...]:
     """Return the top-level modules that are always imported, except the program's own."""
-    names = [
-        each.module.partition(".")[0]
-        for source in sources
-        if source.needed
-        for each in source.imports
-        if each.needed and not each.level
-    ]
+    imports = (each for source in sources if source.needed for each in source.imports)
+    names = [each.module.partition(".")[0] for each in imports if each.needed and not each.level]
     return tuple(name for name in dict.fromkeys(names) if name != "__future__" and not own.has(name))
 
 
@@ -266,13 +239,14 @@ def _finds_more(usage: Usage) -> bool:
 
 
 MAX_LINE = 60
+"""Characters that are shown of a line."""
 
 
 def cautions(script: ScriptAnalysis, launch: Launch | str, devices: int, *, on_cpu: bool) -> list[str]:
     """Return sentences about this launch on so many devices. `on_cpu`: whether they are CPU devices."""
     found = [*_numbers(script, devices, on_cpu=on_cpu)]
     if script.left_out:
-        lines = join_names(first_names([_shorten(line) for line in script.left_out]))
+        lines = join_names(first_names([one_line(line, MAX_LINE) for line in script.left_out]))
         found.append(
             tr("{name} is run without these lines, which need IPython: {lines}.", name=script.name, lines=lines)
         )
@@ -280,16 +254,10 @@ def cautions(script: ScriptAnalysis, launch: Launch | str, devices: int, *, on_c
         found += _alone(script, devices, on_cpu=on_cpu)
     if devices > 1 and launch == "one" and on_cpu and script.replicates:
         found.append(
-            tr(
-                "{what} makes a replica on each GPU. On CPU devices it makes one, on the cores of all.",
-                what=script.replicates,
-            )
-        )
+            tr("{what} makes a replica on each GPU. On CPU devices it makes one, on the cores of all.",
+               what=script.replicates)
+        )  # fmt: skip
     return found
-
-
-def _shorten(line: str) -> str:
-    return line if len(line) <= MAX_LINE else f"{line[: MAX_LINE - 1]}…"
 
 
 def _numbers(script: ScriptAnalysis, devices: int, *, on_cpu: bool) -> list[str]:
@@ -297,22 +265,15 @@ def _numbers(script: ScriptAnalysis, devices: int, *, on_cpu: bool) -> list[str]
     found, number = [], script.device_number
     if script.sets_visible_devices and not on_cpu:
         found.append(
-            tr(
-                "{name} sets CUDA_VISIBLE_DEVICES itself, so it may use other GPUs. Remove that line.",
-                name=script.name,
-            )
-        )
+            tr("{name} sets CUDA_VISIBLE_DEVICES itself, so it may use other GPUs. Remove that line.",
+               name=script.name)
+        )  # fmt: skip
     if number is not None and devices and not on_cpu and number.number >= devices:
         found.append(
-            tr(
-                "{file} names GPU {number} in line {line}. Inside a run numbers begin at 0, and the last one here is "
-                "{last}. Change that number, or choose more devices.",
-                file=script.device_file,
-                number=number.number,
-                line=number.line,
-                last=devices - 1,
-            )
-        )
+            tr("{file} names GPU {number} in line {line}. Inside a run numbers begin at 0, and the last one here is "
+               "{last}. Change that number, or choose more devices.",
+               file=script.device_file, number=number.number, line=number.line, last=devices - 1)
+        )  # fmt: skip
     return found
 
 
@@ -320,19 +281,13 @@ def _alone(script: ScriptAnalysis, devices: int, *, on_cpu: bool) -> list[str]:
     """Return a sentence if each process would train everything alone."""
     if script.leaves_devices_to_lightning and on_cpu:
         return [
-            tr(
-                "On CPU devices Lightning trains the same thing in each of the {count} processes. Choose one device, "
-                'or give its Trainer devices={count} and strategy="ddp".',
-                count=devices,
-            )
-        ]
+            tr("On CPU devices Lightning trains the same thing in each of the {count} processes. Choose one device, "
+               'or give its Trainer devices={count} and strategy="ddp".',
+               count=devices)
+        ]  # fmt: skip
     if script.launch == "one" and not script.trains_together:
         return [
-            tr(
-                "Nothing in {name} joins its processes, so each of the {count} would train the same thing. Choose one "
-                "process, or one device.",
-                name=script.name,
-                count=devices,
-            )
-        ]
+            tr("Nothing in {name} joins its processes, so each of the {count} would train the same thing. Choose one "
+               "process, or one device.", name=script.name, count=devices)
+        ]  # fmt: skip
     return []

@@ -117,54 +117,34 @@ SIGNS = (
     Sign(launch="one", find=_spawns, why=tr_noop("It starts its own processes, one per device ({found}{where}).")),
     Sign(launch="one", find=_starts_launcher, why=tr_noop("It starts its own processes, with {found}{where}.")),
     Sign(launch="per-device", find=lambda usage: next((name for name in RANKS if name in usage.read), ""),
-        why=tr_noop("It reads {found}{where}, as programs written for torchrun do.")),
+         why=tr_noop("It reads {found}{where}, as programs written for torchrun do.")),
     Sign(launch="one", find=_starts_ranks, why=tr_noop("It starts its own processes, one per rank ({found}{where}).")),
     Sign(launch="one", find=lambda usage: next((name for name in RANKS if name in usage.set), ""),
-        why=tr_noop("It sets {found} itself{where}, so it is not written for torchrun.")),
-    Sign(
-        launch="one", find=_spreads,
-        why=tr_noop('It splits its model over all devices that one process sees (device_map="{found}"{where}).'),
-    ),
-    Sign(
-        launch="per-device", find=lambda usage: usage.uses(["accelerate"], ["Accelerator", "PartialState"]),
-        why=tr_noop("It uses Accelerate ({found}{where}), which trains with a process per device."),
-    ),
-    Sign(
-        launch="per-device", find=lambda usage: usage.uses(["deepspeed"], ["initialize", "init_distributed"]),
-        why=tr_noop("It uses DeepSpeed ({found}{where}), which trains with a process per device."),
-    ),
-    Sign(
-        launch="per-device", find=lambda usage: usage.uses(LIGHTNING, ["Fabric", "Trainer", "LightningCLI"]),
-        why=tr_noop("It uses Lightning's {found}{where}, which joins processes that are already started, "
-                    "one per device."),
-    ),
-    Sign(
-        launch="per-device",
-        find=lambda usage: usage.uses(["transformers", "trl"], ["*Trainer", "*TrainingArguments"]),
-        why=tr_noop("It uses the Hugging Face {found}{where}, which trains with DDP if each device has a process, "
-        "and with the slower nn.DataParallel if one process sees all devices."),
-    ),
-    Sign(
-        launch="per-device", find=_joins_group,
-        why=tr_noop("It calls {found}{where} and takes its rank from the environment, as programs "
-                    "written for torchrun do."),
-    ),
-    Sign(
-        launch="one", find=lambda usage: usage.uses(["torch"], ["init_process_group"]),
-        why=tr_noop("It calls {found}{where} with a rank of its own, so it is not written for torchrun."),
-    ),
-    Sign(
-        launch="one", find=_replicates,
-        why=tr_noop("It uses nn.{found}{where}, which drives all devices from one process."),
-    ),
-    Sign(
-        launch="per-device", find=lambda usage: usage.uses(["tensorflow"], ["MultiWorkerMirroredStrategy"]),
-        why=tr_noop("It uses TensorFlow's {found}{where}, which trains with a process per device."),
-    ),
-    Sign(
-        launch="one", find=lambda usage: usage.uses(["tensorflow"], ["*Strategy"]),
-        why=tr_noop("It uses TensorFlow's {found}{where}, which drives all devices from one process."),
-    ),
+         why=tr_noop("It sets {found} itself{where}, so it is not written for torchrun.")),
+    Sign(launch="one", find=_spreads,
+         why=tr_noop('It splits its model over all devices that one process sees (device_map="{found}"{where}).')),
+    Sign(launch="per-device", find=lambda usage: usage.uses(["accelerate"], ["Accelerator", "PartialState"]),
+         why=tr_noop("It uses Accelerate ({found}{where}), which trains with a process per device.")),
+    Sign(launch="per-device", find=lambda usage: usage.uses(["deepspeed"], ["initialize", "init_distributed"]),
+         why=tr_noop("It uses DeepSpeed ({found}{where}), which trains with a process per device.")),
+    Sign(launch="per-device", find=lambda usage: usage.uses(LIGHTNING, ["Fabric", "Trainer", "LightningCLI"]),
+         why=tr_noop("It uses Lightning's {found}{where}, which joins processes that are already started, "
+                     "one per device.")),
+    Sign(launch="per-device",
+         find=lambda usage: usage.uses(["transformers", "trl"], ["*Trainer", "*TrainingArguments"]),
+         why=tr_noop("It uses the Hugging Face {found}{where}, which trains with DDP if each device has a process, "
+         "and with the slower nn.DataParallel if one process sees all devices.")),
+    Sign(launch="per-device", find=_joins_group,
+         why=tr_noop("It calls {found}{where} and takes its rank from the environment, as programs "
+                     "written for torchrun do.")),
+    Sign(launch="one", find=lambda usage: usage.uses(["torch"], ["init_process_group"]),
+         why=tr_noop("It calls {found}{where} with a rank of its own, so it is not written for torchrun.")),
+    Sign(launch="one", find=_replicates,
+         why=tr_noop("It uses nn.{found}{where}, which drives all devices from one process.")),
+    Sign(launch="per-device", find=lambda usage: usage.uses(["tensorflow"], ["MultiWorkerMirroredStrategy"]),
+         why=tr_noop("It uses TensorFlow's {found}{where}, which trains with a process per device.")),
+    Sign(launch="one", find=lambda usage: usage.uses(["tensorflow"], ["*Strategy"]),
+         why=tr_noop("It uses TensorFlow's {found}{where}, which drives all devices from one process.")),
 )  # fmt: skip
 
 BY_FRAMEWORK = {

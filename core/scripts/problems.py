@@ -35,19 +35,13 @@ REMOVED = {"asynchat", "asyncore", "cgi", "cgitb", "crypt", "distutils", "imp", 
 """Modules of the standard library that later Pythons have removed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Failure:
-    sentence: str
-    until: float
-    """In seconds of `time.monotonic`."""
-
-
 @dataclass(slots=True)
 class ProblemCache:
     """Earlier answers, valid until the interpreter, its packages, the program's files or its folder change."""
 
     answers: ProbeCache = field(default_factory=ProbeCache)
-    failures: dict[str, _Failure] = field(default_factory=dict)
+    failures: dict[str, tuple[str, float]] = field(default_factory=dict)
+    """By interpreter: a sentence, and until when it counts, in seconds of `time.monotonic`."""
 
 
 _CACHE = ProblemCache()
@@ -86,14 +80,14 @@ def _ask(
     answer, failure = cache.answers.get(python, key), cache.failures.get(python)
     if answer is not None:
         return answer
-    if failure is not None and time.monotonic() < failure.until:
-        raise ValueError(failure.sentence)
+    if failure is not None and time.monotonic() < failure[1]:
+        raise ValueError(failure[0])
     # An interpreter that cannot be started is not cached: finding out again takes no time.
     probe = PythonProbe(python, question, variables=variables, timeout_s=timeout_s)
     try:
         answer = probe.wait()
     except ValueError as error:
-        cache.failures[python] = _Failure(sentence=str(error), until=time.monotonic() + FAILED_S)
+        cache.failures[python] = str(error), time.monotonic() + FAILED_S
         raise
     cache.answers.put(python, answer, key, [*script.files, script.folder])
     return answer
@@ -110,13 +104,8 @@ def _syntax_error(script: ScriptAnalysis, path: str, python: PythonInfo, error: 
     name = script.name if path == script.file else os.path.relpath(path, script.folder) if inside else path
     line, words = error.get("line"), str(error.get("words") or "").rstrip(".")
     if line:
-        fault = tr(
-            "{name} has a syntax error in line {line}: {words} ({python}).",
-            name=name,
-            line=line,
-            words=words,
-            python=python.title,
-        )
+        fault = tr("{name} has a syntax error in line {line}: {words} ({python}).",
+                   name=name, line=line, words=words, python=python.title)  # fmt: skip
     else:
         fault = tr("{name} has a syntax error: {words} ({python}).", name=name, words=words, python=python.title)
     return join_sentences([fault, tr("Correct it, or choose the Python that it was written for.")])
@@ -145,16 +134,11 @@ def _is_in(name: str, folder: Path) -> bool:
 def _not_on_path(name: str, near: Mapping[str, Path]) -> list[str]:
     """Return a sentence for each module that exists but is not on the program's path."""
     return [
-        tr(
-            "{name} needs the module {module}, which is in {folder}, but Python will not search there. "
-            "Set PYTHONPATH={path} for it, or run it as a module, with that working folder.",
-            name=name,
-            module=each,
-            folder=folder,
-            path=shlex.quote(str(folder)),
-        )
+        tr("{name} needs the module {module}, which is in {folder}, but Python will not search there. "
+           "Set PYTHONPATH={path} for it, or run it as a module, with that working folder.",
+           name=name, module=each, folder=folder, path=shlex.quote(str(folder)))
         for each, folder in near.items()
-    ]
+    ]  # fmt: skip
 
 
 def _not_installed(name: str, missing: Sequence[str], python: PythonInfo, near: Collection[str]) -> list[str]:
@@ -164,12 +148,14 @@ def _not_installed(name: str, missing: Sequence[str], python: PythonInfo, near: 
     about = {"name": name, "title": python.title, "python": python.path}
     found = []
     if packages:
+        names, path = " ".join(DISTRIBUTIONS.get(each, each) for each in packages), shlex.quote(python.path)
+        install = f"{path} -m pip install {names}" if python.pip else f"uv pip install --python {path} {names}"
         needs = tr_plural(
             "{name} needs the package {packages}, which {title} at {python} does not have. "
             "Install it ({install}), or choose another Python.",
             "{name} needs the packages {packages}, which {title} at {python} does not have. "
             "Install them ({install}), or choose another Python.",
-            len(packages), packages=join_names(packages), install=_install(packages, python), **about,
+            len(packages), packages=join_names(packages), install=install, **about,
         )  # fmt: skip
         found.append(needs)
     if own:
@@ -182,9 +168,3 @@ def _not_installed(name: str, missing: Sequence[str], python: PythonInfo, near: 
         )  # fmt: skip
         found.append(lacks)
     return found
-
-
-def _install(packages: Sequence[str], python: PythonInfo) -> str:
-    names = " ".join(DISTRIBUTIONS.get(each, each) for each in packages)
-    path = shlex.quote(python.path)
-    return f"{path} -m pip install {names}" if python.pip else f"uv pip install --python {path} {names}"

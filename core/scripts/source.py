@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import hashlib
 import io
 import json
@@ -11,7 +12,7 @@ import tokenize
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from core.language import tr
@@ -59,7 +60,13 @@ def read(path: Path) -> bytes:
     except OSError as error:
         raise ValueError(_unreadable(path, error)) from error
     if path.suffix == SUFFIX:
-        data = _program_of_notebook(name, data)
+        try:
+            data = "\n".join(cell.source for cell in code_cells(data.decode())).encode()
+        except (ValueError, RecursionError) as error:
+            raise ValueError(
+                tr("{name} is not a notebook: {error}. Save it again as .ipynb, or name a program.",
+                   name=name, error=error)
+            ) from error  # fmt: skip
     if b"\0" in data:
         raise ValueError(tr("{name} is not a text file: it contains NUL bytes. Name a Python program.", name=name))
     try:
@@ -67,23 +74,10 @@ def read(path: Path) -> bytes:
         data.decode(encoding)
     except (SyntaxError, UnicodeDecodeError, LookupError) as error:
         raise ValueError(
-            tr(
-                "Python cannot decode {name}: {error}. Save it as UTF-8, or name its encoding in its first line.",
-                name=name,
-                error=error,
-            )
-        ) from error
+            tr("Python cannot decode {name}: {error}. Save it as UTF-8, or name its encoding in its first line.",
+               name=name, error=error)
+        ) from error  # fmt: skip
     return data
-
-
-def _program_of_notebook(name: str, data: bytes) -> bytes:
-    """Return the code cells of a notebook as one program. Raises `ValueError` with a sentence."""
-    try:
-        return "\n".join(cell.source for cell in code_cells(data.decode())).encode()
-    except (ValueError, RecursionError) as error:
-        raise ValueError(
-            tr("{name} is not a notebook: {error}. Save it again as .ipynb, or name a program.", name=name, error=error)
-        ) from error
 
 
 def lines_left_out(path: Path) -> tuple[str, ...]:
@@ -94,11 +88,8 @@ def lines_left_out(path: Path) -> tuple[str, ...]:
 
 
 def _unreadable(path: Path, error: OSError) -> str:
-    return tr(
-        "{path} cannot be read: {strerror}. Make it readable, or name another script.",
-        path=path,
-        strerror=error.strerror,
-    )
+    return tr("{path} cannot be read: {strerror}. Make it readable, or name another script.",
+              path=path, strerror=error.strerror)  # fmt: skip
 
 
 def source_of(path: Path, package: tuple[str, ...], *, needed: bool) -> SourceFile:
@@ -130,7 +121,6 @@ class OwnModules:
 
     def __init__(self, folder: Path, only: str = "") -> None:
         self.folder, self._only = folder, only
-        self._compiled: set[str] | None = None
 
     def has(self, name: str) -> bool:
         """Return whether a top-level module is certainly the program's own: a file or a package."""
@@ -138,7 +128,7 @@ class OwnModules:
             return False
         inside = self.folder / name
         files = (inside / "__init__.py", inside.with_name(f"{name}.py"))
-        return any(map(is_file, files)) or name in self._compiled_modules()
+        return any(map(is_file, files)) or name in self._compiled
 
     def is_folder(self, name: str) -> bool:
         """Return whether a module may be its own: a folder with modules. A package elsewhere has priority."""
@@ -155,11 +145,10 @@ class OwnModules:
             elif depth == len(parts) and is_file(file := inside.with_name(f"{inside.name}.py")):
                 yield file, parts[:-1]
 
-    def _compiled_modules(self) -> set[str]:
-        """Return the compiled modules. Listed once: the folder may contain many data files."""
-        if self._compiled is None:
-            self._compiled = {path.name.partition(".")[0] for path in self.folder.glob("*.so")}
-        return self._compiled
+    @cached_property
+    def _compiled(self) -> set[str]:
+        """The compiled modules. Listed once: the folder may contain many data files."""
+        return {path.name.partition(".")[0] for path in self.folder.glob("*.so")}
 
     def display_name(self, path: Path) -> str:
         """Return a file's path relative to the folder, or its name."""
@@ -231,41 +220,30 @@ def files_hash(texts: Mapping[str, str]) -> str:
 
 def hashes(paths: Iterable[str]) -> dict[str, str]:
     """Return the SHA-256 of each file, by path. Raises `OSError`."""
-    return {path: _hash(path) for path in paths}
+    found = {}
+    for path in paths:
+        with open_to_read(path, follow_link=True) as file:
+            found[path] = hashlib.sha256(file.read()).hexdigest()
+    return found
 
 
 def differences(wanted: Mapping[str, str]) -> list[str]:
     """Return sentences on files that are missing here, or have another content. `wanted`: what `hashes` returned."""
-    present = {path: _hash_or_none(path) for path in wanted}
-    missing = [path for path, value in present.items() if value is None]
-    changed = [path for path, value in present.items() if value not in {None, wanted[path]}]
+    present: dict[str, str] = {}
+    for path in wanted:
+        with contextlib.suppress(OSError):
+            present |= hashes([path])
+    missing = [path for path in wanted if path not in present]
+    changed = [path for path, value in present.items() if value != wanted[path]]
     found = []
     if missing:
         found.append(
-            tr(
-                "These files of the script are missing or cannot be read: {files}. Copy the script and its modules to "
-                "the same paths.",
-                files=enumerated(missing),
-            )
-        )
+            tr("These files of the script are missing or cannot be read: {files}. Copy the script and its modules to "
+               "the same paths.", files=enumerated(missing))
+        )  # fmt: skip
     if changed:
         found.append(
-            tr(
-                "These files of the script have another content than on the machine that starts the run: {files}. "
-                "Copy them from there.",
-                files=enumerated(changed),
-            )
-        )
+            tr("These files of the script have another content than on the machine that starts the run: {files}. "
+               "Copy them from there.", files=enumerated(changed))
+        )  # fmt: skip
     return found
-
-
-def _hash(path: str) -> str:
-    with open_to_read(path, follow_link=True) as file:
-        return hashlib.sha256(file.read()).hexdigest()
-
-
-def _hash_or_none(path: str) -> str | None:
-    try:
-        return _hash(path)
-    except OSError:
-        return None

@@ -82,14 +82,10 @@ def _walk(node: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
 
 def _is_entered(node: ast.ClassDef | ast.If | ast.With) -> bool:
     """Return whether the body is always executed and its errors are not suppressed."""
-    if isinstance(node, ast.If):
-        return _is_main(node.test)
+    if isinstance(node, ast.If):  # `if __name__ == "__main__":`
+        test = node.test
+        return isinstance(test, ast.Compare) and _last_name(test.left) == "__name__" and isinstance(test.ops[0], ast.Eq)
     return isinstance(node, ast.ClassDef) or not any(map(_suppresses, node.items))
-
-
-def _is_main(test: ast.expr) -> bool:
-    """`__name__ == "__main__"`."""
-    return isinstance(test, ast.Compare) and _last_name(test.left) == "__name__" and isinstance(test.ops[0], ast.Eq)
 
 
 def _catches(handler: ast.ExceptHandler) -> bool:
@@ -208,18 +204,17 @@ class Usage:
 
 def _device_numbers(node: ast.Call) -> Iterator[DeviceNumber]:
     """Yield the devices in `device_ids=[2, 3]`, `torch.cuda.set_device(1)` and `model.cuda(1)`."""
-    given = [each.value for each in node.keywords if each.arg in NUMBERED]
-    given = [each for each in given if isinstance(each, (ast.List, ast.Tuple)) or not _is_count(node, each)]
+    given = [
+        each.value
+        for each in node.keywords
+        if each.arg in NUMBERED and (each.arg not in COUNTS or isinstance(each.value, (ast.List, ast.Tuple)))
+    ]
     if _last_name(node.func) in {"cuda", "set_device"}:
         given += node.args[:1]
     for each in given:
         for value in each.elts if isinstance(each, (ast.List, ast.Tuple)) else [each]:
             if isinstance(value, ast.Constant) and type(value.value) is int:
                 yield DeviceNumber(number=value.value, line=node.lineno)
-
-
-def _is_count(node: ast.Call, value: ast.expr) -> bool:
-    return any(each.value is value and each.arg in COUNTS for each in node.keywords)
 
 
 def _words(node: ast.Call) -> Texts:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from core.arrays import np
-from core.metrics.common.reading import IN_EPOCH
+from core.metrics.reading import IN_EPOCH
 from core.runs.facts import RunFacts, RunState, state_info
 from core.schema.event_kinds import Plan, RunProgress
 from core.series.series import Series

@@ -10,7 +10,7 @@ from core.catalog import frameworks, strategies
 from core.diagnosis.start_phases import start_words
 from core.history.run_loss import RunLoss
 from core.language import tr, tr_noop, tr_plural
-from core.metrics.common.reading import IN_EPOCH
+from core.metrics.reading import IN_EPOCH
 from core.runs.directory import unanswered
 from core.runs.facts import RunFacts, RunState, state_info
 from core.schema.event_kinds import Checkpoint

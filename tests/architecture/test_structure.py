@@ -191,7 +191,6 @@ def _circle(edges: dict[str, set[str]]) -> list[str]:
 OPENERS = {"open", "read_text", "read_bytes", "write_text", "write_bytes"}
 OPEN_OTHER_FILES = {
     "core.schema.files": "the one place that opens files of a run",
-    "core.catalog.recipe_copy": "included recipes",
     "core.catalog.recipes": "recipes",
     "core.cli.__main__": "/dev/null",
     "core.cli.commands.desktop": "the desktop entry and the icon",

@@ -25,7 +25,7 @@ EXEMPT = {
     "core/catalog/frameworks.py": dict.fromkeys(
         ("import sys; ", "import torch; ", "import importlib.metadata"), PROGRAM
     ),
-    "core/catalog/recipe_copy.py": {"# A": PROGRAM, "# They are": PROGRAM},
+    "core/catalog/recipes.py": {"# A": PROGRAM, "# They are": PROGRAM},
     "core/cli/commands/desktop.py": {"[Desktop Entry]": PROGRAM, "GenericName=": PROGRAM, "Comment=": PROGRAM},
     "core/cli/commands/machine.py": {"held by": "the heading of a column, as in `--json`"},
     "core/worker/pytorch/deferred.py": {".*copying from a non-meta": "a warning of PyTorch"},
@@ -44,12 +44,12 @@ EXEMPT = {
         "it has no cells": "printed by a program without our packages",
         "{}, cell {}: left out {}": "printed by a program without our packages",
     },
-    "core/metrics/common/reading.py": {
+    "core/metrics/reading.py": {
         "\n    batch ": PROGRAM, "\n    loss ": PROGRAM,
         "in this epoch": IDENTIFIER, "in this validation": IDENTIFIER, "of a bar beside it": IDENTIFIER,
     },
-    "core/metrics/files/tracker_databases.py": {"SELECT ": PROGRAM},
-    "core/metrics/rules/rule.py": {"no metric": IDENTIFIER, "{metric loss}": IDENTIFIER},
+    "core/metrics/files/trackers.py": {"SELECT ": PROGRAM},
+    "core/metrics/rules.py": {"no metric": IDENTIFIER, "{metric loss}": IDENTIFIER},
     "core/pythons/discovery.py": {"mise or asdf": NAME},
     "core/pythons/python_info.py": {"import sys\n": PROGRAM},
     "core/reports/page.py": {"\n:root{": MARKUP, "width=device-width": MARKUP, "<!doctype html>": MARKUP},

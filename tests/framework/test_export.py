@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from core.catalog import recipes
-from core.catalog.recipe_copy import standalone
+from core.catalog.recipes import standalone
 from core.errors import RunError
 from core.language import Message
 from core.launchers.export_model import export_model

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from core.catalog import recipe_use, recipes, strategies
-from core.catalog.recipe_copy import standalone
+from core.catalog.recipes import standalone
 from core.config import validation
 from core.devices.cpu import cpu_devices
 from core.runs.facts import RunState

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from core.metrics.file_owners import FileOwners
+from core.metrics.collector import FileOwners
 from core.runs.facts import RunState
 from core.system.processes import TAG
 from tests.support.running import script_spec, start

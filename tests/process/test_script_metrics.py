@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from core.cli.__main__ import main
-from core.metrics.common.reading import IN_EPOCH
+from core.metrics.reading import IN_EPOCH
 from core.runs.facts import RunState
 from core.schema.event_kinds import RunProgress
 from core.series.series import Series

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
-from core.metrics.common.reading import Reading
+from core.metrics.reading import Reading
 from core.metrics.text.log import LogReader
 
 FULL = "█" * 10

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from core.metrics.common.merge import TEXT, MetricMerger
-from core.metrics.common.reading import Reading
+from core.metrics.merge import TEXT, MetricMerger
+from core.metrics.reading import Reading
 from core.metrics.text.log import LogReader
 
 FOLDER = Path(__file__).parents[1] / "recorded_logs"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from core.metrics.common.merge import MergedReading
-from core.metrics.event_writer import MetricEventWriter
+from core.metrics.merge import MergedReading
+from core.metrics.rank_metrics import MetricEventWriter
 from core.schema.event_log import Log
 from core.schema.events import Writer
 from core.schema.paths import EVENTS

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from core.metrics.common.reading import Reading
-from core.metrics.dialects.registry import statement_of
+from core.metrics.reading import Reading
 from core.metrics.text.log import LogReader
+from core.metrics.text.statements import statement_of
 
 READ: dict[str, dict[str, float]] = {
     "loss: 0.123": {"loss": 0.123},

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from core.metrics.common.reading import Reading
 from core.metrics.files.growing_file import BLOCK_BYTES, GrowingFile
 from core.metrics.files.record_logs import CsvFile, JsonLines
+from core.metrics.reading import Reading
 from tests.unit.test_metrics_tensorboard import needs_tensorboard
 
 LIGHTNING = """\

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from core.metrics.common.reading import IN_EPOCH
+from core.metrics.reading import IN_EPOCH
 from core.metrics.text.log import LogReader
 from tests.support import printed
 from tests.support.printed import printed_by, progress, read, series

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from core.metrics.common.merge import RELIABILITY, MergedReading, MetricMerger
-from core.metrics.common.reading import Reading
 from core.metrics.files.record_logs import CsvFile
 from core.metrics.files.tensorboard import EventFile
+from core.metrics.merge import RELIABILITY, MergedReading, MetricMerger
+from core.metrics.reading import Reading
 from tests.support.recorded_events import KERAS, scalar_record
 
 EVENTS, OTHER_EVENTS = "tensorboard:/runs/a/events.1", "tensorboard:/runs/b/events.1"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.metrics.common.reading import canonical, counts, is_counter
+from core.metrics.reading import canonical, counts, is_counter
 
 SAME = {
     "loss": ["loss", "Loss", "train_loss", "train/loss", "Train Loss", "training_loss", "Loss/train", "avg_loss",

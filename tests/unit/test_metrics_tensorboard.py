@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from core.metrics.common.reading import Reading
-from core.metrics.files.crc32c import crc32c, masked
+from core.metrics.files.encoding import crc32c, masked
 from core.metrics.files.growing_file import BLOCK_BYTES
 from core.metrics.files.tensorboard import EventFile
+from core.metrics.reading import Reading
 from tests.support.recorded_events import (
     KERAS,
     PYTORCH,

@@ -13,9 +13,15 @@ from pathlib import Path
 import pytest
 
 from core.metrics.files.finder import SLACK_S, MetricFileFinder
-from core.metrics.files.record_logs import MlflowMetricFile
-from core.metrics.files.tracker_databases import TRIES, MlflowDatabase, TrackioDatabase, reader_of
-from core.metrics.files.wandb_log import LOG_BLOCK_BYTES, WandbFile
+from core.metrics.files.trackers import (
+    LOG_BLOCK_BYTES,
+    TRIES,
+    MlflowDatabase,
+    MlflowMetricFile,
+    TrackioDatabase,
+    WandbFile,
+    reader_of,
+)
 from tests.support.waiting import PATIENCE_S
 
 RECORDED = Path(__file__).resolve().parents[1] / "recorded_trackers"
@@ -101,7 +107,7 @@ def test_databases_of_trackers_are_recognised_and_read_without_a_trace(tmp_path:
 
 
 def test_database_grows_is_locked_and_changes_its_layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("core.metrics.files.tracker_databases.BUSY_S", 0.001)
+    monkeypatch.setattr("core.metrics.files.trackers.BUSY_S", 0.001)
     path = unpacked("mlflow.db", tmp_path)
     source = MlflowDatabase(path)
     assert len(polled(source)) == 28

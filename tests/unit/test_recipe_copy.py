@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from core.catalog import recipes
-from core.catalog.recipe_copy import standalone
+from core.catalog.recipes import standalone
 from core.cli import __main__
 from core.schema.settings import RECIPE_FUNCTIONS
 from resources import ROOT

@@ -10,8 +10,7 @@ import pytest
 
 from core.cli import __main__
 from core.errors import RunError
-from core.metrics.rules.rule import parse_rule
-from core.metrics.rules.rule_file import read_rules, write_rules
+from core.metrics.rules import parse_rule, read_rules, write_rules
 from core.metrics.teaching import find_number, propose_name, teach, with_rule
 from core.metrics.text.log import LogReader
 from core.runs.run import Run

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from core.diagnosis.timeline import Timeline
-from core.metrics.common.reading import IN_EPOCH
+from core.metrics.reading import IN_EPOCH
 from core.runs.facts import RunFacts, RunState
 from core.runs.fold import fold
 from core.schema.event_kinds import Checkpoint

@@ -10,7 +10,7 @@ from PySide6.QtGui import QAction, QDesktopServices
 from PySide6.QtWidgets import QMessageBox
 
 from core.catalog import recipes
-from core.catalog.recipe_copy import standalone
+from core.catalog.recipes import standalone
 from gui.widgets.dialogs import FileDialog
 
 

@@ -10,7 +10,7 @@ from core.cli.shared.lookup import find
 from core.cli.shared.output import say, say_json, say_table, warn
 from core.history import index
 from core.language import tr, tr_plural
-from core.metrics.rules.rule import EPOCH, NO_METRIC, STEP
+from core.metrics.rules import EPOCH, NO_METRIC, STEP
 from core.metrics.text import expression
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def _point(options: Namespace) -> int:
     run = find(options)
     line, number = options.point
     teacher = teaching.Teacher(run.dir)
-    position = teacher.find(line, number)
+    position = teaching.find_number(line, number)
     role = (
         options.role
         if options.role != "metric"

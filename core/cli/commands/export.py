@@ -103,17 +103,17 @@ def _read(run: Run) -> RunSeries:
 
 
 def _export_tensorboard(options: Namespace, runs: Sequence[Run]) -> int:
-    from core.metrics.files import tensorboard_folder  # loads numpy
+    from core.metrics.files import tensorboard_writer  # loads numpy
 
     folder = Path(options.tensorboard)
     if twice := next((run for number, run in enumerate(runs) if run.dir in {each.dir for each in runs[:number]}), None):
         raise ValueError(tr("Run {run} is named twice. Name each run once.", run=twice.id))
     folders = [folder] if len(runs) == 1 else [folder / run.id for run in runs]
     for each in folders:
-        tensorboard_folder.check_folder(each, force=options.force)
+        tensorboard_writer.check_folder(each, force=options.force)
     written = []
     for run, each in zip(runs, folders, strict=True):
-        curves = tensorboard_folder.write_folder(_read(run), each)
+        curves = tensorboard_writer.write_folder(_read(run), each)
         values = sum(len(curve.values) for curve in curves)
         written.append({"run": run.id, "folder": str(each), "metrics": len(curves), "values": values})
         for curve in curves:

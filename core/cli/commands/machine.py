@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from core.catalog import recipe_copy, recipes
+from core.catalog import recipes
 from core.catalog.frameworks import FRAMEWORKS, framework
 from core.catalog.recipes import RecipeFile
 from core.catalog.strategies import STRATEGIES, Strategy
@@ -278,10 +278,10 @@ def _copy(options: Namespace) -> int:
     name, file = options.copy
     target = Path(file).expanduser().absolute()
     recipe = recipes.find(name, options.framework or DEFAULT)
-    recipe_copy.check_copy(recipe, target)
+    recipes.check_copy(recipe, target)
     if target.exists():
         raise ValueError(tr("{path} exists already. Name another file.", path=target))
-    export_bytes(recipe_copy.standalone(recipe).encode(), target)
+    export_bytes(recipes.standalone(recipe).encode(), target)
     if options.json:
         say_json({"recipe": recipe.name, "framework": options.framework or DEFAULT, "path": str(target)})
     else:

@@ -45,7 +45,7 @@ from core.errors import RunError
 from core.history import index
 from core.history.device_use import devices_in_use
 from core.language import Message, join_sentences, tr, tr_plural
-from core.metrics.rules.rule_file import beside
+from core.metrics.rules import file_beside
 from core.queue import control
 from core.queue.listing import claim_sentences, queue_view
 from core.runs.facts import RunState
@@ -78,7 +78,7 @@ def run(options: Namespace) -> int:
             check = check_script(ScriptCheckRequest.of(choices))
             spec = fill_in(check, choices, found.devices)
             if spec.script is not None and spec.script.rules and not choices.rules:
-                path = beside(spec.script, spec.working_dir)
+                path = file_beside(spec.script, spec.working_dir)
                 warn(tr("The log is read with the rules in {path}. --rules none leaves them out.", path=path))
             if choices.launch is None and len(spec.devices) > 1:
                 warn(

@@ -16,7 +16,7 @@ from core.catalog.frameworks import framework_title
 from core.diagnosis.start_phases import start_words
 from core.errors import RunError
 from core.language import tr, tr_noop
-from core.metrics.common.reading import IN_EPOCH
+from core.metrics.reading import IN_EPOCH
 from core.queue.listing import why_it_waits
 from core.runs.facts import RunFacts, RunState, state_info
 from core.runs.run import Run

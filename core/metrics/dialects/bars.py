@@ -7,14 +7,12 @@ A bar counts within its own pass: `step` is None, and `done` and `total` are giv
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
-from core.metrics.common.reading import IN_VALIDATION, TEST, VALIDATION, Reading, canonical, certainty, is_counter
 from core.metrics.dialects import pairs
 from core.metrics.dialects.syntax import NUMBER, PLACE, step_position
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from core.metrics.reading import IN_VALIDATION, TEST, VALIDATION, Reading, canonical, certainty, is_counter
 
 TQDM = re.compile(
     r"\d{1,3}%\|[^|]{0,300}\|\s*(?P<n>\d+(?:\.\d+)?)(?P<n_scale>[kMGTP]?)/"

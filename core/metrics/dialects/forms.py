@@ -15,14 +15,11 @@ them from the other dialects.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from core.metrics.common.reading import OF_VALIDATION, TEST, VALIDATION, Reading, canonical, certainty, is_counter
 from core.metrics.dialects.syntax import NUMBER, RECORD
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
+from core.metrics.reading import OF_VALIDATION, TEST, VALIDATION, Reading, canonical, certainty, is_counter
 
 GROUPS = frozenset({"step", "epoch", "done", "total", "fields", "name", "number", "data", "validation"})
 TRAINING_DATA = re.compile(r"(?:\w* )?(?:train(?:ing)?|learn|dtrain|tr)(?:_?set|_data)?", re.IGNORECASE)
@@ -65,170 +62,86 @@ MEGATRON_FIELD = _re(
 )
 
 FORMS: tuple[Form, ...] = (
-    Form(
-        program="LightGBM, its command line",
-        holds="[LightGBM]",
-        line=_re(r"^\[LightGBM\] \[Info\] Iteration: ?(?P<step>\d{1,9}), (?P<data>\w{1,40}) (?P<name>\S{1,60}) : "
-                 r"(?P<number>NUM)"),
-    ),
+    Form(program="LightGBM, its command line", holds="[LightGBM]",
+         line=_re(r"^\[LightGBM\] \[Info\] Iteration: ?(?P<step>\d{1,9}), (?P<data>\w{1,40}) (?P<name>\S{1,60}) : "
+                  r"(?P<number>NUM)")),
     Form(program="LightGBM: scores and gains", holds="[LightGBM]", line=_re(r"^\[LightGBM\]")),
-    Form(
-        program="LightGBM, XGBoost",
-        holds="]",
-        line=_re(r"^\[(?P<step>\d{1,9})\]\s+(?P<fields>(?:[\w .@-]{1,40}(?:'s |-)[^\s:=]{1,60}:\s?(?:NUM)"
-                 r"(?:\s?\+\s?NUM)?\s*)+)$"),
-        field=_re(r"(?P<data>[\w .@]{1,40}?)(?:'s |-)(?P<name>[^\s:=]{1,60}):\s?(?P<number>NUM)"
-                  r"(?:\s?\+\s?NUM)?(?:\s+|$)"),
-    ),
-    Form(
-        program="Darknet",
-        holds=" avg loss, ",
-        line=_re(r"^(?P<step>\d{1,9}): (?P<loss>NUM), (?:NUM) avg loss, (?P<learning_rate>NUM) rate, "),
-    ),
-    Form(
-        program="CatBoost",  # it does not print the name of its loss function
-        holds="total: ",
-        line=_re(r"^(?P<step>\d{1,9}):\s+(?:learn: (?P<loss>NUM)\s+)?(?:test\d*: (?P<val_loss>NUM)\s+)?"
-                 r"(?:test1: \S+\s+)*(?:best: \S+ \(\d+\)\s+)?total: "),
-    ),
-    Form(
-        program="clu, the library of Flax programs",
-        holds="] ",
-        line=_re(rf"^(?:{RECORD.pattern})?\[(?P<step>\d{{1,12}})\]"
-                 r"(?: collection=(?:(?P<validation>val\w*|eval\w*|test\w*|dev)|\w+))? "
-                 r"(?P<fields>[\w@/.\-]{1,60}=(?:NUM)(?:, [\w@/.\-]{1,60}=[^\s,]{1,40})*)$"),
-        field=_re(r"(?P<name>[\w@/.\-]{1,60})=(?P<number>NUM)(?=,|$)"),
-        certain=True,
-    ),
-    Form(
-        program="LitGPT",
-        holds="loss train:",
-        line=_re(r"Epoch (?P<epoch>\d+) \| iter (?P<step>\d+) step \d+ \| loss train: (?P<loss>NUM), "
-                 r"val: (?:(?P<val_loss>NUM)|n/a) \|"),
-        repeats_validation=True,
-    ),
+    Form(program="LightGBM, XGBoost", holds="]",
+         line=_re(r"^\[(?P<step>\d{1,9})\]\s+(?P<fields>(?:[\w .@-]{1,40}(?:'s |-)[^\s:=]{1,60}:\s?(?:NUM)"
+                  r"(?:\s?\+\s?NUM)?\s*)+)$"),
+         field=_re(r"(?P<data>[\w .@]{1,40}?)(?:'s |-)(?P<name>[^\s:=]{1,60}):\s?(?P<number>NUM)"
+                   r"(?:\s?\+\s?NUM)?(?:\s+|$)")),
+    Form(program="Darknet", holds=" avg loss, ",
+         line=_re(r"^(?P<step>\d{1,9}): (?P<loss>NUM), (?:NUM) avg loss, (?P<learning_rate>NUM) rate, ")),
+    Form(program="CatBoost",  # it does not print the name of its loss function
+         holds="total: ",
+         line=_re(r"^(?P<step>\d{1,9}):\s+(?:learn: (?P<loss>NUM)\s+)?(?:test\d*: (?P<val_loss>NUM)\s+)?"
+                  r"(?:test1: \S+\s+)*(?:best: \S+ \(\d+\)\s+)?total: ")),
+    Form(program="clu, the library of Flax programs", holds="] ",
+         line=_re(rf"^(?:{RECORD.pattern})?\[(?P<step>\d{{1,12}})\]"
+                  r"(?: collection=(?:(?P<validation>val\w*|eval\w*|test\w*|dev)|\w+))? "
+                  r"(?P<fields>[\w@/.\-]{1,60}=(?:NUM)(?:, [\w@/.\-]{1,60}=[^\s,]{1,40})*)$"),
+         field=_re(r"(?P<name>[\w@/.\-]{1,60})=(?P<number>NUM)(?=,|$)"), certain=True),
+    Form(program="LitGPT", holds="loss train:",
+         line=_re(r"Epoch (?P<epoch>\d+) \| iter (?P<step>\d+) step \d+ \| loss train: (?P<loss>NUM), "
+                  r"val: (?:(?P<val_loss>NUM)|n/a) \|"), repeats_validation=True),
     Form(program="Megatron: after the training", holds="on test set", line=_re(r"iteration \d+ on test set \|")),
-    Form(
-        program="Megatron",
-        holds="iteration",
-        line=_re(r"(?:^|\s)iteration\s+(?P<step>\d+)/\s*(?P<total>\d+) (?P<fields>\|.*)"),
-        field=MEGATRON_FIELD,
-        certain=True,
-    ),
-    Form(
-        program="Megatron",
-        holds="iteration",
-        line=_re(r"(?:^|\s)(?:validation loss at )?(?P<validation>iteration) (?P<step>\d+)(?: on validation set)? "
-                 r"(?P<fields>\|.*)"),
-        field=MEGATRON_FIELD,
-        certain=True,
-    ),
+    Form(program="Megatron", holds="iteration",
+         line=_re(r"(?:^|\s)iteration\s+(?P<step>\d+)/\s*(?P<total>\d+) (?P<fields>\|.*)"), field=MEGATRON_FIELD,
+         certain=True),
+    Form(program="Megatron", holds="iteration",
+         line=_re(r"(?:^|\s)(?:validation loss at )?(?P<validation>iteration) (?P<step>\d+)(?: on validation set)? "
+                  r"(?P<fields>\|.*)"), field=MEGATRON_FIELD, certain=True),
     Form(program="fairseq: batches of a validation", holds="| epoch ", line=_re(r"(?:^|\| )valid\w* \| epoch \d+: ")),
-    Form(
-        program="fairseq",
-        holds="| epoch ",
-        line=_re(r"(?:^|\| )(?:train_inner|(?P<validation>valid\w*)) \| epoch (?P<epoch>\d+)(?::\s*\d+ / \d+ | \| )"
-                 r"(?:valid on '[^']*' subset \| )?(?=.*?num_updates[= ](?P<step>\d+)|)(?P<fields>.*)"),
-        field=FAIRSEQ_FIELD,
-        skip=FAIRSEQ_OTHERS,
-        certain=True,
-    ),
-    Form(
-        program="fairseq",  # the mean of an epoch has no step: it is no value beside those of the steps
-        holds="| epoch ",
-        line=_re(r"(?:^|\| )train \| epoch (?P<epoch>\d+)(?::\s*\d+ / \d+ | \| )(?P<fields>.*)"),
-        field=FAIRSEQ_FIELD,
-        skip=FAIRSEQ_OTHERS,
-        certain=True,
-    ),
-    Form(
-        program="NVIDIA DLLogger",
-        holds="DLL ",
-        line=_re(r"^DLL [\d-]+ [\d:.]+ - (?:Epoch: (?P<epoch>\d+) )?(?:(?:Iteration|Global Step|Step): (?P<step>\d+) )?"
-                 r"(?<=\d )(?!Validation Iteration)(?P<fields>.*)"),
-        field=_re(r"(?P<name>[\w@/.\-]{1,60}) : (?P<number>NUM)(?=\s|$)"),
-        skip=_re(r".*_ips"),
-        certain=True,
-    ),
-    Form(
-        program="NVIDIA DLLogger, JSON",
-        holds="DLLL {",
-        line=_re(r'^DLLL \{.*"type": "LOG", "step": (?:\[(?P<epoch>\d+)(?:, |(?=\])))?(?P<step>\d+)?\]?, '
-                 r'"data": \{(?P<fields>[^{}]*)\}'),
-        field=_re(r'"(?P<name>[\w@/.\-]{1,60})": (?P<number>NUM)(?=,|$)'),
-        skip=_re(r".*_ips"),
-        certain=True,
-    ),
+    Form(program="fairseq", holds="| epoch ",
+         line=_re(r"(?:^|\| )(?:train_inner|(?P<validation>valid\w*)) \| epoch (?P<epoch>\d+)(?::\s*\d+ / \d+ | \| )"
+                  r"(?:valid on '[^']*' subset \| )?(?=.*?num_updates[= ](?P<step>\d+)|)(?P<fields>.*)"),
+         field=FAIRSEQ_FIELD, skip=FAIRSEQ_OTHERS, certain=True),
+    Form(program="fairseq",  # the mean of an epoch has no step: it is no value beside those of the steps
+         holds="| epoch ", line=_re(r"(?:^|\| )train \| epoch (?P<epoch>\d+)(?::\s*\d+ / \d+ | \| )(?P<fields>.*)"),
+         field=FAIRSEQ_FIELD, skip=FAIRSEQ_OTHERS, certain=True),
+    Form(program="NVIDIA DLLogger", holds="DLL ",
+         line=_re(r"^DLL [\d-]+ [\d:.]+ - (?:Epoch: (?P<epoch>\d+) )?(?:(?:Iteration|Global Step|Step): "
+                  r"(?P<step>\d+) )?(?<=\d )(?!Validation Iteration)(?P<fields>.*)"),
+         field=_re(r"(?P<name>[\w@/.\-]{1,60}) : (?P<number>NUM)(?=\s|$)"), skip=_re(r".*_ips"), certain=True),
+    Form(program="NVIDIA DLLogger, JSON", holds="DLLL {",
+         line=_re(r'^DLLL \{.*"type": "LOG", "step": (?:\[(?P<epoch>\d+)(?:, |(?=\])))?(?P<step>\d+)?\]?, '
+                  r'"data": \{(?P<fields>[^{}]*)\}'), field=_re(r'"(?P<name>[\w@/.\-]{1,60})": (?P<number>NUM)(?=,|$)'),
+         skip=_re(r".*_ips"), certain=True),
     Form(program="NVIDIA DLLogger: settings, summaries, batches of a validation", holds="DLL", line=_re(r"^DLLL? ")),
-    Form(
-        program="PaddleClas",
-        holds="[Train][Epoch ",
-        line=_re(r"\[Train\]\[Epoch (?P<epoch>\d+)(?:/\d+)?\]\[Iter: ?(?P<done>\d+)/(?P<total>\d+)\](?P<fields>.*)"),
-        field=PADDLE_FIELD,
-        skip=PADDLE_OTHERS,
-    ),
-    Form(
-        program="PaddleClas",
-        holds="[Eval][Epoch ",
-        line=_re(r"\[(?P<validation>Eval)\]\[Epoch (?P<epoch>\d+)(?:/\d+)?\]\[Avg\](?P<fields>.*)"),
-        field=PADDLE_FIELD,
-        skip=PADDLE_OTHERS,
-    ),
-    Form(
-        program="PaddleClas: the mean of an epoch, and batches of a validation",
-        holds="][Epoch ",
-        line=_re(r"\[(?:Train|Eval)\]\[Epoch \d+(?:/\d+)?\]\[(?:Iter: ?\d+/\d+|Avg)\]"),
-    ),
-    Form(
-        program="PaddleSeg, PaddleOCR",
-        holds=": ",
-        line=_re(r"(?P<validation>\[EVAL\] #Images: \d+ |\bINFO: cur metric, )(?P<fields>.*)"),
-        field=PADDLE_FIELD,
-        skip=PADDLE_OTHERS,
-    ),
-    Form(
-        program="Estimators of TensorFlow",
-        holds="Saving dict",
-        line=_re(r"(?P<validation>Saving dict) for global step (?P<step>\d+): (?P<fields>.*)"),
-        field=_re(r"(?P<name>[\w/.\-]{1,60}) = (?P<number>NUM)(?=,|$)"),
-    ),
-    Form(
-        program="CycleGAN, pix2pix",
-        holds="(epoch: ",
-        line=_re(r"^\(epoch: (?P<epoch>\d+), iters: (?P<step>\d+), time: [\d.]+, data: [\d.]+\),? "
-                 r"(?P<fields>(?:\w{1,40}: (?:NUM)\s*)+)$"),
-        field=PADDLE_FIELD,
-    ),
-    Form(
-        program="Coqui TTS",  # it prints the change since the last value only of a validation
-        holds="| > avg_",
-        line=_re(r"^\| > (?P<validation>avg_)(?P<name>\w{1,60}): (?P<number>NUM) +\([-+]\d[\d.e-]*\)$"),
-    ),
-    Form(
-        program="ESPnet",
-        holds="epoch:train:",
-        line=_re(r"(?<!\d)(?P<epoch>\d{1,9})epoch:train:\d+-(?P<step>\d+)batch: (?P<fields>.*)"),
-        field=ESPNET_FIELD,
-        skip=ESPNET_OTHERS,
-    ),
-    Form(
-        program="ESPnet",  # the means of the batches of its epoch were printed before
-        holds="epoch results: ",
-        line=_re(r"(?<!\d)(?P<epoch>\d{1,9})epoch results: \[train\] .*?\[(?P<validation>valid)\] (?P<fields>.*)"),
-        field=ESPNET_FIELD,
-        skip=ESPNET_OTHERS,
-    ),
-    Form(
-        program="Stable-Baselines3: an evaluation",
-        holds="Eval num_timesteps=",
-        line=_re(r"^Eval num_timesteps=(?P<step>\d+), episode_reward=(?P<val_episode_reward>NUM) \+/- "),
-    ),
-    Form(
-        program="Guides of Keras and TensorFlow",  # `Training loss (for one batch) at step 200: 0.9721`
-        holds=" at ",
-        line=_re(r"^\W*(?P<name>(?:[a-z_]+[ _])?(?:loss|accuracy))(?: \([^)]{1,40}\))? at (?:step|iteration) "
-                 r"(?P<step>\d{1,15}): (?P<number>NUM)\s*$"),
-    ),
+    Form(program="PaddleClas", holds="[Train][Epoch ",
+         line=_re(r"\[Train\]\[Epoch (?P<epoch>\d+)(?:/\d+)?\]\[Iter: ?(?P<done>\d+)/(?P<total>\d+)\](?P<fields>.*)"),
+         field=PADDLE_FIELD, skip=PADDLE_OTHERS),
+    Form(program="PaddleClas", holds="[Eval][Epoch ",
+         line=_re(r"\[(?P<validation>Eval)\]\[Epoch (?P<epoch>\d+)(?:/\d+)?\]\[Avg\](?P<fields>.*)"),
+         field=PADDLE_FIELD, skip=PADDLE_OTHERS),
+    Form(program="PaddleClas: the mean of an epoch, and batches of a validation", holds="][Epoch ",
+         line=_re(r"\[(?:Train|Eval)\]\[Epoch \d+(?:/\d+)?\]\[(?:Iter: ?\d+/\d+|Avg)\]")),
+    Form(program="PaddleSeg, PaddleOCR", holds=": ",
+         line=_re(r"(?P<validation>\[EVAL\] #Images: \d+ |\bINFO: cur metric, )(?P<fields>.*)"), field=PADDLE_FIELD,
+         skip=PADDLE_OTHERS),
+    Form(program="Estimators of TensorFlow", holds="Saving dict",
+         line=_re(r"(?P<validation>Saving dict) for global step (?P<step>\d+): (?P<fields>.*)"),
+         field=_re(r"(?P<name>[\w/.\-]{1,60}) = (?P<number>NUM)(?=,|$)")),
+    Form(program="CycleGAN, pix2pix", holds="(epoch: ",
+         line=_re(r"^\(epoch: (?P<epoch>\d+), iters: (?P<step>\d+), time: [\d.]+, data: [\d.]+\),? "
+                  r"(?P<fields>(?:\w{1,40}: (?:NUM)\s*)+)$"), field=PADDLE_FIELD),
+    Form(program="Coqui TTS",  # it prints the change since the last value only of a validation
+         holds="| > avg_",
+         line=_re(r"^\| > (?P<validation>avg_)(?P<name>\w{1,60}): (?P<number>NUM) +\([-+]\d[\d.e-]*\)$")),
+    Form(program="ESPnet", holds="epoch:train:",
+         line=_re(r"(?<!\d)(?P<epoch>\d{1,9})epoch:train:\d+-(?P<step>\d+)batch: (?P<fields>.*)"), field=ESPNET_FIELD,
+         skip=ESPNET_OTHERS),
+    Form(program="ESPnet",  # the means of the batches of its epoch were printed before
+         holds="epoch results: ",
+         line=_re(r"(?<!\d)(?P<epoch>\d{1,9})epoch results: \[train\] .*?\[(?P<validation>valid)\] (?P<fields>.*)"),
+         field=ESPNET_FIELD, skip=ESPNET_OTHERS),
+    Form(program="Stable-Baselines3: an evaluation", holds="Eval num_timesteps=",
+         line=_re(r"^Eval num_timesteps=(?P<step>\d+), episode_reward=(?P<val_episode_reward>NUM) \+/- ")),
+    Form(program="Guides of Keras and TensorFlow",  # `Training loss (for one batch) at step 200: 0.9721`
+         holds=" at ",
+         line=_re(r"^\W*(?P<name>(?:[a-z_]+[ _])?(?:loss|accuracy))(?: \([^)]{1,40}\))? at (?:step|iteration) "
+                  r"(?P<step>\d{1,15}): (?P<number>NUM)\s*$")),
 )  # fmt: skip
 """The more specific forms come first."""
 

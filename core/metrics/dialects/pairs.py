@@ -2,15 +2,22 @@
 
 A number is a metric's value if it follows a known metric's name, or follows any name and "=" or ":" on a line with
 such a metric. Prose, file names, versions, addresses, dates and settings are ignored: if in doubt, nothing is read.
+
+Dictionaries, as the Hugging Face trainer prints them, and JSON objects are read as a whole: `{'loss': 0.52}`.
 """
 
 from __future__ import annotations
 
+import ast
+import json
 import re
-from typing import TYPE_CHECKING
+import warnings
+from collections.abc import Iterator, Mapping
 
-from core.metrics.common.reading import (
+from core.metrics.dialects.syntax import NUMBER, StepPosition, message, step_position
+from core.metrics.reading import (
     IN_VALIDATION,
+    MAX_STEP,
     MEANS,
     OF_VALIDATION,
     TEST,
@@ -20,12 +27,9 @@ from core.metrics.common.reading import (
     by_our_names,
     canonical,
     certainty,
+    counts,
     is_counter,
 )
-from core.metrics.dialects.syntax import NUMBER, StepPosition, message, step_position
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 PREFIX = re.compile(
     r"\d{4}[-/]\d\d[-/]\d\d(?:[T ]\d\d?:\d\d(?::\d\d(?:[.,]\d+)?)?)?(?:Z|[-+]\d\d:?\d\d)?|\d\d?/\d\d?/\d{2,4}"
@@ -117,7 +121,7 @@ FILE = re.compile(r".*\.(?:py|cc|cpp|cu|c|h|rs|js|txt|log|json|ya?ml|pth?|ckpt|b
 
 def read(line: str) -> Reading | None:
     """Return the metrics and the position of a line; None if it has neither."""
-    clean = PREFIX.sub(_blank, line)
+    clean = _without_prefixes(line)
     if SETTINGS.match(clean):
         return None
     at = step_position(clean)
@@ -125,25 +129,21 @@ def read(line: str) -> Reading | None:
     tested = phase is not None and phase["test"] is not None
     of_line = at.validation or phase is not None
     values, of_test = _values(clean, at, validation=of_line, tested=tested)
-    if not values and not _announces(clean, at):
+    announces = (len(clean) < HEAD and BARE.match(clean)) or (at.step is not None and at.total is not None)
+    if not values and not announces:
         return None
     if at.epoch is not None and STEPS_OF_EPOCH.search(clean):
         at.step = None
-    if is_of_validation(values) or (not values and at.validation):
-        at = _of_validation(at, of_line=of_line)
+    if values:
+        validates = any(name.startswith(OF_VALIDATION) for name in values) and not any(map(_trained, values))
+    else:
+        validates = at.validation
+    # The progress is not that of the training then. A step is, unless the whole line is about a validation.
+    if validates and at.done is not None and at.unit != "epochs" and (at.step is None or of_line):
+        at.unit, at.step = IN_VALIDATION, None
     return Reading(
         values=values, step=at.step, epoch=at.epoch, done=at.done, total=at.total, unit=at.unit, of_test=of_test
     )
-
-
-def is_of_validation(values: Iterable[str]) -> bool:
-    """Return whether metrics are of a validation alone."""
-    return any(name.startswith(OF_VALIDATION) for name in values) and not any(map(_trained, values))
-
-
-def is_about_validation(beginning: str) -> bool:
-    """Return whether the beginning of a line says that it is about validation: `eval | step: 100 | `."""
-    return PHASE.match(message(PREFIX.sub(_blank, beginning))[:HEAD]) is not None
 
 
 def heading(line: str) -> str:
@@ -169,24 +169,8 @@ def _trained(name: str) -> bool:
     return not name.startswith("val_") and name != "learning_rate"
 
 
-def _of_validation(at: StepPosition, *, of_line: bool) -> StepPosition:
-    """Return the position of validation values alone: the progress is not that of the training.
-
-    `of_line`: the line is about a validation, and not only the names. Else a step on it is the training's.
-    """
-    if at.done is None or at.unit == "epochs" or (at.step is not None and not of_line):
-        return at
-    at.unit, at.step = IN_VALIDATION, None
-    return at
-
-
-def _blank(match: re.Match[str]) -> str:
-    return " " * len(match[0])
-
-
-def _announces(line: str, at: StepPosition) -> bool:
-    """Return whether a line without values says where the training is."""
-    return (len(line) < HEAD and BARE.match(line) is not None) or (at.step is not None and at.total is not None)
+def _without_prefixes(line: str) -> str:
+    return PREFIX.sub(lambda match: " " * len(match[0]), line)
 
 
 def _values(line: str, at: StepPosition, *, validation: bool, tested: bool) -> tuple[dict[str, float], bool]:
@@ -276,3 +260,100 @@ def _value(match: re.Match[str], name: str) -> float | None:
         of = float(match["of"])
         return float(text) / of if of and "acc" in name.lower() else None
     return float(text) / 100 if match["share"] or match["rest"] else float(text)
+
+
+MAX_CHARACTERS = 8192
+"""Characters of a dictionary to read: Python's parser needs some microseconds for each hundred."""
+NOT_LITERAL = re.compile(r"(?<=[:,\[\s(])(-?)(nan|inf)(?=\s*[,}\])])", re.IGNORECASE)
+WRAPPED = re.compile(r"(?:np\.float\d+|np\.int\d+|tensor|array)\(([^(),]*)(?:,[^()]*)?\)")
+SETTING_KEYS = frozenset({
+    "epochs", "num_epochs", "max_epochs", "n_epochs", "batch_size", "bs", "seed", "max_steps", "max_iters",
+    "num_workers",
+})  # fmt: skip
+"""Keys of a dictionary of settings: the learning rate in it is not a measurement."""
+SUMMARY = "train_runtime"
+"""A key of the trainer's last line, whose `train_loss` is a mean over the run and belongs to no step."""
+OPEN = re.compile(r"(?:^|[:\s])\{'[\w/.@ -]{1,60}': [^{}]{1,60},$")
+"""The first line of a dictionary that `pprint` divides into lines: TensorFlow's object detection."""
+MIN_TIME = 1e9
+"""Unix seconds. A smaller time counts from the start of the program."""
+
+
+def begins_dictionary(line: str) -> bool:
+    """Return whether the dictionary that belongs to this line is on the next lines: `train | step: 100 | output:`."""
+    if line.endswith("| output:"):
+        return "step:" in line
+    return line.endswith(",") and OPEN.search(line) is not None
+
+
+def read_dictionary(line: str) -> Reading | None:
+    """Return the metrics of the dictionary in a line; None if there is no dictionary with metrics."""
+    fields = _fields(line)
+    if fields is None or not SETTING_KEYS.isdisjoint(fields):
+        return None
+    if SUMMARY in fields:
+        return Reading(values={}, epoch=_number(fields.get("epoch")))
+    numbers = {name: value for name, field in fields.items() if (value := _number(field)) is not None}
+    values, of_test = by_our_names([(name, value) for name, value in numbers.items() if not is_counter(name)])
+    if not any(certainty(name) in {"known", "cautious"} for name in numbers) and not any(map(counts, numbers)):
+        return None
+    if not any(certainty(name) for name in numbers):
+        return None
+    begin = line[: line.index("{")]
+    before = step_position(begin)
+    step, epoch = before.step, before.epoch
+    for name, value in numbers.items():
+        if counts(name) == "step" and abs(value) < MAX_STEP and value.is_integer():
+            step = int(value)
+        if counts(name) == "epoch":
+            epoch = value
+    times = [numbers[name] for name in ("timestamp", "time", "ts", "_timestamp") if name in numbers]
+    when = next((seconds for seconds in times if MIN_TIME < seconds < 4 * MIN_TIME), None)
+    reading = Reading(values=values, step=step, epoch=epoch, time=when, of_test=of_test)
+    is_about_validation = PHASE.match(message(_without_prefixes(begin))[:HEAD]) is not None  # `eval | step: 100 | {`
+    return as_validation(reading) if is_about_validation else reading
+
+
+def _fields(line: str) -> Mapping[str, object] | None:
+    begin, end = line.find("{"), line.rfind("}")
+    if not 0 <= begin < end or end - begin > MAX_CHARACTERS:
+        return None
+    text = line[begin : end + 1]
+    try:
+        fields = json.loads(text)
+    except (ValueError, RecursionError):
+        fields = _literal(text)
+    if not isinstance(fields, dict) or not all(isinstance(name, str) for name in fields):
+        return None
+    return _flat(fields)
+
+
+def _flat(fields: Mapping[str, object]) -> Mapping[str, object]:
+    """Return a dictionary with those in it taken apart: `{"eval": {"loss": 0.5}}` becomes `{"eval/loss": 0.5}`."""
+    if not any(isinstance(value, dict) for value in fields.values()):
+        return fields
+    flat: dict[str, object] = {}
+    for name, value in fields.items():
+        inner = value if isinstance(value, dict) else {"": value}
+        flat |= {f"{name}/{each}" if each else name: number for each, number in inner.items()}
+    return flat
+
+
+def _literal(text: str) -> object:
+    """Parse a Python dictionary; return None for other text. `nan` and `inf` are not literals: they become strings."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about text that is not Python
+            return ast.literal_eval(NOT_LITERAL.sub(r"'\1\2'", WRAPPED.sub(r"\1", text)))
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return None
+
+
+def _number(field: object) -> float | None:
+    """Return a field as a number; newer trainers write numbers as strings."""
+    if isinstance(field, bool) or not isinstance(field, (int, float, str)):
+        return None
+    try:
+        return float(field)
+    except (ValueError, OverflowError):
+        return None

@@ -23,10 +23,15 @@ PLACE = re.compile(
 """`epoch 3`, `Epoch: 3/10`, `Epoch [3/10]`, `iter 10`, `step=10`, `Batch 3 of 10`. Brackets after it hold the progress
 within the epoch: `Epoch: [3][ 10/391]`; with a percentage it counts samples: `Train Epoch: 1 [640/60000 (1%)]`.
 timm and Swin write `Train: 0 [ 10/391 (3%)]` and `Train: [0/300][10/391]`, which count batches."""
-NESTED = re.compile(r"^\W*?\[\s*(\d+)\s*/\s*(\d+)\s*\]\s*[\[(]\s*(\d+)\s*/\s*(\d+)\s*[\])]")
-"""DCGAN: `[0/25][10/1583]` is batch 10 of epoch 0."""
-IN_EPOCH = re.compile(r"^\W*?\[\s*(\d+)\s*:\s+(\d+)\s*/\s*(\d+)\s*\]")
-"""PointNet: `[0: 10/1583]` is batch 10 of epoch 0."""
+IN_EPOCH = (
+    re.compile(r"^\W*\[\s*(?P<epoch>\d+)\s*,\s*\d+\s*\]\s*loss"),
+    re.compile(
+        r"^\W*?\[\s*(?P<epoch>\d+)\s*/\s*(?P<epochs>\d+)\s*\]\s*[\[(]\s*(?P<done>\d+)\s*/\s*(?P<total>\d+)\s*[\])]"
+    ),
+    re.compile(r"^\W*?\[\s*(?P<epoch>\d+)\s*:\s+(?P<done>\d+)\s*/\s*(?P<total>\d+)\s*\]"),
+)
+"""PyTorch's tutorial: `[1,  2000] loss: 2.173` is epoch 1, batch 2000 of the epoch. DCGAN: `[0/25][10/1583]` is batch
+10 of epoch 0. PointNet: `[0: 10/1583]` is that batch, too."""
 LEADING = re.compile(
     r"^\W*?\[\s*(\d+)\s*/\s*(\d{3,})\s*\]\s*\w"
     r"|^(\d+)\s*/\s*(\d+)(?:,\s+[a-z]|\s+(?P<epoch>\(epoch\b))",
@@ -36,8 +41,6 @@ LEADING = re.compile(
 be that of processes."""
 LEADING_STEP = re.compile(r"^\[?\s*(\d+)\s*\|\s")
 """llama2.c's `100 | loss 7.1`."""
-TUTORIAL = re.compile(r"^\W*\[\s*(\d+)\s*,\s*(\d+)\s*\]\s*loss")
-"""PyTorch's tutorial: `[1,  2000] loss: 2.173` is epoch 1, batch 2000 of the epoch."""
 BRACKETS = re.compile(r"\[\s*(\d+)\s*/\s*(\d+)\s*\]")
 
 COUNTED = re.compile(r"(?<![\w.])(\d+)\s*/\s*(\d+)\s+(?:batches|steps|iters|iterations)\b", re.IGNORECASE)
@@ -60,17 +63,12 @@ class StepPosition:
 def step_position(line: str) -> StepPosition:
     """Return where a line belongs."""
     found = StepPosition()
-    if tutorial := TUTORIAL.match(line):
-        found.epoch = float(tutorial[1])
-        return found
-    if nested := NESTED.match(line):
-        found.epoch, found.epochs, found.done, found.total = map(float, nested.groups())
-        found.unit = "steps"
-        return found
-    if nested := IN_EPOCH.match(line):
-        found.epoch, found.done, found.total = map(float, nested.groups())
-        found.unit = "steps"
-        return found
+    for pattern in IN_EPOCH:
+        if match := pattern.match(line):
+            for name, number in match.groupdict().items():
+                setattr(found, name, float(number))
+            found.unit = "" if found.done is None else "steps"
+            return found
     places = list(PLACE.finditer(line))
     for match in places:
         _add(found, match)
@@ -78,8 +76,11 @@ def step_position(line: str) -> StepPosition:
         found.done, found.total, found.unit = float(counted[1]), float(counted[2]), "steps"
     if found.done is None and found.step is None:
         _add_leading(found, line)
-    if found.done is None and found.step is None and (brackets := _brackets(line, places)):
-        found.done, found.total = float(brackets[1]), float(brackets[2])
+    if found.done is None and found.step is None:
+        spans = [place.span() for place in places]  # `Epoch [1/4]` counts epochs only
+        counts = (each for each in BRACKETS.finditer(line) if all(not a <= each.start() < b for a, b in spans))
+        if brackets := next(counts, None):
+            found.done, found.total = float(brackets[1]), float(brackets[2])
     if found.done is None and found.epoch is not None and found.epochs is not None:
         found.done, found.total, found.unit = found.epoch, found.epochs, "epochs"
     return found
@@ -96,14 +97,6 @@ def _add_leading(found: StepPosition, line: str) -> None:
         found.step = int(leading[1])
 
 
-def _brackets(line: str, places: list[re.Match[str]]) -> re.Match[str] | None:
-    """Return the first brackets with a count that are no part of a place: `Epoch [1/4]` counts epochs only."""
-    return next(
-        (each for each in BRACKETS.finditer(line) if all(not at.start() <= each.start() < at.end() for at in places)),
-        None,
-    )
-
-
 def _add(found: StepPosition, match: re.Match[str]) -> None:
     n, total = float(match["n"]), float(match["total"]) if match["total"] else None
     found.validation |= (match["phase"] or "").lower() in {"val", "test"}
@@ -113,19 +106,14 @@ def _add(found: StepPosition, match: re.Match[str]) -> None:
             found.done, found.total = float(match["inner"]), float(match["of"])
             found.unit = "" if match["percent"] and not match["named"] else "steps"
     elif match["step"] and n.is_integer() and found.step is None:
-        _add_step(found, int(n), total)
+        if total is not None:
+            found.done, found.total, found.unit = n, total, "steps"
+        if total is None or found.epoch is None:  # with a total and an epoch on the line, it counts within the epoch
+            found.step = int(n)
     elif match["batch"] and total is not None:
         found.done, found.total, found.unit = n, total, "steps"
     elif match["batch"] and found.epoch is not None and found.step is None and n.is_integer():
         found.step = int(n)
-
-
-def _add_step(found: StepPosition, step: int, total: float | None) -> None:
-    """Note a step. With a total and an epoch on the line, the step counts within the epoch."""
-    if total is not None:
-        found.done, found.total, found.unit = float(step), total, "steps"
-    if total is None or found.epoch is None:
-        found.step = step
 
 
 RECORD = re.compile(

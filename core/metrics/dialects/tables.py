@@ -1,4 +1,4 @@
-"""Tables: lines that are read with the header or the lines before them, which `text.open_table` remembers.
+"""Tables: lines that are read with the header or the lines before them, which `text.statements` remembers.
 
 - A header names the columns, and each row has a number for each: skorch, fastai, scikit-learn, spaCy, YOLO. A header is
   recognised by a column that counts and a column with a known metric. A row has a number for each of these.
@@ -9,14 +9,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from core.metrics.common.reading import Reading, canonical, certainty, counts, is_counter
 from core.metrics.dialects.syntax import NUMBER
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from core.metrics.reading import Reading, canonical, certainty, counts, is_counter
 
 MAX_CHARACTERS = 600
 """Characters of a header or a row."""

@@ -2,8 +2,8 @@
 
 - `finder`: find the files that the program writes
 - `growing_file`: the new bytes of a file
-- `record_logs`: CSV tables, JSON lines and MLflow's files
-- `tensorboard`, `tensorboard_writer`, `tensorboard_folder`, `crc32c`: read and write TensorBoard event files
-- `wandb_log`, `tracker_databases`: files of Weights & Biases, databases of trackio and MLflow
-- `protobuf`: read and write the fields of protobuf messages
+- `record_logs`: CSV tables and JSON lines
+- `tensorboard`, `tensorboard_writer`: read and write TensorBoard event files
+- `trackers`: files of Weights & Biases and MLflow, databases of trackio and MLflow
+- `encoding`: fields of protobuf messages, checksums
 """

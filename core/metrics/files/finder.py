@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import time
 from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from core.metrics.common.reading import canonical
 from core.metrics.files.growing_file import MARK_BYTES, GrowingFile
-from core.metrics.files.record_logs import MLFLOW_FOLDER, header_of, mlflow_metric, read_object
-from core.metrics.files.tracker_databases import is_database, reader_of, written_at
-from core.metrics.files.wandb_log import SUFFIX as WANDB
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from core.metrics.files.record_logs import header_of, read_object
+from core.metrics.files.trackers import MLFLOW_FOLDER, WANDB, is_database, mlflow_metric, reader_of, written_at
+from core.metrics.reading import canonical
 
 MAX_DEPTH = 8
 """Levels of folders to search; Hydra's `outputs/<date>/<time>/lightning_logs/version_0` is level five."""
@@ -99,8 +96,8 @@ class MetricFileFinder:
 
     def remember(self, seconds: float = REMEMBER_S) -> None:
         """Note the existing files, in one sweep of at most `seconds`. Call it before the program starts."""
-        self._walk, self._remembers = None, True
-        self.search(seconds)
+        self._remembers = True
+        self.search_all(seconds)
         self._walk, self._remembers = None, False
 
     def offset(self, path: Path) -> int:
@@ -119,9 +116,9 @@ class MetricFileFinder:
             folder, depth = waiting.popleft()
             for entry in self._entries(folder, seen):
                 entries += 1
-                if depth < MAX_DEPTH and _is_folder(entry):
-                    self._queue(waiting, entry, depth + 1)
-                elif self._is_wanted(entry):
+                if depth < MAX_DEPTH and self._queues(waiting, entry, depth + 1):
+                    continue
+                if self._is_wanted(entry):
                     yield Path(entry.path)
             yield None
 
@@ -140,15 +137,16 @@ class MetricFileFinder:
     def _is_searched(self, entry: os.DirEntry[str]) -> bool:
         return not entry.name.startswith(".") and entry.name not in SKIPPED and entry.path not in self._without
 
-    def _queue(self, waiting: deque[tuple[str, int]], entry: os.DirEntry[str], depth: int) -> None:
+    def _queues(self, waiting: deque[tuple[str, int]], entry: os.DirEntry[str], depth: int) -> bool:
+        """Add a folder to those that wait; return whether the entry is a folder."""
         try:
-            is_fresh = entry.stat().st_mtime >= self._since
+            if not entry.is_dir():
+                return False
+            add = waiting.appendleft if entry.stat().st_mtime >= self._since else waiting.append
         except OSError:
-            return
-        if is_fresh:
-            waiting.appendleft((entry.path, depth))
-        else:
-            waiting.append((entry.path, depth))
+            return False
+        add((entry.path, depth))
+        return True
 
     def _is_wanted(self, entry: os.DirEntry[str]) -> bool:
         """Return whether the entry is a new metric file, written since the run began."""
@@ -208,23 +206,14 @@ def _kind(path: str) -> Callable[[Path], bool] | None:
     """Return the check of the content of a file at this path; None if it is not that of a metric file."""
     lower = path.rpartition(os.sep)[2].lower()
     if EVENTS in lower or lower.endswith(WANDB):
-        return _always
+        return lambda _: True
     if is_database(lower):
-        return _is_tracker
+        return lambda database: reader_of(database) is not None
     if MLFLOW_FOLDER in path and mlflow_metric(path):
-        return _always
+        return lambda _: True
     if lower.endswith(TABLES):
         return _is_table_log
     return _is_json_log if lower.endswith(JSON_LINES) else None
-
-
-def _always(_path: Path) -> bool:
-    return True
-
-
-def _is_tracker(path: Path) -> bool:
-    """Return whether a database is one of a tracker."""
-    return reader_of(path) is not None
 
 
 def _is_table_log(path: Path) -> bool:
@@ -237,22 +226,12 @@ def _is_table_log(path: Path) -> bool:
 def _is_json_log(path: Path) -> bool:
     """Return whether one of a file's first lines is a JSON object with a training metric."""
     lines = GrowingFile(path).read(HEAD_BYTES).split(b"\n")[:-1]
-    return any(any(map(_is_metric, _metrics(line))) for line in lines[:HEAD_LINES])
-
-
-def _metrics(line: bytes) -> Mapping[str, float]:
-    try:
-        return read_object(line).values
-    except ValueError:
-        return {}
+    for line in lines[:HEAD_LINES]:
+        with contextlib.suppress(ValueError):
+            if any(map(_is_metric, read_object(line).values)):
+                return True
+    return False
 
 
 def _is_metric(name: str) -> bool:
     return not METRIC_WORDS.isdisjoint(canonical(name).split("_"))
-
-
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.is_dir()
-    except OSError:
-        return False

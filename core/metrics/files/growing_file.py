@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from core.language import tr
+from core.metrics.reading import Reading
 from core.schema.files import open_to_read
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BLOCK_BYTES = 256 * 1024
 """Bytes to read in one call: each call stays short, however large the file is."""
@@ -53,11 +51,8 @@ class GrowingFile:
             self.trouble = ""
             return b""
         except OSError as error:
-            self.trouble = tr(
-                "{path} cannot be read: {strerror}. Its metrics are missing here.",
-                path=self.path,
-                strerror=error.strerror or error,
-            )
+            self.trouble = tr("{path} cannot be read: {strerror}. Its metrics are missing here.",
+                              path=self.path, strerror=error.strerror or error)  # fmt: skip
             return b""
         self.trouble = ""
         return data
@@ -91,13 +86,11 @@ class GrowingFile:
         if _state(found) == self._seen and not again:
             return b""
         with open_to_read(self.path, follow_link=True) as file:
-            return self._read_open(file.fileno(), os.fstat(file.fileno()), max_bytes)
-
-    def _read_open(self, handle: int, found: os.stat_result, max_bytes: int) -> bytes:
-        if self._is_rewritten(handle, found):
-            self.offset, self._head, self._mark, self.restarted = 0, b"", b"", True
-        self._file = (found.st_dev, found.st_ino)
-        data = os.pread(handle, max_bytes, self.offset)
+            handle, found = file.fileno(), os.fstat(file.fileno())
+            if self._is_rewritten(handle, found):
+                self.offset, self._head, self._mark, self.restarted = 0, b"", b"", True
+            self._file = (found.st_dev, found.st_ino)
+            data = os.pread(handle, max_bytes, self.offset)
         self.more = self.offset + len(data) < found.st_size
         self._seen = () if self.more else _state(found)
         return data
@@ -111,13 +104,17 @@ class GrowingFile:
 
 
 class GrowingSource:
-    """A file of metrics that is read while it grows. Subclasses have `poll`."""
+    """A file of metrics that is read while it grows."""
 
     def __init__(self, path: Path, offset: int = 0) -> None:
-        """`offset`: the end of a record; the bytes before it were there before the run."""
+        """`offset`: the end of a record, or of a line; the bytes before it were there before the run."""
         self.path = path
         self._file = GrowingFile(path, offset)
         self._problem = ""
+
+    def poll(self, *, ended: bool = False) -> list[Reading]:
+        """Return the new readings, at most a block: see `more`. `ended`: the program has exited."""
+        raise NotImplementedError
 
     @property
     def more(self) -> bool:

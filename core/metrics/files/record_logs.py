@@ -1,4 +1,4 @@
-"""Logs with one record a line: CSV tables, JSON lines and MLflow's files, read while a program writes them.
+"""Logs with one record a line: CSV tables and JSON lines, read while a program writes them.
 
 The environment variable `TRAINYARD_METRICS` names a file of JSON lines. A program that appends lines such as
 
@@ -14,19 +14,16 @@ from __future__ import annotations
 import contextlib
 import csv
 import json
-import os
 from array import array
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from core.language import tr
-from core.metrics.common.reading import VALIDATION, Reading, by_our_names, canonical, counts, is_counter
 from core.metrics.files.growing_file import BLOCK_BYTES, GrowingFile, GrowingSource
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+from core.metrics.reading import MAX_STEP, VALIDATION, Reading, by_our_names, canonical, counts, is_counter
 
 MAX_LINE_BYTES = BLOCK_BYTES
 """A line of this many bytes is not a record and is skipped."""
@@ -38,7 +35,6 @@ STEP_COLUMNS = ("global_step", "trainer_global_step", "train_global_step", "step
 TIMES = frozenset({"time", "timestamp", "wall_time", "walltime", "ts"})
 MIN_TIME, MAX_TIME = 1e9, 1e11
 """A time between these is in unix seconds; other times have another origin."""
-MAX_STEP = 2**53
 
 SEPARATORS = ",;\t|"
 
@@ -51,10 +47,6 @@ PARTS = ("mode", "split", "phase")
 """Keys that tell training from validation, as in OpenMMLab's logs: `{"mode": "val", "accuracy": 0.9}`."""
 SHOWN_CHARACTERS = 80
 
-MLFLOW_FOLDER = f"{os.sep}metrics{os.sep}"
-MLFLOW_RUN = "meta.yaml"
-"""The file beside the folder of the metrics that every run of MLflow has."""
-
 
 class LineFile(GrowingSource):
     """A file with one record a line. Subclasses read a line.
@@ -63,7 +55,6 @@ class LineFile(GrowingSource):
     """
 
     def __init__(self, path: Path, offset: int = 0) -> None:
-        """`offset`: the end of a line; the bytes before it were there before the run."""
         super().__init__(path, offset)
         self._in_long_line = False
         self._hashes = array("q")
@@ -123,7 +114,6 @@ class CsvFile(LineFile):
     """
 
     def __init__(self, path: Path, offset: int = 0) -> None:
-        """`offset`: the end of a row; the rows before it were there before the run."""
         super().__init__(path, offset)
         self._header: Header | None = header_of(GrowingFile(path).read().split(b"\n")[0]) if offset else None
 
@@ -151,7 +141,6 @@ class JsonLines(LineFile):
     """A growing file of JSON lines. Lines without a metric are skipped."""
 
     def __init__(self, path: Path, offset: int = 0) -> None:
-        """`offset`: the end of a line; the bytes before it were there before the run."""
         super().__init__(path, offset)
         self.complaint = ""
         """Sentences for the user about the first skipped line; "" if none was skipped."""
@@ -172,34 +161,6 @@ class JsonLines(LineFile):
                     example=EXAMPLE,
                 )
             return None
-
-
-class MlflowMetricFile(LineFile):
-    """The values of one metric in MLflow's file store: `mlruns/EXPERIMENT/RUN/metrics/NAME`.
-
-    A line is `timestamp value step`, the time in milliseconds.
-    """
-
-    def __init__(self, path: Path, offset: int = 0) -> None:
-        """`offset`: the end of a line; the lines before it were there before the run."""
-        super().__init__(path, offset)
-        self._name = mlflow_metric(str(path))
-
-    def _read(self, line: bytes) -> Reading | None:
-        if self._is_repeated(line):
-            return None
-        try:
-            when, value, *step = [float(word) for word in line.split()[:3]]
-        except ValueError:
-            return None
-        numbers = {self._name: value, "timestamp": when / 1000}
-        return reading_of(numbers | {"step": step[0]} if step else numbers)
-
-
-def mlflow_metric(path: str) -> str:
-    """Return the name of the metric in a file of MLflow; the empty string if it is no such file."""
-    folder, within, name = path.rpartition(MLFLOW_FOLDER)
-    return name.replace(os.sep, "/") if within and Path(folder, MLFLOW_RUN).is_file() else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

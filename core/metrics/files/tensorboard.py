@@ -10,18 +10,13 @@ images, histograms, texts and graphs are skipped.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from core.metrics.common.reading import TEST, VALIDATION, Reading, canonical, counts, is_counter, is_of_test
-from core.metrics.files.crc32c import crc32c, headers, masked
+from core.metrics.files.encoding import BYTES, crc32c, fields, masked, record_headers, signed, varint
 from core.metrics.files.growing_file import BLOCK_BYTES, GrowingSource
-from core.metrics.files.protobuf import BYTES, fields, signed, varint
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+from core.metrics.reading import TEST, VALIDATION, Reading, canonical, counts, is_counter, is_of_test
 
 HEADER_BYTES, FRAME_BYTES = 12, 16
 MAX_RECORD_BYTES = 16 * 1024 * 1024
@@ -56,7 +51,6 @@ class EventFile(GrowingSource):
     """
 
     def __init__(self, path: Path, offset: int = 0) -> None:
-        """`offset`: the end of a record; the records before it were there before the run."""
         super().__init__(path, offset)
         self._max_bytes = BLOCK_BYTES
         self.tag = ""
@@ -83,7 +77,8 @@ class EventFile(GrowingSource):
             size = _record_size(data[at : at + HEADER_BYTES])
             if size is None:
                 self._note_damage()
-                at = _next_header(data, at + 1)
+                found = record_headers(data[at + 1 :])  # without one, search on when more bytes have come
+                at = at + 1 + int(found[0]) if len(found) else max(at + 1, len(data) - HEADER_BYTES + 1)
                 continue
             end = at + FRAME_BYTES + size
             if end > len(data):
@@ -108,30 +103,28 @@ class EventFile(GrowingSource):
 
     def _read(self, record: bytes) -> list[Reading]:
         try:
-            event = _parse_event(record)
+            time, step, scalars = _parse_event(record)
         except ValueError:
             self._note_damage()
             return []
-        if event.scalars and not self.tag:
-            self.tag = event.scalars[0][0]
-        readings = [self._reading(event, *scalar) for scalar in event.scalars if not scalar[0].startswith(NO_CURVES)]
+        if scalars and not self.tag:
+            self.tag = scalars[0][0]
+        readings = [self._reading(time, step, *scalar) for scalar in scalars if not scalar[0].startswith(NO_CURVES)]
         return [reading for reading in readings if reading is not None]
 
-    def _reading(self, event: Event, tag: str, value: float) -> Reading | None:
-        step = event.step
+    def _reading(self, time: float, step: int, tag: str, value: float) -> Reading | None:
         if is_counter(tag):
-            is_epoch = counts(tag) == "epoch"
-            return Reading(values={}, step=step, epoch=value, time=event.time) if is_epoch else None
+            return Reading(values={}, step=step, epoch=value, time=time) if counts(tag) == "epoch" else None
         folder = self.path.parent.name
         if tag.startswith(EVALUATION) and tag.endswith(ITERATIONS):
             self._evaluated_at = step
             name = _name(folder, tag.removeprefix(EVALUATION).removesuffix(ITERATIONS))
-            return Reading(values={name: value}, step=step, time=event.time, of_test=_is_of_test(folder, tag))
-        if tag.startswith(EPOCH):
+        elif tag.startswith(EPOCH):
             values = {_name(folder, tag.removeprefix(EPOCH)): value}
-            return Reading(values=values, step=self._evaluated_at, epoch=step, time=event.time)
-        name = _name(folder, tag.removeprefix(BATCH))
-        return Reading(values={name: value}, step=step, time=event.time, of_test=_is_of_test(folder, tag))
+            return Reading(values=values, step=self._evaluated_at, epoch=step, time=time)
+        else:
+            name = _name(folder, tag.removeprefix(BATCH))
+        return Reading(values={name: value}, step=step, time=time, of_test=_is_of_test(folder, tag))
 
 
 @lru_cache(maxsize=1024)  # the records of one tag have one size
@@ -139,12 +132,6 @@ def _record_size(header: bytes) -> int | None:
     """Return the size of the record with this header; None if the header is damaged."""
     size, crc = struct.unpack("<QI", header)
     return int(size) if crc == masked(crc32c(header[:8])) and size <= MAX_LENGTH_BYTES else None
-
-
-def _next_header(data: bytes, at: int) -> int:
-    """Return where the next record begins, or where to search on when more bytes have come."""
-    found = headers(data[at:])
-    return at + int(found[0]) if len(found) else max(at, len(data) - HEADER_BYTES + 1)
 
 
 def _name(folder: str, tag: str) -> str:
@@ -163,17 +150,11 @@ def _is_of_test(folder: str, tag: str) -> bool:
     return is_of_test(f"{part}/{tag}" if part != folder else tag) or folder.lower() in TEST
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
-    """The scalars written at one step: values by tags, as the program named them. `time` is in unix seconds."""
+def _parse_event(record: bytes) -> tuple[float, int, list[tuple[str, float]]]:
+    """Return the unix time, the step and the scalars of a record: tags, as the program named them, and values.
 
-    time: float
-    step: int
-    scalars: list[tuple[str, float]]
-
-
-def _parse_event(record: bytes) -> Event:
-    """Return the scalars of a record, [] for other content. Raises `ValueError` if it is not an `Event` message."""
+    Other content has no scalars. Raises `ValueError` if the record is not an `Event` message.
+    """
     time, step = 0.0, 0
     scalars: list[tuple[str, float]] = []
     for number, wire, whole, data in fields(record):
@@ -184,7 +165,7 @@ def _parse_event(record: bytes) -> Event:
                 step = signed(whole)
             case 5, 2:
                 scalars += _scalars(data)
-    return Event(time=time, step=step, scalars=scalars)
+    return time, step, scalars
 
 
 def _scalars(summary: bytes) -> Iterator[tuple[str, float]]:

@@ -1,4 +1,4 @@
-"""Write curves as a TensorBoard event file: the format that `tensorboard` reads, without TensorFlow.
+"""Write curves as a TensorBoard event file in a folder: the format that `tensorboard` reads, without TensorFlow.
 
 All records of a curve whose steps have equally many bytes have one length, so numpy makes thousands of them at once.
 """
@@ -6,22 +6,82 @@ All records of a curve whose steps have equally many bytes have one length, so n
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from core.metrics.files.crc32c import crc32c, crc32c_of_rows, masked, masked_all
-from core.metrics.files.protobuf import written_varint
+from core.errors import RunError
+from core.language import tr
+from core.metrics.files.encoding import crc32c, crc32c_of_rows, masked, masked_all, written_varint
+from core.schema.files import not_written
+from core.series.report import export_file
+from core.series.run_series import RunSeries
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
     from core.series.min_max_tree import Floats
-    from core.series.series import Series
+
+SUFFIX = ".trainyard"
+"""How the names of event files end that Trainyard has written."""
+
+
+def check_folder(folder: Path, *, force: bool) -> None:
+    """Raise `ValueError` with a sentence if the folder has event files, unless they may be replaced and are ours.
+
+    TensorBoard shows all event files of one folder as one run, and would mix their curves.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(tr("{path} is a file. Name a folder for the event files.", path=folder))
+    found = event_files(folder)
+    if foreign := next((each for each in found if each.suffix != SUFFIX), None):
+        raise ValueError(
+            tr("{folder} has the event file {name} of another program, and TensorBoard would mix their curves. "
+               "Name another folder.", folder=folder, name=foreign.name)
+        )  # fmt: skip
+    if found and not force:
+        raise ValueError(
+            tr("{folder} has event files of an earlier export. Name another folder, or add --force to replace them.",
+               folder=folder)
+        )  # fmt: skip
+
+
+def event_files(folder: Path) -> list[Path]:
+    """Return the event files in a folder; none if it is missing or cannot be read."""
+    try:
+        return sorted(each for each in folder.iterdir() if "tfevents" in each.name)
+    except OSError:
+        return []
+
+
+def write_folder(run_series: RunSeries, folder: Path) -> list[ScalarCurve]:
+    """Write all metrics as scalars, and return them. Earlier event files of Trainyard in the folder are deleted.
+
+    Raises `RunError` with a sentence, and then leaves the folder as it was.
+    """
+    curves = [
+        ScalarCurve(tag=name, steps=series.steps, times=series.times, values=series.values)
+        for name, series in sorted(run_series.metrics.items())
+        if len(series)
+    ]
+    began = run_series.started or 0.0
+    path = folder / f"events.out.tfevents.{int(began):010d}{SUFFIX}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(
+            not_written(folder, error, if_full=tr("Free some space."), otherwise=tr("Name another folder."))
+        ) from error
+    with export_file(path) as file:
+        file.writelines(event_file(curves, began))
+    for old in event_files(folder):
+        if old.suffix == SUFFIX and old != path:
+            old.unlink(missing_ok=True)
+    return curves
+
 
 VERSION = b"brain.Event:2"
 """The version in which a reader does not take an earlier step for a restart, which would void the later ones."""
@@ -40,11 +100,6 @@ class ScalarCurve:
     times: Floats
     values: Floats
 
-    @classmethod
-    def of(cls, name: str, series: Series) -> ScalarCurve:
-        """Return the curve of a series, without copying it."""
-        return cls(tag=name, steps=series.steps, times=series.times, values=series.values)
-
     @property
     def too_large(self) -> int:
         """The number of finite values that are infinite in 32 bits."""
@@ -53,7 +108,9 @@ class ScalarCurve:
 
 def event_file(curves: list[ScalarCurve], began: float) -> Iterator[bytes]:
     """Yield the content of an event file in pieces. `began`: the time of the file, in unix seconds."""
-    yield _framed(b"\x09" + struct.pack("<d", began) + b"\x1a" + written_varint(len(VERSION)) + VERSION)
+    first = b"\x09" + struct.pack("<d", began) + b"\x1a" + written_varint(len(VERSION)) + VERSION
+    length = struct.pack("<Q", len(first))
+    yield length + _checksum(length) + first + _checksum(first)
     for curve in curves:
         for start, stop, size in _pieces(curve.steps):
             yield _records(curve, start, stop, size)
@@ -106,11 +163,6 @@ def _varints(numbers: NDArray[np.int64], size: int) -> NDArray[np.uint8]:
     groups &= np.uint64(0x7F)
     groups[:, :-1] |= np.uint64(0x80)
     return groups.astype(np.uint8)
-
-
-def _framed(record: bytes) -> bytes:
-    length = struct.pack("<Q", len(record))
-    return length + _checksum(length) + record + _checksum(record)
 
 
 def _checksum(data: bytes) -> bytes:

@@ -9,20 +9,17 @@ import json
 import re
 import sys
 import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from core.language import tr, tr_noop, tr_plural
-from core.metrics.common.reading import Reading, canonical, counts, is_counter
+from core.metrics.reading import Reading, canonical, counts, is_counter
 from core.metrics.text import matching
 from core.metrics.text.printed_lines import PrintedLines
 from core.runs.directory import last_lines
 from core.schema.paths import LOG_FILE
 from core.system.helper_process import HelperProcess
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
 LINE_S = 0.25
 """Seconds of processor time for one line: a thousand times what a suitable expression needs."""
@@ -87,12 +84,9 @@ def compile_expression(text: str) -> Expression:
     except re.error as error:
         where = tr(" at character {pos}", pos=error.pos + 1) if error.pos is not None else ""
         raise ValueError(
-            tr(
-                "The expression is not a valid regular expression: {msg}{where}. Correct it.",
-                msg=error.msg,
-                where=where,
-            )
-        ) from error
+            tr("The expression is not a valid regular expression: {msg}{where}. Correct it.",
+               msg=error.msg, where=where)
+        ) from error  # fmt: skip
     except (OverflowError, RecursionError) as error:
         raise ValueError(tr("The expression is too large to be used: {error}. Shorten it.", error=error)) from error
     if not groups:
@@ -145,18 +139,11 @@ def describe_result(found: Tried) -> str:
     lines = tr_plural("{count} line", "the last {count} lines", found.lines)
     if not found.readings:
         return tr("The expression matches none of {lines} of this log.", lines=lines)
-    last = _words(found.readings[-1])
-    return tr(
-        "The expression matches {matched} of {lines} of this log. The last match reads {last}.",
-        matched=found.matched,
-        lines=lines,
-        last=last,
-    )
-
-
-def _words(reading: Reading) -> str:
-    values = ", ".join(f"{name} {value:.6g}" for name, value in reading.values.items())
-    return tr("{values} at step {step}", values=values, step=reading.step) if reading.step is not None else values
+    last = found.readings[-1]
+    values = ", ".join(f"{name} {value:.6g}" for name, value in last.values.items())
+    words = tr("{values} at step {step}", values=values, step=last.step) if last.step is not None else values
+    return tr("The expression matches {matched} of {lines} of this log. The last match reads {last}.",
+              matched=found.matched, lines=lines, last=words)  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -192,17 +179,15 @@ class Matcher:
 
     def _ask(self, lines: Sequence[str]) -> list[Mapping[str, str | None] | None]:
         """Return the answers; fewer than lines if the process died at a line that took too long."""
-        process = self._process or self._start()
+        if self._process is None:
+            self._process = HelperProcess([sys.executable, "-I", "-S", matching.__file__], stdin=True)
+            _send(self._process, {"pattern": self.expression.text, "seconds": self.seconds})
+        process = self._process
         _send(process, lines)
         answers: list[Mapping[str, str | None] | None] = []
         while len(answers) < len(lines) and (found := process.read_lines(wait=True)):
             answers += map(json.loads, found)
         return answers
-
-    def _start(self) -> HelperProcess:
-        self._process = HelperProcess([sys.executable, "-I", "-S", matching.__file__], stdin=True)
-        _send(self._process, {"pattern": self.expression.text, "seconds": self.seconds})
-        return self._process
 
     def _too_slow(self, line: str) -> None:
         """Clean up after the process died at a line, and give the expression up after too many."""

@@ -7,13 +7,9 @@ of epochs and their length are in other lines; only this module remembers them.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
-from core.metrics.common.reading import IN_EPOCH, IN_VALIDATION, OF_VALIDATION, Reading
-from core.metrics.dialects.registry import PAIRS, ROW
-
-if TYPE_CHECKING:
-    from core.metrics.dialects.registry import Statement
+from core.metrics.reading import IN_EPOCH, IN_VALIDATION, OF_VALIDATION, Reading
+from core.metrics.text.statements import PAIRS, ROW, Statement
 
 MIN_STEPS = 2
 """Steps after the first one, before a return to it is a second training."""

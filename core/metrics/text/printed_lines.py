@@ -8,10 +8,8 @@ Colours and other control sequences are removed, invalid UTF-8 is marked, and a 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 WORDS = (
     b"loss", b"acc", b"epoch", b"step", b"%|", b"error", b" err", b"_err", b"ppl", b"perplex", b"mae", b"mse",

@@ -10,19 +10,14 @@ the step, as the very first redraw shows ("0/100, loss=2.3"), the values belong 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
-from core.metrics.common.reading import IN_VALIDATION, OF_BAR, OF_VALIDATION, Reading
 from core.metrics.dialects import bars, pairs
-from core.metrics.dialects.registry import BARS, OTHER, PAIRS, STANDING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from core.metrics.dialects.registry import Statement
-    from core.metrics.text.position import PositionTracker
-    from core.metrics.text.printed_lines import PrintedLine
+from core.metrics.reading import IN_VALIDATION, OF_BAR, OF_VALIDATION, Reading
+from core.metrics.text.position import PositionTracker
+from core.metrics.text.printed_lines import PrintedLine
+from core.metrics.text.statements import BARS, OTHER, PAIRS, STANDING, Statement
 
 MAX_BARS = 32
 """Bars to remember at a time."""
@@ -62,7 +57,8 @@ class ProgressBars:
             self._lines_tell = placed.unit or "steps" if self._lines_tell in {"", "epochs"} else self._lines_tell
         if statement.dialect in {OTHER, STANDING}:
             complete += self._take_waiting()
-            if self._awaits_step(placed):
+            # The Hugging Face trainer prints no step in its dictionaries, but redraws its bar right after them.
+            if placed.step is None and placed.values and self._main != NONE and self._position.epoch is None:
                 self._waiting, self._redraws_left = [placed], MAX_REDRAWS
                 return statement._replace(reading=None, earlier=complete)
         return statement._replace(reading=placed, earlier=complete)
@@ -83,7 +79,9 @@ class ProgressBars:
         complete += self._with_awaited_step(title, reading)
         if keras and (added := self._added_to_closed(reading)) is not None:
             return [*complete, added]
-        bar = self._bar(title, repeats=not keras)
+        if title not in self._bars and len(self._bars) >= MAX_BARS:
+            del self._bars[next(iter(self._bars))]
+        bar = self._bars.setdefault(title, Bar(repeats=not keras))
         if "poch" in line.text:
             bar.epochs = statement.epochs
         complete += self._placed(title, bar, bar.draw(reading))
@@ -109,15 +107,6 @@ class ProgressBars:
             if title != but
             for reading in self._placed(title, bar, bar.release())
         ]
-
-    def _awaits_step(self, reading: Reading) -> bool:
-        """Return whether the step of a reading is in the next redraw of a bar.
-
-        The Hugging Face trainer prints no step in its dictionaries, but redraws its bar right after them.
-        """
-        if reading.step is not None or not reading.values:
-            return False
-        return self._main != NONE and self._position.epoch is None
 
     def _take_waiting(self) -> list[Reading]:
         waiting, self._waiting = self._waiting, []
@@ -168,13 +157,6 @@ class ProgressBars:
             return None
         values = {name: value for name, value in reading.values.items() if name not in shared}
         return replace(reading, values=values, step=self._position.reached(), done=None, total=None, unit="")
-
-    def _bar(self, title: Title, *, repeats: bool) -> Bar:
-        if title not in self._bars:
-            if len(self._bars) >= MAX_BARS:
-                del self._bars[next(iter(self._bars))]
-            self._bars[title] = Bar(repeats=repeats)
-        return self._bars[title]
 
     def _placed(self, title: Title, bar: Bar, readings: list[Reading]) -> list[Reading]:
         return [self._place(title, bar, reading) for reading in readings]

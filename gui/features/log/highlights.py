@@ -15,9 +15,8 @@ from PySide6.QtWidgets import QMenu, QTextEdit
 
 from core.arrays import np
 from core.language import tr
-from core.metrics.dialects.registry import statement_of
-from core.metrics.rules.rule import METRIC, NO_METRIC, NUMBER, STEP, number_at
-from core.metrics.rules.rule_set import RuleSet, usable_rules
+from core.metrics.rules import METRIC, NO_METRIC, NUMBER, STEP, RuleSet, number_at, usable_rules
+from core.metrics.text.statements import statement_of
 from core.series.run_series import RunSeries
 from core.series.series import Series
 from gui.base.colours import legible, parse

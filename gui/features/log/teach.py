@@ -13,8 +13,7 @@ from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLineEdit, QPushButton,
 
 from core.errors import RunError
 from core.language import join_sentences, tr, tr_noop
-from core.metrics.rules import rule
-from core.metrics.rules.rule import METRIC, STEP, number_at
+from core.metrics.rules import METRIC, STEP, number_at
 from core.text import one_line
 from gui.base.jobs import Jobs, reason
 from gui.base.theme import current_theme, mark
@@ -101,7 +100,7 @@ def _answer(pointed: Pointed, *, keep: bool) -> Answer:
     try:
         teacher = teaching.Teacher(pointed.run_dir, pointed.rank)
         name, role, waits = "", pointed.role, False
-        if role == rule.METRIC.strip():
+        if role == METRIC.strip():
             name = pointed.name or teacher.propose_name(pointed.line, pointed.position)
             role = teaching.metric(name)
         lesson = teacher.teach(pointed.line, pointed.position, role)

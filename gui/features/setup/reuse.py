@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFileDialog
 
-from core.catalog import recipe_copy
+from core.catalog import recipes
 from core.catalog.recipes import RecipeFile
 from core.config import presets
 from core.config.presets import repeat_line, shell_line
@@ -47,7 +47,7 @@ class RecipeCopyController(QObject):
         """Ask for the new file. The dialog itself asks before it takes the name of a file that exists."""
         try:
             recipe = self._panels.setup.chosen_recipe()
-            recipe_copy.check_source(recipe)
+            recipes.check_source(recipe)
         except ValueError as error:
             self._panels.message.show_message(str(error), "bad")
             return
@@ -65,8 +65,8 @@ class RecipeCopyController(QObject):
 
     def _copy(self, recipe: RecipeFile, target: Path) -> None:
         try:
-            recipe_copy.check_copy(recipe, target)
-            export_bytes(recipe_copy.standalone(recipe).encode(), target)
+            recipes.check_copy(recipe, target)
+            export_bytes(recipes.standalone(recipe).encode(), target)
         except (RunError, ValueError) as error:
             self._panels.message.show_message(str(error), "bad")
             return

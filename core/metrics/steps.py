@@ -11,15 +11,11 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from core.metrics.common.reading import OF_VALIDATION, Reading
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+from core.metrics.reading import OF_VALIDATION, Reading
 
 MAX_TIMES = 50_000
 """Training steps whose times are kept; every second one is dropped at this limit."""

@@ -1,4 +1,4 @@
-"""What each line of a log says: by itself, or as a row of the table that is being printed.
+"""What each line of a log says: by itself, in the first dialect that knows it, or as a row of the table that is open.
 
 A row means nothing without the header or the lines before it. While a table is open, all lines are looked at, also
 those without the words of `printed_lines`.
@@ -6,15 +6,68 @@ those without the words of `printed_lines`.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from core.metrics.dialects import dictionary, tables
-from core.metrics.dialects.registry import ROW, TABLES, Statement, statement_of
+from core.metrics.dialects import bars, forms, pairs, tables
+from core.metrics.dialects.syntax import step_position
+from core.metrics.reading import Reading
+from core.metrics.text.printed_lines import PrintedLine
 
-if TYPE_CHECKING:
-    from core.metrics.common.reading import Reading
-    from core.metrics.text.printed_lines import PrintedLine
+BARS, PAIRS, STANDING, TABLES, ROW, OTHER = "bars", "pairs", "standing", "tables", "row", "other"
+"""The dialects whose readings `text` places in the training in their own ways, and all others."""
+MAX_CHARACTERS = 8192
+"""Characters of a line to read."""
+OVER = re.compile(r"\b(?:done|finished|completed?|ended|end)\b", re.IGNORECASE)
+"""Words in a line about an epoch that has ended, not begun."""
+
+
+class Statement(NamedTuple):
+    """What one line says: by itself at first, then what the stages of `text.log` make of it."""
+
+    reading: Reading | None = None  # None: no dialect knows the line
+    dialect: str = ""
+    epochs: float | None = None  # the total number of epochs
+    over: bool = False  # an epoch has ended
+    heading: str = ""  # what the next lines are about: see `pairs.heading`
+    bar: str = ""  # a bar's name without its numbers
+    length: float | None = None  # a bar's total; equal, like the name, for all redraws of one bar
+    earlier: Sequence[Reading] = ()  # readings of lines before it, which are complete now
+
+    @property
+    def readings(self) -> list[Reading]:
+        """All readings that are complete with this line, in order."""
+        return [*self.earlier] if self.reading is None else [*self.earlier, self.reading]
+
+
+TABLE = Statement(dialect=TABLES)
+"""What the header of a table says, or the first line of a block of keys and values."""
+
+
+def statement_of(text: str) -> Statement:
+    """Return what a line says; a statement without a reading if no dialect knows it.
+
+    The more specific dialects come first: a bar and a dictionary also contain pairs.
+    """
+    if tables.begins_block(text) or pairs.begins_dictionary(text) or tables.columns_of(text) is not None:
+        return TABLE
+    line = text[:MAX_CHARACTERS]
+    if (drawing := bars.read(line)) is not None:
+        return Statement(drawing.reading, BARS, drawing.epochs, bar=drawing.name, length=drawing.total)
+    if (found := forms.read(line)) is not None:
+        form, said = found
+        epochs = step_position(line).epochs if said.epoch is not None and said.total is not None else None
+        return Statement(said, STANDING if form.repeats_validation else OTHER, epochs)
+    if (reading := pairs.read_dictionary(line)) is not None:
+        return Statement(reading, OTHER)
+    if (reading := pairs.read(line)) is None:
+        return Statement(heading=pairs.heading(line))
+    names_epoch = reading.epoch is not None
+    epochs = step_position(line).epochs if names_epoch else None
+    return Statement(reading, PAIRS, epochs, over=names_epoch and OVER.search(line) is not None)
+
 
 PATIENCE = 200
 """Lines between two rows, after which a table has ended."""
@@ -67,7 +120,7 @@ class OpenTable:
                 self._table = _Validation(columns, self._epoch)
         elif tables.begins_block(line):
             self._table = _Block(line)
-        elif dictionary.begins(line):
+        elif pairs.begins_dictionary(line):
             self._table = _Dictionary(line)
 
 
@@ -101,10 +154,6 @@ class _Epoch:
     first: float | None = None
     validated: float | None = None
 
-    def enter(self, number: float) -> None:
-        self.number = number
-        self.first = number if self.first is None else min(self.first, number)
-
 
 class _Rows(_Table):
     """The rows of a training table."""
@@ -120,7 +169,9 @@ class _Rows(_Table):
             return _Taken(None, is_row=False)
         self.left = PATIENCE
         if reading.epoch is not None:
-            self._epoch.enter(reading.epoch)
+            first = self._epoch.first
+            self._epoch.number = reading.epoch
+            self._epoch.first = reading.epoch if first is None else min(first, reading.epoch)
         place = (reading.step, reading.epoch)
         if line.redrawn or place == self._last:  # a row that is redrawn is not complete
             reading = replace(reading, values={})
@@ -193,4 +244,4 @@ class _Dictionary(_Table):
         return _Taken(None if self.left else self.end(), is_row=is_part)
 
     def end(self) -> Reading | None:
-        return dictionary.read(self._text) if self._text.endswith("}") else None
+        return pairs.read_dictionary(self._text) if self._text.endswith("}") else None

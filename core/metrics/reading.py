@@ -7,12 +7,10 @@ validation loss. A counter (a step, an epoch, a time, a speed, a process number)
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+from typing import Literal
 
 IN_EPOCH = "in this epoch"
 """The unit of a count that restarts with each epoch, while the number of epochs is unknown."""
@@ -32,6 +30,9 @@ ALIASES = {
     "acc": "accuracy", "lr": "learning_rate", "learningrate": "learning_rate", "ppl": "perplexity", "cost": "loss",
     "total_cost": "total_loss",
 }  # fmt: skip
+
+MAX_STEP = 2**53
+"""The limit for steps and epochs: float64 cannot represent larger integers exactly."""
 
 OF_VALIDATION = "val_"
 """How our names of validation metrics begin."""

@@ -1,18 +1,78 @@
-"""CRC-32C (Castagnoli), the checksum of the records in event files; zlib's crc32 has another polynomial.
+"""How the files of trackers encode numbers and protect their records: protobuf messages and CRC-32C.
 
-The checksum is linear: a message's checksum is the XOR of one term for each byte and its position. So one table of
-shape (positions, bytes) turns a block into one look-up for each byte, done by numpy at once.
+Messages are read without their descriptions: https://protobuf.dev/programming-guides/encoding.
+
+CRC-32C (Castagnoli) is the checksum of records in event files; zlib's crc32 has another polynomial. It is linear: a
+message's checksum is the XOR of one term for each byte and its position. So one table of shape (positions, bytes)
+turns a block into one look-up for each byte, done by numpy at once.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING
 
 from core.arrays import np
+from core.language import tr
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+"""Wire types. Groups, 3 and 4, do not occur in the messages that are read here."""
+
+
+def fields(message: bytes) -> Iterator[tuple[int, int, int, bytes]]:
+    """Yield the number, wire type, VARINT value and other bytes of each field, in order.
+
+    Raises `ValueError` if the message is incomplete or malformed.
+    """
+    at = 0
+    while at < len(message):
+        key, at = varint(message, at)
+        number, wire = key >> 3, key & 7
+        if wire == VARINT:
+            whole, at = varint(message, at)
+            yield number, wire, whole, b""
+            continue
+        if wire == BYTES:
+            size, at = varint(message, at)
+        elif wire in {FIXED64, FIXED32}:
+            size = 8 if wire == FIXED64 else 4
+        else:
+            raise ValueError(tr("unknown wire type {wire}", wire=wire))
+        if at + size > len(message):
+            raise ValueError(tr("a field exceeds its message"))
+        yield number, wire, 0, message[at : at + size]
+        at += size
+
+
+def varint(data: bytes, at: int) -> tuple[int, int]:
+    """Return a number of 64 bits, and the index after it."""
+    whole = shift = 0
+    for place in range(at, min(at + 10, len(data))):
+        byte = data[place]
+        whole |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return whole & 0xFFFFFFFFFFFFFFFF, place + 1
+        shift += 7
+    raise ValueError(tr("a varint without an end"))
+
+
+def written_varint(number: int) -> bytes:
+    """Return a number of at most 64 bits as a varint."""
+    written = bytearray()
+    while number > 0x7F:
+        written.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*written, number])
+
+
+def signed(whole: int) -> int:
+    """Return a number of 64 bits as one with a sign."""
+    return whole - 2**64 if whole >= 2**63 else whole
+
 
 POLYNOMIAL = 0x82F63B78  # 0x1EDC6F41 with its bits reversed
 MASK_DELTA = 0xA282EAD8
@@ -57,7 +117,7 @@ def masked_all(crcs: NDArray[np.uint32]) -> NDArray[np.uint32]:
     return ((crcs >> np.uint32(15)) | (crcs << np.uint32(17))) + np.uint32(MASK_DELTA)
 
 
-def headers(data: bytes) -> NDArray[np.intp]:
+def record_headers(data: bytes) -> NDArray[np.intp]:
     """Return the indices of possible record headers: eight bytes followed by their own masked checksum."""
     count = len(data) - 11
     if count <= 0:

@@ -31,17 +31,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from core.language import tr
-from core.metrics.common.reading import OF_VALIDATION, Reading, as_test
-from core.metrics.common.steps import KnownSteps, SecondTrainings, TrainingTimes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+from core.metrics.reading import MAX_STEP, OF_VALIDATION, Reading, as_test
+from core.metrics.steps import KnownSteps, SecondTrainings, TrainingTimes
 
 OWN, TENSORBOARD, CSV, JSON, TRACKER = "own", "tensorboard", "csv", "json", "tracker"
 EXPRESSION, TEXT = "expression", "text"
@@ -49,9 +46,6 @@ RELIABILITY = {OWN: 4, TENSORBOARD: 3, CSV: 2, JSON: 2, TRACKER: 2, EXPRESSION: 
 """By kind of source. A source is named by its kind, or by `kind:path` if there are several files of that kind."""
 MAX_KEPT = 10_000
 """Values by epoch to keep for the case that their steps become known."""
-
-MAX_STEP = 2**53
-"""The limit for steps and epochs: float64 cannot represent larger integers exactly."""
 
 SPARSE = 3
 """A source with less than one value for this many of another is sparse."""
@@ -195,7 +189,10 @@ class MetricMerger:
             merged += _joined([each for of_name in taken for each in of_name])
             if _is_of_epoch(reading):
                 left.subtract(reading.values.keys())
-        return merged + self._moved_to_steps()
+        if self._seen_version != self._steps.version:  # curves numbered by epochs, whose steps have become known
+            self._seen_version = self._steps.version
+            merged += [each for curve in self._curves.values() if curve.numbered for each in self._at_steps(curve)]
+        return merged
 
     def _extend_all(self, source: str, claim: SourceClaim, reading: Reading) -> bool:
         """Extend the curves of all metrics of a reading, if all of them simply continue; return whether they do.
@@ -294,7 +291,13 @@ class MetricMerger:
         if curve.source == source:
             return
         if _kind(curve.source) == _kind(source):
-            self._note(name, curve.source, source)
+            folder, shown = _folder(source), _folder(curve.source)
+            if folder != shown and folder not in self._noted:
+                self._noted.add(folder)
+                self.notices.append(
+                    tr("{source} has a curve of {name}, too. Only the curve in {shown} is shown.",
+                       source=folder, name=name, shown=shown)
+                )  # fmt: skip
             if claim <= curve.claim:
                 return
         if curve.claim[0] and not claim[0]:
@@ -356,14 +359,8 @@ class MetricMerger:
             return None
         return last + math.ceil((self._steps.last - last) / max(left, 1))
 
-    def _moved_to_steps(self) -> list[MergedReading]:
-        """Return the values of curves numbered by epochs whose steps have become known."""
-        if self._seen_version == self._steps.version:
-            return []
-        self._seen_version = self._steps.version
-        return [each for curve in self._curves.values() if curve.numbered for each in self._at_steps(curve)]
-
     def _at_steps(self, curve: _Curve) -> list[MergedReading]:
+        """Return the values of a curve numbered by epochs at their steps; none unless all steps are known."""
         values = curve.of_epochs or []
         ends = [self._steps.end_of(_kind(curve.source), int(value.epoch or 0)) for value in values]
         steps = [end for end in ends if end is not None]
@@ -376,22 +373,6 @@ class MetricMerger:
         moved[0] = replace(moved[0], restarts=frozenset(moved[0].values))
         curve.of_epochs, curve.numbered, curve.last = moved, False, steps[-1]
         return moved
-
-    def _note(self, name: str, shown: str, source: str) -> None:
-        """Add a notice about a skipped curve of the same kind in another folder."""
-        if _kind(shown) != _kind(source) or _folder(shown) == _folder(source):
-            return
-        folder = _folder(source)
-        if folder not in self._noted:
-            self._noted.add(folder)
-            self.notices.append(
-                tr(
-                    "{source} has a curve of {name}, too. Only the curve in {shown} is shown.",
-                    source=folder,
-                    name=name,
-                    shown=_folder(shown),
-                )
-            )
 
 
 def _joined(readings: list[MergedReading]) -> list[MergedReading]:
