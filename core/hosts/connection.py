@@ -15,7 +15,7 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
 from core.hosts import protocol
-from core.hosts.failures import Failure, HostError, last_line
+from core.hosts.carrier import Failure, HostError, last_line
 from core.language import Message, tr
 from core.schema.codec import decode
 from core.system.helper_process import HelperProcess
@@ -33,6 +33,8 @@ HELLO_S = 30.0
 """Longest wait for the connection, the login, and the start of Trainyard there."""
 ANSWER_S = 30.0
 """Longest wait for one answer."""
+SILENT_S = 12.0
+"""Seconds without a word after which a connection counts as cut: an agent that is stopped says nothing."""
 ERRORS_BYTES = 16 * 1024
 """The end of what carrier and agent write to standard error that is kept."""
 WAIT_S = 0.1

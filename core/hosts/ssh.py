@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from core.hosts.carrier import Carrier, Explanation
-from core.hosts.failures import Failure, HostError, last_line, shown_line
+from core.hosts.carrier import Carrier, Explanation, Failure, HostError, last_line, shown_line
 from core.language import tr, tr_noop
 
 if TYPE_CHECKING:

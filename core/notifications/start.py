@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from core.language import tr
-from core.notifications.desktop import bus_address
+from core.notifications.channels import bus_address
 from core.notifications.settings import load
 from core.supervisor.companion import Companion
 from core.system.own_processes import NOTIFIER, own_command, start_in_background

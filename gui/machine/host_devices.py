@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from core.devices.device import Device, Survey
 from core.devices.host_names import device_here, full_name, own_id
-from core.hosts.watch import HostState, Phase
+from core.hosts.inquiry import HostState, Phase
 from core.language import tr
 from core.text import join_names
 from gui.machine.device_rows import DeviceRow, OnDevices

@@ -18,8 +18,8 @@ from core.devices.sampler import ReadingsStore
 from core.errors import RunError
 from core.history.index import is_run
 from core.history.removal import Removed
-from core.hosts.exchange import pack_readings
-from core.hosts.mirror.mirror import Asked, Mirror
+from core.hosts.mirror import Asked, Mirror
+from core.hosts.protocol import pack_readings
 from core.hosts.run_files import is_run_name
 from core.language import join_sentences, tr
 from core.runs.facts.run_facts import RunFacts

@@ -19,9 +19,8 @@ from core.config.validation import Problem, ProblemKind
 from core.devices.device import Device, Process, Sample
 from core.devices.helper import HelperAnswer
 from core.hosts.connection import TimeThere
-from core.hosts.exchange import HostUse, HostUses, pack_readings, unpack_readings
 from core.hosts.parts.workload import Equipment
-from core.hosts.protocol import Hello
+from core.hosts.protocol import Hello, HostUse, HostUses, pack_readings, unpack_readings
 from core.hosts.run_files import FilePart, FileParts, Listing, RunEntry, unpack_listing
 from core.notifications.message import RunNews
 from core.queue.request import QueueRequest

@@ -6,11 +6,11 @@ import pytest
 
 from core.devices.device import Device, Sample, Survey
 from core.devices.host_names import device_here, own_id, sample_here
+from core.hosts.carrier import Failure, HostError
 from core.hosts.connection import Clock
-from core.hosts.exchange import HostUse, HostUses, unpack_uses
-from core.hosts.failures import Failure, HostError
 from core.hosts.host_list import Host
-from core.hosts.watch import HostState, Phase
+from core.hosts.inquiry import HostState, Phase
+from core.hosts.protocol import HostUse, HostUses, unpack_uses
 from gui.features.devices.sections import host_heading
 from gui.machine.device_rows import DeviceRows
 from gui.machine.host_devices import on_host, shown_rows, usable_survey

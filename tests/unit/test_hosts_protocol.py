@@ -17,10 +17,10 @@ from core.devices.helper import HelperAnswer
 from core.errors import RunError
 from core.hosts import connection, protocol
 from core.hosts.agent.server import Agent
-from core.hosts.exchange import pack_readings as pack
-from core.hosts.exchange import unpack_readings
-from core.hosts.failures import Failure, HostError
+from core.hosts.carrier import Failure, HostError
 from core.hosts.host_list import Host
+from core.hosts.protocol import pack_readings as pack
+from core.hosts.protocol import unpack_readings
 from core.language import Message
 from core.system.processes import here
 from tests.support.waiting import PATIENCE_S, wait_until

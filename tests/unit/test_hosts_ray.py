@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from core.devices.device import Device
-from core.hosts.failures import Failure, HostError
+from core.hosts.carrier import Failure, HostError
 from core.hosts.host_list import Host
-from core.hosts.ray import archive, driver, node, reports
+from core.hosts.ray import driver, node, reports
 from core.hosts.ray.reports import PEER, Wanted
-from core.hosts.ray_carrier import ROWS, RayCarrier, hosts_of
+from core.hosts.ray_carrier import ROWS, RayCarrier, hosts_of, sources
 
 BETA = Host(name="beta", address="ray:10.0.0.1:6379/beta", command="/opt/ray/bin/python")
 
@@ -147,7 +147,7 @@ def test_driver_starts_where_python_searches_no_working_folder(monkeypatch):
 
 def test_code_that_travels_is_enough_for_an_agent_without_our_packages(tmp_path):
     """In a Python without site packages: no numpy, no orjson."""
-    code = archive.packed(archive.sources(), "9.8.7")
+    code = driver.packed(sources(), "9.8.7")
     assert len(code) < 3_000_000
     zipfile.ZipFile(io.BytesIO(code)).extractall(tmp_path)
     python, *words = node.agent_command(str(tmp_path))
@@ -165,8 +165,8 @@ def test_code_that_travels_is_enough_for_an_agent_without_our_packages(tmp_path)
 
 def test_included_recipes_and_the_supervisor_of_a_part_travel_with_the_code(tmp_path):
     """Pictures, themes and translations stay here."""
-    zipfile.ZipFile(io.BytesIO(archive.packed(archive.sources(), "9.8.7"))).extractall(tmp_path)
-    assert {each.name for each in (tmp_path / "resources").iterdir()} == archive.OF_RESOURCES
+    zipfile.ZipFile(io.BytesIO(driver.packed(sources(), "9.8.7"))).extractall(tmp_path)
+    assert {each.name for each in (tmp_path / "resources").iterdir()} == driver.OF_RESOURCES
     program = (
         "import sys; sys.path.insert(0, sys.argv[1]); import core.supervisor.__main__, core.supervisor.guard; "
         "from core.catalog import recipes; print(*(recipes.find(name, 'pytorch').path for name in sys.argv[2:]))"

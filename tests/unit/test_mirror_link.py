@@ -8,9 +8,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from core.hosts.connection import Answer
+from core.hosts.copies import Copies
 from core.hosts.host_list import Host
-from core.hosts.mirror.copies import Copies
-from core.hosts.mirror.link import Link
+from core.hosts.mirror import Link
 from core.hosts.run_files import FilePart, travels
 from core.runs.facts.states import RunState
 from core.runs.foreign import copies_folder

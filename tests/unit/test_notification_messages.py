@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from core.notifications.__main__ import is_wanted
+from core.notifications.delivery import MAX_SPACING_S, MAX_WAIT_S, QUIET_AFTER_FAILURE_S, SPACING_S, Outbox
 from core.notifications.message import RunNews, message_about, news_of_end, news_of_stall
-from core.notifications.outbox import MAX_SPACING_S, MAX_WAIT_S, QUIET_AFTER_FAILURE_S, SPACING_S, Outbox
 from core.notifications.settings import NotificationSettings, save
 from core.notifications.start import notify
 from core.schema.codec import decode, encode

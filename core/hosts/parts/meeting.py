@@ -8,7 +8,7 @@ from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
 from core.errors import RunError
-from core.hosts.failures import HostError
+from core.hosts.carrier import HostError
 from core.hosts.parts.part_link import OwnAddress, ask_all
 from core.language import tr, tr_noop
 from core.launchers.ranks import interfaces, listening, reach

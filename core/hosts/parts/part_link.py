@@ -11,12 +11,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from core.errors import RunError
-from core.hosts.connection import ANSWER_S, Connection
-from core.hosts.exchange import unpack_devices
-from core.hosts.failures import Failure, HostError
-from core.hosts.mirror.link import SILENT_S
-from core.hosts.parts.part_files import PartFiles
-from core.hosts.parts.part_record import PartRecord
+from core.hosts.carrier import Failure, HostError
+from core.hosts.connection import ANSWER_S, SILENT_S, Connection
+from core.hosts.parts.part_files import PartFiles, PartRecord
+from core.hosts.protocol import unpack_devices
 from core.language import tr, tr_noop
 from core.schema.codec import Limits, Sentence, decode, encode
 from core.schema.paths import LOG_FILE, log_of_rank
@@ -28,8 +26,8 @@ if TYPE_CHECKING:
 
     from core.devices.device import Device
     from core.hosts.connection import Answer
-    from core.hosts.exchange import HostDevices
     from core.hosts.host_list import Host
+    from core.hosts.protocol import HostDevices
     from core.runs.part import Part
     from core.schema.spec import RunSpec
 

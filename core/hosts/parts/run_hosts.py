@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
+import signal
 import time
 from collections import Counter
 from dataclasses import replace
@@ -17,24 +18,49 @@ from core.hosts.connection import Clock
 from core.hosts.inquiry import HostReport
 from core.hosts.parts.meeting import HERE, Meeting
 from core.hosts.parts.part_link import PartLink, ask_all
-from core.hosts.parts.remote_worker import RemoteWorker
 from core.hosts.parts.workload import workload_of
 from core.language import join_sentences, tr
 from core.runs.part import GRACE_S, Part
 from core.schema.event_kinds import ClockOffset, Notice, Record, Release, Verdict
 from core.schema.events import RecordError
 from core.supervisor.companion import Companion
-from core.supervisor.workers import WorkerGroup
+from core.supervisor.workers import Worker, WorkerGroup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from core.devices.device import Device
-    from core.hosts.exchange import HostDevices
+    from core.hosts.protocol import HostDevices
     from core.runs.facts.run_facts import RunFacts
+    from core.schema.events import Tail
     from core.schema.rank import RankAssignment
     from core.schema.spec import RunSpec
+
+
+class RemoteWorker(Worker):
+    """A worker of a part. Signals become requests to the supervisor there, which escalates by itself."""
+
+    def __init__(self, assignment: RankAssignment, tail: Tail, link: PartLink) -> None:
+        """`assignment`: with the ids of devices as the run has them."""
+        super().__init__(assignment, None, None, tail)
+        self._link = link
+
+    def poll_exit(self) -> int | None:
+        """Return its exit code; None while it runs, or while its last events have not arrived."""
+        found = self._link.exit_of(self.assignment.rank)
+        if found is None:
+            return None
+        code, self.signalled = found  # whether it was signalled is what the supervisor there says
+        return code
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Have it stopped by its supervisor; SIGKILL forces that."""
+        self._link.request("stop")
+        if number is signal.SIGKILL:
+            self.killed_at = self.killed_at or time.monotonic()
+            self._link.request("force")
+
 
 GRACE_VARIABLE = "TRAINYARD_HOST_GRACE_S"
 """The variable with the seconds for which a run goes on without a connection to one of its machines."""

@@ -6,20 +6,24 @@ this process is gone, and the agent notices the end of its input. Standard libra
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import os
 import signal
 import socket
 import sys
+import zipfile
+from pathlib import Path
 from threading import Thread, Timer
 from typing import TYPE_CHECKING, Any
 
-from core.hosts.ray import archive, node
+from core.hosts.ray import node
 from core.hosts.ray.reports import AUTO, STATUS, Report, ReportError, Wanted, written
+from core.system.installation import COMMAND
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 CHUNK_BYTES = 65536
 PORT_S = 5.0
@@ -32,6 +36,10 @@ NODE_LABEL = "ray.io/node-id"
 END_S = 10.0
 """Longest wait for the end of the agent after that of the input."""
 STDIN, STDOUT, STDERR = 0, 1, 2
+OF_RESOURCES = frozenset({"__init__.py", "data", "recipes"})
+"""What of `resources` a node needs: icons, themes and translations are for this machine."""
+LEVEL = 1
+"""Of the compression: half a second of another one would save a third of the megabyte."""
 OLDEST = (3, 11)
 """The oldest Python of Trainyard, and so of an agent."""
 
@@ -168,7 +176,7 @@ def pass_on(answers: int, name: str, cores: str, gpus: str, number: str, *source
 
     found = find_node(name)
     reserve(found, Wanted.from_words(cores, gpus))
-    agent = start(str(found["NodeID"]), archive.packed(sources, number), own_address())
+    agent = start(str(found["NodeID"]), packed(sources, number), own_address())
     Thread(target=pass_on_input, args=(agent,), daemon=True).start()
     try:
         pass_on_output(agent, answers)
@@ -177,6 +185,33 @@ def pass_on(answers: int, name: str, cores: str, gpus: str, number: str, *source
     except OSError:  # nobody reads the answers
         return 1
     return 0
+
+
+def packed(paths: Sequence[str], number: str) -> bytes:
+    """Return our code as a ZIP archive: `core`, the included recipes with their data, and packages.
+
+    `paths`: as `core.hosts.ray_carrier.sources` returned. `number`: the version of Trainyard, which the agent says.
+    """
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=LEVEL) as archive:
+        for path in paths:
+            for file, name in _files(Path(path)):
+                archive.write(file, name)
+        archive.write(node.__file__, "__main__.py")  # a Python that is given the archive runs the keeper
+        metadata = f"Metadata-Version: 2.1\nName: {COMMAND}\nVersion: {number}\n"
+        archive.writestr(f"{COMMAND}-{number}.dist-info/METADATA", metadata)
+    return buffer.getvalue()
+
+
+def _files(path: Path) -> Iterator[tuple[Path, str]]:
+    if path.is_file():
+        yield path, path.name
+        return
+    for each in sorted(path.rglob("*")):
+        inner = each.relative_to(path)
+        is_needed = path.name != "resources" or inner.parts[0] in OF_RESOURCES
+        if is_needed and each.is_file() and "__pycache__" not in inner.parts:
+            yield each, f"{path.name}/{inner}"
 
 
 def reserve(found: Mapping[str, Any], wanted: Wanted) -> None:
