@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, Self
 from core.devices.device import Survey
 from core.devices.host_names import device_here, sample_here, split_name
 from core.hosts.carrier import Failure, HostError
-from core.hosts.connection import Connection, Follower
+from core.hosts.connection import Connection, Follower, clock_problem
 from core.hosts.host_list import load
-from core.hosts.protocol import HostUses, unpack_devices, unpack_readings, unpack_uses
-from core.language import join_sentences, tr, tr_noop
-from core.text import duration
+from core.hosts.protocol import HostUses, unpack_devices, unpack_readings
+from core.language import join_sentences, tr
+from core.schema.codec import decode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -32,11 +32,6 @@ if TYPE_CHECKING:
     from core.hosts.connection import Clock
     from core.hosts.host_list import Host
     from core.hosts.protocol import Hello, HostDevices
-
-
-CLOCK_TOLERANCE_S = 2.0
-"""Seconds of a clock's offset from which on a sentence reports it."""
-SET_CLOCK = "timedatectl set-ntp true"
 
 
 @dataclass(slots=True)
@@ -53,37 +48,17 @@ class HostReport:
 
     @property
     def clock_problem(self) -> str:
-        """As the function of this name."""
+        """A sentence if the clock there is off; else the empty string."""
         return clock_problem(self.host.name, self.clock)
 
 
-def clock_problem(name: str, clock: Clock | None) -> str:
-    """Return a sentence if a host's clock differs by more than the measurement's error; else the empty string."""
-    if clock is None or abs(clock.offset_s) - clock.round_trip_s / 2 <= CLOCK_TOLERANCE_S:
-        return ""
-    sentence = (
-        tr_noop("The clock of {name} is {offset} ahead of the one here. Have the network set both: {command}")
-        if clock.offset_s > 0
-        else tr_noop("The clock of {name} is {offset} behind the one here. Have the network set both: {command}")
-    )
-    return tr(sentence, name=name, offset=duration(abs(clock.offset_s)), command=SET_CLOCK)
-
-
-@dataclass(slots=True)
 class Inquiry:
-    """Asks hosts on a thread each, from its creation on. As a context manager it ends what has not ended.
+    """Asks hosts on a thread each, from its creation on. As a context manager it ends what has not ended."""
 
-    `devices`: whether to ask for the devices.
-    """
-
-    hosts: Sequence[Host]
-    devices: bool
-    _unwanted: Event = field(default_factory=Event, init=False)
-    _reports: list[HostReport] = field(default_factory=list, init=False)
-    _threads: list[Thread] = field(default_factory=list, init=False)
-
-    def __post_init__(self) -> None:
-        self._reports = [HostReport(host) for host in self.hosts]
+    def __init__(self, hosts: Sequence[Host], *, devices: bool) -> None:
+        """`devices`: whether to ask for the devices."""
+        self._devices, self._unwanted = devices, Event()
+        self._reports = [HostReport(host) for host in hosts]
         self._threads = [Thread(target=self._ask, args=(report,), daemon=True) for report in self._reports]
         for thread in self._threads:
             thread.start()
@@ -107,30 +82,24 @@ class Inquiry:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._unwanted.set()
+        self.give_up()
         self.reports()
-
-    def _is_wanted(self) -> bool:
-        return not self._unwanted.is_set()
 
     def _ask(self, report: HostReport) -> None:
         try:
-            with Connection(report.host, is_wanted=self._is_wanted) as connection:
-                self._converse(report, connection)
+            with Connection(report.host, is_wanted=lambda: not self._unwanted.is_set()) as connection:
+                connection.await_hello()
+                report.hello, report.clock = connection.hello, connection.compare_clock()
+                if self._devices:
+                    found = connection.ask("devices")
+                    report.devices = connection.read(unpack_devices, found, tr("They are no devices."))
         except HostError as error:
             report.error = error
-
-    def _converse(self, report: HostReport, connection: Connection) -> None:
-        connection.await_hello()
-        report.hello = connection.hello
-        report.clock = connection.compare_clock()
-        if self.devices:
-            report.devices = connection.read(unpack_devices, connection.ask("devices"), tr("They are no devices."))
 
 
 def ask(hosts: Sequence[Host], *, devices: bool) -> list[HostReport]:
     """Ask hosts at once, and return what is known of each. Takes as long as the slowest, and ends within a limit."""
-    with Inquiry(hosts, devices) as inquiry:
+    with Inquiry(hosts, devices=devices) as inquiry:
         return inquiry.reports()
 
 
@@ -203,17 +172,10 @@ STEADY_S = 30.0
 MAX_SAMPLES = 10_000
 """Samples that are kept until they are fetched."""
 NO_USES = HostUses(by_device={})
-PASSING = frozenset(
-    {
-        Failure.UNKNOWN_NAME,
-        Failure.UNREACHABLE,
-        Failure.CLOSED_PORT,
-        Failure.SSH,
-        Failure.NO_ANSWER,
-        Failure.CUT,
-        Failure.REFUSED,
-    }
-)
+PASSING = frozenset({
+    Failure.UNKNOWN_NAME, Failure.UNREACHABLE, Failure.CLOSED_PORT, Failure.SSH, Failure.NO_ANSWER, Failure.CUT,
+    Failure.REFUSED,
+})  # fmt: skip
 """Failures that may pass by themselves: a network that comes back, a machine that is switched on."""
 
 
@@ -270,9 +232,9 @@ class HostWatch:
     def begin(self) -> None:
         """Ask the host from now on."""
         if self._follower is None:
-            self.state = replace(self.state, survey=_without_samples(self.state.survey))  # they may be hours old
-            if self.state.error is None:
-                self.state = replace(self.state, phase=Phase.CONNECTING)
+            survey = Survey(devices=self.state.survey.devices)  # the samples may be hours old
+            phase = Phase.CONNECTING if self.state.error is None else self.state.phase
+            self.state = replace(self.state, survey=survey, phase=phase)
             self._follower = Follower(
                 self.host, self._converse, self._note, waits=(FIRST_WAIT_S, MAX_WAIT_S), steady_s=STEADY_S
             )
@@ -282,7 +244,7 @@ class HostWatch:
         """Ask the host no more. What is known of it stays."""
         if self._follower is not None:
             self._follower.end()
-            self._ending = [each for each in self._ending if each.is_alive]
+            self._ending = [each for each in self._ending if each.is_alive()]
             self._ending.append(self._follower)
             self._follower = None
 
@@ -315,10 +277,8 @@ class HostWatch:
     def _note(self, error: HostError | None) -> bool:
         if error is None:
             return True
-        survey = _without_samples(self.state.survey)
-        self.state = replace(
-            self.state, phase=Phase.NOT_REACHABLE, error=error, clock=None, survey=survey, uses=NO_USES
-        )
+        known, survey = self.state, Survey(devices=self.state.survey.devices)
+        self.state = replace(known, phase=Phase.NOT_REACHABLE, error=error, clock=None, survey=survey, uses=NO_USES)
         return error.failure in PASSING
 
     def _converse(self, connection: Connection, clock: Clock) -> None:
@@ -343,7 +303,7 @@ class HostWatch:
         self._samples.extend(readings.add(item, offset_s))
         self._change(connection, survey=readings.survey)
         if "uses" in item:
-            self._change(connection, uses=unpack_uses(item))
+            self._change(connection, uses=decode(HostUses, item))
 
     def _change(self, connection: Connection, **changes: Any) -> None:  # noqa: ANN401 (fields of `HostState`)
         if connection.is_wanted():
@@ -386,7 +346,3 @@ class _Readings:
             banner=answer.banner,
             arrived={**arrived, **{each.device_id: now for each in fresh}},
         )
-
-
-def _without_samples(survey: Survey) -> Survey:
-    return Survey(devices=survey.devices)

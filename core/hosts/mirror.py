@@ -18,12 +18,12 @@ from core.hosts.connection import SILENT_S, Follower
 from core.hosts.copies import Copies, Plan, folder_of, renamed
 from core.hosts.protocol import unpack_readings
 from core.hosts.run_files import MAX_WHOLE_BYTES, TAIL_BYTES, WHOLE, file_state, tail_hash, unpack_listing, unpack_parts
-from core.language import tr
+from core.language import tr, tr_noop
 from core.runs.foreign import There, read_there, write_there
 from core.schema.files import not_written
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from core.devices.device import Sample
     from core.devices.helper import HelperAnswer
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from core.hosts.connection import Answer, Clock, Connection
     from core.hosts.host_list import Host
     from core.hosts.protocol import Hello
-    from core.hosts.run_files import FilePart, Listing, RunEntry
+    from core.hosts.run_files import FilePart, Listing
 
 
 READS = 128
@@ -51,20 +51,21 @@ class Link:
     Methods raise `HostError` once it is of no use, and `OSError` where the copies cannot be written.
     """
 
-    def __init__(self, connection: Connection, copies: Copies, told: Callable[[str], None]) -> None:
-        """`told`: called with the name of a run whose copy must be read again from its beginning."""
+    def __init__(
+        self, connection: Connection, copies: Copies, readings: deque[HelperAnswer], reread: deque[str]
+    ) -> None:
+        """`readings`, `reread`: as in `Mirror`, to be added to."""
         self.connection = connection
         self.plan = Plan(copies)
         self.is_complete = False
         """Whether all runs of the host are known."""
-        self._copies, self._told = copies, told
+        self._copies, self._readings, self._reread = copies, readings, reread
         self._runs: Answer | None = None
         self._reading: tuple[Answer, list[tuple[str, str, int]]] | None = None
         """The parts that were asked for, and from which offsets."""
         self._beat: Answer | None = None
-        self.readings: deque[HelperAnswer] = deque(maxlen=MAX_READINGS)
-        """The readings of the host's devices that nobody has fetched yet, in order."""
-        self._readings: Answer | None = None
+        self._stream: Answer | None = None
+        """The readings of the host's devices."""
         self._previous: tuple[Sample, ...] = ()
         self._parts: dict[tuple[str, str], bytes] = {}
         """Files that are replaced as a whole, as far as they have arrived."""
@@ -81,22 +82,23 @@ class Link:
         if not self._copies.is_kept or not writes:
             return
         if self._runs is None:
-            self._begin()
-        assert self._runs is not None
+            assert self.connection.hello is not None
+            self._runs = self.connection.request("runs", period_s=PERIOD_S)
+            self._there = replace(
+                read_there(self._copies.root), host=self.connection.host.name, folder=self.connection.hello.runs,
+                cut_since=None,
+            )  # fmt: skip
         while self._runs.items:
             self._take_listing(self._runs.items.popleft())
         if self._runs.done:
             self.connection.result(self._runs)  # raises why there are no more
             self._runs = None
         self._take_parts()
-        self._ask_for_parts()
-        self._keep_there()
-
-    def _begin(self) -> None:
-        assert self.connection.hello is not None
-        self._runs = self.connection.request("runs", period_s=PERIOD_S)
-        known = read_there(self._copies.root)
-        self._there = replace(known, host=self.connection.host.name, folder=self.connection.hello.runs, cut_since=None)
+        if self._reading is None:
+            self._ask_for_parts()
+        if self._there is not self._written:
+            write_there(self._copies.root, self._there)
+            self._written = self._there
 
     def _check_silence(self) -> None:
         silent_s = time.monotonic() - self.connection.heard_at
@@ -108,40 +110,36 @@ class Link:
             self.connection.fail_silent(SILENT_S)
 
     def _take_readings(self) -> None:
-        if self._readings is None:
-            self._readings = self.connection.request("readings", period_s=READINGS_S)
-        while self._readings.items:
+        if self._stream is None:
+            self._stream = self.connection.request("readings", period_s=READINGS_S)
+        while self._stream.items:
             unpack = partial(unpack_readings, previous=self._previous)
-            found = self.connection.read(unpack, self._readings.items.popleft(), tr("They are no devices."))
+            found = self.connection.read(unpack, self._stream.items.popleft(), tr("They are no devices."))
             self._previous = found.samples
-            self.readings.append(found)
-        if self._readings.done:
-            self.connection.result(self._readings)
-            self._readings = None
+            self._readings.append(found)
+        if self._stream.done:
+            self.connection.result(self._stream)
+            self._stream = None
 
     # -- runs ------------------------------------------------------------------------------------
 
     def _take_listing(self, item: Any) -> None:  # noqa: ANN401 (JSON)
         listing = self.connection.read(unpack_listing, item, tr("They are no runs."))
-        gone = {*listing.gone}
-        for old, new in renamed(self.plan.entries, gone, listing.runs):
+        for old, new in renamed(self.plan.entries, listing.gone, listing.runs):
             self._copies.rename(old, new)
-        for name in gone:
+        for name in listing.gone:
             self._forget(name)
         for name, entry in listing.runs.items():
-            self._take_entry(name, entry)
+            if not self.plan.put(name, entry):
+                continue
+            self._copies.note_life(name, live=entry.live)
+            if not self.plan.is_settled(name) or not (entry.live or self.plan.is_whole(name)):
+                self._part_seen.add(name)
         self._note_there(listing)
         if listing.complete:
             self.is_complete = True
             for name in set(self._copies.names()) - self.plan.entries.keys():
                 self._forget(name)
-
-    def _take_entry(self, name: str, entry: RunEntry) -> None:
-        if not self.plan.put(name, entry):
-            return
-        self._copies.note_life(name, live=entry.live)
-        if not self.plan.is_settled(name) or not (entry.live or self.plan.is_whole(name)):
-            self._part_seen.add(name)
 
     def _forget(self, name: str) -> None:
         self.plan.forget(name)
@@ -170,22 +168,15 @@ class Link:
         if entry is not None and entry.lost and self._there.lost.get(name) != entry.lost and self.plan.is_settled(name):
             self._there = replace(self._there, lost={**self._there.lost, name: entry.lost})
 
-    def _keep_there(self) -> None:
-        if self._there is not self._written:
-            write_there(self._copies.root, self._there)
-            self._written = self._there
-
     # -- files -----------------------------------------------------------------------------------
 
     def _ask_for_parts(self) -> None:
-        if self._reading is not None:
-            return
         wanted: list[tuple[str, str, int]] = []
         reads = []
         for run, file in self.plan.next(READS):
             if file in WHOLE:
                 known = self._parts.get((run, file), b"")
-                offset, tail = len(known), _tail(known)
+                offset, tail = len(known), tail_hash(known[-TAIL_BYTES:])
             else:
                 offset, tail = self._copies.tail(run, file)
             wanted.append((run, file, offset))
@@ -220,7 +211,7 @@ class Link:
             self._copies.announce(run)
         if run in self._part_seen and self.plan.is_whole(run):
             self._part_seen.discard(run)
-            self._told(run)
+            self._reread.append(run)
 
     def _take_part(self, run: str, file: str, offset: int, part: FilePart) -> None:
         if part.changed:
@@ -250,10 +241,6 @@ class Link:
             self._parts[run, file] = self._parts.get((run, file), b"") + data
         if is_complete:
             self._copies.complete(run, file, size, mtime)
-
-
-def _tail(data: bytes) -> str:
-    return tail_hash(data[-TAIL_BYTES:]) if data else ""
 
 
 log = logging.getLogger(__name__)
@@ -309,10 +296,12 @@ class Asked:
     """Why it was not done, or may not have been: a sentence."""
 
 
-class Mirror:
+class Mirror(Follower):
     """The runs of one host. Every method may be called by any thread, and none blocks but `close`."""
 
     def __init__(self, host: Host) -> None:
+        waits = FIRST_PAUSE_S, LAST_PAUSE_S
+        super().__init__(host, self._talk, self._take_note, waits=waits, steady_s=STEADY_S)
         self.host = host
         self.root = folder_of(host)
         """The folder of the copies. It may not exist before the first connection."""
@@ -320,17 +309,11 @@ class Mirror:
         self._copies = Copies(self.root)
         self._asked: deque[Asked] = deque()
         self._reread: deque[str] = deque()
-        self._readings: deque[HelperAnswer] = deque(maxlen=1000)
+        """Names of runs whose copies must be read again from their beginning."""
+        self._readings: deque[HelperAnswer] = deque(maxlen=MAX_READINGS)
+        """The readings of the host's devices that were not fetched yet, in order."""
         self._wanted: frozenset[str] = frozenset()
         self._keep_at = self._write_at = 0.0
-        self.follower = Follower(
-            host, self._converse, self._note, waits=(FIRST_PAUSE_S, LAST_PAUSE_S), steady_s=STEADY_S
-        )
-        """The thread."""
-
-    def start(self) -> None:
-        """Begin."""
-        self.follower.start()
 
     def ask(self, ability: str, **terms: object) -> Asked:
         """Have the agent do something. Without a connection it is refused at once: nothing is done much later."""
@@ -338,16 +321,13 @@ class Mirror:
         if self.state.is_connected:
             self._asked.append(asked)
         else:
-            asked.error, asked.done = self._not_connected(), True
+            why = tr_noop("There is no connection to {host}, so nothing was asked of it. Try again when there is one.")
+            asked.error, asked.done = tr(why, host=self.host.name), True
         return asked
 
     def want(self, runs: Iterable[str]) -> None:
         """Copy the measurements of these runs before those of others."""
         self._wanted = frozenset(runs)
-
-    def retry(self) -> None:
-        """Try to connect now."""
-        self.follower.retry()
 
     def fetch_readings(self) -> list[HelperAnswer]:
         """Return the readings that have arrived since the last call."""
@@ -357,21 +337,16 @@ class Mirror:
         """Return the names of runs whose copies must be read again from their beginning, each once."""
         return list(dict.fromkeys(_drain(self._reread)))
 
-    @property
-    def is_closed(self) -> bool:
-        """Whether nothing is done any more."""
-        return not self.follower.is_wanted()
-
     def close(self, *, wait: bool = True) -> None:
         """End the connection, and wait a moment for that. Nothing happens to the runs there."""
-        self.follower.end()
-        if wait:
-            self.follower.join(CLOSE_S)
+        self.end()
+        if wait and self.is_alive():
+            self.join(CLOSE_S)
 
     # -- the thread ------------------------------------------------------------------------------
 
-    def _converse(self, connection: Connection, clock: Clock) -> None:
-        link = Link(connection, self._copies, self._reread.append)
+    def _talk(self, connection: Connection, clock: Clock) -> None:
+        link = Link(connection, self._copies, self._readings, self._reread)
         under_way: dict[Asked, Answer] = {}
         self._set(hello=connection.hello, clock=clock)
         try:
@@ -387,13 +362,13 @@ class Mirror:
             self._copies.leave()  # another window may have a connection
             self._give_up((*under_way, *_drain(self._asked)))
 
-    def _note(self, error: HostError | None) -> bool:
+    def _take_note(self, error: HostError | None) -> bool:
         if error is None:
             self._set(next_try=None)
             return True
         self._set(
             is_connected=False, cut_since=self.state.cut_since or time.time(), failure=error.failure, why=str(error),
-            next_try=time.time() + self.follower.wait_s, problem="",
+            next_try=time.time() + self.wait_s, problem="",
         )  # fmt: skip
         self._give_up(_drain(self._asked))
         return True
@@ -403,9 +378,8 @@ class Mirror:
         for asked in requests:
             asked.error = tr(
                 "The connection to {host} was cut before it answered. Whether it was done is seen when the connection "
-                "is back.",
-                host=self.host.name,
-            )
+                "is back.", host=self.host.name,
+            )  # fmt: skip
             asked.done = True
 
     def _turn(self, link: Link, under_way: dict[Asked, Answer]) -> None:
@@ -420,7 +394,6 @@ class Mirror:
                 except HostError as error:
                     asked.error = str(error)
                 asked.done = True
-        self._readings.extend(_drain(link.readings))
         self._set(
             is_connected=True, was_connected=True, cut_since=None, failure=None, why="", next_try=None,
             is_complete=link.is_complete or not self._copies.is_kept, left=link.plan.left(), problem=problem,
@@ -444,20 +417,14 @@ class Mirror:
         if now < self._write_at:
             return self.state.problem
         if link.plan.is_full():
-            return tr(
-                "The copies of {host} have all the space that they may take. Measurements of older runs stay there.",
-                host=self.host.name,
-            )
+            return tr("The copies of {host} have all the space that they may take. Measurements of older runs stay "
+                      "there.", host=self.host.name)  # fmt: skip
         return ""
 
     def _set(self, **changes: Any) -> None:  # noqa: ANN401 (fields of different types)
         new = replace(self.state, **changes)
         if new != self.state:
             self.state = new
-
-    def _not_connected(self) -> str:
-        return tr("There is no connection to {host}, so nothing was asked of it. Try again when there is one.",
-                  host=self.host.name)  # fmt: skip
 
 
 def _drain(queue: deque[Any]) -> list[Any]:

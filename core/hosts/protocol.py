@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from core.devices.device import Device, Sample
-from core.devices.helper import HelperAnswer, to_document
+from core.devices.helper import HelperAnswer
 from core.language import tr
 from core.schema.codec import Sentence, named
 from core.schema.codec import decode as decode_record
@@ -184,25 +184,12 @@ def pack_uses(uses: Mapping[str, DeviceUse], available_bytes: int | None = None)
 
 def unpack_devices(document: Any) -> HostDevices:  # noqa: ANN401 (JSON)
     """Return what the ability `devices` has answered. Raises `ValueError` for anything else."""
-    answer, uses = unpack_readings(document), unpack_uses(document).by_device
+    answer, uses = unpack_readings(document), decode_record(HostUses, document).by_device
     return HostDevices(devices=answer.devices or (), samples=answer.samples, banner=answer.banner, uses=uses)
 
 
-def unpack_uses(document: Any) -> HostUses:  # noqa: ANN401 (JSON)
-    """Return what uses the devices, by their ids there. Raises `ValueError` for anything else."""
-    return decode_record(HostUses, document)
-
-
-def pack_readings(answer: HelperAnswer, previous: Sequence[Sample] = ()) -> dict[str, Any]:
-    """Return readings as JSON. `previous`: the samples of the answer before, which are not described again."""
-    return to_document(answer, previous)
-
-
 def unpack_readings(document: Any, previous: Sequence[Sample] = ()) -> HelperAnswer:  # noqa: ANN401 (JSON)
-    """Return readings from `pack_readings`. Fields that this version does not know are left out.
-
-    Raises `ValueError` for anything else.
-    """
+    """Return readings from `core.devices.helper.to_document`. Raises `ValueError` for anything else."""
     found = decode_record(_Readings, document)
     if None in found.samples[len(previous) :]:
         raise ValueError(tr("It lacks {missing}.", missing="samples"))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.hosts.carrier import Carrier, Explanation, Failure, HostError, last_line, shown_line
 from core.hosts.ray import reports
-from core.hosts.ray.reports import AUTO, Wanted
+from core.hosts.ray.reports import AUTO
 from core.language import tr, tr_noop
 from core.schema.files import parse_json
 from core.system.helper_process import HelperProcess, clean_environment
@@ -163,7 +163,8 @@ class RayCarrier(Carrier):
 
     def command_line(self, devices: Sequence[Device]) -> list[str]:
         """See `Carrier`."""
-        return [self.command, *DRIVER, "agent", self._cluster, self._node, *Wanted.of(devices).words(), version(),
+        cores, uses_gpus = sum(len(each.cores) for each in devices), any(not each.cores for each in devices)
+        return [self.command, *DRIVER, "agent", self._cluster, self._node, str(cores), str(int(uses_gpus)), version(),
                 *sources()]  # fmt: skip
 
     def find(self) -> dict[str, str]:

@@ -97,10 +97,11 @@ MAX_ENVIRONMENT = 4000
 
 def run_command(command: str, message: Message, timeout_s: float) -> None:
     """Run a line of the shell: the text is its input, and variables have its parts. Raises `NotDeliveredError`."""
+    home = Path.home()
     try:
         process = HelperProcess(
-            ["/bin/sh", "-c", command], cwd=_home(), environment={**clean_environment(), **variables(message)},
-            stdin=True, stderr=-1,
+            ["/bin/sh", "-c", command], cwd=str(home) if home.is_dir() else "/", stdin=True, stderr=-1,
+            environment={**clean_environment(), **variables(message)},
         )  # fmt: skip
     except OSError as error:
         raise NotDeliveredError(tr("The command could not be started: {strerror}.", strerror=error.strerror)) from error
@@ -128,11 +129,6 @@ def variables(message: Message) -> dict[str, str]:
         "RUNS": "\n".join(each.run_dir for each in message.news),
     }  # fmt: skip
     return {f"NOTIFICATION_{name}": text.replace("\0", "?")[:MAX_ENVIRONMENT] for name, text in parts.items()}
-
-
-def _home() -> str:
-    home = Path.home()
-    return str(home) if home.is_dir() else "/"
 
 
 def send_by_apprise(addresses: Sequence[str], message: Message) -> None:

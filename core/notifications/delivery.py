@@ -216,9 +216,13 @@ def deliver_news(news: Sequence[RunNews]) -> list[Undelivered]:
     """
     loaded = load()
     failures = [loaded.problem] if loaded.problem else []
-    message = message_about(news, held=_queue_is_held(news))
+    held = ""  # why the user's queue is held, if one of these runs may be the cause
+    if any(each.occasion == FAILED for each in news):
+        with contextlib.suppress(OSError, RunError):
+            held = held_words(own_line().line.held_users().get(os.getuid(), ""))
+    message = message_about(news, held)
     outcomes = deliver(loaded.settings, message)
-    failures += [recorded(each) for each in outcomes if each.why and not each.is_absent]
+    failures += [tr(each.channel.not_delivered, why=each.why) for each in outcomes if each.why and not each.is_absent]
     _record_in_all(message, failures)
     again = tuple(each.channel for each in outcomes if each.is_temporary)
     return [Undelivered(settings=loaded.settings, message=message, channels=again)] if again else []
@@ -249,20 +253,6 @@ def _sent_again(given: Undelivered) -> Undelivered | None:
 def _record_in_all(message: Message, texts: Sequence[str]) -> None:
     for run_dir in dict.fromkeys(each.run_dir for each in message.news):
         record(Path(run_dir), texts)
-
-
-def _queue_is_held(news: Sequence[RunNews]) -> str:
-    """Return why the user's queue is held, if one of these runs may be the cause; else the empty string."""
-    if not any(each.occasion == FAILED for each in news):
-        return ""
-    with contextlib.suppress(OSError, RunError):
-        return held_words(own_line().line.held_users().get(os.getuid(), ""))
-    return ""
-
-
-def recorded(outcome: Outcome) -> str:
-    """Return what is recorded in a run about a message that was not delivered."""
-    return tr(outcome.channel.not_delivered, why=outcome.why)
 
 
 def record(run_dir: Path, failures: Iterable[str]) -> None:

@@ -124,7 +124,7 @@ CHANNELS = tuple(
 class Loaded:
     """The settings as far as the file could be used."""
 
-    settings: NotificationSettings
+    settings: NotificationSettings = field(default_factory=NotificationSettings)
     problem: str = ""
     """What is wrong with the file: a sentence, or the empty string."""
 
@@ -141,18 +141,15 @@ def load() -> Loaded:
     try:
         found = parse_json(read_whole(path, MAX_BYTES, follow_link=True))
     except FileNotFoundError:
-        return Loaded(settings=NotificationSettings())
+        return Loaded()
     except OSError as error:
         why = error.strerror or str(error)
-        problem = tr("The notification settings in {path} cannot be read: {why}.", path=path, why=why)
-        return Loaded(settings=NotificationSettings(), problem=problem)
+        return Loaded(problem=tr("The notification settings in {path} cannot be read: {why}.", path=path, why=why))
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        problem = tr(
-            "The notification settings in {path} are damaged. Delete the file, then set them again.", path=path
-        )
-        return Loaded(settings=NotificationSettings(), problem=problem)
+        return Loaded(problem=tr("The notification settings in {path} are damaged. Delete the file, then set them "
+                                 "again.", path=path))  # fmt: skip
     return _read(found)
 
 

@@ -53,7 +53,7 @@ def open_mirror(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
     yield open_one
     for each in opened:
         each.close()
-        assert not each.follower.is_alive
+        assert not each.is_alive()
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -64,7 +65,7 @@ def test_reader_has_measurements_that_arrive_after_the_end_and_before_the_word_o
     run_dir = write_run(tmp_path, "a", [values(1, 1, 2, loss=[0.5, 0.25])])
     copies = Copies(copies_folder() / "one")
     assert copies.keep()
-    made = Link(Connection(Host(name="one", address="one")), copies, lambda _: None)
+    made = Link(Connection(Host(name="one", address="one")), copies, deque(), deque())
     say = partial(made.poll, 0.0)
     say()
     made.connection.asked["runs"][0].items.append(listing(run_dir, live=True))

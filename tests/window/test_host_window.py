@@ -157,7 +157,7 @@ def test_cut_is_told_and_no_point_is_lost_or_twice(open_window, there, tmp_path,
     driver.until_state("Running")  # the newest live run is shown
     driver.until(lambda: driver.points("lossPlot") > 20, "a live curve")
     (agent,) = ssh_server.agents()
-    mirror_of(driver).follower.waits = PATIENCE_S, PATIENCE_S
+    mirror_of(driver).waits = PATIENCE_S, PATIENCE_S
     agent.suspend()
     monkeypatch.setattr(mirroring, "BEAT_S", 0.3)
     monkeypatch.setattr(mirroring, "SILENT_S", 1.5)

@@ -6,11 +6,12 @@ Here are its clock and the devices of its machine, and what acts on runs as a co
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from core.devices.device import Survey
-from core.devices.helper import HelperAnswer
+from core.devices.helper import HelperAnswer, to_document
 from core.devices.sampler import Sampler
 from core.errors import RunError
 from core.history.device_use import UseFinder, devices_in_use
@@ -18,7 +19,7 @@ from core.history.marks import change_marks
 from core.history.marks import rename as rename_run
 from core.hosts.agent import runs
 from core.hosts.agent.runs import run_folder
-from core.hosts.protocol import pack_readings, pack_uses
+from core.hosts.protocol import pack_uses
 from core.language import tr
 from core.runs.facts.states import state_info
 from core.runs.requests import REQUESTS
@@ -26,10 +27,9 @@ from core.runs.run import Run
 from core.system.procfs import available_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from pathlib import Path
 
-    from core.devices.device import Device
     from core.hosts.agent.server import Abilities, Request
 
 
@@ -47,7 +47,7 @@ def devices(request: Request) -> dict[str, Any]:
     """Return the devices, a reading of each, and what uses them."""
     with Sampler() as sampler:
         survey = sampler.survey(SURVEY_S)
-    return {**pack_readings(_answer(survey)), **pack_uses(devices_in_use(survey, request.runs_root))}
+    return {**to_document(_answer(survey)), **pack_uses(devices_in_use(survey, request.runs_root))}
 
 
 def readings(request: Request) -> Iterator[dict[str, Any]]:
@@ -56,19 +56,18 @@ def readings(request: Request) -> Iterator[dict[str, Any]]:
     With `uses_period_s`, an item also says what uses the devices if that is not as it was, looked for that often.
     """
     period_s = _seconds(request, "period_s", 1.0)
-    looks = (
-        _UseLooks(request.runs_root, _seconds(request, "uses_period_s", 5.0))
-        if "uses_period_s" in request.terms
-        else None
-    )
-    sent = Survey()
+    uses_period_s = _seconds(request, "uses_period_s", 5.0) if "uses_period_s" in request.terms else None
+    looks = None if uses_period_s is None else _UseLooks(request.runs_root, uses_period_s)
+    sent = HelperAnswer(devices=())
     with Sampler(period_s=period_s) as sampler:
         while not request.cancelled.is_set():
             survey = sampler.poll()
+            answer = _answer(survey)
             uses = looks.news(survey) if looks is not None and survey.devices else None
-            if uses is not None or _news(survey) != _news(sent):
-                yield {**pack_readings(_answer(survey, sent.devices), sent.samples), **(uses or {})}
-                sent = survey
+            if uses is not None or answer != sent:
+                known = answer.devices == sent.devices
+                yield {**to_document(replace(answer, devices=None) if known else answer, sent.samples), **(uses or {})}
+                sent = answer
             request.cancelled.wait(period_s / POLLS)
 
 
@@ -100,36 +99,21 @@ class _UseLooks:
         return self._reported
 
     def _look(self, survey: Survey) -> None:
-        self._found = pack_uses(self._finder.find(survey), _rounded(available_bytes()))
+        available = available_bytes()
+        rounded = None if available is None else available // AVAILABLE_STEP * AVAILABLE_STEP
+        self._found = pack_uses(self._finder.find(survey), rounded)
 
 
 def _seconds(request: Request, name: str, default: float) -> float:
     value = request.terms.get(name, default)
     if isinstance(value, (int, float)) and MIN_PERIOD_S <= value <= MAX_PERIOD_S:
         return value
-    raise ValueError(
-        tr(
-            "Readings cannot be sent every {period} s. Ask for {least:g} to {most:g} s.",
-            period=value,
-            least=MIN_PERIOD_S,
-            most=MAX_PERIOD_S,
-        )
-    )
+    raise ValueError(tr("Readings cannot be sent every {period} s. Ask for {least:g} to {most:g} s.", period=value,
+                        least=MIN_PERIOD_S, most=MAX_PERIOD_S))  # fmt: skip
 
 
-def _news(survey: Survey) -> tuple[object, ...]:
-    return survey.devices, survey.samples, survey.banner
-
-
-def _answer(survey: Survey, known: Sequence[Device] = ()) -> HelperAnswer:
-    """Return a survey as it travels, without its devices if the other side knows them."""
-    return HelperAnswer(
-        devices=None if survey.devices == known else survey.devices, samples=survey.samples, banner=survey.banner
-    )
-
-
-def _rounded(amount: int | None) -> int | None:
-    return None if amount is None else amount // AVAILABLE_STEP * AVAILABLE_STEP
+def _answer(survey: Survey) -> HelperAnswer:
+    return HelperAnswer(devices=survey.devices, samples=survey.samples, banner=survey.banner)
 
 
 MARKS = {"star": bool, "archived": bool, "add_tags": list, "remove_tags": list, "note": str}

@@ -86,7 +86,7 @@ class Meeting:
                 else:
                     self._links[name].reach(address, port)
             except (HostError, OSError) as error:
-                why = error.strerror or error if isinstance(error, OSError) else error
+                why = getattr(error, "strerror", None) or error
                 raise RunError(
                     tr(
                         "{machine} does not reach {owner} at {address}:{port}. {why} Each rank connects to all others: "

@@ -84,9 +84,7 @@ class PartFiles:
                 self._pending.clear()
         if self._reading is None and time.monotonic() - self.asked_at >= READ_S:
             self.asked_at = time.monotonic()
-            reads = [
-                [self._part, each.name, each.offset, tail_hash(each.tail) if each.tail else ""] for each in self._files
-            ]
+            reads = [[self._part, each.name, each.offset, tail_hash(each.tail)] for each in self._files]
             self._reading = connection.request("read", reads=reads)
 
     def _take(self, connection: Connection, file: _PartFile, piece: FilePart) -> None:

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 from core.devices.host_names import device_here, devices_here, full_name, own_id, split_name
 from core.errors import RunError
 from core.hosts import host_list
-from core.hosts.connection import Clock
-from core.hosts.inquiry import HostReport
+from core.hosts.connection import Clock, clock_problem
 from core.hosts.parts.meeting import HERE, Meeting
 from core.hosts.parts.part_link import PartLink, ask_all
 from core.hosts.parts.workload import workload_of
@@ -117,11 +116,10 @@ class RunHosts(Companion):
         return [device_here((split_name(name) or ("",))[0], device) for name, device in self._devices.items()]
 
     def _check_clock(self, link: PartLink, offset_s: float) -> None:
-        report = HostReport(link.host, clock=Clock(offset_s=offset_s, round_trip_s=0.0))
-        self._write(ClockOffset(host=link.host.name, offset_s=offset_s))
-        if report.clock_problem:
-            text = tr("Times of {name} are corrected by it.", name=link.host.name)
-            self._write(Notice(text=join_sentences([report.clock_problem, text])))
+        name = link.host.name
+        self._write(ClockOffset(host=name, offset_s=offset_s))
+        if problem := clock_problem(name, Clock(offset_s=offset_s, round_trip_s=0.0)):
+            self._write(Notice(text=join_sentences([problem, tr("Times of {name} are corrected by it.", name=name)])))
 
     def _find_devices(self, name: str, found: HostDevices) -> None:
         by_id = {device.id: device for device in found.devices}
@@ -181,14 +179,11 @@ class RunHosts(Companion):
                 named = replace(assignment, own=tuple(full_name(name, each) for each in assignment.own))
                 workers.add(RemoteWorker(named, tail, link))
 
-    def poll(self, facts: RunFacts) -> str:  # noqa: ARG002
+    def poll(self, facts: RunFacts | None = None) -> str:  # noqa: ARG002
         """Take what has arrived of all machines. Raises `RunError` once one is lost, and `RecordError`."""
-        self._poll()
-        return ""
-
-    def _poll(self) -> None:
         for link in self._links.values():
             link.poll()
+        return ""
 
     def finish(self, is_hurried: Callable[[], bool]) -> None:
         """Wait for the ends of the parts, and record a verdict on each of their devices."""
@@ -198,18 +193,22 @@ class RunHosts(Companion):
                 for link in self._links.values():
                     link.request("force")
             try:
-                self._poll()
+                self.poll()
             except RunError as error:  # the others are still waited for
                 self._write(Notice(text=str(error)))
             time.sleep(POLL_S)
         for name in self._devices:
             host = name.partition("/")[0]
             if not self._links[host].has_verdict(name) and self._assignments:
-                self._write(_not_judged(name, host))
+                sentence = tr("{host} could not be asked whether the memory of {device} has come back.", host=host,
+                              device=name)  # fmt: skip
+                self._write(Release(
+                    device_id=name, verdict=Verdict.CANNOT_BE_JUDGED, before_bytes=None, peak_bytes=None,
+                    after_bytes=None, seconds=0.0, sentence=sentence,
+                ))  # fmt: skip
         for host in self._assignments:
             if why := self._links[host].remove():
-                text = tr("The part of this run on {host} is still there. {why}", host=host, why=why)
-                self._write(Notice(text=text))
+                self._write(Notice(text=tr("The part of this run on {host} is still there. {why}", host=host, why=why)))
         self._assignments.clear()
 
     def close(self) -> None:
@@ -226,11 +225,3 @@ def _host_of(assignment: RankAssignment) -> str:
     """Return the host of a rank. One without a device, which coordinates or keeps variables, is on this machine."""
     found = split_name(assignment.own[0]) if assignment.own else None
     return found[0] if found else HERE
-
-
-def _not_judged(device: str, host: str) -> Release:
-    sentence = tr("{host} could not be asked whether the memory of {device} has come back.", host=host, device=device)
-    return Release(
-        device_id=device, verdict=Verdict.CANNOT_BE_JUDGED, before_bytes=None, peak_bytes=None, after_bytes=None,
-        seconds=0.0, sentence=sentence,
-    )  # fmt: skip

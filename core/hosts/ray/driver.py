@@ -19,7 +19,7 @@ from threading import Thread, Timer
 from typing import TYPE_CHECKING, Any
 
 from core.hosts.ray import node
-from core.hosts.ray.reports import AUTO, STATUS, Report, ReportError, Wanted, written
+from core.hosts.ray.reports import AUTO, STATUS, Report, ReportError, written
 from core.system.installation import COMMAND
 
 if TYPE_CHECKING:
@@ -170,12 +170,13 @@ def list_nodes(answers: int) -> int:
 def pass_on(answers: int, name: str, cores: str, gpus: str, number: str, *sources: str) -> int:
     """Start the agent on the node of this name, and pass on what it reads and writes until it ends.
 
-    `cores`, `gpus`: what to reserve, as words of `Wanted`; `number`, `sources`: the version of our code, and its files.
+    `cores`: how many to reserve; `gpus`: 1 to reserve the node's GPUs, else 0; `number`, `sources`: the version of our
+    code, and its files.
     """
     import ray
 
     found = find_node(name)
-    reserve(found, Wanted.from_words(cores, gpus))
+    reserve(found, int(cores), uses_gpus=gpus == "1")
     agent = start(str(found["NodeID"]), packed(sources, number), own_address())
     Thread(target=pass_on_input, args=(agent,), daemon=True).start()
     try:
@@ -214,7 +215,13 @@ def _files(path: Path) -> Iterator[tuple[Path, str]]:
             yield each, f"{path.name}/{inner}"
 
 
-def reserve(found: Mapping[str, Any], wanted: Wanted) -> None:
+def needed(total: Mapping[str, float], cores: int, *, uses_gpus: bool) -> dict[str, float]:
+    """Return what a run needs in Ray's resources, of which a node has so many. Those that it lacks are left out."""
+    asked = {"CPU": min(cores, total.get("CPU", 0)), "GPU": total.get("GPU", 0) if uses_gpus else 0}
+    return {name: amount for name, amount in asked.items() if amount}
+
+
+def reserve(found: Mapping[str, Any], cores: int, *, uses_gpus: bool) -> None:
     """Reserve devices on a node, as Ray describes it, until this process ends. Raises `ReportError` if others use them.
 
     Ray counts devices and does not let a program choose which ones, so a run that uses a GPU of a node keeps all GPUs
@@ -222,13 +229,13 @@ def reserve(found: Mapping[str, Any], wanted: Wanted) -> None:
     """
     from ray.util.placement_group import placement_group
 
-    resources = wanted.resources(found["Resources"])
+    resources = needed(found["Resources"], cores, uses_gpus=uses_gpus)
     if not resources:
         return
     group = placement_group([resources], bundle_label_selector=[{NODE_LABEL: str(found["NodeID"])}])
     if not group.wait(RESERVE_S):
-        needed = ", ".join(f"{amount:g} {name}" for name, amount in resources.items())
-        raise ReportError(Report(why="busy", line=needed))
+        line = ", ".join(f"{amount:g} {name}" for name, amount in resources.items())
+        raise ReportError(Report(why="busy", line=line))
 
 
 def find_node(name: str) -> dict[str, Any]:
