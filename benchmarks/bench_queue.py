@@ -74,10 +74,8 @@ def _wait(folder: Path, number: int) -> subprocess.Popen[bytes]:
     ticket = line.put(run_dir.name, {**FIELDS, "order": float(number)})
     state = {
         "line": [line.own, line.parent, line.prefix], "lock": [], "ticket": ticket,
-        "ticket_fields": {**FIELDS, "order": float(number)}, "request": str(run_dir / "queue.json"),
-        "events": str(run_dir / "events"), "lock_file": str(run_dir / "lock"),
-        "stop": str(run_dir / "control" / "stop"),
-        "retry_s": 15.0,
+        "ticket_fields": {**FIELDS, "order": float(number)}, "request": "queue.json",
+        "events": "events", "lock_file": "lock", "stop": "control/stop", "retry_s": 15.0,
     }  # fmt: skip
     command = [sys.executable, "-I", "-S", waiter.__file__, str(run_dir), json.dumps(state)]
     process = subprocess.Popen(command, pass_fds=[ticket])

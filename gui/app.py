@@ -52,7 +52,7 @@ def host_machine(host: str) -> HostMachine:
     `host`: the name of one in the user's list, or its address.
     """
     from core.hosts.host_list import find_or_make
-    from core.hosts.mirror.mirror import Mirror
+    from core.hosts.mirror import Mirror
     from gui.machine.host_machine import HostMachine
 
     mirror = Mirror(find_or_make(host))

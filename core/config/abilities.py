@@ -5,7 +5,7 @@ the recipes, Pythons and drivers of the agent's machine.
 
 The ranks that train here are a part: a run directory among the runs of this machine, with a supervisor of its own. Its
 files travel as those of any run (`core.hosts.agent.runs`), and requests reach it as any run
-(`core.hosts.agent.control`).
+(`core.hosts.agent.abilities`).
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from core.errors import RunError
 from core.history.index import directories
 from core.hosts.agent.runs import run_folder
 from core.hosts.agent.server import Request
-from core.hosts.exchange import unpack_readings
 from core.hosts.parts.head import MISSING, UNREADABLE, continue_holder, held
+from core.hosts.protocol import unpack_readings
 from core.language import join_sentences, stored, tr
 from core.launchers import local
 from core.launchers.script import unset_variables

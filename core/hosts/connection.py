@@ -15,10 +15,11 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
 from core.hosts import protocol
-from core.hosts.failures import Failure, HostError, last_line
-from core.language import Message, tr
+from core.hosts.carrier import Failure, HostError, last_line
+from core.language import Message, tr, tr_noop
 from core.schema.codec import decode
 from core.system.helper_process import HelperProcess
+from core.text import duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,6 +34,8 @@ HELLO_S = 30.0
 """Longest wait for the connection, the login, and the start of Trainyard there."""
 ANSWER_S = 30.0
 """Longest wait for one answer."""
+SILENT_S = 12.0
+"""Seconds without a word after which a connection counts as cut: an agent that is stopped says nothing."""
 ERRORS_BYTES = 16 * 1024
 """The end of what carrier and agent write to standard error that is kept."""
 WAIT_S = 0.1
@@ -40,6 +43,9 @@ WAIT_S = 0.1
 NAP_S = 0.01
 MAX_FAILURES = 20
 """Failures in a row that are counted."""
+CLOCK_TOLERANCE_S = 2.0
+"""Seconds of a clock's offset from which on a sentence reports it."""
+SET_CLOCK = "timedatectl set-ntp true"
 ROUND_TRIPS = 3
 """Measurements of a clock, of which the shortest is the most exact."""
 
@@ -73,6 +79,18 @@ class Clock:
     """Seconds by which it is ahead of this machine's; negative if it is behind."""
     round_trip_s: float
     """Seconds for question and answer; the offset is exact to half of it."""
+
+
+def clock_problem(name: str, clock: Clock | None) -> str:
+    """Return a sentence if a host's clock differs by more than the measurement's error; else the empty string."""
+    if clock is None or abs(clock.offset_s) - clock.round_trip_s / 2 <= CLOCK_TOLERANCE_S:
+        return ""
+    sentence = (
+        tr_noop("The clock of {name} is {offset} ahead of the one here. Have the network set both: {command}")
+        if clock.offset_s > 0
+        else tr_noop("The clock of {name} is {offset} behind the one here. Have the network set both: {command}")
+    )
+    return tr(sentence, name=name, offset=duration(abs(clock.offset_s)), command=SET_CLOCK)
 
 
 class Connection:
@@ -168,10 +186,8 @@ class Connection:
         """Return the value of an answer that is done."""
         if answer.error is not None:
             # The connection goes on: this is no failure of it.
-            raise HostError(
-                Failure.REFUSED,
-                tr("{name} says: {error}", name=self.host.name, error=last_line(tr(answer.error))),
-            )
+            sentence = tr("{name} says: {error}", name=self.host.name, error=last_line(tr(answer.error)))
+            raise HostError(Failure.REFUSED, sentence)
         return answer.value
 
     def ask(self, ability: str, timeout_s: float | None = None, **terms: object) -> Any:  # noqa: ANN401 (JSON)
@@ -207,12 +223,9 @@ class Connection:
         failure = Failure.NO_AGENT if self.hello is None else Failure.NONSENSE
         sentence = tr(
             "What {name} ({address}) sends makes no sense. {why} Check that nothing else writes to the output of "
-            "{command} there, and that it starts Trainyard.",
-            name=self.host.name,
-            address=self.host.address,
+            "{command} there, and that it starts Trainyard.", why=why, name=self.host.name, address=self.host.address,
             command=self.host.command,
-            why=why,
-        )
+        )  # fmt: skip
         self._fail(HostError(failure, sentence))
 
     def fail_silent(self, silent_s: float) -> NoReturn:
@@ -290,7 +303,7 @@ class Connection:
         raise error
 
 
-class Follower:
+class Follower(Thread):
     """Talks to a host on a thread of its own, and connects again after each cut.
 
     It waits longer after each attempt that fails.
@@ -312,26 +325,17 @@ class Follower:
         `waits`: seconds until the second attempt, and at most. `steady_s`: seconds of a connection after which its end
         counts as a first failure.
         """
+        super().__init__(name=f"host-{host.name}", daemon=True)
         self.waits = waits
         self._host, self._converse, self._note, self._steady_s = host, converse, note, steady_s
         self._failures = 0
         self._connected_at = math.inf
         """When the latest attempt led to a connection, in seconds of `time.monotonic`; inf if it did not."""
         self._unwanted, self._woken = Event(), Event()
-        self._thread = Thread(target=self._follow, name=f"host-{host.name}", daemon=True)
-
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
 
     def is_wanted(self) -> bool:
         """Return whether it was not ended."""
         return not self._unwanted.is_set()
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether its thread still runs."""
-        return self._thread.is_alive()
 
     @property
     def wait_s(self) -> float:
@@ -348,12 +352,8 @@ class Follower:
         self._unwanted.set()
         self._woken.set()
 
-    def join(self, timeout_s: float) -> None:
-        """Wait until nothing is left of the connection, up to `timeout_s` seconds."""
-        if self.is_alive:
-            self._thread.join(timeout_s)
-
-    def _follow(self) -> None:
+    def run(self) -> None:
+        """Talk to the host until it is not wanted any more; called by the thread."""
         while self.is_wanted():
             self._note(None)
             self._connected_at = math.inf
@@ -390,12 +390,7 @@ def _other_version(host: Host, hello: protocol.Hello) -> HostError:
 
     sentence = tr(
         "{name} ({address}) has Trainyard {version} with protocol {protocol}, which does not fit the one here: {own} "
-        "with protocol {own_protocol}. Install the same version on both.",
-        name=host.name,
-        address=host.address,
-        version=last_line(hello.version) or "?",
-        own=version(),
-        protocol=hello.protocol,
-        own_protocol=protocol.VERSION,
-    )
+        "with protocol {own_protocol}. Install the same version on both.", name=host.name, address=host.address,
+        version=last_line(hello.version) or "?", own=version(), protocol=hello.protocol, own_protocol=protocol.VERSION,
+    )  # fmt: skip
     return HostError(Failure.OTHER_VERSION, sentence)

@@ -5,7 +5,6 @@ While the file is damaged, or of a newer version, it is not written: what is in 
 
 from __future__ import annotations
 
-import contextlib
 import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
@@ -15,9 +14,9 @@ from core.errors import RunError
 from core.language import join_sentences, tr
 from core.schema.files import parse_json, read_whole
 from core.system.folders import HOSTS_FILE, config_folder, config_folder_locked, save_in_config_folder
+from core.system.installation import COMMAND
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from core.hosts.carrier import Carrier
@@ -26,7 +25,6 @@ VERSION = 1
 MAX_BYTES = 256 * 1024
 MAX_CHARACTERS = 1024
 """Longest command."""
-COMMAND = "trainyard"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,10 +130,8 @@ def _read(rows: list[object]) -> HostList:
         return listed
     problem = tr(
         "These hosts in {path} make no sense: {numbers}, counted from 1. Correct the file, or delete it and add them "
-        "again.",
-        path=hosts_file(),
-        numbers=", ".join(wrong),
-    )
+        "again.", path=hosts_file(), numbers=", ".join(wrong),
+    )  # fmt: skip
     return HostList(hosts=listed.hosts, problem=problem)
 
 
@@ -144,26 +140,24 @@ def check_new(host: Host, listed: HostList) -> None:
     if listed.problem:
         raise RunError(_unchanged(listed.problem))
     if known := listed.find(host.name):
-        raise ValueError(
-            tr(
-                "There is a host {name} already: {address}. Choose another name with --name, or remove that one: "
-                "trainyard hosts remove {name}",
-                name=known.name,
-                address=known.address,
-            )
-        )
+        raise ValueError(tr(
+            "There is a host {name} already: {address}. Choose another name with --name, or remove that one: "
+            "trainyard hosts remove {name}", name=known.name, address=known.address,
+        ))  # fmt: skip
 
 
 def add(host: Host) -> None:
     """Add a host at the end. Raises `ValueError` or `RunError` with a sentence."""
-    with _changing() as listed:
+    with config_folder_locked():
+        listed = load()
         check_new(host, listed)
         _save((*listed.hosts, host))
 
 
 def remove(name: str) -> Host:
     """Remove the host of this name and return it. Raises `ValueError` or `RunError` with a sentence."""
-    with _changing() as listed:
+    with config_folder_locked():
+        listed = load()
         if listed.problem:
             raise RunError(_unchanged(listed.problem))
         host = listed.find(name)
@@ -188,10 +182,3 @@ def _command_problem(command: str) -> str:
 def _save(hosts: tuple[Host, ...]) -> None:
     document = {"version": VERSION, "hosts": [asdict(each) for each in hosts]}
     save_in_config_folder(HOSTS_FILE, json.dumps(document, indent=1) + "\n")
-
-
-@contextlib.contextmanager
-def _changing() -> Iterator[HostList]:
-    """Give the hosts, and keep other commands from changing them in between where the file system has locks."""
-    with config_folder_locked():
-        yield load()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import importlib.util
 import re
 import shutil
 import subprocess
@@ -10,10 +11,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from core.hosts.carrier import Carrier, Explanation
-from core.hosts.failures import Failure, HostError, last_line, shown_line
-from core.hosts.ray import archive, reports
-from core.hosts.ray.reports import AUTO, Wanted
+from core.hosts.carrier import Carrier, Explanation, Failure, HostError, last_line, shown_line
+from core.hosts.ray import reports
+from core.hosts.ray.reports import AUTO
 from core.language import tr, tr_noop
 from core.schema.files import parse_json
 from core.system.helper_process import HelperProcess, clean_environment
@@ -34,6 +34,8 @@ LIST_S = 30.0
 """Longest wait for the list of nodes."""
 ID_CHARACTERS = 6
 """Of a node's id, in the name of a host."""
+PACKAGES = ("platformdirs", "pynvml")
+"""Packages in plain Python that an agent needs."""
 ROWS = {
     "no-ray": Explanation(Failure.NO_RAY, tr_noop(
         "Ray is not installed in {python}. Install it there (pip install 'trainyard[ray]'), or name the Python "
@@ -161,8 +163,9 @@ class RayCarrier(Carrier):
 
     def command_line(self, devices: Sequence[Device]) -> list[str]:
         """See `Carrier`."""
-        return [self.command, *DRIVER, "agent", self._cluster, self._node, *Wanted.of(devices).words(), version(),
-                *archive.sources()]  # fmt: skip
+        cores, uses_gpus = sum(len(each.cores) for each in devices), any(not each.cores for each in devices)
+        return [self.command, *DRIVER, "agent", self._cluster, self._node, str(cores), str(int(uses_gpus)), version(),
+                *sources()]  # fmt: skip
 
     def find(self) -> dict[str, str]:
         """Return by name the addresses of the hosts behind the address: one node, or all of a cluster.
@@ -227,6 +230,19 @@ class RayCarrier(Carrier):
         sentence = tr("{python} lists no nodes of the Ray cluster {address}. It says: {line}", python=self.command,
                       address=self.address, line=last_line(errors) or "-")  # fmt: skip
         raise HostError(Failure.RAY, sentence)
+
+
+def sources() -> list[str]:
+    """Return the folders and files that travel to a node, found without loading them.
+
+    What is compiled does not travel: an agent does without numpy and orjson, or finds them beside what training needs.
+    """
+    found = [str(ROOT / "core"), str(ROOT / "resources")]
+    for name in PACKAGES:
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.origin is not None:
+            found.append(str(Path(spec.origin).parent) if spec.submodule_search_locations else spec.origin)
+    return found
 
 
 def hosts_of(cluster: str, nodes: list[dict[str, str]]) -> dict[str, str]:

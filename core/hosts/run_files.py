@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from core.language import Message
-from core.schema.codec import Limits, Sentence, decode, named
+from core.schema.codec import Limits, Sentence, decode, named, rare
 from core.schema.paths import (
     COLLECTOR_EVENTS,
     DEVICE_EVENTS,
@@ -77,7 +77,7 @@ def is_run_name(name: object) -> bool:
 
 def tail_hash(data: bytes) -> str:
     """Return by what the end of a copied part is recognised. `data`: the `TAIL_BYTES` before the offset, or fewer."""
-    return hashlib.sha256(data).hexdigest()[:32]
+    return hashlib.sha256(data).hexdigest()[:32] if data else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,9 +87,9 @@ class RunEntry:
     identity: str = field(default="", metadata=named("id"))
     """Identifies its folder there, also after it was renamed."""
     live: bool = False
-    lost: Sentence = ""
-    stopped: Sentence = ""
-    owner: str = ""
+    lost: Sentence = rare(default="")  # noqa: RUF009 (as `field`)
+    stopped: Sentence = rare(default="")  # noqa: RUF009
+    owner: str = rare(default="")
     files: Mapping[str, FileState] = field(default_factory=dict)
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from core.hosts.carrier import Carrier, Explanation
-from core.hosts.failures import Failure, HostError, last_line, shown_line
+from core.hosts.carrier import Carrier, Explanation, Failure, HostError, last_line, shown_line
 from core.language import tr, tr_noop
+from core.system.installation import COMMAND
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from core.devices.device import Device
 
 PROGRAM = "ssh"
-TRAINYARD = "trainyard"
-"""What starts Trainyard on a host if the user does not say."""
 CONNECT_S = 10
 """Seconds for the connection, before the host key and the login."""
 OPTIONS = {
@@ -147,7 +145,7 @@ class SshCarrier(Carrier):
     @staticmethod
     def start_with(given: str | None) -> str:
         """Return what starts Trainyard on a host, as the shell there reads it."""
-        return TRAINYARD if given is None else given
+        return COMMAND if given is None else given
 
     def command_line(self, devices: Sequence[Device]) -> list[str]:
         """See `Carrier`. ssh reserves no devices."""

@@ -13,9 +13,8 @@ from pathlib import Path
 
 from core import language
 from core.notifications.channels import STALLED
-from core.notifications.delivery import Undelivered, deliver_news, record, retry
+from core.notifications.delivery import Outbox, Undelivered, deliver_news, record, retry
 from core.notifications.message import RunNews, news_of_end, news_of_stall
-from core.notifications.outbox import Outbox
 from core.notifications.settings import NotificationSettings, load
 
 NICE = 10

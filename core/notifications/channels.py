@@ -1,24 +1,32 @@
-"""A channel, through which messages reach a user; those through a command and through the library Apprise.
+"""Channels, through which messages reach a user: the desktop, a command, web services, the library Apprise.
 
 `core.notifications.settings` has the channels, a row each. Apprise is an extra: `pip install 'trainyard[apprise]'`.
 """
 
 from __future__ import annotations
 
+import json
 import logging
+import os
 import re
+from base64 import b64encode
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from core.language import tr, tr_noop
 from core.runs.facts import RunState
 from core.system.helper_process import HelperProcess, clean_environment
-from core.text import join_names
+from core.system.installation import COMMAND
+from core.text import join_names, one_line, replace_control_characters
+from resources import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from urllib.request import Request
+
+    from jeepney.io.blocking import DBusConnection
 
     from core.notifications.message import Message
 
@@ -89,10 +97,11 @@ MAX_ENVIRONMENT = 4000
 
 def run_command(command: str, message: Message, timeout_s: float) -> None:
     """Run a line of the shell: the text is its input, and variables have its parts. Raises `NotDeliveredError`."""
+    home = Path.home()
     try:
         process = HelperProcess(
-            ["/bin/sh", "-c", command], cwd=_home(), environment={**clean_environment(), **variables(message)},
-            stdin=True, stderr=-1,
+            ["/bin/sh", "-c", command], cwd=str(home) if home.is_dir() else "/", stdin=True, stderr=-1,
+            environment={**clean_environment(), **variables(message)},
         )  # fmt: skip
     except OSError as error:
         raise NotDeliveredError(tr("The command could not be started: {strerror}.", strerror=error.strerror)) from error
@@ -108,7 +117,7 @@ def run_command(command: str, message: Message, timeout_s: float) -> None:
         except ValueError as error:
             raise NotDeliveredError(tr("The command was ended: it printed too much.")) from error
         if ending := process.ending():
-            # Its output stays out of the run_command: it may show an address.
+            # Its output stays out of the run: it may show an address.
             detail = process.errors.decode(errors="replace").strip()[:MAX_DETAIL]
             raise NotDeliveredError(tr("The command failed: {ending}.", ending=ending), detail)
 
@@ -120,11 +129,6 @@ def variables(message: Message) -> dict[str, str]:
         "RUNS": "\n".join(each.run_dir for each in message.news),
     }  # fmt: skip
     return {f"NOTIFICATION_{name}": text.replace("\0", "?")[:MAX_ENVIRONMENT] for name, text in parts.items()}
-
-
-def _home() -> str:
-    home = Path.home()
-    return str(home) if home.is_dir() else "/"
 
 
 def send_by_apprise(addresses: Sequence[str], message: Message) -> None:
@@ -217,3 +221,170 @@ def _problem(address: str, named: str) -> str:
             address=named,
         )
     return ""
+
+
+# -- the desktop, which D-Bus is asked for itself, with Jeepney: `notify-send` is missing on many desktops, and `gdbus`
+# and `busctl` on some; none of them tells a missing service from a refused message but in words for people
+
+
+BUS_VARIABLE = "DBUS_SESSION_BUS_ADDRESS"
+SERVICE = "org.freedesktop.Notifications"
+ABSENT = ("org.freedesktop.DBus.Error.ServiceUnknown", "org.freedesktop.DBus.Error.NameHasNoOwner")
+"""Errors of a bus that has no notification service."""
+CANNOT_START = "org.freedesktop.DBus.Error.Spawn."
+"""How errors begin where the service is installed and cannot be started: there is no screen."""
+NORMAL, DEFAULT_TIME = 1, -1
+
+
+def bus_address() -> str:
+    """Return the address of the user's session bus; the empty string if there seems to be none."""
+    named = os.environ.get(BUS_VARIABLE, "")
+    usual = Path(f"/run/user/{os.getuid()}/bus")  # a run that was started over SSH may reach the desktop there
+    return named or (f"unix:path={usual}" if usual.is_socket() else "")
+
+
+def show_on_desktop(message: Message, timeout_s: float) -> None:
+    """Show a message. Raises `NotDeliveredError`."""
+    address = bus_address()
+    if not address:
+        raise NoDesktopError(tr("There is no desktop here: no session bus was found."))
+    from html import escape
+
+    from jeepney import DBusErrorResponse
+    from jeepney.auth import AuthenticationError
+    from jeepney.io.blocking import open_dbus_connection
+
+    try:
+        connection = open_dbus_connection(address, auth_timeout=timeout_s)
+    except (OSError, RuntimeError, ValueError, KeyError, AuthenticationError) as error:
+        raise NoDesktopError(
+            tr("The desktop's session bus cannot be reached: {why}.", why=_why(error)), detail=repr(error)
+        ) from error
+    with connection:
+        try:
+            has_markup = "body-markup" in _call(connection, timeout_s, "GetCapabilities")[0]
+            text = escape(message.text, quote=False) if has_markup else message.text
+            icon = (ROOT / "icons" / f"{COMMAND}.svg").as_uri()
+            hints = {"urgency": ("y", NORMAL), "desktop-entry": ("s", COMMAND)}
+            shown: tuple[object, ...] = ("Trainyard", 0, icon, message.title, text, [], hints, DEFAULT_TIME)
+            _call(connection, timeout_s, "Notify", "susssasa{sv}i", shown)
+        except DBusErrorResponse as error:
+            if error.name in ABSENT or error.name.startswith(CANNOT_START):
+                raise NoDesktopError(tr("This desktop session has no notification service.")) from error
+            raise NotDeliveredError(
+                tr("The desktop's notification service refused the message: {why}.", why=error.name), str(error)
+            ) from error
+        except TimeoutError as error:
+            raise NotDeliveredError(
+                tr("The desktop's notification service did not answer within {seconds:g} s.", seconds=timeout_s)
+            ) from error
+        except OSError as error:
+            raise NotDeliveredError(
+                tr("The desktop's session bus closed the connection: {why}.", why=_why(error))
+            ) from error
+
+
+def _call(
+    connection: DBusConnection, timeout_s: float, method: str, signature: str | None = None, body: object = ()
+) -> tuple[list[str], ...]:  # fmt: skip
+    """Call a method of the service, and return its reply. Raises `DBusErrorResponse`, `TimeoutError` or `OSError`."""
+    from jeepney import DBusAddress, new_method_call
+    from jeepney.wrappers import unwrap_msg
+
+    service = DBusAddress("/org/freedesktop/Notifications", bus_name=SERVICE, interface=SERVICE)
+    request = new_method_call(service, method, signature, body)
+    answer: tuple[list[str], ...] = unwrap_msg(connection.send_and_get_reply(request, timeout=timeout_s))
+    return answer
+
+
+# -- web services -------------------------------------------------------------------------------------
+
+
+AGENT = "Trainyard"
+NTFY_LIMIT, NTFY_NORMAL, NTFY_HIGH = 3500, 3, 4
+"""Characters of a text that ntfy shows as such, and two of its priorities."""
+TAGS = {"failed": "x", "lost": "x", "stalled": "warning", "finished": "white_check_mark"}
+"""The emoji that ntfy shows, by occasion."""
+MAX_REASON = 80
+TEMPORARY = (408, 425, 429)
+"""Answers of a server that may take the message later, besides those from 500 on."""
+
+
+def post_to_webhook(address: str, message: Message, timeout_s: float) -> None:
+    """Post a message as JSON. Raises `NotDeliveredError`."""
+    _post(address, message.to_json(), timeout_s)
+
+
+def post_to_ntfy(address: str, message: Message, timeout_s: float) -> None:
+    """Publish a message in the topic of this address. Raises `NotDeliveredError`.
+
+    As JSON, since headers, in which the title would otherwise be, have no other letters than Latin ones.
+    """
+    parts = urlsplit(address)
+    folder, _, topic = parts.path.rstrip("/").rpartition("/")
+    server = urlunsplit(parts._replace(path=f"{folder}/", fragment=""))
+    document = {
+        "topic": unquote(topic), "title": message.title, "message": message.text[:NTFY_LIMIT],
+        "priority": NTFY_HIGH if message.is_bad else NTFY_NORMAL,
+    }  # fmt: skip
+    if tag := TAGS.get(message.occasion):
+        document["tags"] = [tag]
+    _post(server, document, timeout_s)
+
+
+def _post(address: str, document: object, timeout_s: float) -> None:
+    import ssl  # these are imported here: each command knows the channels, and hardly any sends a message
+    from http.client import HTTPException
+    from urllib.error import HTTPError, URLError
+    from urllib.request import HTTPRedirectHandler, build_opener
+
+    class NoRedirect(HTTPRedirectHandler):  # redirects are errors: urllib would follow one without the message
+        def redirect_request(self, *_: object) -> None:
+            return None
+
+    host = host_of(urlsplit(address))
+    try:
+        request = _request(address, json.dumps(document).encode())
+        with build_opener(NoRedirect).open(request, timeout=timeout_s):
+            return
+    except HTTPError as error:
+        reason = replace_control_characters(one_line(str(error.reason or ""), MAX_REASON))
+        error.close()
+        kind = TemporaryError if error.code in TEMPORARY or error.code >= 500 else NotDeliveredError
+        raise kind(
+            tr("{host} answered {code} {reason}.", host=host, code=error.code, reason=reason).replace(" .", ".")
+        ) from None
+    except TimeoutError:
+        raise _did_not_answer(host, timeout_s) from None
+    except URLError as error:
+        if isinstance(error.reason, TimeoutError):
+            raise _did_not_answer(host, timeout_s) from None
+        kind = NotDeliveredError if isinstance(error.reason, ssl.SSLError) else TemporaryError
+        raise kind(tr("{host} cannot be reached: {why}.", host=host, why=_why(error.reason))) from None
+    except (HTTPException, ValueError):  # their texts may repeat the address
+        raise NotDeliveredError(tr("{host} did not answer as a web server does.", host=host)) from None
+    except OSError as error:
+        raise TemporaryError(tr("{host} cannot be reached: {why}.", host=host, why=_why(error))) from None
+
+
+def _request(address: str, body: bytes) -> Request:
+    """Return a request. A user and a password in the address become a header."""
+    from urllib.request import Request
+
+    parts = urlsplit(address)
+    headers = {"Content-Type": "application/json", "User-Agent": AGENT}
+    if parts.username is not None or parts.password is not None:
+        secret = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
+        headers["Authorization"] = f"Basic {b64encode(secret.encode()).decode()}"
+    plain = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], fragment=""))
+    return Request(plain, data=body, headers=headers, method="POST")  # noqa: S310 (checked: http or https)
+
+
+def _did_not_answer(host: str, timeout_s: float) -> TemporaryError:
+    return TemporaryError(tr("{host} did not answer within {seconds:g} s.", host=host, seconds=timeout_s))
+
+
+def _why(reason: object) -> str:
+    """Return why a connection failed. An error of TLS has a sentence on the certificate, or a reason."""
+    said = getattr(reason, "verify_message", "") or getattr(reason, "reason", "") or getattr(reason, "strerror", "")
+    return str(said or type(reason).__name__)

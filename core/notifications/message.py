@@ -17,7 +17,7 @@ from core.notifications.channels import FAILED, FINISHED, LOST, OCCASION_OF, STA
 from core.runs.facts import HELD, RunFacts, RunState, state_info, worst
 from core.runs.run import Run, folders_mark
 from core.schema.codec import encode
-from core.schema.event_kinds import Verdict
+from core.schema.event_kinds import Release, Verdict
 from core.schema.paths import SUPERVISOR_EVENTS
 from core.text import (
     as_sentence,
@@ -101,13 +101,15 @@ def news_of_stall(run_dir: Path) -> RunNews | None:
 def _news(run_dir: Path, facts: RunFacts, occasion: str, when: float, detail: str) -> RunNews:
     summary: RunSummary = SummaryReader(run_dir).summary(folders_mark(run_dir), None)
     asked, started = _starts(facts)
-    best = summary.best_validation
+    best, loss, memory = summary.best_validation, summary.last_loss, worst(facts.releases.values())
     return RunNews(
         run_dir=str(run_dir), name=one_line(summary.name, MAX_NAME), occasion=occasion, state=facts.state.value,
         time=when, duration_s=None if started is None else max(0.0, when - started),
-        asked_s=None if asked is None else max(0.0, when - asked), last_loss=_finite(summary.last_loss),
-        best_validation_loss=None if best is None else best[1], memory=_memory(facts),
-        memory_verdict=_verdict(facts), detail=one_line(tr(detail).partition("\n")[0], MAX_TEXT),
+        asked_s=None if asked is None else max(0.0, when - asked),
+        last_loss=loss if loss is not None and math.isfinite(loss) else None,
+        best_validation_loss=None if best is None else best[1], memory=_memory_words(facts, memory),
+        memory_verdict="" if memory is None else memory.verdict.value,
+        detail=one_line(tr(detail).partition("\n")[0], MAX_TEXT),
     )  # fmt: skip
 
 
@@ -124,17 +126,7 @@ def _starts(facts: RunFacts) -> tuple[float | None, float | None]:
     return asked, started
 
 
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
-
-
-def _verdict(facts: RunFacts) -> str:
-    found = worst(facts.releases.values())
-    return "" if found is None else found.verdict.value
-
-
-def _memory(facts: RunFacts) -> str:
-    found = worst(facts.releases.values())
+def _memory_words(facts: RunFacts, found: Release | None) -> str:
     if found is None:
         return ""
     if found.verdict is not Verdict.RELEASED:
@@ -143,29 +135,17 @@ def _memory(facts: RunFacts) -> str:
     return tr("The memory of {devices} is free again.", devices=list_labels(labels))
 
 
-TITLES = {
-    FINISHED: tr_noop("{name} has finished"),
-    STOPPED: tr_noop("{name} was stopped"),
-    FAILED: tr_noop("{name} has failed"),
-    LOST: tr_noop("{name} was lost"),
-    STALLED: tr_noop("{name} makes no progress"),
-}
+WORDS = {
+    FAILED: (tr_noop("{name} has failed"), tr_noop("{count} failed"), tr_noop("Failed: {names}.")),
+    LOST: (tr_noop("{name} was lost"), tr_noop("{count} lost"), tr_noop("Lost: {names}.")),
+    STALLED: (
+        tr_noop("{name} makes no progress"), tr_noop("{count} without progress"), tr_noop("No progress: {names}."),
+    ),
+    STOPPED: (tr_noop("{name} was stopped"), tr_noop("{count} stopped"), tr_noop("Stopped: {names}.")),
+    FINISHED: (tr_noop("{name} has finished"), tr_noop("{count} finished"), tr_noop("Finished: {names}.")),
+}  # fmt: skip
+"""The occasions, the worst first: the title about one run, and the number and the names of several."""
 PAUSED = tr_noop("{name} was paused")
-COUNTS = {
-    FINISHED: tr_noop("{count} finished"),
-    STOPPED: tr_noop("{count} stopped"),
-    FAILED: tr_noop("{count} failed"),
-    LOST: tr_noop("{count} lost"),
-    STALLED: tr_noop("{count} without progress"),
-}
-LISTS = {
-    FINISHED: tr_noop("Finished: {names}."),
-    STOPPED: tr_noop("Stopped: {names}."),
-    FAILED: tr_noop("Failed: {names}."),
-    LOST: tr_noop("Lost: {names}."),
-    STALLED: tr_noop("No progress: {names}."),
-}
-WORST_FIRST = (FAILED, LOST, STALLED, STOPPED, FINISHED)
 BAD = frozenset({FAILED, LOST})
 
 
@@ -204,7 +184,7 @@ def trial_message() -> Message:
 
 def message_about(news: Sequence[RunNews], held: str = "") -> Message:
     """Return one message about these runs; there must be one at least. `held`: why the user's queue is held."""
-    worst = next(each for each in WORST_FIRST if any(one.occasion == each for one in news))
+    worst = next(each for each in WORDS if any(one.occasion == each for one in news))
     title, text = _about_one(news[0]) if len(news) == 1 else _about_several(news)
     text = f"{text}\n{held}" if held else text
     return Message(
@@ -214,7 +194,7 @@ def message_about(news: Sequence[RunNews], held: str = "") -> Message:
 
 
 def _about_one(news: RunNews) -> tuple[str, str]:
-    title = PAUSED if news.state == "paused" else TITLES[news.occasion]
+    title = PAUSED if news.state == "paused" else WORDS[news.occasion][0]
     losses = []
     if news.last_loss is not None:
         losses.append(tr("loss {loss}", loss=short(news.last_loss)))
@@ -232,15 +212,13 @@ def _ended(detail: str) -> str:
 
 def _about_several(news: Sequence[RunNews]) -> tuple[str, str]:
     counts = Counter(each.occasion for each in news)
-    present = [each for each in WORST_FIRST if counts[each]]
-    counted = join_phrases(tr(COUNTS[each], count=counts[each]) for each in present)
+    present = [each for each in WORDS if counts[each]]
+    counted = join_phrases(tr(WORDS[each][1], count=counts[each]) for each in present)
     title = tr_plural("{count} run: {counted}", "{count} runs: {counted}", len(news), counted=counted)
-    lines = [tr(LISTS[each], names=join_names(first_names(_named(news, each)))) for each in present]
+    lines = [tr(WORDS[each][2], names=join_names(first_names(_named(news, each)))) for each in present]
     if error := next((each.detail for each in reversed(news) if each.occasion in BAD and each.detail), ""):
         lines.append(tr("The last error: {error}", error=error))
-    memories = [each for each in news if each.memory_is_held]
-    if memories:
-        lines.append(memories[-1].memory)
+    lines += [each.memory for each in news if each.memory_is_held][-1:]
     return title, "\n".join(lines)
 
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from core.language import tr, tr_noop
-from core.notifications import desktop
 from core.notifications.channels import (
     OCCASIONS,
     Channel,
     apprise_problem,
     ntfy_problem,
+    post_to_ntfy,
+    post_to_webhook,
     run_command,
     send_by_apprise,
+    show_on_desktop,
     web_problem,
 )
 from core.schema.files import make_private, parse_json, read_whole
@@ -34,13 +35,6 @@ def _channel(row: Channel, default: object = "") -> Any:  # noqa: ANN401 (the fi
     return field(default=default, repr=not row.is_address, metadata={"channel": row})
 
 
-def _web() -> ModuleType:
-    """Import what talks to web servers: each command knows the channels, and hardly any sends a message."""
-    from core.notifications import web
-
-    return web
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotificationSettings:
     """The settings of all channels, and when they are used. Raises `ValueError` with a sentence for a wrong value."""
@@ -50,7 +44,7 @@ class NotificationSettings:
             title=tr_noop("Desktop"),
             help=tr_noop("show a notification where there is a desktop"),
             not_delivered=tr_noop("The notification could not be shown on the desktop. {why}"),
-            send=lambda _, message, timeout_s: desktop.show(message, timeout_s),
+            send=lambda _, message, timeout_s: show_on_desktop(message, timeout_s),
             is_address=False,
         ),
         default=True,
@@ -70,7 +64,7 @@ class NotificationSettings:
             title=tr_noop("Webhook"),
             help=tr_noop("the message is posted to this address as JSON"),
             not_delivered=tr_noop("The notification could not be sent to your webhook. {why}"),
-            send=lambda address, message, timeout_s: _web().post_to_webhook(address, message, timeout_s),
+            send=post_to_webhook,
             check=web_problem,
             example="https://hooks.example.org/…",
         ),
@@ -80,7 +74,7 @@ class NotificationSettings:
             title="ntfy",
             help=tr_noop("the address of a topic of ntfy, on its public server or your own"),
             not_delivered=tr_noop("The notification could not be sent to ntfy. {why}"),
-            send=lambda address, message, timeout_s: _web().post_to_ntfy(address, message, timeout_s),
+            send=post_to_ntfy,
             check=ntfy_problem,
             example="https://ntfy.sh/TOPIC",
         ),
@@ -130,7 +124,7 @@ CHANNELS = tuple(
 class Loaded:
     """The settings as far as the file could be used."""
 
-    settings: NotificationSettings
+    settings: NotificationSettings = field(default_factory=NotificationSettings)
     problem: str = ""
     """What is wrong with the file: a sentence, or the empty string."""
 
@@ -147,18 +141,15 @@ def load() -> Loaded:
     try:
         found = parse_json(read_whole(path, MAX_BYTES, follow_link=True))
     except FileNotFoundError:
-        return Loaded(settings=NotificationSettings())
+        return Loaded()
     except OSError as error:
         why = error.strerror or str(error)
-        problem = tr("The notification settings in {path} cannot be read: {why}.", path=path, why=why)
-        return Loaded(settings=NotificationSettings(), problem=problem)
+        return Loaded(problem=tr("The notification settings in {path} cannot be read: {why}.", path=path, why=why))
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        problem = tr(
-            "The notification settings in {path} are damaged. Delete the file, then set them again.", path=path
-        )
-        return Loaded(settings=NotificationSettings(), problem=problem)
+        return Loaded(problem=tr("The notification settings in {path} are damaged. Delete the file, then set them "
+                                 "again.", path=path))  # fmt: skip
     return _read(found)
 
 

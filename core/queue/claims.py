@@ -138,7 +138,10 @@ class Claims(Companion):
 
     def _expected_end(self, facts: RunFacts, now: float) -> float | None:
         """Return when the run is expected to end, in unix seconds; None if that is not known yet."""
-        done, total = _done_and_total(facts)
+        if facts.plan is not None:
+            done, total = float(facts.step), float(facts.plan.steps)
+        else:
+            done, total = (0.0, 0.0) if facts.progress is None else (facts.progress.done, facts.progress.total)
         limit_s = self._fields["limit_s"]
         limit = None if limit_s is None else self._fields["since"] + limit_s
         if self._began is None or done <= self._began[1] or total <= 0:
@@ -193,9 +196,3 @@ def _fields(spec: RunSpec) -> dict[str, Any]:
         "state": HOLDING, "name": shown_name(spec.name), "devices": list(spec.devices), "since": time.time(),
         "limit_s": spec.time_limit_s,
     }  # fmt: skip
-
-
-def _done_and_total(facts: RunFacts) -> tuple[float, float]:
-    if facts.plan is not None:
-        return facts.step, facts.plan.steps
-    return (facts.progress.done, facts.progress.total) if facts.progress is not None else (0.0, 0.0)

@@ -108,25 +108,14 @@ def wait_in_line(run_dir: Path) -> None:
         os.set_inheritable(handle, True)
     state = {
         "line": [own.line.own, own.line.parent, own.line.prefix], "lock": lock.descriptors, "ticket": ticket,
-        "ticket_fields": fields, **_paths(run_dir), "no_answer": stored(tr(NO_ANSWER)), "claimed": CLAIMED,
+        "ticket_fields": fields, "no_answer": stored(tr(NO_ANSWER)), "claimed": CLAIMED,
         "retry_s": max(1.0, 1.5 * quiet_s()), "late_s": LATE_S + 3 * quiet_s(),
+        "start": own_command(SUPERVISOR, str(run_dir), "--claims"),  # the commands that follow the waiting process
+        **{action: own_command(QUEUE, str(run_dir), action) for action in ("enter", "leave", "check")},
+        "log": LOG_FILE, "request": QUEUE_FILE, "events": f"{EVENTS}/{SUPERVISOR_EVENTS}", "lock_file": LOCK,
+        "stop": f"{CONTROL}/stop",
     }  # fmt: skip
     os.execv(sys.executable, [sys.executable, "-I", "-S", str(WAITER), str(run_dir), json.dumps(state)])  # noqa: S606
-
-
-def _paths(run_dir: Path) -> dict[str, Any]:
-    """Return the files that the waiting process looks at, and the commands that follow it."""
-    return {
-        "start": own_command(SUPERVISOR, str(run_dir), "--claims"),
-        "enter": own_command(QUEUE, str(run_dir), "enter"),
-        "log": str(run_dir / LOG_FILE),
-        "leave": own_command(QUEUE, str(run_dir), "leave"),
-        "check": own_command(QUEUE, str(run_dir), "check"),
-        "request": str(run_dir / QUEUE_FILE),
-        "events": str(run_dir / EVENTS / SUPERVISOR_EVENTS),
-        "lock_file": str(run_dir / LOCK),
-        "stop": str(run_dir / CONTROL / "stop"),
-    }
 
 
 def end_unstarted(run_dir: Path, why: str | None = None, state: RunState = RunState.STOPPED) -> None:
@@ -211,11 +200,8 @@ def move(run_dir: Path, place: int, queued: list[QueuedRun]) -> int:
 
 def _between(own: QueueRequest, before: QueueRequest | None, after: QueueRequest | None) -> tuple[int, float]:
     """Return the priority and the order of a run between two others; None for the ends of the line."""
-    priority = own.priority
-    if before is not None:
-        priority = min(priority, before.priority)
-    if after is not None:
-        priority = max(priority, after.priority)
+    priority = own.priority if before is None else min(own.priority, before.priority)
+    priority = priority if after is None else max(priority, after.priority)
     low = before.order if before is not None and before.priority == priority else None
     high = after.order if after is not None and after.priority == priority else None
     if low is not None and high is not None:
@@ -269,7 +255,10 @@ def _is_left(run_dir: Path) -> bool:
         return False
     if facts.state is not RunState.QUEUED:
         restarted = facts.host is not None and facts.host.boot != here.boot
-        request = _request_or_none(run_dir)
+        try:
+            request = read_request(run_dir)
+        except ValueError:
+            return False
         if not restarted or request is None or not _goes_on(facts, request):
             return False
     lock = take(run_dir)
@@ -282,12 +271,6 @@ def _is_left(run_dir: Path) -> bool:
 def _goes_on(facts: RunFacts, request: QueueRequest) -> bool:
     """Return whether a run that was started goes on after a reboot, which has killed its supervisor, or stopped it."""
     return request.requeue and (not state_info(facts.state).over or facts.stopped_by_signal)
-
-
-def _request_or_none(run_dir: Path) -> QueueRequest | None:
-    with contextlib.suppress(ValueError):
-        return read_request(run_dir)
-    return None
 
 
 def until_waiting(run: Run) -> bool:

@@ -203,7 +203,8 @@ class _Plan:
         """Set devices aside for a run that has to wait; return why it waits."""
         present = [each for each in ticket.wanted if each not in blocked]
         outcome = self._reason(ticket, own, blocked)
-        if len(present) < ticket.count and _is_blocked_long(ticket, self._now):
+        since = [ticket.blocked[each][0] for each in blocked]
+        if len(present) < ticket.count and any(self._now - each > BLOCKED_LONG_S for each in since):
             return outcome  # it is unknown how long it will wait, so nothing is set aside
         outcome.expected = self._set_aside(ticket, own, blocked)
         return outcome
@@ -236,7 +237,8 @@ class _Plan:
             return Outcome(TOO_FEW)
         if kept and (not used or ticket.any):
             other = self._kept[kept[0]]
-            return Outcome(KEPT, [each for each in kept if self._kept[each] is other], other, self._start_of(other))
+            devices = [each for each in kept if self._kept[each] is other]
+            return Outcome(KEPT, devices, other, self._starts.get(other.key))
         if foreign and (not used or not ticket.any):
             return Outcome(BLOCKED, foreign)
         if used:
@@ -244,13 +246,6 @@ class _Plan:
             devices = [each for each in used if self._users[each] is other]
             return Outcome(USED, devices, other, self._free_at.get(used[0]))
         return Outcome(TOO_FEW, own)
-
-    def _start_of(self, ticket: Ticket) -> float | None:
-        return self._starts.get(ticket.key)
-
-
-def _is_blocked_long(ticket: Ticket, now: float) -> bool:
-    return any(now - since > BLOCKED_LONG_S for since, until, _ in ticket.blocked.values() if until > now)
 
 
 def shown_name(name: str) -> str:

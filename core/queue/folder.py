@@ -20,7 +20,19 @@ from typing import Any
 
 from core.errors import RunError
 from core.language import join_sentences, stored, tr, tr_noop
-from core.queue.line import DEVICES, FOLDER_MODE, HELD, MAX_HELD_BYTES, PREFIX, TICKETS, USE, Line, decayed, read_small
+from core.queue.line import (
+    DEVICES,
+    FILE_MODE,
+    FOLDER_MODE,
+    HELD,
+    MAX_HELD_BYTES,
+    PREFIX,
+    TICKETS,
+    USE,
+    Line,
+    decayed,
+    read_small,
+)
 from core.runs.facts import RunFacts, RunState
 from core.schema.files import make_folder, not_written, write_whole
 from core.system import processes
@@ -62,7 +74,7 @@ def own_line() -> OwnLine:
     """
     above, prefix = parent(), f"{PREFIX}{boot_id()}-"
     folder = above / f"{prefix}{os.getuid()}"
-    problem = _relative(above) or _network(above) or _prepare(folder)
+    problem = _misplaced(above) or _prepare(folder)
     if problem is None:
         _remove_left(above)
         return OwnLine(line=Line(str(folder), str(above), prefix))
@@ -77,17 +89,11 @@ def own_line() -> OwnLine:
     return OwnLine(line=Line(str(folder), str(folder.parent), ""), alone=alone)
 
 
-def _relative(above: Path) -> str | None:
-    if above.is_absolute():
-        return None
-    return tr(
-        "{variable} is {folder}, which is another folder for each process. Give a path that begins with /.",
-        variable=VARIABLE,
-        folder=above,
-    )
-
-
-def _network(above: Path) -> str | None:
+def _misplaced(above: Path) -> str | None:
+    """Return why the folders of all users cannot be here, or None."""
+    if not above.is_absolute():
+        return tr("{variable} is {folder}, which is another folder for each process. Give a path that begins with /.",
+                  variable=VARIABLE, folder=above)  # fmt: skip
     mount = mount_of(above)
     if mount is None or not mount.kind.startswith(NETWORK):
         return None
@@ -120,7 +126,9 @@ def _prepare(folder: Path) -> str | None:
             if stat.S_IMODE(found.st_mode) != FOLDER_MODE:
                 each.chmod(FOLDER_MODE)
         with contextlib.suppress(OSError):
-            _remove_temporary(folder / TICKETS)
+            for path in (folder / TICKETS).glob(".*"):
+                if time.time() - path.lstat().st_mtime > LEFT_S:
+                    path.unlink(missing_ok=True)
         if not os.access(folder / TICKETS, os.W_OK) or not os.access(folder / DEVICES, os.W_OK):
             raise PermissionError(13, os.strerror(13), str(folder))
     except OSError as error:
@@ -130,12 +138,6 @@ def _prepare(folder: Path) -> str | None:
                          parent=folder.parent, variable=VARIABLE),
         )  # fmt: skip
     return None
-
-
-def _remove_temporary(tickets: Path) -> None:
-    for path in tickets.glob(".*"):
-        if time.time() - path.lstat().st_mtime > LEFT_S:
-            path.unlink(missing_ok=True)
 
 
 def _remove_left(above: Path) -> None:
@@ -178,8 +180,7 @@ def record(line: Line, seconds: float, ended: dict[str, Any] | None) -> None:
             seconds += decayed(float(fields.get("seconds", 0.0)), now - float(fields.get("at", now)))
         last = fields.get("ended")
         latest = [*(last if isinstance(last, list) else []), *([] if ended is None else [ended])][-IN_A_ROW:]
-        write_whole(path, json.dumps({"seconds": seconds, "at": now, "ended": latest}))
-        path.chmod(0o644)  # what others are to read
+        _publish(path, json.dumps({"seconds": seconds, "at": now, "ended": latest}))
         if ended is not None and _are_alike(latest):
             hold(line, tr(QUEUE_HELD, count=IN_A_ROW, error=ended["error"]))
 
@@ -205,9 +206,7 @@ def _alone(line: Line) -> Iterator[None]:
 
 def hold(line: Line, why: str | None = None) -> None:
     """Hold all queued runs of this user. Raises `OSError`."""
-    path = Path(line.own) / HELD
-    write_whole(path, json.dumps(stored(why or tr(HELD_BY_USER)), ensure_ascii=False))
-    path.chmod(0o644)
+    _publish(Path(line.own) / HELD, json.dumps(stored(why or tr(HELD_BY_USER)), ensure_ascii=False))
 
 
 def let_go(line: Line) -> bool:
@@ -215,12 +214,17 @@ def let_go(line: Line) -> bool:
     path = Path(line.own) / USE
     fields = _read(path)
     if fields.pop("ended", None):
-        write_whole(path, json.dumps(fields))
-        path.chmod(0o644)
+        _publish(path, json.dumps(fields))
     with contextlib.suppress(FileNotFoundError):
         (Path(line.own) / HELD).unlink()
         return True
     return False
+
+
+def _publish(path: Path, text: str) -> None:
+    """Write a file that other users are to read."""
+    write_whole(path, text)
+    path.chmod(FILE_MODE)
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -114,6 +114,7 @@ def _view(found: list[tuple[Path, QueueRequest]]) -> QueueView:
     _take_over(tickets, found)
     decision = decide(tickets, now, use=own.line.use(now), held=held)
     holding = {ticket.key for ticket in tickets if ticket.state == HOLDING}
+    used = {device for ticket in tickets if ticket.state == HOLDING for device in ticket.devices}
     why_held = held_words(held.get(os.getuid(), ""))
     runs = [_described(run_dir, request, decision, now, holding=holding, held=why_held) for run_dir, request in found]
     places = {ticket.run: place for place, ticket in enumerate(decision.order, 1) if ticket.uid == os.getuid()}
@@ -127,7 +128,11 @@ def _view(found: list[tuple[Path, QueueRequest]]) -> QueueView:
             for place, ticket in enumerate(decision.order, 1)
             if ticket.uid != os.getuid()
         ),
-        set_aside=_set_aside(decision, tickets),
+        set_aside={
+            device: tr("Kept for {run}.", run=run_words(ticket))
+            for device, ticket in decision.kept.items()
+            if device not in used
+        },
         held=why_held,
         troubles=(*([own.alone] if own.alone else []), *_refused(own.line)),
     )
@@ -168,7 +173,11 @@ def claim_sentences(devices: Iterable[Device], runs_root: Path) -> list[str]:
     found = []
     for device in devices:
         users = [each for each in tickets if each.state == HOLDING and device.id in each.devices]
-        names = [run_words(each) for each in users if not _is_below(each, runs_root)]
+        names = [
+            run_words(each)
+            for each in users
+            if each.uid != os.getuid() or not is_regular(runs_root / each.run / SPEC_FILE)
+        ]
         kept = decision.kept.get(device.id)
         if names:
             found.append(tr("{device} is claimed by {runs}.", device=device.label, runs=join_names(names)))
@@ -176,10 +185,6 @@ def claim_sentences(devices: Iterable[Device], runs_root: Path) -> list[str]:
             found.append(tr("{device} is kept for {run}, which is queued.", device=device.label,
                             run=run_words(kept)))  # fmt: skip
     return found
-
-
-def _is_below(ticket: Ticket, runs_root: Path) -> bool:
-    return ticket.uid == os.getuid() and is_regular(runs_root / ticket.run / SPEC_FILE)
 
 
 def is_queued(run_dir: Path) -> bool:
@@ -255,15 +260,6 @@ def _ticket_fields(run_dir: Path, request: QueueRequest) -> dict[str, object]:
         return request.ticket(read_spec(run_dir))
     except ValueError:  # such as the spec of a newer version
         return {"state": "waiting", "devices": ["?"]}
-
-
-def _set_aside(decision: Decision, tickets: list[Ticket]) -> dict[str, str]:
-    used = {device for ticket in tickets if ticket.state == HOLDING for device in ticket.devices}
-    return {
-        device: tr("Kept for {run}.", run=run_words(ticket))
-        for device, ticket in decision.kept.items()
-        if device not in used
-    }
 
 
 def _refused(line: Line) -> Iterator[str]:

@@ -129,28 +129,6 @@ def hash_of(spec: RunSpec) -> str:
         return ""
 
 
-def change(run_dir: Path, spec: RunSpec, request: QueueRequest) -> str:
-    """Return that the recipe or script has changed since it was queued; the empty string if it has not."""
-    path, now = workload_file(spec), hash_of(spec)
-    if path is None or not request.workload_hash or now == request.workload_hash:
-        return ""
-    sentence = (CHANGED if now else GONE) if _is_recorded(run_dir, path) else NOT_RECORDED
-    return tr(sentence, file=path, run=run_dir.name)
-
-
-def _is_recorded(run_dir: Path, path: Path) -> bool:
-    """Return whether there is a copy that can be run in place of the file: not of a notebook, or of a folder."""
-    return path.suffix == ".py" and path.name != "__main__.py" and is_regular(run_dir / WORKLOAD_FILE)
-
-
-def as_chosen(run_dir: Path, spec: RunSpec, request: QueueRequest) -> RunSpec:
-    """Return the spec of a run whose recipe or script has changed, as its user has chosen. Raises `OSError`."""
-    if request.if_changed == "recorded":
-        return replace(spec, recorded=True)
-    keep_workload(run_dir, spec)
-    return spec
-
-
 def spec_to_start(run_dir: Path, claims: Claims) -> RunSpec:
     """Return the spec of a queued run whose devices are claimed, which become those of the spec.
 
@@ -159,15 +137,21 @@ def spec_to_start(run_dir: Path, claims: Claims) -> RunSpec:
     """
     spec, request = read_spec(run_dir), read_request(run_dir)
     new = replace(spec, devices=claims.devices) if {*spec.devices} != {*claims.devices} else spec
-    if request is not None and (why := change(run_dir, new, request)):
-        path = workload_file(new)
-        cannot = request.if_changed == "recorded" and (path is None or not _is_recorded(run_dir, path))
-        if request.if_changed == "hold" or cannot:
+    path, now = workload_file(new), hash_of(new)
+    if request is not None and path is not None and request.workload_hash and now != request.workload_hash:
+        # A copy can be run in place of the file: not that of a notebook, or of a folder.
+        can_run = path.suffix == ".py" and path.name != "__main__.py" and is_regular(run_dir / WORKLOAD_FILE)
+        if request.if_changed == "hold" or (request.if_changed == "recorded" and not can_run):
+            sentence = (CHANGED if now else GONE) if can_run else NOT_RECORDED
+            why = tr(sentence, file=path, run=run_dir.name)
             change_request(run_dir, held=True, why_held=why, at_once=False)
             claims.release()
             command = own_command(QUEUE, str(run_dir), "enter")
             os.execv(command[0], command)  # noqa: S606
-        new = as_chosen(run_dir, new, request)
+        if request.if_changed == "recorded":
+            new = replace(new, recorded=True)
+        else:
+            keep_workload(run_dir, new)
     if request is not None and request.at_once:
         change_request(run_dir, at_once=False)  # after a reboot it waits for its devices again
     if new != spec:

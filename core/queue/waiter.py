@@ -2,7 +2,8 @@
 
     PYTHON -I -S waiter.py RUN_DIR STATE
 
-STATE is JSON: what `core.queue.__main__` has locked, and the command lines of the processes that follow. Without `-S`
+STATE is JSON: what `core.queue.__main__` has locked, the command lines of the processes that follow, and the names of
+files in the folder of a run. Without `-S`
 and with the modules that the rest of the program needs, this process would take several times its 11 MB. It wakes up
 once a second, the first in the line more often. It reads tickets when one has changed, and now and then in case a
 process was killed.
@@ -84,7 +85,7 @@ class Waiter:
             self._end_check()
             self.line.remove(self._run, self._ticket)
             sys.exit(0)
-        if os.path.lexists(self._given["stop"]):
+        if os.path.lexists(self._file("stop")):
             self._leave("stop", "")
         self._read_request()
         if self._request.get("at_once"):
@@ -105,13 +106,16 @@ class Waiter:
         for handle in (*self._given["lock"], self._ticket):
             os.set_inheritable(handle, False)
 
+    def _file(self, what: str, run_dir: str = "") -> str:
+        return f"{run_dir or self._run_dir}/{self._given[what]}"
+
     # -- what was asked ------------------------------------------------------------------------------
 
     def _read_request(self) -> None:
-        stamp = _stamp(self._given["request"])
+        stamp = _stamp(self._file("request"))
         if stamp == self._request_stamp:
             return
-        data = read_small(self._given["request"], MAX_REQUEST_BYTES, uid=os.getuid())
+        data = read_small(self._file("request"), MAX_REQUEST_BYTES, uid=os.getuid())
         try:
             request = json.loads(data or b"")
             changed = {name: request[name] for name in CHANGEABLE}
@@ -147,11 +151,11 @@ class Waiter:
         """Return how a run has ended; None if it has not."""
         if not os.path.isdir(run_dir):
             return "removed"
-        state = last_state(self._given["events"].replace(self._run_dir, run_dir, 1))
+        state = last_state(self._file("events", run_dir))
         if state in OVER:
             return state
         # A supervisor holds the lock of its run.
-        if state in {"queued", "paused"} or is_locked(self._given["lock_file"].replace(self._run_dir, run_dir, 1)):
+        if state in {"queued", "paused"} or is_locked(self._file("lock_file", run_dir)):
             self._lost_since = None
             return None
         self._lost_since = self._lost_since or time.monotonic()
@@ -209,12 +213,11 @@ class Waiter:
         """Start the processes of other queued runs again if they have ended, for example by a signal."""
         while self.line.removed:
             run_dir = f"{os.path.dirname(self._run_dir)}/{self.line.removed.pop()}"
-            if last_state(self._given["events"].replace(self._run_dir, run_dir, 1)) != "queued":
+            if last_state(self._file("events", run_dir)) != "queued":
                 continue
-            log = self._given["log"].replace(self._run_dir, run_dir, 1)
             command = [run_dir if word == self._run_dir else word for word in self._given["enter"]]
             # By a shell that ends at once, so that it is no child of this process, whose guard would end it.
-            words = ["/bin/sh", "-c", IN_BACKGROUND, "sh", log, *command]
+            words = ["/bin/sh", "-c", IN_BACKGROUND, "sh", self._file("log", run_dir), *command]
             os.waitpid(os.posix_spawn(words[0], words, os.environ, setsid=True), 0)
 
     def _claim(self, devices: tuple[str, ...]) -> bool:
@@ -229,16 +232,13 @@ class Waiter:
                 self._give_back()
                 self._refused += 1
                 if self._refused >= REFUSALS:
-                    label, say = self._label(device), self._given["claimed"]
+                    label, say = str(self._fields["labels"].get(device, device)), self._given["claimed"]
                     why = {"text": say.format(device=label), "say": say, "with": {"device": label}}
                     self._block({device: why}, REFUSED_S)
                 return False
             self._devices[device] = handle
         self._refused = 0
         return True
-
-    def _label(self, device: str) -> str:
-        return str(self._fields["labels"].get(device, device))
 
     def _give_back(self) -> None:
         for handle in self._devices.values():
@@ -323,9 +323,7 @@ class Waiter:
         self._become(self._given["leave"], why=why, about=about)
 
     def _become(self, command: list[str], **more: Any) -> NoReturn:  # noqa: ANN401 (JSON)
-        state = {
-            "line": self._given["line"], "lock": self._given["lock"], "ticket": self._ticket, **more,
-        }  # fmt: skip
+        state = {"line": self._given["line"], "lock": self._given["lock"], "ticket": self._ticket, **more}
         for handle in (*self._given["lock"], self._ticket, *self._devices.values()):
             os.set_inheritable(handle, True)
         os.execv(command[0], [*command, json.dumps(state)])

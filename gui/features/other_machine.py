@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QPushButton
 
-from core.hosts.failures import Failure
-from core.hosts.inquiry import clock_problem
-from core.hosts.mirror.mirror import MirrorState
+from core.hosts.carrier import Failure
+from core.hosts.connection import clock_problem
+from core.hosts.mirror import MirrorState
 from core.language import join_sentences, tr, tr_noop, tr_plural
 from gui.machine.host_machine import HostMachine
 from gui.widgets.plain_text import verbatim

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from core.devices.device import Device, Survey, device_here, full_name, own_id
-from core.hosts.watch import HostState, Phase
+from core.hosts.inquiry import HostState, Phase
 from core.language import tr
 from core.text import join_names
 from gui.machine.device_rows import DeviceRow, OnDevices

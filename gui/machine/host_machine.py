@@ -12,14 +12,13 @@ from core.catalog.frameworks import FRAMEWORKS
 from core.config.choices import RecipeChoices, ScriptChoices
 from core.config.examination import Examination
 from core.devices.device import Sample, Survey
-from core.devices.helper import HelperAnswer
+from core.devices.helper import HelperAnswer, to_document
 from core.devices.reader import PROCESSES_S
 from core.devices.sampler import ReadingsStore
 from core.errors import RunError
 from core.history.index import is_run
 from core.history.removal import Removed
-from core.hosts.exchange import pack_readings
-from core.hosts.mirror.mirror import Asked, Mirror
+from core.hosts.mirror import Asked, Mirror
 from core.hosts.run_files import is_run_name
 from core.language import join_sentences, tr
 from core.runs.facts import RunFacts
@@ -223,7 +222,7 @@ class HostMachine(Machine):
         asked = self.mirror.ask(ability, **terms)
         until = time.monotonic() + ANSWER_S
         while not asked.done:
-            if time.monotonic() > until or self.mirror.is_closed:
+            if time.monotonic() > until or not self.mirror.is_wanted():
                 raise RunError(tr("{host} has not answered within {seconds:g} s.", host=self.host, seconds=ANSWER_S))
             time.sleep(NAP_S)
         if asked.error:
@@ -238,7 +237,7 @@ class HostMachine(Machine):
         run_dir = self.root / str(name)
         until = time.monotonic() + COPY_S
         while not is_run(run_dir):
-            if time.monotonic() > until or self.mirror.is_closed:
+            if time.monotonic() > until or not self.mirror.is_wanted():
                 raise RunError(tr("{run} was started on {host}, and is not copied yet. The list shows it when it is.",
                                   run=name, host=self.host))  # fmt: skip
             time.sleep(NAP_S)
@@ -254,7 +253,7 @@ class HostMachine(Machine):
 
 
 def _packed(survey: Survey) -> dict[str, Any]:
-    return pack_readings(HelperAnswer(devices=survey.devices, samples=()))
+    return to_document(HelperAnswer(devices=survey.devices, samples=()))
 
 
 def _bytes(value: object) -> int:

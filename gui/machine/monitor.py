@@ -19,7 +19,7 @@ from core.system.folders import HOSTS_FILE, config_folder
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from core.hosts.watch import HostState, HostWatch
+    from core.hosts.inquiry import HostState, HostWatch
 
 
 LOOK_S = 1.0
@@ -123,7 +123,7 @@ class HostMonitor:
     def _read(self) -> None:
         """Follow the hosts of the list; those that are in it as before go on."""
         from core.hosts.host_list import load  # only where there is, or was, a host
-        from core.hosts.watch import HostWatch
+        from core.hosts.inquiry import HostWatch
 
         listed = load()
         self.problem = listed.problem

@@ -200,7 +200,7 @@ OPEN_OTHER_FILES = {
     "core.hosts.agent.server": "/dev/null",
     "core.hosts.ray.node": "/proc, and the folder into which it unpacks our code",
     "core.language": "the translations",
-    "core.notifications.web": "addresses of services",
+    "core.notifications.channels": "addresses of services",
     "core.launchers.export_model": "an answer in a temporary folder",
     "core.launchers.loopback": "/proc",
     "core.launchers.program": "notebooks, and a copy that the run itself has made",

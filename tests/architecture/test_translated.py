@@ -37,7 +37,8 @@ EXEMPT = {
     "core/hosts/ray/driver.py": dict.fromkeys(
         ("Version mismatch", "No Raylet found", "node to connect", "This node has an IP address"), WORDS_OF_A_PROGRAM,
     ),
-    "core/hosts/inquiry.py": {"not reachable": IDENTIFIER, "timedatectl ": PROGRAM},
+    "core/hosts/connection.py": {"timedatectl ": PROGRAM},
+    "core/hosts/inquiry.py": {"not reachable": IDENTIFIER},
     "core/hosts/protocol.py": {"trainyard agent": IDENTIFIER},
     "core/launchers/loopback.py": {"{} cannot be started: {}": "printed by a program without our packages"},
     "core/launchers/program.py": {

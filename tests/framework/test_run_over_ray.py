@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from core.hosts import host_list, inquiry
-from core.hosts.failures import Failure
+from core.hosts.carrier import Failure
 from core.hosts.host_list import Host
 from core.hosts.parts import run_hosts
 from core.launchers.local import interface_of

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from core.devices.device import Device, Sample, Survey, device_here, sample_here
-from core.hosts import host_list, watch
+from core.hosts import host_list, inquiry
+from core.hosts.carrier import Failure, HostError
 from core.hosts.connection import Clock
-from core.hosts.exchange import HostUse, HostUses
-from core.hosts.failures import Failure, HostError
 from core.hosts.host_list import Host
-from core.hosts.protocol import Hello
-from core.hosts.watch import HostState, Phase
+from core.hosts.inquiry import HostState, Phase
+from core.hosts.protocol import Hello, HostUse, HostUses
 from core.system.processes import HostId
 
 from .machine import GB, NOW
@@ -124,6 +123,6 @@ STATES = {
 
 def add_hosts() -> None:
     """Add them to the list of the user whom the pictures are about."""
-    watch.HostWatch = PlayedWatch  # type: ignore[assignment, misc]  # in this process, which is for pictures alone
+    inquiry.HostWatch = PlayedWatch  # type: ignore[assignment, misc]  # in this process, which is for pictures alone
     for state in STATES.values():
         host_list.add(state.host)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from core.hosts.failures import HostError
+from core.hosts.carrier import HostError
 from core.hosts.host_list import Host
 from core.hosts.parts.part_link import PartLink
 from core.runs.facts import RunState

@@ -14,9 +14,9 @@ import psutil
 import pytest
 
 from core.hosts import inquiry
+from core.hosts.carrier import Failure, HostError
 from core.hosts.connection import Connection
-from core.hosts.exchange import unpack_readings
-from core.hosts.failures import Failure, HostError
+from core.hosts.protocol import unpack_readings
 from tests.support.ssh_server import TRAINYARD, add_host
 from tests.support.waiting import PATIENCE_S, wait_until
 

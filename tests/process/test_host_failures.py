@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from core.hosts import connection, inquiry, protocol
-from core.hosts.failures import Failure
+from core.hosts.carrier import Failure
 from core.hosts.host_list import Host
 
 

@@ -13,8 +13,8 @@ import psutil
 import pytest
 
 from core.history.index import RunIndex
-from core.hosts.mirror import link, mirror
-from core.hosts.mirror.mirror import Mirror
+from core.hosts import mirror as mirroring
+from core.hosts.mirror import Mirror
 from core.hosts.run_files import travels
 from core.runs.facts import RunState, state_info
 from core.runs.foreign import read_there
@@ -40,8 +40,8 @@ def open_mirror(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
     A connection that was cut is made again when the test says so (`Mirror.retry`).
     """
     for limit in ("FIRST_PAUSE_S", "LAST_PAUSE_S", "CLOSE_S"):
-        monkeypatch.setattr(mirror, limit, PATIENCE_S)
-    monkeypatch.setattr(link, "SILENT_S", PATIENCE_S)
+        monkeypatch.setattr(mirroring, limit, PATIENCE_S)
+    monkeypatch.setattr(mirroring, "SILENT_S", PATIENCE_S)
     opened: list[Mirror] = []
 
     def open_one() -> Mirror:
@@ -53,7 +53,7 @@ def open_mirror(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
     yield open_one
     for each in opened:
         each.close()
-        assert not each.follower.is_alive
+        assert not each.is_alive()
 
 
 @pytest.fixture
@@ -142,8 +142,8 @@ def stop_agent(mirror: Mirror, server: SshServer) -> None:
     (agent,) = server.agents()
     agent.suspend()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(link, "BEAT_S", 0.3)
-        patch.setattr(link, "SILENT_S", 1.5)
+        patch.setattr(mirroring, "BEAT_S", 0.3)
+        patch.setattr(mirroring, "SILENT_S", 1.5)
         wait_until(lambda: not mirror.state.is_connected, "the silence to be noticed")
     agent.resume()
 

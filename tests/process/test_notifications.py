@@ -15,10 +15,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from core.notifications.delivery import RETRY_S, deliver, deliver_news, retry
-from core.notifications.desktop import BUS_VARIABLE
+from core.notifications.channels import BUS_VARIABLE
+from core.notifications.delivery import RETRY_S, SUFFIX, deliver, deliver_news, retry
 from core.notifications.message import Message, news_of_end
-from core.notifications.outbox import SUFFIX
 from core.notifications.settings import NotificationSettings, save, settings_file
 from core.queue import folder
 from core.queue.folder import own_line

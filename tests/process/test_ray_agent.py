@@ -18,8 +18,8 @@ import psutil
 import pytest
 
 from core.hosts import host_list
+from core.hosts.carrier import HostError
 from core.hosts.connection import Connection
-from core.hosts.failures import HostError
 from core.hosts.host_list import Host
 from core.language import Message
 from core.runs.facts import RunState

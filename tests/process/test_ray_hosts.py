@@ -20,10 +20,10 @@ import pytest
 
 from core.devices.device import Device
 from core.hosts import connection, host_list, inquiry, ray_carrier
+from core.hosts.carrier import Failure, HostError
 from core.hosts.connection import Connection
-from core.hosts.exchange import unpack_readings
-from core.hosts.failures import Failure, HostError
 from core.hosts.host_list import Host
+from core.hosts.protocol import unpack_readings
 from tests.support.commands import call
 from tests.support.ray_cluster import CORES, rival_of, run_cluster, said_by
 from tests.support.waiting import PATIENCE_S, wait_until

@@ -21,7 +21,7 @@ from typing import NoReturn
 
 import psutil
 
-from core.hosts.ray import archive, reports
+from core.hosts.ray import driver, reports
 from core.hosts.ray.node import AgentActor
 from tests.support.waiting import wait_until
 
@@ -122,7 +122,7 @@ class Actor(socketserver.StreamRequestHandler):
     def handle(self) -> None:
         number, *sources = json.loads(self.rfile.readline())
         os.environ["OMP_NUM_THREADS"] = "1"  # as Ray sets it for its workers
-        agent = AgentActor(archive.packed(sources, number), PEER)
+        agent = AgentActor(driver.packed(sources, number), PEER)
 
         def pass_on_input() -> None:
             pass_on(self.connection.fileno(), agent.write)

@@ -16,7 +16,7 @@ from jeepney import DBusAddress, HeaderFields, Message, MessageType, new_error, 
 from jeepney.bus_messages import message_bus
 from jeepney.io.blocking import DBusConnection, open_dbus_connection
 
-from core.notifications.desktop import BUS_VARIABLE, SERVICE
+from core.notifications.channels import BUS_VARIABLE, SERVICE
 from core.system.own_processes import LOGIND
 from tests.support.packages import BUS, missing
 

@@ -17,11 +17,10 @@ from core.config.choices import RecipeChoices, ScriptChoices
 from core.config.examination import Examination
 from core.config.validation import Problem, ProblemKind
 from core.devices.device import Device, Process, Sample
-from core.devices.helper import HelperAnswer
+from core.devices.helper import HelperAnswer, to_document
 from core.hosts.connection import TimeThere
-from core.hosts.exchange import HostUse, HostUses, pack_readings, unpack_readings
 from core.hosts.parts.workload import Equipment
-from core.hosts.protocol import Hello
+from core.hosts.protocol import Hello, HostUse, HostUses, unpack_readings
 from core.hosts.run_files import FilePart, FileParts, Listing, RunEntry, unpack_listing
 from core.notifications.message import RunNews
 from core.queue.request import QueueRequest
@@ -122,7 +121,7 @@ READERS: dict[type, Callable[[Any], Any]] = {
     RunSpec: RunSpec.from_json, HelperAnswer: unpack_readings, Listing: unpack_listing,
 }  # fmt: skip
 """Functions that read a record and check more than its types; the codec itself reads the other records."""
-WRITERS: dict[type, Callable[[Any], dict[str, Any]]] = {HelperAnswer: pack_readings}
+WRITERS: dict[type, Callable[[Any], dict[str, Any]]] = {HelperAnswer: to_document}
 ANYTHING = {
     (RunSpec, "recipe", "settings"), (RecipeChoices, "training"), (kinds.SupervisorStart, "guard"),
 }  # fmt: skip

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from core.devices.device import Device, Sample, Survey, device_here, own_id, sample_here
+from core.hosts.carrier import Failure, HostError
 from core.hosts.connection import Clock
-from core.hosts.exchange import HostUse, HostUses, unpack_uses
-from core.hosts.failures import Failure, HostError
 from core.hosts.host_list import Host
-from core.hosts.watch import HostState, Phase
+from core.hosts.inquiry import HostState, Phase
+from core.hosts.protocol import HostUse, HostUses
+from core.schema.codec import decode
 from gui.features.devices.sections import host_heading
 from gui.machine.device_rows import DeviceRows
 from gui.machine.host_devices import on_host, shown_rows, usable_survey
@@ -98,4 +99,4 @@ def test_device_of_a_host_that_is_away_stays_if_it_is_chosen_and_says_why_it_can
 )  # fmt: skip
 def test_uses_that_make_no_sense_are_refused(document) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 (its text is not shown)
-        unpack_uses(document)
+        decode(HostUses, document)

@@ -18,7 +18,7 @@ from core.devices.cpu import cpu_devices
 from core.devices.device import device_here
 from core.errors import RunError
 from core.hosts.agent.server import Request
-from core.hosts.failures import Failure, HostError
+from core.hosts.carrier import Failure, HostError
 from core.hosts.parts import meeting
 from core.hosts.parts.meeting import HERE, Meeting
 from core.hosts.parts.part_link import PartLink, ask_all, free_ports, own_address

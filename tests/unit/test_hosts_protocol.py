@@ -14,13 +14,13 @@ import pytest
 
 from core.devices.device import Device, Sample
 from core.devices.helper import HelperAnswer
+from core.devices.helper import to_document as pack
 from core.errors import RunError
 from core.hosts import connection, protocol
 from core.hosts.agent.server import Agent
-from core.hosts.exchange import pack_readings as pack
-from core.hosts.exchange import unpack_readings
-from core.hosts.failures import Failure, HostError
+from core.hosts.carrier import Failure, HostError
 from core.hosts.host_list import Host
+from core.hosts.protocol import unpack_readings
 from core.language import Message
 from core.system.processes import here
 from tests.support.waiting import PATIENCE_S, wait_until
@@ -324,5 +324,5 @@ def test_wait_grows_while_no_attempt_leads_to_a_connection(monkeypatch):
     follower = connection.Follower(host, lambda *_: None, note, waits=(0.001, 1.0), steady_s=0.0)
     follower.start()
     follower.join(PATIENCE_S)
-    assert not follower.is_alive
+    assert not follower.is_alive()
     assert waits == [0.001, 0.002, 0.004, 0.008]

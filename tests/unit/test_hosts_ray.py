@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from core.devices.device import Device
-from core.hosts.failures import Failure, HostError
+from core.hosts.carrier import Failure, HostError
 from core.hosts.host_list import Host
-from core.hosts.ray import archive, driver, node, reports
-from core.hosts.ray.reports import PEER, Wanted
-from core.hosts.ray_carrier import ROWS, RayCarrier, hosts_of
+from core.hosts.ray import driver, node, reports
+from core.hosts.ray.reports import PEER
+from core.hosts.ray_carrier import ROWS, RayCarrier, hosts_of, sources
 
 BETA = Host(name="beta", address="ray:10.0.0.1:6379/beta", command="/opt/ray/bin/python")
 
@@ -73,12 +73,15 @@ def test_what_is_reserved_is_what_the_node_has_of_it():
     cpu = Device(id="cpu:0", kind="cpu", label="CPU 0", name="", cores=(0, 1, 2))
     gpu = Device(id="GPU-8a56", kind="nvidia", label="GPU 0", name="")
     total = {"CPU": 2.0, "GPU": 4.0, "memory": 1e9}
-    assert Wanted.of([cpu]).resources(total) == {"CPU": 2}
-    assert Wanted.of([gpu]).resources(total) == {"GPU": 4}
-    assert Wanted.of([cpu, gpu]).resources({"CPU": 8.0}) == {"CPU": 3}
-    assert Wanted.of([]).resources(total) == {}
-    for devices in ([cpu], [gpu], [cpu, gpu], []):
-        assert Wanted.from_words(*Wanted.of(devices).words()) == Wanted.of(devices)
+
+    def reserved(devices: list[Device], total: dict[str, float]) -> dict[str, float]:
+        cores, gpus = BETA.carrier.command_line(devices)[6:8]
+        return driver.needed(total, int(cores), uses_gpus=gpus == "1")
+
+    assert reserved([cpu], total) == {"CPU": 2}
+    assert reserved([gpu], total) == {"GPU": 4}
+    assert reserved([cpu, gpu], {"CPU": 8.0}) == {"CPU": 3}
+    assert reserved([], total) == {}
 
 
 def test_report_of_the_driver_is_found_in_what_ray_writes():
@@ -147,7 +150,7 @@ def test_driver_starts_where_python_searches_no_working_folder(monkeypatch):
 
 def test_code_that_travels_is_enough_for_an_agent_without_our_packages(tmp_path):
     """In a Python without site packages: no numpy, no orjson."""
-    code = archive.packed(archive.sources(), "9.8.7")
+    code = driver.packed(sources(), "9.8.7")
     assert len(code) < 3_000_000
     zipfile.ZipFile(io.BytesIO(code)).extractall(tmp_path)
     python, *words = node.agent_command(str(tmp_path))
@@ -165,8 +168,8 @@ def test_code_that_travels_is_enough_for_an_agent_without_our_packages(tmp_path)
 
 def test_included_recipes_and_the_supervisor_of_a_part_travel_with_the_code(tmp_path):
     """Pictures, themes and translations stay here."""
-    zipfile.ZipFile(io.BytesIO(archive.packed(archive.sources(), "9.8.7"))).extractall(tmp_path)
-    assert {each.name for each in (tmp_path / "resources").iterdir()} == archive.OF_RESOURCES
+    zipfile.ZipFile(io.BytesIO(driver.packed(sources(), "9.8.7"))).extractall(tmp_path)
+    assert {each.name for each in (tmp_path / "resources").iterdir()} == driver.OF_RESOURCES
     program = (
         "import sys; sys.path.insert(0, sys.argv[1]); import core.supervisor.__main__, core.supervisor.guard; "
         "from core.catalog import recipes; print(*(recipes.find(name, 'pytorch').path for name in sys.argv[2:]))"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.hosts.failures import Failure
+from core.hosts.carrier import Failure
 from core.hosts.host_list import Host
 from core.hosts.ssh import SSH_FAILED
 

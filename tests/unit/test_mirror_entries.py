@@ -7,8 +7,8 @@ import zlib
 
 import pytest
 
+from core.hosts.copies import Copies, Plan, folder_of
 from core.hosts.host_list import Host
-from core.hosts.mirror.copies import Copies, Plan, folder_of
 from core.hosts.run_files import MAX_PART_BYTES, FilePart, is_run_name, travels, unpack_listing, unpack_parts
 from core.language import Message
 from core.runs.foreign import There, copies_folder, is_copy, read_there, write_there

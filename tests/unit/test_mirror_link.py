@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
 from core.hosts.connection import Answer
+from core.hosts.copies import Copies
 from core.hosts.host_list import Host
-from core.hosts.mirror.copies import Copies
-from core.hosts.mirror.link import Link
+from core.hosts.mirror import Link
 from core.hosts.run_files import FilePart, travels
 from core.runs.facts import RunState
 from core.runs.foreign import copies_folder
@@ -64,7 +65,7 @@ def test_reader_has_measurements_that_arrive_after_the_end_and_before_the_word_o
     run_dir = write_run(tmp_path, "a", [values(1, 1, 2, loss=[0.5, 0.25])])
     copies = Copies(copies_folder() / "one")
     assert copies.keep()
-    made = Link(Connection(Host(name="one", address="one")), copies, lambda _: None)
+    made = Link(Connection(Host(name="one", address="one")), copies, deque(), deque())
     say = partial(made.poll, 0.0)
     say()
     made.connection.asked["runs"][0].items.append(listing(run_dir, live=True))

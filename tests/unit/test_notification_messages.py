@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from core.notifications.__main__ import is_wanted
+from core.notifications.delivery import MAX_SPACING_S, MAX_WAIT_S, QUIET_AFTER_FAILURE_S, SPACING_S, Outbox
 from core.notifications.message import RunNews, message_about, news_of_end, news_of_stall
-from core.notifications.outbox import MAX_SPACING_S, MAX_WAIT_S, QUIET_AFTER_FAILURE_S, SPACING_S, Outbox
 from core.notifications.settings import NotificationSettings, save
-from core.notifications.start import notify
+from core.notifications.start import Notifier
 from core.schema.codec import decode, encode
 from core.schema.event_kinds import Release, Verdict
 from tests.support.running import attached
@@ -248,6 +248,6 @@ def test_process_that_cannot_be_started_is_recorded_in_the_run(
     run_dir = write_run(tmp_path, "20260101-000000-mine-abcd")
     save(NotificationSettings(command="true"))
     monkeypatch.setattr(subprocess, "run", refuse)
-    notify(run_dir, "ended")
+    Notifier(run_dir).notify("ended")
     run = attached(run_dir)
     assert list(run.facts.notices) == [f"The process that sends notifications could not be started: {why.rstrip('.')}."]

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from core.hosts.parts.head import KeptWatch, continue_holder, held
-from core.hosts.parts.part_record import translate, worker_exits
+from core.hosts.parts.part_files import translate, worker_exits
 from core.launchers.local import interface_of, interfaces, reach
 from core.runs.directory import Part, read_part, write_part
 from core.schema.codec import decode, encode

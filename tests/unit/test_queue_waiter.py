@@ -31,7 +31,7 @@ def waiting(folder: Path, name: str, **fields: Any) -> Waiter:
     ticket = {"state": "waiting", "devices": ["cpu:0"], "labels": {}, "held": False, "since": 1.0, **fields}
     given = {
         "line": [line.own, line.parent, line.prefix], "lock": [], "ticket": line.put(name, ticket),
-        "ticket_fields": ticket, "stop": str(run_dir / "stop"), "request": str(run_dir / "queue.json"),
+        "ticket_fields": ticket, "stop": "stop", "request": "queue.json",
         "claimed": "{device} is claimed.", "late_s": LATE_S, "start": [],
     }  # fmt: skip
     return Waiter(str(run_dir), given)

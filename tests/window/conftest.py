@@ -109,7 +109,7 @@ def _little_unsaved(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def patient_with_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give up no host because it, or this machine, is slow."""
-    for limit in ("connection.HELLO_S", "connection.ANSWER_S", "mirror.link.SILENT_S"):
+    for limit in ("connection.HELLO_S", "connection.ANSWER_S", "mirror.SILENT_S"):
         monkeypatch.setattr(f"core.hosts.{limit}", PATIENCE_S)
     monkeypatch.setattr("gui.machine.host_machine.ANSWER_S", PATIENCE_S)
     monkeypatch.setitem(ssh.OPTIONS, "ConnectTimeout", f"{PATIENCE_S:.0f}")

@@ -15,9 +15,9 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel, QPushButton
 
+from core.hosts import mirror as mirroring
 from core.hosts.host_list import Host
-from core.hosts.mirror import link
-from core.hosts.mirror.mirror import Mirror
+from core.hosts.mirror import Mirror
 from core.runs.facts import RunState
 from core.runs.run import Run
 from core.series.run_series import RunSeries
@@ -157,12 +157,12 @@ def test_cut_is_told_and_no_point_is_lost_or_twice(open_window, there, tmp_path,
     driver.until_state("Running")  # the newest live run is shown
     driver.until(lambda: driver.points("lossPlot") > 20, "a live curve")
     (agent,) = ssh_server.agents()
-    mirror_of(driver).follower.waits = PATIENCE_S, PATIENCE_S
+    mirror_of(driver).waits = PATIENCE_S, PATIENCE_S
     agent.suspend()
-    monkeypatch.setattr(link, "BEAT_S", 0.3)
-    monkeypatch.setattr(link, "SILENT_S", 1.5)
+    monkeypatch.setattr(mirroring, "BEAT_S", 0.3)
+    monkeypatch.setattr(mirroring, "SILENT_S", 1.5)
     driver.until(lambda: chip(driver) == "one · cut", "the cut")
-    monkeypatch.setattr(link, "SILENT_S", PATIENCE_S)
+    monkeypatch.setattr(mirroring, "SILENT_S", PATIENCE_S)
     agent.resume()
     assert "The connection to one is cut since " in driver.message("hostStrip")
     assert "trying again" in driver.message("hostStrip")

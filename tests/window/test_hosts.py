@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
 
 from core.config.choices import ScriptChoices
 from core.config.script_check import ScriptCheckRequest, check_script, fill_in
-from core.hosts import host_list, watch
+from core.hosts import host_list, inquiry
 from core.runs.facts import state_info
 from core.runs.run import Run
 from gui.window.navigation import next_stop
@@ -178,7 +178,7 @@ def test_run_over_two_machines_is_started_and_drawn(server, hosts, monkeypatch):
 
 @pytest.mark.slow
 def test_host_that_cannot_be_reached_says_why_and_is_asked_again_on_request(server, hosts, tmp_path, monkeypatch):
-    monkeypatch.setattr(watch, "FIRST_WAIT_S", 0.0)
+    monkeypatch.setattr(inquiry, "FIRST_WAIT_S", 0.0)
     program, starts = tmp_path / "trainyard-there", tmp_path / "starts"
     program.write_text(f"#!/bin/sh\necho failed >> {starts}\nexit 127\n")  # as a shell that finds no program
     program.chmod(0o755)
@@ -201,7 +201,7 @@ def test_host_that_cannot_be_reached_says_why_and_is_asked_again_on_request(serv
 
 @pytest.mark.slow
 def test_connection_that_is_cut_is_told_and_made_again(server, hosts, tmp_path, monkeypatch):
-    monkeypatch.setattr(watch, "FIRST_WAIT_S", 0.5)
+    monkeypatch.setattr(inquiry, "FIRST_WAIT_S", 0.5)
     program, shut = tmp_path / "trainyard-there", tmp_path / "shut"
     program.write_text(f'#!/bin/sh\nwhile [ -e {shut} ]; do sleep 0.01; done\nexec {TRAINYARD} "$@"\n')
     program.chmod(0o755)
@@ -362,7 +362,7 @@ def test_menu_of_a_host_ticks_its_devices(server, hosts):
 @pytest.mark.slow
 def test_runs_on_a_host_are_chips_of_its_devices(server, hosts, tmp_path, script, monkeypatch):
     """The run is started as a user of the host would, in the folder of runs there."""
-    monkeypatch.setattr(watch, "USES_PERIOD_S", 0.5)
+    monkeypatch.setattr(inquiry, "USES_PERIOD_S", 0.5)
     runs = tmp_path / "runs-there"
     add_host("one", command=f"{TRAINYARD} --runs {runs}")
     shown = hosts()

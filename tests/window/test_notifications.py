@@ -7,7 +7,7 @@ from PySide6.QtCore import QEvent
 from PySide6.QtGui import QAction, QFocusEvent
 from PySide6.QtWidgets import QApplication, QCheckBox, QLabel, QLineEdit, QPushButton, QSpinBox, QWidget
 
-from core.notifications.desktop import BUS_VARIABLE
+from core.notifications.channels import BUS_VARIABLE
 from core.notifications.settings import NotificationSettings, load, save, settings_file
 from gui.features.preferences.notifications import NotificationsDialog
 from gui.features.preferences.preferences import PreferencesDialog

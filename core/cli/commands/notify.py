@@ -9,9 +9,8 @@ from typing import Any
 
 from core.cli.shared.output import say, say_json, say_table, warn
 from core.language import tr
-from core.notifications.channels import OCCASIONS, Channel
+from core.notifications.channels import OCCASIONS, Channel, bus_address
 from core.notifications.delivery import Outcome, deliver
-from core.notifications.desktop import bus_address
 from core.notifications.message import trial_message
 from core.notifications.settings import CHANNELS, NotificationSettings, load, save, settings_file
 from core.text import join_phrases

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from core.history.index import directories, is_run
-from core.hosts.run_files import MAX_FILES, TAIL_BYTES, FilePart, FileParts, is_run_name, tail_hash, travels
-from core.language import stored, tr
+from core.hosts.run_files import MAX_FILES, TAIL_BYTES, FilePart, FileParts, RunEntry, is_run_name, tail_hash, travels
+from core.language import tr
 from core.runs import stopped
 from core.runs.facts import RunState, state_info
 from core.runs.foreign import owner_of_run
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from core.hosts.agent.server import Request
+    from core.hosts.run_files import FileState
 
 MIN_PERIOD_S, MAX_PERIOD_S = 0.05, 60.0
 """Limits of the time between two looks."""
@@ -100,7 +101,7 @@ def _part(root: Path, wanted: object, most: int) -> tuple[FilePart, int]:
             begin = max(0, offset - TAIL_BYTES)
             opened.seek(begin)
             before = opened.read(offset - begin)
-            if len(before) < offset - begin or (offset and tail_hash(before) != tail):
+            if len(before) < offset - begin or (before and tail_hash(before) != tail):
                 return FilePart(changed=True), 0
             data = opened.read(most)
             status = os.fstat(opened.fileno())
@@ -116,7 +117,7 @@ class _Seen:
     run: Run | None
     """None for one that is over."""
     mark: object
-    entry: dict[str, Any] = field(default_factory=dict)
+    entry: RunEntry
 
 
 class _Watch:
@@ -140,8 +141,8 @@ class _Watch:
             entry = self._news(name)
             if entry is None:
                 continue
-            item["runs"][name] = entry
-            files += len(entry["files"]) + 1
+            item["runs"][name] = encode(entry)
+            files += len(entry.files) + 1
             if files >= PAGE_FILES:
                 yield item
                 item, files = {"runs": {}, "gone": []}, 0
@@ -178,7 +179,7 @@ class _Watch:
             self._next += 1
             yield name
 
-    def _news(self, name: str) -> dict[str, Any] | None:
+    def _news(self, name: str) -> RunEntry | None:
         """Return what is to be said of a run; None if nothing has changed."""
         path, seen = self._root / name, self._seen.get(name)
         mark = _mark(path)
@@ -192,37 +193,30 @@ class _Watch:
         return entry
 
 
-def _entry(path: Path, run: Run) -> dict[str, Any]:
+def _entry(path: Path, run: Run) -> RunEntry:
     """Return what is known of a run. Its processes are looked at first: what they wrote before their end is counted."""
     run.catch_up()
-    facts = run.facts
-    state = state_info(facts.state)
-    entry: dict[str, Any] = {"live": not state.over}
-    if facts.state is RunState.LOST and facts.error:
-        entry["lost"] = stored(facts.error)
-    if not state.over and (sentences := stopped.sentences(path, facts)):
-        entry["stopped"] = stored(sentences)
-    if owner := owner_of_run(path):
-        entry["owner"] = owner
-    try:
+    facts, identity = run.facts, ""
+    is_live = not state_info(facts.state).over
+    with contextlib.suppress(OSError):
         status = os.stat(path)  # noqa: PTH116 (several times a second)
-        entry["id"] = f"{status.st_dev}-{status.st_ino}"
-    except OSError:
-        entry["id"] = ""
-    entry["files"] = _files(path)
-    return entry
+        identity = f"{status.st_dev}-{status.st_ino}"
+    return RunEntry(
+        identity=identity, live=is_live, lost=(facts.error or "") if facts.state is RunState.LOST else "",
+        stopped=stopped.sentences(path, facts) if is_live else "", owner=owner_of_run(path) or "", files=_files(path),
+    )  # fmt: skip
 
 
-def _files(path: Path) -> dict[str, list[int]]:
+def _files(path: Path) -> dict[str, FileState]:
     """Return size and time of each file of a run that travels."""
-    found: dict[str, list[int]] = {}
+    found: dict[str, FileState] = {}
     for folder, prefix in ((path, ""), (path / EVENTS, f"{EVENTS}/")):
         with contextlib.suppress(OSError), os.scandir(folder) as entries:  # it was removed just now, or is damaged
             for each in entries:
                 name = prefix + each.name
                 if travels(name) and each.is_file(follow_symlinks=False) and len(found) < MAX_FILES:
                     status = each.stat(follow_symlinks=False)
-                    found[name] = [status.st_size, status.st_mtime_ns]
+                    found[name] = status.st_size, status.st_mtime_ns
     return found
 
 

@@ -58,15 +58,9 @@ class Agent:
     """Answers the requests of one connection. Each is worked on by a thread, so that a slow one delays no other."""
 
     def __init__(
-        self,
-        runs_root: Path,
-        requests: int,
-        answers: int,
-        abilities: Abilities,
-        silence_s: float = protocol.SILENCE_S,
-        *,
-        peer: str = "",
-    ) -> None:
+        self, runs_root: Path, requests: int, answers: int, abilities: Abilities,
+        silence_s: float = protocol.SILENCE_S, *, peer: str = "",
+    ) -> None:  # fmt: skip
         """`requests`, `answers`: the descriptors to read from and to write to. `peer`: as in `Request`."""
         self._runs_root = runs_root
         self._requests, self._answers = requests, answers
@@ -80,7 +74,11 @@ class Agent:
         """Say hello, and answer until the other side is gone. Raises `ValueError` for a message that makes no sense."""
         try:
             # What a login shell has printed may have no end of line.
-            self._write_line(b"\n" + protocol.encode(_hello(self._runs_root).document(time.time())))
+            hello = protocol.Hello(
+                protocol=protocol.VERSION, version=version(), python=platform.python_version(),
+                user=user_name(os.getuid()), identity=here(), runs=str(self._runs_root.absolute()),
+            )  # fmt: skip
+            self._write_line(b"\n" + protocol.encode(hello.document(time.time())))
             for line in self._lines():
                 self._take(protocol.decode(line))
         except OSError:  # the other side no longer reads the answers
@@ -189,17 +187,6 @@ def serve(runs_root: Path, abilities: Abilities, peer: str = "") -> None:
     except KeyboardInterrupt:
         status = 1
     os._exit(status)  # without waiting for a thread that hangs in a driver or a file system
-
-
-def _hello(runs_root: Path) -> protocol.Hello:
-    return protocol.Hello(
-        protocol=protocol.VERSION,
-        version=version(),
-        python=platform.python_version(),
-        user=user_name(os.getuid()),
-        identity=here(),
-        runs=str(runs_root.absolute()),
-    )
 
 
 def _refusal(number: int, sentence: str) -> bytes:

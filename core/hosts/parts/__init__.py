@@ -4,8 +4,6 @@
 - `meeting`: where ranks meet and listen, and whether all machines reach that
 - `workload`: what of the recipe or script travels to other machines, and what each machine must have before it trains
 - `part_link`: one machine: ask what it has, start a part of the run there, follow and steer the part over cuts
-- `part_files`: the files of a part, read from their offsets on
-- `part_record`: what a part reports, as the run records it
-- `remote_worker`: a worker that trains on another machine
+- `part_files`: the files of a part, and what they report, as the run records it
 - `head`: on the machine of a part, whether the machine that has the run still follows it
 """

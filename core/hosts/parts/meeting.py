@@ -8,7 +8,7 @@ from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
 from core.errors import RunError
-from core.hosts.failures import HostError
+from core.hosts.carrier import HostError
 from core.hosts.parts.part_link import OwnAddress, ask_all
 from core.language import tr, tr_noop
 from core.launchers.local import interfaces, listening, reach
@@ -86,7 +86,7 @@ class Meeting:
                 else:
                     self._links[name].reach(address, port)
             except (HostError, OSError) as error:
-                why = error.strerror or error if isinstance(error, OSError) else error
+                why = getattr(error, "strerror", None) or error
                 raise RunError(
                     tr(
                         "{machine} does not reach {owner} at {address}:{port}. {why} Each rank connects to all others: "

@@ -8,15 +8,13 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from core.errors import RunError
-from core.hosts.connection import ANSWER_S, Connection
-from core.hosts.exchange import unpack_devices
-from core.hosts.failures import Failure, HostError
-from core.hosts.mirror.link import SILENT_S
-from core.hosts.parts.part_files import PartFiles
-from core.hosts.parts.part_record import PartRecord
+from core.hosts.carrier import Failure, HostError
+from core.hosts.connection import ANSWER_S, SILENT_S, Connection
+from core.hosts.parts.part_files import PartFiles, PartRecord
+from core.hosts.protocol import unpack_devices
 from core.language import tr, tr_noop
 from core.schema.codec import Limits, Sentence, decode, encode
 from core.schema.paths import LOG_FILE, log_of_rank
@@ -28,8 +26,8 @@ if TYPE_CHECKING:
 
     from core.devices.device import Device
     from core.hosts.connection import Answer
-    from core.hosts.exchange import HostDevices
     from core.hosts.host_list import Host
+    from core.hosts.protocol import HostDevices
     from core.runs.directory import Part
     from core.schema.spec import RunSpec
 
@@ -42,6 +40,14 @@ STATE_S = 1.0
 REMOVE_S = 20.0
 MAX_ERROR = 2000
 """Characters of a part's error that are shown."""
+LOST_RUN = tr_noop(
+    "The run cannot go on without {name}, to which there has been no connection for {seconds:.0f} s. Its processes "
+    "there end by themselves. When {name} can be reached, resume the run from its last checkpoint. {why}"
+)
+LOST_SCRIPT = tr_noop(
+    "The run cannot go on without {name}, to which there has been no connection for {seconds:.0f} s. Its processes "
+    "there end by themselves. When {name} can be reached, start the script again. {why}"
+)
 Found = TypeVar("Found")
 
 
@@ -69,11 +75,19 @@ class _State:
     error: Sentence | None = None
 
 
-class OwnAddress(NamedTuple):
-    """From where a machine reaches another one."""
+@dataclass(frozen=True, slots=True)
+class OwnAddress:
+    """From where a machine reaches another one: the answer to `reach`."""
 
     interface: str
     address: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ports:
+    """The answer to `listen`."""
+
+    ports: tuple[int, ...]
 
 
 class _LastingConnection:
@@ -124,15 +138,6 @@ class _LastingConnection:
             return False
         self.now, self._next, self.is_cut = self._next, None, False
         return True
-
-    @property
-    def has_lost_devices(self) -> bool:
-        """Whether other users of the carrier were given the devices while the connection was cut."""
-        return self.is_cut and bool(self.reserved) and self.cut is not None and self.cut.failure is Failure.BUSY
-
-    def give_devices_up(self) -> None:
-        """Connect from now on without keeping other users off the devices."""
-        self.reserved = ()
 
     def close(self) -> None:
         """End the connection."""
@@ -241,11 +246,8 @@ class PartLink:
             timeout_s=START_S, spec=spec.to_json(), part=encode(part), files=dict(files), hash=files_hash(files),
         )  # fmt: skip
         if found.ended:
-            text = tr(
-                "An earlier part of this run was still running on {name}. It was ended before this one was started.",
-                name=self.host.name,
-            )
-            self._record.add_notice(text)
+            self._record.add_notice(tr("An earlier part of this run was still running on {name}. It was ended before "
+                                       "this one was started.", name=self.host.name))  # fmt: skip
         ranks = tuple(each.rank for each in part.assignments)
         is_script = spec.script is not None
         logs = [LOG_FILE, *(log_of_rank(self._run_dir, rank).name for rank in ranks if is_script)]
@@ -264,20 +266,20 @@ class PartLink:
             if self._lasting.is_cut and not self._reconnected(part):
                 return
             self._connection.poll()
-            self._check_silence(part)
+            awaits = part.files.is_awaited or part.asking is not None
+            if awaits and time.monotonic() - max(self._connection.heard_at, part.files.asked_at) > SILENT_S:
+                self._connection.fail_silent(SILENT_S)  # as when the agent is stopped
             part.files.poll(self._connection)
             self._take_state(part)
-            self._send_requests(part)
+            while part.sent < len(part.requested):
+                self._connection.request("request", run=part.run, name=part.requested[part.sent])
+                part.sent += 1
         except HostError as error:
             part.missed_at = part.missed_at or time.monotonic()
             self._lasting.note_cut(error)
-        self._raise_error(part)
-
-    def _raise_error(self, part: _Started) -> None:
-        """Raise `RunError` once if the part failed without the end of a worker that would say why."""
-        if part.error and self.is_over and not all(rank in part.files.exits for rank in part.ranks):
-            error, part.error = part.error, ""
-            raise RunError(tr("The part of this run on {name} has ended. {error}", name=self.host.name, error=error))
+        if part.error and part.files.are_read and not all(rank in part.files.exits for rank in part.ranks):
+            why, part.error = part.error, ""  # raised once, since no end of a worker says why
+            raise RunError(tr("The part of this run on {name} has ended. {error}", name=self.host.name, error=why))
 
     @property
     def is_over(self) -> bool:
@@ -331,27 +333,24 @@ class PartLink:
             part.asked_at = time.monotonic()
             part.asking = self._connection.request("part_state", run=part.run)
 
-    def _send_requests(self, part: _Started) -> None:
-        while part.sent < len(part.requested):
-            self._connection.request("request", run=part.run, name=part.requested[part.sent])
-            part.sent += 1
-
     # -- cuts ------------------------------------------------------------------------------------
-
-    def _check_silence(self, part: _Started) -> None:
-        """Give the connection up if a question has had no answer for too long, as when the agent is stopped."""
-        awaits = part.files.is_awaited or part.asking is not None
-        if awaits and time.monotonic() - max(self._connection.heard_at, part.files.asked_at) > SILENT_S:
-            self._connection.fail_silent(SILENT_S)
 
     def _reconnected(self, part: _Started) -> bool:
         """Go on to connect again; return whether the connection is back. Raises `RunError` after the grace time."""
         seconds = time.monotonic() - (part.missed_at or time.monotonic())
         if seconds > part.grace_s:
             self._part = None
-            raise RunError(self._lost(seconds, can_resume=part.can_resume))
+            sentence = LOST_RUN if part.can_resume else LOST_SCRIPT
+            raise RunError(tr(sentence, name=self.host.name, seconds=seconds, why=self._lasting.cut))
         if not self._lasting.try_again():
-            self._go_on_beside_others()
+            if self._lasting.reserved and self._lasting.cut is not None and self._lasting.cut.failure is Failure.BUSY:
+                self._lasting.reserved = ()
+                self._record.add_notice(
+                    tr(
+                        "The devices of {name} are no longer kept for this run alone: while the connection was cut, "
+                        "other programs were given them. Training goes on beside these.", name=self.host.name,
+                    )
+                )  # fmt: skip
             return False
         part.asking = None
         part.files.forget_answer()
@@ -369,33 +368,6 @@ class PartLink:
                       name=self.host.name, seconds=seconds, why=self._lasting.cut)  # fmt: skip
             self._record.add_notice(text)
 
-    def _go_on_beside_others(self) -> None:
-        """Connect without the devices' reservation if other users of the carrier were given them during the cut."""
-        if self._lasting.has_lost_devices:
-            self._lasting.give_devices_up()
-            self._record.add_notice(
-                tr(
-                    "The devices of {name} are no longer kept for this run alone: while the connection was cut, other "
-                    "programs were given them. Training goes on beside these.",
-                    name=self.host.name,
-                )
-            )
-
-    def _lost(self, seconds: float, *, can_resume: bool) -> str:
-        sentence = (
-            tr_noop(
-                "The run cannot go on without {name}, to which there has been no connection for {seconds:.0f} s. Its "
-                "processes there end by themselves. When {name} can be reached, resume the run from its last "
-                "checkpoint. {why}"
-            )
-            if can_resume
-            else tr_noop(
-                "The run cannot go on without {name}, to which there has been no connection for {seconds:.0f} s. Its "
-                "processes there end by themselves. When {name} can be reached, start the script again. {why}"
-            )
-        )
-        return tr(sentence, name=self.host.name, seconds=seconds, why=self._lasting.cut)
-
 
 def ask_all(links: Mapping[str, PartLink], ask: Callable[[PartLink], Found]) -> dict[str, Found]:
     """Return by machine what `ask` returns for it, each asked on a thread of its own.
@@ -411,19 +383,16 @@ def ask_all(links: Mapping[str, PartLink], ask: Callable[[PartLink], Found]) -> 
 
 def own_address(found: Any) -> OwnAddress:  # noqa: ANN401 (JSON)
     """Return what a machine has answered to `reach`. Raises `ValueError` if that is no interface and address."""
-    name, address = (found.get(each) for each in ("interface", "address")) if isinstance(found, dict) else ("", "")
-    if not isinstance(name, str) or not name.isprintable() or not name or not isinstance(address, str):
+    own = decode(OwnAddress, found)
+    if not own.interface or not own.interface.isprintable():
         raise ValueError
-    return OwnAddress(name, str(ipaddress.IPv4Address(address)))
+    ipaddress.IPv4Address(own.address)  # raises
+    return own
 
 
 def free_ports(found: Any, count: int) -> list[int]:  # noqa: ANN401 (JSON)
     """Return what a machine has answered to `listen`. Raises `ValueError` unless these are `count` different ports."""
-    ports = found.get("ports") if isinstance(found, dict) else None
-    if not isinstance(ports, list) or not all(map(_is_port, ports)) or not len(ports) == len(set(ports)) == count:
+    ports = decode(_Ports, found).ports
+    if not len(ports) == len(set(ports)) == count or not all(0 < each < 65536 for each in ports):
         raise ValueError
-    return ports
-
-
-def _is_port(value: object) -> bool:
-    return type(value) is int and 0 < value < 65536
+    return [*ports]

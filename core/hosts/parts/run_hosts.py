@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
+import signal
 import time
 from collections import Counter
 from dataclasses import replace
@@ -13,27 +14,51 @@ from typing import TYPE_CHECKING
 from core.devices.device import device_here, devices_here, full_name, own_id, split_name
 from core.errors import RunError
 from core.hosts import host_list
-from core.hosts.connection import Clock
-from core.hosts.inquiry import HostReport
+from core.hosts.connection import Clock, clock_problem
 from core.hosts.parts.meeting import HERE, Meeting
 from core.hosts.parts.part_link import PartLink, ask_all
-from core.hosts.parts.remote_worker import RemoteWorker
 from core.hosts.parts.workload import workload_of
 from core.language import join_sentences, tr
 from core.runs.directory import GRACE_S, Part
 from core.schema.event_kinds import ClockOffset, Notice, Record, Release, Verdict
 from core.schema.events import RecordError
 from core.supervisor.companion import Companion
-from core.supervisor.workers import WorkerGroup
+from core.supervisor.workers import Worker, WorkerGroup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from core.devices.device import Device
-    from core.hosts.exchange import HostDevices
+    from core.hosts.protocol import HostDevices
     from core.runs.facts import RunFacts
+    from core.schema.events import Tail
     from core.schema.spec import RankAssignment, RunSpec
+
+
+class RemoteWorker(Worker):
+    """A worker of a part. Signals become requests to the supervisor there, which escalates by itself."""
+
+    def __init__(self, assignment: RankAssignment, tail: Tail, link: PartLink) -> None:
+        """`assignment`: with the ids of devices as the run has them."""
+        super().__init__(assignment, None, None, tail)
+        self._link = link
+
+    def poll_exit(self) -> int | None:
+        """Return its exit code; None while it runs, or while its last events have not arrived."""
+        found = self._link.exit_of(self.assignment.rank)
+        if found is None:
+            return None
+        code, self.signalled = found  # whether it was signalled is what the supervisor there says
+        return code
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Have it stopped by its supervisor; SIGKILL forces that."""
+        self._link.request("stop")
+        if number is signal.SIGKILL:
+            self.killed_at = self.killed_at or time.monotonic()
+            self._link.request("force")
+
 
 GRACE_VARIABLE = "TRAINYARD_HOST_GRACE_S"
 """The variable with the seconds for which a run goes on without a connection to one of its machines."""
@@ -90,11 +115,10 @@ class RunHosts(Companion):
         return [device_here((split_name(name) or ("",))[0], device) for name, device in self._devices.items()]
 
     def _check_clock(self, link: PartLink, offset_s: float) -> None:
-        report = HostReport(link.host, clock=Clock(offset_s=offset_s, round_trip_s=0.0))
-        self._write(ClockOffset(host=link.host.name, offset_s=offset_s))
-        if report.clock_problem:
-            text = tr("Times of {name} are corrected by it.", name=link.host.name)
-            self._write(Notice(text=join_sentences([report.clock_problem, text])))
+        name = link.host.name
+        self._write(ClockOffset(host=name, offset_s=offset_s))
+        if problem := clock_problem(name, Clock(offset_s=offset_s, round_trip_s=0.0)):
+            self._write(Notice(text=join_sentences([problem, tr("Times of {name} are corrected by it.", name=name)])))
 
     def _find_devices(self, name: str, found: HostDevices) -> None:
         by_id = {device.id: device for device in found.devices}
@@ -154,14 +178,11 @@ class RunHosts(Companion):
                 named = replace(assignment, own=tuple(full_name(name, each) for each in assignment.own))
                 workers.add(RemoteWorker(named, tail, link))
 
-    def poll(self, facts: RunFacts) -> str:  # noqa: ARG002
+    def poll(self, facts: RunFacts | None = None) -> str:  # noqa: ARG002
         """Take what has arrived of all machines. Raises `RunError` once one is lost, and `RecordError`."""
-        self._poll()
-        return ""
-
-    def _poll(self) -> None:
         for link in self._links.values():
             link.poll()
+        return ""
 
     def finish(self, is_hurried: Callable[[], bool]) -> None:
         """Wait for the ends of the parts, and record a verdict on each of their devices."""
@@ -171,18 +192,22 @@ class RunHosts(Companion):
                 for link in self._links.values():
                     link.request("force")
             try:
-                self._poll()
+                self.poll()
             except RunError as error:  # the others are still waited for
                 self._write(Notice(text=str(error)))
             time.sleep(POLL_S)
         for name in self._devices:
             host = name.partition("/")[0]
             if not self._links[host].has_verdict(name) and self._assignments:
-                self._write(_not_judged(name, host))
+                sentence = tr("{host} could not be asked whether the memory of {device} has come back.", host=host,
+                              device=name)  # fmt: skip
+                self._write(Release(
+                    device_id=name, verdict=Verdict.CANNOT_BE_JUDGED, before_bytes=None, peak_bytes=None,
+                    after_bytes=None, seconds=0.0, sentence=sentence,
+                ))  # fmt: skip
         for host in self._assignments:
             if why := self._links[host].remove():
-                text = tr("The part of this run on {host} is still there. {why}", host=host, why=why)
-                self._write(Notice(text=text))
+                self._write(Notice(text=tr("The part of this run on {host} is still there. {why}", host=host, why=why)))
         self._assignments.clear()
 
     def close(self) -> None:
@@ -199,11 +224,3 @@ def _host_of(assignment: RankAssignment) -> str:
     """Return the host of a rank. One without a device, which coordinates or keeps variables, is on this machine."""
     found = split_name(assignment.own[0]) if assignment.own else None
     return found[0] if found else HERE
-
-
-def _not_judged(device: str, host: str) -> Release:
-    sentence = tr("{host} could not be asked whether the memory of {device} has come back.", host=host, device=device)
-    return Release(
-        device_id=device, verdict=Verdict.CANNOT_BE_JUDGED, before_bytes=None, peak_bytes=None, after_bytes=None,
-        seconds=0.0, sentence=sentence,
-    )  # fmt: skip

@@ -70,6 +70,9 @@ def workload_of(spec: RunSpec) -> Workload:
 class Workload(ABC):
     """What a run trains."""
 
+    needs_addresses: bool
+    """Whether each rank listens on an address that all others must know."""
+
     def __init__(self, spec: RunSpec) -> None:
         self._spec = spec
 
@@ -80,11 +83,6 @@ class Workload(ABC):
         `links`: by the names of the machines. `write`: writes an event.
         """
 
-    @property
-    @abstractmethod
-    def needs_addresses(self) -> bool:
-        """Whether each rank listens on an address that all others must know."""
-
     def files(self) -> Mapping[str, str]:
         """Return the texts of the files that travel, by their names. Raises `RunError`."""
         return {}
@@ -93,10 +91,9 @@ class Workload(ABC):
 class _Recipe(Workload):
     """A recipe, which travels with its own modules."""
 
-    @property
-    def needs_addresses(self) -> bool:
-        """See `Workload`."""
-        return strategy_of(self._spec).needs_addresses
+    def __init__(self, spec: RunSpec) -> None:
+        super().__init__(spec)
+        self.needs_addresses = strategy_of(spec).needs_addresses
 
     def check(self, links: Mapping[str, PartLink], *, uses_gpus: bool, write: Callable[[Record], None]) -> None:
         """See `Workload`. Each machine is asked once."""
@@ -135,7 +132,8 @@ class _Script(Workload):
         assert spec.script is not None
         found = _analysis(spec)
         self._frameworks = found.frameworks
-        self._needs_addresses = found.meets_by_tf_config and TF_CONFIG not in spec.script.environment
+        # A script whose processes meet by TF_CONFIG does, unless the user sets that.
+        self.needs_addresses = found.meets_by_tf_config and TF_CONFIG not in spec.script.environment
         try:
             self._hashes = hashes(found.own_files)
         except OSError as error:
@@ -149,11 +147,6 @@ class _Script(Workload):
                 )
             )
 
-    @property
-    def needs_addresses(self) -> bool:
-        """See `Workload`. A script whose processes meet by TF_CONFIG does, unless the user sets that."""
-        return self._needs_addresses
-
     def check(self, links: Mapping[str, PartLink], *, uses_gpus: bool, write: Callable[[Record], None]) -> None:  # noqa: ARG002 (a script decides what it uses)
         """See `Workload`."""
         own = {module: installed_version(self._spec.python, module) for module in self._frameworks}
@@ -163,7 +156,10 @@ class _Script(Workload):
             links, lambda link: link.ask("script", partial(decode, _Versions), why, timeout_s=START_S, **terms)
         )
         for name, each in found.items():
-            _check_versions(name, each.versions, own)
+            for module, version in own.items():
+                there = each.versions.get(module)
+                if version and there and main_part(there) != main_part(version):
+                    raise RunError(different_versions(name, module, there, version))
             write(Preflight(host=name, versions=each.versions, files=self._hashes))
 
 
@@ -186,14 +182,6 @@ def _analysis(spec: RunSpec) -> ScriptAnalysis:
         )  # fmt: skip
     except ValueError as error:
         raise RunError(str(error)) from error
-
-
-def _check_versions(host: str, there: Mapping[str, str], own: Mapping[str, str]) -> None:
-    """Check the versions of packages as far as they are known. Raises `RunError`."""
-    for module, version in own.items():
-        found = there.get(module)
-        if version and found and main_part(found) != main_part(version):
-            raise RunError(different_versions(host, module, found, version))
 
 
 # -- equipment ---------------------------------------------------------------------------------------

@@ -6,20 +6,24 @@ this process is gone, and the agent notices the end of its input. Standard libra
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import os
 import signal
 import socket
 import sys
+import zipfile
+from pathlib import Path
 from threading import Thread, Timer
 from typing import TYPE_CHECKING, Any
 
-from core.hosts.ray import archive, node
-from core.hosts.ray.reports import AUTO, STATUS, Report, ReportError, Wanted, written
+from core.hosts.ray import node
+from core.hosts.ray.reports import AUTO, STATUS, Report, ReportError, written
+from core.system.installation import COMMAND
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 CHUNK_BYTES = 65536
 PORT_S = 5.0
@@ -32,6 +36,10 @@ NODE_LABEL = "ray.io/node-id"
 END_S = 10.0
 """Longest wait for the end of the agent after that of the input."""
 STDIN, STDOUT, STDERR = 0, 1, 2
+OF_RESOURCES = frozenset({"__init__.py", "data", "recipes"})
+"""What of `resources` a node needs: icons, themes and translations are for this machine."""
+LEVEL = 1
+"""Of the compression: half a second of another one would save a third of the megabyte."""
 OLDEST = (3, 11)
 """The oldest Python of Trainyard, and so of an agent."""
 
@@ -162,13 +170,14 @@ def list_nodes(answers: int) -> int:
 def pass_on(answers: int, name: str, cores: str, gpus: str, number: str, *sources: str) -> int:
     """Start the agent on the node of this name, and pass on what it reads and writes until it ends.
 
-    `cores`, `gpus`: what to reserve, as words of `Wanted`; `number`, `sources`: the version of our code, and its files.
+    `cores`: how many to reserve; `gpus`: 1 to reserve the node's GPUs, else 0; `number`, `sources`: the version of our
+    code, and its files.
     """
     import ray
 
     found = find_node(name)
-    reserve(found, Wanted.from_words(cores, gpus))
-    agent = start(str(found["NodeID"]), archive.packed(sources, number), own_address())
+    reserve(found, int(cores), uses_gpus=gpus == "1")
+    agent = start(str(found["NodeID"]), packed(sources, number), own_address())
     Thread(target=pass_on_input, args=(agent,), daemon=True).start()
     try:
         pass_on_output(agent, answers)
@@ -179,7 +188,40 @@ def pass_on(answers: int, name: str, cores: str, gpus: str, number: str, *source
     return 0
 
 
-def reserve(found: Mapping[str, Any], wanted: Wanted) -> None:
+def packed(paths: Sequence[str], number: str) -> bytes:
+    """Return our code as a ZIP archive: `core`, the included recipes with their data, and packages.
+
+    `paths`: as `core.hosts.ray_carrier.sources` returned. `number`: the version of Trainyard, which the agent says.
+    """
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=LEVEL) as archive:
+        for path in paths:
+            for file, name in _files(Path(path)):
+                archive.write(file, name)
+        archive.write(node.__file__, "__main__.py")  # a Python that is given the archive runs the keeper
+        metadata = f"Metadata-Version: 2.1\nName: {COMMAND}\nVersion: {number}\n"
+        archive.writestr(f"{COMMAND}-{number}.dist-info/METADATA", metadata)
+    return buffer.getvalue()
+
+
+def _files(path: Path) -> Iterator[tuple[Path, str]]:
+    if path.is_file():
+        yield path, path.name
+        return
+    for each in sorted(path.rglob("*")):
+        inner = each.relative_to(path)
+        is_needed = path.name != "resources" or inner.parts[0] in OF_RESOURCES
+        if is_needed and each.is_file() and "__pycache__" not in inner.parts:
+            yield each, f"{path.name}/{inner}"
+
+
+def needed(total: Mapping[str, float], cores: int, *, uses_gpus: bool) -> dict[str, float]:
+    """Return what a run needs in Ray's resources, of which a node has so many. Those that it lacks are left out."""
+    asked = {"CPU": min(cores, total.get("CPU", 0)), "GPU": total.get("GPU", 0) if uses_gpus else 0}
+    return {name: amount for name, amount in asked.items() if amount}
+
+
+def reserve(found: Mapping[str, Any], cores: int, *, uses_gpus: bool) -> None:
     """Reserve devices on a node, as Ray describes it, until this process ends. Raises `ReportError` if others use them.
 
     Ray counts devices and does not let a program choose which ones, so a run that uses a GPU of a node keeps all GPUs
@@ -187,13 +229,13 @@ def reserve(found: Mapping[str, Any], wanted: Wanted) -> None:
     """
     from ray.util.placement_group import placement_group
 
-    resources = wanted.resources(found["Resources"])
+    resources = needed(found["Resources"], cores, uses_gpus=uses_gpus)
     if not resources:
         return
     group = placement_group([resources], bundle_label_selector=[{NODE_LABEL: str(found["NodeID"])}])
     if not group.wait(RESERVE_S):
-        needed = ", ".join(f"{amount:g} {name}" for name, amount in resources.items())
-        raise ReportError(Report(why="busy", line=needed))
+        line = ", ".join(f"{amount:g} {name}" for name, amount in resources.items())
+        raise ReportError(Report(why="busy", line=line))
 
 
 def find_node(name: str) -> dict[str, Any]:

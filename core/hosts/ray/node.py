@@ -48,7 +48,7 @@ class AgentActor:
     """Starts an agent when it is created, which ends at the end of its input, at the latest with this process."""
 
     def __init__(self, code: bytes, peer: str) -> None:
-        """`code`: what `archive.packed` has made. `peer`: the address of the machine with the driver.
+        """`code`: what `packed` of the driver has made. `peer`: the address of the machine with the driver.
 
         The code is in memory alone until the keeper, which outlives this process, makes the folder that it removes.
         """

@@ -17,9 +17,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from core.hosts.carrier import Failure
 from core.hosts.connection import Clock
-from core.hosts.failures import Failure
-from core.hosts.watch import HostState, Phase
+from core.hosts.inquiry import HostState, Phase
 from core.language import join_sentences, tr, tr_plural
 from core.text import duration
 from gui.base.formatting import percent

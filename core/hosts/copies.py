@@ -23,7 +23,7 @@ from core.schema.paths import EVENTS, SPEC_FILE
 from core.system.folders import cache_of_run, make_cache_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from collections.abc import Set as AbstractSet
     from pathlib import Path
 
@@ -104,7 +104,7 @@ class Copies:
         with open_to_read(self._path(run, file)) as opened:
             size = opened.seek(0, os.SEEK_END)
             opened.seek(max(0, size - TAIL_BYTES))
-            return size, tail_hash(opened.read()) if size else ""
+            return size, tail_hash(opened.read())
 
     def append(self, run: str, file: str, offset: int, data: bytes) -> None:
         """Add bytes to a file that has `offset` bytes. What could be written of them counts, also on an error."""
@@ -283,7 +283,7 @@ class Plan:
 
 
 def renamed(
-    entries: Mapping[str, RunEntry], gone: AbstractSet[str], new: Mapping[str, RunEntry]
+    entries: Mapping[str, RunEntry], gone: Iterable[str], new: Mapping[str, RunEntry]
 ) -> Iterator[tuple[str, str]]:
     """Yield the old and the new name of each run whose folder was renamed there."""
     by_identity = {entries[name].identity: name for name in gone if name in entries and entries[name].identity}
