@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from core.arrays import np
-from core.history.run_loss import LOSS, RECENT, VALIDATION_LOSS, RunLoss, recent_mean, run_loss
+from core.history.summary import LOSS, RECENT, VALIDATION_LOSS, RunLoss, recent_mean, run_loss
 from core.language import tr, tr_noop
 from core.schema.event_kinds import DeviceReading, MetricRestart, Metrics, Plan, Release, Rewind, StateChange, read
 from core.schema.events import EPOCH, Event

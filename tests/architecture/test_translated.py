@@ -52,8 +52,8 @@ EXEMPT = {
     "core/metrics/rules/rule.py": {"no metric": IDENTIFIER, "{metric loss}": IDENTIFIER},
     "core/pythons/discovery.py": {"mise or asdf": NAME},
     "core/pythons/python_info.py": {"import sys\n": PROGRAM},
-    "core/reports/page.py": {"\n:root{": MARKUP, "width=device-width": MARKUP, "<!doctype html>": MARKUP},
-    "core/reports/pictures.py": {".head{": MARKUP, "<?xml ": MARKUP},
+    "core/results/page.py": {"\n:root{": MARKUP, "width=device-width": MARKUP, "<!doctype html>": MARKUP},
+    "core/results/chart.py": {".head{": MARKUP, "<?xml ": MARKUP},
     "core/diagnosis/remedies.py": {"sudo ": PROGRAM},
     "core/history/summary_cache.py": dict.fromkeys(
         ("BEGIN ", "DROP ", "CREATE ", "PRAGMA user", "INSERT ", "DELETE ", "SELECT "), PROGRAM,

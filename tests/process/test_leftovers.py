@@ -21,8 +21,8 @@ import psutil
 import pytest
 
 from core.errors import RunError
-from core.history import leftovers, removal
-from core.history.leftovers import OrphanedProcess, find
+from core.history import removal
+from core.history.removal import OrphanedProcess, find
 from core.runs.facts.states import RunState
 from core.runs.run import Run
 from core.system import process_info, processes, procfs
@@ -367,5 +367,5 @@ def test_process_that_drops_its_tag_at_sigterm_is_not_signalled_again(
 
 def test_missing_proc_reports_no_orphans(tmp_path: Path) -> None:
     assert find([tmp_path], tmp_path / "none") == []
-    assert str(leftovers.blind(tmp_path / "none")).startswith(f"There is no {tmp_path / 'none'}, so ")
-    assert leftovers.blind() is None
+    assert str(removal.blind(tmp_path / "none")).startswith(f"There is no {tmp_path / 'none'}, so ")
+    assert removal.blind() is None

@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from core.cli.shared.follow import hard_end
-from core.cli.shared.output import release_lines
+from core.cli.output import release_lines
+from core.cli.runs import hard_end
 from core.runs.facts.fold import fold
 from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import STATES, TRANSITIONS, RunState, state_info

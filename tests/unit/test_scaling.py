@@ -16,9 +16,8 @@ from core.catalog.strategies import strategies_of
 from core.config.choices import RecipeChoices
 from core.devices.device import Device
 from core.history.index import RunIndex
-from core.runs.facts.states import RunState
-from core.scaling import scaling_command
-from core.scaling.record import (
+from core.results import scaling_command
+from core.results.scaling_record import (
     FIXED,
     PER_DEVICE,
     ScalingRecord,
@@ -28,7 +27,8 @@ from core.scaling.record import (
     plan_specs,
     read_record,
 )
-from core.scaling.scaling_table import TOLERANCES, ScalingTable, read_table, text_table, to_json
+from core.results.scaling_table import TOLERANCES, ScalingTable, read_table, text_table, to_json
+from core.runs.facts.states import RunState
 from core.schema.files import write_whole
 from gui.features.compare.scaling_tables import ShownTable, fold_runs, outcome, sentence, shown_cells, with_results
 from gui.runs.rows import run_rows

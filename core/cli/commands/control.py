@@ -8,9 +8,8 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from pathlib import Path
 
-from core.cli.shared.follow import POLL_S, StopMessages, hard_end
-from core.cli.shared.lookup import EXIT_CODES, find
-from core.cli.shared.output import ending, say, say_json, say_rows, say_run, warn
+from core.cli.output import ending, say, say_json, say_rows, say_run, warn
+from core.cli.runs import EXIT_CODES, POLL_S, StopMessages, find, hard_end
 from core.errors import RunError
 from core.history import index
 from core.language import tr, tr_noop, tr_plural

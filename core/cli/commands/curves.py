@@ -6,8 +6,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from core.cli.shared.lookup import find
-from core.cli.shared.output import say, say_json, say_table, warn
+from core.cli.output import say, say_json, say_table, warn
+from core.cli.runs import find
 from core.history import index
 from core.language import tr, tr_plural
 from core.metrics.rules.rule import EPOCH, NO_METRIC, STEP

@@ -9,7 +9,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-from core.cli.shared.output import say, say_json
+from core.cli.output import say, say_json
 from core.errors import RunError
 from core.language import tr
 from core.system.installation import COMMAND, own_command

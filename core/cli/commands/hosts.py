@@ -6,7 +6,7 @@ import os
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
-from core.cli.shared.output import say, say_json, say_rows, warn
+from core.cli.output import say, say_json, say_rows, warn
 from core.devices.host_names import full_name
 from core.errors import RunError
 from core.hosts import host_list

@@ -11,10 +11,12 @@ from typing import Any
 
 from core.catalog.frameworks import framework_title
 from core.catalog.strategies import strategy_of
-from core.cli.shared import export_options
-from core.cli.shared.lookup import all_runs, find
-from core.cli.shared.output import (
+from core.cli.output import (
+    add_force,
+    add_table_options,
+    check_files,
     failure_words,
+    given_files,
     log_of,
     lost_remedy,
     no_measurement,
@@ -23,14 +25,15 @@ from core.cli.shared.output import (
     say_json,
     say_rows,
     warn,
+    write_tables,
 )
+from core.cli.runs import all_runs, find
 from core.config.strategy_settings import rate_arithmetic
 from core.diagnosis.timeline import Timeline
 from core.history import marks
 from core.history.marks import Marks
-from core.history.run_loss import RunLoss
 from core.history.search import parse_search, unknown_sentence
-from core.history.summary import RunSummary
+from core.history.summary import RunLoss, RunSummary
 from core.language import tr, tr_noop, tr_plural
 from core.queue.listing import why_it_waits
 from core.runs import outputs
@@ -52,20 +55,20 @@ def add_search(parser: ArgumentParser) -> None:
         "search", metavar="FILTER", nargs="*",
         help=tr("words of names, tags and notes, and conditions: state:failed 'lr<1e-3' tag:baseline sort:-loss"),
     )  # fmt: skip
-    export_options.add_table_options(parser.add_argument)
-    export_options.add_force(parser.add_argument)
+    add_table_options(parser.add_argument)
+    add_force(parser.add_argument)
 
 
 def list_runs(options: Namespace) -> int:
     """List runs, newest first: all that are not archived, or those that a search finds."""
-    export_options.check_files(options)
+    check_files(options)
     search = parse_search(" ".join(options.search))
     every = all_runs(options.runs)
     if every and (unknown := search.unknown_keys(every)):
         raise ValueError(unknown_sentence(unknown))
     summaries = search.find(every)
-    export_options.write_tables(options, lambda: report.runs_table(summaries))
-    if export_options.given_files(options) and not options.json:
+    write_tables(options, lambda: report.runs_table(summaries))
+    if given_files(options) and not options.json:
         _say_what_is_missing(options, every, summaries)
         return 0
     if not options.json:

@@ -13,8 +13,8 @@ from core.catalog import recipe_copy, recipes
 from core.catalog.frameworks import FRAMEWORKS, framework
 from core.catalog.recipes import RecipeFile
 from core.catalog.strategies import STRATEGIES, Strategy
-from core.cli.shared.lookup import survey
-from core.cli.shared.output import say, say_json, say_rows, warn
+from core.cli.output import say, say_json, say_rows, warn
+from core.cli.runs import survey
 from core.config import validation
 from core.devices.device import Device, Sample, shown_name
 from core.devices.host_names import full_name

@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from dataclasses import replace
 from typing import Any
 
-from core.cli.shared.output import say, say_json, say_table, warn
+from core.cli.output import say, say_json, say_table, warn
 from core.language import tr
 from core.notifications.channels import OCCASIONS, Channel
 from core.notifications.delivery import Outcome, deliver

@@ -9,12 +9,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from core.cli.shared.lookup import all_runs
-from core.cli.shared.output import confirm, is_interactive, say, say_json, say_rows, say_table, warn
+from core.cli.output import confirm, is_interactive, say, say_json, say_rows, say_table, warn
+from core.cli.runs import all_runs
 from core.errors import RunError
-from core.history import index, leftovers, removal
-from core.history.leftovers import OrphanedProcess
-from core.history.removal import Removed
+from core.history import index, removal
+from core.history.removal import OrphanedProcess, Removed
 from core.history.summary import RunSummary
 from core.language import join_sentences, tr, tr_plural
 from core.runs.facts.states import state_info
@@ -161,9 +160,9 @@ def add_sweep_options(parser: ArgumentParser) -> None:
 
 def sweep(options: Namespace) -> int:
     """Find processes left behind by runs that are over, and terminate them."""
-    if trouble := leftovers.blind(PROC):
+    if trouble := removal.blind(PROC):
         raise RunError(trouble)
-    found = leftovers.find([options.runs], PROC)
+    found = removal.find_orphans([options.runs], PROC)
     if not options.json:
         _show_orphans(found)
     result: TerminationResult[OrphanedProcess] = TerminationResult()
@@ -188,7 +187,9 @@ def _end(found: Sequence[OrphanedProcess], options: Namespace) -> TerminationRes
     runs = {each.run_id for each in found}
     shown = iter([found])  # first those that the user has seen, even if they would not be found again
     return terminate(
-        lambda: next(shown, None) or [each for each in leftovers.find([options.runs], PROC) if each.run_id in runs],
+        lambda: (
+            next(shown, None) or [each for each in removal.find_orphans([options.runs], PROC) if each.run_id in runs]
+        ),
         proc=PROC,
     )
 

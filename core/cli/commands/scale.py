@@ -11,6 +11,7 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from core.catalog import recipes
+from core.cli import run_options
 from core.cli.commands.start import (
     interrupts_blocked,
     refusal,
@@ -18,26 +19,41 @@ from core.cli.commands.start import (
     warn_of_failure,
     warn_of_sharing,
 )
-from core.cli.shared import export_options, run_options
-from core.cli.shared.follow import follow
-from core.cli.shared.lookup import survey
-from core.cli.shared.options import add_recipe_options
-from core.cli.shared.output import confirm, ending, is_interactive, say, say_json, say_table, warn
+from core.cli.options import add_recipe_options
+from core.cli.output import (
+    FILES,
+    add_force,
+    add_plot_options,
+    add_table_options,
+    check_files,
+    confirm,
+    ending,
+    given_files,
+    is_interactive,
+    say,
+    say_json,
+    say_table,
+    warn,
+    write_page,
+    write_plots,
+    write_tables,
+)
+from core.cli.runs import follow, survey
 from core.devices.device import Survey
 from core.errors import RunError
 from core.language import tr, tr_plural
+from core.results import scaling_record as records
+from core.results.scaling_record import BATCHES, FIXED, ScalingRecord, plan_specs
 from core.runs.facts.states import RunState, state_info
 from core.runs.run import Run
-from core.scaling import record as records
-from core.scaling.record import BATCHES, FIXED, ScalingRecord, plan_specs
 from core.schema.setting import Whole, check_value
 from core.schema.spec import RunSpec
 from core.system import processes
 
 if TYPE_CHECKING:
-    from core.scaling.scaling_table import ScalingTable
+    from core.results.scaling_table import ScalingTable
 
-OWN = frozenset({"runs", "json", "resume", "show", "delete", "with_runs", "yes", *export_options.FILES, "force",
+OWN = frozenset({"runs", "json", "resume", "show", "delete", "with_runs", "yes", *FILES, "force",
                  "version", "command", "parser", "arguments"})  # fmt: skip
 """Options that say nothing about the trainings, and go with --resume and --show."""
 HALTED = frozenset({RunState.STOPPED, RunState.PAUSED})
@@ -63,17 +79,17 @@ def add_options(parser: ArgumentParser) -> None:
     add("--delete", metavar="NAME", help=tr("delete a scaling table; its runs stay"))
     add("--with-runs", action="store_true", help=tr("with --delete: delete the runs of the table, too"))
     add("--yes", action="store_true", help=tr("with --delete: do not ask"))
-    export_options.add_table_options(add)
+    add_table_options(add)
     add("--html", metavar="FILE", help=tr("write the table and a report on its runs to this file (.html)"))
-    export_options.add_plot_options(add)
-    export_options.add_force(add)
+    add_plot_options(add)
+    add_force(add)
 
 
 def scale(options: Namespace) -> int:
     """Train a recipe on 1, 2, 4, ... of the devices, one training after the other, and show what each device gains."""
-    from core.scaling import scaling_table as tables  # loads numpy
+    from core.results import scaling_table as tables  # loads numpy
 
-    export_options.check_files(options)
+    check_files(options)
     if options.delete is not None:
         return _delete(options)
     if options.with_runs or options.yes:
@@ -92,7 +108,7 @@ def scale(options: Namespace) -> int:
     if options.json:
         say_json(tables.to_json(table))
     else:
-        if not export_options.given_files(options):
+        if not given_files(options):
             say_table(tables.text_table(table).cells())
         for notice in table.notices:
             warn(notice)
@@ -122,20 +138,20 @@ def _exit_code(options: Namespace, table: ScalingTable, halted: str | None) -> i
 
 def _write_files(options: Namespace, table: ScalingTable) -> None:
     """Write the table, the page and the plots to the files that were asked for."""
-    from core.scaling import scaling_report
-    from core.scaling.scaling_table import text_table
+    from core.results import report
+    from core.results.scaling_table import text_table
 
-    export_options.write_tables(options, lambda: text_table(table))
-    export_options.write_page(options, lambda: scaling_report.scaling_report(table, made=time.time()))
-    export_options.write_plots(options, lambda: scaling_report.charts_of(table))
+    write_tables(options, lambda: text_table(table))
+    write_page(options, lambda: report.scaling_report(table, made=time.time()))
+    write_plots(options, lambda: report.scaling_charts(table))
 
 
 def _delete(options: Namespace) -> int:
     """Delete a scaling table, after a question."""
-    from core.scaling import scaling_command
+    from core.results import scaling_command
 
     _check_kept(options)
-    if given := export_options.given_files(options):
+    if given := given_files(options):
         raise ValueError(tr("--{name} and --delete cannot be combined. Write the table first.", name=given[0]))
     record = records.read_record(options.runs, options.delete)
     if problem := scaling_command.why_not(record):

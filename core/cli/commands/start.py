@@ -16,11 +16,9 @@ from pathlib import Path
 
 from core.catalog import recipe_use, recipes
 from core.catalog.strategies import strategy_of
+from core.cli import run_options
 from core.cli.commands.machine import sharing_sentence
-from core.cli.shared import run_options
-from core.cli.shared.follow import follow
-from core.cli.shared.lookup import EXIT_CODES, check_owner, find, survey
-from core.cli.shared.output import (
+from core.cli.output import (
     confirm,
     failure_words,
     is_interactive,
@@ -34,7 +32,8 @@ from core.cli.shared.output import (
     say_run,
     warn,
 )
-from core.cli.shared.run_options import check_queue_options, choose_any, queue_request, time_limit_s
+from core.cli.run_options import check_queue_options, choose_any, queue_request, time_limit_s
+from core.cli.runs import EXIT_CODES, check_owner, find, follow, survey
 from core.config import presets, validation
 from core.config.choices import PresetChoice, RecipeChoices, ScriptChoices, compose, compose_preset
 from core.config.presets import Preset, shell_line

@@ -187,7 +187,7 @@ class ScalingRecord:
     path: Path
     name: str
     batch: str
-    """One of `core.scaling.record.BATCHES`."""
+    """One of `core.results.scaling_record.BATCHES`."""
     repeats: int
     specs: tuple[RunSpec, ...]
     """One for each number of devices, the smallest first."""

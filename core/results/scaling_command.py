@@ -19,10 +19,10 @@ from core.history import removal
 from core.history.index import is_run
 from core.history.removal import Removed
 from core.language import join_sentences, tr
+from core.results.scaling_record import ScalingRecord, read_record
 from core.runs.facts.states import state_info
 from core.runs.foreign import owner_of_file
 from core.runs.run import Run
-from core.scaling.record import ScalingRecord, read_record
 from core.schema.paths import SUPERVISOR_EVENTS
 from core.system import processes
 from core.system.own_processes import own_command, start_in_background

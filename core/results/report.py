@@ -1,4 +1,7 @@
-"""A report on one run, or on several with their comparison: results, curves, settings, environment, memory, events."""
+"""A report as one file of HTML: on one run, on several with their comparison, or on a scaling table.
+
+It has results, curves, settings, environment, memory and events.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +13,24 @@ from typing import Any
 
 from core.arrays import np
 from core.catalog.frameworks import framework_title
-from core.comparison.comparison_table import compare, sentences, text_table
-from core.comparison.measured_run import MeasuredRun, check_different, differing_packages, read_run
-from core.comparison.quantities import SETTINGS, NothingInCommonError, result_of
 from core.devices.device import shown_name
 from core.diagnosis.timeline import Timeline, TimelineEntry
-from core.history.run_loss import LOSS, VALIDATION_LOSS
-from core.history.summary import setting_words
+from core.history.summary import LOSS, VALIDATION_LOSS, setting_words
 from core.language import tr, tr_noop, tr_plural
-from core.reports.chart import INNER_WIDTH, Chart, Line, chart
-from core.reports.page import Markup, element, fold, joined, page, section, table
+from core.results import scaling_table
+from core.results.chart import COLOURS, INNER_WIDTH, Chart, Line, chart
+from core.results.comparison import compare, sentences, text_table
+from core.results.measured_run import (
+    SETTINGS,
+    MeasuredRun,
+    NothingInCommonError,
+    check_different,
+    differing_packages,
+    read_run,
+    result_of,
+)
+from core.results.page import Markup, element, fold, joined, page, section, table
+from core.results.scaling_table import ScalingTable
 from core.runs.facts.states import state_info
 from core.runs.run import Run
 from core.schema.events import Event
@@ -409,3 +420,64 @@ def events(runs: Sequence[ReportedRun]) -> Iterator[Markup]:
         sentence = tr_plural("{count} earlier event is left out.", "{count} earlier events are left out.", before)
         left = element("p", sentence, class_="muted") if before else Markup("")
         yield fold(each.id, content, left, is_open=len(runs) == 1) if rows else Markup("")
+
+
+# -- a scaling table -----------------------------------------------------------------------------
+
+PIXELS = 100
+"""More columns than there are points: each of them is drawn."""
+
+
+def scaling_report(found: ScalingTable, *, made: float) -> bytes:
+    """Return a report on a scaling table as a file of HTML. `made`: unix seconds at which it is made.
+
+    Raises `RunError` or `ValueError` with a sentence when a run cannot be read.
+    """
+    record = found.record
+    folders = [record.root / run.id for row in found.rows for run in row.finished]
+    runs = read_reported(folders) if folders else []
+    return page(tr("Scaling table {name}", name=record.name), [
+        header(tr("Scaling table {name}", name=record.name), made),
+        section(tr("Result"), *_result(found)),
+        *(parts(runs) if runs else []),
+    ])  # fmt: skip
+
+
+def _result(found: ScalingTable) -> Iterator[Markup]:
+    headings, *rows = scaling_table.text_table(found).cells()
+    record, recipe = found.record, found.record.specs[0].own_recipe
+    yield element("p", tr_plural(
+        "The training of {recipe} on 1, 2, ... devices; {count} training on each number.",
+        "The training of {recipe} on 1, 2, ... devices; {count} trainings on each number.",
+        record.repeats, recipe=recipe.name,
+    ))  # fmt: skip
+    yield table(tr("What each further device gains"), headings, rows)
+    for notice in found.notices:
+        yield element("p", notice, class_="warn")
+    drawn = [chart(each.title, each.lines, PIXELS, name=each.name, along=each.along) for each in scaling_charts(found)]
+    yield element("div", *drawn, class_="charts")
+
+
+def scaling_charts(found: ScalingTable) -> list[Chart]:
+    """Return the charts of a scaling table."""
+    speed_ups = [(row.devices, row.speed_up.mean) for row in found.rows if row.speed_up]
+    rates = [(row.devices, row.samples_per_s.mean) for row in found.rows if row.samples_per_s]
+    ideal = [(row.devices, float(row.devices)) for row in found.rows]
+    speed_up, rate = tr("Speed-up over one device"), tr("Samples per second")
+    lines = [
+        Line(label=speed_up, colour=0, series=_series(speed_ups)),
+        Line(label=tr("Without any loss"), colour=COLOURS, series=_series(ideal)),
+    ]
+    return [
+        Chart(name="scaling-speed-up", title=speed_up, lines=lines, along=tr("devices")),
+        Chart(name="scaling-rate", title=rate, lines=[Line(label=rate, colour=0, series=_series(rates))],
+              along=tr("devices")),
+    ]  # fmt: skip
+
+
+def _series(points: Sequence[tuple[int, float]]) -> Series:
+    series = Series()
+    if points:
+        steps, values = (np.array(column, dtype=np.float64) for column in zip(*points, strict=True))
+        series.append(steps, steps, values)
+    return series

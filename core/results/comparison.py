@@ -9,9 +9,11 @@ from pathlib import PurePath
 from typing import Any
 
 from core.arrays import np
-from core.comparison.measured_run import MeasuredRun
-from core.comparison.quantities import (
+from core.history.summary import SEED, setting_words
+from core.language import tr, tr_plural
+from core.results.measured_run import (
     QUANTITIES,
+    MeasuredRun,
     Quantity,
     RunResult,
     Statistic,
@@ -21,8 +23,6 @@ from core.comparison.quantities import (
     lower_is_better,
     result_of,
 )
-from core.history.summary import SEED, setting_words
-from core.language import tr, tr_plural
 from core.schema.settings import SettingValue
 from core.table import Column, Table
 from core.text import one_line
@@ -52,7 +52,7 @@ class Row:
     runs: tuple[MeasuredRun, ...]
     results: tuple[RunResult, ...]
     statistics: Mapping[str, Statistic]
-    """By name of the quantity (`core.comparison.quantities`). Missing: no run has it."""
+    """By name of the quantity (`core.results.measured_run`). Missing: no run has it."""
     differs: Mapping[str, SettingValue]
     """The settings that are not the same in all rows, and None for one that this row lacks."""
     differences: Mapping[str, Difference] | None

@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from core.arrays import np
 from core.catalog.strategies import strategy_of
-from core.comparison.comparison_table import statistic_of
-from core.comparison.measured_run import MeasuredRun, read_run
-from core.comparison.quantities import Statistic, Throughput, highest, peak_memory, throughput
 from core.devices.device import shown_name
 from core.errors import RunError
-from core.history.run_loss import LOSS, VALIDATION_LOSS
-from core.history.summary import device_text
+from core.history.summary import LOSS, VALIDATION_LOSS, device_text
 from core.language import tr, tr_plural
+from core.results.comparison import statistic_of
+from core.results.measured_run import MeasuredRun, Statistic, Throughput, highest, peak_memory, read_run, throughput
+from core.results.scaling_record import PER_DEVICE, ScalingRecord
 from core.runs.directory import workload_text
 from core.runs.facts.run_facts import worst
 from core.runs.facts.states import RunState, state_info
-from core.scaling.record import PER_DEVICE, ScalingRecord
 from core.schema.event_kinds import Verdict
 from core.schema.settings import Training
 from core.schema.spec import RunSpec

@@ -1,4 +1,4 @@
-"""The options of the command line. `core.cli.shared.run_options` turns those of `run` into choices."""
+"""The options of the command line. `core.cli.run_options` turns those of `run` into choices."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from core.arrays import np
-from core.comparison.measured_run import MeasuredRun
+from core.results.measured_run import MeasuredRun
 from core.series.min_max_tree import FACTOR, finite_or_nan
 from core.series.series import STEP, Axis, ExponentialMean, Series, interpolate
 
