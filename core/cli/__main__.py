@@ -43,13 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        _warn(
-            tr(
-                "{filename} cannot be used: {strerror}.",
-                filename=error.filename or tr("The output"),
-                strerror=error.strerror,
-            )
-        )
+        _warn(tr("{filename} cannot be used: {strerror}.", filename=error.filename or tr("The output"),
+                 strerror=error.strerror))  # fmt: skip
         return WRONG_USE
 
 

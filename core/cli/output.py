@@ -64,6 +64,17 @@ def confirm(question: str) -> bool:
         return False
 
 
+def confirm_removal(options: Namespace, question: str) -> bool:
+    """Ask before something is removed, unless `--yes` is given. Raises `ValueError` without a terminal to ask on."""
+    if options.yes:
+        return True
+    if options.json or not is_interactive():
+        raise ValueError(
+            tr("Nothing was removed: there is no terminal to confirm on. Add --yes to remove without asking.")
+        )
+    return confirm(question)
+
+
 def say_json(document: object) -> None:
     """Print the one JSON document of a command with `--json`."""
     say(json.dumps(_finite(document), indent=2, allow_nan=False), lines=True)
@@ -76,6 +87,16 @@ def _finite(document: object) -> object:
     if isinstance(document, dict):
         return {name: _finite(value) for name, value in document.items()}
     return [_finite(value) for value in document] if isinstance(document, (list, tuple)) else document
+
+
+def answer(options: Namespace, document: object, *lines: str) -> int:
+    """Print these lines, or with `--json` the document. Returns the exit code 0."""
+    if options.json:
+        say_json(document)
+    else:
+        for line in lines:
+            say(line)
+    return 0
 
 
 def say_run(options: Namespace, run: Run, line: str) -> None:
@@ -102,9 +123,14 @@ def say_table(lines: Sequence[Sequence[str]], indent: str = "") -> None:
         say(indent + line)
 
 
+def state_words(state: RunState) -> str:
+    """Return a state in words for the middle of a sentence."""
+    return tr(state_info(state).label).lower()
+
+
 def ending(run: Run) -> str:
     """Return a run's name and state."""
-    return tr("{run}: {state}", run=run.id, state=tr(state_info(run.facts.state).label).lower())
+    return tr("{run}: {state}", run=run.id, state=state_words(run.facts.state))
 
 
 def outcome(run: Run, loss: float | None) -> str:
@@ -130,11 +156,9 @@ def failure_words(run: Run) -> str | None:
 def log_of(run: Run) -> str | None:
     """Return where the log of a failed run is, in a sentence; None if nothing was printed."""
     logs = ", ".join(str(path) for path in printed_logs(run.dir))
-    if not logs:
-        return None
-    if run.facts.traceback:
+    if logs and run.facts.traceback:
         return tr("The traceback and all output of the run are in {logs}.", logs=logs)
-    return tr("All output of the run is in {logs}.", logs=logs)
+    return tr("All output of the run is in {logs}.", logs=logs) if logs else None
 
 
 def lost_remedy(run: Run) -> str | None:
@@ -144,6 +168,19 @@ def lost_remedy(run: Run) -> str | None:
     if run.spec().script is None:
         return tr("Resume it: trainyard resume {id}", id=replace_control_characters(run.id))
     return tr("Start it again: trainyard again {id}", id=replace_control_characters(run.id))
+
+
+def warn_of_failure(followed: Run) -> None:
+    """Print why a run has failed or was lost, and what helps; nothing for any other."""
+    if not followed.facts.error:
+        return
+    # The error of a lost run ends with lines of its log. They are indented, so that none poses as another line.
+    error = tr(followed.facts.error).replace("\n", "\n    ")
+    sentences = (error, failure_words(followed), log_of(followed), lost_remedy(followed))
+    if followed.facts.state is RunState.LOST:
+        warn("\n".join(sentence for sentence in sentences if sentence))
+    else:
+        warn(join_sentences(sentences))
 
 
 def no_measurement(run: Run) -> str | None:
@@ -175,33 +212,22 @@ def release_lines(facts: RunFacts) -> list[str]:
     """Return the lines about the end: the memory of each device, and each process that was terminated."""
     lines = []
     for name, found in facts.releases.items():
-        label = facts.devices.get(name, {}).get("label") or name
         amounts = (found.before_bytes, found.peak_bytes, found.after_bytes)
-        steps = " -> ".join(size(each) if each is not None else "-" for each in amounts)
-        after = tr("{seconds:.1f} s after the end", seconds=found.seconds)
         lines.append(
             tr(
                 "memory of {label}: {verdict}, {steps} (before -> peak -> after), {after}",
-                label=label,
-                verdict=tr(found.verdict.value),
-                steps=steps,
-                after=after,
+                label=facts.devices.get(name, {}).get("label") or name, verdict=tr(found.verdict.value),
+                steps=" -> ".join(size(each) if each is not None else "-" for each in amounts),
+                after=tr("{seconds:.1f} s after the end", seconds=found.seconds),
             )
-        )
+        )  # fmt: skip
         if found.verdict is not Verdict.RELEASED:
             lines.append(f"  {tr(found.sentence)}")
     for each in facts.ended_processes[:MAX_PROCESSES]:
-        process = " ".join(word for word in (f"pid {each.pid}", each.name) if word)
-        command = shortened(each.command or "", 80)
-        lines.append(
-            tr(
-                "ended by the {by}: {process} ({signal}) {command}",
-                by=tr(ENDED_BY.get(each.by, each.by)),
-                process=process,
-                signal=each.signal,
-                command=command,
-            ).rstrip()
-        )
+        line = tr("ended by the {by}: {process} ({signal}) {command}", by=tr(ENDED_BY.get(each.by, each.by)),
+                  process=f"pid {each.pid} {each.name or ''}".rstrip(), signal=each.signal,
+                  command=shortened(each.command or "", 80))  # fmt: skip
+        lines.append(line.rstrip())
     more = len(facts.ended_processes) - MAX_PROCESSES
     if more > 0:
         lines.append(tr("{more} more processes were ended; --json lists all of them.", more=more))

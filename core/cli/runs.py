@@ -33,7 +33,7 @@ from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState, state_info
 from core.runs.foreign import execution_warning
 from core.runs.run import Run
-from core.schema.event_kinds import Metrics, RunProgress, StopStep, Verdict
+from core.schema.event_kinds import Metrics, StopStep, Verdict
 from core.schema.settings import StopTimeouts, escalation_steps
 from core.schema.spec import RunSpec
 from core.text import as_sentence, cut_to_columns, first_names, join_names, replace_control_characters
@@ -65,10 +65,7 @@ def survey(names: Collection[str] = ()) -> Survey:
 
 
 def find(options: Namespace, name: str | None = None) -> Run:
-    """Return the run of this name; None: the run that `options.run` names.
-
-    Raises `RunError` or `ValueError` with a sentence.
-    """
+    """Return the run of this name; None: that of `options.run`. Raises `RunError` or `ValueError` with a sentence."""
     found = Run.attach(index.find(options.runs, options.run if name is None else name))
     found.spec()  # raises for a spec of a newer version
     return found
@@ -97,12 +94,8 @@ def check_owner(options: Namespace, what: str, owner: str | None, spec: RunSpec)
     """
     if owner is None or options.yes:
         return
-    warning = tr(
-        "{what} belongs to {owner}. {execution_warning}",
-        what=replace_control_characters(what),
-        owner=owner,
-        execution_warning=execution_warning(owner, spec),
-    )
+    warning = tr("{what} belongs to {owner}. {execution_warning}", what=replace_control_characters(what), owner=owner,
+                 execution_warning=execution_warning(owner, spec))  # fmt: skip
     if options.json or not is_interactive():
         raise ValueError(
             tr("{warning}\nNothing was done: there is no terminal to ask on. Add --yes if you agree.", warning=warning)
@@ -183,18 +176,13 @@ class StopMessages:
 
 
 def _step_sentence(step: StopStep, *, forced: bool) -> str:
-    done = (
-        tr("The workers were asked to stop")
-        if step.name == "asked"
-        else tr("{step} was sent to the workers", step=step.name)
-    )
+    done = tr("{step} was sent to the workers", step=step.name)
+    if step.name == "asked":
+        done = tr("The workers were asked to stop")
     following = dict(pairwise(name for name, _, _ in escalation_steps(StopTimeouts()))).get(step.name)
-    after = (
-        tr("; {following} follows in {grace_s:g} s", following=following, grace_s=step.grace_s)
-        if following and step.grace_s is not None and not forced
-        else ""
-    )
-    return as_sentence(done + after)
+    if following and step.grace_s is not None and not forced:
+        done += tr("; {following} follows in {grace_s:g} s", following=following, grace_s=step.grace_s)
+    return as_sentence(done)
 
 
 def hard_end(facts: RunFacts) -> str | None:
@@ -208,9 +196,7 @@ def hard_end(facts: RunFacts) -> str | None:
         parts.append(
             tr("left over and ended ({signals}): {names}", signals=signals, names=join_names(first_names(names)))
         )
-    if not parts:
-        return None
-    return as_sentence(tr("; ").join(parts))
+    return as_sentence(tr("; ").join(parts)) if parts else None
 
 
 class _Progress:
@@ -293,7 +279,8 @@ class _Progress:
                 tr("step {step}/{steps}", step=facts.step, steps=facts.plan.steps),
             ]
         elif facts.progress is not None:
-            parts.append(_progress_words(facts.progress))
+            words = PROGRESS.get(facts.progress.unit, tr_noop("{done:g}/{total:g}"))
+            parts.append(tr(words, done=facts.progress.done, total=facts.progress.total))
         elif facts.step:
             parts.append(tr("step {step}", step=facts.step))
         if self.loss is not None:
@@ -301,12 +288,6 @@ class _Progress:
         if facts.stop_steps:
             parts.append(tr("stop: {step}", step=tr(STOP_WORDS.get(name := facts.stop_steps[-1].name, name))))
         return replace_control_characters(" · ".join(parts))
-
-
-def _progress_words(progress: RunProgress) -> str:
-    """Return `step 340/1000`, without the unit if that is not known."""
-    sentence = PROGRESS.get(progress.unit, tr_noop("{done:g}/{total:g}"))
-    return tr(sentence, done=progress.done, total=progress.total)
 
 
 PROGRESS = {

@@ -12,18 +12,18 @@ import errno
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from core.errors import RunError
+from core.history.summary import present_facts
 from core.language import tr, tr_plural
 from core.runs import stopped
 from core.runs.facts.states import state_info
 from core.runs.lock import held
-from core.runs.run import Run
 from core.schema.files import read_json
-from core.schema.paths import EVENTS, LOCK, SPEC_FILE, SUPERVISOR_EVENTS
+from core.schema.paths import EVENTS, LOCK, SPEC_FILE
 from core.system import process_info, procfs
 from core.system.folders import cache_of_run
 from core.system.own_processes import is_main_process, supervised_runs
@@ -69,10 +69,8 @@ def blind(proc: Path = PROC) -> str | None:
     """Return why no process can be seen here; None if they can."""
     if procfs.pids(proc):
         return None
-    return tr(
-        "There is no {proc}, so processes that runs have left behind cannot be seen. Mount it, then try again.",
-        proc=proc,
-    )
+    return tr("There is no {proc}, so processes that runs have left behind cannot be seen. Mount it, then try again.",
+              proc=proc)  # fmt: skip
 
 
 def find_orphans(roots: Sequence[Path], proc: Path = PROC, *, uid: int | None = None) -> list[OrphanedProcess]:
@@ -83,7 +81,9 @@ def find_orphans(roots: Sequence[Path], proc: Path = PROC, *, uid: int | None = 
     processes count; None for this one. Only root can see those of another.
     """
     uid = os.getuid() if uid is None else uid
-    seen = list(_tagged(proc, uid))
+    here = procfs.namespace("self", proc)
+    found_tags = (_read(pid, proc, uid) for pid in procfs.pids(proc))
+    seen = [each for each in found_tags if each and procfs.namespace(each.process.pid, proc) in {here, None}]
     if not seen:
         return []
     # Searched after the tagged processes: of a run that has just begun, the supervisor is older than the workers.
@@ -99,18 +99,6 @@ def find_orphans(roots: Sequence[Path], proc: Path = PROC, *, uid: int | None = 
         if over is not None and each.process.pid not in spared:
             found.append(_orphan(each, *over, proc))
     return sorted(found, key=lambda each: each.process.created)
-
-
-# -- find tagged processes -----------------------------------------------------------------------
-
-
-def _tagged(proc: Path, uid: int) -> Iterator[_Tagged]:
-    """Return the processes of a user and of this pid namespace that have a tag."""
-    here = procfs.namespace("self", proc)
-    for pid in procfs.pids(proc):
-        seen = _read(pid, proc, uid)
-        if seen is not None and procfs.namespace(pid, proc) in {here, None}:
-            yield seen
 
 
 def _read(pid: int, proc: Path, uid: int) -> _Tagged | None:
@@ -141,14 +129,9 @@ def _over(seen: _Tagged, roots: Sequence[Path]) -> tuple[Path | None, str] | Non
             continue
         except OSError:
             return None
-        run = Run(folder, only=(SUPERVISOR_EVENTS,))
-        run.catch_up()
-        state = state_info(run.facts.state)
-        return (
-            (folder, tr("Run {run} is over ({state}).", run=seen.run_id, state=tr(state.label).lower()))
-            if state.over
-            else None
-        )
+        state = state_info(present_facts(folder).state)
+        words = tr("Run {run} is over ({state}).", run=seen.run_id, state=tr(state.label).lower())
+        return (folder, words) if state.over else None
     if seen.run_dir:
         return None, tr("The folder of run {run} is gone, and it has no supervisor.", run=seen.run_id)
     return None, tr("There is no folder of run {run}, and it has no supervisor.", run=seen.run_id)
@@ -171,15 +154,14 @@ def _spared(seen: Sequence[_Tagged]) -> set[int]:
     spared: set[int] = set()
     for run_id in {each.run_id for each in seen}:
         group = {each.process.pid: each for each in seen if each.run_id == run_id}
-        in_use = {pid for pid, each in group.items() if _is_in_use(each)}
+        in_use = {
+            pid for pid, each in group.items()
+            if each.stat.terminal or is_main_process(each.words) or pid == os.getpid()
+        }  # fmt: skip
         ancestries = {pid: _ancestry(pid, group) for pid in group}
         spared |= {pid for pid, ancestry in ancestries.items() if in_use & ancestry}
         spared |= {pid for each in in_use for pid in ancestries[each]}
     return spared
-
-
-def _is_in_use(seen: _Tagged) -> bool:
-    return bool(seen.stat.terminal) or is_main_process(seen.words) or seen.process.pid == os.getpid()
 
 
 def _ancestry(pid: int, group: Mapping[int, _Tagged]) -> set[int]:
@@ -227,34 +209,28 @@ def why_not(run_dir: Path) -> str:
             "{run_dir} is a link, and links are not followed. Name the run's own folder, or remove the link (rm).",
             run_dir=run_dir,
         )
-    if not _is_run_folder(run_dir):
-        return _no_run(run_dir)
-    run = Run(run_dir, only=(SUPERVISOR_EVENTS,))
-    run.catch_up()
-    state = state_info(run.facts.state)
+    if problem := _no_run(run_dir):
+        return problem
+    facts, run_id = present_facts(run_dir), run_dir.name
+    state = state_info(facts.state)
     if not state.over:
-        return tr(
-            "Run {id} is {state}, so it was not removed. Stop it first: trainyard stop {id}",
-            id=run.id,
-            state=tr(state.label).lower(),
-        )
-    if why := stopped.guard_sentence(run_dir, run.facts):
-        return tr("Run {id} was not removed. {why}", id=run.id, why=why)
+        return tr("Run {id} is {state}, so it was not removed. Stop it first: trainyard stop {id}", id=run_id,
+                  state=tr(state.label).lower())  # fmt: skip
+    if why := stopped.guard_sentence(run_dir, facts):
+        return tr("Run {id} was not removed. {why}", id=run_id, why=why)
     try:
         owner = run_dir.stat().st_uid if os.getuid() == 0 else None  # root also removes runs of others
     except OSError:  # another command has just removed it
-        return _no_run(run_dir)
-    left = [each for each in find_orphans([run_dir.parent], uid=owner) if each.run_id == run.id]
-    return _still_there(run.id, left) if left else ""
-
-
-def _no_run(run_dir: Path) -> str:
-    if _is_damaged(run_dir):
-        return tr(
-            "{run_dir} was not removed: its spec.json is damaged. Delete the folder yourself if you no longer need it.",
-            run_dir=run_dir,
-        )
-    return tr("{run_dir} is not the folder of a run, so it was not removed.", run_dir=run_dir)
+        return tr("{run_dir} is not the folder of a run, so it was not removed.", run_dir=run_dir)
+    left = [each for each in find_orphans([run_dir.parent], uid=owner) if each.run_id == run_id]
+    return "" if not left else tr_plural(
+        "Run {run} was not removed, since a process of it is still running: {names}. Terminate it first: "
+        "trainyard sweep --end",
+        "Run {run} was not removed, since processes of it are still running: {names}. Terminate them first: "
+        "trainyard sweep --end",
+        len(left), run=run_id,
+        names=join_names(first_names([f"pid {each.process.pid} ({each.name})" for each in left])),
+    )  # fmt: skip
 
 
 def size_bytes(run_dir: Path) -> int:
@@ -358,43 +334,22 @@ def _held_by(state: os.stat_result) -> int:
     return state.st_blocks * BLOCK_BYTES if stat.S_ISDIR(state.st_mode) or state.st_nlink == 1 else 0
 
 
-def _is_run_folder(path: Path) -> bool:
-    """Return whether this has a spec and a folder of events: a setup named `spec.json` is no run."""
-    spec, events = path / SPEC_FILE, path / EVENTS
+def _no_run(run_dir: Path) -> str:
+    """Return why this is not a run, which has events and a spec: a preset may be named `spec.json`, too; or nothing."""
+    spec, events = run_dir / SPEC_FILE, run_dir / EVENTS
     try:
-        if not (stat.S_ISREG(spec.lstat().st_mode) and stat.S_ISDIR(events.lstat().st_mode)):
-            return False
-        content = read_json(spec)
-    except (OSError, ValueError):
-        return False
-    return isinstance(content, dict) and {"version", "name", "strategy"} <= content.keys()
-
-
-def _is_damaged(path: Path) -> bool:
-    """Return whether this has a folder of events and a spec that is not JSON."""
-    spec, events = path / SPEC_FILE, path / EVENTS
-    try:
-        if not (stat.S_ISREG(spec.lstat().st_mode) and stat.S_ISDIR(events.lstat().st_mode)):
-            return False
-        read_json(spec)
+        if stat.S_ISREG(spec.lstat().st_mode) and stat.S_ISDIR(events.lstat().st_mode):
+            content = read_json(spec)
+            if isinstance(content, dict) and {"version", "name", "strategy"} <= content.keys():
+                return ""
     except ValueError:
-        return True
+        return tr(
+            "{run_dir} was not removed: its spec.json is damaged. Delete the folder yourself if you no longer need it.",
+            run_dir=run_dir,
+        )
     except OSError:
-        return False
-    return False
-
-
-def _still_there(run_id: str, left: list[OrphanedProcess]) -> str:
-    names = join_names(first_names([f"pid {each.process.pid} ({each.name})" for each in left]))
-    return tr_plural(
-        "Run {run} was not removed, since a process of it is still running: {names}. Terminate it first: "
-        "trainyard sweep --end",
-        "Run {run} was not removed, since processes of it are still running: {names}. Terminate them first: "
-        "trainyard sweep --end",
-        len(left),
-        run=run_id,
-        names=names,
-    )
+        pass
+    return tr("{run_dir} is not the folder of a run, so it was not removed.", run_dir=run_dir)
 
 
 def _cannot_remove(path: Path, error: OSError) -> str:
@@ -405,14 +360,9 @@ def _not_whole(run_dir: Path, problems: list[str]) -> str:
     if not problems:
         return ""
     if len(problems) == 1:
-        return tr(
-            "Not all of run {run} could be removed. {problem}. Change that, then remove it again.",
-            run=run_dir.name,
-            problem=problems[0],
-        )
+        return tr("Not all of run {run} could be removed. {problem}. Change that, then remove it again.",
+                  run=run_dir.name, problem=problems[0])  # fmt: skip
     return tr(
         "Not all of run {run} could be removed. {problem}, and {count} more. Change that, then remove it again.",
-        run=run_dir.name,
-        problem=problems[0],
-        count=len(problems) - 1,
-    )
+        run=run_dir.name, problem=problems[0], count=len(problems) - 1,
+    )  # fmt: skip

@@ -126,19 +126,17 @@ class ValidationReader:
 
 def _lines_with(chunk: bytes, parts: Sequence[bytes]) -> Iterator[bytes]:
     """Yield each line that has one of these parts, in order."""
-    places = sorted(place for part in parts for place in _places(chunk, part))
+    places: list[int] = []
+    for part in parts:
+        place = chunk.find(part)
+        while place >= 0:
+            places.append(place)
+            place = chunk.find(part, place + 1)
     end = 0
-    for place in places:
+    for place in sorted(places):
         if place >= end:
             begin, end = chunk.rfind(b"\n", 0, place) + 1, chunk.find(b"\n", place) + 1
             yield chunk[begin:end]
-
-
-def _places(chunk: bytes, part: bytes) -> Iterator[int]:
-    place = chunk.find(part)
-    while place >= 0:
-        yield place
-        place = chunk.find(part, place + 1)
 
 
 SEED = "seed"
@@ -293,7 +291,7 @@ class SummaryReader:
 
     def _read(self) -> RunSummary:
         self._run.catch_up()
-        facts: RunFacts = self._run.facts
+        facts = self._run.facts
         step, losses = _last_losses(self._path)
         self._plan = self._plan or _plan(self._path)
         name, is_script = name_and_kind(self._path)
@@ -306,6 +304,13 @@ class SummaryReader:
             renamed=bool(given_name(self._path)), verdict=release.verdict if release is not None else None,
             marks=read_marks(self._path), settings=self._settings,
         )  # fmt: skip
+
+
+def present_facts(run_dir: Path) -> RunFacts:
+    """Return the facts that the supervisor has recorded: the present state, and nothing that workers have measured."""
+    head = Run(run_dir, only=(SUPERVISOR_EVENTS,))
+    head.catch_up()
+    return head.facts
 
 
 def name_and_kind(path: Path) -> tuple[str, bool]:

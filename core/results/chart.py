@@ -29,6 +29,8 @@ from core.system.own_processes import own_command
 from core.text import short
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from core.series.min_max_tree import Floats
 
 
@@ -238,8 +240,7 @@ def tick_text(value: float) -> str:
 def _path(line: Line, x: Floats, y: Floats) -> Markup:
     """Return a line through these shares of the drawing, with gaps where a value is not finite."""
     present = np.isfinite(x) & np.isfinite(y)
-    xs = np.rint(np.where(present, x, 0.0) * INNER_WIDTH * FINE).astype(np.int64).tolist()
-    ys = np.rint((1 - np.where(present, y, 0.0)) * INNER_HEIGHT * FINE).astype(np.int64).tolist()
+    xs, ys = (each.tolist() for each in _units(np.where(present, x, 0.0), np.where(present, y, 0.0)))
     words: list[str] = []
     before: tuple[int, int] | None = None
     for here, is_there in zip(zip(xs, ys, strict=True), present.tolist(), strict=True):
@@ -254,6 +255,12 @@ def _path(line: Line, x: Floats, y: Floats) -> Markup:
     return element("path", d="".join(words).replace(" -", "-"), class_=line_class(line))
 
 
+def _units(x: Floats, y: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return shares of the drawing in the units of a path, shape (n,) each."""
+    xs, ys = np.rint(x * INNER_WIDTH * FINE), np.rint((1 - y) * INNER_HEIGHT * FINE)
+    return xs.astype(np.int64), ys.astype(np.int64)
+
+
 def _band(line: Line, x: Floats, below: Floats, above: Floats) -> Markup:
     """Return the area between shares of the drawing, one for each stretch without a gap."""
     present = np.flatnonzero(np.isfinite(x) & np.isfinite(below) & np.isfinite(above))
@@ -261,9 +268,7 @@ def _band(line: Line, x: Floats, below: Floats, above: Floats) -> Markup:
     for stretch in np.split(present, np.flatnonzero(np.diff(present) > 1) + 1):
         if len(stretch) > 1:
             around = np.concatenate([stretch, stretch[::-1]])
-            xs = np.rint(x[around] * INNER_WIDTH * FINE).astype(np.int64)
-            shares = np.concatenate([above[stretch], below[stretch[::-1]]])
-            ys = np.rint((1 - shares) * INNER_HEIGHT * FINE).astype(np.int64)
+            xs, ys = _units(x[around], np.concatenate([above[stretch], below[stretch[::-1]]]))
             moves = zip(np.diff(xs).tolist(), np.diff(ys).tolist(), strict=True)
             words.append(f"M{xs[0]} {ys[0]}" + "".join(f"l{dx} {dy}" for dx, dy in moves if dx or dy) + "z")
     return element("path", d="".join(words).replace(" -", "-"), class_=f"band b{line.colour % COLOURS}")
@@ -322,8 +327,6 @@ def _group_description(line: Line, along: str) -> str:
     )  # fmt: skip
 
 
-SVG, PNG = "svg", "png"
-FORMS = (SVG, PNG)
 DRAWER = "gui.plots.svg_to_png"
 """The module of the process that makes pictures of drawings. It loads Qt, which no command does."""
 HEAD_PX, ROW_PX, KEY_PX, LETTER_PX, BETWEEN_PX = 28, 18, 22, 6.6, 18
@@ -383,7 +386,7 @@ def _svg_legend(lines: Sequence[Line]) -> tuple[list[Markup], int]:
 def write_charts(charts: Iterable[Chart], folder: Path, form: str, *, force: bool) -> list[Path]:
     """Write each chart that has a finite value as a file into a folder, which is made if there is none.
 
-    `form`: one of `FORMS`. Raises `ValueError` with a sentence if one of the files exists, unless `force`, and before
+    `form`: `svg` or `png`. Raises `ValueError` with a sentence if one of the files exists, unless `force`, and before
     any is written; `RunError` with a sentence if the files cannot be drawn or written.
     """
     drawings = {name: data for name, each in _named(charts).items() if (data := svg(each)) is not None}
@@ -392,7 +395,7 @@ def write_charts(charts: Iterable[Chart], folder: Path, form: str, *, force: boo
     paths = [folder / f"{name}.{form}" for name in drawings]
     for path in paths:
         check_free(path, force=force)
-    files = _pictures(drawings) if form == PNG else drawings
+    files = _pictures(drawings) if form == "png" else drawings
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -430,10 +433,8 @@ def _pictures(drawings: dict[str, bytes]) -> dict[str, bytes]:
             failed = process.wait() != 0
             lines = process.errors.decode(errors="replace").strip().splitlines()
         if failed:
+            reason = lines[-1] if lines else tr("the process that draws ended early.")
             raise RunError(
-                tr(
-                    "The plots could not be drawn as PNG: {reason} Write them as SVG instead.",
-                    reason=lines[-1] if lines else tr("the process that draws ended early."),
-                )
+                tr("The plots could not be drawn as PNG: {reason} Write them as SVG instead.", reason=reason)
             )
         return {name: path.with_suffix(".png").read_bytes() for name, path in files.items()}

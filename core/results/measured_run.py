@@ -86,19 +86,18 @@ class MeasuredRun:
         return self.facts.plan or self.facts.earlier_plan
 
 
-def read_run(run_dir: Path, listen: Callable[[Run, list[Event]], None] | None = None) -> MeasuredRun:
-    """Read a run. `listen` is called with all its events.
+def read_run(run_dir: Path) -> MeasuredRun:
+    """Read a run. Raises `RunError` or `ValueError` with a sentence, also if its folder vanishes meanwhile."""
+    return read_with_events(run_dir)[0]
 
-    Raises `RunError` or `ValueError` with a sentence, also if its folder vanishes meanwhile.
-    """
+
+def read_with_events(run_dir: Path) -> tuple[MeasuredRun, Run, list[Event]]:
+    """Read a run; return also the run itself and all its events. Raises as `read_run`."""
     with unless_removed(run_dir):
         run = Run.attach(run_dir)
         run.spec()
         events = run.catch_up()
-        series = series_of(run, events)
-        if listen is not None:
-            listen(run, events)
-        return measured_run(run, series)
+        return measured_run(run, series_of(run, events)), run, events
 
 
 def measured_run(run: Run, series: RunSeries) -> MeasuredRun:
@@ -171,12 +170,9 @@ def reasons(first: MeasuredRun, second: MeasuredRun) -> Reasons:
     text, notice = _text_difference(first, second)
     return Reasons(
         settings={name: (first.settings.shown(name), second.settings.shown(name)) for name in differing},
-        packages=differing_packages(first, second),
-        devices=_differing(_devices(first), _devices(second)),
-        commits=commits if commits[0] != commits[1] else None,
-        text=tuple(text),
-        text_notice=notice,
-    )
+        packages=differing_packages(first, second), devices=_differing(_devices(first), _devices(second)),
+        commits=commits if commits[0] != commits[1] else None, text=tuple(text), text_notice=notice,
+    )  # fmt: skip
 
 
 def differing_packages(first: MeasuredRun, second: MeasuredRun) -> dict[str, Pair]:
@@ -269,7 +265,8 @@ def choose_metric(runs: Sequence[MeasuredRun], wanted: str | None = None) -> str
 
     Raises `RunError` with a sentence when no run has the wanted one, or no two runs have one in common.
     """
-    names = {run.id: _measured(run) for run in runs}
+    # The metrics of which a run has a value that is finite.
+    names = {run.id: {name for name, series in run.series.metrics.items() if series.min is not None} for run in runs}
     counts = {name: sum(name in each for each in names.values()) for each in names.values() for name in each}
     if wanted is not None:
         if any(wanted in run.series.metrics for run in runs):
@@ -282,20 +279,13 @@ def choose_metric(runs: Sequence[MeasuredRun], wanted: str | None = None) -> str
     return min(shared, key=lambda name: (-shared[name], name != VALIDATION_LOSS, name != LOSS, name))
 
 
-def _measured(run: MeasuredRun) -> set[str]:
-    """Return the metrics of which a run has a value that is finite."""
-    return {name for name, series in run.series.metrics.items() if series.min is not None}
-
-
 def _nothing_in_common(names: Mapping[str, set[str]]) -> str:
     each = [
         tr("{run} measured {metrics}", run=run, metrics=join_names(first_names(sorted(found))) or tr("nothing"))
         for run, found in names.items()
     ]
-    return tr(
-        "These runs have no metric in common: {runs}. Name one of them with --metric.",
-        runs=join_names(first_names(each)),
-    )
+    return tr("These runs have no metric in common: {runs}. Name one of them with --metric.",
+              runs=join_names(first_names(each)))  # fmt: skip
 
 
 # -- what the numbers are found in ---------------------------------------------------------------

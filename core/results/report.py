@@ -19,21 +19,19 @@ from core.history.summary import LOSS, VALIDATION_LOSS, setting_words
 from core.language import tr, tr_noop, tr_plural
 from core.results import scaling_table
 from core.results.chart import COLOURS, INNER_WIDTH, Chart, Line, chart
-from core.results.comparison import compare, sentences, text_table
+from core.results.comparison import compare, groups_of, sentences, text_table
 from core.results.measured_run import (
     SETTINGS,
     MeasuredRun,
     NothingInCommonError,
     check_different,
     differing_packages,
-    read_run,
+    read_with_events,
     result_of,
 )
 from core.results.page import Markup, element, fold, joined, page, section, table
 from core.results.scaling_table import ScalingTable
 from core.runs.facts.states import state_info
-from core.runs.run import Run
-from core.schema.events import Event
 from core.series.series import Axis, Series
 from core.system.installation import version
 from core.text import BYTES_PER_GB, duration, join_names, short, size
@@ -68,21 +66,14 @@ class ReportedRun:
 def read_reported(run_dirs: Sequence[Path]) -> list[ReportedRun]:
     """Read different runs, in their order. Raises `RunError` or `ValueError` with a sentence."""
     check_different(run_dirs)
-    return [_read(each) for each in run_dirs]
-
-
-def _read(run_dir: Path) -> ReportedRun:
-    found: list[Timeline] = []
-
-    def listen(run: Run, events: list[Event]) -> None:
-        spec = run.spec()
-        timeline = Timeline(spec, framework_title(spec.framework))
-        timeline.fold(events)
+    found = []
+    for each in run_dirs:
+        measured, run, happened = read_with_events(each)
+        timeline = Timeline(measured.spec, framework_title(measured.spec.framework))
+        timeline.fold(happened)
         timeline.follow(run.facts)
-        found.append(timeline)
-
-    measured = read_run(run_dir, listen)
-    return ReportedRun(run=measured, entries=tuple(found[0].entries))
+        found.append(ReportedRun(run=measured, entries=tuple(timeline.entries)))
+    return found
 
 
 def report(
@@ -114,11 +105,12 @@ def header(title: str, made: float) -> Markup:
 
 def parts(runs: Sequence[ReportedRun], compared: Markup | None = None, *, grouped: bool = True) -> list[Markup]:
     """Return the parts of a report on runs. `compared`: their comparison, if there is one."""
+    metrics = measurements(runs)
     return [
         section(tr("Summary"), *summary(runs)),
         section(tr("Comparison"), compared or Markup("")),
         section(tr("Curves"), *curves(runs, grouped=grouped)),
-        section(tr("Metrics"), _metrics(runs)),
+        section(tr("Metrics"), metrics if len(runs) == 1 else fold(tr("First and last values of all runs"), metrics)),
         section(tr("Settings"), *settings(runs)),
         section(tr("Environment"), *environment(runs)),
         section(tr("Memory after training"), memory(runs)),
@@ -141,11 +133,6 @@ def _comparison(runs: Sequence[ReportedRun], **choices: Any) -> Iterator[Markup]
         yield element("p", tr("More settings differ; they are listed below."))
     for notice in found.notices:
         yield element("p", notice, class_="warn")
-
-
-def _metrics(runs: Sequence[ReportedRun]) -> Markup:
-    found = measurements(runs)
-    return found if len(runs) == 1 else fold(tr("First and last values of all runs"), found)
 
 
 def clock(at: float | None) -> str:
@@ -208,14 +195,11 @@ def measurements(runs: Sequence[ReportedRun]) -> Markup:
     for each in runs:
         for name in _ordered(each.run.series.metrics):
             series = each.run.series.metrics[name]
-            rows.append([each.id, name, str(len(series)), *map(short, (series.first, series.last, *_range(series)))])
+            finite = series.values[np.isfinite(series.values)]
+            ends = (float(finite.min()), float(finite.max())) if len(finite) else (None, None)
+            rows.append([each.id, name, str(len(series)), *map(short, (series.first, series.last, *ends))])
     headings = [tr("Run"), tr("Metric"), tr("Values"), tr("First"), tr("Last"), tr("Smallest"), tr("Largest")]
     return joined([table(tr("All metrics"), headings, rows[:MAX_ROWS]), _left_out(len(rows) - MAX_ROWS)])
-
-
-def _range(series: Series) -> tuple[float | None, float | None]:
-    finite = series.values[np.isfinite(series.values)]
-    return (float(finite.min()), float(finite.max())) if len(finite) else (None, None)
 
 
 def _left_out(count: int) -> Markup:
@@ -244,12 +228,10 @@ def curves(runs: Sequence[ReportedRun], *, grouped: bool = True) -> Iterator[Mar
     if any(drawn):
         yield element("div", *drawn, class_="charts")
     if more > 0:
-        yield element(
-            "p",
-            tr_plural("{count} more metric has no chart; the table of all metrics has it.",
-                      "{count} more metrics have no chart; the table of all metrics has them.", more),
-            class_="muted",
-        )  # fmt: skip
+        yield element("p", tr_plural(
+            "{count} more metric has no chart; the table of all metrics has it.",
+            "{count} more metrics have no chart; the table of all metrics has them.", more,
+        ), class_="muted")  # fmt: skip
 
 
 def charts_of(runs: Sequence[MeasuredRun], *, grouped: bool = True) -> list[Chart]:
@@ -261,21 +243,16 @@ def _metric_charts(runs: Sequence[MeasuredRun], *, grouped: bool) -> list[Chart]
     """Return a chart for each metric; of a single run, a metric and its validation share one."""
     if len(runs) == 1:
         return _own_charts(runs[0])
-    groups: dict[str, list[MeasuredRun]] = {}
-    for each in runs:
-        groups.setdefault(each.settings.group if grouped else each.id, []).append(each)
+    groups = groups_of(runs) if grouped else [(run,) for run in runs]
     charts = []
     for name in _ordered(dict.fromkeys(name for each in runs for name in each.series.metrics)):
         lines = []
-        for colour, members in enumerate(groups.values()):
+        for colour, members in enumerate(groups):
             found = [run for run in members if len(run.series.metrics.get(name, ()))]
             if found:
-                series = [run.series.metrics[name] for run in found]
-                label = (
-                    found[0].id
-                    if len(found) == 1
-                    else tr("{run}, mean of {count} runs", run=found[0].id, count=len(found))
-                )
+                series, label = [run.series.metrics[name] for run in found], found[0].id
+                if len(found) > 1:
+                    label = tr("{run}, mean of {count} runs", run=label, count=len(found))
                 lines.append(Line(label=label, colour=colour, series=max(series, key=len), group=series))
         if lines:
             by_epoch = {name in run.series.by_epoch for run in runs if len(run.series.metrics.get(name, ()))}
@@ -305,9 +282,7 @@ def _ordered(names: Mapping[str, object]) -> list[str]:
 
 
 def _device_charts(run: MeasuredRun) -> list[Chart]:
-    along, unit = next(
-        (tr(name), seconds) for name, seconds, enough in _UNITS if run.series.duration_s >= enough
-    )  # fmt: skip
+    along, unit = next((tr(name), seconds) for name, seconds, enough in _UNITS if run.series.duration_s >= enough)
     axis = Axis(column="time", origin=run.series.started or 0.0, unit=unit)
     charts = []
     for name, title, every, divisor in (

@@ -201,7 +201,7 @@ def test_a_gap_in_both_curves_is_no_difference(tmp_path: Path) -> None:
 def test_curves_that_differ_by_design_are_not_compared(tmp_path: Path, changes: dict[str, Any], sentence: str) -> None:
     runs = [trained(tmp_path, "one", 1, 10.0), trained(tmp_path, "two", 2, 5.0, [9.0] * STEPS)]
     table = read_table(recorded(tmp_path, runs, **changes))
-    assert [row.same_curve for row in table.rows] == [None, None]
+    assert [row.check for row in table.rows] == [None, None]
     assert sentence in notices(table)
 
 

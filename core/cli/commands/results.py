@@ -14,6 +14,7 @@ from core.cli.output import (
     add_force,
     add_plot_options,
     add_table_options,
+    answer,
     check_file,
     check_files,
     given_files,
@@ -38,7 +39,6 @@ from core.series.run_series import RunSeries
 from core.text import one_line
 
 if TYPE_CHECKING:
-    from core.results.comparison import Comparison
     from core.results.measured_run import MeasuredRun, Reasons
 
 
@@ -76,8 +76,8 @@ def add_comparison_options(parser: ArgumentParser) -> None:
     )
 
 
-def find_compared(options: Namespace) -> tuple[list[Path], str | None]:
-    """Return the folders of the runs to compare, and the id of the baseline. Raises `ValueError` with a sentence."""
+def find_compared(options: Namespace) -> tuple[list[Path], dict[str, Any]]:
+    """Return the folders of the runs to compare, and how: the arguments of `compare`. Raises `ValueError`."""
     if options.target is not None and not math.isfinite(options.target):
         raise ValueError(tr("--target {target} is not a finite number. Give a value of the metric.",
                             target=options.target))  # fmt: skip
@@ -87,79 +87,45 @@ def find_compared(options: Namespace) -> tuple[list[Path], str | None]:
         raise ValueError(
             tr("The baseline {run} is not one of the compared runs. Name it among them, too.", run=baseline.name)
         )
-    return folders, baseline.name if baseline else None
+    return folders, {
+        "metric": options.metric, "baseline": baseline.name if baseline else None, "target": options.target,
+        "lower": options.lower, "grouped": options.grouped is not False,
+    }  # fmt: skip
 
 
 def compare_runs(options: Namespace) -> int:
     """Compare runs in a table; runs that differ only in the seed form one row."""
-    from core.results import comparison as comparisons  # loads numpy
-    from core.results import measured_run
+    from core.results import comparison, measured_run  # loads numpy
+    from core.results import report as reports
 
-    _check_files(options)
-    folders, baseline = find_compared(options)
-    runs = measured_run.read_runs(folders)
-    comparison = comparisons.compare(
-        runs, metric=options.metric, baseline=baseline, target=options.target, lower=options.lower,
-        grouped=options.grouped is not False,
-    )  # fmt: skip
-    first = comparison.rows[comparison.baseline].runs[0]
-    others = [row.runs[0] for row in comparison.rows if row.runs[0] is not first]
-    why = [(run, measured_run.reasons(first, run)) for run in others] if options.why else []
-    _write_files(options, comparison, runs, baseline)
-    if options.json:
-        document = comparisons.to_json(comparison)
-        say_json({**document, "why": [_why_json(first, run, each) for run, each in why]} if options.why else document)
-        return 0
-    if given_files(options):
-        for notice in comparison.notices:
-            warn(notice)
-        return 0
-    _say_table(comparison)
-    for run, each in why:
-        _say_why(first, run, each)
-    return 0
-
-
-# -- the table -----------------------------------------------------------------------------------
-
-
-def _say_table(comparison: Comparison) -> None:
-    from core.results import comparison as comparisons
-
-    say_table(comparisons.text_table(comparison, MAX_SETTINGS).cells())
-    for sentence in (*comparisons.sentences(comparison), *comparisons.left_out(comparison, MAX_SETTINGS)):
-        say(sentence)
-    for notice in comparison.notices:
-        warn(notice)
-
-
-def _check_files(options: Namespace) -> None:
-    """Raise `ValueError` with a sentence if a file cannot be written as it was asked for."""
-    if (given := given_files(options)) and options.why and not options.json:
+    given = given_files(options)
+    if given and options.why and not options.json:
         raise ValueError(
             tr("--{name} writes a file, and --why prints. Leave out one of them, or add --json.", name=given[0])
         )
     check_files(options)
-
-
-def _write_files(options: Namespace, comparison: Comparison, runs: Sequence[MeasuredRun], baseline: str | None) -> None:
-    """Write the table, the page and the plots to the files that were asked for."""
-    from core.results import comparison as comparisons
-    from core.results import report
-
-    write_tables(options, lambda: comparisons.text_table(comparison))
-
-    def page() -> bytes:
-        return report.report(
-            report.read_reported([run.dir for run in runs]), made=time.time(), metric=options.metric,
-            baseline=baseline, target=options.target, lower=options.lower, grouped=options.grouped is not False,
-        )  # fmt: skip
-
-    write_page(options, page)
-    write_plots(options, lambda: report.charts_of(runs, grouped=options.grouped is not False))
-
-
-# -- why -----------------------------------------------------------------------------------------
+    folders, how = find_compared(options)
+    runs = measured_run.read_runs(folders)
+    found = comparison.compare(runs, **how)
+    first = found.rows[found.baseline].runs[0]
+    others = [row.runs[0] for row in found.rows if row.runs[0] is not first]
+    why = [(run, measured_run.reasons(first, run)) for run in others] if options.why else []
+    write_tables(options, lambda: comparison.text_table(found))
+    write_page(options, lambda: reports.report(reports.read_reported(folders), made=time.time(), **how))
+    write_plots(options, lambda: reports.charts_of(runs, grouped=how["grouped"]))
+    if options.json:
+        document = comparison.to_json(found)
+        say_json({**document, "why": [_why_json(first, run, each) for run, each in why]} if options.why else document)
+        return 0
+    if not given:
+        say_table(comparison.text_table(found, MAX_SETTINGS).cells())
+        for sentence in (*comparison.sentences(found), *comparison.left_out(found, MAX_SETTINGS)):
+            say(sentence)
+    for notice in found.notices:
+        warn(notice)
+    for run, each in why:
+        _say_why(first, run, each)
+    return 0
 
 
 def _say_why(first: MeasuredRun, second: MeasuredRun, why: Reasons) -> None:
@@ -207,27 +173,20 @@ def add_report_options(parser: ArgumentParser) -> None:
 
 def write_report(options: Namespace) -> int:
     """Write a report on runs as one HTML file that needs no network; several runs are compared."""
-    from core.results import report  # loads numpy
+    from core.results import report as reports  # loads numpy
 
     path = Path(options.output)
     check_file(path, force=options.force)
-    folders, baseline = find_compared(options)
+    folders, how = find_compared(options)
     if len(folders) == 1 and any(getattr(options, name) is not None for name in TABLE_OPTIONS):
-        raise ValueError(
-            tr(
-                "--metric, --baseline, --target, --no-groups, --minimize and --maximize are for a comparison. Name a "
-                "second run, or leave them out."
-            )
-        )
-    runs = report.read_reported(folders)
-    data = report.report(
-        runs, made=time.time(), metric=options.metric, baseline=baseline, target=options.target, lower=options.lower,
-        grouped=options.grouped is not False,
-    )  # fmt: skip
+        raise ValueError(tr(
+            "--metric, --baseline, --target, --no-groups, --minimize and --maximize are for a comparison. Name a "
+            "second run, or leave them out.",
+        ))  # fmt: skip
+    runs = reports.read_reported(folders)
+    data = reports.report(runs, made=time.time(), **how)
     export_bytes(data, path)
-    if options.json:
-        say_json({"report": options.output, "runs": [each.id for each in runs], "bytes": len(data)})
-    return 0
+    return answer(options, {"report": options.output, "runs": [each.id for each in runs], "bytes": len(data)})
 
 
 KINDS = ("csv", "html", "svg", "png", "tensorboard", "model")
@@ -263,12 +222,10 @@ def export(options: Namespace) -> int:
     """Write the metrics of runs as a table, a report, plots or for TensorBoard, or the model of one to a folder."""
     given = [name for name in KINDS if getattr(options, name) is not None]
     if not given:
-        raise ValueError(
-            tr(
-                "Say what to export: --csv FILE, --html FILE, --svg FOLDER, --png FOLDER, --tensorboard FOLDER or "
-                "--model FOLDER."
-            )
-        )
+        raise ValueError(tr(
+            "Say what to export: --csv FILE, --html FILE, --svg FOLDER, --png FOLDER, --tensorboard FOLDER or "
+            "--model FOLDER.",
+        ))  # fmt: skip
     if len(given) > 1:
         raise ValueError(
             tr("Both --{first} and --{second} are given. Give one of them.", first=given[0], second=given[1])
@@ -292,17 +249,14 @@ def export(options: Namespace) -> int:
 
 
 def _export_csv(options: Namespace, run: Run) -> int:
-    path = Path(options.csv)
     check_files(options)
     run_series = _read(run)
     if options.csv == "-":
         report.write_csv(run_series, sys.stdout)
         return 0
-    report.export_csv(run_series, path)
-    if options.json:
-        rows = sum(len(series) for series in run_series.metrics.values())
-        say_json({"run": run.id, "csv": options.csv, "rows": rows})
-    return 0
+    report.export_csv(run_series, Path(options.csv))
+    rows = sum(len(series) for series in run_series.metrics.values())
+    return answer(options, {"run": run.id, "csv": options.csv, "rows": rows})
 
 
 def _read(run: Run) -> RunSeries:
@@ -317,10 +271,10 @@ def _read(run: Run) -> RunSeries:
 
 def _export_tensorboard(options: Namespace, runs: Sequence[Run]) -> int:
     from core.metrics.files import tensorboard_folder  # loads numpy
+    from core.results.measured_run import check_different
 
+    check_different([run.dir for run in runs])
     folder = Path(options.tensorboard)
-    if twice := next((run for number, run in enumerate(runs) if run.dir in {each.dir for each in runs[:number]}), None):
-        raise ValueError(tr("Run {run} is named twice. Name each run once.", run=twice.id))
     folders = [folder] if len(runs) == 1 else [folder / run.id for run in runs]
     for each in folders:
         tensorboard_folder.check_folder(each, force=options.force)
@@ -338,9 +292,7 @@ def _export_tensorboard(options: Namespace, runs: Sequence[Run]) -> int:
                         curve.too_large, metric=curve.tag, run=run.id,
                     )
                 )  # fmt: skip
-    if options.json:
-        say_json({"tensorboard": options.tensorboard, "runs": written})
-    return 0
+    return answer(options, {"tensorboard": options.tensorboard, "runs": written})
 
 
 def _export_page(options: Namespace, runs: Sequence[Run]) -> int:
@@ -349,9 +301,7 @@ def _export_page(options: Namespace, runs: Sequence[Run]) -> int:
     check_files(options)
     reported = reports.read_reported([run.dir for run in runs])
     written = write_page(options, lambda: reports.report(reported, made=time.time()))
-    if options.json:
-        say_json({"html": options.html, "runs": [run.id for run in runs], "bytes": written})
-    return 0
+    return answer(options, {"html": options.html, "runs": [run.id for run in runs], "bytes": written})
 
 
 def _export_plots(options: Namespace, runs: Sequence[Run]) -> int:
@@ -361,9 +311,7 @@ def _export_plots(options: Namespace, runs: Sequence[Run]) -> int:
     check_files(options)
     check_different([run.dir for run in runs])
     files = write_plots(options, lambda: reports.charts_of([read_run(run.dir) for run in runs]))
-    if options.json:
-        say_json({"runs": [run.id for run in runs], "files": list(map(str, files))})
-    return 0
+    return answer(options, {"runs": [run.id for run in runs], "files": list(map(str, files))})
 
 
 def _export_model(options: Namespace, run: Run) -> int:
@@ -371,11 +319,8 @@ def _export_model(options: Namespace, run: Run) -> int:
     exported = export_model.export_model(
         run.dir, Path(options.model), format_name=options.format, checkpoint_name=options.checkpoint
     )
-    if options.json:
-        say_json({
-            "run": run.id, "model": str(exported.folder), "format": exported.format,
-            "checkpoint": exported.checkpoint, "step": exported.step, "files": list(exported.files),
-        })  # fmt: skip
-    else:
-        say(f"{exported.folder}: {', '.join(exported.files)} ({exported.checkpoint})")
-    return 0
+    document = {
+        "run": run.id, "model": str(exported.folder), "format": exported.format, "checkpoint": exported.checkpoint,
+        "step": exported.step, "files": list(exported.files),
+    }  # fmt: skip
+    return answer(options, document, f"{exported.folder}: {', '.join(exported.files)} ({exported.checkpoint})")
