@@ -335,7 +335,7 @@ def _held_by(state: os.stat_result) -> int:
 
 
 def _no_run(run_dir: Path) -> str:
-    """Return why this is not a run, which has events and a spec: a preset may be named `spec.json`, too; or nothing."""
+    """Return why this is not the folder of a run; the empty string if it is. A preset may be called `spec.json`."""
     spec, events = run_dir / SPEC_FILE, run_dir / EVENTS
     try:
         if stat.S_ISREG(spec.lstat().st_mode) and stat.S_ISDIR(events.lstat().st_mode):

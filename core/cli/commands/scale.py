@@ -162,7 +162,6 @@ def _check_kept(options: Namespace) -> None:
     if len(kept) > 1:
         raise ValueError(tr("Both --{first} and --{second} are given. Give one of them.",
                             first=kept[0], second=kept[1]))  # fmt: skip
-
     for name, value in vars(options).items():
         if name not in OWN and value != options.parser.get_default(name):
             given = tr("A recipe") if name == "recipe" else f"--{name.replace('_', '-')}"
