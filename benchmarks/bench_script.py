@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from benchmarks.report import Stolen, table, write_json
-from core.cli.shared.follow import follow
+from core.cli.runs import follow
 from core.config.choices import ScriptChoices
 from core.config.script_check import ScriptCheckRequest, check_script, fill_in
 from core.devices.cpu import cpu_devices

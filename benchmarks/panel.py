@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from core.cli.shared.follow import follow
+from core.cli.runs import follow
 from core.config.choices import RecipeChoices, compose
 from core.devices.cpu import cpu_devices
 from core.runs.facts import RunState

@@ -1,7 +1,10 @@
 """The command line.
 
+- `options`: the options of several commands, and the parser of their words
+- `run_options`: how the options of `run` become choices; those of the queue
+- `output`: everything that is printed, asked or written to a file
+- `runs`: find the run that a command names, read the devices, follow a run to its end
 - `commands`: the commands
-- `shared`: what several commands use: options, choices, everything that is printed or asked
 - `parser`: all of `commands`, with their options
 - `__main__`: parse the arguments and run one command, or open the window
 """

@@ -11,7 +11,7 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 
 from core import language
-from core.cli.shared.options import WRONG_USE, window_options
+from core.cli.options import WRONG_USE, window_options
 from core.errors import RunError
 from core.history import index
 from core.language import tr
@@ -43,18 +43,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        _warn(
-            tr(
-                "{filename} cannot be used: {strerror}.",
-                filename=error.filename or tr("The output"),
-                strerror=error.strerror,
-            )
-        )
+        _warn(tr("{filename} cannot be used: {strerror}.", filename=error.filename or tr("The output"),
+                 strerror=error.strerror))  # fmt: skip
         return WRONG_USE
 
 
 def _warn(text: str) -> None:
-    from core.cli.shared.output import warn  # with it much that the window does not need
+    from core.cli.output import warn  # with it much that the window does not need
 
     warn(text)
 
@@ -83,7 +78,7 @@ def _parse(words: list[str]) -> Namespace:
 
 def version(options: Namespace) -> int:
     """Print the version: that of the installed distribution, or that of the source tree when none is installed."""
-    from core.cli.shared.output import say
+    from core.cli.output import say
     from core.system.installation import version as installed
 
     del options

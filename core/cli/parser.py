@@ -5,23 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from core.cli.commands import (
-    compare,
-    control,
-    curves,
-    desktop,
-    export,
-    hosts,
-    listing,
-    machine,
-    notify,
-    remove,
-    scale,
-    start,
-)
-from core.cli.shared.lookup import RUN
-from core.cli.shared.options import Parser, add_detach, add_host, add_open_ports, add_run_options, add_yes, common
-from core.cli.shared.run_options import add_queue_options
+from core.cli.commands import control, curves, desktop, hosts, listing, machine, notify, remove, results, scale, start
+from core.cli.options import Parser, add_detach, add_host, add_open_ports, add_run_options, add_yes, common
+from core.cli.run_options import add_queue_options
+from core.cli.runs import RUN
 from core.language import tr, tr_noop
 
 if TYPE_CHECKING:
@@ -55,7 +42,7 @@ COMMANDS = (
     _Row("queue", control.queue, (control.add_queue_actions,)),
     _Row("runs", listing.list_runs, (listing.add_search,)),
     _Row("show", listing.show, (listing.add_events,), of_run=True),
-    _Row("compare", compare.compare_runs, (compare.add_options,)),
+    _Row("compare", results.compare_runs, (results.add_compare_options,)),
     _Row("scale", scale.scale, (scale.add_options,)),
     _Row("rename", listing.rename_run, (listing.add_name,), of_run=True),
     _Row("mark", listing.mark_run, (listing.add_marks,), of_run=True),
@@ -70,9 +57,9 @@ COMMANDS = (
     _Row("command", start.command, of_run=True),
     _Row("keep", start.keep, (start.add_preset_name, add_yes), of_run=True),
     _Row("setups", start.list_presets),
-    _Row("export", export.export, (export.add_options, add_yes)),
+    _Row("export", results.export, (results.add_export_options, add_yes)),
     _Row("import", curves.import_paths, (curves.add_paths,)),
-    _Row("report", compare.write_report, (compare.add_report_options,)),
+    _Row("report", results.write_report, (results.add_report_options,)),
     _Row("sweep", remove.sweep, (remove.add_sweep_options,)),
     _Row("remove", remove.remove, (remove.add_options,)),
     _Row("hosts", hosts.hosts, (hosts.add_options,)),

@@ -1,10 +1,9 @@
 """From the user's choices to a checked run spec.
 
-- `choices`: the choices of the window's form or of the command line; turn those for a recipe, or a preset, into a
-  `RunSpec`
+- `choices`: the choices of the window's form or of the command line; turn those for a recipe into a `RunSpec`
 - `script_check`: build the spec of a script, analyse it, and check whether it can start
-- `strategy_settings`: settings that only some strategies have
-- `validation`: what keeps a spec from starting on this machine; halve a batch that ran out of memory
+- `validation`: what keeps a spec from starting on this machine; settings that only some strategies have; halve a batch
+  that ran out of memory
 - `examination`: what the machine that trains says about choices, and the CUDA driver about GPUs; it also travels from
   another machine
 - `abilities`: what the agent of a host can be asked for to start runs there, or to train some ranks of a run of another

@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path, PurePosixPath
@@ -60,11 +60,11 @@ def examine(request: Request) -> dict[str, Any]:
         raise ValueError(tr("These are no choices."))  # noqa: TRY004 (what the other side wrote)
     devices = _devices(request)
     found = examine_choices(unpack_choices(choices), devices)
-    can_start = found.spec is not None and not found.problems and not found.own
+    can_start = not found.problems and not found.own
     return {
         **encode(found),
         "folder": folder_problem(request.runs_root) or "",
-        "gpus": _gpu_check().problem(found.spec, devices) if can_start and found.spec is not None else "",
+        "gpus": _gpu_check().problem(found.spec, devices) if found.spec is not None and can_start else "",
     }
 
 
@@ -108,11 +108,8 @@ def _gpu_check() -> GpuCheck:
 
 
 START_ABILITIES: dict[str, Callable[[Request], object]] = {
-    "examine": examine,
-    "check_spec": check_spec,
-    "frameworks": frameworks,
-    "start": start,
-}
+    "examine": examine, "check_spec": check_spec, "frameworks": frameworks, "start": start,
+}  # fmt: skip
 """By the name under which a connection asks for it."""
 
 
@@ -137,14 +134,12 @@ def equipment(request: Request) -> dict[str, Any]:
     row = framework(str(request.terms.get("framework")))
     python = interpreter(row)
     if not has(python, row.module):
-        remedy = tr("Install it there: {python} -m pip install {extra}", python=python, extra=row.extra)
-        raise ValueError(
-            tr("{title} is not installed in {python}. {remedy}", title=row.title, python=python, remedy=remedy)
-        )
+        raise ValueError(validation.missing_sentence(row, python))
+    included = request.terms.get("recipe")
     return {
         "version": installed_version(python, row.module),
         "nccl": nccl_version(python) if request.terms.get("nccl") is True else "",
-        "recipe": _included_hash(str(request.terms.get("recipe") or ""), row.id),
+        "recipe": files_hash(own_files(recipes.find(str(included), row.id).path)) if included else "",
         "paths": _path_problems(request.terms.get("paths")),
     }
 
@@ -160,8 +155,7 @@ def script(request: Request) -> dict[str, dict[str, str]]:
         raise ValueError(tr("This is no part of a run."))
     if not isinstance(modules, list) or not all(each in IMPORTED for each in modules):
         raise ValueError(tr("This is no part of a run."))
-    found = differences(hashes) or _script_problems(spec)
-    if found:
+    if found := differences(hashes) or _script_problems(spec):
         raise ValueError(join_sentences(found))
     return {"versions": {module: installed_version(spec.python, module) for module in modules}}
 
@@ -180,11 +174,6 @@ def _script_problems(spec: RunSpec) -> list[str]:
 def peer(request: Request) -> dict[str, str]:
     """Return the address from which the other machine has connected; empty where the carrier does not tell."""
     return {"address": request.peer}
-
-
-def _included_hash(name: str, framework_id: str) -> str:
-    """Return the hash of an included recipe and its own modules; the empty string without a name."""
-    return files_hash(own_files(recipes.find(name, framework_id).path)) if name else ""
 
 
 def _path_problems(paths: object) -> dict[str, str]:
@@ -210,9 +199,8 @@ def reach(request: Request) -> dict[str, str]:
         interface, own = local.reach(address, port, REACH_S)
     except OSError as error:
         why = error.strerror or str(error)
-        raise ValueError(
-            tr("{address}:{port} cannot be reached: {why}.", address=address, port=port, why=why)
-        ) from None
+        sentence = tr("{address}:{port} cannot be reached: {why}.", address=address, port=port, why=why)
+        raise ValueError(sentence) from None
     return {"interface": interface, "address": own}
 
 
@@ -263,19 +251,15 @@ def _end_earlier(root: Path, own: Part) -> str:
 
     ended = ""
     for run_dir in directories(root):
-        if _is_part_of(run_dir, own):
+        found = None
+        with contextlib.suppress(ValueError):
+            found = read_part(run_dir)
+        if found is not None and (found.head, found.run) == (own.head, own.run):
             if _end(run_dir):
                 ended = run_dir.name
             continue_holder(run_dir)
             removal.remove(run_dir)
     return ended
-
-
-def _is_part_of(run_dir: Path, own: Part) -> bool:
-    with contextlib.suppress(ValueError):
-        found = read_part(run_dir)
-        return found is not None and (found.head, found.run) == (own.head, own.run)
-    return False
 
 
 def _end(run_dir: Path) -> bool:
@@ -293,14 +277,10 @@ def _end(run_dir: Path) -> bool:
             forced.add(run.facts.state)
             run.request("force")
         if time.monotonic() > deadline:
-            raise RunError(
-                tr(
-                    "An earlier part of this run ({run}) still runs there and does not end within {seconds:.0f} s. End "
-                    "it there (trainyard stop {run} --force), then resume the run.",
-                    run=run.id,
-                    seconds=END_S,
-                )
-            )
+            raise RunError(tr(
+                "An earlier part of this run ({run}) still runs there and does not end within {seconds:.0f} s. End "
+                "it there (trainyard stop {run} --force), then resume the run.", run=run.id, seconds=END_S,
+            ))  # fmt: skip
         time.sleep(END_NAP_S)
         run.poll()
     return True
@@ -313,7 +293,11 @@ def _with_recipe(spec: RunSpec, run_dir: Path, files: dict[str, Any], sent_hash:
         folder = run_dir / PART_RECIPE
         for name, text in files.items():
             _write(folder, name, text)
-        _check_arrived(folder, files, sent_hash)
+        if files_hash({name: read_whole(folder / name).decode() for name in files}) != sent_hash:
+            raise RunError(tr(
+                "The recipe that has arrived in {folder} differs from the one that was sent. Check the disk there, "
+                "then start the run again.", folder=folder,
+            ))  # fmt: skip
         path = str(folder / PurePosixPath(recipe.path).name)
     else:
         path = str(recipes.find(recipe.name, spec.framework).path)
@@ -322,18 +306,6 @@ def _with_recipe(spec: RunSpec, run_dir: Path, files: dict[str, Any], sent_hash:
     if problems := validation.recipe_problems(found):
         raise RunError(join_sentences(problems))
     return found
-
-
-def _check_arrived(folder: Path, names: Iterable[str], sent_hash: object) -> None:
-    """Compare the hash of the recipe's files here with that of what was sent. Raises `RunError` if they differ."""
-    if files_hash({name: read_whole(folder / name).decode() for name in names}) != sent_hash:
-        raise RunError(
-            tr(
-                "The recipe that has arrived in {folder} differs from the one that was sent. Check the disk there, "
-                "then start the run again.",
-                folder=folder,
-            )
-        )
 
 
 def _write(folder: Path, name: object, text: object) -> None:
@@ -363,13 +335,7 @@ def part_state(request: Request) -> dict[str, Any]:
 
 
 PART_ABILITIES: dict[str, Callable[[Request], object]] = {
-    "equipment": equipment,
-    "script": script,
-    "peer": peer,
-    "reach": reach,
-    "listen": listen,
-    "part": part,
-    "hold": hold,
-    "part_state": part_state,
-}
+    "equipment": equipment, "script": script, "peer": peer, "reach": reach, "listen": listen, "part": part,
+    "hold": hold, "part_state": part_state,
+}  # fmt: skip
 """By the name under which a connection asks for it."""

@@ -1,4 +1,4 @@
-"""The user's choices, from the window's form or the command line, and the `RunSpec` of a recipe or a preset.
+"""The user's choices, from the window's form or the command line, and the `RunSpec` of a recipe.
 
 Scripts: see `core.config.script_check`.
 """
@@ -6,28 +6,23 @@ Scripts: see `core.config.script_check`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from core.catalog import frameworks, recipe_use, recipes, strategies
 from core.catalog.frameworks import Framework, interpreter
-from core.config import presets
 from core.devices.device import Device
 from core.language import tr
-from core.schema.settings import (
-    DEFAULT_LEARNING_RATE,
-    Checkpoints,
-    ReleaseWatch,
-    SettingValue,
-    StopTimeouts,
-    Training,
-)
+from core.schema.settings import DEFAULT_LEARNING_RATE, Checkpoints, ReleaseWatch, SettingValue, StopTimeouts, Training
 from core.schema.spec import RunSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecipeChoices:
-    """Choices for a recipe. None stands for the documented default."""
+    """Choices for a recipe. None stands for the documented default.
+
+    `training`, `checkpoints`, `stop` and `release` have the settings that differ from their defaults.
+    """
 
     recipe: str
     """A built-in name or a file."""
@@ -38,13 +33,9 @@ class RecipeChoices:
     name: str | None = None
     settings: Mapping[str, SettingValue] = field(default_factory=dict)
     training: Mapping[str, object] = field(default_factory=dict)
-    """Fields of `Training` that differ from their defaults."""
     checkpoints: Mapping[str, object] = field(default_factory=dict)
-    """Fields of `Checkpoints` that differ from their defaults."""
     stop: Mapping[str, object] = field(default_factory=dict)
-    """Fields of `StopTimeouts` that differ from their defaults."""
     release: Mapping[str, object] = field(default_factory=dict)
-    """Fields of `ReleaseWatch` that differ from their defaults."""
     cuda_ids: str = "uuid"
     allow_open_ports: bool = False
     working_dir: str | None = None
@@ -54,18 +45,8 @@ class RecipeChoices:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PresetChoice:
-    """A preset, with other devices or another name where they are given."""
-
-    preset: str
-    """Its name or its file."""
-    devices: tuple[str, ...] = ()
-    name: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptChoices:
-    """Choices for a script. None stands for the documented default."""
+    """Choices for a script. None stands for the documented default; `stop` and `release` as for a recipe."""
 
     script: str = ""
     """A file, or a folder with a `__main__.py`."""
@@ -88,9 +69,7 @@ class ScriptChoices:
     devices: tuple[str, ...]
     name: str | None = None
     stop: Mapping[str, object] = field(default_factory=dict)
-    """Fields of `StopTimeouts` that differ from their defaults for scripts."""
     release: Mapping[str, object] = field(default_factory=dict)
-    """Fields of `ReleaseWatch` that differ from their defaults."""
     cuda_ids: str = "uuid"
 
 
@@ -111,20 +90,15 @@ def compose(choices: RecipeChoices, devices: Sequence[Device]) -> RunSpec:
     if training.get("learning_rate") is None:
         training["learning_rate"] = default_learning_rate(recipe)
     return RunSpec(
-        name=choices.name or recipe.name,
-        framework=choices.framework,
-        strategy=strategy,
-        recipe=recipe.with_settings(choices.settings),
-        devices=tuple(resolve(choices.devices, devices)),
+        name=choices.name or recipe.name, framework=choices.framework, strategy=strategy,
+        recipe=recipe.with_settings(choices.settings), devices=tuple(resolve(choices.devices, devices)),
         training=Training(**training),  # type: ignore[arg-type]  # Training checks each field itself
         checkpoints=Checkpoints(**choices.checkpoints),  # type: ignore[arg-type]  # so do these
         stop_timeouts=StopTimeouts(**choices.stop),  # type: ignore[arg-type]
         release=ReleaseWatch(**choices.release),  # type: ignore[arg-type]
-        cuda_ids=choices.cuda_ids,
-        allow_open_ports=choices.allow_open_ports,
-        python=_python(choices.python, row),
-        working_dir=check_folder(absolute_folder(choices.working_dir)),
-    )
+        cuda_ids=choices.cuda_ids, allow_open_ports=choices.allow_open_ports,
+        python=_python(choices.python, row), working_dir=check_folder(absolute_folder(choices.working_dir)),
+    )  # fmt: skip
 
 
 def _python(chosen: str | None, row: Framework) -> str:
@@ -134,13 +108,6 @@ def _python(chosen: str | None, row: Framework) -> str:
     from core.pythons.discovery import locate_python  # not at the start of the window, where few choose one
 
     return locate_python(chosen)
-
-
-def compose_preset(choice: PresetChoice, devices: Sequence[Device]) -> RunSpec:
-    """Return the spec of a preset. Raises `ValueError` with a sentence for one that cannot be used."""
-    saved = presets.read(presets.path_of(choice.preset, presets.default_root()))
-    chosen = tuple(resolve(choice.devices, devices)) or saved.devices
-    return replace(saved, devices=chosen, name=choice.name or saved.name)
 
 
 def absolute_folder(path: str | None) -> Path:

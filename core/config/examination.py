@@ -83,14 +83,11 @@ def examine_script(choices: ScriptChoices, result: ScriptCheckResult, devices: S
         return Examination(problems=tuple(result.problems), usual_python=result.usual_python)
     result = script_check.on_devices(result, len(spec.devices))
     return replace(
-        _of_spec(spec, devices),
-        problems=tuple(result.problems),
+        _of_spec(spec, devices), problems=tuple(result.problems),
         notes=tuple(script_check.cautions_of(result, spec)),
-        arithmetic=_launch_words(spec, result, guessed=choices.launch is None),
-        proposed=result.proposed,
-        why=result.why,
-        usual_python=result.usual_python,
-    )
+        arithmetic=_launch_words(spec, result, guessed=choices.launch is None), proposed=result.proposed,
+        why=result.why, usual_python=result.usual_python,
+    )  # fmt: skip
 
 
 def spec_obstacles(spec: RunSpec, devices: Sequence[Device]) -> tuple[list[str], list[Problem]]:
@@ -147,12 +144,8 @@ def _launch_words(spec: RunSpec, result: ScriptCheckResult, *, guessed: bool) ->
     if guessed or spec.strategy == result.proposed:
         return tr("{how}. {why}", how=how, why=result.why)
     proposed = tr(find_launch_mode(result.proposed).title).lower()
-    return tr(
-        "{how}, as you chose. The source of the script suggests {proposed}. {why}",
-        how=how,
-        proposed=proposed,
-        why=result.why,
-    )
+    return tr("{how}, as you chose. The source of the script suggests {proposed}. {why}", how=how, proposed=proposed,
+              why=result.why)  # fmt: skip
 
 
 GOOD_S, BAD_S = 600.0, 5.0

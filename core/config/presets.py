@@ -55,12 +55,10 @@ def path_of(name: str, root: Path) -> Path:
     if "/" in name or name.endswith(SUFFIX):
         return Path(name).expanduser().absolute()
     if not re.fullmatch(r"[\w][\w .+-]*", name):
-        raise ValueError(
-            tr(
-                "{name!r} is not a valid preset name. Use letters, digits, spaces and . + - _, or give a path.",
-                name=name,
-            )
-        )
+        raise ValueError(tr(
+            "{name!r} is not a valid preset name. Use letters, digits, spaces and . + - _, or give a path.",
+            name=name,
+        ))  # fmt: skip
     return root / f"{name}{SUFFIX}"
 
 
@@ -70,7 +68,12 @@ def save(spec: RunSpec, path: Path) -> None:
         make_private_folder(path.parent.parent)
         make_private_folder(path.parent)
     path.parent.mkdir(parents=True, exist_ok=True)
-    document = _with_paths(spec.to_json(), lambda text: _relative(text, path.parent))
+
+    def relative(text: str) -> str:
+        within = os.path.relpath(text, path.parent) if text else ""
+        return text if within.startswith("..") else within
+
+    document = _with_paths(spec.to_json(), relative)
     write_whole(path, json.dumps(document, indent=2) + "\n")
 
 
@@ -113,17 +116,15 @@ def read_all(root: Path) -> list[Preset]:
 
     Other users lose their permissions on the presets, which may contain secrets: a copied file may be readable by all.
     """
-    found = sorted(root.glob(f"*{SUFFIX}"))
-    for path in (root, *found):
+    make_private(root)
+    found = []
+    for path in sorted(root.glob(f"*{SUFFIX}")):
         make_private(path)
-    return [_preset(path) for path in found]
-
-
-def _preset(path: Path) -> Preset:
-    try:
-        return Preset(name=path.stem, path=path, spec=read(path))
-    except ValueError as error:
-        return Preset(name=path.stem, path=path, spec=None, problem=str(error))
+        try:
+            found.append(Preset(name=path.stem, path=path, spec=read(path)))
+        except ValueError as error:
+            found.append(Preset(name=path.stem, path=path, spec=None, problem=str(error)))
+    return found
 
 
 def _with_paths(document: dict[str, object], change: Callable[[str], str]) -> dict[str, object]:
@@ -138,19 +139,16 @@ def _with_paths(document: dict[str, object], change: Callable[[str], str]) -> di
     return changed
 
 
-def _relative(text: str, folder: Path) -> str:
-    if not text:
-        return text
-    within = os.path.relpath(text, folder)
-    return text if within.startswith("..") else within
-
-
 def shell_line(spec: RunSpec, cores: Mapping[str, Sequence[int]]) -> str:
     """Return a POSIX shell command: for a script one that does not need Trainyard, for a recipe `trainyard run`.
 
     `cores`: the cores of CPU devices by device id. The command for a script pins it to them, as a run does.
     """
-    words = _script_words(spec, cores) if spec.script else [*_recipe_words(spec), *_python_words(spec)]
+    if spec.script:
+        words = _script_words(spec, cores)
+    else:
+        usual = next((interpreter(row) for row in FRAMEWORKS if row.id == spec.framework), None)
+        words = [*_recipe_words(spec), *([] if spec.python == usual else ["--python", spec.python])]
     return f"cd {shlex.quote(spec.working_dir)} && {shlex.join(words)}"
 
 
@@ -201,7 +199,11 @@ def _recipe_words(spec: RunSpec) -> list[str]:
         words += ["--set", f"{name}={value}"]
     words += setting_words(spec.training, Training())
     words += [ALLOW] if spec.allow_open_ports else []
-    return [*words, *_checkpoint_words(spec.checkpoints), *_common_words(spec)]
+    chosen, usual = spec.checkpoints, Checkpoints()
+    words += setting_words(chosen, usual)
+    if (chosen.unit, chosen.every) != (usual.unit, usual.every):
+        words += ["--checkpoint-every", f"{chosen.every} {chosen.unit}" if chosen.unit in COUNTED else chosen.unit]
+    return [*words, *_common_words(spec)]
 
 
 def _common_words(spec: RunSpec) -> list[str]:
@@ -211,23 +213,9 @@ def _common_words(spec: RunSpec) -> list[str]:
     return words if spec.time_limit_s is None else [*words, "--time-limit", f"{spec.time_limit_s:g}s"]
 
 
-def _python_words(spec: RunSpec) -> list[str]:
-    """Return the option for the Python of a recipe; nothing if it is the one that a run takes by itself."""
-    usual = next((interpreter(row) for row in FRAMEWORKS if row.id == spec.framework), None)
-    return [] if spec.python == usual else ["--python", spec.python]
-
-
 def _name_words(spec: RunSpec) -> list[str]:
     """Return the option for the name. A run that was renamed may have a slash in its name; a new run may not."""
     return ["--name", spec.name.replace("/", "-")]
-
-
-def _checkpoint_words(chosen: Checkpoints) -> list[str]:
-    usual = Checkpoints()
-    words = setting_words(chosen, usual)
-    if (chosen.unit, chosen.every) != (usual.unit, usual.every):
-        words += ["--checkpoint-every", f"{chosen.every} {chosen.unit}" if chosen.unit in COUNTED else chosen.unit]
-    return words
 
 
 def setting_words(values: object, usual: object, framework: str = "") -> list[str]:

@@ -38,28 +38,20 @@ class ScriptCheckRequest:
     def of(cls, choices: ScriptChoices) -> ScriptCheckRequest:
         """Return the request for these choices."""
         return cls(
-            script=choices.script,
-            module=choices.module,
-            working_dir=choices.working_dir,
-            environment=tuple(sorted(choices.environment.items())),
-            launch=choices.launch,
-            python=choices.python,
+            script=choices.script, module=choices.module, working_dir=choices.working_dir,
+            environment=tuple(sorted(choices.environment.items())), launch=choices.launch, python=choices.python,
             changed=_changed(choices.script),
-        )
+        )  # fmt: skip
 
     @classmethod
     def of_spec(cls, spec: RunSpec) -> ScriptCheckRequest:
         """Return the request for the script of a run or a preset, to start it again."""
         assert spec.script is not None
         return cls(
-            script=spec.script.path,
-            module=spec.script.module,
-            working_dir=spec.working_dir,
-            environment=tuple(sorted(spec.script.environment.items())),
-            launch=spec.strategy,
-            python=spec.python,
+            script=spec.script.path, module=spec.script.module, working_dir=spec.working_dir,
+            environment=tuple(sorted(spec.script.environment.items())), launch=spec.strategy, python=spec.python,
             changed=_changed(spec.script.path),
-        )
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,14 +93,10 @@ def check_script(request: ScriptCheckRequest) -> ScriptCheckResult:
             script.path, module=request.module or None, cwd=str(folder), python=python, variables=variables
         )
         spec = RunSpec(
-            name=script.name.removesuffix(".py").removesuffix(program.SUFFIX),
-            framework=SCRIPT,
-            strategy=find_launch_mode(request.launch or look.launch).name,
-            script=script,
-            devices=(),
-            python=python,
+            name=script.name.removesuffix(".py").removesuffix(program.SUFFIX), framework=SCRIPT,
+            strategy=find_launch_mode(request.launch or look.launch).name, script=script, devices=(), python=python,
             working_dir=str(folder),
-        )
+        )  # fmt: skip
         found = problems(look, python=python, cwd=spec.working_dir, variables=variables)
     except ValueError as error:
         return ScriptCheckResult(usual_python=usual, problems=(str(error),))
@@ -135,10 +123,7 @@ def cautions_of(result: ScriptCheckResult, spec: RunSpec) -> list[str]:
 
 
 def fill_in(result: ScriptCheckResult, choices: ScriptChoices, devices: Sequence[Device]) -> RunSpec:
-    """Return the spec of a checked script with the choices that were not part of the check.
-
-    Raises `ValueError` with a sentence for choices that make no spec.
-    """
+    """Return the spec of a checked script with the other choices. Raises `ValueError` for choices that make no spec."""
     if choices.expression:
         compile_expression(choices.expression)
         if choices.rules not in {"", NO_RULES}:
@@ -147,25 +132,21 @@ def fill_in(result: ScriptCheckResult, choices: ScriptChoices, devices: Sequence
     result = on_devices(result, len(chosen))
     if result.spec is None or result.spec.script is None:
         raise ValueError(join_sentences(result.problems))
+    rules = None
+    if not choices.expression:
+        rules = chosen_file(choices.rules, result.spec.script, result.spec.working_dir)
     return replace(
         result.spec,
         name=choices.name or result.spec.name,
         script=replace(
             result.spec.script, arguments=choices.arguments, expression=choices.expression, inherited=choices.inherited,
-            rules=_rules(choices, result.spec), rules_file=choices.rules,
+            rules=read_rules(rules) if rules else (), rules_file=choices.rules,
         ),
         devices=chosen,
         release=ReleaseWatch(**choices.release),  # type: ignore[arg-type]  # it checks each field itself
         stop_timeouts=replace(StopTimeouts.usual(is_script=True), **choices.stop),  # type: ignore[arg-type]  # so does this
         cuda_ids=choices.cuda_ids,
     )  # fmt: skip
-
-
-def _rules(choices: ScriptChoices, spec: RunSpec) -> tuple[str, ...]:
-    """Return the rules in the chosen file. Raises `ValueError` with a sentence if it cannot be used."""
-    assert spec.script is not None
-    path = None if choices.expression else chosen_file(choices.rules, spec.script, spec.working_dir)
-    return read_rules(path) if path else ()
 
 
 def _changed(path: str) -> tuple[int, int] | None:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from importlib.machinery import PathFinder
 
 from core.catalog.frameworks import FRAMEWORKS, Framework, framework, has, interpreter
 from core.catalog.strategies import LAUNCH_MODES, STRATEGIES, Strategy, find_strategy, strategies_of, strategy_of
-from core.config.strategy_settings import rate_arithmetic, setting_problems
 from core.devices.device import Device, split_name
 from core.language import tr, tr_noop, tr_plural
 from core.launchers import loopback
+from core.schema.setting import RECIPE, Setting, settings_of
+from core.schema.settings import Training
 from core.schema.spec import RunSpec
 from core.text import join_labels, join_names
 
@@ -72,14 +73,16 @@ def obstacle(strategy: Strategy, devices: Sequence[Device]) -> str:
         case ProblemKind.OTHER_KIND:
             return tr("Strategy {strategy} runs on {names} only.", strategy=strategy.name, names=device_kinds(strategy))
         case ProblemKind.TOO_FEW:
-            return tr(
-                "Strategy {strategy} needs {min_devices} devices or more, but {count} is chosen.",
-                strategy=strategy.name,
-                min_devices=strategy.min_devices,
-                count=len(devices),
-            )
+            return tr("Strategy {strategy} needs {min_devices} devices or more, but {count} is chosen.",
+                      strategy=strategy.name, min_devices=strategy.min_devices, count=len(devices))  # fmt: skip
         case ProblemKind.TOO_MANY:
-            return _too_many(strategy, devices)
+            return tr(
+                "Strategy {strategy} trains on {max_devices} device, but {count} are chosen "
+                "({chosen}). Choose one device, or strategy {others}.",
+                strategy=strategy.name, max_devices=strategy.max_devices, count=len(devices),
+                chosen=", ".join(device.label for device in devices),
+                others=join_names(_fitting(strategy, devices), "or"),
+            )  # fmt: skip
         case _:
             return ""
 
@@ -108,8 +111,10 @@ def problems(spec: RunSpec, devices: Sequence[Device]) -> list[Problem]:
         own = script.problems(spec.script, spec.strategy)
     else:
         kinds = {device.kind for device in devices if device.id in spec.devices}
-        own = [*_setting_problems(spec, strategy), *setting_problems(spec, kinds)]
-    return [*_of([*missing, *_number_problems(spec), *own]), *port_problems(spec)]
+        own = [*_setting_problems(spec, strategy), *_training_problems(spec, kinds)]
+    if spec.cuda_ids == "integer" and any(name.startswith("MIG-") for name in spec.devices):
+        own.insert(0, tr("CUDA has no number for a MIG device. Name the GPUs by UUID (--cuda-ids uuid)."))
+    return [*_of([*missing, *own]), *port_problems(spec)]
 
 
 def recipe_problems(spec: RunSpec) -> list[str]:
@@ -143,10 +148,13 @@ def _framework_problems(spec: RunSpec) -> list[str]:
     library = framework(spec.framework)
     if has(spec.python, library.module):
         return []
-    remedy = tr("Install it there: {python} -m pip install {extra}", python=spec.python, extra=library.extra)
-    return [
-        tr("{title} is not installed in {python}. {remedy}", title=library.title, python=spec.python, remedy=remedy)
-    ]
+    return [missing_sentence(library, spec.python)]
+
+
+def missing_sentence(library: Framework, python: str) -> str:
+    """Return that a Python lacks a framework, and the remedy."""
+    remedy = tr("Install it there: {python} -m pip install {extra}", python=python, extra=library.extra)
+    return tr("{title} is not installed in {python}. {remedy}", title=library.title, python=python, remedy=remedy)
 
 
 def _device_problems(spec: RunSpec, strategy: Strategy, devices: Sequence[Device]) -> list[Problem]:
@@ -167,8 +175,12 @@ def _device_problems(spec: RunSpec, strategy: Strategy, devices: Sequence[Device
     if len(set(spec.devices)) < len(spec.devices):
         return _of([tr("A device is named twice in {devices}. Name each once.", devices=", ".join(spec.devices))])
     chosen = [by_id[name] for name in spec.devices]
-    blocked = [tr(device.blocked) for device in chosen if device.blocked]
-    return _of([*blocked, *_mig_problems(chosen)]) or _fit_problems(strategy, chosen)
+    found = [tr(device.blocked) for device in chosen if device.blocked]
+    if len(chosen) > 1 and any(device.is_mig for device in chosen):  # NVIDIA's MIG user guide
+        names = ", ".join(device.label for device in chosen)
+        found.append(tr("A process can use only one MIG device and no other device. Chosen: {names}. Choose one MIG "
+                        "device.", names=names))  # fmt: skip
+    return _of(found) or _fit_problems(strategy, chosen)
 
 
 def _not_over_hosts(spec: RunSpec, strategy: Strategy, labels: Sequence[str]) -> str:
@@ -178,19 +190,16 @@ def _not_over_hosts(spec: RunSpec, strategy: Strategy, labels: Sequence[str]) ->
         return tr(
             "A run over several machines needs a device of this one, where its checkpoints are kept, besides {names}. "
             "Choose one, or start the run there: trainyard --host {host}",
-            names=names,
-            host=(split_name(spec.devices[0]) or ("",))[0],
-        )
+            names=names, host=(split_name(spec.devices[0]) or ("",))[0],
+        )  # fmt: skip
     if reason := strategy.unavailable():
         return reason
     if not strategy.spans_hosts:
         rows = LAUNCH_MODES if spec.script else strategies_of(spec.framework)
         able = join_names([row.name for row in rows if row.spans_hosts], "or")
-        remedy = (
-            tr("Choose {strategies}, or devices of one machine.", strategies=able)
-            if able
-            else tr("Choose devices of one machine: trainyard --host HOST is the window on another one.")
-        )
+        remedy = tr("Choose devices of one machine: trainyard --host HOST is the window on another one.")
+        if able:
+            remedy = tr("Choose {strategies}, or devices of one machine.", strategies=able)
         return tr(
             "{title} runs on one machine, and {names} is on another. {remedy}",
             title=tr(strategy.title), names=names, remedy=remedy,
@@ -198,33 +207,13 @@ def _not_over_hosts(spec: RunSpec, strategy: Strategy, labels: Sequence[str]) ->
     return ""
 
 
-def _mig_problems(chosen: Sequence[Device]) -> list[str]:
-    """Refuse a MIG device with another device: CUDA shows a process one MIG device only (NVIDIA's MIG user guide)."""
-    if len(chosen) == 1 or not any(device.is_mig for device in chosen):
-        return []
-    names = ", ".join(device.label for device in chosen)
-    return [
-        tr(
-            "A process can use only one MIG device and no other device. Chosen: {names}. Choose one MIG device.",
-            names=names,
-        )
-    ]
-
-
 def _fit_problems(strategy: Strategy, chosen: Sequence[Device]) -> list[Problem]:
     kinds = sorted({device.kind for device in chosen})
     if len(kinds) > 1:
         names = join_names(tr(KIND_NAMES.get(kind, kind)) for kind in kinds)
         labels = ", ".join(device.label for device in chosen)
-        return _of(
-            [
-                tr(
-                    "{names} cannot be used together ({labels}). A run uses one kind of device: choose one kind.",
-                    names=names,
-                    labels=labels,
-                )
-            ]
-        )
+        return _of([tr("{names} cannot be used together ({labels}). A run uses one kind of device: choose one kind.",
+                       names=names, labels=labels)])  # fmt: skip
     reason = obstacle(strategy, chosen)
     if not reason:
         return []
@@ -241,40 +230,13 @@ def _fitting(strategy: Strategy, chosen: Sequence[Device]) -> list[str]:
     return [each.name for each in others if not obstacle(each, chosen)]
 
 
-def _too_many(strategy: Strategy, chosen: Sequence[Device]) -> str:
-    others = _fitting(strategy, chosen)
-    return tr(
-        "Strategy {strategy} trains on {max_devices} device, but {count} are chosen "
-        "({chosen}). Choose one device, or strategy {others}.",
-        strategy=strategy.name,
-        max_devices=strategy.max_devices,
-        count=len(chosen),
-        chosen=", ".join(device.label for device in chosen),
-        others=join_names(others, "or"),
-    )
-
-
-def _number_problems(spec: RunSpec) -> list[str]:
-    if spec.cuda_ids == "integer" and any(name.startswith("MIG-") for name in spec.devices):
-        return [tr("CUDA has no number for a MIG device. Name the GPUs by UUID (--cuda-ids uuid).")]
-    return []
-
-
 def port_problems(spec: RunSpec) -> list[Problem]:
     """Return why a strategy whose workers listen cannot start on this machine, or why no ports can be allowed."""
     strategy = strategy_of(spec)
     if spec.allow_open_ports and not strategy.needs_addresses:
         opening = join_names(row.name for row in STRATEGIES if row.needs_addresses)
-        return _of(
-            [
-                tr(
-                    "Strategy {strategy} opens no ports: {allow} is for {opening}. Leave it out.",
-                    strategy=strategy.name,
-                    allow=loopback.ALLOW,
-                    opening=opening,
-                )
-            ]
-        )
+        return _of([tr("Strategy {strategy} opens no ports: {allow} is for {opening}. Leave it out.",
+                       strategy=strategy.name, allow=loopback.ALLOW, opening=opening)])  # fmt: skip
     if spec.allow_open_ports or not strategy.needs_addresses:
         return []
     if any(split_name(name) for name in spec.devices):
@@ -287,27 +249,109 @@ def port_problems(spec: RunSpec) -> list[Problem]:
 def _setting_problems(spec: RunSpec, strategy: Strategy) -> list[str]:
     found = _batch_problems(spec, strategy)
     if spec.training.precision == "float16" and strategy.no_float16:
-        found.append(
-            tr(
-                "Strategy {name} cannot scale the loss for float16, because {reason}. Choose bfloat16 or float32.",
-                name=strategy.name,
-                reason=tr(strategy.no_float16),
-            )
-        )
+        found.append(tr(
+            "Strategy {name} cannot scale the loss for float16, because {reason}. Choose bfloat16 or float32.",
+            name=strategy.name, reason=tr(strategy.no_float16),
+        ))  # fmt: skip
     if strategy.has("micro_batches") and (count := spec.training.micro_batches) < len(spec.devices):
-        found.append(
-            tr_plural(
-                "{count} micro-batch cannot fill a pipeline of {stages} stages. "
-                "Choose at least as many micro-batches as devices.",
-                "{count} micro-batches cannot fill a pipeline of {stages} stages. "
-                "Choose at least as many micro-batches as devices.",
-                count,
-                stages=len(spec.devices),
-            )
-        )
+        found.append(tr_plural(
+            "{count} micro-batch cannot fill a pipeline of {stages} stages. "
+            "Choose at least as many micro-batches as devices.",
+            "{count} micro-batches cannot fill a pipeline of {stages} stages. "
+            "Choose at least as many micro-batches as devices.",
+            count, stages=len(spec.devices),
+        ))  # fmt: skip
     if strategy.no_compile and spec.training.compile:
         found.append(tr(strategy.no_compile))
     return found
+
+
+HARMLESS = ("micro_batches",)
+"""Settings that other strategies ignore. A preset keeps its number of micro-batches, whatever strategy it has now."""
+
+
+def where(row: Setting) -> str:
+    """Return what has a setting that not everything has: `PyTorch`, or `strategies ddp and fsdp of PyTorch`."""
+    if RECIPE in row.only:
+        return tr("recipes")
+    frameworks = join_names(dict.fromkeys(framework(each.partition(".")[0]).title for each in row.only))
+    strategies = list(dict.fromkeys(each.partition(".")[2] for each in row.only if "." in each))
+    if not strategies:
+        return frameworks
+    return tr_plural("strategy {strategies} of {frameworks}", "strategies {strategies} of {frameworks}",
+                     len(strategies), strategies=join_names(strategies), frameworks=frameworks)  # fmt: skip
+
+
+def without_meaning(framework_name: str, strategy: str) -> set[str]:
+    """Return the names of the settings that others have and this strategy does not."""
+    return {name for name, row in settings_of(Training).items() if not row.is_for(framework_name, strategy)}
+
+
+def _training_problems(spec: RunSpec, kinds: set[str]) -> Iterator[str]:
+    """Yield what is wrong with these settings of a recipe's spec: sentences. `kinds`: of the chosen devices."""
+    for name, row in settings_of(Training).items():
+        is_foreign = not row.is_for(spec.framework, spec.strategy)
+        if is_foreign and name not in HARMLESS and getattr(spec.training, name) != row.default:
+            yield tr(
+                "The setting “{title}” is for {where} only, but {chosen} of {framework} is chosen. Leave it at its "
+                "default.",
+                title=tr(row.title), where=where(row), chosen=spec.strategy,
+                framework=framework(spec.framework).title,
+            )  # fmt: skip
+            return
+    yield from _conflicts(spec, on_cpu="cpu" in kinds)
+
+
+def _conflicts(spec: RunSpec, *, on_cpu: bool) -> Iterator[str]:
+    """Yield which settings cannot be used together, or with these devices."""
+    training = spec.training
+    if training.cross_device_ops == "nccl" and on_cpu:
+        yield tr(
+            "NCCL adds up gradients of GPUs only, and CPU devices are chosen. Choose auto, hierarchical_copy or "
+            "one_device."
+        )
+    if training.gradient_compression == "bfloat16" and on_cpu:
+        yield tr(
+            "PyTorch compresses gradients to bfloat16 with NCCL only, and CPU devices use Gloo. Choose float16, "
+            "powersgd or none."
+        )
+    if training.output_device >= len(spec.devices):
+        yield tr_plural(
+            "The output device is number {number}, but the run has {count} device, counted from 0. Choose a smaller "
+            "number.",
+            "The output device is number {number}, but the run has {count} devices, counted from 0. Choose a smaller "
+            "number.",
+            len(spec.devices), number=training.output_device,
+        )  # fmt: skip
+    if training.meta_device and training.make_on_device:
+        yield tr("The model cannot be made on the meta device and on its own device. Choose one of them.")
+    if training.gradient_compression == "powersgd" and training.precision == "float16":
+        yield tr(
+            "PowerSGD keeps errors of gradients for later steps, and float16 scales gradients by a number that "
+            "changes. Choose precision bfloat16 or float32, or gradient compression float16 or none."
+        )
+
+    if training.rate_scaling != "none" and training.reference_batch is None:
+        yield tr(
+            "The learning rate cannot be scaled to the batch size: the batch size for which it was chosen is not "
+            "known. Give it (--reference-batch N)."
+        )
+    if training.rate_scaling == "none" and training.reference_batch is not None:
+        yield tr(
+            "A batch size for the learning rate is given, but nothing scales the rate. Choose linear or sqrt "
+            "(--rate-scaling), or leave the batch size out."
+        )
+
+
+def rate_arithmetic(training: Training) -> str:
+    """Return the scaled learning rate as a product; the empty string where nothing scales it."""
+    if training.rate_scaling == "none" or training.reference_batch is None:
+        return ""
+    ratio = f"{training.batch_size} / {training.reference_batch}"
+    factor = ratio if training.rate_scaling == "linear" else f"√({ratio})"
+    if training.learning_rate is None:
+        return tr("the recipe's × {factor}", factor=factor)
+    return f"{training.learning_rate * training.rate_factor:g} = {training.learning_rate:g} × {factor}"
 
 
 def _parts(spec: RunSpec, strategy: Strategy) -> list[tuple[int, str]]:
@@ -316,19 +360,11 @@ def _parts(spec: RunSpec, strategy: Strategy) -> list[tuple[int, str]]:
     split = strategy.batch_parts(devices)
     parts = [(split, tr_plural("device", "devices", split))]
     if strategy.has("micro_batches"):
-        parts = [
-            (1, tr("pipeline of {devices} stages", devices=devices)),
-            (training.micro_batches, tr("micro-batches")),
-        ]
+        stages = tr("pipeline of {devices} stages", devices=devices)
+        parts = [(1, stages), (training.micro_batches, tr("micro-batches"))]
     elif not strategy.splits_batch and devices > 1:
-        parts = [
-            (
-                1,
-                tr("worker at a time")
-                if strategy.parallel == "data"
-                else tr("model on {devices} devices", devices=devices),
-            )
-        ]
+        model = tr("model on {devices} devices", devices=devices)
+        parts = [(1, tr("worker at a time") if strategy.parallel == "data" else model)]
     return [*parts, (training.accumulation, "accumulation")]
 
 
@@ -340,20 +376,12 @@ def _batch_problems(spec: RunSpec, strategy: Strategy) -> list[str]:
     lower = batch_size // divisor * divisor
     near = tr("{lower} or {higher}", lower=lower, higher=lower + divisor) if lower else f"{divisor}"
     *outer, (steps, _) = parts
-    counts = [
-        *(f"{count} {name}" for count, name in outer),
-        tr_plural("{count} accumulation step", "{count} accumulation steps", steps),
-    ]
+    counts = [f"{count} {name}" for count, name in outer]
+    counts.append(tr_plural("{count} accumulation step", "{count} accumulation steps", steps))
     helps = batch_size % (divisor // steps) == 0  # then it can be split with one accumulation step, at least
     remedy = tr("Choose {near}, or another accumulation.", near=near) if helps else tr("Choose {near}.", near=near)
-    return [
-        tr(
-            "A batch of {batch_size} cannot be split evenly over {counts}. {remedy}",
-            batch_size=batch_size,
-            counts=join_names(counts),
-            remedy=remedy,
-        )
-    ]
+    return [tr("A batch of {batch_size} cannot be split evenly over {counts}. {remedy}", batch_size=batch_size,
+               counts=join_names(counts), remedy=remedy)]  # fmt: skip
 
 
 def _product(parts: Sequence[tuple[int, str]]) -> int:
@@ -373,13 +401,8 @@ def batch_arithmetic(spec: RunSpec) -> str:
         return ""
     *outer, (accumulation, _) = parts
     counts = " × ".join(f"{count} {name}" for count, name in outer)
-    batch = tr(
-        "{batch_size} = {counts} × {each} × {accumulation} accumulation",
-        batch_size=spec.training.batch_size,
-        counts=counts,
-        each=spec.training.batch_size // product,
-        accumulation=accumulation,
-    )
+    batch = tr("{batch_size} = {counts} × {each} × {accumulation} accumulation", batch_size=spec.training.batch_size,
+               counts=counts, each=spec.training.batch_size // product, accumulation=accumulation)  # fmt: skip
     scaled = rate_arithmetic(spec.training)
     return tr("{batch}; learning rate {product}", batch=batch, product=scaled) if scaled else batch
 

@@ -10,13 +10,11 @@ from pathlib import Path
 from core.devices.device import Device, Sample, Survey
 from core.errors import RunError
 from core.history.index import RunIndex, all_runs
-from core.history.summary import RunSummary
+from core.history.summary import RunSummary, present_facts
 from core.history.summary_cache import SummaryCache
 from core.language import tr_plural
 from core.runs.facts import state_info
-from core.runs.run import Run
 from core.schema.event_kinds import ProcessInfo
-from core.schema.paths import SUPERVISOR_EVENTS
 from core.schema.spec import read_spec
 from core.system.processes import glance
 from core.text import join_labels, join_names
@@ -49,18 +47,16 @@ class DeviceUsers:
         """Return the live runs by device id, in the order of the summaries."""
         found: dict[str, tuple[RunSummary, ...]] = {}
         for summary in summaries:
-            if state_info(summary.state).live:
-                for device in self._of(summary.dir):
-                    found[device] = (*found.get(device, ()), summary)
+            if not state_info(summary.state).live:
+                continue
+            if summary.dir not in self._devices:
+                try:
+                    self._devices[summary.dir] = read_spec(summary.dir).devices
+                except ValueError:  # such as the spec of a newer version
+                    self._devices[summary.dir] = ()
+            for device in self._devices[summary.dir]:
+                found[device] = (*found.get(device, ()), summary)
         return found
-
-    def _of(self, run_dir: Path) -> tuple[str, ...]:
-        if run_dir not in self._devices:
-            try:
-                self._devices[run_dir] = read_spec(run_dir).devices
-            except ValueError:  # such as the spec of a newer version
-                self._devices[run_dir] = ()
-        return self._devices[run_dir]
 
 
 class UseFinder:
@@ -89,22 +85,14 @@ def devices_in_use(survey: Survey, runs_root: Path) -> dict[str, DeviceUse]:
 
 
 def _uses(survey: Survey, on_devices: Mapping[str, tuple[RunSummary, ...]]) -> dict[str, DeviceUse]:
-    workers = _worker_pids({summary.dir for runs in on_devices.values() for summary in runs})
+    live = {summary.dir for runs in on_devices.values() for summary in runs}
+    workers = {each.process.pid for run_dir in live for each in present_facts(run_dir).workers.values()}
     samples = {sample.device_id: sample for sample in survey.samples}
     uses = {
         device.id: _use(device, on_devices.get(device.id, ()), samples.get(device.id), workers)
         for device in survey.devices
     }
     return {device: use for device, use in uses.items() if use.runs or use.others}
-
-
-def _worker_pids(run_dirs: Iterable[Path]) -> set[int]:
-    pids: set[int] = set()
-    for run_dir in run_dirs:
-        run = Run(run_dir, only=(SUPERVISOR_EVENTS,))
-        run.catch_up()
-        pids.update(each.process.pid for each in run.facts.workers.values())
-    return pids
 
 
 def _use(device: Device, runs: tuple[RunSummary, ...], sample: Sample | None, workers: AbstractSet[int]) -> DeviceUse:
@@ -135,15 +123,10 @@ def use_sentences(devices: Iterable[Device], users: Mapping[str, Sequence[str]])
         if users.get(device.id):
             labels.setdefault(tuple(users[device.id]), []).append(device.label)
     return {
-        names: tr_plural(
-            "{devices} is used by {names}",
-            "{devices} are used by {names}",
-            len(those),
-            devices=join_labels(those),
-            names=join_names(names),
-        )
+        names: tr_plural("{devices} is used by {names}", "{devices} are used by {names}", len(those),
+                         devices=join_labels(those), names=join_names(names))
         for names, those in labels.items()
-    }
+    }  # fmt: skip
 
 
 def largest_others(survey: Survey, processes: Iterable[ProcessInfo], living: Iterable[str]) -> dict[str, str]:
@@ -159,11 +142,8 @@ def largest_others(survey: Survey, processes: Iterable[ProcessInfo], living: Ite
     found = {}
     for device in survey.devices:
         here = by_device.get(device.id, [])
-        others = sorted(
-            (each for each in here if each.run_id not in ours),
-            key=lambda each: each.memory_used_bytes or 0,
-            reverse=True,
-        )
+        others = [each for each in here if each.run_id not in ours]
+        others.sort(key=lambda each: each.memory_used_bytes or 0, reverse=True)
         min_bytes = MIN_SHARE * (device.memory_total_bytes or 0)
         unexplained = used.get(device.id, 0) - sum(each.memory_used_bytes or 0 for each in here)
         unknown = next((each for each in others if each.memory_used_bytes is None), None)

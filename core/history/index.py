@@ -43,10 +43,7 @@ def default_root() -> Path:
 
 
 def directories(root: Path) -> list[Path]:
-    """Return the run directories below a root, newest first; none if there is no root yet.
-
-    Raises `RunError` with a sentence when the root cannot be listed.
-    """
+    """Return the run directories below a root, newest first; none without a root. Raises `RunError` with a sentence."""
     return [root / name for name in _names_below(root) if is_run(root / name)]
 
 
@@ -82,26 +79,16 @@ def find(root: Path, text: str) -> Path:
     if len(matches) == 1:
         return matches[0]
     if matches:
-        raise RunNotFoundError(
-            tr(
-                "{text!r} is the beginning of {count} runs: {names}. Give more of the name.",
-                text=text,
-                count=len(matches),
-                names=_names(matches),
-            )
-        )
+        raise RunNotFoundError(tr("{text!r} is the beginning of {count} runs: {names}. Give more of the name.",
+                                  text=text, count=len(matches), names=_names(matches)))  # fmt: skip
     given = [path for path in known if name_and_kind(path)[0] == text]
     if len(given) == 1:
         return given[0]
     if given:
-        raise RunNotFoundError(
-            tr(
-                "{count} runs are called {text!r}: {names}. Give the name of a folder, or its beginning.",
-                count=len(given),
-                text=text,
-                names=_names(given),
-            )
-        )
+        raise RunNotFoundError(tr(
+            "{count} runs are called {text!r}: {names}. Give the name of a folder, or its beginning.",
+            count=len(given), text=text, names=_names(given),
+        ))  # fmt: skip
     if Path(text).is_absolute():
         raise RunNotFoundError(tr("There is no run at {path}. It may have been removed.", path=text))
     latest = tr("The latest: {names}.", names=_names(known)) if known else tr("There are none yet.")
@@ -195,7 +182,8 @@ class RunIndex:
         for name in names:
             summary = self._known(name)
             is_new = summary is None and name not in self._live
-            if is_new and (self._may_be_cached(name) or self._reads_no_more(read)):
+            may_be_cached = self._is_loading and name < self._loaded_to  # in the part that was not taken yet
+            if is_new and (may_be_cached or self._is_stopped() or (read >= MIN_READ and self._is_late())):
                 self.left += 1
                 continue
             if summary is None:
@@ -247,9 +235,6 @@ class RunIndex:
     def _is_late(self) -> bool:
         return self._is_stopped() or (self._read_until is not None and time.monotonic() > self._read_until)
 
-    def _reads_no_more(self, read: int) -> bool:
-        return self._is_stopped() or (read >= MIN_READ and self._is_late())
-
     def _rest(self) -> None:
         if self._rest_s:
             time.sleep(self._rest_s)
@@ -287,10 +272,6 @@ class RunIndex:
         fresh = [name for name in loaded if name in present and name not in self._over and name not in self._live]
         self._over.update((name, loaded[name]) for name in fresh)
         self._unchecked = [*reversed(fresh), *self._unchecked]
-
-    def _may_be_cached(self, name: str) -> bool:
-        """Return whether the summary of a run may be in the part of the cache that was not taken yet."""
-        return bool(self._is_loading) and name < self._loaded_to
 
     def _check_some(self) -> None:
         """Compare cached summaries with the files of their runs, as far as there is time."""
@@ -338,11 +319,8 @@ class RunIndex:
             self._live.pop(path.name, None)
             summary = RunSummary(
                 dir=path, name=path.name, state=RunState.LOST, started=None, ended=None,
-                error=tr(
-                    "The run in {path} cannot be read: {kind}. Its files are damaged.",
-                    path=path,
-                    kind=type(error).__name__,
-                ),
+                error=tr("The run in {path} cannot be read: {kind}. Its files are damaged.", path=path,
+                         kind=type(error).__name__),
                 last_loss=None, step=0, plan=None, owner=owner_of_run(path),
             )  # fmt: skip
             self._over[path.name] = CachedSummary(summary, mark(path), folders_mark(path))

@@ -107,13 +107,8 @@ def check_tag(tag: str) -> str:
     """Return a tag without spaces around it. Raises `ValueError` with a sentence if it cannot be one."""
     tag = tag.strip()
     if not tag or len(tag) > MAX_TAG or not tag.isprintable() or any(each in tag for each in ' ,"'):
-        raise ValueError(
-            tr(
-                "{tag!r} cannot be a tag. Give up to {limit} characters without spaces, commas and quotes.",
-                tag=tag,
-                limit=MAX_TAG,
-            )
-        )
+        raise ValueError(tr("{tag!r} cannot be a tag. Give up to {limit} characters without spaces, commas and quotes.",
+                            tag=tag, limit=MAX_TAG))  # fmt: skip
     return tag
 
 
@@ -144,8 +139,12 @@ def _append(run_dir: Path, change: MarkChange) -> None:
         finally:
             os.close(handle)
     except OSError as error:
-        remedy = tr("Check the permissions of its folder.")
-        raise RunError(not_written(path, error, if_full=tr("Free some space."), otherwise=remedy)) from error
+        raise _not_written(path, error) from error
+
+
+def _not_written(path: Path, error: OSError) -> RunError:
+    remedy = tr("Check the permissions of its folder.")
+    return RunError(not_written(path, error, if_full=tr("Free some space."), otherwise=remedy))
 
 
 def _ends_with_line(path: Path) -> bool:
@@ -194,8 +193,7 @@ def rename(run_dir: Path, name: str) -> str:
         write_whole(path, json.dumps({"name": name}, ensure_ascii=False) + "\n")
         path.chmod(stat.S_IMODE((run_dir / SPEC_FILE).stat().st_mode))  # readable by the same users
     except OSError as error:
-        remedy = tr("Check the permissions of its folder.")
-        raise RunError(not_written(path, error, if_full=tr("Free some space."), otherwise=remedy)) from error
+        raise _not_written(path, error) from error
     note_change(run_dir)
     return name
 
@@ -234,21 +232,16 @@ class ChangedRuns:
             return []
         if inode != self._inode or size < self._offset:
             self._inode, self._offset = inode, 0
-        lines = self._new_lines()
-        changed = [os.path.split(path) for path in map(_path, lines) if path]
-        return [name for folder, name in changed if folder == self._root and name]
-
-    def _new_lines(self) -> list[bytes]:
-        """Return the whole lines behind the offset, and move it beyond them."""
         try:
             with open_to_read(_file()) as file:
                 file.seek(self._offset)
                 data = file.read(2 * MAX_CHANGES_BYTES)
         except OSError:
             return []
-        data = data[: data.rfind(b"\n") + 1]
+        data = data[: data.rfind(b"\n") + 1]  # whole lines
         self._offset += len(data)
-        return data.splitlines()
+        changed = [os.path.split(path) for path in map(_path, data.splitlines()) if path]
+        return [name for folder, name in changed if folder == self._root and name]
 
 
 def _file() -> Path:

@@ -1,4 +1,9 @@
-"""Remove a run: its folder with all files, if it is over and none of its processes is alive; and nothing else."""
+"""Find processes that runs have left behind; remove a run that is over and has none, and nothing else.
+
+The supervisor terminates all processes of its run, or the guard does (`core.supervisor.guard`) when the supervisor was
+killed. A process is left only if both were killed, or if it could not be terminated then. Everything that is started
+from inside a training inherits the tag, so not every process with a tag is an orphan: see `_spared`.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +12,176 @@ import errno
 import os
 import shutil
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from core.errors import RunError
-from core.history import leftovers
-from core.history.leftovers import OrphanedProcess
+from core.history.summary import present_facts
 from core.language import tr, tr_plural
 from core.runs import stopped
 from core.runs.facts import state_info
 from core.runs.lock import held
-from core.runs.run import Run
 from core.schema.files import read_json
-from core.schema.paths import EVENTS, LOCK, SPEC_FILE, SUPERVISOR_EVENTS
+from core.schema.paths import EVENTS, LOCK, SPEC_FILE
+from core.system import processes, procfs
 from core.system.folders import cache_of_run
+from core.system.own_processes import is_main_process, supervised_runs
+from core.system.processes import RUN_DIR, TAG, ProcessId
+from core.system.procfs import PROC, Stat
 from core.text import first_names, join_names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrphanedProcess:
+    """A process of one user that belongs to a run which is over."""
+
+    process: ProcessId
+    run_id: str
+    run_dir: Path | None
+    """The run's folder; None if it is gone or was not found."""
+    name: str
+    command: str
+    age_s: float
+    """Seconds since it was started."""
+    user: str
+    memory_bytes: int | None
+    """Resident memory; None if it cannot be read."""
+    why: str
+    """A sentence on why its run counts as over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tagged:
+    """A process with a tag."""
+
+    process: ProcessId
+    run_id: str
+    run_dir: Path | None
+    """The run's folder according to the environment of the process."""
+    user: str
+    words: tuple[str, ...]
+    """The command line."""
+    stat: Stat
+
+
+def blind(proc: Path = PROC) -> str | None:
+    """Return why no process can be seen here; None if they can."""
+    if procfs.pids(proc):
+        return None
+    return tr("There is no {proc}, so processes that runs have left behind cannot be seen. Mount it, then try again.",
+              proc=proc)  # fmt: skip
+
+
+def find_orphans(roots: Sequence[Path], proc: Path = PROC, *, uid: int | None = None) -> list[OrphanedProcess]:
+    """Return all orphaned processes, oldest first; none without `/proc`.
+
+    `roots`: folders of runs to search when a process does not name its run's folder. Processes of other users and of
+    other pid namespaces are ignored: a tag and a command line are only what their owner says. `uid`: the user whose
+    processes count; None for this one. Only root can see those of another.
+    """
+    uid = os.getuid() if uid is None else uid
+    here = procfs.namespace("self", proc)
+    found_tags = (_read(pid, proc, uid) for pid in procfs.pids(proc))
+    seen = [each for each in found_tags if each and procfs.namespace(each.process.pid, proc) in {here, None}]
+    if not seen:
+        return []
+    # Searched after the tagged processes: of a run that has just begun, the supervisor is older than the workers.
+    supervised = supervised_runs(uid, proc)
+    spared = _spared(seen)
+    overs: dict[tuple[str, Path | None], tuple[Path | None, str] | None] = {}
+    found = []
+    for each in seen:
+        key = each.run_id, each.run_dir
+        if key not in overs:
+            overs[key] = None if each.run_id in supervised else _over(each, roots)
+        over = overs[key]
+        if over is not None and each.process.pid not in spared:
+            found.append(_orphan(each, *over, proc))
+    return sorted(found, key=lambda each: each.process.created)
+
+
+def _read(pid: int, proc: Path, uid: int) -> _Tagged | None:
+    """Return a process; None if it has exited, belongs to another user, or has no tag."""
+    environment = procfs.variables(pid, proc)
+    run_id = procfs.variable(environment, TAG)
+    if not run_id:
+        return None
+    about, stat = processes.describe(pid, proc), procfs.stat(pid, proc)
+    if procfs.owner(pid, proc) != uid or about.user is None or stat is None or stat.state in procfs.ENDED:
+        return None
+    run_dir = procfs.variable(environment, RUN_DIR)
+    return _Tagged(
+        process=ProcessId(pid=pid, created=stat.created), run_id=run_id, run_dir=Path(run_dir) if run_dir else None,
+        user=about.user, words=procfs.words(pid, proc), stat=stat,
+    )  # fmt: skip
+
+
+# -- decide which are orphaned -------------------------------------------------------------------
+
+
+def _over(seen: _Tagged, roots: Sequence[Path]) -> tuple[Path | None, str] | None:
+    """Return the folder of an unsupervised run and why it is over; None if it is not over, or that is unknown."""
+    for folder in _folders(seen, roots):
+        try:
+            os.stat(folder)  # noqa: PTH116 (`exists` does not distinguish a missing folder from one that cannot be accessed)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return None
+        state = state_info(present_facts(folder).state)
+        words = tr("Run {run} is over ({state}).", run=seen.run_id, state=tr(state.label).lower())
+        return (folder, words) if state.over else None
+    if seen.run_dir:
+        return None, tr("The folder of run {run} is gone, and it has no supervisor.", run=seen.run_id)
+    return None, tr("There is no folder of run {run}, and it has no supervisor.", run=seen.run_id)
+
+
+def _folders(seen: _Tagged, roots: Sequence[Path]) -> list[Path]:
+    """Return where the run's folder may be. The tag in an environment need not be the name of a run."""
+    if Path(seen.run_id).name != seen.run_id:
+        return []
+    named = [seen.run_dir] if seen.run_dir is not None and seen.run_dir.name == seen.run_id else []
+    return [*named, *(root / seen.run_id for root in roots)]
+
+
+def _spared(seen: Sequence[_Tagged]) -> set[int]:
+    """Return the pids of tagged processes that a user works with, for example after opening a shell in a training.
+
+    These are processes with a terminal; Trainyard's own window, command and supervisors; and this process. Their
+    ancestors with the tag, such as the server of a terminal, and all their descendants are spared with them.
+    """
+    spared: set[int] = set()
+    for run_id in {each.run_id for each in seen}:
+        group = {each.process.pid: each for each in seen if each.run_id == run_id}
+        in_use = {
+            pid for pid, each in group.items()
+            if each.stat.terminal or is_main_process(each.words) or pid == os.getpid()
+        }  # fmt: skip
+        ancestries = {pid: _ancestry(pid, group) for pid in group}
+        spared |= {pid for pid, ancestry in ancestries.items() if in_use & ancestry}
+        spared |= {pid for each in in_use for pid in ancestries[each]}
+    return spared
+
+
+def _ancestry(pid: int, group: Mapping[int, _Tagged]) -> set[int]:
+    """Return the pid of a process of the group and those of its ancestors in the group."""
+    line: set[int] = set()
+    while pid in group and pid not in line:
+        line.add(pid)
+        pid = group[pid].stat.parent
+    return line
+
+
+def _orphan(seen: _Tagged, run_dir: Path | None, why: str, proc: Path) -> OrphanedProcess:
+    name = processes.printable(seen.stat.name)
+    return OrphanedProcess(
+        process=seen.process, run_id=seen.run_id, run_dir=run_dir, name=name, age_s=seen.stat.age_s, user=seen.user,
+        command=processes.printable(" ".join(seen.words))
+        or f"[{name}]",  # as ps(1) shows a process without a command line
+        memory_bytes=procfs.resident_bytes(seen.process.pid, proc), why=why,
+    )  # fmt: skip
+
 
 BLOCK_BYTES = 512
 """Bytes per unit of `st_blocks` on every file system."""
@@ -50,34 +209,28 @@ def why_not(run_dir: Path) -> str:
             "{run_dir} is a link, and links are not followed. Name the run's own folder, or remove the link (rm).",
             run_dir=run_dir,
         )
-    if not _is_run_folder(run_dir):
-        return _no_run(run_dir)
-    run = Run(run_dir, only=(SUPERVISOR_EVENTS,))
-    run.catch_up()
-    state = state_info(run.facts.state)
+    if problem := _no_run(run_dir):
+        return problem
+    facts, run_id = present_facts(run_dir), run_dir.name
+    state = state_info(facts.state)
     if not state.over:
-        return tr(
-            "Run {id} is {state}, so it was not removed. Stop it first: trainyard stop {id}",
-            id=run.id,
-            state=tr(state.label).lower(),
-        )
-    if why := stopped.guard_sentence(run_dir, run.facts):
-        return tr("Run {id} was not removed. {why}", id=run.id, why=why)
+        return tr("Run {id} is {state}, so it was not removed. Stop it first: trainyard stop {id}", id=run_id,
+                  state=tr(state.label).lower())  # fmt: skip
+    if why := stopped.guard_sentence(run_dir, facts):
+        return tr("Run {id} was not removed. {why}", id=run_id, why=why)
     try:
         owner = run_dir.stat().st_uid if os.getuid() == 0 else None  # root also removes runs of others
     except OSError:  # another command has just removed it
-        return _no_run(run_dir)
-    left = [each for each in leftovers.find([run_dir.parent], uid=owner) if each.run_id == run.id]
-    return _still_there(run.id, left) if left else ""
-
-
-def _no_run(run_dir: Path) -> str:
-    if _is_damaged(run_dir):
-        return tr(
-            "{run_dir} was not removed: its spec.json is damaged. Delete the folder yourself if you no longer need it.",
-            run_dir=run_dir,
-        )
-    return tr("{run_dir} is not the folder of a run, so it was not removed.", run_dir=run_dir)
+        return tr("{run_dir} is not the folder of a run, so it was not removed.", run_dir=run_dir)
+    left = [each for each in find_orphans([run_dir.parent], uid=owner) if each.run_id == run_id]
+    return "" if not left else tr_plural(
+        "Run {run} was not removed, since a process of it is still running: {names}. Terminate it first: "
+        "trainyard sweep --end",
+        "Run {run} was not removed, since processes of it are still running: {names}. Terminate them first: "
+        "trainyard sweep --end",
+        len(left), run=run_id,
+        names=join_names(first_names([f"pid {each.process.pid} ({each.name})" for each in left])),
+    )  # fmt: skip
 
 
 def size_bytes(run_dir: Path) -> int:
@@ -181,43 +334,22 @@ def _held_by(state: os.stat_result) -> int:
     return state.st_blocks * BLOCK_BYTES if stat.S_ISDIR(state.st_mode) or state.st_nlink == 1 else 0
 
 
-def _is_run_folder(path: Path) -> bool:
-    """Return whether this has a spec and a folder of events: a setup named `spec.json` is no run."""
-    spec, events = path / SPEC_FILE, path / EVENTS
+def _no_run(run_dir: Path) -> str:
+    """Return why this is not the folder of a run; the empty string if it is. A preset may be called `spec.json`."""
+    spec, events = run_dir / SPEC_FILE, run_dir / EVENTS
     try:
-        if not (stat.S_ISREG(spec.lstat().st_mode) and stat.S_ISDIR(events.lstat().st_mode)):
-            return False
-        content = read_json(spec)
-    except (OSError, ValueError):
-        return False
-    return isinstance(content, dict) and {"version", "name", "strategy"} <= content.keys()
-
-
-def _is_damaged(path: Path) -> bool:
-    """Return whether this has a folder of events and a spec that is not JSON."""
-    spec, events = path / SPEC_FILE, path / EVENTS
-    try:
-        if not (stat.S_ISREG(spec.lstat().st_mode) and stat.S_ISDIR(events.lstat().st_mode)):
-            return False
-        read_json(spec)
+        if stat.S_ISREG(spec.lstat().st_mode) and stat.S_ISDIR(events.lstat().st_mode):
+            content = read_json(spec)
+            if isinstance(content, dict) and {"version", "name", "strategy"} <= content.keys():
+                return ""
     except ValueError:
-        return True
+        return tr(
+            "{run_dir} was not removed: its spec.json is damaged. Delete the folder yourself if you no longer need it.",
+            run_dir=run_dir,
+        )
     except OSError:
-        return False
-    return False
-
-
-def _still_there(run_id: str, left: list[OrphanedProcess]) -> str:
-    names = join_names(first_names([f"pid {each.process.pid} ({each.name})" for each in left]))
-    return tr_plural(
-        "Run {run} was not removed, since a process of it is still running: {names}. Terminate it first: "
-        "trainyard sweep --end",
-        "Run {run} was not removed, since processes of it are still running: {names}. Terminate them first: "
-        "trainyard sweep --end",
-        len(left),
-        run=run_id,
-        names=names,
-    )
+        pass
+    return tr("{run_dir} is not the folder of a run, so it was not removed.", run_dir=run_dir)
 
 
 def _cannot_remove(path: Path, error: OSError) -> str:
@@ -228,14 +360,9 @@ def _not_whole(run_dir: Path, problems: list[str]) -> str:
     if not problems:
         return ""
     if len(problems) == 1:
-        return tr(
-            "Not all of run {run} could be removed. {problem}. Change that, then remove it again.",
-            run=run_dir.name,
-            problem=problems[0],
-        )
+        return tr("Not all of run {run} could be removed. {problem}. Change that, then remove it again.",
+                  run=run_dir.name, problem=problems[0])  # fmt: skip
     return tr(
         "Not all of run {run} could be removed. {problem}, and {count} more. Change that, then remove it again.",
-        run=run_dir.name,
-        problem=problems[0],
-        count=len(problems) - 1,
-    )
+        run=run_dir.name, problem=problems[0], count=len(problems) - 1,
+    )  # fmt: skip

@@ -134,16 +134,16 @@ class Search:
     def unknown_keys(self, runs: Sequence[RunSummary]) -> list[str]:
         """Return the keys that no run could have: none if any run has a setting of that name."""
         wanted = [*(each.key for each in self.conditions), *([self.order] if self.order else [])]
-        return [
-            key
-            for key in wanted
-            if key not in FACTS and not any(name in run.settings for name in _names(key) for run in runs)
-        ]
+        unknown = [key for key in wanted if key not in FACTS]
+        return [key for key in unknown if not any(name in run.settings for name in _names(key) for run in runs)]
 
     def _sorted(self, found: list[RunSummary]) -> list[RunSummary]:
         keys = [(value_of(run, self.order), run) for run in found]
         numbers = [(value, run) for value, run in keys if _is_number(value) or isinstance(value, bool)]
-        texts = [(_joined(value), run) for value, run in keys if isinstance(value, (str, tuple)) and value]
+        texts = [
+            ((value if isinstance(value, str) else ", ".join(value)).lower(), run)
+            for value, run in keys if isinstance(value, (str, tuple)) and value
+        ]  # fmt: skip
         # In both directions runs with equal values keep their order: the newest first.
         numbers.sort(key=lambda pair: pair[0], reverse=self.descending)  # type: ignore[arg-type,return-value]  # numbers
         texts.sort(key=lambda pair: pair[0], reverse=self.descending)
@@ -171,11 +171,8 @@ def parse_search(text: str) -> Search:
 def unknown_sentence(keys: Sequence[str]) -> str:
     """Return that no run has something of these names."""
     known = join_names(sorted([*FACTS, SORT]))
-    return tr(
-        "No run has {keys}. Search for words, for a setting such as lr or framework, or for {known}.",
-        keys=join_names(first_names(list(keys)), last="or"),
-        known=known,
-    )
+    return tr("No run has {keys}. Search for words, for a setting such as lr or framework, or for {known}.",
+              keys=join_names(first_names(list(keys)), last="or"), known=known)  # fmt: skip
 
 
 def value_of(run: RunSummary, key: str) -> Value:
@@ -249,13 +246,5 @@ def _is_number(value: Value) -> bool:
 
 
 def _texts(run: RunSummary) -> Iterable[str]:
-    yield run.name.lower()
-    yield run.dir.name.lower()
-    for tag in run.marks.tags:
-        yield tag.lower()
-    for note in run.marks.notes:
-        yield note.text.lower()
-
-
-def _joined(value: Value) -> str:
-    return (", ".join(value) if isinstance(value, tuple) else str(value)).lower()
+    for text in (run.name, run.dir.name, *run.marks.tags, *(note.text for note in run.marks.notes)):
+        yield text.lower()

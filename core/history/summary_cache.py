@@ -65,8 +65,6 @@ class SummaryCache:
         self._root = root
         self._key = f"{os.geteuid()}:{os.path.realpath(root)}"
         self._file = file or default_file()
-        self.trouble = ""
-        """Why the database was not used the last time; the empty string if it was."""
 
     def load(self, below: str = LARGEST, count: int = -1) -> tuple[dict[str, CachedSummary], str | None]:
         """Return what is kept of runs, the newest first, and the last name if there may be more behind it.
@@ -77,7 +75,12 @@ class SummaryCache:
             return {}, None
 
         def read(database: sqlite3.Connection) -> tuple[dict[str, CachedSummary], str | None]:
-            rows = _rows(database, self._key, below, count)
+            if database.execute("PRAGMA user_version").fetchone()[0] != FORMAT:
+                return {}, None
+            rows: list[tuple[str, ...]] = database.execute(
+                "SELECT name, mark, folders, summary FROM runs WHERE root = ? AND name < ? ORDER BY name DESC LIMIT ?",
+                (self._key, below, count),
+            ).fetchall()
             found: dict[str, CachedSummary] = {}
             for first in range(0, len(rows), BATCH):
                 found |= _decoded(self._root, rows[first : first + BATCH])
@@ -104,9 +107,9 @@ class SummaryCache:
             return True
 
         try:
-            self._make_file()
-        except OSError as error:
-            self.trouble = str(error)
+            make_cache_folder(self._file.parent)
+            os.close(open_to_append(self._file))  # private, which SQLite would not make it
+        except OSError:
             return False
         return self._use(write, WRITE_S) or False
 
@@ -114,41 +117,21 @@ class SummaryCache:
         """Do work with the database. Return None where it cannot be used; a damaged one is deleted."""
         import sqlite3  # most folders have few runs and need no database
 
-        self.trouble = ""
         database = None
         try:
             database = sqlite3.connect(self._file, timeout=patience_s, isolation_level=None)
             return work(database)
         except (sqlite3.Error, OSError, ValueError, TypeError, UnicodeError) as error:
-            self.trouble = str(error)
             log.info("The index %s was not used: %s", self._file, error)
             # An operational error says that it is locked, that the disk is full, or that it may not be written.
-            is_damaged = not isinstance(error, (sqlite3.OperationalError, OSError)) or "no such" in self.trouble
-            if is_damaged:
-                self._delete()
+            is_damaged = not isinstance(error, (sqlite3.OperationalError, OSError)) or "no such" in str(error)
+            for suffix in ("-journal", "") if is_damaged else ():
+                with contextlib.suppress(OSError):
+                    Path(f"{self._file}{suffix}").unlink()
             return None
         finally:
             if database is not None:
                 database.close()  # rolls back what was not committed
-
-    def _delete(self) -> None:
-        for suffix in ("-journal", ""):
-            with contextlib.suppress(OSError):
-                Path(f"{self._file}{suffix}").unlink()
-
-    def _make_file(self) -> None:
-        make_cache_folder(self._file.parent)
-        os.close(open_to_append(self._file))  # private, which SQLite would not make it
-
-
-def _rows(database: sqlite3.Connection, key: str, below: str, count: int) -> list[tuple[str, ...]]:
-    """Return name, mark, folders and summary of runs, the newest first."""
-    if database.execute("PRAGMA user_version").fetchone()[0] != FORMAT:
-        return []
-    return database.execute(
-        "SELECT name, mark, folders, summary FROM runs WHERE root = ? AND name < ? ORDER BY name DESC LIMIT ?",
-        (key, below, count),
-    ).fetchall()
 
 
 # -- one summary ---------------------------------------------------------------------------------

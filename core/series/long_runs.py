@@ -242,13 +242,6 @@ def events_size(run_dir: Path) -> int:
     return sum(size for _, size in _files(run_dir))
 
 
-def present_facts(run_dir: Path) -> RunFacts:
-    """Return the facts that the supervisor has recorded: the present state, and nothing that workers have measured."""
-    head = Run(run_dir, only=(SUPERVISOR_EVENTS,))
-    head.catch_up()
-    return head.facts
-
-
 def sketch(run_dir: Path) -> tuple[RunFacts, RunSeries]:
     """Return the facts, and a part of the values from the whole length of the run.
 
@@ -257,16 +250,16 @@ def sketch(run_dir: Path) -> tuple[RunFacts, RunSeries]:
     head = Run(run_dir, only=(SUPERVISOR_EVENTS,))
     events = head.catch_up()
     files = sorted(_files(run_dir), key=itemgetter(1), reverse=True)[:MAX_FILES]
-    large = [_Places(name, size) for name, size in files if not name.endswith(f"/{SUPERVISOR_EVENTS}")]
-    for places in large:
-        events += places.ends()
+    large = [(name, size) for name, size in files if not name.endswith(f"/{SUPERVISOR_EVENTS}")]
+    for each in large:
+        events += _ends(*each)
     until = time.monotonic() + BUDGET_S
-    pending = [places.between() for places in large]
+    pending = [_between(*each) for each in large]
     while pending and time.monotonic() < until:
-        for each in list(pending):
-            found = next(each, None)
+        for places in list(pending):
+            found = next(places, None)
             if found is None:
-                pending.remove(each)
+                pending.remove(places)
             else:
                 events += found
     events.sort(key=itemgetter("t"))
@@ -282,30 +275,28 @@ def sketch(run_dir: Path) -> tuple[RunFacts, RunSeries]:
     return facts, run_series
 
 
-class _Places:
-    """The places of one file at which events are read."""
+def _ends(path: str, size: int) -> list[Event]:
+    """Return the events at the beginning and at the end of a file."""
+    if size <= 2 * END_BYTES:
+        return _read(path, (0, size))
+    return _read(path, (0, END_BYTES), (size - END_BYTES, END_BYTES))
 
-    def __init__(self, path: str, size: int) -> None:
-        self._path, self._size = path, size
 
-    def ends(self) -> list[Event]:
-        """Return the events at the beginning and at the end."""
-        if self._size <= 2 * END_BYTES:
-            return self._read([(0, self._size)])
-        return self._read([(0, END_BYTES), (self._size - END_BYTES, END_BYTES)])
+def _between(path: str, size: int) -> Iterator[list[Event]]:
+    """Yield the events at places between the ends: first in the middle, then in the middles of the halves, ..."""
+    room = size - 2 * END_BYTES
+    for number in range(1, min(MAX_PLACES, max(room, 0) // BLOCK_BYTES)):
+        # The fraction whose binary digits are those of `number` in reverse (van der Corput).
+        halved = int(f"{number:b}"[::-1], 2) / (1 << number.bit_length())
+        yield _read(path, (END_BYTES + int(room * halved), BLOCK_BYTES))
 
-    def between(self) -> Iterator[list[Event]]:
-        """Yield the events at places between the ends: first in the middle, then in the middles of the halves, ..."""
-        room = self._size - 2 * END_BYTES
-        for number in range(1, min(MAX_PLACES, max(room, 0) // BLOCK_BYTES)):
-            yield self._read([(END_BYTES + int(room * _halved(number)), BLOCK_BYTES)])
 
-    def _read(self, places: list[tuple[int, int]]) -> list[Event]:
-        try:
-            with open_to_read(self._path) as file:
-                return [event for at, size in places for event in _events_at(file, at, size)]
-        except OSError:
-            return []
+def _read(path: str, *places: tuple[int, int]) -> list[Event]:
+    try:
+        with open_to_read(path) as file:
+            return [event for at, size in places for event in _events_at(file, at, size)]
+    except OSError:
+        return []
 
 
 def _events_at(file: BinaryIO, at: int, size: int) -> Iterator[Event]:
@@ -317,11 +308,6 @@ def _events_at(file: BinaryIO, at: int, size: int) -> Iterator[Event]:
         if event is not None:
             event["t"] = float(event["t"])
             yield event
-
-
-def _halved(number: int) -> float:
-    """Return the fraction whose binary digits are those of `number` in reverse (van der Corput)."""
-    return int(f"{number:b}"[::-1], 2) / (1 << number.bit_length())
 
 
 def _files(run_dir: Path) -> list[tuple[str, int]]:

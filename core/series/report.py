@@ -55,30 +55,25 @@ def document(run: Run) -> Json:
     facts = run.facts
     reasons = {each.name: each.reason for each in read_all(Checkpoint, events)}
     return {
-        "run": run.id,
-        "dir": str(run.dir),
-        "state": facts.state.value,
-        "owner": run.owner,
-        "spec": run.spec().to_json(),
-        "steps": facts.step,
+        "run": run.id, "dir": str(run.dir), "state": facts.state.value, "owner": run.owner,
+        "spec": run.spec().to_json(), "steps": facts.step,
         "metrics": {name: _metric(series) for name, series in sorted(run_series.metrics.items())},
         "devices": {name: _device(name, fields, run_series) for name, fields in facts.devices.items()},
-        "checkpoints": _checkpoints(run, reasons),
+        "checkpoints": [
+            {"name": (name := each.path.name), "step": each.step, "epoch": each.epoch, "reason": reasons.get(name),
+             "path": str(each.path), "bytes": each.size_bytes}
+            for each in listed_checkpoints(run.dir)
+        ],
         "outputs": [{"path": each.name, "bytes": each.size_bytes} for each in outputs.listed(run.dir).files],
         "release": _release(facts),
-        "started": facts.started,
-        "ended": facts.ended,
-        "error": facts.error,
-        "stalled": facts.stalled,
-        "slowed": dict(facts.slowed),
-        "stopped_processes": facts.stopped_processes,
-        "notices": list(facts.notices),
+        "started": facts.started, "ended": facts.ended, "error": facts.error, "stalled": facts.stalled,
+        "slowed": dict(facts.slowed), "stopped_processes": facts.stopped_processes, "notices": list(facts.notices),
         "unticked_device_uses": [{**use.fields(), "text": use.sentence} for use in facts.unticked_device_uses],
         "software": facts.software.fields() if facts.software else None,
         "source": facts.source.fields() if facts.source else None,
         "parts": [_part(part) for part in facts.parts.values()],
         "marks": marks_fields(read_marks(run.dir)),
-    }
+    }  # fmt: skip
 
 
 def _release(facts: RunFacts) -> Json | None:
@@ -111,46 +106,26 @@ def _part(part: ModelPart) -> Json:
     }  # fmt: skip
 
 
-def _checkpoints(run: Run, reasons: dict[str, str]) -> list[Json]:
-    return [
-        {
-            "name": entry.path.name, "step": entry.step, "epoch": entry.epoch, "reason": reasons.get(entry.path.name),
-            "path": str(entry.path), "bytes": entry.size_bytes,
-        }
-        for entry in listed_checkpoints(run.dir)
-    ]  # fmt: skip
-
-
 def _metric(series: Series) -> Json:
-    return {
-        "count": series.count,
-        "first": _plain(series.first),
-        "last": _plain(series.last),
-        "min": _plain(series.min),
-    }
+    first, last, smallest = map(_plain, (series.first, series.last, series.min))
+    return {"count": series.count, "first": first, "last": last, "min": smallest}
 
 
 def _device(name: str, fields: Json, run_series: RunSeries) -> Json:
     utilisation, memory = run_series.utilisation.get(name), run_series.memory.get(name)
     return {
-        "label": fields.get("label"),
-        "kind": fields.get("device_kind"),
-        "name": fields.get("name"),
+        "label": fields.get("label"), "kind": fields.get("device_kind"), "name": fields.get("name"),
         "memory_total_bytes": _plain(fields.get("memory_total_bytes")),
         "utilisation_mean_percent": _statistic(np.nanmean, utilisation),
         "memory_peak_bytes": _statistic(np.nanmax, memory),
-    }
+    }  # fmt: skip
 
 
 def _statistic(function: Any, series: Series | None) -> float | None:  # noqa: ANN401 (numpy's own types differ)
-    """Apply one of numpy's reductions; return None if there is no reading."""
+    """Apply one of numpy's reductions; return None if there is no reading, which an infinity is not."""
     if series is None or np.isnan(series.values).all():
         return None
-    return _finite(float(function(series.values)))
-
-
-def _finite(value: float) -> float | None:
-    """Return None for a value that is not finite: it is not a reading."""
+    value = float(function(series.values))
     return value if math.isfinite(value) else None
 
 
@@ -173,10 +148,7 @@ def write_csv(run_series: RunSeries, file: TextIO) -> None:
 
 
 def export_runs(summaries: Sequence[RunSummary], path: Path) -> None:
-    """Write a line for each run, with its result and its main settings; as Markdown if the name ends with `.md`.
-
-    Raises `RunError` as `export_file`.
-    """
+    """Write a line for each run, as Markdown if the name ends with `.md`. Raises `RunError` as `export_file`."""
     table = runs_table(summaries)
     export_bytes((table.markdown() if path.suffix.lower() == ".md" else table.csv()).encode(), path)
 
@@ -259,8 +231,7 @@ def check_free(path: Path, *, force: bool) -> None:
 def export_file(path: Path) -> Iterator[BinaryIO]:
     """Open a file that takes its place when it is whole; until then, and after an error, `path` is as it was.
 
-    An existing file is replaced and keeps its permissions. Raises `RunError` with a sentence when it cannot be
-    written.
+    An existing file is replaced and keeps its permissions. Raises `RunError` with a sentence.
     """
     try:
         if _is_stream(path):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from core.arrays import np
-from core.history.run_loss import LOSS, RECENT, VALIDATION_LOSS, RunLoss, recent_mean, run_loss
+from core.history.summary import LOSS, RECENT, VALIDATION_LOSS, RunLoss, recent_mean, run_loss
 from core.language import tr, tr_noop
 from core.schema.event_kinds import DeviceReading, MetricRestart, Metrics, Plan, Release, Rewind, StateChange, read
 from core.schema.event_log import COLUMNS, TIMES, by_device, columns
@@ -183,7 +183,10 @@ class RunSeries:
         `step`; `epoch`, if known; `time`: seconds since its start; `training`: seconds since its first measurement,
         without its interruptions.
         """
-        axes = {"step": STEP, "time": Axis(column="time", origin=self.started or 0.0), "training": self._training}
+        begun = min((float(series.times[0]) for series in self._measurements), default=self.started or 0.0)
+        cuts = tuple((each.since, each.until) for each in self.interruptions)
+        training = Axis(column="time", origin=begun, cuts=cuts)
+        axes = {"step": STEP, "time": Axis(column="time", origin=self.started or 0.0), "training": training}
         if self.steps_per_epoch:
             axes["epoch"] = Axis(column="step", unit=self.steps_per_epoch)
         return axes
@@ -197,19 +200,13 @@ class RunSeries:
         return self._interruptions[1]
 
     @property
-    def _training(self) -> Axis:
-        begun = min((float(series.times[0]) for series in self._measurements), default=self.started or 0.0)
-        return Axis(column="time", origin=begun, cuts=tuple((each.since, each.until) for each in self.interruptions))
-
-    @property
     def _measurements(self) -> list[Series]:
         return [series for series in self.metrics.values() if len(series)]
 
     @property
     def duration_s(self) -> float:
         """Seconds from the first event to the last measurement."""
-        every = [*self.metrics.values(), *self.utilisation.values(), *self.memory.values()]
-        ends = [float(series.times[-1]) for series in every if len(series)]
+        ends = [float(series.times[-1]) for series in self._all_series if len(series)]
         return max(ends) - self.started if ends and self.started is not None else 0.0
 
     def fold(self, events: Iterable[Event]) -> None:
@@ -264,19 +261,17 @@ class RunSeries:
     @property
     def size_bytes(self) -> int:
         """The memory of all values."""
-        return sum(series.size_bytes for series in self._all_series())
+        return sum(series.size_bytes for series in self._all_series)
 
+    @property
     def _all_series(self) -> list[Series]:
+        """All but those of heat."""
         return [*self.metrics.values(), *self.utilisation.values(), *self.memory.values()]
 
     def add_reading(
-        self,
-        device_id: str,
-        at: float,
-        utilisation_percent: float | None,
-        memory_used_bytes: float | None,
+        self, device_id: str, at: float, utilisation_percent: float | None, memory_used_bytes: float | None,
         heat: Heat = NO_HEAT,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Add a reading of a device, taken at `at` in unix seconds; None: no reading."""
         self.version += 1
         if self.started is None:

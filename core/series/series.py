@@ -318,7 +318,7 @@ class Series:
         """
         edges = np.searchsorted(self.times, borders)
         starts, stops = edges[:-1], edges[1:]
-        means = self._mean_between(starts, stops, self._total)
+        means = self.interval_means(starts, stops)
         if len(self):
             last = np.maximum(starts - 1, 0)
             held = (starts == stops) & (starts > 0) & (borders[:-1] - self.times[last] <= held_s)

@@ -21,7 +21,7 @@ from core.errors import RunError
 from core.history.summary import RunSummary
 from core.language import tr, tr_noop, tr_plural
 from core.launchers.export_model import export_model
-from core.scaling.scaling_report import scaling_report
+from core.results.report import scaling_report
 from core.series.report import export_bytes, export_runs
 from core.system.helper_process import HelperProcess, clean_environment
 from core.system.own_processes import own_command
@@ -31,7 +31,7 @@ from gui.widgets.dialogs import FileDialog
 from gui.widgets.messages import MessageStrip
 
 if TYPE_CHECKING:
-    from core.scaling.scaling_table import ScalingTable
+    from core.results.scaling_table import ScalingTable
     from core.series.series import Axis, Series
 
 

@@ -11,13 +11,14 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from core.catalog.frameworks import framework_title
 from core.diagnosis.timeline import Timeline
+from core.history.summary import present_facts
 from core.runs.facts import RunFacts
 from core.runs.run import Run
 from core.schema.event_kinds import RunProgress, SupervisorStart, read_all
 from core.schema.events import Event
 from core.schema.paths import SPEC_FILE
 from core.schema.spec import RunSpec
-from core.series.long_runs import present_facts, sketch
+from core.series.long_runs import sketch
 from core.series.run_series import RunSeries
 from gui.runs.progress import ScriptProgress
 

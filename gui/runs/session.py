@@ -10,7 +10,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from core.diagnosis.timeline import Timeline
-from core.history.run_loss import RunLoss
+from core.history.summary import RunLoss
 from core.language import tr, tr_noop
 from core.queue.control import cancel
 from core.runs.facts import RunFacts, state_info

@@ -8,7 +8,7 @@ from enum import Enum
 
 from core.catalog import frameworks, strategies
 from core.diagnosis.start_phases import start_words
-from core.history.run_loss import RunLoss
+from core.history.summary import RunLoss
 from core.language import tr, tr_noop, tr_plural
 from core.metrics.reading import IN_EPOCH
 from core.runs.directory import unanswered

@@ -211,7 +211,7 @@ OPEN_OTHER_FILES = {
     "core.queue.folder": "the folder of one's own tickets, to lock it",
     "core.queue.line": "tickets and claims of all users, and small files of one's own",
     "core.queue.waiter": "events and the lock of a run, in a process that loads little",
-    "core.reports.pictures": "drawings in a temporary folder",
+    "core.results.chart": "drawings in a temporary folder",
     "core.runs.lock": "folders",
     "core.history.removal": "folders",
     "core.scripts.source": "scripts",

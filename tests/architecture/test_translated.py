@@ -53,9 +53,9 @@ EXEMPT = {
     "core/metrics/rules.py": {"no metric": IDENTIFIER, "{metric loss}": IDENTIFIER},
     "core/pythons/discovery.py": {"mise or asdf": NAME},
     "core/pythons/python_info.py": {"import sys\n": PROGRAM},
-    "core/reports/page.py": {"\n:root{": MARKUP, "width=device-width": MARKUP, "<!doctype html>": MARKUP},
-    "core/reports/pictures.py": {".head{": MARKUP, "<?xml ": MARKUP},
     "core/memory_watch/verdict.py": {"sudo ": PROGRAM},
+    "core/results/page.py": {"\n:root{": MARKUP, "width=device-width": MARKUP, "<!doctype html>": MARKUP},
+    "core/results/chart.py": {".head{": MARKUP, "<?xml ": MARKUP},
     "core/history/summary_cache.py": dict.fromkeys(
         ("BEGIN ", "DROP ", "CREATE ", "PRAGMA user", "INSERT ", "DELETE ", "SELECT "), PROGRAM,
     ),

@@ -11,7 +11,7 @@ import pytest
 
 from core.catalog import recipes
 from core.cli.parser import command_parser
-from core.cli.shared.run_options import choices
+from core.cli.run_options import choices
 from core.config.choices import RecipeChoices, compose
 from core.devices.cpu import cpu_devices
 from core.runs.facts import RunState

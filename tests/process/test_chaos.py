@@ -19,8 +19,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from core.cli.shared.lookup import EXIT_CODES
-from core.history import leftovers
+from core.cli.runs import EXIT_CODES
+from core.history import removal
 from core.runs import stopped
 from core.runs.facts import RunState, state_info
 from core.runs.lock import held
@@ -253,7 +253,7 @@ class Chaos:
         """All processes end by themselves, unless both supervisor and guard were killed: then sweep finds them."""
         run, told = followed.run, blows.told
         if followed.state is RunState.LOST and {"guard", "launched process"} & blows.killed:
-            own = [each for each in leftovers.find([self._root]) if each.run_id == run.id]
+            own = [each for each in removal.find_orphans([self._root]) if each.run_id == run.id]
             assert not terminate(lambda: own, grace_s=0.5, patience_s=PATIENCE_S).left, told
             for process in _of_folder(run.dir):  # a helper that was stopped: nothing else knows it
                 processes.send(process, signal.SIGCONT)

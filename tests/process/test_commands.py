@@ -12,12 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from core.cli import __main__
+from core.cli import __main__, output
 from core.cli.commands import control, start
 from core.cli.commands.machine import sharing_sentence
 from core.cli.commands.start import refusal
-from core.cli.shared import output
-from core.cli.shared.output import outcome
+from core.cli.output import outcome
 from core.config.choices import RecipeChoices, compose
 from core.devices.device import Device, Process, Sample, Survey
 from core.history.device_use import devices_in_use

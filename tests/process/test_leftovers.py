@@ -21,8 +21,8 @@ import psutil
 import pytest
 
 from core.errors import RunError
-from core.history import leftovers, removal
-from core.history.leftovers import OrphanedProcess, find
+from core.history import removal
+from core.history.removal import OrphanedProcess, find_orphans
 from core.runs.facts import RunState
 from core.runs.run import Run
 from core.system import processes, procfs
@@ -111,7 +111,7 @@ def as_found(process: subprocess.Popen[bytes], run_id: str) -> OrphanedProcess:
 
 def test_orphan_of_abandoned_run_is_found_and_terminated(abandoned: Followed, view: ProcView) -> None:
     assert abandoned.state is RunState.LOST
-    (found,) = find([], view.refresh())  # the folder is read from the process's environment
+    (found,) = find_orphans([], view.refresh())  # the folder is read from the process's environment
     assert (found.run_id, found.run_dir) == (abandoned.run.id, abandoned.run.dir)
     assert (found.name, found.command) == ("sleep", "sleep 3600")
     assert found.user == pwd.getpwuid(os.getuid()).pw_name
@@ -120,18 +120,18 @@ def test_orphan_of_abandoned_run_is_found_and_terminated(abandoned: Followed, vi
     assert own is not None
     assert 0 <= found.age_s <= own, "it is younger than this process, which has started the run"
     assert found.why == f"Run {abandoned.run.id} is over (lost)."
-    assert pids(find([])).count(found.process.pid) == 1  # it is found among all processes of the machine, too
+    assert pids(find_orphans([])).count(found.process.pid) == 1  # it is found among all processes of the machine, too
     outcome = terminate_all([found])
     assert [(each.target, each.signal) for each in outcome.ended] == [(found, "SIGTERM")]
     assert outcome.left == ()
     assert not processes.is_alive(found.process)
-    assert find([], view.refresh()) == []
+    assert find_orphans([], view.refresh()) == []
 
 
 def test_orphan_ignoring_sigterm_is_killed_after_grace_period(runs_root: Path, tmp_path: Path, view: ProcView) -> None:
     followed = start(played(tmp_path / "actors", before=STUBBORN_CHILD), runs_root).until_trained(1)
     abandon(followed)
-    (found,) = find([], view.refresh())
+    (found,) = find_orphans([], view.refresh())
     os.kill(found.process.pid, signal.SIGSTOP)  # a stopped process must be killed, too
     outcome = terminate_all([found], grace_s=0.2, patience_s=PATIENCE_S)
     assert [each.signal for each in outcome.ended] == ["SIGKILL"]
@@ -143,8 +143,8 @@ def test_active_run_has_no_orphans(runs_root: Path, tmp_path: Path, view: ProcVi
     followed = start(played(tmp_path / "actors", before=CHILD), runs_root).until_trained(1)
     elsewhere = launch(run_id=followed.run.id)
     gone = launch(run_id=followed.run.id, run_dir=tmp_path / "gone" / followed.run.id)
-    assert find([tmp_path], view.refresh()) == []
-    assert find([runs_root], view.refresh()) == []
+    assert find_orphans([tmp_path], view.refresh()) == []
+    assert find_orphans([runs_root], view.refresh()) == []
     assert elsewhere.poll() is gone.poll() is None
     followed.stop()
 
@@ -157,7 +157,7 @@ def test_stopped_guard_hides_no_orphans(runs_root: Path, tmp_path: Path, view: P
     followed.until_over()
     # The worker ends by its dead-man switch, and its child stays.
     wait_until(lambda: len(processes.tagged(followed.run.id)) == 1, "the worker to be gone")
-    (found,) = find([], view.refresh())
+    (found,) = find_orphans([], view.refresh())
     assert found.why == f"Run {followed.run.id} is over (lost)."
     stopped = f"The guard of run {followed.run.id} (pid {guard.pid}) is stopped (state T)"
     assert stopped in removal.remove(followed.run.dir).problem
@@ -169,7 +169,7 @@ def test_stopped_guard_hides_no_orphans(runs_root: Path, tmp_path: Path, view: P
 
 def test_orphan_of_deleted_run_folder_is_found(abandoned: Followed, view: ProcView) -> None:
     shutil.rmtree(abandoned.run.dir)
-    (found,) = find([], view.refresh())
+    (found,) = find_orphans([], view.refresh())
     assert found.run_dir is None
     assert found.why == f"The folder of run {abandoned.run.id} is gone, and it has no supervisor."
 
@@ -180,7 +180,7 @@ def test_run_folder_is_searched_under_roots(
     process = launch(run_id=abandoned.run.id)
     unknown = launch(run_id="20010101-000000-unknown-0000")
     strange = launch(run_id="../runs", run_dir=tmp_path)
-    found = {each.process.pid: each for each in find([tmp_path / "no-such", runs_root], view.refresh())}
+    found = {each.process.pid: each for each in find_orphans([tmp_path / "no-such", runs_root], view.refresh())}
     assert found[process.pid].run_dir == abandoned.run.dir
     assert found[process.pid].why == f"Run {abandoned.run.id} is over (lost)."
     assert found[unknown.pid].why == "There is no folder of run 20010101-000000-unknown-0000, and it has no supervisor."
@@ -193,7 +193,7 @@ def test_orphan_of_finished_run_is_found(runs_root: Path, tmp_path: Path, view: 
     assert supervisor
     wait_until(lambda: not processes.is_alive(supervisor), "the supervisor to have left")
     process = launch(run_id=followed.run.id, run_dir=followed.run.dir)
-    (found,) = find([], view.refresh())
+    (found,) = find_orphans([], view.refresh())
     assert (found.process.pid, found.why) == (process.pid, f"Run {followed.run.id} is over (finished).")
 
 
@@ -206,7 +206,7 @@ def test_shells_and_panels_started_inside_training_are_no_orphans(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A shell on a terminal, the terminal's server and its children; a second panel and its runs."""
-    left = find([], view.refresh())
+    left = find_orphans([], view.refresh())
     assert len(left) == 1
     server = launch(
         sys.executable, "-c", "import os, pty; pty.spawn(['sh', '-c', 'setsid sleep 3600 & sleep 3600'])",
@@ -221,7 +221,7 @@ def test_shells_and_panels_started_inside_training_are_no_orphans(
         patch.setenv(processes.RUN_DIR, str(abandoned.run.dir))
         second = start(played(tmp_path / "actors", before=CHILD), runs_root)
     second.until_trained(1)
-    assert pids(find([runs_root], view.refresh())) == pids(left)
+    assert pids(find_orphans([runs_root], view.refresh())) == pids(left)
     assert panel.poll() is server.poll() is None
     second.stop()
     for child in psutil.Process(server.pid).children(recursive=True):
@@ -233,7 +233,7 @@ def test_similar_command_line_is_never_signalled(abandoned: Followed, view: Proc
     alike = launch("sleep", "3600")
     worded = launch("sh", "-c", f"sleep 3600; : {processes.TAG}={abandoned.run.id}", start_new_session=True)
     other_run = launch(run_id=f"{abandoned.run.id}0", run_dir=abandoned.run.dir)
-    found = [each for each in find([], view.refresh()) if each.run_id == abandoned.run.id]
+    found = [each for each in find_orphans([], view.refresh()) if each.run_id == abandoned.run.id]
     assert len(found) == 1
     untagged = [as_found(process, abandoned.run.id) for process in (alike, worded, other_run)]
     outcome = terminate_all([*found, *untagged])
@@ -249,7 +249,7 @@ def test_similar_command_line_is_never_signalled(abandoned: Followed, view: Proc
 def test_recycled_pid_is_never_signalled(view: ProcView, launch: Launch) -> None:
     """The pid now belongs to another process, even if that process has the same tag."""
     process = launch(run_id="20010101-000000-recycled-0000")
-    (found,) = find([], view.refresh())
+    (found,) = find_orphans([], view.refresh())
     assert found.process.pid == process.pid
     earlier = replace(found, process=replace(found.process, created=found.process.created - 1))
     outcome = terminate_all([earlier])
@@ -260,7 +260,7 @@ def test_recycled_pid_is_never_signalled(view: ProcView, launch: Launch) -> None
 @pytest.mark.two_users
 def test_other_users_process_is_never_signalled(view: ProcView, launch: Launch) -> None:
     process = launch(run_id="20010101-000000-another-0000", user=OTHER_UID, group=OTHER_UID)
-    assert find([], view.refresh()) == []
+    assert find_orphans([], view.refresh()) == []
     outcome = terminate_all([as_found(process, "20010101-000000-another-0000")])
     assert outcome.ended == ()
     assert [each.target.process.pid for each in outcome.left] == [process.pid]
@@ -274,7 +274,7 @@ def test_other_users_fake_supervisor_does_not_hide_orphans(abandoned: Followed, 
     supervisor = ("sh", "-c", "read line", SUPERVISOR, str(abandoned.run.dir))
     fake = launch(*supervisor, **theirs, stdin=subprocess.PIPE)
     tagged = launch(run_id=abandoned.run.id, run_dir=abandoned.run.dir, **theirs)
-    (found,) = find([], view.refresh())
+    (found,) = find_orphans([], view.refresh())
     assert found.run_id == abandoned.run.id
     assert found.process.pid not in {fake.pid, tagged.pid}
     assert f"still running: pid {found.process.pid} (sleep)." in removal.why_not(abandoned.run.dir)
@@ -288,7 +288,7 @@ def test_other_users_fake_supervisor_does_not_hide_orphans(abandoned: Followed, 
     # The same command line under one's own user id counts: it may be a supervisor in a container.
     launch(*supervisor, stdin=subprocess.PIPE)
     launch(run_id=abandoned.run.id, run_dir=abandoned.run.dir)
-    assert find([], view.refresh()) == []
+    assert find_orphans([], view.refresh()) == []
 
 
 def test_process_with_other_uid_in_proc_is_never_signalled(tmp_path: Path, launch: Launch) -> None:
@@ -298,8 +298,8 @@ def test_process_with_other_uid_in_proc_is_never_signalled(tmp_path: Path, launc
     fake_process(own, process.pid)
     before = f"Uid:\t{uid}\t{uid}".encode()
     fake_process(theirs, process.pid, status={before: f"Uid:\t{uid + 1}\t{uid + 1}".encode()})
-    (found,) = find([], own)
-    assert find([], theirs) == []
+    (found,) = find_orphans([], own)
+    assert find_orphans([], theirs) == []
     outcome = terminate_all([found], proc=theirs)
     assert [each.target for each in outcome.left] == [found]
     assert process.poll() is None
@@ -320,7 +320,7 @@ def test_process_stuck_in_kernel_after_sigkill_is_not_signalled_again(
     wait_until(lambda: b") S " in asleep.read_bytes(), "it to sleep")
     waiting = {b") S ": b") D "}
     fake_process(proc, process.pid, stat=waiting, status={b"ShdPnd:\t0000000000000000": b"ShdPnd:\t0000000000000100"})
-    (found,) = find([], proc)
+    (found,) = find_orphans([], proc)
     outcome = terminate_all([found], proc=proc)
     assert outcome.ended == ()
     assert "waits inside the kernel (state D), where no signal reaches it" in outcome.left[0].why
@@ -336,7 +336,7 @@ def test_process_stuck_in_kernel_after_sigkill_is_not_signalled_again(
 
 def test_process_that_exits_meanwhile_is_no_error(view: ProcView, launch: Launch) -> None:
     first, second = (launch(run_id="20010101-000000-brief-0000") for _ in range(2))
-    found = find([], view.refresh())
+    found = find_orphans([], view.refresh())
     assert sorted(pids(found)) == sorted([first.pid, second.pid])
     first.kill()
     first.wait()
@@ -344,7 +344,7 @@ def test_process_that_exits_meanwhile_is_no_error(view: ProcView, launch: Launch
     assert [each.target.process.pid for each in outcome.ended] == [second.pid]
     assert outcome.left == ()
     assert terminate_all(found) == TerminationResult()
-    assert find([], view.path) == []  # the links of exited processes remain and are broken
+    assert find_orphans([], view.path) == []  # the links of exited processes remain and are broken
 
 
 def test_process_that_drops_its_tag_at_sigterm_is_not_signalled_again(
@@ -358,7 +358,7 @@ def test_process_that_drops_its_tag_at_sigterm_is_not_signalled_again(
     process = launch(sys.executable, "-c", code, run_id="20010101-000000-drops-0000", stdout=subprocess.PIPE)
     assert process.stdout
     process.stdout.readline()
-    (found,) = find([], view.refresh())
+    (found,) = find_orphans([], view.refresh())
     let_grace_end(monkeypatch, lambda: procfs.variables(process.pid) == [b""])
     outcome = terminate_all([found], grace_s=2)
     assert [each.target for each in outcome.left] == [found]
@@ -366,6 +366,6 @@ def test_process_that_drops_its_tag_at_sigterm_is_not_signalled_again(
 
 
 def test_missing_proc_reports_no_orphans(tmp_path: Path) -> None:
-    assert find([tmp_path], tmp_path / "none") == []
-    assert str(leftovers.blind(tmp_path / "none")).startswith(f"There is no {tmp_path / 'none'}, so ")
-    assert leftovers.blind() is None
+    assert find_orphans([tmp_path], tmp_path / "none") == []
+    assert str(removal.blind(tmp_path / "none")).startswith(f"There is no {tmp_path / 'none'}, so ")
+    assert removal.blind() is None

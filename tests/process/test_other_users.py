@@ -84,7 +84,7 @@ def test_what_another_user_named_is_executed_only_after_a_question(
     )  # fmt: skip
 
     asked = []
-    monkeypatch.setattr("core.cli.shared.lookup.is_interactive", lambda: True)
+    monkeypatch.setattr("core.cli.runs.is_interactive", lambda: True)
     monkeypatch.setattr("builtins.input", lambda question: asked.append(question) or "no")
     assert main([*words, "--runs", str(runs_root)]) == 2
     assert capsys.readouterr().err == "trainyard: Nothing was done.\n"

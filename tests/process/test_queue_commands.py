@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from core.cli.shared import run_options
+from core.cli import run_options
 from core.devices.device import Device
 from core.history.index import directories
 from core.queue import control

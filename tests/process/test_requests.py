@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from core.cli.shared import options, run_options
+from core.cli import options, run_options
 from core.runs.facts import RunState
 from core.runs.run import Run
 from tests.support.commands import Call

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from core.history.index import directories
+from core.results import scaling_record
 from core.runs.facts import RunState
 from core.runs.run import Run
-from core.scaling import record
 from core.schema.spec import read_spec
 from tests.support.commands import call
 from tests.support.running import FOREVER, LONG, Followed, write_recipe
@@ -178,14 +178,14 @@ def test_a_failed_run_has_a_row_and_the_others_go_on(tmp_path: Path, runs_root: 
 
 
 def test_a_run_that_cannot_be_noted_is_stopped(tmp_path: Path, runs_root: Path, capsys, monkeypatch) -> None:
-    write_whole = record.write_whole
+    write_whole = scaling_record.write_whole
 
     def write(path: Path, text: str) -> None:
         if '"run": "' in text:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
         write_whole(path, text)
 
-    monkeypatch.setattr(record, "write_whole", write)
+    monkeypatch.setattr(scaling_record, "write_whole", write)
     recipe = write_recipe(tmp_path, LONG)
     settings = ("--devices", "cpu:0,cpu:1", "--epochs", FOREVER, "--checkpoint-every", "never")
     code, out, err = call(capsys, "scale", recipe, *settings, "--runs", runs_root)

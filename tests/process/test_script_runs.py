@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from core.cli.__main__ import main
-from core.cli.shared.output import failure_words, log_of
+from core.cli.output import failure_words, log_of
 from core.config.presets import shell_line
 from core.devices.cpu import cpu_devices
 from core.diagnosis.program_output import TRACEBACK, as_printed, last_traceback

@@ -162,7 +162,7 @@ def test_process_started_by_a_terminating_orphan_is_also_terminated(
     run = leave(MULTIPLIES).run
     (process,) = processes.tagged(run.id)
     wait_for_signals(monkeypatch, lambda: not processes.is_alive(process))
-    monkeypatch.setattr(remove.leftovers, "find", _seeing_all(view))
+    monkeypatch.setattr(remove.removal, "find_orphans", _seeing_all(view))
     code, out, _ = sweep("--end")
     assert code == 0
     assert [line.split()[0] for line in out.splitlines()[-2:]] == ["Terminated", "Terminated"]
@@ -171,7 +171,7 @@ def test_process_started_by_a_terminating_orphan_is_also_terminated(
 
 def _seeing_all(view: ProcView) -> Callable[..., list]:
     """Refresh the process view, which is a snapshot, before each search."""
-    find = remove.leftovers.find
+    find = remove.removal.find_orphans
     return lambda roots, proc: find(roots, view.refresh())
 
 

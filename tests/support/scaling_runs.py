@@ -9,8 +9,8 @@ from typing import Any
 
 from core.config.choices import RecipeChoices
 from core.devices.cpu import cpu_devices
+from core.results.scaling_record import FIXED, ScalingRecord, new_record, plan_specs
 from core.runs.directory import keep_workload
-from core.scaling.record import FIXED, ScalingRecord, new_record, plan_specs
 from core.schema.spec import RunSpec
 from tests.support.written_runs import BEGAN, ONE_PART, values, write_run
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import textwrap
 from pathlib import Path
 
-from core.config.strategy_settings import where
+from core.config.validation import where
 from core.schema.setting import Flag, OneOf, settings_of
 from core.schema.settings import Training
 from core.text import join_names

@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from core.comparison import measured_run
-from core.comparison.comparison_table import Comparison, compare, to_json
-from core.comparison.measured_run import read_run, read_runs, reasons
-from core.comparison.quantities import columns, lower_is_better
 from core.errors import RunError
+from core.results import measured_run
+from core.results.comparison import Comparison, compare, to_json
+from core.results.measured_run import columns, lower_is_better, read_run, read_runs, reasons
 from core.runs.directory import keep_workload, workload_text
 from core.schema.paths import WORKLOAD_FILE
 from core.schema.settings import Script

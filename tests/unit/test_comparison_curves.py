@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.comparison.curves import (
+from core.results.curves import (
     AXES,
     DEVIATION,
     INTERVAL,
@@ -21,7 +21,7 @@ from core.comparison.curves import (
     group_curve,
     guide_of,
 )
-from core.comparison.measured_run import read_run
+from core.results.measured_run import read_run
 from core.series.series import STEP, Axis, ExponentialMean, Series
 from tests.support.running import make_spec
 from tests.support.written_runs import BEGAN, values, write_run

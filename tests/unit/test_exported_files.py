@@ -11,8 +11,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from core.reports import pictures
-from core.reports.chart import FINE, INNER_WIDTH, Chart, Line
+from core.results import chart
+from core.results.chart import FINE, INNER_WIDTH, Chart, Line
 from tests.support.commands import call
 from tests.support.recorded import recorded as written
 from tests.support.running import make_spec
@@ -83,7 +83,7 @@ def test_pictures_are_drawn_by_a_process_of_their_own(two: Path, capsys) -> None
 
 
 def test_a_machine_that_cannot_draw_pictures_says_so(two: Path, capsys, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pictures, "DRAWER", "gui.plots.no_such_module")
+    monkeypatch.setattr(chart, "DRAWER", "gui.plots.no_such_module")
     code, out, err = call(capsys, "export", two / "a", "--png", two / "png")
     assert (code, out, (two / "png").exists()) == (2, "", False)
     assert err.startswith("trainyard: The plots could not be drawn as PNG: ")
@@ -96,7 +96,7 @@ def test_names_of_files_are_different_and_harmless(tmp_path: Path) -> None:
         Chart(name=name, title=name, along="steps", lines=[Line(label="x", colour=0, series=series(1.0, 2.0))])
         for name in names
     ]
-    written = pictures.write_charts(charts, tmp_path, "svg", force=False)
+    written = chart.write_charts(charts, tmp_path, "svg", force=False)
     assert [each.name for each in written] == [
         "a-b.svg", "a-b-2.svg", "A-B-3.svg", "plot.svg", "plot-2.svg", "é.svg", f"{'x' * 100}.svg",
     ]  # fmt: skip
@@ -106,7 +106,7 @@ def test_names_of_files_are_different_and_harmless(tmp_path: Path) -> None:
 def test_texts_of_a_run_stay_texts_in_a_drawing(tmp_path: Path) -> None:
     title = "</title><script>alert(1)</script>&\x00\x0b\ud800\ufffe"
     lines = [Line(label=f"{title} {at}", colour=at, series=series(1.0, 2.0)) for at in range(2)]
-    data = pictures.svg(Chart(name="x", title=title, lines=lines, along=title))
+    data = chart.svg(Chart(name="x", title=title, lines=lines, along=title))
     assert data is not None
     root = ET.fromstring(data)
     assert {each.tag.removeprefix(NAME) for each in root.iter()} == {
@@ -117,7 +117,7 @@ def test_texts_of_a_run_stay_texts_in_a_drawing(tmp_path: Path) -> None:
 
 def test_a_long_legend_goes_on_in_further_rows() -> None:
     lines = [Line(label=f"a run with a long name {at}", colour=at, series=series(1.0, 2.0)) for at in range(14)]
-    data = pictures.svg(Chart(name="x", title="x", lines=lines, along="steps"))
+    data = chart.svg(Chart(name="x", title="x", lines=lines, along="steps"))
     assert data is not None
     root = ET.fromstring(data)
     assert len({each.attrib["y"] for each in root.iter(f"{NAME}text") if (each.text or "").startswith("a run")}) == 5

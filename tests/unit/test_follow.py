@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from core.cli.shared import follow as following
-from core.cli.shared.follow import LINE_EVERY_S, follow
+from core.cli import runs as following
+from core.cli.runs import LINE_EVERY_S, follow
 from core.runs.facts import RunFacts, RunState
 from core.runs.fold import fold
 from core.runs.run import Run

@@ -14,7 +14,7 @@ from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po
 
 from core import language
-from core.cli.shared.output import release_lines, say_table
+from core.cli.output import release_lines, say_table
 from core.errors import RunError
 from core.language import Message, from_environment, join_sentences, stored, tr, tr_plural
 from core.runs.facts import RunFacts

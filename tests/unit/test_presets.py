@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from core.cli import __main__
-from core.cli.shared import options, run_options
+from core.cli import __main__, options, run_options
 from core.config import presets
 from core.config.choices import RecipeChoices, ScriptChoices, compose
 from core.config.presets import repeat_line, shell_line

@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from core.cli import __main__
-from core.cli.shared import output, run_options
-from core.cli.shared.options import Parser, add_run_options
+from core.cli import __main__, output, run_options
+from core.cli.options import Parser, add_run_options
 from core.config import presets, validation
 from core.devices.cpu import cpu_devices
 from core.pythons.python_info import ProbeCache, default_file

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from core.reports.chart import FINE, INNER_HEIGHT, INNER_WIDTH, Line, Scale, chart
-from core.reports.page import VOID, element
+from core.results.chart import FINE, INNER_HEIGHT, INNER_WIDTH, Line, Scale, chart
+from core.results.page import VOID, element
 from core.schema.settings import Script
 from core.schema.spec import RunSpec
 from core.series.series import Series

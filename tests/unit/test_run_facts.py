@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from core.cli.shared.follow import hard_end
-from core.cli.shared.output import release_lines
+from core.cli.output import release_lines
+from core.cli.runs import hard_end
 from core.runs.facts import STATES, TRANSITIONS, RunFacts, RunState, state_info
 from core.runs.fold import fold
 from core.schema.event_kinds import Checkpoint, Plan, Verdict

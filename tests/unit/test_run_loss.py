@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from core.history import run_loss as module
+from core.history import summary as module
 from core.history.index import RunIndex
 from core.history.marks import rename
-from core.history.run_loss import RunLoss, ValidationReader, recent_mean, run_loss
+from core.history.summary import RunLoss, ValidationReader, recent_mean, run_loss
 from core.runs.run import Run
 from core.schema.events import metrics_line
 from core.schema.files import write_whole

@@ -16,9 +16,8 @@ from core.catalog.strategies import strategies_of
 from core.config.choices import RecipeChoices
 from core.devices.device import Device
 from core.history.index import RunIndex
-from core.runs.facts import RunState
-from core.scaling import scaling_command
-from core.scaling.record import (
+from core.results import scaling_command
+from core.results.scaling_record import (
     FIXED,
     PER_DEVICE,
     ScalingRecord,
@@ -28,7 +27,8 @@ from core.scaling.record import (
     plan_specs,
     read_record,
 )
-from core.scaling.scaling_table import TOLERANCES, ScalingTable, read_table, text_table, to_json
+from core.results.scaling_table import TOLERANCES, ScalingTable, read_table, text_table, to_json
+from core.runs.facts import RunState
 from core.schema.files import write_whole
 from gui.features.compare.scaling_tables import ShownTable, fold_runs, outcome, sentence, shown_cells, with_results
 from gui.runs.rows import run_rows
@@ -201,7 +201,7 @@ def test_a_gap_in_both_curves_is_no_difference(tmp_path: Path) -> None:
 def test_curves_that_differ_by_design_are_not_compared(tmp_path: Path, changes: dict[str, Any], sentence: str) -> None:
     runs = [trained(tmp_path, "one", 1, 10.0), trained(tmp_path, "two", 2, 5.0, [9.0] * STEPS)]
     table = read_table(recorded(tmp_path, runs, **changes))
-    assert [row.same_curve for row in table.rows] == [None, None]
+    assert [row.check for row in table.rows] == [None, None]
     assert sentence in notices(table)
 
 

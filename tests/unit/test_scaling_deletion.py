@@ -11,8 +11,8 @@ import pytest
 from core.history import removal
 from core.history.index import RunIndex
 from core.history.removal import Removed
-from core.scaling import scaling_command
-from core.scaling.record import ScalingRecord
+from core.results import scaling_command
+from core.results.scaling_record import ScalingRecord
 from gui.features.compare.scaling_tables import fold_runs
 from tests.support.commands import call
 from tests.support.scaling_runs import recorded, trained

@@ -8,7 +8,7 @@ from argparse import Namespace
 
 import pytest
 
-from core.cli.shared import options, run_options
+from core.cli import options, run_options
 from core.config import validation
 from core.config.choices import RecipeChoices, compose
 from core.config.presets import repeat_line

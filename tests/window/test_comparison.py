@@ -12,7 +12,7 @@ from PySide6.QtCore import QItemSelectionModel, QPoint, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QComboBox, QLabel, QLineEdit, QPushButton, QToolButton
 
-from core.comparison.measured_run import read_run
+from core.results.measured_run import read_run
 from core.schema.events import metrics_line
 from gui.base.theme import DARK, LIGHT
 from gui.features.compare.runs import ComparedRun, metrics_of, usual_metric

@@ -253,7 +253,7 @@ def test_nothing_of_this_machine_is_taken_for_the_host(open_window, there, tmp_p
     asked: list[str] = []
     for target in (
         "core.system.processes.send", "core.system.processes.tagged", "core.system.terminate.terminate",
-        "core.history.leftovers.find", "core.system.processes.describe", "core.queue.control.revive",
+        "core.history.removal.find_orphans", "core.system.processes.describe", "core.queue.control.revive",
     ):  # fmt: skip
         monkeypatch.setattr(target, lambda *_, target=target, **__: asked.append(target))
     own = start(make_spec(write_recipe(tmp_path, LONG), epochs=FOREVER), there).until_trained(20)

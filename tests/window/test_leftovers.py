@@ -8,7 +8,7 @@ import pytest
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QAbstractButton
 
-from core.history.leftovers import OrphanedProcess
+from core.history.removal import OrphanedProcess
 from core.schema.event_kinds import ProcessInfo
 from core.system.processes import ProcessId
 from core.text import first_names, one_line

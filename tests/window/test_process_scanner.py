@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from core.devices.device import Process, Sample, Survey
-from core.history.leftovers import OrphanedProcess
+from core.history.removal import OrphanedProcess
 from core.memory_watch import gpu_processes
 from core.schema.event_kinds import ProcessInfo
 from core.system import processes

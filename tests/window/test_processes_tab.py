@@ -11,7 +11,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel, QPushButton
 
-from core.history import leftovers
+from core.history import removal
 from core.runs.facts import RunState
 from core.schema.event_kinds import ProcessInfo
 from core.system import processes, terminate
@@ -62,7 +62,7 @@ def test_reason_why_process_cannot_be_ended(known, words):
 
 def test_leftover_of_ended_run_can_be_ended():
     process = processes.ProcessId(pid=4711, created=1.0)
-    orphan = leftovers.OrphanedProcess(
+    orphan = removal.OrphanedProcess(
         process=process, run_id="old", run_dir=None, name="python", command="python", age_s=1, user="anna",
         memory_bytes=None, why="Its run is over.",
     )  # fmt: skip

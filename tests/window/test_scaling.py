@@ -11,9 +11,9 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QFileDialog, QPushButton
 
+from core.results.scaling_record import read_record
 from core.runs.facts import RunState
 from core.runs.run import Run
-from core.scaling.record import read_record
 from gui.base.theme import DARK, LIGHT
 from gui.features.compare.scaling_dialogs import ScalingBar, ScalingDialog, ScalingPlot, ScalingTableDialog
 from tests.support.running import Followed, write_recipe

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, fields
 import pytest
 from PySide6.QtWidgets import QLineEdit
 
-from core.cli.shared.options import Parser, add_settings
-from core.cli.shared.run_options import given
+from core.cli.options import Parser, add_settings
+from core.cli.run_options import given
 from core.config.presets import setting_words
 from core.schema.setting import Flag, OneOf, Whole, check_settings, setting, settings_of
 from core.schema.settings import DEVICES, Checkpoints, ReleaseWatch, StopTimeouts, Training

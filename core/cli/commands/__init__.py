@@ -4,8 +4,7 @@
 - `control`: `stop`, `pause` and `save` a run; the `queue`
 - `scale`: train on 1, 2, 4, ... devices, and show what each gains
 - `listing`: list, show, rename and mark runs
-- `compare`: compare runs, also as a report
-- `export`: write measurements or the model of runs to files
+- `results`: compare runs, also as a report; export measurements or the model of runs to files
 - `curves`: `import` curves of other programs; `reread` those of a script, or `try` an expression on its output
 - `remove`: delete runs; `sweep` processes that runs have left behind
 - `machine`: devices, recipes and strategies, Pythons

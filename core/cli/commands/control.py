@@ -8,9 +8,8 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from pathlib import Path
 
-from core.cli.shared.follow import POLL_S, StopMessages, hard_end
-from core.cli.shared.lookup import EXIT_CODES, find
-from core.cli.shared.output import ending, say, say_json, say_rows, say_run, warn
+from core.cli.output import answer, ending, say, say_rows, say_run, state_words, warn
+from core.cli.runs import EXIT_CODES, POLL_S, StopMessages, find, hard_end
 from core.errors import RunError
 from core.history import index
 from core.language import tr, tr_noop, tr_plural
@@ -24,7 +23,7 @@ from core.runs.run import Run
 from core.schema.event_kinds import Checkpoint
 from core.schema.paths import CHECKPOINTS, CONTROL
 from core.system.processes import user_name
-from core.table import Column, Table
+from core.table import Column
 from core.text import join_names, short
 
 ANSWER_S = 2.0
@@ -37,12 +36,10 @@ STOPPED_S = 0.5
 def add_force(parser: ArgumentParser) -> None:
     """Add the option of `stop`."""
     parser.add_argument(
-        "--force",
-        action="store_true",
-        help=tr(
-            "kill the workers at once; after training, do not wait for device memory; continue a stopped supervisor"
-        ),
-    )
+        "--force", action="store_true",
+        help=tr("kill the workers at once; after training, do not wait for device memory; continue a stopped "
+                "supervisor"),
+    )  # fmt: skip
 
 
 def stop(options: Namespace) -> int:
@@ -66,13 +63,7 @@ def pause(options: Namespace) -> int:
     run = _live_run(options)
     _check_answers(run, "pause")
     if not state_info(run.facts.state).can_pause and run.facts.state is not RunState.CREATED:
-        raise ValueError(
-            tr(
-                "Run {id} cannot be paused: it is {label}.",
-                id=run.id,
-                label=tr(state_info(run.facts.state).label).lower(),
-            )
-        )
+        raise ValueError(tr("Run {id} cannot be paused: it is {label}.", id=run.id, label=state_words(run.facts.state)))
     run.request("pause")
     state = _wait(run, "pause", quiet=options.json)
     say_run(options, run, ending(run))
@@ -90,12 +81,8 @@ def save(options: Namespace) -> int:
         written = _saved_checkpoint(run, run.facts.checkpoint)
     except KeyboardInterrupt:
         raise _interrupted(run, "save") from None
-    path = run.dir / CHECKPOINTS / written.name
-    if options.json:
-        say_json({"run": run.id, "checkpoint": written.name, "step": written.step, "path": str(path)})
-    else:
-        say(str(path))
-    return 0
+    path = str(run.dir / CHECKPOINTS / written.name)
+    return answer(options, {"run": run.id, "checkpoint": written.name, "step": written.step, "path": path}, path)
 
 
 UNANSWERED = {
@@ -125,20 +112,15 @@ def _live_run(options: Namespace) -> Run:
     run = find(options)
     run.catch_up()
     if state_info(run.facts.state).over:
-        raise ValueError(
-            tr("Run {id} is over already: {label}.", id=run.id, label=tr(state_info(run.facts.state).label).lower())
-        )
+        raise ValueError(tr("Run {id} is over already: {label}.", id=run.id, label=state_words(run.facts.state)))
     return run
 
 
 def _wait(run: Run, request: str, *, quiet: bool, force: bool = False, forced: bool = False) -> RunState:
     """Wait until the run is over, and print what it waits for unless `quiet`.
 
-    `force`: force the end once possible. `forced`: this was requested already.
-
-    Stopped processes, which may keep it waiting for ever, are named in any case.
-
-    Raises `RunError` on Ctrl-C, or if the run cannot be paused.
+    `force`: force the end once possible. `forced`: this was requested already. Stopped processes, which may keep it
+    waiting for ever, are named in any case. Raises `RunError` on Ctrl-C, or if the run cannot be paused.
     """
     messages, stopped_processes = StopMessages(run.facts, forced=force or forced), _StoppedProcesses()
     try:
@@ -152,13 +134,9 @@ def _wait(run: Run, request: str, *, quiet: bool, force: bool = False, forced: b
                 force = False
             if request == "pause" and run.facts.state is RunState.RUNNING and not _is_pending(run, request):
                 run.poll()  # the reason is written before the request is taken back
-                raise RunError(
-                    tr(
-                        "Run {id} could not be paused and continues. {last_notice}",
-                        id=run.id,
-                        last_notice=_last_notice(run),
-                    ).strip()
-                )
+                why = tr("Run {id} could not be paused and continues. {last_notice}", id=run.id,
+                         last_notice=_last_notice(run))  # fmt: skip
+                raise RunError(why.strip())
             time.sleep(POLL_S)
     except KeyboardInterrupt:
         raise _interrupted(run, request) from None
@@ -197,13 +175,8 @@ def _saved_checkpoint(run: Run, before: Checkpoint | None) -> Checkpoint:
         if answered and facts.checkpoint is not None and facts.checkpoint != before:
             return facts.checkpoint
         if state_info(facts.state).over:
-            raise RunError(
-                tr(
-                    "Run {id} was over before it could be saved: {label}.",
-                    id=run.id,
-                    label=tr(state_info(facts.state).label).lower(),
-                )
-            )
+            why = tr("Run {id} was over before it could be saved: {label}.", id=run.id, label=state_words(facts.state))
+            raise RunError(why)
         if answered and len(facts.notices) > notices:
             raise RunError(tr("Run {id} could not be saved. {last_notice}", id=run.id, last_notice=_last_notice(run)))
         answered_at = (answered_at or time.monotonic()) if answered else None
@@ -248,12 +221,10 @@ def queue(options: Namespace) -> int:
         return _list(options)
     if options.action == "revive":
         return _revive(options)
-    if options.run is None:
-        return _whole_queue(options)
-    run_dir = index.find(options.runs, options.run)
-    _change(options, run_dir)
+    done = _change_all(options) if options.run is None else _change(options, index.find(options.runs, options.run))
     if options.json:
-        say_json(Table(_columns(), queue_view(options.runs).runs).documents())
+        return say_rows(options, _columns(), queue_view(options.runs).runs)
+    say(done)
     return 0
 
 
@@ -314,30 +285,24 @@ def _columns(*, is_everyones: bool = False) -> tuple[Column[Queued], ...]:
     )  # fmt: skip
 
 
-def _change(options: Namespace, run_dir: Path) -> None:
+def _change(options: Namespace, run_dir: Path) -> str:
+    """Change the place of a run in the queue, and return what was done, in a sentence."""
     if options.action == "hold":
         control.hold(run_dir)
-        text = tr("Run {run} is held.", run=run_dir.name)
-    elif options.action == "start":
+        return tr("Run {run} is held.", run=run_dir.name)
+    if options.action == "start":
         control.start_now(run_dir)
-        text = tr("Run {run} starts now, also beside other runs on its devices.", run=run_dir.name)
-    elif options.action == "release":
-        chosen = "recorded" if options.recorded else "current" if options.current else None
-        control.let_go(run_dir, chosen)
-        text = tr("Run {run} is no longer held.", run=run_dir.name)
-    else:
-        priority = control.move(run_dir, options.place, list(queue_view(options.runs).runs))
-        text = tr(
-            "Run {run} is at place {place} now, with priority {priority}.",
-            run=run_dir.name,
-            place=options.place,
-            priority=priority,
-        )
-    if not options.json:
-        say(text)
+        return tr("Run {run} starts now, also beside other runs on its devices.", run=run_dir.name)
+    if options.action == "release":
+        control.let_go(run_dir, "recorded" if options.recorded else "current" if options.current else None)
+        return tr("Run {run} is no longer held.", run=run_dir.name)
+    priority = control.move(run_dir, options.place, list(queue_view(options.runs).runs))
+    return tr("Run {run} is at place {place} now, with priority {priority}.", run=run_dir.name, place=options.place,
+              priority=priority)  # fmt: skip
 
 
-def _whole_queue(options: Namespace) -> int:
+def _change_all(options: Namespace) -> str:
+    """Change the whole queue of this user, and return what was done, in a sentence."""
     if options.action == "move":
         raise ValueError(tr("The run is missing. Give it: trainyard queue move RUN PLACE"))
     if options.action == "start":
@@ -346,27 +311,13 @@ def _whole_queue(options: Namespace) -> int:
     try:
         if options.action == "hold":
             folder.hold(line)
-            text = tr("Your queue is held: none of your queued runs starts.")
-        elif folder.let_go(line):
-            text = tr("Your queue is no longer held.")
-        else:
-            text = tr("Your queue was not held.")
+            return tr("Your queue is held: none of your queued runs starts.")
+        return tr("Your queue is no longer held.") if folder.let_go(line) else tr("Your queue was not held.")
     except OSError as error:
         raise RunError(tr("{folder} could not be written: {why}.", folder=line.own, why=error.strerror)) from error
-    if options.json:
-        say_json(Table(_columns(), queue_view(options.runs).runs).documents())
-    else:
-        say(text)
-    return 0
 
 
 def _revive(options: Namespace) -> int:
-    found = control.revive(options.runs)
-    names = [run_dir.name for run_dir in found]
-    if options.json:
-        say_json(names)
-    elif names:
-        say(tr_plural("{runs} waits again.", "{runs} wait again.", len(names), runs=join_names(names)))
-    else:
-        say(tr("No run had to be taken up again."))
-    return 0
+    names = [run_dir.name for run_dir in control.revive(options.runs)]
+    done = tr_plural("{runs} waits again.", "{runs} wait again.", len(names), runs=join_names(names))
+    return answer(options, names, done if names else tr("No run had to be taken up again."))

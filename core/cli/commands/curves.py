@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from core.cli.shared.lookup import find
-from core.cli.shared.output import say, say_json, say_table, warn
+from core.cli.output import answer, say, say_json, say_table, warn
+from core.cli.runs import find
 from core.history import index
 from core.language import tr, tr_plural
 from core.metrics.rules import EPOCH, NO_METRIC, STEP
 from core.metrics.text import expression
+from core.table import aligned
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-    from core.metrics.reread import Result, Times
+    from core.metrics.reread import Result
 
 
 ROLES = ("metric", STEP, EPOCH, NO_METRIC)
@@ -29,57 +31,39 @@ def reread(options: Namespace) -> int:
 
     run_dir = index.find(options.runs, options.run)
     result = rereading.reread(run_dir)
+    names = sorted({*result.before, *result.after})
+    counts = {name: {"before": result.before.get(name, 0), "after": result.after.get(name, 0)} for name in names}
     if options.json:
         say_json({
-            "run": run_dir.name,
-            "metrics": {
-                name: {"before": before, "after": after} for name, before, after in _counts(result)
-            },
-            "kept": list(result.kept), "times": asdict(result.times), "troubles": list(result.troubles),
+            "run": run_dir.name, "metrics": counts, "kept": list(result.kept), "times": asdict(result.times),
+            "troubles": list(result.troubles),
         })  # fmt: skip
         return 0
-    rows = [(name, str(before), str(after)) for name, before, after in _counts(result)]
-    if not rows:
+    if not names:
         say(tr("No measurement was found in its output or files, and none was recorded before."))
         return 0
+    rows = [(name, *map(str, values.values())) for name, values in counts.items()]
     say_table([(tr("METRIC"), tr("BEFORE"), tr("AFTER")), *rows])
-    for sentence in (*_about_times(result.times), *_about_kept(result), *result.troubles):
+    for sentence in (*_notes_on(result), *result.troubles):
         say(sentence, lines=True)
     return 0
 
 
-def _counts(result: Result) -> list[tuple[str, int, int]]:
-    """Return name, values before and values after of each metric."""
-    names = sorted({*result.before, *result.after})
-    return [(name, result.before.get(name, 0), result.after.get(name, 0)) for name in names]
-
-
-def _about_times(times: Times) -> list[str]:
-    sentences = []
-    if times.interpolated:
-        sentences.append(
-            tr_plural(
-                "The time of {count} row of values is not recorded; it was placed between its neighbours.",
-                "The times of {count} rows of values are not recorded; they were placed between their neighbours.",
-                times.interpolated,
-            )
+def _notes_on(result: Result) -> Iterator[str]:
+    """Yield what should be known of the times of the values, and of the curves that were kept."""
+    if result.times.interpolated:
+        yield tr_plural(
+            "The time of {count} row of values is not recorded; it was placed between its neighbours.",
+            "The times of {count} rows of values are not recorded; they were placed between their neighbours.",
+            result.times.interpolated,
         )
-    if times.spread:
-        sentences.append(
-            tr_plural(
-                "No time is recorded for {count} row of values; it was placed in the middle of the run.",
-                "No time is recorded for {count} rows of values; they were spread evenly over the run.",
-                times.spread,
-            )
-        )
-    return sentences
-
-
-def _about_kept(result: Result) -> list[str]:
-    if not result.kept:
-        return []
-    names = ", ".join(result.kept)
-    return [tr("Kept as recorded, since the file they come from cannot be read any more: {names}.", names=names)]
+    if result.times.spread:
+        yield tr_plural("No time is recorded for {count} row of values; it was placed in the middle of the run.",
+                        "No time is recorded for {count} rows of values; they were spread evenly over the run.",
+                        result.times.spread)  # fmt: skip
+    if result.kept:
+        names = ", ".join(result.kept)
+        yield tr("Kept as recorded, since the file they come from cannot be read any more: {names}.", names=names)
 
 
 def add_expression(parser: ArgumentParser) -> None:
@@ -94,13 +78,8 @@ def add_expression(parser: ArgumentParser) -> None:
         help=tr("a line of the log and a number in it: show the rule that reads it, and the curve that it gives"),
     )  # fmt: skip
     add("--name", metavar="NAME", help=tr("the name of the metric; default: the words before the number"))
-    add(
-        "--as",
-        dest="role",
-        choices=ROLES,
-        default="metric",
-        help=tr("what the number is: {roles}", roles=", ".join(ROLES)),
-    )
+    add("--as", dest="role", choices=ROLES, default="metric",
+        help=tr("what the number is: {roles}", roles=", ".join(ROLES)))  # fmt: skip
     add(
         "--rules", metavar="FILE", default="",
         help=tr("the file in which --keep keeps the rule; default: SCRIPT.rules.json beside the script"),
@@ -128,9 +107,6 @@ def try_expression(options: Namespace) -> int:
     return 0
 
 
-# -- teach by pointing ---------------------------------------------------------------------------
-
-
 def _point(options: Namespace) -> int:
     """Show the rule for a number that the user points at, and the curve that it gives; keep it if that was asked."""
     from core.metrics import teaching  # loads numpy
@@ -139,11 +115,9 @@ def _point(options: Namespace) -> int:
     line, number = options.point
     teacher = teaching.Teacher(run.dir)
     position = teaching.find_number(line, number)
-    role = (
-        options.role
-        if options.role != "metric"
-        else teaching.metric(options.name or teacher.propose_name(line, position))
-    )
+    role = options.role
+    if role == "metric":
+        role = teaching.metric(options.name or teacher.propose_name(line, position))
     lesson = teacher.teach(line, position, role)
     kept = teacher.keep(lesson, options.rules) if options.keep else None
     if options.json:
@@ -196,11 +170,7 @@ def import_paths(options: Namespace) -> int:
             rows.append({"run": made.run_dir.name, "source": str(made.source), "metrics": made.values})
     if not rows:
         raise ValueError(tr("Nothing was imported."))
-    if options.json:
-        say_json(rows)
-    else:
-        headings = [tr("RUN"), tr("METRICS"), tr("VALUES"), tr("SOURCE")]
-        lines = [[each["run"], str(len(each["metrics"])), str(sum(each["metrics"].values())), each["source"]]
-                 for each in rows]  # fmt: skip
-        say_table([headings, *lines])
-    return 0
+    headings = [tr("RUN"), tr("METRICS"), tr("VALUES"), tr("SOURCE")]
+    lines = [[each["run"], str(len(each["metrics"])), str(sum(each["metrics"].values())), each["source"]]
+             for each in rows]  # fmt: skip
+    return answer(options, rows, *aligned([headings, *lines]))

@@ -6,10 +6,10 @@ import contextlib
 import os
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from core.cli.shared.output import say, say_json
+from core.cli.output import answer
 from core.errors import RunError
 from core.language import tr
 from core.system.installation import COMMAND, own_command
@@ -39,19 +39,12 @@ def desktop(options: Namespace) -> int:
     folder = data_folder()
     # The icon first: an entry that is there is whole.
     files = {icon_file(folder): ICON.read_text(encoding="utf-8"), entry_file(folder): entry(own_command())}
-    if options.what == "install":
-        changed = [path for path, text in files.items() if _write(path, text)]
-    else:
-        changed = [path for path in files if _delete(path)]
+    installs = options.what == "install"
+    changed = [path for path, text in files.items() if (_write(path, text) if installs else _delete(path))]
     with contextlib.suppress(OSError):  # desktops read an icon folder again when its time has changed
         os.utime(folder / "icons" / "hicolor")
-    if options.json:
-        say_json(
-            {"installed": options.what == "install", "files": [str(path) for path in files], "changed": len(changed)}
-        )
-    else:
-        _report(options.what, changed, folder)
-    return 0
+    document = {"installed": installs, "files": list(map(str, files)), "changed": len(changed)}
+    return answer(options, document, *_report(changed, folder, installs=installs))
 
 
 def data_folder() -> Path:
@@ -73,14 +66,11 @@ def icon_file(folder: Path) -> Path:
 def entry(command: Sequence[str]) -> str:
     """Return the desktop entry that starts this command. Raises `ValueError` for a path that an entry cannot have."""
     if "=" in command[0] or any(ord(character) < ord(" ") for word in command for character in word):
-        raise ValueError(
-            tr(
-                "A desktop entry cannot start {command}: the path has an equals sign or a control character. Install "
-                "Trainyard in another folder.",
-                command=repr(command[0]),
-            )
-        )
-    words = " ".join(_quoted(word) for word in command)
+        raise ValueError(tr(
+            "A desktop entry cannot start {command}: the path has an equals sign or a control character. Install "
+            "Trainyard in another folder.", command=repr(command[0]),
+        ))  # fmt: skip
+    words = _escaped(" ".join(map(_quoted, command)))
     return "\n".join((
         "[Desktop Entry]",
         "Type=Application",
@@ -88,7 +78,7 @@ def entry(command: Sequence[str]) -> str:
         "Name=Trainyard",
         "GenericName=Training on several GPUs",
         "Comment=Train neural networks on the devices you choose, and watch them",
-        f"Exec={_escaped(words)}",
+        f"Exec={words}",
         f"TryExec={_escaped(command[0])}",
         f"Icon={COMMAND}",
         "Terminal=false",
@@ -125,13 +115,8 @@ def _write(path: Path, text: str) -> bool:
     except OSError as error:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
-        raise RunError(
-            tr(
-                "{path} cannot be written: {reason}. Trainyard was not added to the menu of programs.",
-                path=path,
-                reason=error.strerror,
-            )
-        ) from error
+        raise RunError(tr("{path} cannot be written: {reason}. Trainyard was not added to the menu of programs.",
+                          path=path, reason=error.strerror)) from error  # fmt: skip
     return True
 
 
@@ -145,14 +130,14 @@ def _delete(path: Path) -> bool:
     return True
 
 
-def _report(what: str, changed: Sequence[Path], folder: Path) -> None:
+def _report(changed: Sequence[Path], folder: Path, *, installs: bool) -> Iterator[str]:
     for path in changed:
-        say(tr("Wrote {path}", path=path) if what == "install" else tr("Deleted {path}", path=path))
-    if what == "install" and not changed:
-        say(tr("Trainyard is in the menu of programs already: {entry} is up to date.", entry=entry_file(folder)))
-    elif what == "install":
-        say(tr("Trainyard is in the menu of programs."))
+        yield tr("Wrote {path}", path=path) if installs else tr("Deleted {path}", path=path)
+    if installs and not changed:
+        yield tr("Trainyard is in the menu of programs already: {entry} is up to date.", entry=entry_file(folder))
+    elif installs:
+        yield tr("Trainyard is in the menu of programs.")
     elif changed:
-        say(tr("Trainyard is no longer in the menu of programs."))
+        yield tr("Trainyard is no longer in the menu of programs.")
     else:
-        say(tr("There is no entry of Trainyard below {folder}.", folder=folder))
+        yield tr("There is no entry of Trainyard below {folder}.", folder=folder)

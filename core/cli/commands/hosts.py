@@ -6,7 +6,7 @@ import os
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
-from core.cli.shared.output import say, say_json, say_rows, warn
+from core.cli.output import answer, say, say_json, say_rows, warn
 from core.devices.device import full_name
 from core.errors import RunError
 from core.hosts import host_list
@@ -61,11 +61,9 @@ def hosts(options: Namespace) -> int:
     if listed.problem:
         warn(listed.problem)
     if not listed.hosts:
-        if options.json:
-            say_json([])
-        else:
+        if not options.json:
             warn(tr("No host has been added. Add one: trainyard hosts add USER@HOST"))
-        return 0
+        return answer(options, [])
     from core.hosts.inquiry import ask, report_document, state_words  # only where there are hosts
 
     reports = ask(listed.hosts, devices=False)
@@ -156,12 +154,9 @@ def _say_added(report: HostReport) -> None:
 
 def _remove(options: Namespace) -> int:
     host = host_list.remove(options.address)
-    if options.json:
-        say_json({"name": host.name, "address": host.address, "command": host.command})
-    else:
-        say(tr("{name} has been removed from the list. Nothing was changed on {address}.", name=host.name,
-               address=host.address))  # fmt: skip
-    return 0
+    done = tr("{name} has been removed from the list. Nothing was changed on {address}.", name=host.name,
+              address=host.address)  # fmt: skip
+    return answer(options, {"name": host.name, "address": host.address, "command": host.command}, done)
 
 
 SSH_CONNECTION = "SSH_CONNECTION"
@@ -181,10 +176,7 @@ def agent(options: Namespace) -> int:
         raise ValueError(
             tr("The agent is started by the Trainyard of another machine (trainyard hosts add), as: agent --stdio")
         )
-    from core.config.abilities import (
-        PART_ABILITIES,
-        START_ABILITIES,  # the other commands do without these
-    )
+    from core.config.abilities import PART_ABILITIES, START_ABILITIES  # the other commands do without these
     from core.hosts.agent.abilities import ABILITIES
     from core.hosts.agent.server import serve
     from core.hosts.ray.reports import PEER

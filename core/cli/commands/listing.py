@@ -11,10 +11,13 @@ from typing import Any
 
 from core.catalog.frameworks import framework_title
 from core.catalog.strategies import strategy_of
-from core.cli.shared import export_options
-from core.cli.shared.lookup import all_runs, find
-from core.cli.shared.output import (
+from core.cli.output import (
+    add_force,
+    add_table_options,
+    answer,
+    check_files,
     failure_words,
+    given_files,
     log_of,
     lost_remedy,
     no_measurement,
@@ -22,19 +25,21 @@ from core.cli.shared.output import (
     say,
     say_json,
     say_rows,
+    state_words,
     warn,
+    write_tables,
 )
-from core.config.strategy_settings import rate_arithmetic
+from core.cli.runs import all_runs, find
+from core.config.validation import rate_arithmetic
 from core.diagnosis.timeline import Timeline
 from core.history import marks
 from core.history.marks import Marks
-from core.history.run_loss import RunLoss
 from core.history.search import parse_search, unknown_sentence
-from core.history.summary import RunSummary
+from core.history.summary import RunLoss, RunSummary
 from core.language import tr, tr_noop, tr_plural
 from core.queue.listing import why_it_waits
 from core.runs import outputs
-from core.runs.facts import RunFacts, RunState, part_sentences, state_info
+from core.runs.facts import RunState, part_sentences
 from core.runs.run import Run
 from core.schema.spec import RunSpec
 from core.series import report
@@ -51,24 +56,23 @@ def add_search(parser: ArgumentParser) -> None:
         "search", metavar="FILTER", nargs="*",
         help=tr("words of names, tags and notes, and conditions: state:failed 'lr<1e-3' tag:baseline sort:-loss"),
     )  # fmt: skip
-    export_options.add_table_options(parser.add_argument)
-    export_options.add_force(parser.add_argument)
+    add_table_options(parser.add_argument)
+    add_force(parser.add_argument)
 
 
 def list_runs(options: Namespace) -> int:
     """List runs, newest first: all that are not archived, or those that a search finds."""
-    export_options.check_files(options)
+    check_files(options)
     search = parse_search(" ".join(options.search))
     every = all_runs(options.runs)
     if every and (unknown := search.unknown_keys(every)):
         raise ValueError(unknown_sentence(unknown))
     summaries = search.find(every)
-    export_options.write_tables(options, lambda: report.runs_table(summaries))
-    if export_options.given_files(options) and not options.json:
-        _say_what_is_missing(options, every, summaries)
-        return 0
+    write_tables(options, lambda: report.runs_table(summaries))
     if not options.json:
         _say_what_is_missing(options, every, summaries)
+        if given_files(options):
+            return 0
     return say_rows(options, _columns(summaries), summaries)
 
 
@@ -78,7 +82,7 @@ def _columns(summaries: Sequence[RunSummary]) -> tuple[Column[RunSummary], ...]:
     return (
         Column("run", lambda each: each.dir.name),
         Column("dir", lambda each: str(each.dir), None),
-        Column("state", lambda each: each.state.value, text=lambda each: tr(state_info(each.state).label).lower()),
+        Column("state", lambda each: each.state.value, text=lambda each: state_words(each.state)),
         Column("started", lambda each: each.started, None),
         Column("ended", lambda each: each.ended, None),
         Column("step", lambda each: each.step),
@@ -101,32 +105,23 @@ def _columns(summaries: Sequence[RunSummary]) -> tuple[Column[RunSummary], ...]:
 
 def _say_what_is_missing(options: Namespace, every: Sequence[RunSummary], found: Sequence[RunSummary]) -> None:
     """Say why no run is listed, or that archived ones are not."""
-    if not every:
-        where = tr("There are no runs in {runs}", runs=options.runs)
-        warn(
-            tr("{where} yet.", where=where)
-            if options.runs.exists()
-            else tr("There is no folder {runs}, so there are no runs yet.", runs=options.runs)
-        )
+    if not every and options.runs.exists():
+        warn(tr("{where} yet.", where=tr("There are no runs in {runs}", runs=options.runs)))
+    elif not every:
+        warn(tr("There is no folder {runs}, so there are no runs yet.", runs=options.runs))
     elif not found and options.search:
         warn(tr_plural("The search fits none of the {count} run.", "The search fits none of the {count} runs.",
                        len(every)))  # fmt: skip
     archived = 0 if options.search else sum(each.marks.archived for each in every)
     if archived:
-        warn(
-            tr_plural(
-                "{count} archived run is not listed; archived:yes lists it.",
-                "{count} archived runs are not listed; archived:yes lists them.",
-                archived,
-            )
-        )
+        warn(tr_plural("{count} archived run is not listed; archived:yes lists it.",
+                       "{count} archived runs are not listed; archived:yes lists them.", archived))  # fmt: skip
 
 
 def _loss_text(loss: RunLoss | None) -> str:
     """Return `val. 0.306` for the best validation loss; without a validation the smoothed last loss, `0.214`."""
-    if loss is None:
-        return short(None)
-    return tr("val. {loss}", loss=short(loss.value)) if loss.is_validation else short(loss.value)
+    text = short(loss and loss.value)
+    return tr("val. {loss}", loss=text) if loss and loss.is_validation else text
 
 
 def add_events(parser: ArgumentParser) -> None:
@@ -143,11 +138,7 @@ def rename_run(options: Namespace) -> int:
     """Give a run of your own another name, which lists and the window show."""
     run = find(options)
     name = marks.rename(run.dir, options.name)
-    if options.json:
-        say_json({"run": run.id, "name": name})
-    else:
-        say(tr("{id} is now called {name}.", id=run.id, name=name))
-    return 0
+    return answer(options, {"run": run.id, "name": name}, tr("{id} is now called {name}.", id=run.id, name=name))
 
 
 def add_marks(parser: ArgumentParser) -> None:
@@ -167,22 +158,15 @@ def mark_run(options: Namespace) -> int:
         run.dir, star=options.star, archived=options.archive, add_tags=options.tag, remove_tags=options.untag,
         note=options.note,
     )  # fmt: skip
-    if options.json:
-        say_json({"run": run.id, **marks.marks_fields(found)})
-        return 0
-    for line in _mark_lines(found) or [tr("It has no marks.")]:
-        say(line)
-    return 0
+    lines = _mark_lines(found) or [tr("It has no marks.")]
+    return answer(options, {"run": run.id, **marks.marks_fields(found)}, *lines)
 
 
 def _mark_lines(found: Marks) -> list[str]:
     """Return a line for the star, tags and archive of a run, and one for each note."""
-    kinds = [
-        *([tr("a star")] if found.star else []),
-        *([tr_plural("the tag {tags}", "the tags {tags}", len(found.tags), tags=", ".join(found.tags))]
-          if found.tags else []),
-        *([tr("a place in the archive")] if found.archived else []),
-    ]  # fmt: skip
+    tags = tr_plural("the tag {tags}", "the tags {tags}", len(found.tags), tags=", ".join(found.tags))
+    has = ((tr("a star"), found.star), (tags, found.tags), (tr("a place in the archive"), found.archived))
+    kinds = [words for words, is_there in has if is_there]
     lines = [tr("It has {marks}.", marks=join_names(kinds))] if kinds else []
     for note in found.notes:
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(note.time))
@@ -199,7 +183,8 @@ def show(options: Namespace) -> int:
     if options.json:
         say_json(document)
         return 0
-    say(_heading(run))
+    say(tr_plural("{id}: {label}, {count} step", "{id}: {label}, {count} steps", run.facts.step, id=run.id,
+                  label=state_words(run.facts.state)))  # fmt: skip
     if run.owner:
         say(tr("  It belongs to {owner}.", owner=run.owner))
     for line in _mark_lines(marks.read_marks(run.dir)):
@@ -210,13 +195,13 @@ def show(options: Namespace) -> int:
     for line in _measurement_lines(run, document):
         say(f"  {line}")
     for each in document["checkpoints"]:
-        written = tr(
-            "{size:.1f} MB ({reason})",
-            size=each["bytes"] / BYTES_PER_MB,
-            reason=tr(REASONS.get(str(each["reason"]), short(each["reason"]))),
-        )
+        reason = tr(REASONS.get(str(each["reason"]), short(each["reason"])))
+        written = tr("{size:.1f} MB ({reason})", size=each["bytes"] / BYTES_PER_MB, reason=reason)
         say(tr("  checkpoint {name}: step {step}, {written}", name=each["name"], step=each["step"], written=written))
-    for line in (*_output_lines(run.dir), *_part_lines(run.facts), *release_lines(run.facts)):
+    labels = {name: str(fields.get("label") or name) for name, fields in run.facts.devices.items()}
+    parts = part_sentences(run.facts.parts.values(), labels)
+    held = [tr("{label} holds {sentence}", label=label, sentence=sentence) for label, sentence in parts]
+    for line in (*_output_lines(run.dir), *held, *release_lines(run.facts)):
         say(f"  {line}")
     for sentence in _sentences(run):
         say(f"  {tr(sentence)}".replace("\n", "\n    "), lines=True)
@@ -225,16 +210,8 @@ def show(options: Namespace) -> int:
 
 REASONS = {
     "asked": tr_noop("asked"), "auto": tr_noop("auto"), "end": tr_noop("end"), "epoch": tr_noop("epoch"),
-    "error": tr_noop("error"),
-    "minutes": tr_noop("minutes"), "pause": tr_noop("pause"), "steps": tr_noop("steps"),
+    "error": tr_noop("error"), "minutes": tr_noop("minutes"), "pause": tr_noop("pause"), "steps": tr_noop("steps"),
 }  # fmt: skip
-
-
-def _heading(run: Run) -> str:
-    label = tr(state_info(run.facts.state).label).lower()
-    return tr_plural(
-        "{id}: {label}, {count} step", "{id}: {label}, {count} steps", run.facts.step, id=run.id, label=label
-    )
 
 
 def _measurement_lines(run: Run, document: dict[str, Any]) -> Iterator[str]:
@@ -280,19 +257,9 @@ def _output_lines(run_dir: Path) -> Iterator[str]:
     if not found.files:
         return
     count = tr_plural("{count} file", "{count} files", len(found.files))
-    yield tr(
-        "outputs: {count}, {size}, newest {newest}",
-        count=count if found.is_complete else tr("more than {count}", count=count),
-        size=disk(found.size_bytes),
-        newest=found.files[0].name,
-    )
-
-
-def _part_lines(facts: RunFacts) -> list[str]:
-    """Return what each device holds of the model, where a strategy divides it."""
-    labels = {name: str(fields.get("label") or name) for name, fields in facts.devices.items()}
-    found = part_sentences(facts.parts.values(), labels)
-    return [tr("{label} holds {sentence}", label=label, sentence=sentence) for label, sentence in found]
+    yield tr("outputs: {count}, {size}, newest {newest}",
+             count=count if found.is_complete else tr("more than {count}", count=count), size=disk(found.size_bytes),
+             newest=found.files[0].name)  # fmt: skip
 
 
 def _training(spec: RunSpec) -> str:
@@ -301,18 +268,10 @@ def _training(spec: RunSpec) -> str:
     if spec.imported:
         return tr("imported from {path}", path=spec.imported)
     if spec.script is None:
-        return tr(
-            "{framework} {strategy} on {devices}, recipe {path}",
-            framework=spec.framework,
-            strategy=spec.strategy,
-            devices=devices,
-            path=spec.own_recipe.path,
-        )
-    command = shlex.join([spec.python, *spec.script.command])
+        return tr("{framework} {strategy} on {devices}, recipe {path}", framework=spec.framework,
+                  strategy=spec.strategy, devices=devices, path=spec.own_recipe.path)  # fmt: skip
     return tr(
         "script on {devices}, {launch}: {command} in {folder}",
-        devices=devices,
-        launch=tr(strategy_of(spec).title).lower(),
-        command=command,
-        folder=spec.working_dir,
-    )
+        devices=devices, launch=tr(strategy_of(spec).title).lower(),
+        command=shlex.join([spec.python, *spec.script.command]), folder=spec.working_dir,
+    )  # fmt: skip

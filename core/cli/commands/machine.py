@@ -13,8 +13,8 @@ from core.catalog import recipes
 from core.catalog.frameworks import FRAMEWORKS, framework
 from core.catalog.recipes import RecipeFile
 from core.catalog.strategies import STRATEGIES, Strategy
-from core.cli.shared.lookup import survey
-from core.cli.shared.output import say, say_json, say_rows, warn
+from core.cli.output import answer, say, say_json, say_rows, warn
+from core.cli.runs import survey
 from core.config import validation
 from core.devices.device import Device, Sample, full_name, shown_name
 from core.history.device_use import DeviceUse, devices_in_use, use_sentences
@@ -35,6 +35,20 @@ LARGE_SHARE = 0.25
 """Part of a GPU's memory from which other programs on it are reported before a start. A desktop uses less."""
 MAX_NAMES = 2
 """Processes of a device that are named; the others are counted."""
+UNASKED = "host"
+"""The kind of what stands for a host that cannot be asked."""
+
+
+class Shown(NamedTuple):
+    """A device, and what uses it."""
+
+    name: str
+    device: Device
+    sample: Sample | None
+    runs: Sequence[str]
+    others: Sequence[str]
+    """Other processes, the one with the most memory first."""
+    host: str = ""
 
 
 def devices(options: Namespace) -> int:
@@ -43,90 +57,68 @@ def devices(options: Namespace) -> int:
     if listed.problem:
         warn(listed.problem)
     if not listed.hosts:
-        rows, shown = _local(options)
+        shown = _local(options)
     else:
         from core.hosts.inquiry import Inquiry  # only where there are hosts
 
         with Inquiry(listed.hosts, devices=True) as inquiry:
-            rows, shown = _local(options)
+            shown = _local(options)
             for report in inquiry.reports():
-                further_rows, further_shown = _remote(report)
-                rows += further_rows
-                shown += further_shown
+                shown += _remote(report)
     if options.json:
-        say_json(rows)
+        say_json([_row(each) for each in shown])
         return 0
-    return say_rows(options, DEVICE_COLUMNS, shown)
+    return say_rows(options, DEVICE_COLUMNS, [each for each in shown if each.device.kind != UNASKED])
 
 
-class Shown(NamedTuple):
-    """A device with what people read of it."""
-
-    name: str
-    device: Device
-    sample: Sample | None
-    users: Sequence[str]
-
-
-Rows = tuple[list[dict[str, Any]], list[Shown]]
-"""Devices for programs and for people."""
-
-
-def _local(options: Namespace) -> Rows:
+def _local(options: Namespace) -> list[Shown]:
     """Return the devices of this machine."""
     found = survey()
     uses = devices_in_use(found, options.runs)
-    samples = {sample.device_id: sample for sample in found.samples}
-    rows, shown = [], []
-    for device in found.devices:
-        sample, use = samples.get(device.id), uses.get(device.id, DeviceUse())
-        rows.append(_row(device, sample, [run.dir.name for run in use.runs]))
-        shown.append(Shown(device.short_name, device, sample, _users(use)))
     if found.banner:
         warn(tr(found.banner))
-    return rows, shown
+    samples = {sample.device_id: sample for sample in found.samples}
+    shown = []
+    for device in found.devices:
+        use = uses.get(device.id, DeviceUse())
+        runs, others = [run.dir.name for run in use.runs], [each.words for each in use.others]
+        shown.append(Shown(device.short_name, device, samples.get(device.id), runs, others))
+    return shown
 
 
-def _remote(report: HostReport) -> Rows:
-    """Return the devices of a host. A host that cannot be asked is one row that says why."""
-    name = report.host.name
-    found = report.devices
+def _remote(report: HostReport) -> list[Shown]:
+    """Return the devices of a host. A host that cannot be asked stands for a lost device, which says why."""
+    host, found = report.host, report.devices
     if found is None:
         warn(str(report.error))
-        return [_unasked(report)], []
-    samples = {sample.device_id: sample for sample in found.samples}
-    rows, shown = [], []
-    for device in found.devices:
-        sample, use = samples.get(device.id), found.uses.get(device.id)
-        runs, others = (use.runs, use.others) if use else ((), ())
-        named = {"id": full_name(name, device.id), "short_name": full_name(name, device.short_name), "host": name}
-        rows.append({**_row(device, sample, list(runs)), **named})
-        users = [*(tr("run {dir}", dir=each) for each in runs), *([_first(others)] if others else [])]
-        shown.append(Shown(named["short_name"], device, sample, users))
+        place = Device(id=host.name, kind=UNASKED, label=host.name, name=host.address, blocked=str(report.error))
+        return [Shown(place.short_name, place, None, (), (), host.name)]
     if found.banner:
-        warn(tr("{name}: {reason}", name=name, reason=tr(found.banner)))
-    return rows, shown
+        warn(tr("{name}: {reason}", name=host.name, reason=tr(found.banner)))
+    samples = {sample.device_id: sample for sample in found.samples}
+    shown = []
+    for device in found.devices:
+        use, name = found.uses.get(device.id), full_name(host.name, device.short_name)
+        runs, others = (use.runs, use.others) if use else ((), ())
+        shown.append(Shown(name, device, samples.get(device.id), runs, others, host.name))
+    return shown
 
 
-def _unasked(report: HostReport) -> dict[str, Any]:
-    """Return the row of a host that cannot be asked, with the fields of a device that is lost and cannot be chosen."""
-    host, why = report.host, str(report.error)
-    place = Device(id=host.name, kind="host", label=host.name, name=host.address, blocked=why)
-    return {**_row(place, None, []), "lost": why, "host": host.name}
-
-
-def _row(device: Device, sample: Sample | None, runs: list[str]) -> dict[str, Any]:
+def _row(shown: Shown) -> dict[str, Any]:
     """Return a device and its reading, for programs."""
+    device, sample, host = shown.device, shown.sample, shown.host
+    is_asked = device.kind != UNASKED
     return {
-        "id": device.id, "kind": device.kind, "label": device.label, "name": device.name,
+        "id": full_name(host, device.id) if host and is_asked else device.id, "kind": device.kind,
+        "label": device.label, "name": device.name,
         "memory_total_bytes": device.memory_total_bytes, "pci_bus_id": device.pci_bus_id,
         "minor": device.minor, "cores": list(device.cores), "shared_memory": device.shared_memory,
         "utilisation_percent": sample.utilisation_percent if sample else None,
         "memory_used_bytes": sample.memory_used_bytes if sample else None,
         "asleep": sample.asleep if sample else None,
-        "lost": sample.lost if sample else None,
-        "blocked": device.blocked, "short_name": device.short_name,
-        "runs": runs, "processes": _processes(sample),
+        "lost": (sample.lost if sample else None) if is_asked else device.blocked,
+        "blocked": device.blocked, "short_name": shown.name,
+        "runs": list(shown.runs), "processes": _processes(sample), **({"host": host} if host else {}),
     }  # fmt: skip
 
 
@@ -137,28 +129,15 @@ def sharing_sentence(chosen: Collection[Device], uses: Mapping[str, DeviceUse]) 
         use, total = uses.get(device.id, DeviceUse()), device.memory_total_bytes
         users[device.id] = [tr("run {dir}", dir=run.dir.name) for run in use.runs]
         if total and (use.others_bytes or 0) >= LARGE_SHARE * total:
-            users[device.id].append(
-                tr(
-                    "{use} with {others_bytes} of its {total}",
-                    use=_others(use),
-                    others_bytes=size(use.others_bytes),
-                    total=size(total),
-                )
-            )
+            others = _first([each.words for each in use.others])
+            users[device.id].append(tr("{use} with {others_bytes} of its {total}", use=others,
+                                       others_bytes=size(use.others_bytes), total=size(total)))  # fmt: skip
     sentences = use_sentences(chosen, users).values()
     return tr("This run shares its devices: {sentences}.", sentences="; ".join(sentences)) if sentences else None
 
 
-def _users(use: DeviceUse) -> list[str]:
-    return [*(tr("run {dir}", dir=run.dir.name) for run in use.runs), *([_others(use)] if use.others else [])]
-
-
-def _others(use: DeviceUse) -> str:
-    """Return `pid 4711 python (anna) and 2 more`, the process with the most memory first."""
-    return _first([each.words for each in use.others])
-
-
 def _first(processes: Sequence[str]) -> str:
+    """Return `pid 4711 python (anna) and 2 more`."""
     return join_names(first_names(processes, MAX_NAMES))
 
 
@@ -169,15 +148,17 @@ def _processes(sample: Sample | None) -> list[dict[str, int | None]] | None:
     return [{"pid": each.pid, "memory_used_bytes": each.memory_used_bytes} for each in sample.processes]
 
 
+def _users(shown: Shown) -> list[str]:
+    runs = [tr("run {dir}", dir=each) for each in shown.runs]
+    return [*runs, _first(shown.others)] if shown.others else runs
+
+
 def _memory(device: Device, sample: Sample | None) -> str | None:
     used = sample.memory_used_bytes if sample else None
     if device.memory_total_bytes is None:
         return None if used is None else size(used)
-    return tr(
-        "{used} of {memory_total_bytes}",
-        used="-" if used is None else size(used),
-        memory_total_bytes=size(device.memory_total_bytes),
-    )
+    return tr("{used} of {memory_total_bytes}", used="-" if used is None else size(used),
+              memory_total_bytes=size(device.memory_total_bytes))  # fmt: skip
 
 
 def _percent(sample: Sample | None) -> str | None:
@@ -197,7 +178,7 @@ DEVICE_COLUMNS: tuple[Column[Shown], ...] = (
     Column("name", text=lambda each: shown_name(each.device.name)),
     Column("memory", text=lambda each: _memory(each.device, each.sample)),
     Column("utilisation", text=lambda each: _percent(each.sample)),
-    Column("held by", text=lambda each: ", ".join(each.users) or None),
+    Column("held by", text=lambda each: ", ".join(_users(each)) or None),
     Column("note", text=lambda each: _note(each.device, each.sample), is_optional=True),
 )
 
@@ -226,19 +207,15 @@ STRATEGY_COLUMNS: tuple[Column[Strategy], ...] = (
     Column("framework", lambda each: each.framework),
     Column("strategy", lambda each: each.name),
     Column("title", lambda each: tr(each.title), None),
-    Column(
-        "missing", _missing, text=lambda each: _missing(each) or (tr("unavailable") if each.unavailable() else None)
-    ),
+    Column("missing", _missing,
+           text=lambda each: _missing(each) or (tr("unavailable") if each.unavailable() else None)),
     Column("summary", lambda each: tr(each.summary)),
     Column("parallel", lambda each: each.parallel, None),
     Column("unavailable", lambda each: each.unavailable() or None, None),
     Column("open_ports", _port_obstacle, None),
-    Column(
-        "devices",
-        lambda each: {"least": each.min_devices, "most": each.max_devices, "kinds": list(each.device_kinds)},
-        None,
-    ),
-)
+    Column("devices",
+           lambda each: {"least": each.min_devices, "most": each.max_devices, "kinds": list(each.device_kinds)}, None),
+)  # fmt: skip
 
 
 def add_copy(parser: ArgumentParser) -> None:
@@ -282,11 +259,10 @@ def _copy(options: Namespace) -> int:
     if target.exists():
         raise ValueError(tr("{path} exists already. Name another file.", path=target))
     export_bytes(recipes.standalone(recipe).encode(), target)
-    if options.json:
-        say_json({"recipe": recipe.name, "framework": options.framework or DEFAULT, "path": str(target)})
-    else:
-        say(tr("Copied {name} to {path}. Change it there, and name this file to train it.", name=name, path=target))
-    return 0
+    done = tr("Copied {name} to {path}. Change it there, and name this file to train it.", name=name, path=target)
+    return answer(
+        options, {"recipe": recipe.name, "framework": options.framework or DEFAULT, "path": str(target)}, done
+    )
 
 
 POLL_S = 0.01

@@ -7,10 +7,10 @@ from argparse import ArgumentParser, Namespace
 from dataclasses import replace
 from typing import Any
 
-from core.cli.shared.output import say, say_json, say_table, warn
+from core.cli.output import say, say_json, say_table, warn
 from core.language import tr
 from core.notifications.channels import OCCASIONS, Channel, bus_address
-from core.notifications.delivery import Outcome, deliver
+from core.notifications.delivery import deliver
 from core.notifications.message import trial_message
 from core.notifications.settings import CHANNELS, NotificationSettings, load, save, settings_file
 from core.text import join_phrases
@@ -121,25 +121,16 @@ def _test(options: Namespace, settings: NotificationSettings) -> int:
     outcomes = deliver(settings, trial_message())
     if options.json:
         say_json([{"channel": each.channel.name, "delivered": not each.why, "reason": each.why} for each in outcomes])
-    else:
-        for each in outcomes:
-            _say_outcome(each)
+    for each in () if options.json else outcomes:
+        title = tr(each.channel.title)
+        if not each.why:
+            say(tr("{channel}: delivered", channel=title))
+            continue
+        warn(f"{title}: {each.why}")
+        if each.detail:
+            warn("\n".join(each.detail.splitlines()))
     if all(each.is_absent for each in outcomes):
-        warn(
-            tr(
-                "No channel that works here is set, so nobody would be notified. Set one, for instance: "
-                "trainyard notify set --ntfy https://ntfy.sh/TOPIC"
-            )
-        )
+        warn(tr("No channel that works here is set, so nobody would be notified. Set one, for instance: "
+                "trainyard notify set --ntfy https://ntfy.sh/TOPIC"))  # fmt: skip
         return 1
     return 1 if any(each.why and not each.is_absent for each in outcomes) else 0
-
-
-def _say_outcome(outcome: Outcome) -> None:
-    title = tr(outcome.channel.title)
-    if not outcome.why:
-        say(tr("{channel}: delivered", channel=title))
-        return
-    warn(f"{title}: {outcome.why}")
-    if outcome.detail:
-        warn("\n".join(outcome.detail.splitlines()))

@@ -9,13 +9,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from core.cli.shared.lookup import all_runs
-from core.cli.shared.output import confirm, is_interactive, say, say_json, say_rows, say_table, warn
+from core.cli.output import (
+    confirm,
+    confirm_removal,
+    is_interactive,
+    say,
+    say_json,
+    say_rows,
+    say_table,
+    state_words,
+    warn,
+)
+from core.cli.runs import all_runs
 from core.errors import RunError
-from core.history import index, leftovers, removal
-from core.history.leftovers import OrphanedProcess
-from core.history.removal import Removed
-from core.history.summary import RunSummary
+from core.history import index, removal
+from core.history.removal import OrphanedProcess, Removed
 from core.language import join_sentences, tr, tr_plural
 from core.runs.facts import state_info
 from core.schema.event_kinds import shortened
@@ -41,7 +49,10 @@ def remove(options: Namespace) -> int:
     chosen = _older_runs(options) if options.older_than is not None else _named_runs(options)
     if not options.json:
         _show(options, chosen)
-    if chosen and not _confirmed(options, len(chosen)):
+    question = tr_plural(
+        "Remove this run? This cannot be undone.", "Remove these {count} runs? This cannot be undone.", len(chosen)
+    )
+    if chosen and not confirm_removal(options, question):
         return 0
     removed = {run_dir: removal.remove(run_dir) for run_dir in chosen}
     if options.json:
@@ -51,24 +62,19 @@ def remove(options: Namespace) -> int:
     return 1 if any(each.problem for each in removed.values()) else 0
 
 
-# -- which runs ----------------------------------------------------------------------------------
-
-
 def _named_runs(options: Namespace) -> list[Path]:
     """Return the folders of the named runs. Raises `ValueError` with a sentence for each that cannot be removed."""
     if not options.chosen:
         raise ValueError(
             tr("No run is named. Name one or more (`trainyard runs` lists them), or give --older-than DAYS.")
         )
-    found = list(dict.fromkeys(_folder(options.runs, text) for text in options.chosen))
+    # A link is named as it is, and not followed to another folder.
+    found = dict.fromkeys(
+        Path(text) if text and Path(text).is_symlink() else index.find(options.runs, text) for text in options.chosen
+    )
     if problems := [problem for each in found if (problem := removal.why_not(each))]:
         raise ValueError(join_sentences(problems))
-    return found
-
-
-def _folder(root: Path, text: str) -> Path:
-    """Return the folder of a run. A link is returned as it is, and not followed to another folder."""
-    return Path(text) if text and Path(text).is_symlink() else index.find(root, text)
+    return list(found)
 
 
 def _older_runs(options: Namespace) -> list[Path]:
@@ -83,35 +89,17 @@ def _older_runs(options: Namespace) -> list[Path]:
     return [
         each.dir
         for each in all_runs(options.runs)
-        if state_info(each.state).over and not each.dir.is_symlink() and _ended(each) < before
+        if state_info(each.state).over
+        and not each.dir.is_symlink()
+        # A run that never started counts from when its folder was made.
+        and (each.ended or each.started or each.dir.stat().st_mtime) < before
     ]
-
-
-def _ended(summary: RunSummary) -> float:
-    """Return when a run ended, in unix seconds; for one that never started, when its folder was made."""
-    return summary.ended or summary.started or summary.dir.stat().st_mtime
-
-
-# -- for people ----------------------------------------------------------------------------------
-
-
-def _confirmed(options: Namespace, count: int) -> bool:
-    """Return whether the runs may be removed. Raises `ValueError` if there is no terminal to ask on."""
-    if options.yes:
-        return True
-    if options.json or not is_interactive():
-        raise ValueError(
-            tr("Nothing was removed: there is no terminal to confirm on. Add --yes to remove without asking.")
-        )
-    return confirm(
-        tr_plural("Remove this run? This cannot be undone.", "Remove these {count} runs? This cannot be undone.", count)
-    )
 
 
 def _show(options: Namespace, chosen: Sequence[Path]) -> None:
     if not chosen:
         say(tr("There is nothing to remove."))
-    states = {each.dir: tr(state_info(each.state).label).lower() for each in all_runs(options.runs)}
+    states = {each.dir: state_words(each.state) for each in all_runs(options.runs)}
     columns: tuple[Column[Path], ...] = (
         Column("run", lambda each: each.name),
         Column("state", lambda each: states.get(each, "over")),
@@ -127,14 +115,8 @@ def _show_result(removed: Mapping[Path, Removed]) -> None:
     count = sum(not each.problem for each in removed.values())
     freed = sum(each.freed_bytes for each in removed.values())
     if count or freed:
-        say(
-            tr_plural(
-                "Removed {count} run and freed {freed} of disk space.",
-                "Removed {count} runs and freed {freed} of disk space.",
-                count,
-                freed=disk(freed),
-            )
-        )
+        say(tr_plural("Removed {count} run and freed {freed} of disk space.",
+                      "Removed {count} runs and freed {freed} of disk space.", count, freed=disk(freed)))  # fmt: skip
 
 
 def _document(removed: Mapping[Path, Removed]) -> dict[str, object]:
@@ -161,16 +143,20 @@ def add_sweep_options(parser: ArgumentParser) -> None:
 
 def sweep(options: Namespace) -> int:
     """Find processes left behind by runs that are over, and terminate them."""
-    if trouble := leftovers.blind(PROC):
+    if trouble := removal.blind(PROC):
         raise RunError(trouble)
-    found = leftovers.find([options.runs], PROC)
+    found = removal.find_orphans([options.runs], PROC)
     if not options.json:
         _show_orphans(found)
     result: TerminationResult[OrphanedProcess] = TerminationResult()
     if found and (options.end or (not options.json and _may_terminate())):
         result = _end(found, options)
     if options.json:
-        say_json(_terminated_document(found, result))
+        say_json({
+            "leftovers": [_leftover(each) for each in found],
+            "ended": [{**_brief(each.target), "signal": each.signal} for each in result.ended],
+            "left": [{**_brief(each.target), "why": each.why} for each in result.left],
+        })  # fmt: skip
     else:
         _show_terminated(result)
     return 1 if result.left else 0
@@ -188,12 +174,11 @@ def _end(found: Sequence[OrphanedProcess], options: Namespace) -> TerminationRes
     runs = {each.run_id for each in found}
     shown = iter([found])  # first those that the user has seen, even if they would not be found again
     return terminate(
-        lambda: next(shown, None) or [each for each in leftovers.find([options.runs], PROC) if each.run_id in runs],
+        lambda: (
+            next(shown, None) or [each for each in removal.find_orphans([options.runs], PROC) if each.run_id in runs]
+        ),
         proc=PROC,
     )
-
-
-# -- for people ----------------------------------------------------------------------------------
 
 
 def _show_orphans(found: Sequence[OrphanedProcess]) -> None:
@@ -230,29 +215,11 @@ def _words(found: OrphanedProcess) -> str:
     )
 
 
-# -- JSON ----------------------------------------------------------------------------------------
-
-
-def _terminated_document(
-    found: Sequence[OrphanedProcess], result: TerminationResult[OrphanedProcess]
-) -> dict[str, Any]:
-    return {
-        "leftovers": [_leftover(each) for each in found],
-        "ended": [{**_brief(each.target), "signal": each.signal} for each in result.ended],
-        "left": [{**_brief(each.target), "why": each.why} for each in result.left],
-    }
-
-
 def _leftover(found: OrphanedProcess) -> dict[str, Any]:
     return {
-        **_brief(found),
-        "created": found.process.created,
-        "dir": str(found.run_dir) if found.run_dir else None,
-        "user": found.user,
-        "age_s": found.age_s,
-        "memory_bytes": found.memory_bytes,
-        "why": found.why,
-    }
+        **_brief(found), "created": found.process.created, "dir": str(found.run_dir) if found.run_dir else None,
+        "user": found.user, "age_s": found.age_s, "memory_bytes": found.memory_bytes, "why": found.why,
+    }  # fmt: skip
 
 
 def _brief(found: OrphanedProcess) -> dict[str, Any]:

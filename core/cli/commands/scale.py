@@ -11,33 +11,43 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from core.catalog import recipes
-from core.cli.commands.start import (
-    interrupts_blocked,
-    refusal,
-    warn_of_doubt,
+from core.cli import run_options
+from core.cli.commands.start import interrupts_blocked, refusal, warn_of_doubt, warn_of_sharing
+from core.cli.options import add_recipe_options
+from core.cli.output import (
+    FILES,
+    add_force,
+    add_plot_options,
+    add_table_options,
+    answer,
+    check_files,
+    confirm_removal,
+    ending,
+    given_files,
+    say_json,
+    say_table,
+    warn,
     warn_of_failure,
-    warn_of_sharing,
+    write_page,
+    write_plots,
+    write_tables,
 )
-from core.cli.shared import export_options, run_options
-from core.cli.shared.follow import follow
-from core.cli.shared.lookup import survey
-from core.cli.shared.options import add_recipe_options
-from core.cli.shared.output import confirm, ending, is_interactive, say, say_json, say_table, warn
+from core.cli.runs import follow, survey
 from core.devices.device import Survey
 from core.errors import RunError
 from core.language import tr, tr_plural
+from core.results import scaling_record as records
+from core.results.scaling_record import BATCHES, FIXED, ScalingRecord, plan_specs
 from core.runs.facts import RunState, state_info
 from core.runs.run import Run
-from core.scaling import record as records
-from core.scaling.record import BATCHES, FIXED, ScalingRecord, plan_specs
 from core.schema.setting import Whole, check_value
 from core.schema.spec import RunSpec
 from core.system import processes
 
 if TYPE_CHECKING:
-    from core.scaling.scaling_table import ScalingTable
+    from core.results.scaling_table import ScalingTable
 
-OWN = frozenset({"runs", "json", "resume", "show", "delete", "with_runs", "yes", *export_options.FILES, "force",
+OWN = frozenset({"runs", "json", "resume", "show", "delete", "with_runs", "yes", *FILES, "force",
                  "version", "command", "parser", "arguments"})  # fmt: skip
 """Options that say nothing about the trainings, and go with --resume and --show."""
 HALTED = frozenset({RunState.STOPPED, RunState.PAUSED})
@@ -63,17 +73,18 @@ def add_options(parser: ArgumentParser) -> None:
     add("--delete", metavar="NAME", help=tr("delete a scaling table; its runs stay"))
     add("--with-runs", action="store_true", help=tr("with --delete: delete the runs of the table, too"))
     add("--yes", action="store_true", help=tr("with --delete: do not ask"))
-    export_options.add_table_options(add)
+    add_table_options(add)
     add("--html", metavar="FILE", help=tr("write the table and a report on its runs to this file (.html)"))
-    export_options.add_plot_options(add)
-    export_options.add_force(add)
+    add_plot_options(add)
+    add_force(add)
 
 
 def scale(options: Namespace) -> int:
     """Train a recipe on 1, 2, 4, ... of the devices, one training after the other, and show what each device gains."""
-    from core.scaling import scaling_table as tables  # loads numpy
+    from core.results import report  # loads numpy
+    from core.results import scaling_table as tables
 
-    export_options.check_files(options)
+    check_files(options)
     if options.delete is not None:
         return _delete(options)
     if options.with_runs or options.yes:
@@ -88,11 +99,13 @@ def scale(options: Namespace) -> int:
         halted = _measure(options, record, found)
     record = records.read_record(options.runs, record.name)  # with the runs that were made
     table = tables.read_table(record)
-    _write_files(options, table)
+    write_tables(options, lambda: tables.text_table(table))
+    write_page(options, lambda: report.scaling_report(table, made=time.time()))
+    write_plots(options, lambda: report.scaling_charts(table))
     if options.json:
         say_json(tables.to_json(table))
     else:
-        if not export_options.given_files(options):
+        if not given_files(options):
             say_table(tables.text_table(table).cells())
         for notice in table.notices:
             warn(notice)
@@ -104,67 +117,43 @@ def _exit_code(options: Namespace, table: ScalingTable, halted: str | None) -> i
     if halted is not None and not options.json:
         warn(halted)
     if unfinished and not options.json:
-        warn(
-            tr_plural(
-                "{count} training has no result yet: trainyard scale --resume {name}",
-                "{count} trainings have no result yet: trainyard scale --resume {name}",
-                len(unfinished),
-                name=shlex.quote(table.record.name),
-            )
-        )
+        warn(tr_plural(
+            "{count} training has no result yet: trainyard scale --resume {name}",
+            "{count} trainings have no result yet: trainyard scale --resume {name}",
+            len(unfinished), name=shlex.quote(table.record.name),
+        ))  # fmt: skip
     if options.show is not None or not unfinished:
         return 0
     return FAILED if halted is None and NO_RESULT.intersection(unfinished) else INTERRUPTED
 
 
-# -- what is asked for ---------------------------------------------------------------------------
-
-
-def _write_files(options: Namespace, table: ScalingTable) -> None:
-    """Write the table, the page and the plots to the files that were asked for."""
-    from core.scaling import scaling_report
-    from core.scaling.scaling_table import text_table
-
-    export_options.write_tables(options, lambda: text_table(table))
-    export_options.write_page(options, lambda: scaling_report.scaling_report(table, made=time.time()))
-    export_options.write_plots(options, lambda: scaling_report.charts_of(table))
-
-
 def _delete(options: Namespace) -> int:
     """Delete a scaling table, after a question."""
-    from core.scaling import scaling_command
+    from core.results import scaling_command
 
     _check_kept(options)
-    if given := export_options.given_files(options):
+    if given := given_files(options):
         raise ValueError(tr("--{name} and --delete cannot be combined. Write the table first.", name=given[0]))
     record = records.read_record(options.runs, options.delete)
     if problem := scaling_command.why_not(record):
         raise ValueError(problem)
     runs = scaling_command.own_runs(record)
-    if not options.yes:
-        if options.json or not is_interactive():
-            raise ValueError(
-                tr("Nothing was removed: there is no terminal to confirm on. Add --yes to remove without asking.")
-            )
-        question = (
-            tr_plural("Delete the scaling table {name} and its {count} run? This cannot be undone.",
-                      "Delete the scaling table {name} and its {count} runs? This cannot be undone.",
-                      len(runs), name=record.name)
-            if options.with_runs
-            else tr("Delete the scaling table {name}? Its runs stay. This cannot be undone.", name=record.name)
-        )  # fmt: skip
-        if not confirm(question):
-            return 0
+    question = (
+        tr_plural("Delete the scaling table {name} and its {count} run? This cannot be undone.",
+                  "Delete the scaling table {name} and its {count} runs? This cannot be undone.",
+                  len(runs), name=record.name)
+        if options.with_runs
+        else tr("Delete the scaling table {name}? Its runs stay. This cannot be undone.", name=record.name)
+    )  # fmt: skip
+    if not confirm_removal(options, question):
+        return 0
     removed = scaling_command.delete(record.root, record.name, with_runs=options.with_runs)
     if removed.problem:
         warn(removed.problem)
         return FAILED
     names = [each.name for each in runs] if options.with_runs else []
-    if options.json:
-        say_json({"deleted": record.name, "runs": names, "freed_bytes": removed.freed_bytes})
-    else:
-        say(tr("Deleted the scaling table {name}.", name=record.name))
-    return 0
+    document = {"deleted": record.name, "runs": names, "freed_bytes": removed.freed_bytes}
+    return answer(options, document, tr("Deleted the scaling table {name}.", name=record.name))
 
 
 def _check_kept(options: Namespace) -> None:
@@ -173,17 +162,13 @@ def _check_kept(options: Namespace) -> None:
     if len(kept) > 1:
         raise ValueError(tr("Both --{first} and --{second} are given. Give one of them.",
                             first=kept[0], second=kept[1]))  # fmt: skip
-    option = f"--{kept[0]}"
     for name, value in vars(options).items():
         if name not in OWN and value != options.parser.get_default(name):
             given = tr("A recipe") if name == "recipe" else f"--{name.replace('_', '-')}"
-            raise ValueError(
-                tr(
-                    "{given} cannot be combined with {option}: the scaling table keeps its settings. Leave it out.",
-                    given=given,
-                    option=option,
-                )
-            )
+            raise ValueError(tr(
+                "{given} cannot be combined with {option}: the scaling table keeps its settings. Leave it out.",
+                given=given, option=f"--{kept[0]}",
+            ))  # fmt: skip
 
 
 def _new(options: Namespace, found: Survey) -> ScalingRecord:
@@ -201,9 +186,6 @@ def _new(options: Namespace, found: Survey) -> ScalingRecord:
     name = records.free_name(options.runs, options.name, default)
     specs = plan_specs(choices, found.devices, name=name, batch=options.batch)
     return records.new_record(options.runs, specs, name=name, batch=options.batch, repeats=options.repeats)
-
-
-# -- the trainings -------------------------------------------------------------------------------
 
 
 def _measure(options: Namespace, record: ScalingRecord, found: Survey) -> str | None:
@@ -304,17 +286,10 @@ def _start(record: ScalingRecord, spec: RunSpec, repeat: int) -> tuple[Run, Scal
 
 
 def _say_beginning(options: Namespace, record: ScalingRecord, spec: RunSpec, number: int) -> None:
-    if options.json:
-        return
-    warn(
-        tr_plural(
+    if not options.json:
+        warn(tr_plural(
             "Training {number} of {all}: {count} device ({ids}), strategy {strategy}, batch {batch}",
             "Training {number} of {all}: {count} devices ({ids}), strategy {strategy}, batch {batch}",
-            len(spec.devices),
-            number=number,
-            all=len(record.cells),
-            ids=", ".join(spec.devices),
-            strategy=spec.strategy,
-            batch=spec.training.batch_size,
-        )
-    )
+            len(spec.devices), number=number, all=len(record.cells), ids=", ".join(spec.devices),
+            strategy=spec.strategy, batch=spec.training.batch_size,
+        ))  # fmt: skip

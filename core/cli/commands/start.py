@@ -16,27 +16,24 @@ from pathlib import Path
 
 from core.catalog import recipe_use, recipes
 from core.catalog.strategies import strategy_of
+from core.cli import run_options
 from core.cli.commands.machine import sharing_sentence
-from core.cli.shared import run_options
-from core.cli.shared.follow import follow
-from core.cli.shared.lookup import EXIT_CODES, check_owner, find, survey
-from core.cli.shared.output import (
+from core.cli.output import (
+    answer,
     confirm,
-    failure_words,
     is_interactive,
-    log_of,
-    lost_remedy,
     no_measurement,
     outcome,
     say,
-    say_json,
     say_rows,
     say_run,
     warn,
+    warn_of_failure,
 )
-from core.cli.shared.run_options import check_queue_options, choose_any, queue_request, time_limit_s
+from core.cli.run_options import check_queue_options, choose_any, queue_request, time_limit_s
+from core.cli.runs import EXIT_CODES, check_owner, find, follow, survey
 from core.config import presets, validation
-from core.config.choices import PresetChoice, RecipeChoices, ScriptChoices, compose, compose_preset
+from core.config.choices import RecipeChoices, ScriptChoices, compose, resolve
 from core.config.presets import Preset, shell_line
 from core.config.script_check import ScriptCheckRequest, ScriptCheckResult, cautions_of, check_script, fill_in
 from core.config.validation import ProblemKind
@@ -48,7 +45,6 @@ from core.language import Message, join_sentences, tr, tr_plural
 from core.metrics.rules import file_beside
 from core.queue import control
 from core.queue.listing import claim_sentences, queue_view
-from core.runs.facts import RunState
 from core.runs.foreign import execution_warning, owner_of_file
 from core.runs.run import Run
 from core.schema.files import not_written
@@ -69,9 +65,11 @@ def run(options: Namespace) -> int:
     match choices := run_options.choices(options):
         case RecipeChoices():
             return _begin(options, compose(choices, found.devices), found, among)
-        case PresetChoice():
-            spec = compose_preset(choices, found.devices)
-            path = presets.path_of(choices.preset, presets.default_root())
+        case str():
+            path = presets.path_of(choices, presets.default_root())
+            saved = presets.read(path)
+            devices = tuple(resolve(run_options.device_names(options), found.devices)) or saved.devices
+            spec = replace(saved, devices=devices, name=options.name or saved.name)
             check_owner(options, tr("The preset {path}", path=path), owner_of_file(path), spec)
             return _begin(options, spec, found, among)
         case ScriptChoices():
@@ -81,13 +79,8 @@ def run(options: Namespace) -> int:
                 path = file_beside(spec.script, spec.working_dir)
                 warn(tr("The log is read with the rules in {path}. --rules none leaves them out.", path=path))
             if choices.launch is None and len(spec.devices) > 1:
-                warn(
-                    tr(
-                        "{title}, chosen from the source. {why} --launch chooses another.",
-                        title=tr(strategy_of(spec).title),
-                        why=check.why,
-                    )
-                )
+                warn(tr("{title}, chosen from the source. {why} --launch chooses another.",
+                        title=tr(strategy_of(spec).title), why=check.why))  # fmt: skip
             for sentence in cautions_of(check, spec):
                 warn(sentence)
             return _begin(options, spec, found, among, check)
@@ -113,16 +106,10 @@ def _begin(
         if not control.until_waiting(queued):
             warn(tr("Run {id} does not wait for its devices yet: {why}", id=queued.id,
                     why=queued.log_end().strip()))  # fmt: skip
-    if options.detach and not options.json:
-        _say_place(options, queued)
-    return _follow_unless_detached(options, queued)
-
-
-def _say_place(options: Namespace, queued: Run) -> None:
-    """Print the place of a queued run and why it waits, unless it has started."""
-    for each in queue_view(options.runs).runs:
-        if each.run_dir == queued.dir:
+    for each in queue_view(options.runs).runs if options.detach and not options.json else ():
+        if each.run_dir == queued.dir:  # it has not started
             warn(tr("Place {place} in your queue. {reason}", place=each.place, reason=each.reason))
+    return _follow_unless_detached(options, queued)
 
 
 def again(options: Namespace) -> int:
@@ -205,19 +192,6 @@ def warn_of_doubt(spec: RunSpec) -> None:
         warn(tr("Please note that {doubt}.", doubt=doubt))
 
 
-def warn_of_failure(followed: Run) -> None:
-    """Print why a run has failed or was lost, and what helps; nothing for any other."""
-    if not followed.facts.error:
-        return
-    # The error of a lost run ends with lines of its log. They are indented, so that none poses as another line.
-    error = tr(followed.facts.error).replace("\n", "\n    ")
-    sentences = (error, failure_words(followed), log_of(followed), lost_remedy(followed))
-    if followed.facts.state is RunState.LOST:
-        warn("\n".join(sentence for sentence in sentences if sentence))
-    else:
-        warn(join_sentences(sentences))
-
-
 @contextlib.contextmanager
 def interrupts_blocked() -> Iterator[None]:
     """Delay Ctrl-C to the end of the block."""
@@ -226,9 +200,6 @@ def interrupts_blocked() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-
-
-# -- why a spec cannot start ---------------------------------------------------------------------
 
 
 def refusal(spec: RunSpec, found: Survey, check: ScriptCheckResult | None = None) -> str | None:
@@ -249,8 +220,7 @@ def _driver_messages(spec: RunSpec, found: Survey) -> list[str]:
     """Return what the drivers report that may explain why devices of the spec, or all devices, are not listed."""
     if not spec.devices:
         return [tr(found.banner)] if found.banner and not found.devices else []
-    present = {device.id for device in found.devices}
-    unknown = [name for name in spec.devices if name not in present]
+    unknown = [name for name in spec.devices if name not in {device.id for device in found.devices}]
     return [tr(message) for name in unknown for message in _messages_about(name, found)]
 
 
@@ -270,23 +240,14 @@ def command(options: Namespace) -> int:
     run = find(options)
     run.spec().check_startable()
     if run.owner is not None:
-        name = replace_control_characters(run.id)
-        warn(
-            tr(
-                "Run {name} belongs to {owner}. {execution_warning}",
-                name=name,
-                owner=run.owner,
-                execution_warning=execution_warning(run.owner, run.spec()),
-            )
-        )
+        warn(tr("Run {name} belongs to {owner}. {execution_warning}", name=replace_control_characters(run.id),
+                owner=run.owner, execution_warning=execution_warning(run.owner, run.spec())))  # fmt: skip
     run.catch_up()
     cores = {name: tuple(fields.get("cores") or ()) for name, fields in run.facts.devices.items()}
     line = shell_line(run.spec(), cores)
-    if options.json:
-        say_json({"run": run.id, "command": line})
-    else:
+    if not options.json:
         say(line, lines=True)
-    return 0
+    return answer(options, {"run": run.id, "command": line})
 
 
 def add_preset_name(parser: ArgumentParser) -> None:
@@ -315,11 +276,8 @@ def keep(options: Namespace) -> int:
         raise RunError(
             not_written(path, error, if_full=tr("Free some space."), otherwise=tr("Choose another file."))
         ) from error
-    if options.json:
-        say_json({"run": run.id, "setup": path.stem, "path": str(path), "replaced": replaced})
-    else:
-        say(f"{path} (replaced)" if replaced else str(path))
-    return 0
+    document = {"run": run.id, "setup": path.stem, "path": str(path), "replaced": replaced}
+    return answer(options, document, f"{path} (replaced)" if replaced else str(path))
 
 
 def _stores_values(options: Namespace, names: list[str], path: Path) -> bool:
@@ -328,32 +286,20 @@ def _stores_values(options: Namespace, names: list[str], path: Path) -> bool:
         return bool(options.secrets == "values")
     known = tr_plural("{names} looks like a secret", "{names} look like secrets", len(names), names=join_names(names))
     if options.json or not is_interactive():
-        raise ValueError(
-            tr(
-                "Nothing was saved: {known}. Add --secrets names to take the value from the environment at each start, "
-                "or --secrets values to store it.",
-                known=known,
-            )
-        )
-    return confirm(
-        tr(
-            "{known}. Store the value in {path}? Without, it is taken from the environment at each start.",
-            known=known,
-            path=path,
-        )
-    )
+        raise ValueError(tr(
+            "Nothing was saved: {known}. Add --secrets names to take the value from the environment at each start, "
+            "or --secrets values to store it.", known=known,
+        ))  # fmt: skip
+    return confirm(tr("{known}. Store the value in {path}? Without, it is taken from the environment at each start.",
+                      known=known, path=path))  # fmt: skip
 
 
 def list_presets(options: Namespace) -> int:
     """List the presets saved by name."""
     found = presets.read_all(presets.default_root())
     if not found and not options.json:
-        warn(
-            tr(
-                "There are no presets in {default_root} yet. `trainyard keep RUN NAME` saves one.",
-                default_root=presets.default_root(),
-            )
-        )
+        warn(tr("There are no presets in {default_root} yet. `trainyard keep RUN NAME` saves one.",
+                default_root=presets.default_root()))  # fmt: skip
     for each in found if not options.json else ():
         if each.problem:
             warn(each.problem)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from core.comparison.comparison_table import text_table
-from core.comparison.curves import AXES, axis_of
-from core.comparison.measured_run import reasons
 from core.language import tr
+from core.results.comparison import text_table
+from core.results.curves import AXES, axis_of
+from core.results.measured_run import reasons
 from gui.base.jobs import Jobs, reason
 from gui.base.theme import current_theme
 from gui.base.timers import StepQueue
@@ -22,7 +22,7 @@ from gui.plots import exports
 from gui.plots.exports import KINDS, PICTURES, Outcome, picture_work
 
 if TYPE_CHECKING:
-    from core.comparison.comparison_table import Comparison
+    from core.results.comparison import Comparison
     from gui.features.compare.reader import ComparisonReader
     from gui.features.compare.runs import Entry
     from gui.features.compare.view import ComparisonView

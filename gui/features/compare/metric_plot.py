@@ -9,9 +9,9 @@ import numpy as np
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QStandardItemModel
 
-from core.comparison.curves import BANDS, DEVIATION, INTERVAL, MIN_MAX, Member, curve, group_curve
 from core.diagnosis.timeline import metric_title
 from core.language import tr, tr_noop
+from core.results.curves import BANDS, DEVIATION, INTERVAL, MIN_MAX, Member, curve, group_curve
 from core.series.series import Axis, Series
 from gui.base.theme import current_theme
 from gui.features.compare.plots import ComparedPlot
@@ -35,7 +35,7 @@ AXES = {
     "step": tr_noop("by step"), "epoch": tr_noop("by epoch"), "samples": tr_noop("by samples"),
     "training": tr_noop("by training time"), "wall": tr_noop("by wall clock"),
 }  # fmt: skip
-"""The horizontal axes, as `core.comparison.curves` names them; the first is the default."""
+"""The horizontal axes, as `core.results.curves` names them; the first is the default."""
 BAND_TITLES = {
     MIN_MAX: tr_noop("band: min to max"), DEVIATION: tr_noop("band: ± standard deviation"),
     INTERVAL: tr_noop("band: 95 % interval"),

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from core.comparison.curves import AXES, ReadingCurve, axis_of
 from core.language import tr, tr_noop, tr_plural
+from core.results.curves import AXES, ReadingCurve, axis_of
 from core.series.series import Axis
 from gui.base.colours import faint
 from gui.base.formatting import DASH, clock, moment, number

@@ -12,12 +12,12 @@ from threading import Event
 
 from PySide6.QtCore import QObject, Signal
 
-from core.comparison import comparison_table
-from core.comparison.comparison_table import Comparison
-from core.comparison.measured_run import MeasuredRun, removed_sentence, unless_removed
 from core.errors import RunError
 from core.history.index import is_run
 from core.language import tr
+from core.results import comparison
+from core.results.comparison import Comparison
+from core.results.measured_run import MeasuredRun, removed_sentence, unless_removed
 from core.runs.facts import state_info
 from core.runs.run import Run
 from core.schema.events import Event as RunEvent
@@ -219,7 +219,7 @@ def _made(runs: Sequence[MeasuredRun], choice: TableChoice) -> Comparison:
     usual_s = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_S)
     try:
-        return comparison_table.compare(
+        return comparison.compare(
             runs, metric=choice.metric, baseline=choice.baseline, target=choice.target, grouped=choice.grouped
         )
     finally:

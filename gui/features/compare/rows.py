@@ -9,12 +9,11 @@ from dataclasses import dataclass
 
 from core.catalog.frameworks import framework_title
 from core.catalog.strategies import strategy_of
-from core.comparison.comparison_table import MAX_COLUMN, Comparison, Difference, Row, setting_text
-from core.comparison.measured_run import Reasons
-from core.comparison.quantities import Quantity
 from core.devices.device import BETWEEN_KINDS, TIMES
 from core.history.summary import setting_words
 from core.language import tr, tr_noop, tr_plural
+from core.results.comparison import MAX_COLUMN, Comparison, Difference, Row, setting_text
+from core.results.measured_run import Quantity, Reasons
 from core.schema.setting import settings_of
 from core.schema.settings import Training
 from core.text import BYTES_PER_GB, one_line

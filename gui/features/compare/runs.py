@@ -8,13 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from core.comparison.curves import Guide, ReadingCurve, guide_of
-from core.comparison.measured_run import MeasuredRun, measured_run
-from core.comparison.quantities import choose_metric
 from core.errors import RunError
-from core.history.run_loss import LOSS, VALIDATION_LOSS
-from core.history.summary import SEED
+from core.history.summary import LOSS, SEED, VALIDATION_LOSS
 from core.language import tr, tr_plural
+from core.results.curves import Guide, ReadingCurve, guide_of
+from core.results.measured_run import MeasuredRun, choose_metric, measured_run
 from core.runs.run import Run
 from core.series.run_series import RunSeries
 from core.text import BYTES_PER_GB

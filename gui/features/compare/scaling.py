@@ -14,9 +14,9 @@ from core.config.choices import RecipeChoices
 from core.errors import RunError
 from core.history.device_use import use_sentences
 from core.language import tr, tr_noop, tr_plural
-from core.scaling import scaling_command
-from core.scaling.record import free_name, new_record, plan_specs
-from core.scaling.scaling_table import text_table
+from core.results import scaling_command
+from core.results.scaling_record import free_name, new_record, plan_specs
+from core.results.scaling_table import text_table
 from core.schema.paths import SCALING_SUFFIX
 from core.schema.spec import RunSpec
 from gui.base.jobs import Jobs, reason
@@ -26,7 +26,7 @@ from gui.plots import exports
 from gui.plots.exports import KINDS, PICTURES, Outcome, picture_work
 
 if TYPE_CHECKING:
-    from core.scaling.scaling_table import ScalingTable
+    from core.results.scaling_table import ScalingTable
     from gui.features.compare.scaling_dialogs import Asked
     from gui.window.layout import MainPanels
     from gui.window.services import Services

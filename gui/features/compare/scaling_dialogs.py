@@ -11,7 +11,7 @@ from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QDialog, QFrame, QProgressBar, QSizePolicy, QVBoxLayout, QWidget
 
 from core.language import tr, tr_plural
-from core.scaling.record import FIXED, MAX_REPEATS, PER_DEVICE
+from core.results.scaling_record import FIXED, MAX_REPEATS, PER_DEVICE
 from gui.base.painting import draw_elided, small_font
 from gui.base.text_size import scaled
 from gui.base.theme import current_theme, mark
@@ -139,7 +139,7 @@ def _sentence(bar: ScalingBar) -> str:
 
 WIDTH_PX = 460
 Asked = tuple[str, str, int]
-"""Name, one of `core.scaling.record.BATCHES`, repeats."""
+"""Name, one of `core.results.scaling_record.BATCHES`, repeats."""
 
 
 class ScalingDialog(QDialog):
@@ -220,7 +220,7 @@ def _wrapped(text: str = "") -> PlainLabel:
 
 SIZE = QSize(900, 540)
 NUMBERS = (0, 2, 3, 4, 5, 6)
-"""Columns of `core.scaling.scaling_table.text_table` that are numbers."""
+"""Columns of `core.results.scaling_table.text_table` that are numbers."""
 
 
 class ScalingTableDialog(InfoDialog):

@@ -15,16 +15,16 @@ from PySide6.QtCore import QObject, Signal
 from core.catalog.strategies import strategy_of
 from core.history.summary import RunSummary
 from core.language import join_sentences, tr, tr_plural
+from core.results.scaling_record import ScalingRecord, read_record
+from core.results.scaling_table import read_table, text_table
 from core.runs.facts import RunState, state_info
-from core.scaling.record import ScalingRecord, read_record
-from core.scaling.scaling_table import read_table, text_table
 from core.schema.paths import SCALING_SUFFIX
 from core.schema.spec import RunSpec
 from gui.base.jobs import Jobs
 from gui.runs.rows import FOLDED, MEMBER, UNFOLDED, RunRow
 
 if TYPE_CHECKING:
-    from core.scaling.scaling_table import ScalingTable
+    from core.results.scaling_table import ScalingTable
     from gui.runs.run_list import RunListService
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QPushButton
 
-from core.history import leftovers
+from core.history import removal
 from core.language import tr
 from core.system import processes
 from core.system.procfs import PROC
@@ -19,7 +19,7 @@ from gui.widgets.messages import MessageStrip
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from core.history.leftovers import OrphanedProcess
+    from core.history.removal import OrphanedProcess
 
 
 PERIOD_S = 1.0
@@ -63,7 +63,7 @@ def find_orphans(root: Path) -> list[OrphanedProcess]:
 
     `root`: the folder of runs, for processes that do not name theirs.
     """
-    return leftovers.find([root], PROC)
+    return removal.find_orphans([root], PROC)
 
 
 class LeftoversStrip(MessageStrip):

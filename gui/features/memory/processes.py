@@ -11,7 +11,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout
 
-from core.history.leftovers import OrphanedProcess
+from core.history.removal import OrphanedProcess
 from core.language import join_sentences, tr, tr_noop, tr_plural
 from core.schema.event_kinds import ProcessInfo
 from core.system.own_processes import is_trainyard

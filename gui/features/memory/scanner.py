@@ -10,8 +10,8 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from core.devices.device import Device, Process
-from core.history import leftovers
-from core.history.leftovers import OrphanedProcess
+from core.history import removal
+from core.history.removal import OrphanedProcess
 from core.language import tr, tr_noop, tr_plural
 from core.memory_watch import gpu_processes
 from core.runs.facts import RunFacts, RunState, state_info
@@ -220,7 +220,7 @@ def _scan_proc(
         of_run=tuple(_resident(each.pid) for each in (processes.tagged(run_id) if run_id else ())),
         leftovers=tuple(left),
         left=tuple(replace(processes.describe(each.process.pid), memory_used_bytes=each.memory_bytes) for each in left),
-        problem=scan.trouble or leftovers.blind(),
+        problem=scan.trouble or removal.blind(),
     )
 
 

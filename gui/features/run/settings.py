@@ -17,7 +17,7 @@ from core.catalog.frameworks import framework
 from core.catalog.recipes import RecipeFile
 from core.catalog.strategies import strategy_of
 from core.config.presets import repeat_line, secret_names
-from core.config.strategy_settings import rate_arithmetic, without_meaning
+from core.config.validation import rate_arithmetic, without_meaning
 from core.language import tr, tr_noop
 from core.runs.facts import RunFacts, part_sentences
 from core.schema.event_kinds import Source

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from core.arrays import np
 from core.catalog.strategies import strategy_of
-from core.comparison.comparison_table import statistic_of
-from core.comparison.measured_run import MeasuredRun, read_run
-from core.comparison.quantities import Statistic, Throughput, highest, peak_memory, throughput
 from core.devices.device import shown_name
 from core.errors import RunError
-from core.history.run_loss import LOSS, VALIDATION_LOSS
-from core.history.summary import device_text
+from core.history.summary import LOSS, VALIDATION_LOSS, device_text
 from core.language import tr, tr_plural
+from core.results.comparison import statistic_of
+from core.results.measured_run import MeasuredRun, Statistic, Throughput, highest, peak_memory, read_run, throughput
+from core.results.scaling_record import PER_DEVICE, ScalingRecord
 from core.runs.directory import workload_text
 from core.runs.facts import RunState, state_info, worst
-from core.scaling.record import PER_DEVICE, ScalingRecord
 from core.schema.event_kinds import Verdict
 from core.schema.settings import Training
 from core.schema.spec import RunSpec
@@ -99,11 +97,6 @@ class ScalingRow:
         return self.speed_up.mean / self.devices if self.speed_up else None
 
     @property
-    def same_curve(self) -> bool | None:
-        """None if the curves were not compared."""
-        return self.check.same if self.check else None
-
-    @property
     def finished(self) -> list[MeasuredRun]:
         """The runs that have finished."""
         return [each.run for each in self.trained if each.run is not None]
@@ -133,7 +126,10 @@ def read_table(record: ScalingRecord) -> ScalingTable:
     trained = [
         tuple(_trained(record, spec, repeat) for repeat in range(1, record.repeats + 1)) for spec in record.specs
     ]
-    rates = [_statistic(each) for each in trained]
+    rates = [
+        statistic_of([each.rate.samples_per_s for each in own if each.rate and each.rate.samples_per_s])
+        for own in trained
+    ]
     reference = next((each.run for each in trained[0] if each.run is not None), None)
     compares = _why_not_compared(record) is None
     rows = tuple(
@@ -160,10 +156,6 @@ def _trained(record: ScalingRecord, spec: RunSpec, repeat: int) -> Trained:
         state=run.facts.state.value, run_id=run.id, error=run.facts.error, run=run if finished else None,
         rate=throughput(run, after=run.plan.steps_per_epoch) if finished and run.plan else None,
     )  # fmt: skip
-
-
-def _statistic(trained: Iterable[Trained]) -> Statistic | None:
-    return statistic_of([each.rate.samples_per_s for each in trained if each.rate and each.rate.samples_per_s])
 
 
 def _speed_up(rate: Statistic | None, single: Statistic | None, *, alone: bool) -> Statistic | None:
@@ -193,10 +185,8 @@ def _why_not_compared(record: ScalingRecord) -> str | None:
             "are not compared."
         )
     if strategy_of(several).is_asynchronous:
-        return tr(
-            "Strategy {strategy} is asynchronous. The curves differ by design and are not compared.",
-            strategy=several.strategy,
-        )
+        return tr("Strategy {strategy} is asynchronous. The curves differ by design and are not compared.",
+                  strategy=several.strategy)  # fmt: skip
     if several.training.gradient_compression != Training().gradient_compression:
         return tr(
             "The gradients are compressed between several devices ({compression}). The curves differ by design and "
@@ -218,7 +208,7 @@ def _why_not_compared(record: ScalingRecord) -> str | None:
 def _compare_curves(run: MeasuredRun, reference: MeasuredRun, tolerance: float) -> CurveCheck | None:
     """Compare the curve of a run with that of another one; None unless both have one."""
     ours, theirs = run.series.metrics, reference.series.metrics
-    if not _has_loss(ours) or not _has_loss(theirs):
+    if not all(len(each.get(LOSS, ())) for each in (ours, theirs)):
         return None
     firsts, largest = [], []
     for name in CURVES:
@@ -226,16 +216,13 @@ def _compare_curves(run: MeasuredRun, reference: MeasuredRun, tolerance: float) 
             steps, values = _relative_differences(ours[name], theirs[name])
             largest += [float(values.max())] if len(values) else []
             firsts += steps[values > tolerance][:1].tolist()
-        firsts += _first_without_other(ours.get(name), theirs.get(name))
+        one, other = (metrics.get(name, Series()).steps for metrics in (ours, theirs))
+        firsts += np.setxor1d(one, other)[:1].tolist()  # the first step of which only one of them has a value
     return CurveCheck(
         steps=min(int(each[LOSS].steps[-1]) for each in (ours, theirs)),
         largest=max(largest, default=None),
         first_step=int(min(firsts)) if firsts else None,
     )
-
-
-def _has_loss(metrics: Mapping[str, Series]) -> bool:
-    return LOSS in metrics and len(metrics[LOSS]) > 0
 
 
 def _relative_differences(one: Series, other: Series) -> tuple[Floats, Floats]:
@@ -250,13 +237,6 @@ def _relative_differences(one: Series, other: Series) -> tuple[Floats, Floats]:
     return steps, values
 
 
-def _first_without_other(one: Series | None, other: Series | None) -> list[float]:
-    """Return the first step of which only one of them has a value, in a list; an empty one if there is none."""
-    ours, theirs = (each.steps if each is not None else np.empty(0) for each in (one, other))
-    alone: list[float] = np.setxor1d(ours, theirs)[:1].tolist()
-    return alone
-
-
 # -- what a reader of the numbers should know ----------------------------------------------------
 
 
@@ -264,7 +244,10 @@ def _notices(record: ScalingRecord, rows: Sequence[ScalingRow]) -> Iterator[str]
     for row in rows:
         for each in row.trained:
             if each.state in {RunState.FAILED.value, RunState.LOST.value}:
-                yield _failure(row, each)
+                reason = tr(each.error).partition("\n")[0] if each.error else tr("The reason is not known.")
+                yield tr_plural("Run {run} on {count} device has no result. {reason}",
+                                "Run {run} on {count} devices has no result. {reason}",
+                                row.devices, run=each.run_id, reason=reason)  # fmt: skip
     if rows[0].samples_per_s is None and any(row.samples_per_s for row in rows):
         yield tr("No run on one device has finished, so there is no speed-up and no efficiency.")
     if why := _why_not_compared(record):
@@ -272,24 +255,11 @@ def _notices(record: ScalingRecord, rows: Sequence[ScalingRow]) -> Iterator[str]
     else:
         for row in rows:
             if row.check is not None and not row.check.same:
-                yield _difference(row)
+                yield _difference(row, row.check)
     yield from _doubts(rows)
 
 
-def _failure(row: ScalingRow, trained: Trained) -> str:
-    reason = tr(trained.error).partition("\n")[0] if trained.error else tr("The reason is not known.")
-    return tr_plural(
-        "Run {run} on {count} device has no result. {reason}",
-        "Run {run} on {count} devices has no result. {reason}",
-        row.devices,
-        run=trained.run_id,
-        reason=reason,
-    )
-
-
-def _difference(row: ScalingRow) -> str:
-    assert row.check is not None
-    largest = row.check.largest
+def _difference(row: ScalingRow, check: CurveCheck) -> str:
     return tr_plural(
         "On {count} device the curve leaves that of the first run at step {step} of {steps} (largest relative "
         "difference {largest}, allowed {allowed}). Rounding adds up in long trainings, and batch normalisation and "
@@ -297,12 +267,10 @@ def _difference(row: ScalingRow) -> str:
         "On {count} devices the curve leaves that of one device at step {step} of {steps} (largest relative "
         "difference {largest}, allowed {allowed}). Rounding adds up in long trainings, and batch normalisation and "
         "dropout differ by design: see docs/recipes.md.",
-        row.devices,
-        step=row.check.first_step,
-        steps=row.check.steps,
-        largest="-" if largest is None else f"{largest:.2g}",
+        row.devices, step=check.first_step, steps=check.steps,
+        largest="-" if check.largest is None else f"{check.largest:.2g}",
         allowed=f"{TOLERANCES[row.spec.framework]:g}",
-    )
+    )  # fmt: skip
 
 
 def _doubts(rows: Sequence[ScalingRow]) -> Iterator[str]:
@@ -310,11 +278,8 @@ def _doubts(rows: Sequence[ScalingRow]) -> Iterator[str]:
     runs = [run for row in rows for run in row.finished]
     seconds = [each.rate.seconds for row in rows for each in row.trained if each.rate]
     if seconds and min(seconds) < MIN_MEASURED_S:
-        yield tr(
-            "The shortest run trained for {seconds:.2g} s after its first epoch, which is little to measure a "
-            "throughput. Give more epochs.",
-            seconds=min(seconds),
-        )
+        yield tr("The shortest run trained for {seconds:.2g} s after its first epoch, which is little to measure a "
+                 "throughput. Give more epochs.", seconds=min(seconds))  # fmt: skip
     for run in runs:
         if run.facts.starts > 1:
             yield tr("Run {run} was resumed; its throughput includes another start.", run=run.id)
@@ -426,36 +391,24 @@ def to_json(table: ScalingTable) -> Json:
     """Return the document that `scale --json` prints. Numbers that are not finite stay as they are."""
     record, first = table.record, table.record.specs[0]
     return {
-        "name": record.name,
-        "recipe": first.own_recipe.name,
-        "framework": first.framework,
-        "batch": record.batch,
-        "repeats": record.repeats,
-        "complete": all(state == RunState.FINISHED.value for state in table.states),
-        "rows": [_row_to_json(row) for row in table.rows],
-        "notices": list(table.notices),
-    }
+        "name": record.name, "recipe": first.own_recipe.name, "framework": first.framework, "batch": record.batch,
+        "repeats": record.repeats, "complete": all(state == RunState.FINISHED.value for state in table.states),
+        "rows": [_row_to_json(row) for row in table.rows], "notices": list(table.notices),
+    }  # fmt: skip
 
 
 def _row_to_json(row: ScalingRow) -> Json:
-    check = row.check
+    check, rate, speed_up = row.check, row.samples_per_s, row.speed_up
     return {
-        "devices": row.devices,
-        "device_ids": list(row.spec.devices),
-        "strategy": row.spec.strategy,
-        "batch_size": row.spec.training.batch_size,
-        "runs": [each.run_id for each in row.trained],
-        "states": [each.state for each in row.trained],
-        "errors": [each.error for each in row.trained],
-        "samples_per_s": row.samples_per_s.mean if row.samples_per_s else None,
-        "speed_up": row.speed_up.mean if row.speed_up else None,
+        "devices": row.devices, "device_ids": list(row.spec.devices), "strategy": row.spec.strategy,
+        "batch_size": row.spec.training.batch_size, "runs": [each.run_id for each in row.trained],
+        "states": [each.state for each in row.trained], "errors": [each.error for each in row.trained],
+        "samples_per_s": rate.mean if rate else None, "speed_up": speed_up.mean if speed_up else None,
         "efficiency": row.efficiency,
-        "spread": {
-            "samples_per_s": row.samples_per_s.deviation if row.samples_per_s else None,
-            "speed_up": row.speed_up.deviation if row.speed_up else None,
-        },
-        "n": row.samples_per_s.count if row.samples_per_s else 0,
-        "same_curve": row.same_curve,
+        "spread": {"samples_per_s": rate.deviation if rate else None,
+                   "speed_up": speed_up.deviation if speed_up else None},
+        "n": rate.count if rate else 0,
+        "same_curve": check and check.same,
         "curve": None if check is None else {
             "steps": check.steps, "largest_difference": check.largest, "first_different_step": check.first_step,
         },

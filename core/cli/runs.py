@@ -1,4 +1,4 @@
-"""Follow a run to its end on a terminal, with one line of progress; Ctrl-C stops the run."""
+"""Find the run that a command names, all runs, or the devices; follow a run to its end on a terminal."""
 
 from __future__ import annotations
 
@@ -6,23 +6,101 @@ import contextlib
 import functools
 import shutil
 import signal
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from argparse import Namespace
+from collections.abc import Collection, Iterator
+from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import TextIO
 
 from core.catalog.frameworks import framework_title
+from core.cli.output import confirm, is_interactive
+from core.devices.device import Survey, devices_here
+from core.devices.nvidia.preflight import TIMEOUT_S
+from core.devices.sampler import Sampler
 from core.diagnosis.start_phases import start_words
 from core.errors import RunError
+from core.history import index
+from core.history.summary import RunSummary
 from core.language import tr, tr_noop
 from core.metrics.reading import IN_EPOCH
 from core.queue.listing import why_it_waits
 from core.runs.facts import RunFacts, RunState, state_info
+from core.runs.foreign import execution_warning
 from core.runs.run import Run
-from core.schema.event_kinds import Metrics, RunProgress, StopStep, Verdict
+from core.schema.event_kinds import Metrics, StopStep, Verdict
 from core.schema.settings import StopTimeouts, escalation_steps
+from core.schema.spec import RunSpec
 from core.text import as_sentence, cut_to_columns, first_names, join_names, replace_control_characters
+
+EXIT_CODES = {
+    RunState.FINISHED: 0, RunState.FAILED: 1, RunState.STOPPED: 3, RunState.PAUSED: 3, RunState.LOST: 4,
+    RunState.HEAD_LOST: 4,
+}  # fmt: skip
+"""Exit code of a command that followed a run to this state."""
+
+RUN = tr_noop(
+    "name of the run or of its folder, the beginning of the folder's name, or a path; `trainyard runs` lists them"
+)
+"""What names a run, as help for an argument."""
+
+
+def survey(names: Collection[str] = ()) -> Survey:
+    """Return the devices of this machine and their readings, and the devices of hosts that are among `names`.
+
+    Raises `ValueError` or `RunError` with a sentence for a host that cannot be asked.
+    """
+    with Sampler() as sampler:
+        found = sampler.survey(TIMEOUT_S)
+    if len(devices_here(names)) == len(names):
+        return found
+    from core.hosts.inquiry import devices_of  # only where there are hosts
+
+    return replace(found, devices=(*found.devices, *devices_of(names)))
+
+
+def find(options: Namespace, name: str | None = None) -> Run:
+    """Return the run of this name; None: that of `options.run`. Raises `RunError` or `ValueError` with a sentence."""
+    found = Run.attach(index.find(options.runs, options.run if name is None else name))
+    found.spec()  # raises for a spec of a newer version
+    return found
+
+
+def all_runs(root: Path) -> list[RunSummary]:
+    """Return the summaries of all runs, newest first. If that takes long, a terminal shows how many are read."""
+    if not sys.stderr.isatty():
+        return index.all_runs(root)
+
+    def show(done: int, every: int) -> None:
+        text = tr("{done} of {total} runs read", done=done, total=every)
+        sys.stderr.write(f"\r\033[K{text}")
+        sys.stderr.flush()
+
+    try:
+        return index.all_runs(root, show)
+    finally:
+        sys.stderr.write("\r\033[K")
+
+
+def check_owner(options: Namespace, what: str, owner: str | None, spec: RunSpec) -> None:
+    """Ask before what another user's run or preset names is executed. Raises `ValueError` unless that is agreed to.
+
+    `what`: such as `Run NAME`. `owner`: the other user; None for one's own.
+    """
+    if owner is None or options.yes:
+        return
+    warning = tr("{what} belongs to {owner}. {execution_warning}", what=replace_control_characters(what), owner=owner,
+                 execution_warning=execution_warning(owner, spec))  # fmt: skip
+    if options.json or not is_interactive():
+        raise ValueError(
+            tr("{warning}\nNothing was done: there is no terminal to ask on. Add --yes if you agree.", warning=warning)
+        )
+    if not confirm(tr("{warning}\nExecute it?", warning=warning)):
+        raise ValueError(tr("Nothing was done."))
+
 
 POLL_S = 0.1
 SLOW_POLL_S = 0.25
@@ -96,18 +174,13 @@ class StopMessages:
 
 
 def _step_sentence(step: StopStep, *, forced: bool) -> str:
-    done = (
-        tr("The workers were asked to stop")
-        if step.name == "asked"
-        else tr("{step} was sent to the workers", step=step.name)
-    )
+    done = tr("{step} was sent to the workers", step=step.name)
+    if step.name == "asked":
+        done = tr("The workers were asked to stop")
     following = dict(pairwise(name for name, _, _ in escalation_steps(StopTimeouts()))).get(step.name)
-    after = (
-        tr("; {following} follows in {grace_s:g} s", following=following, grace_s=step.grace_s)
-        if following and step.grace_s is not None and not forced
-        else ""
-    )
-    return as_sentence(done + after)
+    if following and step.grace_s is not None and not forced:
+        done += tr("; {following} follows in {grace_s:g} s", following=following, grace_s=step.grace_s)
+    return as_sentence(done)
 
 
 def hard_end(facts: RunFacts) -> str | None:
@@ -121,9 +194,7 @@ def hard_end(facts: RunFacts) -> str | None:
         parts.append(
             tr("left over and ended ({signals}): {names}", signals=signals, names=join_names(first_names(names)))
         )
-    if not parts:
-        return None
-    return as_sentence(tr("; ").join(parts))
+    return as_sentence(tr("; ").join(parts)) if parts else None
 
 
 class _Progress:
@@ -206,7 +277,8 @@ class _Progress:
                 tr("step {step}/{steps}", step=facts.step, steps=facts.plan.steps),
             ]
         elif facts.progress is not None:
-            parts.append(_progress_words(facts.progress))
+            words = PROGRESS.get(facts.progress.unit, tr_noop("{done:g}/{total:g}"))
+            parts.append(tr(words, done=facts.progress.done, total=facts.progress.total))
         elif facts.step:
             parts.append(tr("step {step}", step=facts.step))
         if self.loss is not None:
@@ -214,12 +286,6 @@ class _Progress:
         if facts.stop_steps:
             parts.append(tr("stop: {step}", step=tr(STOP_WORDS.get(name := facts.stop_steps[-1].name, name))))
         return replace_control_characters(" · ".join(parts))
-
-
-def _progress_words(progress: RunProgress) -> str:
-    """Return `step 340/1000`, without the unit if that is not known."""
-    sentence = PROGRESS.get(progress.unit, tr_noop("{done:g}/{total:g}"))
-    return tr(sentence, done=progress.done, total=progress.total)
 
 
 PROGRESS = {

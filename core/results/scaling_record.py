@@ -18,8 +18,7 @@ from typing import Any
 from core.catalog.frameworks import framework
 from core.catalog.strategies import Strategy, default_strategy, find_strategy, strategies_of, strategy_of
 from core.config.choices import RecipeChoices, compose, resolve
-from core.config.strategy_settings import without_meaning
-from core.config.validation import batch_divisor, obstacle
+from core.config.validation import batch_divisor, obstacle, without_meaning
 from core.devices.device import Device
 from core.errors import RunError
 from core.history.index import is_run
@@ -32,10 +31,7 @@ from core.schema.files import is_regular, make_folder, read_json, write_whole
 from core.schema.paths import SCALING_SUFFIX
 from core.schema.spec import RunSpec
 from core.system import processes
-from core.system.processes import (
-    HostId,
-    ProcessId,
-)
+from core.system.processes import HostId, ProcessId
 from core.text import first_names, join_names
 
 FIXED = "fixed"
@@ -63,13 +59,10 @@ def plan_specs(choices: RecipeChoices, devices: Sequence[Device], *, name: str, 
     present = [device for device in devices if device.id in chosen]
     strategy = _strategy(choices, present)
     if batch == PER_DEVICE and not strategy.splits_batch:
-        raise ValueError(
-            tr(
-                "Strategy {strategy} does not split the batch over its devices, so none of them has a batch of its "
-                "own. Keep the global batch fixed, or choose another strategy.",
-                strategy=strategy.name,
-            )
-        )
+        raise ValueError(tr(
+            "Strategy {strategy} does not split the batch over its devices, so none of them has a batch of its "
+            "own. Keep the global batch fixed, or choose another strategy.", strategy=strategy.name,
+        ))  # fmt: skip
     counts = device_counts(len(chosen))
     base = compose(_for_devices(choices, chosen[: counts[-1]], strategy.name, name), devices)
     if base.training.epochs < MIN_EPOCHS:
@@ -113,13 +106,10 @@ def _check_devices(choices: RecipeChoices, chosen: Sequence[str]) -> None:
             tr("A device is named twice in {devices}. Name each once.", devices=", ".join(choices.devices))
         )
     if len(chosen) < 2:
-        raise ValueError(
-            tr_plural(
-                "A scaling table needs at least two devices, but {count} is chosen. Choose more of them.",
-                "A scaling table needs at least two devices, but {count} are chosen. Choose more of them.",
-                len(chosen),
-            )
-        )
+        raise ValueError(tr_plural(
+            "A scaling table needs at least two devices, but {count} is chosen. Choose more of them.",
+            "A scaling table needs at least two devices, but {count} are chosen. Choose more of them.", len(chosen),
+        ))  # fmt: skip
 
 
 def _strategy(choices: RecipeChoices, chosen: Sequence[Device]) -> Strategy:
@@ -130,14 +120,10 @@ def _strategy(choices: RecipeChoices, chosen: Sequence[Device]) -> Strategy:
     if strategy.max_devices == 1:
         others = [each for each in strategies_of(choices.framework) if each.max_devices != 1]
         usable = [each.name for each in others if not obstacle(each, chosen)]
-        raise ValueError(
-            tr(
-                "Strategy {strategy} trains on one device, and a scaling table compares several. "
-                "Choose one of: {others}.",
-                strategy=name,
-                others=", ".join(usable),
-            )
-        )
+        raise ValueError(tr(
+            "Strategy {strategy} trains on one device, and a scaling table compares several. "
+            "Choose one of: {others}.", strategy=name, others=", ".join(usable),
+        ))  # fmt: skip
     return strategy
 
 
@@ -150,16 +136,12 @@ def _check_batch(specs: Sequence[RunSpec]) -> None:
     common = math.lcm(*divisors)
     lower = batch_size // common * common
     near = tr("{lower} or {higher}", lower=lower, higher=lower + common) if lower else str(common)
-    raise ValueError(
-        tr(
-            "A batch of {batch_size} cannot be split evenly for each of {counts} devices with an accumulation of "
-            "{accumulation}. Choose a batch of {near}.",
-            batch_size=batch_size,
-            counts=join_names([str(len(spec.devices)) for spec in specs]),
-            accumulation=specs[0].training.accumulation,
-            near=near,
-        )
-    )
+    raise ValueError(tr(
+        "A batch of {batch_size} cannot be split evenly for each of {counts} devices with an accumulation of "
+        "{accumulation}. Choose a batch of {near}.",
+        batch_size=batch_size, counts=join_names([str(len(spec.devices)) for spec in specs]),
+        accumulation=specs[0].training.accumulation, near=near,
+    ))  # fmt: skip
 
 
 VERSION = 1
@@ -187,7 +169,7 @@ class ScalingRecord:
     path: Path
     name: str
     batch: str
-    """One of `core.scaling.record.BATCHES`."""
+    """One of `BATCHES`."""
     repeats: int
     specs: tuple[RunSpec, ...]
     """One for each number of devices, the smallest first."""
@@ -231,10 +213,7 @@ class ScalingRecord:
         return _written(replace(self, runs=(*self.runs, made)))
 
     def taken(self) -> ScalingRecord:
-        """Note that this process makes the runs, also in the file.
-
-        Raises `ValueError` as `check_takeable` does, and `RunError` when it cannot be written.
-        """
+        """Note that this process makes the runs, also in the file. Raises as `check_takeable` does, and `RunError`."""
         self.check_takeable()
         return _written(replace(self, host=processes.here(), measured_by=processes.identify(os.getpid()), note=""))
 
@@ -246,24 +225,16 @@ class ScalingRecord:
             )
         here = processes.here()
         if self.host.host != here.host:
-            raise ValueError(
-                tr(
-                    "The scaling table {name} was begun on the machine {host}, whose devices it measures. "
-                    "Continue it there, or measure another one here.",
-                    name=self.name,
-                    host=self.host.host,
-                )
-            )
+            raise ValueError(tr(
+                "The scaling table {name} was begun on the machine {host}, whose devices it measures. "
+                "Continue it there, or measure another one here.", name=self.name, host=self.host.host,
+            ))  # fmt: skip
         if self.is_measured:
             assert self.measured_by is not None
-            raise ValueError(
-                tr(
-                    "The scaling table {name} is being measured by another command (pid {pid}). "
-                    "Wait for it, or stop it with Ctrl-C.",
-                    name=self.name,
-                    pid=self.measured_by.pid,
-                )
-            )
+            raise ValueError(tr(
+                "The scaling table {name} is being measured by another command (pid {pid}). "
+                "Wait for it, or stop it with Ctrl-C.", name=self.name, pid=self.measured_by.pid,
+            ))  # fmt: skip
 
     def left(self, note: str = "") -> ScalingRecord:
         """Note that no process makes the runs any longer, and why not all were made. Raises `RunError`."""
@@ -295,22 +266,15 @@ def free_name(root: Path, wanted: str | None, default: str) -> str:
     if problem := why_no_name(name):
         raise ValueError(problem)
     if "/" in name or name.startswith(".") or len(name) > MAX_NAME:
-        raise ValueError(
-            tr(
-                "A scaling table cannot have the name {name!r}, since its file has it, too. Give at most {limit} "
-                "characters without a slash and without a dot at the beginning.",
-                name=name,
-                limit=MAX_NAME,
-            )
-        )
+        raise ValueError(tr(
+            "A scaling table cannot have the name {name!r}, since its file has it, too. Give at most {limit} "
+            "characters without a slash and without a dot at the beginning.", name=name, limit=MAX_NAME,
+        ))  # fmt: skip
     if is_regular(_path(root, name)):
-        raise ValueError(
-            tr(
-                "There is a scaling table {name} already. Give another name, or continue it: "
-                "trainyard scale --resume {name}",
-                name=shlex.quote(name),
-            )
-        )
+        raise ValueError(tr(
+            "There is a scaling table {name} already. Give another name, or continue it: "
+            "trainyard scale --resume {name}", name=shlex.quote(name),
+        ))  # fmt: skip
     return name
 
 
@@ -337,16 +301,11 @@ def _written(record: ScalingRecord) -> ScalingRecord:
 
 def _to_json(record: ScalingRecord) -> dict[str, Any]:
     return {
-        "version": VERSION,
-        "name": record.name,
-        "batch": record.batch,
-        "repeats": record.repeats,
-        "specs": [spec.to_json() for spec in record.specs],
-        "host": asdict(record.host),
+        "version": VERSION, "name": record.name, "batch": record.batch, "repeats": record.repeats,
+        "specs": [spec.to_json() for spec in record.specs], "host": asdict(record.host),
         "runs": [asdict(each) for each in record.runs],
-        "measured_by": None if record.measured_by is None else asdict(record.measured_by),
-        "note": stored(record.note),
-    }
+        "measured_by": None if record.measured_by is None else asdict(record.measured_by), "note": stored(record.note),
+    }  # fmt: skip
 
 
 def read_record(root: Path, name: str) -> ScalingRecord:
@@ -386,8 +345,9 @@ def _from_json(path: Path, name: str, data: Any) -> ScalingRecord:  # noqa: ANN4
     if isinstance(data, dict) and isinstance(version := data.get("version"), int) and version > VERSION:
         raise ValueError(tr("It was written by a newer Trainyard. Update Trainyard to open it."))
     found = decode(_Written, data)
-    for each in found.runs:
-        _check_folder_name(each.run)
+    # Another user's record could name a run elsewhere.
+    if any(each.run in {"", ".", ".."} or "/" in each.run or "\0" in each.run for each in found.runs):
+        raise ValueError(tr("It names a run that is not in its folder."))
     for spec in found.specs:
         strategy_of(spec)  # raises for one that this version does not know
     counts = [len(spec.devices) for spec in found.specs]
@@ -398,9 +358,3 @@ def _from_json(path: Path, name: str, data: Any) -> ScalingRecord:  # noqa: ANN4
         path=path, name=name, batch=found.batch, repeats=found.repeats, specs=found.specs, runs=found.runs,
         host=found.host, measured_by=found.measured_by, note=found.note,
     )  # fmt: skip
-
-
-def _check_folder_name(text: str) -> None:
-    """Raise `ValueError` unless this is the name of a run's folder: another user's record could name one elsewhere."""
-    if text in {"", ".", ".."} or "/" in text or "\0" in text:
-        raise ValueError(tr("It names a run that is not in its folder."))

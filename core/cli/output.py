@@ -1,4 +1,7 @@
-"""Print answers to stdout and messages to stderr. The only module of the command line that prints or asks."""
+"""Print answers to stdout and messages to stderr; write tables, reports and plots to files.
+
+The only module of the command line that prints or asks.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,9 @@ import math
 import shlex
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from core.diagnosis.failures import Cause, failure_of
 from core.diagnosis.program_output import last_line, unread_lines
@@ -18,8 +23,15 @@ from core.runs.fold import ENDED_BY
 from core.runs.run import Run
 from core.schema.event_kinds import Verdict, shortened
 from core.series import report
+from core.series.report import check_free, export_bytes
 from core.table import Column, Row, Table, aligned
 from core.text import join_phrases, replace_control_characters, short, size
+
+if TYPE_CHECKING:
+    from core.results.chart import Chart
+
+    Add = Callable[..., object]
+
 
 LOG_BYTES = 64 * 1024
 """The end of a log that is searched for lines to quote."""
@@ -51,6 +63,17 @@ def confirm(question: str) -> bool:
         return False
 
 
+def confirm_removal(options: Namespace, question: str) -> bool:
+    """Ask before something is removed, unless `--yes` is given. Raises `ValueError` without a terminal to ask on."""
+    if options.yes:
+        return True
+    if options.json or not is_interactive():
+        raise ValueError(
+            tr("Nothing was removed: there is no terminal to confirm on. Add --yes to remove without asking.")
+        )
+    return confirm(question)
+
+
 def say_json(document: object) -> None:
     """Print the one JSON document of a command with `--json`."""
     say(json.dumps(_finite(document), indent=2, allow_nan=False), lines=True)
@@ -63,6 +86,16 @@ def _finite(document: object) -> object:
     if isinstance(document, dict):
         return {name: _finite(value) for name, value in document.items()}
     return [_finite(value) for value in document] if isinstance(document, (list, tuple)) else document
+
+
+def answer(options: Namespace, document: object, *lines: str) -> int:
+    """Print these lines, or with `--json` the document. Returns the exit code 0."""
+    if options.json:
+        say_json(document)
+    else:
+        for line in lines:
+            say(line)
+    return 0
 
 
 def say_run(options: Namespace, run: Run, line: str) -> None:
@@ -89,9 +122,14 @@ def say_table(lines: Sequence[Sequence[str]], indent: str = "") -> None:
         say(indent + line)
 
 
+def state_words(state: RunState) -> str:
+    """Return a state in words for the middle of a sentence."""
+    return tr(state_info(state).label).lower()
+
+
 def ending(run: Run) -> str:
     """Return a run's name and state."""
-    return tr("{run}: {state}", run=run.id, state=tr(state_info(run.facts.state).label).lower())
+    return tr("{run}: {state}", run=run.id, state=state_words(run.facts.state))
 
 
 def outcome(run: Run, loss: float | None) -> str:
@@ -117,11 +155,9 @@ def failure_words(run: Run) -> str | None:
 def log_of(run: Run) -> str | None:
     """Return where the log of a failed run is, in a sentence; None if nothing was printed."""
     logs = ", ".join(str(path) for path in printed_logs(run.dir))
-    if not logs:
-        return None
-    if run.facts.traceback:
+    if logs and run.facts.traceback:
         return tr("The traceback and all output of the run are in {logs}.", logs=logs)
-    return tr("All output of the run is in {logs}.", logs=logs)
+    return tr("All output of the run is in {logs}.", logs=logs) if logs else None
 
 
 def lost_remedy(run: Run) -> str | None:
@@ -131,6 +167,19 @@ def lost_remedy(run: Run) -> str | None:
     if run.spec().script is None:
         return tr("Resume it: trainyard resume {id}", id=replace_control_characters(run.id))
     return tr("Start it again: trainyard again {id}", id=replace_control_characters(run.id))
+
+
+def warn_of_failure(followed: Run) -> None:
+    """Print why a run has failed or was lost, and what helps; nothing for any other."""
+    if not followed.facts.error:
+        return
+    # The error of a lost run ends with lines of its log. They are indented, so that none poses as another line.
+    error = tr(followed.facts.error).replace("\n", "\n    ")
+    sentences = (error, failure_words(followed), log_of(followed), lost_remedy(followed))
+    if followed.facts.state is RunState.LOST:
+        warn("\n".join(sentence for sentence in sentences if sentence))
+    else:
+        warn(join_sentences(sentences))
 
 
 def no_measurement(run: Run) -> str | None:
@@ -162,34 +211,117 @@ def release_lines(facts: RunFacts) -> list[str]:
     """Return the lines about the end: the memory of each device, and each process that was terminated."""
     lines = []
     for name, found in facts.releases.items():
-        label = facts.devices.get(name, {}).get("label") or name
         amounts = (found.before_bytes, found.peak_bytes, found.after_bytes)
-        steps = " -> ".join(size(each) if each is not None else "-" for each in amounts)
-        after = tr("{seconds:.1f} s after the end", seconds=found.seconds)
         lines.append(
             tr(
                 "memory of {label}: {verdict}, {steps} (before -> peak -> after), {after}",
-                label=label,
-                verdict=tr(found.verdict.value),
-                steps=steps,
-                after=after,
+                label=facts.devices.get(name, {}).get("label") or name, verdict=tr(found.verdict.value),
+                steps=" -> ".join(size(each) if each is not None else "-" for each in amounts),
+                after=tr("{seconds:.1f} s after the end", seconds=found.seconds),
             )
-        )
+        )  # fmt: skip
         if found.verdict is not Verdict.RELEASED:
             lines.append(f"  {tr(found.sentence)}")
     for each in facts.ended_processes[:MAX_PROCESSES]:
-        process = " ".join(word for word in (f"pid {each.pid}", each.name) if word)
-        command = shortened(each.command or "", 80)
-        lines.append(
-            tr(
-                "ended by the {by}: {process} ({signal}) {command}",
-                by=tr(ENDED_BY.get(each.by, each.by)),
-                process=process,
-                signal=each.signal,
-                command=command,
-            ).rstrip()
-        )
+        line = tr("ended by the {by}: {process} ({signal}) {command}", by=tr(ENDED_BY.get(each.by, each.by)),
+                  process=f"pid {each.pid} {each.name or ''}".rstrip(), signal=each.signal,
+                  command=shortened(each.command or "", 80))  # fmt: skip
+        lines.append(line.rstrip())
     more = len(facts.ended_processes) - MAX_PROCESSES
     if more > 0:
         lines.append(tr("{more} more processes were ended; --json lists all of them.", more=more))
     return lines
+
+
+TABLES, PLOTS = ("csv", "markdown"), ("svg", "png")
+FILES = (*TABLES, "html", *PLOTS)
+"""The options of which each names a file, or for plots a folder. A command may lack some of them."""
+
+
+def add_table_options(add: Add) -> None:
+    """Add the options that write a table to a file. `add`: the `add_argument` of a parser or a group."""
+    add("--csv", metavar="FILE", help=tr("write the table with all numbers to this file; - for stdout"))
+    add("--markdown", metavar="FILE", help=tr("write the table as Markdown to this file; - for stdout"))
+
+
+def add_plot_options(add: Add) -> None:
+    """Add the options that write plots to files."""
+    add("--svg", metavar="FOLDER", help=tr("write each plot as a drawing to a file in this folder (.svg)"))
+    add("--png", metavar="FOLDER", help=tr("write each plot as a picture to a file in this folder (.png)"))
+
+
+def add_force(add: Add) -> None:
+    """Add the option that lets files be replaced."""
+    add("--force", action="store_true", help=tr("replace files that exist"))
+
+
+def given_files(options: Namespace) -> list[str]:
+    """Return the names of the options that name a file."""
+    return [name for name in FILES if getattr(options, name, None) is not None]
+
+
+def check_files(options: Namespace) -> None:
+    """Raise `ValueError` with a sentence if a file cannot be written as it was asked for."""
+    given = {name: str(getattr(options, name)) for name in given_files(options)}
+    streams = [name for name in TABLES if given.get(name) == "-"]
+    if len(streams) + (options.json and bool(streams)) > 1:
+        raise ValueError(tr("Standard output can take one document. Name a file in the place of a -."))
+    for name, text in given.items():
+        path = Path(text)
+        if not text:
+            raise ValueError(tr("--{name} names nothing. Name a file or a folder.", name=name))
+        if name in TABLES and text == "-":
+            continue
+        if name not in PLOTS:
+            check_file(path, force=options.force)
+        elif path.exists() and not path.is_dir():
+            raise ValueError(tr("{path} is not a folder. Name a folder for the plots.", path=path))
+
+
+def check_file(path: Path, *, force: bool) -> None:
+    """Raise `ValueError` with a sentence if there is such a file, unless `force`, or no folder for it.
+
+    Hours of training, or minutes of reading, may be over before that is noticed.
+    """
+    if str(path) == "-":
+        raise ValueError(tr("A page is written to a file, not to standard output. Name a file in the place of the -."))
+    check_free(path, force=force)
+    if not path.parent.is_dir():
+        raise ValueError(
+            tr("{path} cannot be written: there is no folder {folder}. Name another file.",
+               path=path, folder=path.parent)
+        )  # fmt: skip
+
+
+def write_tables(options: Namespace, table: Callable[[], Table[Any]]) -> None:
+    """Write the table to the files that were asked for."""
+    for path, form in ((options.csv, Table.csv), (options.markdown, Table.markdown)):
+        if path is None:
+            continue
+        text = form(table())
+        if path == "-":
+            say(text.removesuffix("\n"), lines=True)
+        else:
+            export_bytes(text.encode(), Path(path))
+
+
+def write_page(options: Namespace, page: Callable[[], bytes]) -> int | None:
+    """Write the page that --html asks for, and return its bytes; None if none was asked for."""
+    if options.html is None:
+        return None
+    data = page()
+    export_bytes(data, Path(options.html))
+    return len(data)
+
+
+def write_plots(options: Namespace, charts: Callable[[], Iterable[Chart]]) -> list[Path]:
+    """Write the plots that --svg and --png ask for; return the files. Raises as `write_charts`."""
+    forms = [form for form in PLOTS if getattr(options, form) is not None]
+    if not forms:
+        return []
+    from core.results.chart import write_charts  # loads numpy
+
+    every = list(charts())
+    return [
+        path for form in forms for path in write_charts(every, Path(getattr(options, form)), form, force=options.force)
+    ]

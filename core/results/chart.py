@@ -1,21 +1,38 @@
-"""Curves as a drawing in SVG: the smallest and the largest value of each pixel column, as in the window."""
+"""Curves as a drawing in SVG: the smallest and the largest value of each pixel column, as in the window.
+
+A drawing is a part of a page, or a file of its own: SVG, or a picture (PNG) that a process with Qt makes of it.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from core import language
 from core.arrays import np
-from core.comparison.curves import MIN_MAX, Member, group_curve
+from core.errors import RunError
 from core.language import tr, tr_plural
-from core.reports.page import Markup, element, joined
+from core.palette import ON_LIGHT
+from core.results.curves import MIN_MAX, Member, group_curve
+from core.results.page import Markup, element, joined
+from core.schema.files import not_written
+from core.series.report import check_free, export_bytes
 from core.series.series import STEP, Axis, Series
+from core.system.helper_process import HelperProcess, clean_environment
+from core.system.own_processes import own_command
 from core.text import short
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from core.series.min_max_tree import Floats
+
 
 WIDTH, HEIGHT = 720, 280
 LEFT, TOP, RIGHT, BOTTOM = 66, 10, 32, 44
@@ -223,8 +240,7 @@ def tick_text(value: float) -> str:
 def _path(line: Line, x: Floats, y: Floats) -> Markup:
     """Return a line through these shares of the drawing, with gaps where a value is not finite."""
     present = np.isfinite(x) & np.isfinite(y)
-    xs = np.rint(np.where(present, x, 0.0) * INNER_WIDTH * FINE).astype(np.int64).tolist()
-    ys = np.rint((1 - np.where(present, y, 0.0)) * INNER_HEIGHT * FINE).astype(np.int64).tolist()
+    xs, ys = (each.tolist() for each in _units(np.where(present, x, 0.0), np.where(present, y, 0.0)))
     words: list[str] = []
     before: tuple[int, int] | None = None
     for here, is_there in zip(zip(xs, ys, strict=True), present.tolist(), strict=True):
@@ -239,6 +255,12 @@ def _path(line: Line, x: Floats, y: Floats) -> Markup:
     return element("path", d="".join(words).replace(" -", "-"), class_=line_class(line))
 
 
+def _units(x: Floats, y: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return shares of the drawing in the units of a path, shape (n,) each."""
+    xs, ys = np.rint(x * INNER_WIDTH * FINE), np.rint((1 - y) * INNER_HEIGHT * FINE)
+    return xs.astype(np.int64), ys.astype(np.int64)
+
+
 def _band(line: Line, x: Floats, below: Floats, above: Floats) -> Markup:
     """Return the area between shares of the drawing, one for each stretch without a gap."""
     present = np.flatnonzero(np.isfinite(x) & np.isfinite(below) & np.isfinite(above))
@@ -246,9 +268,7 @@ def _band(line: Line, x: Floats, below: Floats, above: Floats) -> Markup:
     for stretch in np.split(present, np.flatnonzero(np.diff(present) > 1) + 1):
         if len(stretch) > 1:
             around = np.concatenate([stretch, stretch[::-1]])
-            xs = np.rint(x[around] * INNER_WIDTH * FINE).astype(np.int64)
-            shares = np.concatenate([above[stretch], below[stretch[::-1]]])
-            ys = np.rint((1 - shares) * INNER_HEIGHT * FINE).astype(np.int64)
+            xs, ys = _units(x[around], np.concatenate([above[stretch], below[stretch[::-1]]]))
             moves = zip(np.diff(xs).tolist(), np.diff(ys).tolist(), strict=True)
             words.append(f"M{xs[0]} {ys[0]}" + "".join(f"l{dx} {dy}" for dx, dy in moves if dx or dy) + "z")
     return element("path", d="".join(words).replace(" -", "-"), class_=f"band b{line.colour % COLOURS}")
@@ -305,3 +325,116 @@ def _group_description(line: Line, along: str) -> str:
         last=", ".join(short(each.last) for each in line.group), low=short(float(finite.min())),
         high=short(float(finite.max())),
     )  # fmt: skip
+
+
+DRAWER = "gui.plots.svg_to_png"
+"""The module of the process that makes pictures of drawings. It loads Qt, which no command does."""
+HEAD_PX, ROW_PX, KEY_PX, LETTER_PX, BETWEEN_PX = 28, 18, 22, 6.6, 18
+"""Heights of the title and of a row of the legend; widths of a key, of a letter on average, and between two keys."""
+MAX_LETTERS = 90
+STYLE = (
+    ".head{font-size:14px;font-weight:bold;fill:#1b2129}.legend text{fill:#1b2129}.grid line{stroke:#d5dbe3}"
+    ".grid text{fill:#58626f}.legend line{stroke-width:3}.legend .dashed{stroke-dasharray:6 4}"
+    f".lines path{{fill:none;stroke-width:{1.5 * FINE:g};stroke-linecap:round;stroke-linejoin:round}}"
+    ".lines .band{stroke:none;fill-opacity:.2}"
+    f".lines .dashed{{stroke-dasharray:{6 * FINE} {4 * FINE}}}"
+)
+
+
+def svg(chart: Chart) -> bytes | None:
+    """Return a chart as a file of SVG on a light ground; None if it has no finite value."""
+    drawing = draw(chart.title, chart.lines, INNER_WIDTH, along=chart.along)
+    if drawing is None:
+        return None
+    legend, rows = _svg_legend(drawing.lines)
+    height = HEAD_PX + HEIGHT + rows * ROW_PX
+    colours = "".join(
+        f".c{number}{{stroke:{colour}}}.lines .b{number}{{fill:{colour}}}" for number, colour in enumerate(ON_LIGHT)
+    )
+    picture = element(
+        "svg",
+        element("title", drawing.heading),
+        element("style", Markup(STYLE + colours)),
+        element("rect", width=f"{WIDTH}", height=f"{height}", fill="#ffffff"),
+        element("text", drawing.heading, x=f"{LEFT}", y="19", class_="head"),
+        element("g", *drawing.content, transform=f"translate(0 {HEAD_PX})"),
+        element("g", *legend, class_="legend", transform=f"translate(0 {HEAD_PX + HEIGHT})"),
+        xmlns="http://www.w3.org/2000/svg", viewBox=f"0 0 {WIDTH} {height}", width=f"{WIDTH}", height=f"{height}",
+        font_family="sans-serif", font_size="12",
+    )  # fmt: skip
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{picture}\n'.encode("utf-8", "replace")
+
+
+def _svg_legend(lines: Sequence[Line]) -> tuple[list[Markup], int]:
+    """Return the names of several lines beside their keys, and in how many rows they stand."""
+    if len(lines) < 2:
+        return [], 0
+    parts, x, row = [], float(LEFT), 0
+    for line in lines:
+        label = line.label if len(line.label) <= MAX_LETTERS else f"{line.label[: MAX_LETTERS - 1]}…"
+        width = KEY_PX + LETTER_PX * len(label)
+        if x > LEFT and x + width > WIDTH - RIGHT:
+            x, row = float(LEFT), row + 1
+        y = row * ROW_PX
+        ends = {"x1": f"{x:.0f}", "x2": f"{x + KEY_PX - 6:.0f}", "y1": f"{y + 4}", "y2": f"{y + 4}"}
+        parts.append(element("line", class_=line_class(line), **ends))
+        parts.append(element("text", label, x=f"{x + KEY_PX:.0f}", y=f"{y + 8}"))
+        x += width + BETWEEN_PX
+    return parts, row + 1
+
+
+def write_charts(charts: Iterable[Chart], folder: Path, form: str, *, force: bool) -> list[Path]:
+    """Write each chart that has a finite value as a file into a folder, which is made if there is none.
+
+    `form`: `svg` or `png`. Raises `ValueError` with a sentence if one of the files exists, unless `force`, and before
+    any is written; `RunError` with a sentence if the files cannot be drawn or written.
+    """
+    drawings = {name: data for name, each in _named(charts).items() if (data := svg(each)) is not None}
+    if not drawings:
+        raise RunError(tr("No plot was written to {folder}: there is no finite value to draw.", folder=folder))
+    paths = [folder / f"{name}.{form}" for name in drawings]
+    for path in paths:
+        check_free(path, force=force)
+    files = _pictures(drawings) if form == "png" else drawings
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(
+            not_written(folder, error, if_full=tr("Free some space."), otherwise=tr("Name another folder."))
+        ) from error
+    for path, data in zip(paths, files.values(), strict=True):
+        export_bytes(data, path)
+    return paths
+
+
+def _named(charts: Iterable[Chart]) -> dict[str, Chart]:
+    """Return charts by the names of their files: metrics may be called `train/loss`."""
+    found: dict[str, Chart] = {}
+    for each in charts:
+        base = name = re.sub(r"[^\w.@+=-]+", "-", each.name)[:100].strip(".-") or "plot"
+        number = 1
+        while name.casefold() in {known.casefold() for known in found}:
+            number += 1
+            name = f"{base}-{number}"
+        found[name] = each
+    return found
+
+
+def _pictures(drawings: dict[str, bytes]) -> dict[str, bytes]:
+    """Return a picture of each drawing. Raises `RunError` with a sentence."""
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        files = {name: folder / f"{at}.svg" for at, name in enumerate(drawings)}
+        for name, path in files.items():
+            path.write_bytes(drawings[name])
+        environment = {**clean_environment(), "LANGUAGE": language.current(), "QT_QPA_PLATFORM": "offscreen"}
+        words = own_command(DRAWER, str(folder))
+        with HelperProcess(words, environment=environment, stderr=subprocess.PIPE) as process:
+            failed = process.wait() != 0
+            lines = process.errors.decode(errors="replace").strip().splitlines()
+        if failed:
+            reason = lines[-1] if lines else tr("the process that draws ended early.")
+            raise RunError(
+                tr("The plots could not be drawn as PNG: {reason} Write them as SVG instead.", reason=reason)
+            )
+        return {name: path.with_suffix(".png").read_bytes() for name, path in files.items()}

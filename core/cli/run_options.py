@@ -7,9 +7,9 @@ import time
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from core.config.choices import PresetChoice, RecipeChoices, ScriptChoices
+from core.config.choices import RecipeChoices, ScriptChoices
 from core.devices.device import Device
 from core.history import index
 from core.language import tr
@@ -35,80 +35,57 @@ NOT_GIVEN: tuple[object, ...] = (None, "", [])
 """The values of options that were not given."""
 
 
-def choices(options: argparse.Namespace) -> RecipeChoices | ScriptChoices | PresetChoice:
-    """Return the choices. Raises `ValueError` with a sentence for options that make none."""
+def choices(options: argparse.Namespace) -> RecipeChoices | ScriptChoices | str:
+    """Return the choices, or the name of a preset. Raises `ValueError` with a sentence for options that make none."""
     workloads = [f"--{name}" for name in ("script", "module", "setup") if getattr(options, name) is not None]
     if options.recipe is not None:
         workloads.insert(0, "a recipe")
     if len(workloads) > 1:
-        raise ValueError(
-            tr(
-                "Both {given} and {other} are given. A run trains one of them: leave the other out.",
-                given=workloads[0],
-                other=workloads[1],
-            )
-        )
+        raise ValueError(tr("Both {given} and {other} are given. A run trains one of them: leave the other out.",
+                            given=workloads[0], other=workloads[1]))  # fmt: skip
     if not workloads:
         raise ValueError(
             tr("No recipe or script is given. Name a recipe (`trainyard recipes` lists them), or --script FILE.")
         )
     if "/" in (options.name or ""):
-        raise ValueError(
-            tr(
-                "--name {options!r} has a slash. A run's folder gets this name: use - or _ instead.",
-                options=options.name,
-            )
-        )
+        raise ValueError(tr("--name {options!r} has a slash. A run's folder gets this name: use - or _ instead.",
+                            options=options.name))  # fmt: skip
     if options.setup is not None:
-        return _preset_choice(options)
+        for_others = [*RECIPE_ONLY, *SCRIPT_ONLY, *COMMON]
+        _refuse(options, for_others, tr("cannot be combined with --setup, which has its own value"))
+        return str(options.setup)
     return recipe_choices(options) if options.recipe is not None else _script_choices(options)
-
-
-def _preset_choice(options: argparse.Namespace) -> PresetChoice:
-    for_others = [*RECIPE_ONLY, *SCRIPT_ONLY, *COMMON]
-    _refuse(options, for_others, tr("cannot be combined with --setup, which has its own value"))
-    return PresetChoice(preset=options.setup, devices=device_names(options), name=options.name)
 
 
 def _script_choices(options: argparse.Namespace) -> ScriptChoices:
     _refuse(options, RECIPE_ONLY, tr("is for recipes only"))
     return ScriptChoices(
-        script=options.script or "",
-        module=options.module or "",
-        arguments=tuple(options.arguments),
+        script=options.script or "", module=options.module or "", arguments=tuple(options.arguments),
         environment=dict(_pair("--env", text) for text in options.env if "=" in text),
-        inherited=tuple(text for text in options.env if "=" not in text),
-        working_dir=options.cwd,
-        launch=options.launch,
-        python=options.python,
-        expression=options.expression,
-        rules=options.rules,
-        devices=device_names(options),
-        name=options.name,
-        stop=given(options, StopTimeouts),
-        release=given(options, ReleaseWatch),
-        cuda_ids=options.cuda_ids or "uuid",
-    )
+        inherited=tuple(text for text in options.env if "=" not in text), working_dir=options.cwd,
+        launch=options.launch, expression=options.expression, rules=options.rules, **_common_choices(options),
+    )  # fmt: skip
 
 
 def recipe_choices(options: argparse.Namespace) -> RecipeChoices:
     """Return the choices for a recipe. Raises `ValueError` as `choices`."""
     _refuse(options, SCRIPT_ONLY, tr("is for scripts only"))
+    interval = {} if options.checkpoint_every is None else _interval(options.checkpoint_every)
     return RecipeChoices(
-        recipe=options.recipe,
-        devices=device_names(options),
-        framework=options.framework or "pytorch",
-        python=options.python,
-        strategy=options.strategy,
-        name=options.name,
-        settings=dict(_pair("--set", text) for text in options.set),
-        training=given(options, Training),
-        checkpoints=_checkpoints(options),
-        stop=given(options, StopTimeouts),
-        release=given(options, ReleaseWatch),
-        cuda_ids=options.cuda_ids or "uuid",
-        allow_open_ports=options.allow_open_ports is True,
-    )
+        recipe=options.recipe, framework=options.framework or "pytorch", strategy=options.strategy,
+        settings=dict(_pair("--set", text) for text in options.set), training=given(options, Training),
+        checkpoints={**interval, **given(options, Checkpoints)}, allow_open_ports=options.allow_open_ports is True,
+        **_common_choices(options),
+    )  # fmt: skip
+
+
+def _common_choices(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the choices that recipes and scripts have."""
+    return {
+        "devices": device_names(options), "name": options.name, "python": options.python,
+        "stop": given(options, StopTimeouts), "release": given(options, ReleaseWatch),
+        "cuda_ids": options.cuda_ids or "uuid",
+    }  # fmt: skip
 
 
 def _refuse(options: argparse.Namespace, names: Iterable[str], why: str) -> None:
@@ -141,11 +118,6 @@ def given(options: argparse.Namespace, owner: type) -> dict[str, object]:
     return values
 
 
-def _checkpoints(options: argparse.Namespace) -> dict[str, object]:
-    interval = {} if options.checkpoint_every is None else _interval(options.checkpoint_every)
-    return {**interval, **given(options, Checkpoints)}
-
-
 def _interval(text: str) -> dict[str, object]:
     """Return `100 steps` as fields of `Checkpoints`. Raises `ValueError` with a sentence."""
     words = text.strip().lower()
@@ -153,13 +125,10 @@ def _interval(text: str) -> dict[str, object]:
         return {"unit": words}
     found = re.fullmatch(r"(?:(\d+)\s*)?(epoch|step|minute)s?", words)
     if found is None:
-        raise ValueError(
-            tr(
-                "--checkpoint-every {text!r} is not understood. Give epoch, '5 epochs', '100 steps', '10 minutes', "
-                "auto or never.",
-                text=text,
-            )
-        )
+        raise ValueError(tr(
+            "--checkpoint-every {text!r} is not understood. Give epoch, '5 epochs', '100 steps', '10 minutes', "
+            "auto or never.", text=text,
+        ))  # fmt: skip
     return {"unit": f"{found[2]}s", "every": int(found[1] or 1)}
 
 
@@ -183,12 +152,8 @@ def add_queue_options(parser: argparse.ArgumentParser) -> None:
         "--free-memory", metavar="SIZE",
         help=tr("memory that must be free on each device, such as 20GB; then other programs may use the rest"),
     )  # fmt: skip
-    add(
-        "--priority",
-        type=int,
-        metavar="N",
-        help=tr("among your own runs the highest priority starts first; default: 0"),
-    )
+    add("--priority", type=int, metavar="N",
+        help=tr("among your own runs the highest priority starts first; default: 0"))  # fmt: skip
     add(
         "--after", metavar="RUN[:ok|:end]",
         help=tr("wait for the end of another run; with :ok, start only if that has finished; default: :end"),
@@ -240,7 +205,7 @@ def choose_any(options: argparse.Namespace, devices: Sequence[Device]) -> tuple[
             tr("There is no device of kind {kind!r} here. There is: {kinds}. `trainyard devices` lists them.",
                kind=kind, kinds=join_names(kinds))
         )  # fmt: skip
-    needed = _size("--free-memory", options.free_memory)
+    needed = _size(options.free_memory)
     of_kind = [device for device in devices if device.kind == kind and not device.blocked]
     fitting = tuple(
         device for device in of_kind
@@ -271,17 +236,12 @@ def queue_request(
                known=join_names(IF_CHANGED, "or"))
         )  # fmt: skip
     return QueueRequest(
-        any_of=tuple(device.id for device in among),
-        count=options.any or 0,
-        free_memory_bytes=_size("--free-memory", options.free_memory),
-        labels={device.id: device.label for device in devices},
-        priority=options.priority or 0,
-        after=other,
-        after_mode=mode,
+        any_of=tuple(device.id for device in among), count=options.any or 0,
+        free_memory_bytes=_size(options.free_memory), labels={device.id: device.label for device in devices},
+        priority=options.priority or 0, after=other, after_mode=mode,
         not_before=None if options.not_before is None else _time(options.not_before),
-        requeue=bool(options.requeue),
-        if_changed=options.if_changed or "hold",
-    )
+        requeue=bool(options.requeue), if_changed=options.if_changed or "hold",
+    )  # fmt: skip
 
 
 def time_limit_s(options: argparse.Namespace) -> float | None:
@@ -306,15 +266,16 @@ def _after(text: str, runs_root: Path) -> tuple[str, str]:
     return str(index.find(runs_root, name)), mode
 
 
-def _size(option: str, text: str | None) -> int | None:
+def _size(text: str | None) -> int | None:
     if text is None:
         return None
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]+)", text.strip())
     unit = SIZES.get(found[2].upper()) if found else None
     if found is None or unit is None or not 0 < float(found[1]) * unit < MAX_BYTES:
         raise ValueError(
-            tr("{option} {text!r} is not understood. Give a size such as 20GB or 500MB.", option=option, text=text)
-        )
+            tr("{option} {text!r} is not understood. Give a size such as 20GB or 500MB.", option="--free-memory",
+               text=text)
+        )  # fmt: skip
     return int(float(found[1]) * unit)
 
 

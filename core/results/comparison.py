@@ -9,9 +9,11 @@ from pathlib import PurePath
 from typing import Any
 
 from core.arrays import np
-from core.comparison.measured_run import MeasuredRun
-from core.comparison.quantities import (
+from core.history.summary import SEED, setting_words
+from core.language import tr, tr_plural
+from core.results.measured_run import (
     QUANTITIES,
+    MeasuredRun,
     Quantity,
     RunResult,
     Statistic,
@@ -21,8 +23,6 @@ from core.comparison.quantities import (
     lower_is_better,
     result_of,
 )
-from core.history.summary import SEED, setting_words
-from core.language import tr, tr_plural
 from core.schema.settings import SettingValue
 from core.table import Column, Table
 from core.text import one_line
@@ -52,7 +52,7 @@ class Row:
     runs: tuple[MeasuredRun, ...]
     results: tuple[RunResult, ...]
     statistics: Mapping[str, Statistic]
-    """By name of the quantity (`core.comparison.quantities`). Missing: no run has it."""
+    """By name of the quantity (`core.results.measured_run`). Missing: no run has it."""
     differs: Mapping[str, SettingValue]
     """The settings that are not the same in all rows, and None for one that this row lacks."""
     differences: Mapping[str, Difference] | None
@@ -134,7 +134,7 @@ def compare(
     metric = choose_metric(runs, metric)
     by_name = lower_is_better(metric)
     lower_wins = next((each for each in (lower, by_name) if each is not None), True)
-    groups = _groups(runs) if grouped else [(run,) for run in runs]
+    groups = groups_of(runs) if grouped else [(run,) for run in runs]
     results = [tuple(result_of(run, metric, lower=lower_wins, target=target) for run in group) for group in groups]
     statistics = [_statistics(each) for each in results]
     chosen = next((at for at, group in enumerate(groups) if baseline in {run.id for run in group}), 0)
@@ -155,7 +155,7 @@ def compare(
     )  # fmt: skip
 
 
-def _groups(runs: Sequence[MeasuredRun]) -> list[tuple[MeasuredRun, ...]]:
+def groups_of(runs: Sequence[MeasuredRun]) -> list[tuple[MeasuredRun, ...]]:
     """Return the runs in groups that differ only in the seed, each in the place of its first run."""
     groups: dict[str, list[MeasuredRun]] = {}
     for run in runs:
@@ -164,10 +164,7 @@ def _groups(runs: Sequence[MeasuredRun]) -> list[tuple[MeasuredRun, ...]]:
 
 
 def _differing(groups: Sequence[Sequence[MeasuredRun]]) -> list[str]:
-    """Return the names of the settings that are not the same in all groups, in the order of the settings.
-
-    The seed is one of them only if every row is a single run.
-    """
+    """Return the settings that are not the same in all groups, in order; the seed only if every row is a single run."""
     firsts = [group[0] for group in groups]
     names = dict.fromkeys(name for run in firsts for name in run.settings.values)
     single = all(len(group) == 1 for group in groups)
@@ -223,17 +220,14 @@ def _notices(comparison: Comparison, name: Callable[[Row], str]) -> Iterator[str
     if comparison.is_direction_assumed:
         yield tr(
             "The name {metric} does not say whether lower or higher is better; lower was assumed. "
-            "If higher is better, give the command compare or report the option --maximize.",
-            metric=metric,
-        )
+            "If higher is better, give the command compare or report the option --maximize.", metric=metric,
+        )  # fmt: skip
     for row in rows:
         lengths = {each.last_step for each in row.results}
         if len(lengths) > 1:
-            yield tr(
-                "The runs of the group of {run} have different lengths; their last values are those of steps {steps}.",
-                run=name(row),
-                steps=", ".join("-" if each.last_step is None else str(each.last_step) for each in row.results),
-            )
+            steps = ", ".join("-" if each.last_step is None else str(each.last_step) for each in row.results)
+            yield tr("The runs of the group of {run} have different lengths; their last values are those of steps "
+                     "{steps}.", run=name(row), steps=steps)  # fmt: skip
     if len({each.by_epoch for row in rows for each in row.results if each.last_step is not None}) > 1:
         yield tr("Some runs count {metric} by epochs and others by steps: their steps of the best differ in unit.",
                  metric=metric)  # fmt: skip
@@ -342,33 +336,21 @@ def _value(row: Row, quantity: Quantity) -> str | None:
 def to_json(comparison: Comparison) -> Json:
     """Return the document that `compare --json` prints. Numbers that are not finite stay as they are."""
     return {
-        "metric": comparison.metric,
-        "lower_is_better": comparison.lower_is_better,
-        "target": comparison.target,
-        "baseline": comparison.baseline,
-        "rows": [_row_to_json(row) for row in comparison.rows],
-        "same": dict(comparison.same),
-        "notices": comparison.notices,
-    }
+        "metric": comparison.metric, "lower_is_better": comparison.lower_is_better, "target": comparison.target,
+        "baseline": comparison.baseline, "rows": [_row_to_json(row) for row in comparison.rows],
+        "same": dict(comparison.same), "notices": comparison.notices,
+    }  # fmt: skip
 
 
 def _row_to_json(row: Row) -> Json:
-    means: Json = {
-        each.name: row.statistics[each.name].mean if each.name in row.statistics else None for each in QUANTITIES
-    }
+    means: Json = {each.name: (found := row.statistics.get(each.name)) and found.mean for each in QUANTITIES}
     if len(row.runs) == 1:
         means["best_step"] = row.results[0].numbers.get("best_step")  # a whole number
     return {
-        "runs": [run.id for run in row.runs],
-        "n": len(row.runs),
-        "names": [run.spec.name for run in row.runs],
-        "states": [run.facts.state.value for run in row.runs],
-        "seeds": list(row.seeds),
-        "differs": dict(row.differs),
-        **means,
-        "step_unit": row.step_unit,
-        "peak_memory_bytes": row.peaks,
-        "verdicts": list(row.verdicts),
+        "runs": [run.id for run in row.runs], "n": len(row.runs),
+        "names": [run.spec.name for run in row.runs], "states": [run.facts.state.value for run in row.runs],
+        "seeds": list(row.seeds), "differs": dict(row.differs), **means, "step_unit": row.step_unit,
+        "peak_memory_bytes": row.peaks, "verdicts": list(row.verdicts),
         "spread": {name: each.deviation for name, each in row.statistics.items()},
         "counts": {name: each.count for name, each in row.statistics.items()},
         "difference": None if row.differences is None else {

@@ -13,7 +13,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from core.arrays import np
-from core.comparison.measured_run import MeasuredRun
+from core.results.measured_run import MeasuredRun
 from core.series.min_max_tree import FACTOR, finite_or_nan
 from core.series.series import STEP, Axis, ExponentialMean, Series, interpolate
 
@@ -378,9 +378,8 @@ class ReadingCurve:
     def means(self, borders: Floats) -> Floats:
         """Return the mean of each interval between unix times, shape (n + 1,) -> (n,); NaN without a reading.
 
-        It is NaN, too, if a border is: the interval reaches beyond what the axis knows.
-
-        In an interval between two readings, the earlier one holds on for a while.
+        It is NaN, too, if a border is: the interval reaches beyond what the axis knows. In an interval between two
+        readings, the earlier one holds on for a while.
         """
         edges = np.searchsorted(self.times, borders)
         starts, stops = edges[:-1], edges[1:]

@@ -18,12 +18,11 @@ from core.errors import RunError
 from core.history import removal
 from core.history.index import is_run
 from core.history.removal import Removed
+from core.history.summary import present_facts
 from core.language import join_sentences, tr
+from core.results.scaling_record import ScalingRecord, read_record
 from core.runs.facts import state_info
 from core.runs.foreign import owner_of_file
-from core.runs.run import Run
-from core.scaling.record import ScalingRecord, read_record
-from core.schema.paths import SUPERVISOR_EVENTS
 from core.system import processes
 from core.system.own_processes import own_command, start_in_background
 from core.text import first_names, join_names
@@ -101,19 +100,12 @@ def why_not(record: ScalingRecord) -> str:
             "The scaling table {name} may be measured on the machine {host}, so it was not deleted. Delete it there.",
             name=record.name, host=record.host.host,
         )  # fmt: skip
-    live = [each.name for each in own_runs(record) if _is_live(each)]
-    if live:
+    if live := [each.name for each in own_runs(record) if not state_info(present_facts(each).state).over]:
         return tr(
             "The scaling table {name} was not deleted, since a run of it goes on: {runs}. Stop it first.",
             name=record.name, runs=join_names(first_names(live)),
         )  # fmt: skip
     return ""
-
-
-def _is_live(run_dir: Path) -> bool:
-    run = Run(run_dir, only=(SUPERVISOR_EVENTS,))
-    run.catch_up()
-    return not state_info(run.facts.state).over
 
 
 def delete(root: Path, name: str, *, with_runs: bool) -> Removed:

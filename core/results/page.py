@@ -128,8 +128,6 @@ def _style() -> str:
         for number in range(len(ON_LIGHT))
     )
     text = STYLE.strip().replace("$lines", lines)
-    return text.replace("$light", _variables(ON_LIGHT)).replace("$dark", _variables(ON_DARK))
-
-
-def _variables(colours: Iterable[str]) -> str:
-    return ";".join(f"--c{number}:{colour}" for number, colour in enumerate(colours))
+    for name, colours in (("$light", ON_LIGHT), ("$dark", ON_DARK)):
+        text = text.replace(name, ";".join(f"--c{number}:{colour}" for number, colour in enumerate(colours)))
+    return text

@@ -1,4 +1,7 @@
-"""A report on one run, or on several with their comparison: results, curves, settings, environment, memory, events."""
+"""A report as one file of HTML: on one run, on several with their comparison, or on a scaling table.
+
+It has results, curves, settings, environment, memory and events.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +13,25 @@ from typing import Any
 
 from core.arrays import np
 from core.catalog.frameworks import framework_title
-from core.comparison.comparison_table import compare, sentences, text_table
-from core.comparison.measured_run import MeasuredRun, check_different, differing_packages, read_run
-from core.comparison.quantities import SETTINGS, NothingInCommonError, result_of
 from core.devices.device import shown_name
 from core.diagnosis.timeline import Timeline, TimelineEntry
-from core.history.run_loss import LOSS, VALIDATION_LOSS
-from core.history.summary import setting_words
+from core.history.summary import LOSS, VALIDATION_LOSS, setting_words
 from core.language import tr, tr_noop, tr_plural
-from core.reports.chart import INNER_WIDTH, Chart, Line, chart
-from core.reports.page import Markup, element, fold, joined, page, section, table
+from core.results import scaling_table
+from core.results.chart import COLOURS, INNER_WIDTH, Chart, Line, chart
+from core.results.comparison import compare, groups_of, sentences, text_table
+from core.results.measured_run import (
+    SETTINGS,
+    MeasuredRun,
+    NothingInCommonError,
+    check_different,
+    differing_packages,
+    read_with_events,
+    result_of,
+)
+from core.results.page import Markup, element, fold, joined, page, section, table
+from core.results.scaling_table import ScalingTable
 from core.runs.facts import state_info
-from core.runs.run import Run
-from core.schema.events import Event
 from core.series.series import Axis, Series
 from core.system.installation import version
 from core.text import BYTES_PER_GB, duration, join_names, short, size
@@ -57,21 +66,14 @@ class ReportedRun:
 def read_reported(run_dirs: Sequence[Path]) -> list[ReportedRun]:
     """Read different runs, in their order. Raises `RunError` or `ValueError` with a sentence."""
     check_different(run_dirs)
-    return [_read(each) for each in run_dirs]
-
-
-def _read(run_dir: Path) -> ReportedRun:
-    found: list[Timeline] = []
-
-    def listen(run: Run, events: list[Event]) -> None:
-        spec = run.spec()
-        timeline = Timeline(spec, framework_title(spec.framework))
-        timeline.fold(events)
+    found = []
+    for each in run_dirs:
+        measured, run, happened = read_with_events(each)
+        timeline = Timeline(measured.spec, framework_title(measured.spec.framework))
+        timeline.fold(happened)
         timeline.follow(run.facts)
-        found.append(timeline)
-
-    measured = read_run(run_dir, listen)
-    return ReportedRun(run=measured, entries=tuple(found[0].entries))
+        found.append(ReportedRun(run=measured, entries=tuple(timeline.entries)))
+    return found
 
 
 def report(
@@ -103,11 +105,12 @@ def header(title: str, made: float) -> Markup:
 
 def parts(runs: Sequence[ReportedRun], compared: Markup | None = None, *, grouped: bool = True) -> list[Markup]:
     """Return the parts of a report on runs. `compared`: their comparison, if there is one."""
+    metrics = measurements(runs)
     return [
         section(tr("Summary"), *summary(runs)),
         section(tr("Comparison"), compared or Markup("")),
         section(tr("Curves"), *curves(runs, grouped=grouped)),
-        section(tr("Metrics"), _metrics(runs)),
+        section(tr("Metrics"), metrics if len(runs) == 1 else fold(tr("First and last values of all runs"), metrics)),
         section(tr("Settings"), *settings(runs)),
         section(tr("Environment"), *environment(runs)),
         section(tr("Memory after training"), memory(runs)),
@@ -130,11 +133,6 @@ def _comparison(runs: Sequence[ReportedRun], **choices: Any) -> Iterator[Markup]
         yield element("p", tr("More settings differ; they are listed below."))
     for notice in found.notices:
         yield element("p", notice, class_="warn")
-
-
-def _metrics(runs: Sequence[ReportedRun]) -> Markup:
-    found = measurements(runs)
-    return found if len(runs) == 1 else fold(tr("First and last values of all runs"), found)
 
 
 def clock(at: float | None) -> str:
@@ -197,14 +195,11 @@ def measurements(runs: Sequence[ReportedRun]) -> Markup:
     for each in runs:
         for name in _ordered(each.run.series.metrics):
             series = each.run.series.metrics[name]
-            rows.append([each.id, name, str(len(series)), *map(short, (series.first, series.last, *_range(series)))])
+            finite = series.values[np.isfinite(series.values)]
+            ends = (float(finite.min()), float(finite.max())) if len(finite) else (None, None)
+            rows.append([each.id, name, str(len(series)), *map(short, (series.first, series.last, *ends))])
     headings = [tr("Run"), tr("Metric"), tr("Values"), tr("First"), tr("Last"), tr("Smallest"), tr("Largest")]
     return joined([table(tr("All metrics"), headings, rows[:MAX_ROWS]), _left_out(len(rows) - MAX_ROWS)])
-
-
-def _range(series: Series) -> tuple[float | None, float | None]:
-    finite = series.values[np.isfinite(series.values)]
-    return (float(finite.min()), float(finite.max())) if len(finite) else (None, None)
 
 
 def _left_out(count: int) -> Markup:
@@ -233,12 +228,10 @@ def curves(runs: Sequence[ReportedRun], *, grouped: bool = True) -> Iterator[Mar
     if any(drawn):
         yield element("div", *drawn, class_="charts")
     if more > 0:
-        yield element(
-            "p",
-            tr_plural("{count} more metric has no chart; the table of all metrics has it.",
-                      "{count} more metrics have no chart; the table of all metrics has them.", more),
-            class_="muted",
-        )  # fmt: skip
+        yield element("p", tr_plural(
+            "{count} more metric has no chart; the table of all metrics has it.",
+            "{count} more metrics have no chart; the table of all metrics has them.", more,
+        ), class_="muted")  # fmt: skip
 
 
 def charts_of(runs: Sequence[MeasuredRun], *, grouped: bool = True) -> list[Chart]:
@@ -250,21 +243,16 @@ def _metric_charts(runs: Sequence[MeasuredRun], *, grouped: bool) -> list[Chart]
     """Return a chart for each metric; of a single run, a metric and its validation share one."""
     if len(runs) == 1:
         return _own_charts(runs[0])
-    groups: dict[str, list[MeasuredRun]] = {}
-    for each in runs:
-        groups.setdefault(each.settings.group if grouped else each.id, []).append(each)
+    groups = groups_of(runs) if grouped else [(run,) for run in runs]
     charts = []
     for name in _ordered(dict.fromkeys(name for each in runs for name in each.series.metrics)):
         lines = []
-        for colour, members in enumerate(groups.values()):
+        for colour, members in enumerate(groups):
             found = [run for run in members if len(run.series.metrics.get(name, ()))]
             if found:
-                series = [run.series.metrics[name] for run in found]
-                label = (
-                    found[0].id
-                    if len(found) == 1
-                    else tr("{run}, mean of {count} runs", run=found[0].id, count=len(found))
-                )
+                series, label = [run.series.metrics[name] for run in found], found[0].id
+                if len(found) > 1:
+                    label = tr("{run}, mean of {count} runs", run=label, count=len(found))
                 lines.append(Line(label=label, colour=colour, series=max(series, key=len), group=series))
         if lines:
             by_epoch = {name in run.series.by_epoch for run in runs if len(run.series.metrics.get(name, ()))}
@@ -294,9 +282,7 @@ def _ordered(names: Mapping[str, object]) -> list[str]:
 
 
 def _device_charts(run: MeasuredRun) -> list[Chart]:
-    along, unit = next(
-        (tr(name), seconds) for name, seconds, enough in _UNITS if run.series.duration_s >= enough
-    )  # fmt: skip
+    along, unit = next((tr(name), seconds) for name, seconds, enough in _UNITS if run.series.duration_s >= enough)
     axis = Axis(column="time", origin=run.series.started or 0.0, unit=unit)
     charts = []
     for name, title, every, divisor in (
@@ -409,3 +395,64 @@ def events(runs: Sequence[ReportedRun]) -> Iterator[Markup]:
         sentence = tr_plural("{count} earlier event is left out.", "{count} earlier events are left out.", before)
         left = element("p", sentence, class_="muted") if before else Markup("")
         yield fold(each.id, content, left, is_open=len(runs) == 1) if rows else Markup("")
+
+
+# -- a scaling table -----------------------------------------------------------------------------
+
+PIXELS = 100
+"""More columns than there are points: each of them is drawn."""
+
+
+def scaling_report(found: ScalingTable, *, made: float) -> bytes:
+    """Return a report on a scaling table as a file of HTML. `made`: unix seconds at which it is made.
+
+    Raises `RunError` or `ValueError` with a sentence when a run cannot be read.
+    """
+    record = found.record
+    folders = [record.root / run.id for row in found.rows for run in row.finished]
+    runs = read_reported(folders) if folders else []
+    return page(tr("Scaling table {name}", name=record.name), [
+        header(tr("Scaling table {name}", name=record.name), made),
+        section(tr("Result"), *_result(found)),
+        *(parts(runs) if runs else []),
+    ])  # fmt: skip
+
+
+def _result(found: ScalingTable) -> Iterator[Markup]:
+    headings, *rows = scaling_table.text_table(found).cells()
+    record, recipe = found.record, found.record.specs[0].own_recipe
+    yield element("p", tr_plural(
+        "The training of {recipe} on 1, 2, ... devices; {count} training on each number.",
+        "The training of {recipe} on 1, 2, ... devices; {count} trainings on each number.",
+        record.repeats, recipe=recipe.name,
+    ))  # fmt: skip
+    yield table(tr("What each further device gains"), headings, rows)
+    for notice in found.notices:
+        yield element("p", notice, class_="warn")
+    drawn = [chart(each.title, each.lines, PIXELS, name=each.name, along=each.along) for each in scaling_charts(found)]
+    yield element("div", *drawn, class_="charts")
+
+
+def scaling_charts(found: ScalingTable) -> list[Chart]:
+    """Return the charts of a scaling table."""
+    speed_ups = [(row.devices, row.speed_up.mean) for row in found.rows if row.speed_up]
+    rates = [(row.devices, row.samples_per_s.mean) for row in found.rows if row.samples_per_s]
+    ideal = [(row.devices, float(row.devices)) for row in found.rows]
+    speed_up, rate = tr("Speed-up over one device"), tr("Samples per second")
+    lines = [
+        Line(label=speed_up, colour=0, series=_series(speed_ups)),
+        Line(label=tr("Without any loss"), colour=COLOURS, series=_series(ideal)),
+    ]
+    return [
+        Chart(name="scaling-speed-up", title=speed_up, lines=lines, along=tr("devices")),
+        Chart(name="scaling-rate", title=rate, lines=[Line(label=rate, colour=0, series=_series(rates))],
+              along=tr("devices")),
+    ]  # fmt: skip
+
+
+def _series(points: Sequence[tuple[int, float]]) -> Series:
+    series = Series()
+    if points:
+        steps, values = (np.array(column, dtype=np.float64) for column in zip(*points, strict=True))
+        series.append(steps, steps, values)
+    return series

@@ -1,4 +1,4 @@
-"""The options of the command line. `core.cli.shared.run_options` turns those of `run` into choices."""
+"""The options of the command line. `core.cli.run_options` turns those of `run` into choices."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from core.catalog.frameworks import FRAMEWORKS
 from core.catalog.strategies import LAUNCH_MODES, STRATEGIES, strategies_of
-from core.config.strategy_settings import where
+from core.config.validation import where
 from core.history import index
 from core.language import tr, tr_noop, tr_plural
 from core.launchers.loopback import ALLOW
@@ -38,13 +38,8 @@ class Parser(argparse.ArgumentParser):
         """Exit with the sentences for arguments that this parser does not have."""
         from difflib import get_close_matches  # the window, which is never refused, starts without it
 
-        unknown = tr_plural(
-            "{words} is not an argument of {prog}.",
-            "{words} are not arguments of {prog}.",
-            len(words),
-            words=" ".join(words),
-            prog=self.prog,
-        )
+        unknown = tr_plural("{words} is not an argument of {prog}.", "{words} are not arguments of {prog}.",
+                            len(words), words=" ".join(words), prog=self.prog)  # fmt: skip
         if alike := get_close_matches(words[0], self._option_string_actions, n=1, cutoff=0.8):
             hint = tr(" Did you mean {option}?", option=alike[0])
         else:
@@ -58,12 +53,9 @@ class _HelpFormatter(argparse.HelpFormatter):
     """Write the help in the language in use; a Chinese character takes two columns."""
 
     def add_usage(
-        self,
-        usage: str | None,
-        actions: Iterable[argparse.Action],
-        groups: Iterable[argparse._MutuallyExclusiveGroup],
-        prefix: str | None = None,
-    ) -> None:
+        self, usage: str | None, actions: Iterable[argparse.Action],
+        groups: Iterable[argparse._MutuallyExclusiveGroup], prefix: str | None = None,
+    ) -> None:  # fmt: skip
         super().add_usage(usage, actions, groups, tr("usage: ") if prefix is None else prefix)
 
     def start_section(self, heading: str | None) -> None:
@@ -83,14 +75,12 @@ _PLAIN = (
     (r"argument COMMAND: invalid choice: (?P<given>'.*?') .*", tr_noop("There is no command {given}.")),
     (r"argument (?P<name>\S+): invalid int value: (?P<given>.*)", tr_noop("{name} is {given}. Give a whole number.")),
     (r"argument (?P<name>\S+): invalid float value: (?P<given>.*)", tr_noop("{name} is {given}. Give a number.")),
-    (
-        r"argument (?P<name>\S+): invalid choice: (?P<given>'.*?') \(choose from (?P<known>.*)\)",
-        tr_noop("{name} is {given}. Choose one of: {known}."),
-    ),
+    (r"argument (?P<name>\S+): invalid choice: (?P<given>'.*?') \(choose from (?P<known>.*)\)",
+     tr_noop("{name} is {given}. Choose one of: {known}.")),
     (r"argument (?P<name>\S+): expected one argument", tr_noop("{name} needs a value.")),
     (r"argument (?P<name>\S+): ignored explicit argument .*", tr_noop("{name} takes no value.")),
     (r"the following arguments are required: (?P<names>.*)", tr_noop("Missing: {names}.")),
-)
+)  # fmt: skip
 """Messages of argparse, and plain sentences in their place."""
 
 
@@ -129,7 +119,10 @@ def add_host(parser: argparse.ArgumentParser) -> None:
 def add_run_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `run`."""
     _add_choices(parser)
-    _add_name(parser)
+    parser.add_argument("--name", help=tr("name of the run; default: the recipe's name"))
+    parser.add_argument(
+        "--setup", metavar="NAME", help=tr("a preset that `trainyard keep` saved; takes only --devices and --name")
+    )
     _add_script(parser)
     _add_settings(parser)
     add_detach(parser)
@@ -158,12 +151,6 @@ def _add_choices(parser: argparse.ArgumentParser) -> None:
         help=tr("the Python that trains (`trainyard pythons` lists them); default: for a recipe, one that has the "
         "framework; for a script, the active environment, or one next to the script, or Trainyard's own"),
     )  # fmt: skip
-
-
-def _add_name(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("--name", help=tr("name of the run; default: the recipe's name"))
-    add("--setup", metavar="NAME", help=tr("a preset that `trainyard keep` saved; takes only --devices and --name"))
 
 
 def _add_script(parser: argparse.ArgumentParser) -> None:
