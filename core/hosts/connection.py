@@ -121,12 +121,9 @@ class Connection:
         self._carrier = host.carrier
         try:
             self._process = HelperProcess(
-                self._carrier.command_line(devices),
-                cwd=self._carrier.cwd,
-                environment=self._carrier.environment(),
-                stdin=True,
-                stderr=subprocess.PIPE,
-            )
+                self._carrier.command_line(devices), cwd=self._carrier.cwd, environment=self._carrier.environment(),
+                stdin=True, stderr=subprocess.PIPE,
+            )  # fmt: skip
         except OSError as error:
             raise self._carrier.not_started(error) from error
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from functools import partial
 from threading import Event, Thread
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from core.devices.device import Device, Sample
-    from core.devices.helper import HelperAnswer
     from core.hosts.connection import Clock
     from core.hosts.host_list import Host
     from core.hosts.protocol import Hello, HostDevices
@@ -88,7 +87,8 @@ class Inquiry:
         try:
             with Connection(report.host, is_wanted=lambda: not self._unwanted.is_set()) as connection:
                 connection.await_hello()
-                report.hello, report.clock = connection.hello, connection.compare_clock()
+                report.hello = connection.hello
+                report.clock = connection.compare_clock()
                 if self._devices:
                     found = connection.ask("devices")
                     report.devices = connection.read(unpack_devices, found, tr("They are no devices."))
@@ -125,12 +125,8 @@ def state_words(report: HostReport) -> str:
     """Return whether a host answers, in words: version and clock, or why it does not."""
     if report.error is not None or report.hello is None or report.clock is None:
         return str(report.error)
-    state = tr(
-        "reachable, Trainyard {version}, Python {python}, clock {offset:+.1f} s",
-        version=report.hello.version,
-        python=report.hello.python,
-        offset=report.clock.offset_s,
-    )
+    state = tr("reachable, Trainyard {version}, Python {python}, clock {offset:+.1f} s", version=report.hello.version,
+               python=report.hello.python, offset=report.clock.offset_s)  # fmt: skip
     return join_sentences([f"{state}.", report.clock_problem]) if report.clock_problem else state
 
 
@@ -138,9 +134,7 @@ def report_document(report: HostReport) -> dict[str, Any]:
     """Return what is known of a host, as JSON."""
     hello, clock = report.hello, report.clock
     return {
-        "name": report.host.name,
-        "address": report.host.address,
-        "command": report.host.command,
+        **asdict(report.host),
         "state": "reachable" if report.error is None else "not reachable",
         "failure": None if report.error is None else report.error.failure.value,
         "problem": (report.clock_problem or None) if report.error is None else str(report.error),
@@ -322,26 +316,21 @@ class _Readings:
 
     def add(self, item: object, offset_s: float) -> list[Sample]:
         """Take an item and return the samples that are newer than those before. Raises `ValueError` for nonsense."""
-        answer = unpack_readings(item, self._sent)
-        self._sent, before, fresh = answer.samples, self._known, []
-        self._known = {}
+        answer, now, before = unpack_readings(item, self._sent), time.monotonic(), self._known
+        self._sent, self._known, fresh = answer.samples, {}, []
+        arrived = {}
         for sample in answer.samples:
             known = before.get(sample.device_id)
-            if known is None or known[0] != sample.time:
+            is_new = known is None or known[0] != sample.time
+            if known is None or is_new:
                 known = sample.time, sample_here(self._host, sample, offset_s)
                 fresh.append(known[1])
             self._known[sample.device_id] = known
-        self.survey = self._survey(answer, fresh)
+            name = known[1].device_id
+            arrived[name] = now if is_new else self.survey.arrived.get(name, now)
+        devices = None if answer.devices is None else tuple(device_here(self._host, each) for each in answer.devices)
+        self.survey = Survey(
+            devices=self.survey.devices if devices is None else devices,
+            samples=tuple(sample for _, sample in self._known.values()), banner=answer.banner, arrived=arrived,
+        )  # fmt: skip
         return fresh
-
-    def _survey(self, answer: HelperAnswer, fresh: Sequence[Sample]) -> Survey:
-        now, before = time.monotonic(), self.survey
-        samples = tuple(sample for _, sample in self._known.values())
-        arrived = {each.device_id: before.arrived.get(each.device_id, now) for each in samples}
-        devices = answer.devices
-        return Survey(
-            devices=before.devices if devices is None else tuple(device_here(self._host, each) for each in devices),
-            samples=samples,
-            banner=answer.banner,
-            arrived={**arrived, **{each.device_id: now for each in fresh}},
-        )

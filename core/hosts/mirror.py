@@ -158,10 +158,9 @@ class Link:
                     kept.pop(name, None)
             if entry is None or not entry.lost:
                 lost.pop(name, None)
-        for name, entry in self.plan.entries.items() if listing.complete else listing.runs.items():
-            if entry.lost and self.plan.is_settled(name):
-                lost[name] = entry.lost
         self._there = replace(self._there, lost=lost, stopped=stopped, owners=owners)
+        for name in self.plan.entries if listing.complete else listing.runs:
+            self._note_lost(name)
 
     def _note_lost(self, name: str) -> None:
         entry = self.plan.entries.get(name)
@@ -428,7 +427,4 @@ class Mirror(Follower):
 
 
 def _drain(queue: deque[Any]) -> list[Any]:
-    found = []
-    while queue:
-        found.append(queue.popleft())
-    return found
+    return [queue.popleft() for _ in range(len(queue))]

@@ -135,11 +135,8 @@ class RayCarrier(Carrier):
         is_node = not self._node or NODE.fullmatch(self._node)
         if len(self.address) <= MAX_ADDRESS and CLUSTER.fullmatch(self._cluster) and is_node:
             return ""
-        return tr(
-            "{address!r} is no address of a Ray cluster. Give ray:auto for the cluster of this machine, or "
-            "ray:HOST:PORT as in ray start --address=HOST:PORT.",
-            address=self.address,
-        )
+        return tr("{address!r} is no address of a Ray cluster. Give ray:auto for the cluster of this machine, or "
+                  "ray:HOST:PORT as in ray start --address=HOST:PORT.", address=self.address)  # fmt: skip
 
     @property
     def default_name(self) -> str:
@@ -178,10 +175,8 @@ class RayCarrier(Carrier):
         """See `Carrier`."""
         sentence = tr(
             "The Python with Ray cannot be started: {path}: {why}. Name another one: trainyard hosts add ray:HOST:PORT "
-            "--python /PATH/TO/python",
-            path=error.filename,
-            why=error.strerror,
-        )
+            "--python /PATH/TO/python", path=error.filename, why=error.strerror,
+        )  # fmt: skip
         return HostError(Failure.NO_RAY, sentence)
 
     def explain_start(self, status: int, errors: str, noise: str) -> HostError:

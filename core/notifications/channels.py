@@ -181,10 +181,8 @@ def apprise_problem(address: str) -> str:
     """Return why this cannot be an address for Apprise; the empty string if it can. Only Apprise knows its schemes."""
     if SCHEME.match(address) and address.isprintable():
         return ""
-    return tr(
-        "An address for Apprise must be SERVICE://..., for instance mailto://USER:PASSWORD@HOST. {name} is none.",
-        name=repr(masked(address)),
-    )
+    return tr("An address for Apprise must be SERVICE://..., for instance mailto://USER:PASSWORD@HOST. {name} is none.",
+              name=repr(masked(address)))  # fmt: skip
 
 
 def masked(address: str) -> str:
@@ -215,11 +213,8 @@ def _problem(address: str, named: str) -> str:
     if parts.scheme not in WEB or not has_host:
         return tr("{address} must begin with https:// or http:// and a host.", address=named)
     if not address.isascii() or not address.isprintable() or " " in address:
-        return tr(
-            "{address} has a space or a character that addresses cannot have. Write it with percent signs, as a "
-            "browser shows it when it is copied.",
-            address=named,
-        )
+        return tr("{address} has a space or a character that addresses cannot have. Write it with percent signs, as a "
+                  "browser shows it when it is copied.", address=named)  # fmt: skip
     return ""
 
 

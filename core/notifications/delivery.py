@@ -270,12 +270,9 @@ def _outcome(channel: Channel, settings: NotificationSettings, message: Message,
         channel.send(getattr(settings, channel.name), message, limit_s)
     except NotDeliveredError as error:
         return Outcome(
-            channel=channel,
-            why=str(error),
-            detail=error.detail,
-            is_absent=isinstance(error, NoDesktopError),
+            channel=channel, why=str(error), detail=error.detail, is_absent=isinstance(error, NoDesktopError),
             is_temporary=isinstance(error, TemporaryError),
-        )
+        )  # fmt: skip
     except Exception as error:  # noqa: BLE001 (the outer border of a thread; a library of others may raise anything)
         why = tr("It failed for an unexpected reason: {error}. Please report this.", error=type(error).__name__)
         return Outcome(channel=channel, why=why, detail=repr(error))

@@ -53,11 +53,8 @@ def _leave(run_dir: Path, given: dict[str, Any]) -> None:
     Then send a notification, unless the user stopped it.
     """
     other, _, state = given["about"].rpartition(" ")
-    why = tr(
-        "The run was not started, since it was to follow run {other} only if that finished: it is {state}.",
-        other=other,
-        state=state,
-    )
+    why = tr("The run was not started, since it was to follow run {other} only if that finished: it is {state}.",
+             other=other, state=state)  # fmt: skip
     control.end_unstarted(run_dir, why if given["why"] == "after" else None)
     Line(*given["line"]).remove(run_dir.name, given["ticket"])
     if given["why"] == "after":

@@ -7,26 +7,42 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from core.devices.device import Device
 from core.errors import RunError
-from core.language import tr, tr_plural
+from core.language import tr, tr_noop, tr_plural
+from core.queue import folder
 from core.queue.decision import HOLDING, Ticket, shown_name
-from core.queue.folder import own_line
 from core.queue.line import Line, release
+from core.runs.directory import keep_workload, workload_file
 from core.runs.facts import RunFacts, RunState
 from core.schema.event_kinds import Notice, Record
-from core.schema.spec import RunSpec
+from core.schema.files import is_regular
+from core.schema.paths import WORKLOAD_FILE
+from core.schema.spec import RunSpec, read_spec, write_spec
 from core.supervisor.companion import Companion
+from core.system.own_processes import QUEUE, own_command
 from core.text import duration, join_labels, join_names
 
 TELL_S = 30.0
 """Seconds between two estimates of the end of a run."""
 CHANGED = 0.1
 """Share of the remaining time by which an estimate must change before the ticket is updated."""
+
+HAS_CHANGED = tr_noop(
+    "{file} has changed since the run was queued. Start what was queued with "
+    "`trainyard queue release {run} --recorded`, or the file as it is with `trainyard queue release {run} --current`."
+)
+NOT_RECORDED = tr_noop(
+    "{file} has changed since the run was queued, and it cannot be run from a copy. Start it as it is now with "
+    "`trainyard queue release {run} --current`, or put the old text back."
+)
+GONE = tr_noop("{file} is gone since the run was queued. Put it back, or start what was queued with "
+               "`trainyard queue release {run} --recorded`.")  # fmt: skip
 
 
 class Claims(Companion):
@@ -53,7 +69,7 @@ class Claims(Companion):
         """
         claims = cls(run_dir.name, _fields(spec))
         with contextlib.suppress(OSError, RunError):
-            line = own_line().line
+            line = folder.own_line().line
             line.keep()
             found = line.tickets()
             claims._ticket = line.put(claims._run, claims._fields)
@@ -107,11 +123,9 @@ class Claims(Companion):
         users = dict.fromkeys(run_words(each) for each in chain.from_iterable(self._others.values()))
         return tr_plural(
             "{devices} is claimed by {runs}. This run shares it; the queue waits for the end of both.",
-            "{devices} are claimed by {runs}. This run shares them; the queue waits for the end of all.",
-            len(names),
-            devices=join_labels(names),
-            runs=join_names(users) if users else tr("another run"),
-        )
+            "{devices} are claimed by {runs}. This run shares them; the queue waits for the end of all.", len(names),
+            devices=join_labels(names), runs=join_names(users) if users else tr("another run"),
+        )  # fmt: skip
 
     def poll(self, facts: RunFacts) -> str:
         """Tell the line at times when the run will end. Return once that its time limit is over."""
@@ -160,10 +174,35 @@ class Claims(Companion):
         self.release()
 
     def spec(self, run_dir: Path) -> RunSpec:
-        """Return what a queued run trains, now that its turn has come. Raises `ValueError` and `RunError`."""
-        from core.queue.request import spec_to_start  # imported here, since other runs do not need it
+        """Return the spec of a queued run whose turn has come; its devices become those of the spec.
 
-        return spec_to_start(run_dir, self)
+        If the recipe or script has changed and nothing says what to do then, the run is held, and this process waits
+        again. Raises `ValueError` or `OSError`.
+        """
+        from core.queue.request import change_request, hash_of, read_request  # other runs do not need these
+
+        spec, request = read_spec(run_dir), read_request(run_dir)
+        new = replace(spec, devices=self.devices) if {*spec.devices} != {*self.devices} else spec
+        path, now = workload_file(new), hash_of(new)
+        if request is not None and path is not None and request.workload_hash and now != request.workload_hash:
+            # A copy can be run in place of the file: not that of a notebook, or of a folder.
+            can_run = path.suffix == ".py" and path.name != "__main__.py" and is_regular(run_dir / WORKLOAD_FILE)
+            if request.if_changed == "hold" or (request.if_changed == "recorded" and not can_run):
+                sentence = (HAS_CHANGED if now else GONE) if can_run else NOT_RECORDED
+                why = tr(sentence, file=path, run=run_dir.name)
+                change_request(run_dir, held=True, why_held=why, at_once=False)
+                self.release()
+                command = own_command(QUEUE, str(run_dir), "enter")
+                os.execv(command[0], command)  # noqa: S606
+            if request.if_changed == "recorded":
+                new = replace(new, recorded=True)
+            else:
+                keep_workload(run_dir, new)
+        if request is not None and request.at_once:
+            change_request(run_dir, at_once=False)  # after a reboot it waits for its devices again
+        if new != spec:
+            write_spec(run_dir, new)
+        return new
 
     def give_up(self, run_dir: Path, why: str) -> None:
         """Give the devices up, as the run could not be started. A queued run has failed, or it would wait again."""
@@ -179,8 +218,6 @@ class Claims(Companion):
         line, self._line = self._line, None
         if line is None or self._ticket is None:
             return
-        from core.queue import folder  # likewise
-
         with contextlib.suppress(OSError):
             ended = folder.outcome(self._run, facts) if self.was_queued and facts is not None else None
             folder.record(line, len(self._fields["devices"]) * (time.time() - self._fields["since"]), ended)

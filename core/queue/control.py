@@ -367,12 +367,8 @@ def _user(device: Device, sample: Sample, free_bytes: int) -> str | None:
     if free_bytes:
         if total is None or used is None or total - used >= free_bytes:
             return None
-        return tr(
-            "{device} has {free} of free memory, and the run needs {needed}.",
-            device=device.label,
-            free=size(max(0, total - used)),
-            needed=size(free_bytes),
-        )
+        return tr("{device} has {free} of free memory, and the run needs {needed}.", device=device.label,
+                  free=size(max(0, total - used)), needed=size(free_bytes))  # fmt: skip
     large = LARGE_BYTES if total is None else min(LARGE_BYTES, LARGE_SHARE * total)
     listed = sorted(sample.processes or (), key=lambda each: each.memory_used_bytes or 0, reverse=True)
     unexplained = (used or 0) - sum(each.memory_used_bytes or 0 for each in listed)
@@ -382,16 +378,9 @@ def _user(device: Device, sample: Sample, free_bytes: int) -> str | None:
         process = known or unknown
         assert process is not None
         seen = replace(glance(process.pid), memory_used_bytes=process.memory_used_bytes)
-        return tr(
-            "{device} is used by {program} (pid {pid}), which is no run of this queue.",
-            device=device.label,
-            program=program_name(seen),
-            pid=process.pid,
-        )
+        return tr("{device} is used by {program} (pid {pid}), which is no run of this queue.", device=device.label,
+                  program=program_name(seen), pid=process.pid)  # fmt: skip
     if unexplained >= large and not device.shared_memory:
-        return tr(
-            "{used} of {device}'s memory are in use, by no process that the driver lists.",
-            used=size(used),
-            device=device.label,
-        )
+        return tr("{used} of {device}'s memory are in use, by no process that the driver lists.", used=size(used),
+                  device=device.label)  # fmt: skip
     return None

@@ -22,7 +22,6 @@ from core.errors import RunError
 from core.language import join_sentences, stored, tr, tr_noop
 from core.queue.line import (
     DEVICES,
-    FILE_MODE,
     FOLDER_MODE,
     HELD,
     MAX_HELD_BYTES,
@@ -99,11 +98,9 @@ def _misplaced(above: Path) -> str | None:
         return None
     return tr(
         "{folder} is on a file system ({kind}) whose locks may be those of several machines. Name a local folder that "
-        "all users can write to with {variable}, the same for all of them.",
-        folder=above,
-        kind=mount.kind,
+        "all users can write to with {variable}, the same for all of them.", folder=above, kind=mount.kind,
         variable=VARIABLE,
-    )
+    )  # fmt: skip
 
 
 def _prepare(folder: Path) -> str | None:
@@ -224,7 +221,7 @@ def let_go(line: Line) -> bool:
 def _publish(path: Path, text: str) -> None:
     """Write a file that other users are to read."""
     write_whole(path, text)
-    path.chmod(FILE_MODE)
+    path.chmod(0o644)
 
 
 def _read(path: Path) -> dict[str, Any]:

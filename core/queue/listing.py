@@ -195,14 +195,10 @@ def is_queued(run_dir: Path) -> bool:
 def _described_other(ticket: Ticket, place: int, outcome: Outcome, now: float) -> OtherRun:
     is_held = outcome.reason == HELD
     return OtherRun(
-        user=user_name(ticket.uid),
-        run=shown_name(ticket.run),
-        line_place=place,
-        state=IS_HELD if is_held else QUEUED,
-        needs=needs_words(ticket),
+        user=user_name(ticket.uid), run=shown_name(ticket.run), line_place=place,
+        state=IS_HELD if is_held else QUEUED, needs=needs_words(ticket), expected_start=outcome.expected,
         reason=tr("Its user holds it.") if is_held else reason_words(ticket, outcome, now),
-        expected_start=outcome.expected,
-    )
+    )  # fmt: skip
 
 
 def _described(
@@ -215,22 +211,21 @@ def _described(
     outcome = decision.outcomes.get(key) or Outcome(GRANTED)
     waits = ticket is not None or key in holding  # its devices are claimed, and its supervisor is about to start
     if ticket is None:
-        ticket = Ticket(os.getuid(), run_dir.name, {**_ticket_fields(run_dir, request), "after": ""})
+        try:
+            fields = request.ticket(read_spec(run_dir))
+        except ValueError:  # such as the spec of a newer version
+            fields = {"state": "waiting", "devices": ["?"]}
+        ticket = Ticket(os.getuid(), run_dir.name, {**fields, "after": ""})
     reason = reason_words(ticket, outcome, now, held=request.why_held if request.held else held)
     if outcome.reason == AFTER and _follows_itself(run_dir, request):
         reason = tr(IN_A_CIRCLE, run=run_dir.name)
     elif outcome.reason == GRANTED and waits and (pid := _stopped_waiter(run_dir)) is not None:
         reason = tr(IS_STOPPED, pid=pid)
     return QueuedRun(
-        run_dir=run_dir,
-        request=request,
-        place=0,
+        run_dir=run_dir, request=request, place=0, needs=needs_words(ticket), waits=waits,
         state=IS_HELD if request.held or outcome.reason == HELD else QUEUED,
-        needs=needs_words(ticket),
-        reason=reason if waits else tr(NO_PROCESS_WAITS),
-        expected_start=outcome.expected if waits else None,
-        waits=waits,
-    )
+        reason=reason if waits else tr(NO_PROCESS_WAITS), expected_start=outcome.expected if waits else None,
+    )  # fmt: skip
 
 
 def _stopped_waiter(run_dir: Path) -> int | None:
@@ -253,13 +248,6 @@ def _follows_itself(run_dir: Path, request: QueueRequest | None) -> bool:
         except ValueError:
             return False
     return False
-
-
-def _ticket_fields(run_dir: Path, request: QueueRequest) -> dict[str, object]:
-    try:
-        return request.ticket(read_spec(run_dir))
-    except ValueError:  # such as the spec of a newer version
-        return {"state": "waiting", "devices": ["?"]}
 
 
 def _refused(line: Line) -> Iterator[str]:
@@ -344,22 +332,12 @@ def _of_other(ticket: Ticket, outcome: Outcome, other: Ticket, now: float) -> st
     devices = label_words(ticket, outcome.devices)
     about = "" if outcome.until is None or outcome.until <= now else duration_words(outcome.until - now)
     if outcome.reason == reasons.USED:
-        text = tr_plural(
-            "{devices} is used by {run}",
-            "{devices} are used by {run}",
-            len(outcome.devices),
-            devices=devices,
-            run=run_words(other),
-        )
+        text = tr_plural("{devices} is used by {run}", "{devices} are used by {run}", len(outcome.devices),
+                         devices=devices, run=run_words(other))  # fmt: skip
     else:
-        text = tr_plural(
-            "{devices} is free, kept for {run}, which needs {needed}",
-            "{devices} are free, kept for {run}, which needs {needed}",
-            len(outcome.devices),
-            devices=devices,
-            run=run_words(other),
-            needed=other.count,
-        )
+        text = tr_plural("{devices} is free, kept for {run}, which needs {needed}",
+                         "{devices} are free, kept for {run}, which needs {needed}", len(outcome.devices),
+                         devices=devices, run=run_words(other), needed=other.count)  # fmt: skip
     return as_sentence(tr("{text}; {about}", text=text, about=about) if about else text)
 
 

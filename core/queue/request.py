@@ -1,28 +1,22 @@
-"""What was asked of the queue for one run (`queue.json` in its folder), and what it trains when its turn has come."""
+"""What was asked of the queue for one run: `queue.json` in its folder."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from core.language import tr, tr_noop
+from core.language import tr
 from core.queue.decision import shown_name
-from core.runs.directory import MAX_WORKLOAD_BYTES, keep_workload, workload_file
+from core.runs.directory import MAX_WORKLOAD_BYTES, workload_file
 from core.schema.codec import Sentence, decode, encode
-from core.schema.files import is_regular, read_json, read_whole, write_whole
-from core.schema.paths import QUEUE_FILE, WORKLOAD_FILE
-from core.schema.spec import RunSpec, read_spec, write_spec
-from core.system.own_processes import QUEUE, own_command
-
-if TYPE_CHECKING:
-    from core.queue.claims import Claims
-
+from core.schema.files import read_json, read_whole, write_whole
+from core.schema.paths import QUEUE_FILE
+from core.schema.spec import RunSpec
 
 MAX_BYTES = 64 * 1024
 IF_CHANGED = ("hold", "recorded", "current")
@@ -104,56 +98,11 @@ def change_request(run_dir: Path, **changes: Any) -> QueueRequest:  # noqa: ANN4
     return request
 
 
-CHANGED = tr_noop(
-    "{file} has changed since the run was queued. Start what was queued with "
-    "`trainyard queue release {run} --recorded`, or the file as it is with `trainyard queue release {run} --current`."
-)
-NOT_RECORDED = tr_noop(
-    "{file} has changed since the run was queued, and it cannot be run from a copy. Start it as it is now with "
-    "`trainyard queue release {run} --current`, or put the old text back."
-)
-GONE = tr_noop(
-    "{file} is gone since the run was queued. Put it back, or start what was queued with "
-    "`trainyard queue release {run} --recorded`."
-)
-
-
 def hash_of(spec: RunSpec) -> str:
     """Return the SHA-256 of the recipe or script; the empty string if it cannot be read, or is a module."""
     path = workload_file(spec)
     try:
-        return (
-            "" if path is None else hashlib.sha256(read_whole(path, MAX_WORKLOAD_BYTES, follow_link=True)).hexdigest()
-        )
+        text = None if path is None else read_whole(path, MAX_WORKLOAD_BYTES, follow_link=True)
     except OSError:
         return ""
-
-
-def spec_to_start(run_dir: Path, claims: Claims) -> RunSpec:
-    """Return the spec of a queued run whose devices are claimed, which become those of the spec.
-
-    If the recipe or script has changed and nothing says what to do then, the run is held, and this process waits again.
-    Raises `ValueError` or `OSError`.
-    """
-    spec, request = read_spec(run_dir), read_request(run_dir)
-    new = replace(spec, devices=claims.devices) if {*spec.devices} != {*claims.devices} else spec
-    path, now = workload_file(new), hash_of(new)
-    if request is not None and path is not None and request.workload_hash and now != request.workload_hash:
-        # A copy can be run in place of the file: not that of a notebook, or of a folder.
-        can_run = path.suffix == ".py" and path.name != "__main__.py" and is_regular(run_dir / WORKLOAD_FILE)
-        if request.if_changed == "hold" or (request.if_changed == "recorded" and not can_run):
-            sentence = (CHANGED if now else GONE) if can_run else NOT_RECORDED
-            why = tr(sentence, file=path, run=run_dir.name)
-            change_request(run_dir, held=True, why_held=why, at_once=False)
-            claims.release()
-            command = own_command(QUEUE, str(run_dir), "enter")
-            os.execv(command[0], command)  # noqa: S606
-        if request.if_changed == "recorded":
-            new = replace(new, recorded=True)
-        else:
-            keep_workload(run_dir, new)
-    if request is not None and request.at_once:
-        change_request(run_dir, at_once=False)  # after a reboot it waits for its devices again
-    if new != spec:
-        write_spec(run_dir, new)
-    return new
+    return "" if text is None else hashlib.sha256(text).hexdigest()

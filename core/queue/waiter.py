@@ -3,10 +3,9 @@
     PYTHON -I -S waiter.py RUN_DIR STATE
 
 STATE is JSON: what `core.queue.__main__` has locked, the command lines of the processes that follow, and the names of
-files in the folder of a run. Without `-S`
-and with the modules that the rest of the program needs, this process would take several times its 11 MB. It wakes up
-once a second, the first in the line more often. It reads tickets when one has changed, and now and then in case a
-process was killed.
+files in the folder of a run. Without `-S` and with the modules that the rest of the program needs, this process would
+take several times its 11 MB. It wakes up once a second, the first in the line more often. It reads tickets when one has
+changed, and now and then in case a process was killed.
 """
 
 from __future__ import annotations
@@ -78,6 +77,8 @@ class Waiter:
         """How often in a row a device could not be claimed although no ticket has it."""
         self._check: Popen[bytes] | None = None
         self._lost_since: float | None = None
+        for handle in (*given["lock"], self._ticket):  # only what this process becomes inherits the locks
+            os.set_inheritable(handle, False)
 
     def tick(self) -> None:
         """Look what has changed, and act. Returns unless this process becomes another."""
@@ -100,11 +101,6 @@ class Waiter:
     def tick_s(self) -> float:
         """Seconds until the next tick."""
         return SOON_S if self._place < FIRST else TICK_S
-
-    def keep_locks(self) -> None:
-        """Let no process inherit the locks, except those that this one becomes."""
-        for handle in (*self._given["lock"], self._ticket):
-            os.set_inheritable(handle, False)
 
     def _file(self, what: str, run_dir: str = "") -> str:
         return f"{run_dir or self._run_dir}/{self._given[what]}"
@@ -341,7 +337,6 @@ def main() -> None:
     """Wait until this process becomes another."""
     waiter = Waiter(sys.argv[1], json.loads(sys.argv[2]))
     waiter.line.keep()
-    waiter.keep_locks()
     while True:
         waiter.tick()
         time.sleep(waiter.tick_s)

@@ -87,19 +87,12 @@ class Meeting:
                     self._links[name].reach(address, port)
             except (HostError, OSError) as error:
                 why = getattr(error, "strerror", None) or error
-                raise RunError(
-                    tr(
-                        "{machine} does not reach {owner} at {address}:{port}. {why} Each rank connects to all others: "
-                        "open the firewalls of these machines for each other, for all ports. {variable} names another "
-                        "address of this machine.",
-                        machine=name or tr("this machine"),
-                        owner=owner or tr("this machine"),
-                        address=address,
-                        port=port,
-                        why=str(why).rstrip(".") + ".",
-                        variable=ADDRESS_VARIABLE,
-                    )
-                ) from error
+                raise RunError(tr(
+                    "{machine} does not reach {owner} at {address}:{port}. {why} Each rank connects to all others: "
+                    "open the firewalls of these machines for each other, for all ports. {variable} names another "
+                    "address of this machine.", machine=name or tr("this machine"), owner=owner or tr("this machine"),
+                    address=address, port=port, why=str(why).rstrip(".") + ".", variable=ADDRESS_VARIABLE,
+                )) from error  # fmt: skip
 
 
 def _find(links: Mapping[str, PartLink]) -> tuple[str, dict[str, OwnAddress]]:
@@ -119,14 +112,11 @@ def _find(links: Mapping[str, PartLink]) -> tuple[str, dict[str, OwnAddress]]:
                 problem = problem or str(error)
                 continue
         return f"{address}:{port}", {HERE: OwnAddress(interface, address), **own}
-    raise RunError(
-        tr(
-            "The machines of this run cannot connect to each other. {problem} Open the firewall of this machine "
-            "for them, or name another of its addresses in {variable}.",
-            problem=problem or tr("This machine has no network address."),
-            variable=ADDRESS_VARIABLE,
-        )
-    )
+    raise RunError(tr(
+        "The machines of this run cannot connect to each other. {problem} Open the firewall of this machine "
+        "for them, or name another of its addresses in {variable}.",
+        problem=problem or tr("This machine has no network address."), variable=ADDRESS_VARIABLE,
+    ))  # fmt: skip
 
 
 def _candidates(links: Mapping[str, PartLink]) -> list[tuple[str, str]]:

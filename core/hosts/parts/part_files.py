@@ -42,17 +42,13 @@ class PartFiles:
         # The supervisor's file is first: when it has the end of a rank, the same look finds all that the rank wrote.
         events = (SUPERVISOR_EVENTS, *map(worker_events, ranks), DEVICE_EVENTS, GUARD_EVENTS)
         self._files = [_PartFile(name) for name in (*(f"{EVENTS}/{each}" for each in events), *logs)]
-        self._reading: Answer | None = None
+        self.reading: Answer | None = None
+        """The pending request; None again after the connection was cut."""
         self._pending: dict[int, tuple[int, bool]] = {}
         """Ends of ranks, until the last events of the rank have been read."""
         self.exits: dict[int, tuple[int, bool]] = {}
         """By rank whose events are all here, its exit code and whether it was signalled."""
         self.asked_at = float("-inf")
-
-    @property
-    def is_awaited(self) -> bool:
-        """Whether an answer is still to come."""
-        return self._reading is not None
 
     @property
     def are_read(self) -> bool:
@@ -65,14 +61,10 @@ class PartFiles:
             each.is_settled = False
         self.asked_at = float("-inf")
 
-    def forget_answer(self) -> None:
-        """Forget the pending request, after the connection was cut."""
-        self._reading = None
-
     def poll(self, connection: Connection) -> None:
         """Take what has arrived, and ask for what has been written since. Raises `HostError` and `RecordError`."""
-        if self._reading is not None and self._reading.done:
-            answer, self._reading = self._reading, None
+        if self.reading is not None and self.reading.done:
+            answer, self.reading = self.reading, None
             unpack = partial(unpack_parts, most=len(self._files))
             pieces = connection.read(unpack, connection.result(answer), tr("They are no parts of files."))
             for each in self._files[len(pieces) :]:
@@ -82,10 +74,10 @@ class PartFiles:
             if self.are_read:
                 self.exits.update(self._pending)
                 self._pending.clear()
-        if self._reading is None and time.monotonic() - self.asked_at >= READ_S:
+        if self.reading is None and time.monotonic() - self.asked_at >= READ_S:
             self.asked_at = time.monotonic()
             reads = [[self._part, each.name, each.offset, tail_hash(each.tail)] for each in self._files]
-            self._reading = connection.request("read", reads=reads)
+            self.reading = connection.request("read", reads=reads)
 
     def _take(self, connection: Connection, file: _PartFile, piece: FilePart) -> None:
         if piece.error:

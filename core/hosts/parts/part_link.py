@@ -266,7 +266,7 @@ class PartLink:
             if self._lasting.is_cut and not self._reconnected(part):
                 return
             self._connection.poll()
-            awaits = part.files.is_awaited or part.asking is not None
+            awaits = part.files.reading is not None or part.asking is not None
             if awaits and time.monotonic() - max(self._connection.heard_at, part.files.asked_at) > SILENT_S:
                 self._connection.fail_silent(SILENT_S)  # as when the agent is stopped
             part.files.poll(self._connection)
@@ -345,15 +345,13 @@ class PartLink:
         if not self._lasting.try_again():
             if self._lasting.reserved and self._lasting.cut is not None and self._lasting.cut.failure is Failure.BUSY:
                 self._lasting.reserved = ()
-                self._record.add_notice(
-                    tr(
-                        "The devices of {name} are no longer kept for this run alone: while the connection was cut, "
-                        "other programs were given them. Training goes on beside these.", name=self.host.name,
-                    )
-                )  # fmt: skip
+                self._record.add_notice(tr(
+                    "The devices of {name} are no longer kept for this run alone: while the connection was cut, "
+                    "other programs were given them. Training goes on beside these.", name=self.host.name,
+                ))  # fmt: skip
             return False
         part.asking = None
-        part.files.forget_answer()
+        part.files.reading = None
         part.sent = 0
         self._connection.request("hold", run=part.run)
         if part.over:

@@ -92,13 +92,10 @@ class RunHosts(Companion):
         self._write, self._resumes = record, resumes
         self._workload = workload_of(self._spec)
         if not devices_here(self._spec.devices):
-            raise RunError(
-                tr(
-                    "A run over several machines needs a device of this one, where its checkpoints are kept. Choose "
-                    "one of this machine, or start the run there: trainyard --host {host}",
-                    host=next(iter(self._wanted)),
-                )
-            )
+            raise RunError(tr(
+                "A run over several machines needs a device of this one, where its checkpoints are kept. Choose "
+                "one of this machine, or start the run there: trainyard --host {host}", host=next(iter(self._wanted)),
+            ))  # fmt: skip
         known = host_list.load()
         for name in self._wanted:
             host = known.find(name)
@@ -148,16 +145,10 @@ class RunHosts(Companion):
         for each, host in zip(assignments, hosts, strict=True):
             there = [name for name in each.devices if (split_name(name) or (HERE,))[0] == host]
             moved = replace(
-                each,
-                devices=tuple(own_id(name) for name in there),
-                own=tuple(own_id(name) for name in each.own),
-                addresses=addresses,
-                host=numbers[host],
-                hosts=len(numbers),
-                meeting=self._meeting.address,
-                interface=interfaces[host],
+                each, devices=tuple(map(own_id, there)), own=tuple(map(own_id, each.own)), addresses=addresses,
+                host=numbers[host], hosts=len(numbers), meeting=self._meeting.address, interface=interfaces[host],
                 resumes=self._resumes,
-            )
+            )  # fmt: skip
             (self._assignments.setdefault(host, []) if host else own).append(moved)
         return own
 

@@ -139,13 +139,10 @@ class _Script(Workload):
         except OSError as error:
             raise RunError(tr("{path} cannot be read: {why}.", path=error.filename, why=error.strerror)) from error
         if not self._hashes:
-            raise RunError(
-                tr(
-                    "{name} has no source that could be compared with that on other machines. Choose devices of one "
-                    "machine.",
-                    name=found.name,
-                )
-            )
+            raise RunError(tr(
+                "{name} has no source that could be compared with that on other machines. Choose devices of one "
+                "machine.", name=found.name,
+            ))  # fmt: skip
 
     def check(self, links: Mapping[str, PartLink], *, uses_gpus: bool, write: Callable[[Record], None]) -> None:  # noqa: ARG002 (a script decides what it uses)
         """See `Workload`."""
@@ -168,13 +165,10 @@ def _analysis(spec: RunSpec) -> ScriptAnalysis:
     script = spec.script
     assert script is not None
     if spec.recorded:
-        raise RunError(
-            tr(
-                "The recorded copy of {name} is on this machine only, so it cannot be started on several. Start the "
-                "script itself, or choose devices of this machine.",
-                name=script.name,
-            )
-        )
+        raise RunError(tr(
+            "The recorded copy of {name} is on this machine only, so it cannot be started on several. Start the "
+            "script itself, or choose devices of this machine.", name=script.name,
+        ))  # fmt: skip
     try:
         return analyse_script(
             script.path, module=script.module or None, cwd=spec.working_dir, python=spec.python,
@@ -251,14 +245,8 @@ def compare(spec: RunSpec, asked: Mapping[str, object], own: Equipment, machines
 
 def different_versions(host: str, module: str, there: str, here: str) -> str:
     """Return the sentence on a package whose version on a machine does not fit that of this one."""
-    return tr(
-        "{host} has {module} {version}, and this machine has {own}. Ranks of one run need the same version. "
-        "Install it on one of them.",
-        host=host,
-        module=module,
-        version=there,
-        own=here,
-    )
+    return tr("{host} has {module} {version}, and this machine has {own}. Ranks of one run need the same version. "
+              "Install it on one of them.", host=host, module=module, version=there, own=here)  # fmt: skip
 
 
 def _check_nccl(spec: RunSpec, host: str, own: Equipment, found: Equipment) -> None:
@@ -277,26 +265,20 @@ def _check_nccl(spec: RunSpec, host: str, own: Equipment, found: Equipment) -> N
 def _no_nccl(host: str, spec: RunSpec) -> str:
     return tr(
         "The {title} of {host} has no NCCL, with which GPUs of several machines exchange data, or does not tell its "
-        "version. Install a build of {title} for CUDA there.",
-        title=framework(spec.framework).title,
-        host=host,
-    )
+        "version. Install a build of {title} for CUDA there.", title=framework(spec.framework).title, host=host,
+    )  # fmt: skip
 
 
 def _path_problem(host: str, path: str, problem: str) -> str:
     if problem == UNREADABLE:
         return tr(
             "{path} cannot be read on {host}, and this run names it in its settings. Change its permissions there "
-            "(chmod), or name another path.",
-            path=path,
-            host=host,
-        )
+            "(chmod), or name another path.", path=path, host=host,
+        )  # fmt: skip
     return tr(
         "{path} does not exist on {host}, and this run names it in its settings. Data do not travel: copy them to the "
-        "same path there, or mount it.",
-        path=path,
-        host=host,
-    )
+        "same path there, or mount it.", path=path, host=host,
+    )  # fmt: skip
 
 
 def main_part(version: str) -> list[str]:
