@@ -120,8 +120,11 @@ def _begin(
 
 
 def _say_place(options: Namespace, queued: Run) -> None:
-    """Print the place of a queued run and why it waits, unless it has started."""
-    for each in queue_view(options.runs).runs:
+    """Print the place of a queued run and why it waits, unless it has started, and if it is not all users' queue."""
+    view = queue_view(options.runs)
+    if view.apart:
+        warn(view.apart)
+    for each in view.runs:
         if each.run_dir == queued.dir:
             warn(tr("Place {place} in your queue. {reason}", place=each.place, reason=each.reason))
 
