@@ -126,11 +126,16 @@ def _columns(character: str) -> int:
     return 2 if east_asian_width(character) in {"W", "F"} else 1
 
 
+SPACES = "\u2009\u202f\xa0"
+"""Spaces between the thousands of a number, and before its unit, which are no printable characters for Python."""
+
+
 def replace_control_characters(text: str, keep: str = "") -> str:
-    """Return the text with `?` for control characters, except those in `keep`.
+    """Return the text with `?` for control characters, except those in `keep` and spaces that numbers have.
 
     A process chooses its own name and command line, so they may contain sequences that control a terminal.
     """
+    keep += SPACES
     return "".join(each if each.isprintable() or each in keep else "?" for each in text)
 
 

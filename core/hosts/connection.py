@@ -36,6 +36,10 @@ ANSWER_S = 30.0
 """Longest wait for one answer."""
 SILENT_S = 12.0
 """Seconds without a word after which a connection counts as cut: an agent that is stopped says nothing."""
+DEADLINE_S = 300.0
+"""Longest wait for an answer that nobody waits for meanwhile, such as that of a removal."""
+MAX_HELD_BYTES = 16 * 1024 * 1024
+"""Bytes of the items of a stream that nobody has taken yet."""
 ERRORS_BYTES = 16 * 1024
 """The end of what carrier and agent write to standard error that is kept."""
 WAIT_S = 0.1
@@ -55,12 +59,18 @@ class Answer:
     """What has arrived so far for one request."""
 
     number: int
+    until: float = math.inf
+    """When it must be done, in seconds of `time.monotonic`; inf for a stream."""
     items: deque[Any] = field(default_factory=deque)
     """Items of a stream; whoever reads them removes them."""
     value: Any = None
     error: Message | None = None
     """Why the agent could not do it."""
     done: bool = False
+    is_wanted: bool = True
+    """Whether it was not cancelled."""
+    held_bytes: int = 0
+    """Bytes of `items`, and of those before that were never all taken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +161,8 @@ class Connection:
             self.fail_at(tr("It has a line of more than {limit} bytes.", limit=protocol.MAX_LINE_BYTES))
         if status is not None:
             self._fail(self._ended(status))
+        if any(time.monotonic() > answer.until for answer in self._answers.values()):
+            self._fail(self._carrier.explain_silence(DEADLINE_S))
         self._flush()
         if not is_open and timeout_s:
             time.sleep(min(timeout_s, NAP_S))  # it has closed its output, and ends
@@ -170,13 +182,16 @@ class Connection:
         """Ask the agent for something, and return what its answer will be put into. The hello must have come."""
         assert self.hello is not None
         self._last += 1
-        answer = self._answers[self._last] = Answer(self._last)
+        until = math.inf if ability in protocol.STREAMS else time.monotonic() + DEADLINE_S
+        answer = self._answers[self._last] = Answer(self._last, until)
         self._send({"id": answer.number, "do": ability, "with": terms})
         return answer
 
     def cancel(self, answer: Answer) -> None:
-        """End a stream. Items that are under way still arrive, until the answer is done."""
+        """End a stream. Items that are under way are dropped, until the answer is done."""
         if not answer.done:
+            answer.is_wanted, answer.until = False, time.monotonic() + DEADLINE_S
+            answer.items.clear()
             self._send({"cancel": answer.number})
 
     def result(self, answer: Answer) -> Any:  # noqa: ANN401 (JSON)
@@ -249,6 +264,11 @@ class Connection:
         if answer is None:
             raise ValueError(tr("It answers what was not asked."))
         if "item" in message:
+            if not answer.is_wanted:
+                return
+            answer.held_bytes = (answer.held_bytes if answer.items else 0) + len(line)
+            if answer.until < math.inf or answer.held_bytes > MAX_HELD_BYTES:
+                raise ValueError(tr("It sends more than was asked for."))
             answer.items.append(message["item"])
             return
         error = message.get("error")

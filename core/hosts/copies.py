@@ -32,9 +32,13 @@ if TYPE_CHECKING:
 
 LOCK = ".lock"
 MAX_BYTES = 8 * 1024**3
-"""Bytes of measurements and output of all runs of a host that are copied. Those of further runs stay there."""
+"""Bytes of all files of all runs of a host that are copied. Those of further runs stay there."""
+LISTS = 1 / 8
+"""Share of them that is kept for what lists need: measurements and output stop before it."""
 MAX_RUNS = 20_000
 """Runs that are copied."""
+MAX_FILES = 400_000
+"""Files of all runs that are copied: twenty of each."""
 
 
 def folder_of(host: Host) -> Path:
@@ -193,15 +197,19 @@ class Plan:
         self.wanted: AbstractSet[str] = frozenset()
         """Runs whose measurements are wanted before those of others."""
         self._copies, self._max_bytes = copies, max_bytes
+        self._files = 0
+        """Files of all entries."""
         self._pending: dict[str, set[str]] = {}
         self._unreadable: set[tuple[str, str, int, int]] = set()
         """Files that could not be read there, and their states then."""
 
     def put(self, run: str, entry: RunEntry) -> bool:
         """Take what is known of a run now; return whether it is one that can be copied. Raises `OSError`."""
-        if run not in self.entries and len(self.entries) >= MAX_RUNS:
+        known = len(self.entries[run].files) if run in self.entries else 0
+        files = self._files + len(entry.files) - known
+        if (run not in self.entries and len(self.entries) >= MAX_RUNS) or files > MAX_FILES:
             return False
-        self.entries[run] = entry
+        self.entries[run], self._files = entry, files
         self.look(run)
         return True
 
@@ -216,7 +224,8 @@ class Plan:
 
     def forget(self, run: str) -> None:
         """Forget a run that is gone."""
-        self.entries.pop(run, None)
+        if (entry := self.entries.pop(run, None)) is not None:
+            self._files -= len(entry.files)
         self._pending.pop(run, None)
 
     def give_up(self, run: str, file: str) -> None:
@@ -240,11 +249,17 @@ class Plan:
 
     def is_full(self) -> bool:
         """Return whether the runs there have more measurements than are copied."""
-        return bool(self._pending) and self.total_bytes() >= self._max_bytes
+        return bool(self._pending) and self._free_bytes() <= self._max_bytes * LISTS
 
     def next(self, count: int) -> list[tuple[str, str]]:
-        """Return which files to read from next, up to so many. Files with measurements stop at the limit of bytes."""
+        """Return which files to read from next, up to so many, within the limit of bytes.
+
+        The runs that are shown may take as much again.
+        """
+        free = self._free_bytes()
         names = sorted(self._pending, reverse=True)
+        if free <= 0:
+            names = [run for run in names if run in self.wanted] if free > -self._max_bytes else []
         first = sorted(names, key=self._rank)
         found: list[tuple[str, str]] = []
         for run in first:
@@ -254,20 +269,16 @@ class Plan:
                 found += self._large(run, count - len(found))
             if len(found) >= count:
                 return found
-        if not any(self._pending[run] & SMALL for run in first) and self.total_bytes() < self._max_bytes:
+        if not any(self._pending[run] & SMALL for run in first) and free > self._max_bytes * LISTS:
             for run in first:
                 if self._rank(run):
                     found += self._large(run, count - len(found))
         return found
 
-    def total_bytes(self) -> int:
-        """Return the bytes of measurements and output that are copied."""
-        return sum(
-            (self._copies.state(run, file) or (0, 0))[0]
-            for run, entry in self.entries.items()
-            for file in entry.files
-            if file not in SMALL
-        )
+    def _free_bytes(self) -> int:
+        """Return the bytes that may still be copied."""
+        states = (self._copies.state(run, file) for run, entry in self.entries.items() for file in entry.files)
+        return self._max_bytes - sum(state[0] for state in states if state is not None)
 
     def _rank(self, run: str) -> int:
         return 0 if run in self.wanted else 1 if self.entries[run].live else 2

@@ -41,6 +41,8 @@ BEAT_S = 3.0
 READINGS_S = 0.5
 """Seconds between two readings of the devices there."""
 MAX_READINGS = 1000
+MAX_PARTS_BYTES = 64 * 1024 * 1024
+"""Bytes of files that have arrived in part, and are replaced as a whole."""
 PERIOD_S = 0.2
 """Seconds between two looks of the agent at its runs."""
 
@@ -236,6 +238,8 @@ class Link:
             return
         elif is_complete:
             self._copies.replace(run, file, self._parts.pop((run, file), b"") + data)
+        elif sum(map(len, self._parts.values())) > MAX_PARTS_BYTES:
+            raise ValueError
         else:
             self._parts[run, file] = self._parts.get((run, file), b"") + data
         if is_complete:

@@ -40,6 +40,8 @@ MARK = "trainyard agent"
 MAX_LINE_BYTES = 1024 * 1024
 MAX_NOISE_BYTES = 256 * 1024
 """What may come before a hello."""
+STREAMS = frozenset({"hold", "listen", "readings", "runs"})
+"""What a connection asks for that is answered by items until it is cancelled."""
 MAX_OPEN = 64
 """Requests of one connection that an agent works on at once."""
 ALIVE: dict[str, Any] = {}

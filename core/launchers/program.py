@@ -44,8 +44,11 @@ def code_cells(text: str) -> list[Cell]:
         raise ValueError("it has no cells")  # noqa: TRY004 (as the errors of JSON)
     code = [each for each in cells if isinstance(each, dict) and each.get("cell_type") == "code"]
     sources = [each.get("source", "") for each in code]
-    texts = ["".join(source) if isinstance(source, list) else str(source) for source in sources]
-    return [_cell(number, source) for number, source in enumerate(texts, 1)]
+    parts = [source if isinstance(source, list) else [source] for source in sources]
+    for number, lines in enumerate(parts, 1):
+        if not all(isinstance(each, str) for each in lines):
+            raise ValueError(f"code cell {number} has no text")
+    return [_cell(number, "".join(lines)) for number, lines in enumerate(parts, 1)]
 
 
 def _cell(number: int, source: str) -> Cell:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
 
-from core.language import stored
+from core.language import stored, tr, tr_noop
 from core.metrics.files.finder import EVENTS as EVENT_FILE
 from core.metrics.files.finder import TABLES, MetricFileFinder
 from core.metrics.files.growing_file import BLOCK_BYTES, GrowingFile, GrowingSource
@@ -52,6 +52,11 @@ from core.schema.paths import log_of_rank, metrics_file
 from core.schema.settings import Script
 from core.schema.spec import RunSpec
 
+NOT_READ_ON = tr_noop(
+    "{path} is not read any more, since what is in it could not be understood ({error}). Its metrics end here; other "
+    "files are read on. Please report this."
+)
+MAX_ERROR = 200
 MAX_READ_S = 1.0
 """Seconds that one read may take. The rest waits for the next one, so that curves move during a flood of output."""
 
@@ -68,6 +73,8 @@ class RankReader:
         self._sources: dict[str, GrowingSource | TrackerDatabase] = {OWN: JsonLines(metrics_file(run_dir, rank))}
         self._merger = MetricMerger()
         self._finder = finder
+        self._failed: dict[str, str] = {}
+        """By name of a source that cannot be read on, a sentence that says so."""
         self.files: list[tuple[Path, int]] = []
         """The files that were found, and how many bytes of each were there before the run."""
         self.progress: tuple[float, float, str] | None = None
@@ -102,6 +109,7 @@ class RankReader:
     def troubles(self) -> list[str]:
         """Return a sentence for each thing that could not be read or parsed, also those returned before."""
         found = [source.trouble for source in (self._log, *self._sources.values())] + self._log.reader.about_rules
+        found += self._failed.values()
         complaints = [source.complaint for source in self._sources.values() if isinstance(source, JsonLines)]
         return [sentence for sentence in (*found, *complaints[:1], *self._merger.notices) if sentence]
 
@@ -109,14 +117,20 @@ class RankReader:
         self, name: str, source: GrowingSource | TrackerDatabase | _Log, *, last: bool, until: float
     ) -> list[MergedReading]:
         merged: list[MergedReading] = []
-        while True:
-            readings = source.poll(ended=last)
+        while name not in self._failed:
+            try:
+                readings = source.poll(ended=last)
+            except Exception as error:  # noqa: BLE001 (the file may be of any program, and must not end the others)
+                path = name.partition(":")[2] or name
+                self._failed[name] = tr(NOT_READ_ON, path=path, error=repr(error)[:MAX_ERROR])
+                break
             for reading in readings:
                 if reading.done is not None and reading.total is not None:
                     self.progress = (reading.done, reading.total, reading.unit)
             merged += self._merger.take(name, readings, time.time())
             if not source.more or (not last and time.monotonic() >= until):
-                return merged
+                break
+        return merged
 
 
 def _is_of_validation(source: tuple[str, GrowingSource | TrackerDatabase]) -> bool:

@@ -52,7 +52,7 @@ class Claims(Companion):
         self._run, self._fields, self._line = run, fields, line
         self._ticket: int | None = None
         self._devices: dict[str, int] = {}
-        self._others: dict[str, list[Ticket]] = {}
+        self._apart = ""
         self._since, self._is_late = time.monotonic(), False
         self._told_at = float("-inf")
         self._began: tuple[float, float] | None = None
@@ -69,18 +69,16 @@ class Claims(Companion):
         """
         claims = cls(run_dir.name, _fields(spec))
         with contextlib.suppress(OSError, RunError):
-            line = folder.own_line().line
+            own = folder.own_line()
+            line = own.line
             line.keep()
-            found = line.tickets()
             claims._ticket = line.put(claims._run, claims._fields)
             claims._line = line
             for device in spec.devices:
                 handle = line.claim(device)
                 if handle is not None:
                     claims._devices[device] = handle
-                users = [each for each in found if each.state == HOLDING and device in each.devices]
-                if handle is None or users:
-                    claims._others[device] = users
+            claims._apart = own.apart
         return claims
 
     @classmethod
@@ -95,9 +93,6 @@ class Claims(Companion):
         for handle in (*claims.lock_descriptors, *claims.descriptors):
             os.set_inheritable(handle, False)
         claims.was_queued = True
-        for device in (each for each in claims.devices if each not in claims._devices):  # it was started at once
-            users = [each for each in line.tickets() if each.state == HOLDING and device in each.devices]
-            claims._others[device] = [each for each in users if each.run != claims._run]
         return claims
 
     @property
@@ -111,16 +106,30 @@ class Claims(Companion):
         return tuple(filter(None, (self._ticket, *self._devices.values())))
 
     def find(self, devices: Sequence[Device], record: Callable[[Record], None], *, resumes: bool) -> Sequence[Device]:  # noqa: ARG002
-        """Record which other runs have claimed devices of this run."""
-        if self._others:
-            record(Notice(text=self._sharing({device.id: device.label for device in devices})))
+        """Record which other runs have claimed devices of this run, and that users are not seen.
+
+        The tickets are read here and not before the start is recorded, since other users may have put many there.
+        """
+        if others := self._others():
+            record(Notice(text=self._sharing(others, {device.id: device.label for device in devices})))
+        if self._apart:
+            record(Notice(text=self._apart))
         return ()
 
-    def _sharing(self, labels: Mapping[str, str]) -> str:
+    def _others(self) -> dict[str, list[Ticket]]:
+        """Return by device the runs that had claimed it before this run."""
+        if self._line is None:
+            return {}
+        holding = [each for each in self._line.tickets() if each.state == HOLDING and each.run != self._run]
+        before = [each for each in holding if each.since <= self._fields["since"]]
+        found = {device: [each for each in before if device in each.devices] for device in self.devices}
+        return {device: users for device, users in found.items() if users or device not in self._devices}
+
+    def _sharing(self, others: Mapping[str, list[Ticket]], labels: Mapping[str, str]) -> str:
         from core.queue.listing import run_words  # imported here, so that the start of a run does not wait for it
 
-        names = [labels.get(device, device) for device in self._others]
-        users = dict.fromkeys(run_words(each) for each in chain.from_iterable(self._others.values()))
+        names = [labels.get(device, device) for device in others]
+        users = dict.fromkeys(run_words(each) for each in chain.from_iterable(others.values()))
         return tr_plural(
             "{devices} is claimed by {runs}. This run shares it; the queue waits for the end of both.",
             "{devices} are claimed by {runs}. This run shares them; the queue waits for the end of all.", len(names),

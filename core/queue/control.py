@@ -31,7 +31,7 @@ from core.runs.fold import fold
 from core.runs.foreign import owner_of_run
 from core.runs.lock import take
 from core.runs.run import Run
-from core.schema.event_kinds import Queued, StateChange
+from core.schema.event_kinds import Notice, Queued, StateChange
 from core.schema.events import Tail, Writer
 from core.schema.files import is_regular
 from core.schema.paths import CONTROL, EVENTS, LOCK, LOG_FILE, QUEUE_FILE, RESERVE, SUPERVISOR_EVENTS
@@ -67,13 +67,17 @@ def enqueue(spec: RunSpec, runs_root: Path, request: QueueRequest) -> Run:
     return Run.start(spec, runs_root, wait)
 
 
-def _write_state(run_dir: Path, state: RunState, *, error: str | None = None, queued: bool = False) -> None:
+def _write_state(
+    run_dir: Path, state: RunState, *, error: str | None = None, queued: bool = False, notice: str = ""
+) -> None:
     """Write a state into the events of a run that has no supervisor. `queued`: also which process waits for it."""
     with contextlib.closing(Writer(run_dir / EVENTS / SUPERVISOR_EVENTS)) as events:
         if queued and (me := processes.identify(os.getpid())) is not None:
             events.write(Queued(pid=me.pid, created=me.created, **asdict(processes.here())))
         if state is not facts_of(run_dir).state:
             events.write(StateChange(state=state.value, error=error))
+        if notice:
+            events.write(Notice(text=notice))
 
 
 def facts_of(run_dir: Path) -> RunFacts:
@@ -103,7 +107,8 @@ def wait_in_line(run_dir: Path) -> None:
         raise RunError(tr("A run of the name {run} waits in the queue already.", run=run_dir.name))
     fields = request.ticket(spec)
     ticket = own.line.put(run_dir.name, fields)
-    _write_state(run_dir, RunState.QUEUED, queued=True)
+    own.line.folders()  # so that it is known whether it is the line of all users
+    _write_state(run_dir, RunState.QUEUED, queued=True, notice=own.apart if own.apart not in facts.notices else "")
     for handle in (*lock.descriptors, ticket):
         os.set_inheritable(handle, True)
     state = {

@@ -9,6 +9,8 @@ Loaded by each waiting run: see `core.queue.line`.
 
 from __future__ import annotations
 
+import heapq
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -150,15 +152,17 @@ def in_order(tickets: Iterable[Ticket], use: Mapping[int, float], now: float) ->
             own.setdefault(ticket.uid, []).append(ticket)
     for each in own.values():
         each.sort(key=lambda ticket: (-ticket.priority, ticket.order, ticket.run), reverse=True)
+    turns = [(used.get(uid, 0.0), each[-1].order, uid) for uid, each in own.items()]
+    heapq.heapify(turns)
     line = []
-    while own:
-        uid = min(own, key=lambda user: (used.get(user, 0.0), own[user][-1].order, user))
+    while turns:
+        share, _, uid = heapq.heappop(turns)
         ticket = own[uid].pop()
         line.append(ticket)
         if not (ticket.held or ticket.after):  # such a run takes no turn of its user
-            used[uid] = used.get(uid, 0.0) + ticket.count * STARTING_S
-        if not own[uid]:
-            del own[uid]
+            share += ticket.count * STARTING_S
+        if own[uid]:
+            heapq.heappush(turns, (share, own[uid][-1].order, uid))
     return line
 
 
@@ -190,7 +194,8 @@ class _Plan:
         # Devices that are kept for others come last: they are taken only by a run that will have ended in time.
         usable = own + [each for each in free if each in self._kept and self._can_pass(ticket, each)]
         if len(usable) >= ticket.count:
-            taken = [each for each in ticket.wanted if each in usable[: ticket.count]]
+            first = {*usable[: ticket.count]}
+            taken = [each for each in ticket.wanted if each in first]
             self._use(ticket, taken, None if ticket.limit_s is None else self._now + ticket.limit_s)
             return Outcome(GRANTED, taken, expected=self._now)
         return self._wait(ticket, own, blocked)
@@ -216,7 +221,8 @@ class _Plan:
             at = self._free_at.get(device, self._now)
             return device in self._kept, at is None, at or 0.0
 
-        others = sorted((each for each in ticket.wanted if each not in own and each not in blocked), key=soonest)
+        passed = {*own, *blocked}
+        others = sorted((each for each in ticket.wanted if each not in passed), key=soonest)
         chosen = [*own, *others][: ticket.count] if ticket.any else list(ticket.wanted)
         times = [None if each in blocked else self._free_at.get(each, self._now) for each in chosen]
         known = [each for each in times if each is not None]

@@ -10,11 +10,13 @@ import fcntl
 import json
 import os
 import re
+import secrets
 import shutil
 import stat
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +46,10 @@ NETWORK = ("nfs", "cifs", "smb", "9p", "afs", "ceph", "lustre", "gpfs", "beegfs"
 """How types of file systems begin whose locks may not hold between processes, or between machines."""
 LEFT_S = 60.0
 """Seconds after which a temporary file of a ticket was left by a process that was killed."""
+TOO_MANY = tr_noop(
+    "There are more folders or tickets of other users in {folder} than are looked at, so their runs may not be seen. "
+    "Ask an administrator to remove what is not needed there: its names begin with {prefix}."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +59,13 @@ class OwnLine:
     line: Line
     alone: str = ""
     """Why runs of other users are not seen, in sentences; the empty string if they are."""
+
+    @property
+    def apart(self) -> str:
+        """Why it is not, or not surely, the line of all users; known after `Line.folders`."""
+        if self.alone or self.line.parent not in self.line.passed:
+            return self.alone
+        return tr(TOO_MANY, prefix=PREFIX, folder=self.line.parent)
 
 
 def parent() -> Path:
@@ -72,18 +85,19 @@ def own_line() -> OwnLine:
     Where the common place cannot be used, it is one in the user's cache, in which other users are not seen.
     """
     above, prefix = parent(), f"{PREFIX}{boot_id()}-"
-    folder = above / f"{prefix}{os.getuid()}"
-    problem = _misplaced(above) or _prepare(folder)
-    if problem is None:
-        _remove_left(above)
-        return OwnLine(line=Line(str(folder), str(above), prefix))
+    problem = _misplaced(above)
+    for _ in range(2 if problem is None else 0):  # another user may make the plain name in this moment
+        folder = _own_folder(above / f"{prefix}{os.getuid()}")
+        if (problem := _prepare(folder)) is None:
+            _remove_left(above)
+            return OwnLine(line=Line(str(folder), str(above), prefix))
     from core.system.folders import cache_folder  # imported here, since it is hardly ever needed
 
     folder = cache_folder() / f"queue-{boot_id()}"
     with contextlib.suppress(OSError):
         make_folder(folder.parent, 0o700)
     if (second := _prepare(folder)) is not None:
-        raise RunError(join_sentences([problem, second]))
+        raise RunError(join_sentences(filter(None, [problem, second])))
     alone = tr("Runs of other users are not seen by this queue, nor are yours by theirs. {problem}", problem=problem)
     return OwnLine(line=Line(str(folder), str(folder.parent), ""), alone=alone)
 
@@ -101,6 +115,44 @@ def _misplaced(above: Path) -> str | None:
         "all users can write to with {variable}, the same for all of them.", folder=above, kind=mount.kind,
         variable=VARIABLE,
     )  # fmt: skip
+
+
+def _own_folder(plain: Path) -> Path:
+    """Return the folder of this user: the plain name, unless another user made that first.
+
+    Then it has a name that nobody can know before; this user's processes agree on it by a lock in the user's own cache.
+    """
+    if (found := _existing(plain)) is not None or not os.path.lexists(plain):
+        return found or plain
+    from core.system.folders import cache_folder  # imported here, since it is hardly ever needed
+
+    with contextlib.suppress(OSError):
+        make_folder(cache_folder(), 0o700)
+        with (cache_folder() / "queue.lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if (found := _existing(plain)) is not None:
+                return found
+            folder = plain.with_name(f"{plain.name}-{secrets.token_hex(8)}")
+            folder.mkdir(FOLDER_MODE)
+            return folder
+    return plain
+
+
+def _existing(plain: Path) -> Path | None:
+    """Return the folder that other users take for that of this user: see `core.queue.line`."""
+    if _is_own(plain):
+        return plain
+    with contextlib.suppress(OSError), os.scandir(plain.parent) as entries:
+        seconds = (Path(each.path) for each in entries if each.name.startswith(f"{plain.name}-"))
+        return min(filter(_is_own, seconds), default=None)
+    return None
+
+
+def _is_own(folder: Path) -> bool:
+    with contextlib.suppress(OSError):
+        found = folder.lstat()
+        return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+    return False
 
 
 def _prepare(folder: Path) -> str | None:
@@ -141,7 +193,7 @@ def _remove_left(above: Path) -> None:
     """Remove this user's folders of earlier boots."""
     own = f"-{os.getuid()}"
     with contextlib.suppress(OSError):
-        for path in above.glob(f"{PREFIX}*{own}"):
+        for path in chain(above.glob(f"{PREFIX}*{own}"), above.glob(f"{PREFIX}*{own}-*")):
             if boot_id() not in path.name and not path.is_symlink() and path.lstat().st_uid == os.getuid():
                 shutil.rmtree(path, ignore_errors=True)
 

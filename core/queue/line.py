@@ -6,7 +6,9 @@
     trainyard-BOOT-UID/use             how long the user's runs have used devices, and how runs of late have ended
 
 Each user has a folder of their own in /var/tmp, which belongs to root and has the sticky bit, so other users cannot
-remove or replace it. In one shared folder, its maker could remove the claims of others.
+remove or replace it. In one shared folder, its maker could remove the claims of others. Where another user made the
+plain name first, the user's folder is trainyard-BOOT-UID-RANDOM (`core.queue.folder`). A folder is that of its owner,
+and each user has one: what other users can add to the work and to the memory of a process is bounded in total.
 
 A process claims a device by locking its user's own file and then finding that of every other user unlocked. If two
 users try at once, both may have to try again, but never do both succeed. The folders of another boot have other names,
@@ -19,6 +21,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import heapq
 import json
 import os
 import stat
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
+    _Stamp = tuple[int, int, int]  # inode, size and time of a file
+
 PREFIX = "trainyard-"
 TICKETS, DEVICES, HELD, USE = "tickets", "devices", "held", "use"
 MAX_TICKET_BYTES = 32 * 1024
@@ -40,7 +45,19 @@ MAX_ANSWER = 16_000
 """Bytes of the answer to which devices are not free by their driver."""
 MAX_EVENTS_BYTES = 256 * 1024
 MAX_TICKETS = 1000
-"""Tickets of one user that are read."""
+"""Tickets of one user that are looked at."""
+MAX_OTHERS = 4000
+"""Tickets of all other users that are looked at."""
+MAX_OTHERS_BYTES = 256 * 1024
+"""Bytes of the tickets of all other users that are read. A user who has less than an equal share leaves the rest."""
+LEAST_BYTES = 128
+"""Bytes that a ticket counts at least."""
+MAX_NAMES = 65_536
+"""Names of folders that are looked at."""
+MAX_USERS = 1024
+"""Other users whose folders are looked at, those with the lowest ids: ids that users give to containers are high."""
+MAX_PASSED = 100
+"""Folders that are named as passed over."""
 FOLDER_MODE, FILE_MODE = 0o755, 0o644
 OTHERS_S = 5.0
 """Seconds between two looks for folders of other users."""
@@ -60,34 +77,58 @@ class Line:
         self.own, self.parent, self.prefix = own, parent, prefix
         self.uid = os.getuid()
         self.refused: dict[str, str] = {}
-        """By path, why a ticket is passed over: `owner`, `kind`, `size` or `content`."""
+        """By path, why a ticket is passed over: `owner`, `kind`, `size`, `content` or `many`."""
+        self.passed: dict[str, str] = {}
+        """By path, why a folder is passed over: `name`, `second` or `many`."""
         self.removed: list[str] = []
         """Runs of this user whose tickets `tickets` has removed, since their processes have ended."""
         self._folders: list[tuple[int, str]] = []
         self._looked_at = float("-inf")
-        self._known: dict[str, tuple[tuple[int, int, int], Ticket | None]] = {}
-        """By path of a ticket, its inode, size and time, and what was in it."""
+        self._known: dict[str, tuple[_Stamp, Ticket | None, bool]] = {}
+        """By path of a ticket, its stamp, what was in it, and whether that is a ticket, or was gone."""
 
     def folders(self) -> list[tuple[int, str]]:
-        """Return the user and the path of each folder that belongs to whom its name says, this user's own first."""
+        """Return each user and the path of their folder, this user's own first."""
         now = time.monotonic()
         if now - self._looked_at >= OTHERS_S:
             self._looked_at = now
             self._folders = [(self.uid, self.own), *(self._others() if self.prefix else ())]
         return self._folders
 
-    def _others(self) -> Iterator[tuple[int, str]]:
-        for name in _entries(self.parent, self.prefix):
-            uid = name[len(self.prefix) :]
+    def _others(self) -> list[tuple[int, str]]:
+        self.passed.clear()
+        found: dict[int, str] = {}
+        for uid, path in self._owned():
+            known = found.setdefault(uid, path)
+            if known != path:  # every process takes the same: that of the plain name, or the first of the others
+                found[uid], second = sorted((known, path))
+                self._pass_over(second, "second")
+            if len(found) == 2 * MAX_USERS:
+                found = dict(heapq.nsmallest(MAX_USERS, found.items()))
+                self._pass_over(self.parent, "many")
+        return heapq.nsmallest(MAX_USERS, found.items())
+
+    def _owned(self) -> Iterator[tuple[int, str]]:
+        """Generate the owner and the path of each folder of other users whose name is that of its owner."""
+        for place, name in enumerate(_scan(self.parent, self.prefix)):
             path = f"{self.parent}/{name}"
-            if not uid.isascii() or not uid.isdigit() or path == self.own:
-                continue
+            if place == MAX_NAMES:
+                self._pass_over(self.parent, "many")
+                return
             try:
                 found = os.lstat(path)
             except OSError:
                 continue
-            if stat.S_ISDIR(found.st_mode) and found.st_uid == int(uid):
-                yield int(uid), path
+            if found.st_uid == self.uid:
+                continue
+            if stat.S_ISDIR(found.st_mode) and is_name_of(name[len(self.prefix) :], found.st_uid):
+                yield found.st_uid, path
+            else:
+                self._pass_over(path, "name")
+
+    def _pass_over(self, path: str, why: str) -> None:
+        if why == "many" or len(self.passed) < MAX_PASSED:
+            self.passed[path] = why
 
     def mark(self) -> tuple[object, ...]:
         """Return what changes when a ticket is added, changed or removed; not when a process was killed."""
@@ -150,57 +191,74 @@ class Line:
 
         `remove` this user's others, whose runs `removed` then names: only by a process that starts theirs again.
         """
+        self.refused.clear()
+        live = self._live(remove=remove)
+        shares = _shares({uid: sum(map(_cost, live[uid].values())) for uid in live if uid != self.uid})
         found, seen = [], set()
-        for uid, folder in self.folders():
-            for path in _names(f"{folder}/{TICKETS}"):
+        for uid, tickets in live.items():
+            for path, stamp in tickets.items():
+                if uid in shares:
+                    shares[uid] -= _cost(stamp)
+                    if shares[uid] < 0:
+                        self.refused[path] = "many"
+                        continue
                 seen.add(path)
-                ticket = self._ticket(uid, path)
-                if is_locked(path):
-                    found += [] if ticket is None else [ticket]
-                elif remove and uid == self.uid and _remove_dead(path) and ticket is not None:
-                    self.removed.append(ticket.run)
+                ticket = self._ticket(uid, path, stamp)
+                found += [] if ticket is None else [ticket]
         for path in self._known.keys() - seen:
             del self._known[path]
-            self.refused.pop(path, None)
         return found
+
+    def _live(self, *, remove: bool) -> dict[int, dict[str, _Stamp]]:
+        """Return by user and path the stamps of the tickets whose processes are alive. No ticket is read."""
+        live: dict[int, dict[str, _Stamp]] = {}
+        left = MAX_OTHERS
+        for uid, folder in self.folders():
+            is_own = uid == self.uid
+            for path in _names(f"{folder}/{TICKETS}"):
+                if not is_own and (left := left - 1) < 0:
+                    self._pass_over(self.parent, "many")
+                    return live
+                try:
+                    found = os.lstat(path)
+                except OSError:
+                    continue
+                why = "kind" if not stat.S_ISREG(found.st_mode) else "owner" if found.st_uid != uid else ""
+                if why or found.st_size > MAX_TICKET_BYTES:
+                    self.refused[path] = why or "size"
+                elif is_locked(path):
+                    live.setdefault(uid, {})[path] = found.st_ino, found.st_size, found.st_mtime_ns
+                    continue
+                if remove and is_own and _remove_dead(path) and path not in self.refused:
+                    self.removed.append(os.path.basename(path))
+        return live
 
     def is_waiting(self, run: str) -> bool:
         """Return whether a process of this user holds a ticket for a run."""
         return is_locked(f"{self.own}/{TICKETS}/{run}")
 
-    def _ticket(self, uid: int, path: str) -> Ticket | None:
-        try:
-            found = os.lstat(path)
-        except OSError:
-            return None
-        stamp = (found.st_ino, found.st_size, found.st_mtime_ns)
+    def _ticket(self, uid: int, path: str, stamp: _Stamp) -> Ticket | None:
+        """Return a ticket that may be of another user, and anything."""
         known = self._known.get(path)
         if known is None or known[0] != stamp:
-            known = self._known[path] = stamp, self._read(uid, path, found)
+            data = read_small(path, stamp[1], uid=uid)
+            try:
+                ticket = None if data is None else Ticket(uid, os.path.basename(path), json.loads(data.decode()))
+                known = stamp, ticket, True
+            except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
+                known = stamp, None, False
+            self._known[path] = known
+        if not known[2]:
+            self.refused[path] = "content"
         return known[1]
 
-    def _read(self, uid: int, path: str, found: os.stat_result) -> Ticket | None:
-        """Return a ticket that may be of another user, and anything. Its owner is that of the file."""
-        self.refused.pop(path, None)
-        why = "kind" if not stat.S_ISREG(found.st_mode) else "owner" if found.st_uid != uid else ""
-        if not why and found.st_size > MAX_TICKET_BYTES:
-            why = "size"
-        data = b"" if why else read_small(path, MAX_TICKET_BYTES, uid=uid)
-        try:
-            ticket = None if why or data is None else Ticket(uid, os.path.basename(path), json.loads(data.decode()))
-        except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
-            ticket, why = None, "content"
-        if why:
-            self.refused[path] = why
-        return ticket
-
     def held_users(self) -> dict[int, str]:
-        """Return for each user whose queue is held, why."""
+        """Return for each user whose queue is held, why; the reasons of other users are not read."""
         found = {}
         for uid, folder in self.folders():
             text = read_small(f"{folder}/{HELD}", MAX_HELD_BYTES, uid=uid)
             if text is not None:
-                found[uid] = text.decode(errors="replace")
+                found[uid] = text.decode(errors="replace") if uid == self.uid else ""
         return found
 
     def use(self, now: float) -> dict[int, float]:
@@ -265,6 +323,25 @@ def decayed(seconds: float, age_s: float) -> float:
     return seconds * float(0.5 ** (max(0.0, age_s) / HALF_LIFE_S))
 
 
+def is_name_of(name: str, uid: int) -> bool:
+    """Return whether a folder may be that of a user: `1000`, or `1000-` and anything."""
+    return name == str(uid) or name.startswith(f"{uid}-")
+
+
+def _cost(stamp: _Stamp) -> int:
+    """Return how many bytes a ticket counts."""
+    return max(LEAST_BYTES, stamp[1])
+
+
+def _shares(wanted: dict[int, int]) -> dict[int, int]:
+    """Return by user how many bytes of their tickets are read: all of those who want less than an equal share."""
+    shares, left = {}, MAX_OTHERS_BYTES
+    for place, uid in enumerate(sorted(wanted, key=wanted.__getitem__)):
+        shares[uid] = min(wanted[uid], left // (len(wanted) - place))
+        left -= shares[uid]
+    return shares
+
+
 def file_name(device: str) -> str:
     """Return the name of the file of a device."""
     return "".join(each if each.isalnum() or each in ":.-_" else f"%{ord(each):x}" for each in device)
@@ -321,16 +398,17 @@ def last_state(path: str) -> str | None:
 
 
 def _names(folder: str) -> list[str]:
-    return [f"{folder}/{name}" for name in _entries(folder, limit=MAX_TICKETS) if not name.startswith(".")]
+    """Return the paths of tickets. Their user may have put millions there, which are not collected."""
+    return [f"{folder}/{name}" for name in sorted(islice(_scan(folder), MAX_TICKETS)) if not name.startswith(".")]
 
 
-def _entries(folder: str, prefix: str = "", limit: int | None = None) -> list[str]:
-    """Return the names in a folder that begin so. Others may have filled it with millions, which are not collected."""
+def _scan(folder: str, prefix: str = "") -> Iterator[str]:
+    """Generate the names in a folder that begin so."""
     try:
         with os.scandir(folder) as entries:
-            return sorted(islice((each.name for each in entries if each.name.startswith(prefix)), limit))
+            yield from (each.name for each in entries if each.name.startswith(prefix))
     except OSError:
-        return []
+        return
 
 
 def _remove_dead(path: str) -> bool:

@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from pathlib import Path
 
 from core.devices.device import Device
@@ -38,6 +37,9 @@ REFUSED = {
     "kind": tr_noop("{path} is not a regular file, and is passed over."),
     "size": tr_noop("{path} is larger than a ticket may be, and is passed over."),
     "content": tr_noop("{path} is not a valid ticket, and is passed over."),
+    "many": tr_noop("{path} is passed over, since its user has too many or too large tickets."),
+    "name": tr_noop("{path} is passed over, since its name is not that of the user who made it."),
+    "second": tr_noop("{path} is passed over, since its user has another folder there."),
 }
 
 
@@ -89,7 +91,9 @@ class QueueView:
     held: str = ""
     """Why all queued runs of this user are held, in sentences; empty if they are not."""
     troubles: tuple[str, ...] = ()
-    """Sentences: other users are not seen, or a ticket is passed over."""
+    """Sentences: other users are not seen, or a ticket or folder is passed over."""
+    apart: str = ""
+    """Why it is not the line of all users, in sentences; empty if it is. Also the first of `troubles`."""
 
 
 def queue_view(runs_root: Path, queued: Sequence[Path] | None = None) -> QueueView:
@@ -134,7 +138,8 @@ def _view(found: list[tuple[Path, QueueRequest]]) -> QueueView:
             if device not in used
         },
         held=why_held,
-        troubles=(*([own.alone] if own.alone else []), *_refused(own.line)),
+        troubles=(*([own.apart] if own.apart else []), *_refused(own.line)),
+        apart=own.apart,
     )
 
 
@@ -251,10 +256,14 @@ def _follows_itself(run_dir: Path, request: QueueRequest | None) -> bool:
 
 
 def _refused(line: Line) -> Iterator[str]:
-    for path, why in islice(line.refused.items(), MAX_REFUSED):
-        yield tr(REFUSED[why], path=path)
-    if (more := len(line.refused) - MAX_REFUSED) > 0:
-        yield tr_plural("{count} more ticket is passed over.", "{count} more tickets are passed over.", more)
+    passed = [(path, why) for path, why in line.passed.items() if path != line.parent]
+    refused = [*line.refused.items(), *passed]
+    for path, why in refused[:MAX_REFUSED]:
+        yield tr(REFUSED[why], path=printable(path))
+    if (more := len(refused) - MAX_REFUSED) > 0:
+        yield tr_plural(
+            "{count} more ticket or folder is passed over.", "{count} more tickets or folders are passed over.", more
+        )
 
 
 HELD_BY_USER = tr_noop("It is held. Let it go on with: trainyard queue release {run}")

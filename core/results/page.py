@@ -12,8 +12,6 @@ from core import language
 from core.palette import ON_DARK, ON_LIGHT
 from core.text import replace_control_characters
 
-SPACES = "\n\t\u2009\xa0"
-"""Spaces that are no printable characters, among them the one between thousands."""
 VOID = frozenset({"meta"})
 """Elements without an end tag."""
 
@@ -26,7 +24,7 @@ class Markup(str):
 
 def escaped(text: str) -> Markup:
     """Return a text as HTML that shows it; control characters, which HTML does not have, are shown as `?`."""
-    return text if isinstance(text, Markup) else Markup(html.escape(replace_control_characters(text, keep=SPACES)))
+    return text if isinstance(text, Markup) else Markup(html.escape(replace_control_characters(text, keep="\n\t")))
 
 
 def element(name: str, /, *content: str, **attributes: str) -> Markup:

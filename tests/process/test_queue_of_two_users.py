@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import time
@@ -51,7 +52,7 @@ def holding_a_device(uid: int) -> Iterator[str]:
 
 
 def _plant(tickets: Path) -> Path:
-    """Put hostile tickets into another user's folder; return one to be given to somebody else."""
+    """Put hostile tickets into another user's folder; return that to be given to somebody else."""
     valid = {"state": "waiting", "devices": ["cpu:0"], "priority": 1e9}
     (tickets / "garbage").write_bytes(b"\x00\xff" * 100)
     (tickets / "huge").write_text(json.dumps({**valid, "name": "x" * 10_000_000}))
@@ -103,21 +104,21 @@ def test_users_see_the_claims_of_each_other_and_can_neither_remove_nor_fake_them
         (planted / "planted").write_text(json.dumps({"state": "holding", "devices": ["cpu:1"]}))
         view = queue_view(homes[VICTIM] / "runs")
         assert [each.uid for each in own_line().line.tickets()] == [ATTACKER] * 2
-        assert view.troubles == tuple(
-            f"{ticket.parent / name} {why}, and is passed over." for name, why in sorted(hostile.items())
-        )
+        said = {f"{ticket.parent / name} {why}, and is passed over." for name, why in hostile.items()}
+        assert {*view.troubles} == said
         (other,) = view.others
         assert (other.run, other.needs, other.state, other.reason) == (
             "their-next", "CPU 0", "held", "Its user holds it.",
         )  # fmt: skip
 
-    with holding_a_device(ATTACKER) as path:
+    with holding_a_device(ATTACKER) as path, contextlib.ExitStack() as stack:
         ticket = Path(path)
         give_away(_plant(ticket.parent), VICTIM)
+        fcntl.flock(stack.enter_context((ticket.parent / "garbage").open()), fcntl.LOCK_EX)  # others are not read
         assert as_user(VICTIM, look, homes[VICTIM]) == Said(0, "", "")
         words = ("queue", "--all", "--runs", str(homes[VICTIM] / "runs"))
         said = trainyard(VICTIM, *words, home=homes[VICTIM])
-        assert [line.rpartition("/")[2].partition(" ")[0] for line in said.err.splitlines()] == sorted(hostile)
+        assert {line.rpartition("/")[2].partition(" ")[0] for line in said.err.splitlines()} == {*hostile}
         listed = said.out.splitlines()
         assert [line.split()[:4] for line in listed] == [
             ["PLACE", "USER", "RUN", "STATE"], ["1", OTHER_NAME, "their-next", "held"],
@@ -135,33 +136,45 @@ def test_users_see_the_claims_of_each_other_and_can_neither_remove_nor_fake_them
 
 
 @pytest.mark.two_users
-def test_without_a_place_of_their_own_in_the_line_users_queue_alone_and_are_told(
-    shared: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The common folder cannot be written, or another user has made what has the name of this user's folder."""
+def test_without_a_common_place_users_queue_alone_and_are_told(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     homes, common = make_homes(shared), shared / "line"
     common.mkdir(mode=0o755)
     monkeypatch.setenv("TRAINYARD_QUEUE_DIR", str(common))
-    name = f"trainyard-{here().boot}-{VICTIM}"
 
-    def look(sentence: str) -> int:
+    def look() -> None:
         own = own_line()
         assert own.alone.startswith("Runs of other users are not seen by this queue, nor are yours by theirs. ")
-        assert sentence in own.alone
+        assert f"Make {common} writable, or name another place with TRAINYARD_QUEUE_DIR." in own.alone
         assert own.line.own.startswith(str(homes[VICTIM]))
         claimed = own.line.claim("cpu:0")
         assert claimed is not None
         assert own.line.claim("cpu:0") is None, "this user's own runs are seen"
-        return 0
 
-    def unwritable() -> int:
-        return look(f"Make {common} writable, or name another place with TRAINYARD_QUEUE_DIR.")
+    assert as_user(VICTIM, look, homes[VICTIM]) == Said(0, "", "")
 
-    def taken() -> int:
-        return look(f"{common / name} belongs to somebody else")
 
-    assert as_user(VICTIM, unwritable, homes[VICTIM]) == Said(0, "", "")
+@pytest.mark.two_users
+def test_who_makes_the_folder_of_another_user_first_does_not_keep_that_user_out_of_the_line(
+    shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    homes, common = make_homes(shared), shared / "line"
+    common.mkdir()
     common.chmod(0o1777)
-    assert as_user(ATTACKER, (common / name).mkdir, homes[ATTACKER]) == Said(0, "", "")
-    assert as_user(VICTIM, taken, homes[VICTIM]) == Said(0, "", "")
-    assert [path.name for path in common.iterdir()] == [name]
+    monkeypatch.setenv("TRAINYARD_QUEUE_DIR", str(common))
+    plain = common / f"trainyard-{here().boot}-{VICTIM}"
+    assert as_user(ATTACKER, plain.mkdir, homes[ATTACKER]) == Said(0, "", "")
+
+    def look() -> None:
+        own = own_line()
+        assert own.line.own.startswith(f"{plain}-")
+        assert own_line().line.own == own.line.own
+        assert own.line.claim("cpu:0") is None, "the other user has it"
+        view = queue_view(homes[VICTIM] / "runs")
+        assert view.apart == ""
+        assert view.troubles == (f"{plain} is passed over, since its name is not that of the user who made it.",)
+
+    with holding_a_device(ATTACKER):
+        assert as_user(VICTIM, look, homes[VICTIM]) == Said(0, "", "")
+    with holding_a_device(VICTIM) as ticket:
+        assert ticket.startswith(f"{plain}-")
+        assert as_user(ATTACKER, lambda: own_line().line.claim("cpu:0"), homes[ATTACKER]) == Said(0, "", "")

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import os
 import select
-from contextlib import suppress
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from threading import Event, Thread
+from types import SimpleNamespace
 
 import pytest
 
@@ -19,9 +22,11 @@ from core.errors import RunError
 from core.hosts import connection, protocol
 from core.hosts.agent.server import Agent
 from core.hosts.carrier import Failure, HostError
+from core.hosts.connection import MAX_HELD_BYTES, Connection
 from core.hosts.host_list import Host
 from core.hosts.protocol import unpack_readings
 from core.language import Message
+from core.system.helper_process import clean_environment
 from core.system.processes import here
 from tests.support.waiting import PATIENCE_S, wait_until
 
@@ -326,3 +331,78 @@ def test_wait_grows_while_no_attempt_leads_to_a_connection(monkeypatch):
     follower.join(PATIENCE_S)
     assert not follower.is_alive()
     assert waits == [0.001, 0.002, 0.004, 0.008]
+
+
+HOSTILE_AGENT = """
+import json, sys, time
+def write(message):
+    sys.stdout.write(json.dumps(message) + "\\n")
+    sys.stdout.flush()
+write({"hello": "trainyard agent", "protocol": %d, "version": "1", "python": "3", "user": "u", "runs": "/",
+       "identity": {"host": "h", "boot": "b", "pid_namespace": "p"}})
+number = json.loads(sys.stdin.readline())["id"]
+size, pause_s = int(sys.argv[1]), float(sys.argv[2])
+while size:
+    write({"id": number, "item": "x" * size})
+    time.sleep(pause_s)
+time.sleep(1000)
+"""
+
+
+@pytest.fixture
+def hostile(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], Connection]]:
+    """Connects to an agent that answers the first request with items of so many bytes, or never."""
+    with ExitStack() as stack:
+
+        def connect(size: int) -> Connection:
+            words = [sys.executable, "-c", HOSTILE_AGENT % protocol.VERSION, str(size), "0.001"]
+            carrier = SimpleNamespace(
+                command_line=lambda _: words, cwd="/", environment=clean_environment,
+                explain_silence=lambda silent_s: HostError(Failure.NO_ANSWER, f"silent for {silent_s:g} s"),
+            )  # fmt: skip
+            opened = stack.enter_context(
+                Connection(SimpleNamespace(name="h", address="h", command="trainyard", carrier=carrier))
+            )
+            opened.wait(lambda: opened.hello is not None, PATIENCE_S)
+            return opened
+
+        yield connect
+
+
+@pytest.mark.parametrize("ability", ["clock", "read", "readings"])
+def test_items_that_nobody_takes_or_has_asked_for_end_the_connection(
+    hostile: Callable[[int], Connection], ability: str
+) -> None:
+    opened = hostile(100_000)
+    answer = opened.request(ability)
+    with pytest.raises(HostError, match="It sends more than was asked for") as ended:
+        opened.wait(lambda: False, PATIENCE_S)
+    assert ended.value.failure is Failure.NONSENSE
+    assert sum(map(len, answer.items)) <= MAX_HELD_BYTES if ability == "readings" else not answer.items
+
+
+def test_items_of_a_stream_that_are_taken_or_no_longer_wanted_take_no_memory(
+    hostile: Callable[[int], Connection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("core.hosts.connection.MAX_HELD_BYTES", 1_000_000)
+    opened = hostile(100_000)
+    stream, taken = opened.request("readings"), []
+    while len(taken) < 30:
+        opened.poll(0.1)
+        taken += [len(stream.items.popleft()) for _ in range(len(stream.items))]
+    opened.cancel(stream)
+    heard_at = [opened.heard_at]
+    while len(heard_at) < 30:
+        opened.poll(0.1)
+        heard_at += [opened.heard_at] if opened.heard_at != heard_at[-1] else []
+        assert not stream.items
+
+
+def test_request_that_is_never_answered_has_a_deadline(
+    hostile: Callable[[int], Connection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("core.hosts.connection.DEADLINE_S", 0.2)
+    opened = hostile(0)
+    opened.request("read")
+    with pytest.raises(HostError, match=r"silent for 0\.2 s"):
+        opened.wait(lambda: False, PATIENCE_S)

@@ -8,6 +8,7 @@ import os
 import sqlite3
 import time
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from core.metrics.files.finder import SLACK_S, MetricFileFinder
 from core.metrics.files.trackers import (
     LOG_BLOCK_BYTES,
+    MAX_ROW_BYTES,
     TRIES,
     MlflowDatabase,
     MlflowMetricFile,
@@ -22,6 +24,8 @@ from core.metrics.files.trackers import (
     WandbFile,
     reader_of,
 )
+from core.metrics.rank_metrics import RankReader
+from tests.support.running import script_spec
 from tests.support.waiting import PATIENCE_S
 
 RECORDED = Path(__file__).resolve().parents[1] / "recorded_trackers"
@@ -104,6 +108,82 @@ def test_databases_of_trackers_are_recognised_and_read_without_a_trace(tmp_path:
     assert curve(readings, "val_accuracy") == {5: 0.25, 10: 0.5, 15: 0.75, 20: 1.0}
     assert sorted(each.name for each in tmp_path.iterdir()) == ["mlflow.db", "other.db", "trackio.db"]
     assert polled(TrackioDatabase(trackio, since=time.time() + 1e9)) == [], "rows of earlier runs"
+
+
+HOSTILE_TRACKIO = {
+    "list": "[1, 2]", "number": "5", "text": '"x"', "null": "null", "deep": "[" * 200_000, "cut": '{"loss": 1',
+    "table": '{"table": {"_type": "trackio.table", "rows": [[1, {"loss": 2}]]}, "loss": 0.5}',
+    "digits": '{"loss": ' + "9" * 4200 + "}", "infinite": '{"loss": 1e400}', "large": "x" * (MAX_ROW_BYTES + 1),
+    "bytes": b"\xff" * 10, "none": None, "name": '{"' + "n" * 10_000 + '": 1}',
+}  # fmt: skip
+HOSTILE_MLFLOW: dict[str, tuple[object, ...]] = {
+    "text": ("loss", "abc", 1, 0), "bytes": ("loss", b"\xff", 1, 0), "step": ("loss", 0.5, "x", 0), "none": (None,) * 4,
+    "infinite": ("loss", 9e999, 2**62, 0), "name": ("n" * 1_000_000, 0.5, 1, 0), "escape": ("\x1b[31m", 0.5, 1, 0),
+    "large": ("loss", "x" * (MAX_ROW_BYTES + 1), 1, 0),
+}  # fmt: skip
+
+
+def _without_constraints(database: sqlite3.Connection) -> None:
+    """Empty the table of metrics, and let it take anything."""
+    columns = ", ".join(name for _, name, *_ in database.execute("PRAGMA table_info(metrics)") if name != "id")
+    database.execute("PRAGMA foreign_keys = OFF")
+    database.execute("DROP TABLE metrics")
+    database.execute(f"CREATE TABLE metrics (id INTEGER PRIMARY KEY, {columns})")
+
+
+def test_an_odd_row_of_a_tracker_loses_at_most_its_own_value(tmp_path: Path) -> None:
+    """Between two rows that are read, whatever stands between them."""
+    path, now = unpacked("trackio.db", tmp_path), datetime.now(UTC).isoformat()
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        _without_constraints(database)
+        rows = ['{"loss": 0.25}', *HOSTILE_TRACKIO.values(), '{"loss": 0.125}']
+        insert = "INSERT INTO metrics (run_name, timestamp, step, metrics) VALUES ('r', ?, ?, ?)"
+        database.executemany(insert, [(now, step, row) for step, row in enumerate(rows)])
+    source = TrackioDatabase(path)
+    found = curve(polled(source), "loss")
+    known = {name: place for place, name in enumerate(HOSTILE_TRACKIO, 1)}
+    assert {step: loss for step, loss in found.items() if math.isfinite(loss)} == {
+        0: 0.25, known["table"]: 0.5, len(rows) - 1: 0.125,
+    }  # fmt: skip
+    assert source.trouble == ""
+
+    path = unpacked("mlflow.db", tmp_path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        _without_constraints(database)
+        rows = [("loss", 0.25, 0, 0), *HOSTILE_MLFLOW.values(), ("loss", 0.125, 99, 0)]
+        insert = "INSERT INTO metrics (key, value, step, is_nan, timestamp, run_uuid) VALUES (?, ?, ?, ?, ?, 'u')"
+        database.executemany(insert, [(*row, time.time() * 1000) for row in rows])
+    source = MlflowDatabase(path)
+    found = curve(polled(source), "loss")
+    assert {step: loss for step, loss in found.items() if step in {0, 99}} == {0: 0.25, 99: 0.125}
+    assert source.trouble == ""
+
+
+def test_a_file_whose_reader_raises_is_named_and_the_others_are_read_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_dir = tmp_path / "run"
+    run_dir.mkdir()
+    (tmp_path / "train.py").write_text("")
+    spec = script_spec(tmp_path / "train.py", cwd=tmp_path)
+    reader = RankReader(run_dir, spec, 0, None)
+    odd, good = unpacked("trackio.db", tmp_path), tmp_path / "metrics.jsonl"
+    good.write_text('{"step": 1, "loss": 0.5}\n')
+    for path in (odd, good):
+        reader.add_file(path, 0)
+
+    def fail(*_: object) -> None:
+        raise AttributeError("no items")
+
+    monkeypatch.setattr(TrackioDatabase, "row", fail)
+    merged = reader.read()
+    good.write_text('{"step": 1, "loss": 0.5}\n{"step": 2, "loss": 0.25}\n')
+    merged += reader.read(last=True)
+    assert [each.values["loss"] for each in merged] == [0.5, 0.25]
+    (trouble,) = reader.troubles()
+    assert trouble.startswith(
+        f"{odd} is not read any more, since what is in it could not be understood (AttributeError("
+    )
 
 
 def test_database_grows_is_locked_and_changes_its_layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -129,7 +129,7 @@ def test_copies_of_a_host_are_below_one_private_folder(tmp_path):
 
 def test_what_lists_need_is_copied_first_and_measurements_up_to_a_limit(tmp_path):
     copies = Copies(tmp_path)
-    plan = Plan(copies, max_bytes=10)
+    plan = Plan(copies, max_bytes=40)
     files = {"spec.json": [3, 1], "events/supervisor.jsonl": [3, 1], "events/worker-0.jsonl": [30, 1]}
     entry = {"files": files, "id": "x"}
     for name, run in unpack_listing(

@@ -8,11 +8,13 @@ from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
+import pytest
+
 from core.hosts.connection import Answer
-from core.hosts.copies import Copies
+from core.hosts.copies import Copies, Plan
 from core.hosts.host_list import Host
 from core.hosts.mirror import Link
-from core.hosts.run_files import FilePart, travels
+from core.hosts.run_files import SMALL, FilePart, RunEntry, travels, unpack_listing
 from core.runs.facts import RunState
 from core.runs.foreign import copies_folder
 from core.runs.run import Run
@@ -84,3 +86,36 @@ def test_reader_has_measurements_that_arrive_after_the_end_and_before_the_word_o
     series.fold(run.poll())
     assert series.metrics["loss"].values.tolist() == [0.5, 0.25]
     copies.leave()
+
+
+def test_all_bytes_of_all_files_count_in_the_limit(tmp_path: Path) -> None:
+    """What lists need is copied on when measurements are not, and stops in its turn."""
+    run_dir = write_run(tmp_path, "a", [values(1, 1, 2, loss=[0.5, 0.25])])
+    copies = Copies(copies_folder() / "one")
+    assert copies.keep()
+    entries = unpack_listing(listing(run_dir, live=False)).runs
+    small = sum(size for file, (size, _) in entries["a"].files.items() if file in SMALL)
+    for most, wanted in ((10 * small, True), (8 * small // 7, False)):
+        plan = Plan(copies, max_bytes=most)
+        assert plan.put("a", entries["a"])
+        assert {file for _, file in plan.next(99)} == SMALL & entries["a"].files.keys()
+        for file in SMALL & entries["a"].files.keys():
+            copies.append("a", file, 0, (run_dir / file).read_bytes())
+            copies.complete("a", file, *entries["a"].files[file])
+        plan.look("a")
+        assert (("a", MEASUREMENTS) in plan.next(99)) is wanted
+        assert plan.is_full() is not wanted
+        copies.remove("a")
+    plan = Plan(copies, max_bytes=small)
+    copies.append("b", "marks.jsonl", 0, b"x" * small)
+    assert plan.put("b", RunEntry(files={"marks.jsonl": (2 * small, 1)}))
+    assert plan.next(99) == []
+    copies.leave()
+
+
+def test_runs_with_too_many_files_in_all_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("core.hosts.copies.MAX_FILES", 10)
+    plan, entry = Plan(Copies(tmp_path)), RunEntry(files={f"events/worker-{rank}.jsonl": (1, 1) for rank in range(4)})
+    assert [plan.put(name, entry) for name in "abca"] == [True, True, False, True]
+    plan.forget("b")
+    assert plan.put("c", entry)

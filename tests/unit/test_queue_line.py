@@ -5,10 +5,14 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
 import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Thread
 from types import SimpleNamespace
@@ -18,7 +22,7 @@ import pytest
 from core.launchers import program
 from core.queue import folder
 from core.queue.folder import own_line
-from core.queue.line import HALF_LIFE_S, Line, release
+from core.queue.line import HALF_LIFE_S, Line, read_small, release
 from core.queue.listing import MAX_REFUSED, queue_view
 from core.system import processes
 from core.system.procfs import Mount
@@ -127,10 +131,77 @@ def test_hostile_tickets_are_passed_over_and_told(line: Line, tmp_path: Path) ->
     }  # fmt: skip
     *named, last = queue_view(tmp_path / "runs").troubles
     assert len(named) == MAX_REFUSED
-    assert last == f"{len(told) - MAX_REFUSED} more tickets are passed over."
+    assert last == f"{len(told) - MAX_REFUSED} more tickets or folders are passed over."
     os.close(good)
     for file in held:
         file.close()
+
+
+@pytest.fixture
+def of_others(line: Line, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Path]]:
+    """Makes folders that belong to users of the ids that their names begin with, with live tickets of many bytes."""
+    real, locked = os.lstat, []
+
+    def made(name: str, tickets: int = 0, size: int = 200) -> Path:
+        folder = Path(line.parent) / f"{line.prefix}{name}"
+        (folder / "tickets").mkdir(parents=True)
+        (folder / "devices").mkdir()
+        for number in range(tickets):
+            file = (folder / "tickets" / f"run-{number:04}").open("w")
+            file.write(json.dumps(FIELDS).ljust(size))
+            file.flush()
+            fcntl.flock(file, fcntl.LOCK_EX)
+            locked.append(file)
+        return folder
+
+    def lstat(path: str) -> os.stat_result:
+        found = real(path)
+        uid = re.match(rf"{re.escape(line.parent)}/{line.prefix}0*(\d+)", str(path))
+        return os.stat_result([*found[:4], int(uid[1]), *found[5:10]]) if uid else found
+
+    monkeypatch.setattr(os, "lstat", lstat)
+    monkeypatch.setattr("core.queue.line.read_small", lambda path, most, **_: read_small(path, most))
+    yield made
+    for file in locked:
+        file.close()
+
+
+def test_each_other_user_has_one_folder_of_a_plain_name(line: Line, of_others: Callable[..., Path]) -> None:
+    of_others("4711-b", 1)
+    of_others("4711-a", 1)
+    of_others("04711", 1)
+    of_others("4712", 1)
+    of_others("4712-a", 1)
+    assert [Path(folder).name[len(line.prefix) :] for _, folder in line.folders()] == ["0", "4711-a", "4712"]
+    assert {(each.uid, each.run) for each in line.tickets()} == {(4711, "run-0000"), (4712, "run-0000")}
+    told = {Path(path).name[len(line.prefix) :]: why for path, why in line.passed.items()}
+    assert told == {"04711": "name", "4711-b": "second", "4712-a": "second"}
+
+
+def test_what_other_users_can_add_is_bounded_in_total(
+    line: Line, of_others: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("core.queue.line.MAX_OTHERS_BYTES", 10_000)
+    of_others("4711", 30, size=1000)
+    of_others("4712", 10, size=200)
+    of_others("4713", 3, size=1000)
+    read = Counter(each.uid for each in line.tickets())
+    assert read == {4712: 10, 4713: 3, 4711: 5}, "the two with less than a third are read whole"
+    assert Counter(line.refused.values()) == {"many": 25}
+    assert len(line._known) == 18, "what is passed over takes no memory"
+    assert own_line().apart == ""
+
+    monkeypatch.setattr("core.queue.line.MAX_OTHERS", 35)
+    assert {each.uid for each in line.tickets()} == {4711, 4712}
+    line._looked_at = float("-inf")
+    monkeypatch.setattr("core.queue.line.MAX_USERS", 1)
+    assert [uid for uid, _ in line.folders()] == [os.getuid(), 4711]
+    monkeypatch.setattr("core.queue.line.MAX_NAMES", 1)
+    view = queue_view(tmp_path / "runs")
+    assert view.apart.startswith(
+        f"There are more folders or tickets of other users in {line.parent} than are looked at"
+    )
+    assert view.troubles[0] == view.apart
 
 
 def test_the_folder_is_private_to_its_user_and_made_whatever_the_umask(tmp_path: Path) -> None:
@@ -144,19 +215,36 @@ def test_the_folder_is_private_to_its_user_and_made_whatever_the_umask(tmp_path:
     assert processes.here().boot in own.line.own
 
 
-@pytest.mark.parametrize("trouble", ["link", "file", "network", "relative"])
+@pytest.mark.parametrize("taken_by", ["link", "file"])
+def test_where_the_plain_name_is_taken_the_folder_has_another_name_that_all_processes_find(
+    taken_by: str, tmp_path: Path
+) -> None:
+    common = tmp_path / "line"
+    common.mkdir()
+    plain = common / f"trainyard-{processes.here().boot}-{os.getuid()}"
+    if taken_by == "link":
+        (tmp_path / "elsewhere").mkdir()
+        plain.symlink_to(tmp_path / "elsewhere")
+    else:
+        plain.write_text("")
+    with ThreadPoolExecutor(4) as pool:
+        found = [*pool.map(lambda _: own_line(), range(8))]
+    assert {each.apart for each in found} == {""}
+    (own,) = {each.line.own for each in found}
+    assert own.startswith(f"{plain}-")
+    assert [path.name for path in sorted(common.iterdir())] == [plain.name, Path(own).name]
+    assert not [*(tmp_path / "elsewhere").iterdir()] if taken_by == "link" else True
+    plain.unlink()
+    assert own_line().line.own == own, "also when the plain name is free again: runs may wait in this folder"
+
+
+@pytest.mark.parametrize("trouble", ["network", "relative"])
 def test_without_the_common_place_the_queue_is_this_users_own_and_says_so(
     trouble: str, tmp_path: Path, monkeypatch
 ) -> None:
     common = tmp_path / "line"
     common.mkdir()
-    own = common / f"trainyard-{processes.here().boot}-{os.getuid()}"
-    if trouble == "link":
-        (tmp_path / "elsewhere").mkdir()
-        own.symlink_to(tmp_path / "elsewhere")
-    elif trouble == "file":
-        own.write_text("")
-    elif trouble == "relative":
+    if trouble == "relative":
         monkeypatch.chdir(tmp_path)
         monkeypatch.setattr(folder, "parent", lambda: Path("line"))
     else:
@@ -166,7 +254,7 @@ def test_without_the_common_place_the_queue_is_this_users_own_and_says_so(
     assert "Runs of other users are not seen" in found.alone
     assert "TRAINYARD_QUEUE_DIR" in found.alone
     assert [uid for uid, _ in found.line.folders()] == [os.getuid()]
-    assert not [*(tmp_path / "elsewhere").iterdir()] if trouble == "link" else True
+    assert found.apart == found.alone
 
 
 def test_folders_of_earlier_boots_are_removed(tmp_path: Path) -> None:

@@ -106,7 +106,10 @@ def _begin(
         if not control.until_waiting(queued):
             warn(tr("Run {id} does not wait for its devices yet: {why}", id=queued.id,
                     why=queued.log_end().strip()))  # fmt: skip
-    for each in queue_view(options.runs).runs if options.detach and not options.json else ():
+    view = queue_view(options.runs) if options.detach and not options.json else None
+    if view is not None and view.apart:
+        warn(view.apart)
+    for each in view.runs if view is not None else ():
         if each.run_dir == queued.dir:  # it has not started
             warn(tr("Place {place} in your queue. {reason}", place=each.place, reason=each.reason))
     return _follow_unless_detached(options, queued)

@@ -185,6 +185,8 @@ BUSY_S = 0.05
 """Seconds to wait for a writer that has locked the database; then the next look tries again."""
 MAX_ROWS = 5000
 """Rows to read at a time."""
+MAX_ROW_BYTES = 10_000_000
+"""Bytes of a row, or of a value that SQLite makes of a formula in a table."""
 SLACK_S = 1.0
 TRIES = 30
 """Looks in a row at a locked database after which that is reported."""
@@ -227,10 +229,10 @@ def mlflow_metric(path: str) -> str:
 class TrackerDatabase:
     """One database. Of several runs in it that began during this one, the first is read."""
 
-    columns: ClassVar[frozenset[str]]
-    """The columns of the table `metrics` that are needed."""
-    query: ClassVar[str]
-    """The SQL for the rows after the first parameter, at most as many as the second one."""
+    number: ClassVar[str]
+    """The column with the numbers of the rows of the table `metrics`."""
+    columns: ClassVar[tuple[str, ...]]
+    """The other columns that `row` gets."""
 
     def __init__(self, path: Path, since: float = 0.0, until: float = math.inf) -> None:
         """`since`, `until`: the unix seconds between which rows belong to this run."""
@@ -270,23 +272,30 @@ class TrackerDatabase:
         return [reading for row in rows if (reading := self._reading(row)) is not None]
 
     def row(self, columns: tuple[object, ...]) -> Row:
-        """Return one row of `query`. Raises `ValueError` or `TypeError` for one that cannot be read."""
+        """Return one row of `number` and `columns`. Raises `ValueError` or `TypeError` for one that cannot be read."""
         raise NotImplementedError
 
     def _rows(self, database: sqlite3.Connection) -> list[Row]:
         self._problem = ""
-        if missing := sorted(self.columns - _names(database, "SELECT name FROM pragma_table_info('metrics')")):
+        if missing := sorted({*self.columns} - _names(database, "SELECT name FROM pragma_table_info('metrics')")):
             self._problem = tr("{path} has another layout than this version of Trainyard knows (it lacks {missing}). "
                                "Its metrics are missing here.",
                                path=self.path, missing=f"metrics.{missing[0]}")  # fmt: skip
             return []
-        found = database.execute(self.query, (self._last_row, MAX_ROWS)).fetchall()
-        self.more = len(found) == MAX_ROWS
-        rows = []
-        for columns in found:
-            self._last_row = columns[0]
-            with contextlib.suppress(ValueError, TypeError, OverflowError):
-                rows.append(self.row(columns))
+        number, rows = self.number, []
+        select = "SELECT {} FROM metrics WHERE {number} > ? ORDER BY {number} LIMIT ?"
+        numbers, whole = (select.format(each, number=number) for each in (number, ", ".join((number, *self.columns))))
+        for most in (MAX_ROWS, 1):  # alone, after the next row or the row after it was too large
+            count = 0
+            with contextlib.suppress(sqlite3.DataError):
+                for columns in database.execute(whole, (self._last_row, most)):
+                    self._last_row, count = columns[0], count + 1
+                    with contextlib.suppress(ValueError, TypeError, OverflowError, RecursionError):
+                        rows.append(self.row(columns))
+                self.more = count == most
+                return rows
+        self._last_row = database.execute(numbers, (self._last_row, 1)).fetchone()[0]
+        self.more = True
         return rows
 
     def _reading(self, row: Row) -> Reading | None:
@@ -313,13 +322,14 @@ class TrackerDatabase:
 class TrackioDatabase(TrackerDatabase):
     """The database of a project of trackio."""
 
-    columns: ClassVar[frozenset[str]] = frozenset({"id", "timestamp", "step", "metrics"})
-    query = "SELECT id, run_name, timestamp, step, metrics FROM metrics WHERE id > ? ORDER BY id LIMIT ?"
+    number, columns = "id", ("run_name", "timestamp", "step", "metrics")
 
     def row(self, columns: tuple[object, ...]) -> Row:
         """Return one row."""
         number, run, when, step, text = columns
         found = json.loads(text)  # type: ignore[arg-type]  # another type raises `TypeError`, as documented
+        if not isinstance(found, dict):
+            raise TypeError(found)
         numbers = {name: value for name, each in found.items() if (value := json_number(each)) is not None}
         if not any(name in numbers for name in ("step", "global_step")):
             numbers["step"] = float(step)  # type: ignore[arg-type]  # likewise
@@ -329,11 +339,7 @@ class TrackioDatabase(TrackerDatabase):
 class MlflowDatabase(TrackerDatabase):
     """The database of MLflow's tracking store."""
 
-    columns: ClassVar[frozenset[str]] = frozenset({"key", "value", "timestamp", "step", "is_nan", "run_uuid"})
-    query = (
-        "SELECT rowid, run_uuid, timestamp, step, key, value, is_nan FROM metrics "
-        "WHERE rowid > ? ORDER BY rowid LIMIT ?"
-    )
+    number, columns = "rowid", ("run_uuid", "timestamp", "step", "key", "value", "is_nan")
 
     def row(self, columns: tuple[object, ...]) -> Row:
         """Return one row."""
@@ -383,7 +389,9 @@ def connect(path: Path) -> sqlite3.Connection:
     with open_to_read(path, follow_link=True) as file:
         has_log = file.read(MODE_BYTE + 1)[MODE_BYTE:] == LOG_MODE
     how = "mode=ro&immutable=1" if has_log and not _state(f"{path}-wal")[1] else "mode=ro"
-    return sqlite3.connect(f"file:{quote(str(path))}?{how}", uri=True, timeout=BUSY_S, isolation_level=None)
+    database = sqlite3.connect(f"file:{quote(str(path))}?{how}", uri=True, timeout=BUSY_S, isolation_level=None)
+    database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_ROW_BYTES)
+    return database
 
 
 def _state(path: str) -> tuple[int, int, int]:
