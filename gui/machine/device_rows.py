@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import (
-    Collection,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import groupby
@@ -335,23 +331,21 @@ def free_devices(rows: Sequence[DeviceRow]) -> tuple[str, ...]:
     return tuple(row.id for row in rows if row.free and row.id in usable)
 
 
-def obstacles(rows: Sequence[DeviceRow], ticked: Collection[str]) -> dict[str, str]:
-    """Return by device id why the device cannot be ticked now; devices that can be ticked are left out.
+def obstacle(row: DeviceRow, ticked: Sequence[DeviceRow]) -> str:
+    """Return why a device cannot be ticked beside the ticked ones; the empty string if it can.
 
     A ticked device is not in conflict with itself, so it stays ticked.
     """
-    chosen = [row for row in rows if row.id in ticked]
-    found = {row.id: tr(row.lost or "") or row.why_blocked or _mig_conflict(row, chosen) for row in rows}
-    return {device: reason for device, reason in found.items() if reason}
+    return tr(row.lost or "") or row.why_blocked or _mig_conflict(row, ticked)
 
 
-def _mig_conflict(row: DeviceRow, chosen: Sequence[DeviceRow]) -> str:
+def _mig_conflict(row: DeviceRow, ticked: Sequence[DeviceRow]) -> str:
     """Return why a MIG device cannot be combined with the ticked ones: see `core.config.validation`."""
-    others = [each for each in chosen if each.id != row.id]
-    if row in chosen or not others or not (row.is_mig or any(each.is_mig for each in others)):
+    chosen = [each for each in ticked if each.host == row.host]
+    if not chosen or any(each.id == row.id for each in chosen) or not any(each.is_mig for each in (row, *chosen)):
         return ""
-    if len(others) == 1:
-        first = tr("Untick {label} first.", label=others[0].label)
+    if len(chosen) == 1:
+        first = tr("Untick {label} first.", label=chosen[0].label)
     else:
         first = tr("Untick the other devices first.")
     return f"{first} {tr('A process can use only one MIG device, and no other device with it.')}"

@@ -1,20 +1,22 @@
-"""How a row of the list of devices is painted, and how high it is."""
+"""How the lines of the list of devices are painted, and how high they are."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from PySide6.QtCore import QAbstractItemModel, QEvent, QPointF, QRect, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QFont, QFontMetrics, QKeyEvent, QMouseEvent, QPainter, QPen, QPolygonF
-from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
+from PySide6.QtCore import QPointF, QRect, QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPen, QPolygonF
+from PySide6.QtWidgets import QAbstractItemView, QStyle, QStyledItemDelegate, QStyleOptionViewItem
 
 from core.language import tr, tr_noop
 from gui.base.formatting import memory
+from gui.base.icons import paint_mark
 from gui.base.painting import Index, draw_elided, outline, paint_row_background, small_font
 from gui.base.text_size import scaled
 from gui.base.theme import current_theme
-from gui.machine.device_rows import DeviceRow, Heading
+from gui.features.devices.rows import CpuLine, DeviceLine, HostLine, Line, ModelLine, NoteLine, RetryLine
+from gui.machine.device_rows import DeviceRow
 
 LEFT_PX, RIGHT_PX, GAP_PX = 8, 8, 8
 SQUARE_PX, BAR_PX = 8, 6
@@ -82,14 +84,16 @@ class RowSizes:
         return ABOVE_PX + self.line + (1 if dense else 2) * self.small_line + BELOW_PX
 
 
-ROW = Qt.ItemDataRole.UserRole + 1
-"""Item data: the `DeviceRow`."""
-OBSTACLE = Qt.ItemDataRole.UserRole + 2
-"""Item data: why the device cannot be ticked; the empty string if it can."""
-HEADING = Qt.ItemDataRole.UserRole + 3
-"""Item data: the `Heading` above the row, or None."""
-FOOT = Qt.ItemDataRole.UserRole + 4
-"""Item data: whether the line of the CPU devices is below the row."""
+LINE = Qt.ItemDataRole.UserRole
+"""Item data: the `Line`."""
+HOST_ABOVE_PX, NOTE_BELOW_PX = 6, 6
+"""Room above the line of a host, which separates it from the machine before, and below a note or a button."""
+MIN_NAME_PX = 48
+"""Width that the name of a host keeps at least."""
+BUTTON_PX = 24
+"""Height of a button, at a text scale of 1."""
+TONES = {"good": ("good", "muted"), "muted": ("muted", "muted"), "warn": ("warn", "warn"), "bad": ("bad", "bad")}
+"""By tone of a host, the colours of its mark and of its words."""
 
 CHIP_PX = 6
 """Room left and right of the text of a chip."""
@@ -97,38 +101,42 @@ MIN_CHIP_PX = 34
 """Width below which a chip is left out: nothing of its text could be read."""
 SHARED_MEMORY = tr_noop("shared memory")
 """What a GPU without memory of its own has in the place of its memory."""
-REASON_FLAGS = int(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop) | int(Qt.TextFlag.TextWordWrap)
+TEXT_FLAGS = int(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop) | int(Qt.TextFlag.TextWordWrap)
 
 
 class DeviceDelegate(QStyledItemDelegate):
-    """Paints a row in three lines, or in two if `dense`. A click in the row or Space ticks it."""
+    """Paints each kind of line. A device has three lines of text, or two if it is dense."""
 
-    def __init__(self, parent: QWidget) -> None:
-        super().__init__(parent)
-        self.sizes = RowSizes.of(parent.font())
-        self.dense = False
+    def __init__(self, view: QAbstractItemView) -> None:
+        super().__init__(view)
+        self._view = view
+        self.sizes = RowSizes.of(view.font())
         self.shows_limits = True
         """Whether there is room for the limits beside the power."""
         self._power_px = 0
         """Width of the column of the power, the same in all rows."""
         self._memory_px = 0
         """Width of the column of the memory."""
-        self.row_under_mouse = -1
-        """The row that a click would tick; -1 for none, such as on a heading."""
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:  # noqa: ARG002, N802 (Qt's name)
-        """Return the size of the row with what is above and below it."""
-        return QSize(240, self.height(heading=index.data(HEADING) is not None, foot=bool(index.data(FOOT))))
+        """Return the size of a line."""
+        return QSize(240, self.height(index.data(LINE)))
 
-    def height(self, *, heading: bool, foot: bool) -> int:
-        """Return the height of a row with what is above and below it."""
-        return self.sizes.row(dense=self.dense) + (heading + foot) * self.sizes.heading
-
-    def body(self, rect: QRect, index: Index) -> QRect:
-        """Return the part of a row that is the device, without what is above and below it."""
-        above = self.sizes.heading if index.data(HEADING) is not None else 0
-        below = self.sizes.heading if index.data(FOOT) else 0
-        return rect.adjusted(0, above, 0, -below)
+    def height(self, line: Line) -> int:
+        """Return the height of a line at the width of the list."""
+        sizes = self.sizes
+        match line:
+            case DeviceLine():
+                return sizes.row(dense=line.is_dense)
+            case HostLine():
+                return HOST_ABOVE_PX + sizes.heading + 2
+            case NoteLine():
+                room = QRect(0, 0, self._view.viewport().width() - sizes.square - GAP_PX, 10_000)
+                text = QFontMetrics(sizes.small).boundingRect(room, TEXT_FLAGS, line.sentence)
+                return text.height() + NOTE_BELOW_PX
+            case RetryLine():
+                return scaled(BUTTON_PX) + NOTE_BELOW_PX
+        return sizes.heading
 
     def fit(self, rows: Sequence[DeviceRow], width: int) -> bool:
         """Choose the columns of power and memory for rows of this width. Return whether they are others than before.
@@ -151,76 +159,127 @@ class DeviceDelegate(QStyledItemDelegate):
         sign = sizes.small_line if row.in_trouble else 0
         return left + self._chip_width(row) + sign + sizes.temperature + GAP_PX + RIGHT_PX
 
-    def editorEvent(  # noqa: N802 (Qt's name)
-        self, event: QEvent, model: QAbstractItemModel, option: QStyleOptionViewItem, index: Index
-    ) -> bool:
-        """Tick or untick."""
-        body = self.body(option.rect, index)
-        if not _toggles(event, body) or not index.flags() & Qt.ItemFlag.ItemIsUserCheckable:
-            return False
-        ticked = _is_ticked(index)
-        after = Qt.CheckState.Unchecked if ticked else Qt.CheckState.Checked
-        return model.setData(index, after, Qt.ItemDataRole.CheckStateRole)
-
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
-        """Paint one row."""
-        row: DeviceRow | None = index.data(ROW)
-        if row is None:
-            return
+        """Paint one line."""
+        line: Line = index.data(LINE)
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        heading: Heading | None = index.data(HEADING)
-        if heading is not None:
-            self._paint_heading(painter, heading, option.rect)
-        rect = self.body(option.rect, index)
-        over = index.row() == self.row_under_mouse
-        self._paint_background(painter, option, rect, over=over)
-        self._paint_tick(painter, index, rect, over=over)
+        rect: QRect = option.rect
+        if isinstance(line, HostLine):
+            painter.fillRect(
+                QRect(0, rect.top() + HOST_ABOVE_PX // 2, rect.right(), 1), QColor(current_theme().panel_border)
+            )
+            rect = option.rect = rect.adjusted(0, HOST_ABOVE_PX, 0, 0)
+        if not isinstance(line, ModelLine | RetryLine):
+            paint_row_background(painter, option)
+        match line:
+            case DeviceLine():
+                is_under_mouse = bool(option.state & QStyle.StateFlag.State_MouseOver)
+                self._paint_device(painter, line, rect, is_under_mouse=is_under_mouse)
+            case ModelLine():
+                self._paint_model(painter, line, rect)
+            case CpuLine():
+                self._paint_cpus(painter, line, rect)
+            case HostLine():
+                self._paint_host(painter, line, rect)
+            case NoteLine():
+                painter.setFont(self.sizes.small)
+                painter.setPen(QColor(current_theme().muted))
+                painter.drawText(rect.adjusted(self.sizes.square, 0, -GAP_PX, 0), TEXT_FLAGS, line.sentence)
+            case RetryLine():
+                self._paint_button(painter, line, option)
+        painter.restore()
+
+    def _paint_model(self, painter: QPainter, line: ModelLine, rect: QRect) -> None:
+        sizes, theme = self.sizes, current_theme()
+        rest = rect.adjusted(LEFT_PX, 0, -RIGHT_PX, 0)
+        for text, colour, font in (
+            (line.heading.name, theme.text, sizes.small_bold), (line.heading.times, theme.muted, sizes.small),
+        ):  # fmt: skip
+            if text and rest.width() > 0:
+                draw_elided(painter, rest, text, colour, font=font)
+                rest = rest.adjusted(sizes.width(text, font) + GAP_PX, 0, 0, 0)
+        if rest.width() > 0:
+            painter.fillRect(QRect(rest.left(), rect.center().y() + 1, rest.width() - 1, 1), QColor(theme.panel_border))
+
+    def _paint_cpus(self, painter: QPainter, line: CpuLine, rect: QRect) -> None:
+        """Paint an arrow, the load at the left and the memory of the machine at the right."""
+        sizes, theme, summary = self.sizes, current_theme(), line.summary
+        _paint_arrow(painter, QPointF(LEFT_PX + sizes.tick / 2, rect.top() + rect.height() / 2), theme.muted,
+                     down=not line.is_folded)  # fmt: skip
+        rest = rect.adjusted(sizes.square, 0, -RIGHT_PX, 0)
+        draw_elided(painter, rest, "CPU", theme.text, font=sizes.bold)
+        rest = rest.adjusted(sizes.width("CPU", sizes.bold) + GAP_PX, 0, 0, 0)
+        draw_elided(painter, rest, summary.devices, theme.muted, font=sizes.small)
+        widest = replace(summary, utilisation_percent=100.0, host_used_bytes=summary.host_total_bytes)
+        left = rest.width() - sizes.width(widest.devices) - GAP_PX  # by the widest, so that words do not come and go
+        shown = summary.host_memory
+        if sizes.width(widest.host_memory) > left:
+            short = widest.host_memory.removeprefix("host ")
+            shown = shown.removeprefix("host ") if sizes.width(short) <= left else summary.memory
+        room = rest.adjusted(sizes.width(summary.devices) + GAP_PX - 1, 0, 0, 0)
+        draw_elided(painter, room, shown, theme.muted, font=sizes.small, right=True)
+
+    def _paint_host(self, painter: QPainter, line: HostLine, rect: QRect) -> None:
+        """Paint an arrow, the name and, at the right, the state behind its mark, as much of it as fits."""
+        sizes, theme, heading = self.sizes, current_theme(), line.heading
+        _paint_arrow(
+            painter, QPointF(LEFT_PX + sizes.tick / 2, rect.center().y() + 1), theme.text, down=not line.is_folded
+        )
+        inside = rect.adjusted(sizes.square, 0, -RIGHT_PX, 0)
+        side = sizes.small_line - 5
+        name = min(sizes.width(heading.name, sizes.bold), inside.width() - MIN_NAME_PX)
+        room = inside.width() - max(name, MIN_NAME_PX) - side - 2 * GAP_PX
+        texts = (heading.words, heading.state)
+        if line.is_folded:
+            folded = " · ".join(part for part in (heading.state, heading.devices) if part)
+            texts = (folded, heading.devices or heading.state)
+        text = next((each for each in texts if sizes.width(each) <= room), texts[-1])
+        width = min(sizes.width(text), room)
+        mark, words = (getattr(theme, each) for each in TONES[heading.tone])
+        place = QRect(inside.right() - width, inside.top(), width + 1, inside.height())
+        draw_elided(painter, place, text, words, font=sizes.small, right=True)
+        box = QRectF(place.left() - side - 5, inside.center().y() - side / 2 + 0.5, side, side)
+        paint_mark(painter, heading.mark, box, mark)
+        named = inside.adjusted(0, 0, -(width + side + 5 + GAP_PX), 0)
+        draw_elided(painter, named, heading.name, theme.text, font=sizes.bold)
+
+    def _paint_button(self, painter: QPainter, line: RetryLine, option: QStyleOptionViewItem) -> None:
+        sizes, theme, text = self.sizes, current_theme(), tr("Try again")
+        over = line.is_enabled and option.state & QStyle.StateFlag.State_MouseOver
+        has_focus = option.state & QStyle.StateFlag.State_HasFocus
+        ground = theme.button_hover if over else theme.button
+        painter.setPen(QPen(QColor(theme.accent), 1) if has_focus else outline(theme.field_border))
+        painter.setBrush(QColor(ground))
+        rect: QRect = option.rect
+        box = QRectF(rect.left() + sizes.square, rect.top(), sizes.width(text) + 18, scaled(BUTTON_PX))
+        painter.drawRoundedRect(box.adjusted(0.5, 0.5, -0.5, -0.5), 4, 4)
+        painter.setFont(sizes.small)
+        painter.setPen(QColor(theme.text if line.is_enabled else theme.disabled))
+        painter.drawText(box, Qt.AlignmentFlag.AlignCenter, text)
+
+    def _paint_device(self, painter: QPainter, line: DeviceLine, rect: QRect, *, is_under_mouse: bool) -> None:
+        row, obstacle = line.row, line.obstacle
+        self._paint_tick(painter, line, rect, is_under_mouse=is_under_mouse)
         self._paint_title(painter, row, rect)
-        obstacle = str(index.data(OBSTACLE) or "")
         if obstacle and not row.lost and (row.blocked or (row.is_mig and not row.user)):
-            self._paint_reason(painter, without_label(row.label, obstacle), rect)
-        elif self.dense:
+            self._paint_reason(painter, line, rect)
+        elif line.is_dense:
             self._paint_dense(painter, row, rect)
         else:
             self._paint_roomy(painter, row, rect)
-        painter.restore()
 
-    def _paint_heading(self, painter: QPainter, heading: Heading, rect: QRect) -> None:
-        sizes, theme = self.sizes, current_theme()
-        line = QRect(rect.left() + LEFT_PX, rect.top(), rect.width() - LEFT_PX - RIGHT_PX, sizes.heading)
-        bold = sizes.small_bold
-        draw_elided(painter, line, heading.name, theme.text, font=bold)
-        times = line.adjusted(sizes.width(heading.name, bold) + GAP_PX, 0, 0, 0)
-        if times.width() <= 0:
-            return
-        draw_elided(painter, times, heading.times, theme.muted, font=sizes.small)
-        after = times.left() + (sizes.width(heading.times) + GAP_PX if heading.times else 0)
-        if after < line.right():
-            painter.fillRect(QRect(after, line.center().y() + 1, line.right() - after, 1), QColor(theme.panel_border))
-
-    def _paint_background(self, painter: QPainter, option: QStyleOptionViewItem, rect: QRect, *, over: bool) -> None:
-        own = QStyleOptionViewItem(option)
-        own.rect = rect
-        if not over:
-            own.state &= ~QStyle.StateFlag.State_MouseOver
-        paint_row_background(painter, own)
-
-    def _paint_tick(self, painter: QPainter, index: Index, rect: QRect, *, over: bool) -> None:
+    def _paint_tick(self, painter: QPainter, line: DeviceLine, rect: QRect, *, is_under_mouse: bool) -> None:
         sizes, theme = self.sizes, current_theme()
         side = sizes.tick
         box = QRectF(rect.left() + LEFT_PX, rect.top() + ABOVE_PX + (sizes.line - side) / 2, side, side)
-        ticked = _is_ticked(index)
-        free = bool(index.flags() & Qt.ItemFlag.ItemIsUserCheckable)
-        border = theme.accent if ticked or (over and free) else theme.muted if free else theme.panel_border
+        ticked, free = line.is_ticked, line.can_be_ticked
+        border = theme.accent if ticked or (is_under_mouse and free) else theme.muted if free else theme.panel_border
         painter.setPen(QPen(QColor(border), 1))
         painter.setBrush(QColor(theme.accent if ticked else theme.field if free else theme.button))
         painter.drawRoundedRect(box.adjusted(0.5, 0.5, -0.5, -0.5), 4, 4)
         if ticked:
-            pen = QPen(
-                QColor(theme.on_accent), 2, Qt.PenStyle.SolidLine, Qt.PenCapStyle.RoundCap, Qt.PenJoinStyle.RoundJoin
-            )
-            painter.setPen(pen)
+            painter.setPen(_round_pen(theme.on_accent, 2))
             corner = box.topLeft()
             painter.drawPolyline(
                 [corner + QPointF(x * side / 16, y * side / 16) for x, y in ((4.2, 8.2), (7, 11), (11.8, 5.2))]
@@ -314,20 +373,18 @@ class DeviceDelegate(QStyledItemDelegate):
             painter.drawRoundedRect(QRectF(room.left(), top, width, height), height / 2, height / 2)
         draw_elided(painter, text, chip, colour, font=sizes.small)
 
-    def _paint_reason(self, painter: QPainter, reason: str, rect: QRect) -> None:
+    def _paint_reason(self, painter: QPainter, line: DeviceLine, rect: QRect) -> None:
         """Paint why the device cannot be ticked, in place of the bars and in as many lines as fit."""
-        sizes = self.sizes
-        before = painter.font()
+        sizes, reason = self.sizes, without_label(line.row.label, line.obstacle)
         painter.setFont(sizes.small)
         top = rect.top() + ABOVE_PX + sizes.line
         room = QRect(rect.left() + sizes.label, top, rect.width() - sizes.label - RIGHT_PX, rect.bottom() - top)
         painter.setPen(QColor(current_theme().muted))
-        if self.dense:
+        if line.is_dense:
             shown = painter.fontMetrics().elidedText(reason, Qt.TextElideMode.ElideRight, room.width())
         else:
             shown = _fit_text(painter, reason, room)
-        painter.drawText(room, REASON_FLAGS, shown)
-        painter.setFont(before)
+        painter.drawText(room, TEXT_FLAGS, shown)
 
     def _paint_roomy(self, painter: QPainter, row: DeviceRow, rect: QRect) -> None:
         sizes = self.sizes
@@ -403,33 +460,31 @@ def _widest_memory(row: DeviceRow) -> str:
 
 def _paint_sign(painter: QPainter, box: QRectF, colour: str, ground: str) -> None:
     """Paint a triangle with an exclamation mark."""
-    painter.setPen(QPen(QColor(colour), 1.5, Qt.PenStyle.SolidLine, Qt.PenCapStyle.RoundCap, Qt.PenJoinStyle.RoundJoin))
+    painter.setPen(_round_pen(colour, 1.5))
     painter.setBrush(QColor(colour))
     middle = box.center().x()
     painter.drawPolygon(QPolygonF([QPointF(middle, box.top() + 1), box.bottomRight(), box.bottomLeft()]))
-    painter.setPen(QPen(QColor(ground), 1.5, Qt.PenStyle.SolidLine, Qt.PenCapStyle.RoundCap))
+    painter.setPen(_round_pen(ground, 1.5))
     painter.drawLine(QPointF(middle, box.top() + 0.4 * box.height()), QPointF(middle, box.top() + 0.65 * box.height()))
     painter.drawPoint(QPointF(middle, box.bottom() - 0.1 * box.height()))
 
 
-def _is_ticked(index: Index) -> bool:
-    # The model returns a number or a member of the enumeration.
-    return Qt.CheckState(index.data(Qt.ItemDataRole.CheckStateRole)) is Qt.CheckState.Checked
+def _paint_arrow(painter: QPainter, middle: QPointF, colour: str, *, down: bool) -> None:
+    """Paint the arrow of a part that is unfolded (`down`) or folded."""
+    painter.setPen(_round_pen(colour, 1.6))
+    folded, unfolded = ((-2, -4), (2, 0), (-2, 4)), ((-4, -2), (0, 2), (4, -2))
+    painter.drawPolyline([middle + QPointF(x, y) for x, y in (unfolded if down else folded)])
 
 
-def _toggles(event: QEvent, rect: QRect) -> bool:
-    if isinstance(event, QMouseEvent) and event.type() == QEvent.Type.MouseButtonRelease:
-        return event.button() == Qt.MouseButton.LeftButton and rect.contains(event.position().toPoint())
-    if isinstance(event, QKeyEvent) and event.type() == QEvent.Type.KeyPress:
-        return event.key() in {Qt.Key.Key_Space, Qt.Key.Key_Select}
-    return False
+def _round_pen(colour: str, width: float) -> QPen:
+    return QPen(QColor(colour), width, Qt.PenStyle.SolidLine, Qt.PenCapStyle.RoundCap, Qt.PenJoinStyle.RoundJoin)
 
 
 def _fit_text(painter: QPainter, text: str, room: QRect) -> str:
     """Cut a wrapped text to the room, with an ellipsis."""
     words, cut = text.split(), ""
     while (
-        words and painter.fontMetrics().boundingRect(room, REASON_FLAGS, " ".join(words) + cut).height() > room.height()
+        words and painter.fontMetrics().boundingRect(room, TEXT_FLAGS, " ".join(words) + cut).height() > room.height()
     ):
         words.pop()
         cut = " …"
