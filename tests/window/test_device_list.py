@@ -15,7 +15,7 @@ from gui.base.theme import DARK
 from gui.features.devices.delegate import LINE, DeviceDelegate
 from gui.features.devices.panel import DevicePanel
 from gui.features.devices.rows import CpuLine, DeviceLine, ModelLine, effect, spoken, tip
-from gui.machine.device_rows import DeviceRow, DeviceRows, OnDevices, cpu_summary, free_devices, headings
+from gui.machine.device_rows import DeviceRow, DeviceRows, OnDevices, cpu_summary, free_devices
 from tests.nvml.standin import uuid
 from tests.support.devices import device_line, index_of, line_of, place_of, show_devices, shown_devices
 from tests.window.driving import menu_action
@@ -90,11 +90,13 @@ def test_keys_pass_over_headings(panel):
     assert visited == ["GPU 0", "GPU 1", "GPU 2", "GPU 3", "GPU 4", "GPU 3", "GPU 7", "GPU 0"]
 
 
-def test_headings_follow_the_order_of_the_driver():
-    rows = [row("GPU 0", "T4"), row("MIG 1", "A100 MIG"), row("MIG 2", "A100 MIG"), row("GPU 3", "T4"), *CPUS]
-    found = {number: (each.name, each.times) for number, each in headings(rows).items()}
-    assert found == {0: ("T4", ""), 1: ("A100 MIG", "2 ×"), 3: ("T4", "")}
-    assert headings(CPUS) == {}
+def test_headings_follow_the_order_of_the_driver(panel):
+    show_devices(
+        panel.table,
+        [row("GPU 0", "T4"), row("MIG 1", "A100 MIG"), row("MIG 2", "A100 MIG"), row("GPU 3", "T4"), *CPUS],
+    )
+    found = [(each.name, each.times, each.first) for each in panel.table.lines if isinstance(each, ModelLine)]
+    assert found == [("T4", "", "GPU-0"), ("A100 MIG", "2 ×", "MIG-1"), ("T4", "", "GPU-3")]
 
 
 def test_only_the_device_under_the_mouse_is_highlighted(panel, qtbot):

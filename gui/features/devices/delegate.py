@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from PySide6.QtCore import QPointF, QRect, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPen, QPolygonF
@@ -25,63 +25,33 @@ ABOVE_PX, BELOW_PX = 3, 3
 """Room above and below the text of a row."""
 
 
-@dataclass(frozen=True, slots=True)
 class RowSizes:
-    """Sizes of the parts of a row in pixels. They follow the font; columns are as wide as their longest text."""
+    """Fonts and sizes in pixels of the parts of a line. They follow the font of the list."""
 
-    font: QFont
-    bold: QFont
-    small: QFont
-    small_bold: QFont
-    line: int
-    small_line: int
-    heading: int
-    """Height of a heading, and of the line of the CPU devices."""
-    tick: int
-    square: int
-    """Left end of the square in the colour of the device."""
-    square_side: int
-    bar: int
-    """Thickness of a bar."""
-    label: int
-    """Left end of the label and of everything below it."""
-    percent: int
-    temperature: int
-
-    @classmethod
-    def of(cls, font: QFont) -> RowSizes:
-        """Return the sizes for the font of the list."""
-        small, bold = small_font(font), QFont(font)
-        bold.setBold(True)
-        small_bold = QFont(small)
-        small_bold.setBold(True)
-        normal_metrics, small_metrics = QFontMetrics(font), QFontMetrics(small)
-        line = normal_metrics.height() + 3
-        tick = normal_metrics.height()
-        return cls(
-            font=font,
-            bold=bold,
-            small=small,
-            small_bold=small_bold,
-            line=line,
-            small_line=small_metrics.height() + 2,
-            heading=line + 5,
-            tick=tick,
-            square=LEFT_PX + tick + GAP_PX + 2,
-            square_side=scaled(SQUARE_PX),
-            bar=scaled(BAR_PX),
-            label=LEFT_PX + tick + GAP_PX + 2 + scaled(SQUARE_PX) + GAP_PX,
-            percent=small_metrics.horizontalAdvance("100 %"),
-            temperature=small_metrics.horizontalAdvance("100 °C"),
-        )
+    def __init__(self, font: QFont) -> None:
+        self.bold, self.small, self.small_bold = QFont(font), small_font(font), small_font(font)
+        for bold in (self.bold, self.small_bold):
+            bold.setBold(True)
+        self.tick = QFontMetrics(font).height()
+        self.line = self.tick + 3
+        """Height of the first line of text of a device; `small_line`: that of the lines below it."""
+        self.small_line = QFontMetrics(self.small).height() + 2
+        self.heading = self.line + 5
+        """Height of what is no device."""
+        self.square = LEFT_PX + self.tick + GAP_PX + 2
+        """Left end of the square in the colour of the device."""
+        self.square_side, self.bar = scaled(SQUARE_PX), scaled(BAR_PX)
+        self.label = self.square + self.square_side + GAP_PX
+        """Left end of the label and of everything below it."""
+        self.percent, self.temperature = self.width("100 %"), self.width("100 °C")
 
     def width(self, text: str, font: QFont | None = None) -> int:
         """Return the width of a text, in the small font if none is given."""
         return QFontMetrics(font or self.small).horizontalAdvance(text)
 
-    def row(self, *, dense: bool) -> int:
-        """Return the height of a row without heading and foot."""
-        return ABOVE_PX + self.line + (1 if dense else 2) * self.small_line + BELOW_PX
+    def device(self, *, is_dense: bool) -> int:
+        """Return the height of a device."""
+        return ABOVE_PX + self.line + (1 if is_dense else 2) * self.small_line + BELOW_PX
 
 
 LINE = Qt.ItemDataRole.UserRole
@@ -110,7 +80,7 @@ class DeviceDelegate(QStyledItemDelegate):
     def __init__(self, view: QAbstractItemView) -> None:
         super().__init__(view)
         self._view = view
-        self.sizes = RowSizes.of(view.font())
+        self.sizes = RowSizes(view.font())
         self.shows_limits = True
         """Whether there is room for the limits beside the power."""
         self._power_px = 0
@@ -127,7 +97,7 @@ class DeviceDelegate(QStyledItemDelegate):
         sizes = self.sizes
         match line:
             case DeviceLine():
-                return sizes.row(dense=line.is_dense)
+                return sizes.device(is_dense=line.is_dense)
             case HostLine():
                 return HOST_ABOVE_PX + sizes.heading + 2
             case NoteLine():
@@ -194,7 +164,7 @@ class DeviceDelegate(QStyledItemDelegate):
         sizes, theme = self.sizes, current_theme()
         rest = rect.adjusted(LEFT_PX, 0, -RIGHT_PX, 0)
         for text, colour, font in (
-            (line.heading.name, theme.text, sizes.small_bold), (line.heading.times, theme.muted, sizes.small),
+            (line.name, theme.text, sizes.small_bold), (line.times, theme.muted, sizes.small),
         ):  # fmt: skip
             if text and rest.width() > 0:
                 draw_elided(painter, rest, text, colour, font=font)
@@ -264,10 +234,8 @@ class DeviceDelegate(QStyledItemDelegate):
         self._paint_title(painter, row, rect)
         if obstacle and not row.lost and (row.blocked or (row.is_mig and not row.user)):
             self._paint_reason(painter, line, rect)
-        elif line.is_dense:
-            self._paint_dense(painter, row, rect)
         else:
-            self._paint_roomy(painter, row, rect)
+            self._paint_readings(painter, line, rect)
 
     def _paint_tick(self, painter: QPainter, line: DeviceLine, rect: QRect, *, is_under_mouse: bool) -> None:
         sizes, theme = self.sizes, current_theme()
@@ -386,42 +354,26 @@ class DeviceDelegate(QStyledItemDelegate):
             shown = _fit_text(painter, reason, room)
         painter.drawText(room, TEXT_FLAGS, shown)
 
-    def _paint_roomy(self, painter: QPainter, row: DeviceRow, rect: QRect) -> None:
-        sizes = self.sizes
-        left = rect.left() + sizes.label
-        width = rect.right() - RIGHT_PX - left - self._memory_px - GAP_PX
-        for number, reading in enumerate(self._readings(row)):
-            top = rect.top() + ABOVE_PX + sizes.line + number * sizes.small_line
-            self._paint_reading(painter, reading, QRect(left, top, width, sizes.small_line), self._memory_px)
-
-    def _paint_dense(self, painter: QPainter, row: DeviceRow, rect: QRect) -> None:
-        sizes = self.sizes
+    def _paint_readings(self, painter: QPainter, line: DeviceLine, rect: QRect) -> None:
+        """Paint a bar and a text for utilisation and memory: beside each other if dense, else below each other."""
+        sizes, row = self.sizes, line.row
         left, top = rect.left() + sizes.label, rect.top() + ABOVE_PX + sizes.line
-        bars = rect.right() - RIGHT_PX - left - sizes.percent - self._memory_px - 4 * GAP_PX
-        busy, used = self._readings(row)
-        self._paint_reading(painter, busy, QRect(left, top, bars // 2, sizes.small_line), sizes.percent)
-        left += bars // 2 + sizes.percent + 3 * GAP_PX
-        self._paint_reading(painter, used, QRect(left, top, bars - bars // 2, sizes.small_line), self._memory_px)
-
-    def _readings(self, row: DeviceRow) -> tuple[tuple[float | None, str, str], tuple[float | None, str, str]]:
-        """Return length, text and colour of the two bars."""
-        busy = row.utilisation_percent / 100 if row.current and row.utilisation_percent is not None else None
-        colour = current_theme().disabled if row.lost else row.colour
+        room = rect.right() - RIGHT_PX - left - self._memory_px - GAP_PX
+        busy = QRect(left, top, room, sizes.small_line)
+        used, busy_px = busy.translated(0, sizes.small_line), self._memory_px
+        if line.is_dense:
+            bars, busy_px = room - sizes.percent - 3 * GAP_PX, sizes.percent
+            busy.setWidth(bars // 2)
+            used = QRect(left + room - (bars - bars // 2), top, bars - bars // 2, sizes.small_line)
+        busy_share = row.utilisation_percent / 100 if row.current and row.utilisation_percent is not None else None
         shared = row.shared_memory and row.current and row.memory_fraction is None
-        return (busy, row.utilisation, colour), (
-            row.memory_fraction,
-            tr(SHARED_MEMORY) if shared else row.memory,
-            colour,
-        )
-
-    def _paint_reading(
-        self, painter: QPainter, reading: tuple[float | None, str, str], bar: QRect, text_px: int
-    ) -> None:
-        """Paint a bar, and its text at the right end of the column beside it."""
-        fraction, text, colour = reading
-        self._paint_bar(painter, bar, fraction, colour)
-        column = QRect(bar.right() + GAP_PX, bar.top(), text_px + 1, bar.height())
-        draw_elided(painter, column, text, current_theme().muted, font=self.sizes.small, right=True)
+        for fraction, text, bar, text_px in (
+            (busy_share, row.utilisation, busy, busy_px),
+            (row.memory_fraction, tr(SHARED_MEMORY) if shared else row.memory, used, self._memory_px),
+        ):
+            self._paint_bar(painter, bar, fraction, current_theme().disabled if row.lost else row.colour)
+            column = QRect(bar.right() + GAP_PX, bar.top(), text_px + 1, bar.height())
+            draw_elided(painter, column, text, current_theme().muted, font=sizes.small, right=True)
 
     def _paint_bar(self, painter: QPainter, line: QRect, fraction: float | None, colour: str) -> None:
         thick = self.sizes.bar

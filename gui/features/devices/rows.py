@@ -5,12 +5,13 @@ from __future__ import annotations
 import shutil
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.language import tr
 from gui.base.formatting import memory_size
-from gui.machine.device_rows import CpuSummary, DeviceRow, Heading, headings
+from gui.machine.device_rows import CpuSummary, DeviceRow
 
 if TYPE_CHECKING:
     from gui.machine.chosen_devices import ChosenDevices
@@ -42,11 +43,17 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelLine(Line):
-    """The heading above the GPUs of one model."""
+    """The heading above the GPUs of one model. They stay in the driver's order: a model may have several headings."""
 
-    heading: Heading
+    name: str
+    count: int
     first: str
     """The id of the first GPU below it."""
+
+    @property
+    def times(self) -> str:
+        """How many GPUs follow; the empty string for a single GPU."""
+        return f"{self.count} ×" if self.count > 1 else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +137,7 @@ def spoken(line: Line) -> str:
         case CpuLine(summary=words) | HostLine(heading=words):
             return words.accessible_text
         case ModelLine():
-            return f"{line.heading.name} {line.heading.times}"
+            return f"{line.name} {line.times}"
         case RetryLine():
             return tr("Try to reach {host} again", host=line.host)
         case NoteLine():
@@ -202,13 +209,17 @@ def _of_machine(machine: MachineDevices, chosen: ChosenDevices, ticked: set[str]
 
     def add(rows: Sequence[DeviceRow], *, hidden: bool) -> None:
         shown = [row for row in rows if not hidden or row.id in chosen.kept]
-        above = headings(shown)
-        for number, row in enumerate(shown):
-            if number in above:
-                found.append(ModelLine(host=host, heading=above[number], first=row.id))
-            obstacle = chosen.obstacles.get(row.id, "")
-            is_ticked = row.id in ticked
-            found.append(DeviceLine(host=host, row=row, is_ticked=is_ticked, obstacle=obstacle, is_dense=is_dense))
+        for name, group in groupby(shown, key=lambda row: "" if row.is_cpu else row.name):
+            devices = [
+                DeviceLine(
+                    host=host, row=row, is_ticked=row.id in ticked, obstacle=chosen.obstacles.get(row.id, ""),
+                    is_dense=is_dense,
+                )
+                for row in group
+            ]  # fmt: skip
+            if name:
+                found.append(ModelLine(host=host, name=name, count=len(devices), first=devices[0].row.id))
+            found.extend(devices)
 
     gpus = [row for row in machine.rows if not row.is_cpu]
     cpus = [row for row in machine.rows if row.is_cpu]

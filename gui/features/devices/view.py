@@ -161,7 +161,7 @@ class DeviceView(QTreeView):
             end += self._delegate.height(line)
             if not isinstance(line, ModelLine):
                 ends.append(end)
-        return ends or [end + self._delegate.sizes.row(dense=False)]
+        return ends or [end + self._delegate.sizes.device(is_dense=False)]
 
     # -- contents ----------------------------------------------------------------------------------
 
@@ -259,11 +259,9 @@ class DeviceView(QTreeView):
         """Follow the size of the font."""
         super().changeEvent(event)
         if event.type() in {QEvent.Type.FontChange, QEvent.Type.StyleChange}:
-            sizes = RowSizes.of(self.font())
-            if sizes != self._delegate.sizes:
-                self._delegate.sizes = sizes
-                self._fit_columns()
-                self._lay_out()
+            self._delegate.sizes = RowSizes(self.font())
+            self._fit_columns()
+            self._lay_out()
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:  # noqa: N802 (Qt's name)
         """Open the menu of the line under the mouse, or of the current one for the key."""
