@@ -79,15 +79,18 @@ def test_gpus_of_one_model_are_below_its_heading(panel):
     ]  # fmt: skip
 
 
-def test_keys_pass_over_headings(panel):
+def test_keys_pass_over_headings(panel, qtbot):
+    panel.resize(370, 200)
     table = panel.table
     show_devices(table, GPUS)
+    qtbot.waitUntil(lambda: table.viewport().height() > 100)
     table.setFocus()
     visited = []
     for key in (Qt.Key.Key_Home, *[Qt.Key.Key_Down] * 4, Qt.Key.Key_Up, Qt.Key.Key_End, Qt.Key.Key_Home):
         QTest.keyClick(table, key)
         visited.append(table.currentIndex().data(LINE).row.label)
     assert visited == ["GPU 0", "GPU 1", "GPU 2", "GPU 3", "GPU 4", "GPU 3", "GPU 7", "GPU 0"]
+    assert table.verticalScrollBar().value() == 0, "the heading above the first device is in sight, too"
 
 
 def test_headings_follow_the_order_of_the_driver(panel):

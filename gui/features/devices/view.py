@@ -106,9 +106,10 @@ class DeviceView(QTreeView):
         """Returns the entries of the menu of a host."""
         self._chosen = chosen
         self._machines: Sequence[MachineDevices] = ()
-        self._height_px = 0
         self._lines = DeviceModel(self)
         self._delegate = DeviceDelegate(self)
+        self._ends = [self._delegate.sizes.device(is_dense=False)]
+        """The heights at which no line is cut, from the top of the list: none ends below the heading of a model."""
         self.setModel(self._lines)
         self.setItemDelegate(self._delegate)
         self.setHeaderHidden(True)
@@ -133,6 +134,8 @@ class DeviceView(QTreeView):
 
     def show_machines(self, machines: Sequence[MachineDevices]) -> None:
         """Show these devices, and have a change of a host's state read out."""
+        if machines == self._machines:
+            return
         before = {each.heading.name: each.heading.state for each in self._machines if each.heading is not None}
         self._chosen.show_rows([row for each in machines for row in each.rows])
         self._machines = machines
@@ -143,25 +146,15 @@ class DeviceView(QTreeView):
 
     def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
         """Return the height of all lines."""
-        return QSize(300, self._ends()[-1])
+        return QSize(300, self._ends[-1])
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
         """Return the height of some lines; the list scrolls to the others."""
-        return QSize(240, self._ends()[:MIN_LINES][-1])
+        return QSize(240, self._ends[:MIN_LINES][-1])
 
     def whole_lines_px(self, room: int) -> int:
         """Return the largest height, at most `room`, in which no line is cut; that of the first device at least."""
-        ends = self._ends()
-        return max((end for end in ends if end <= room), default=ends[0])
-
-    def _ends(self) -> list[int]:
-        """Return the heights at which no line is cut: none ends below the heading of a model."""
-        ends, end = [], 2 * FRAME_PX
-        for line in self.lines:
-            end += self._delegate.height(line)
-            if not isinstance(line, ModelLine):
-                ends.append(end)
-        return ends or [end + self._delegate.sizes.device(is_dense=False)]
+        return max((end for end in self._ends if end <= room), default=self._ends[0])
 
     # -- contents ----------------------------------------------------------------------------------
 
@@ -196,12 +189,17 @@ class DeviceView(QTreeView):
     def _lay_out(self) -> None:
         """Give the lines their heights, which depend on the font, and for wrapped lines on the width."""
         self.doItemsLayout()
-        first = next((line for line in self.lines if isinstance(line, DeviceLine)), None)
-        if first is not None:
-            self.verticalScrollBar().setSingleStep(self._delegate.height(first))
-        height = self._ends()[-1]
-        if height != self._height_px:
-            self._height_px = height
+        ends, end, device_px = [], 2 * FRAME_PX, self._delegate.sizes.device(is_dense=False)
+        for line in self.lines:
+            height = self._delegate.height(line)
+            end += height
+            if not isinstance(line, ModelLine):
+                ends.append(end)
+            if isinstance(line, DeviceLine):
+                device_px = height
+        self.verticalScrollBar().setSingleStep(device_px)
+        if ends and ends != self._ends:
+            self._ends = ends
             self.updateGeometry()
             self.resized.emit()
 
@@ -232,6 +230,15 @@ class DeviceView(QTreeView):
         self.scrollTo(self._index_of(line))
 
     # -- events ------------------------------------------------------------------------------------
+
+    def scrollTo(  # noqa: N802 (Qt's name)
+        self, index: Index, hint: QAbstractItemView.ScrollHint = QAbstractItemView.ScrollHint.EnsureVisible
+    ) -> None:
+        """Scroll to a line, and to the heading of a model above it."""
+        above = self.indexAbove(index)
+        if isinstance(above.data(LINE), ModelLine):
+            super().scrollTo(above, hint)
+        super().scrollTo(index, hint)
 
     def moveCursor(  # noqa: N802 (Qt's name)
         self, action: QAbstractItemView.CursorAction, modifiers: Qt.KeyboardModifier
