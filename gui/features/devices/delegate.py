@@ -218,13 +218,13 @@ class DeviceDelegate(QStyledItemDelegate):
         sizes, theme, text = self.sizes, current_theme(), tr("Try again")
         over = line.is_enabled and option.state & QStyle.StateFlag.State_MouseOver
         has_focus = option.state & QStyle.StateFlag.State_HasFocus
-        ground = theme.button_hover if over else theme.button
         painter.setPen(QPen(QColor(theme.accent), 1) if has_focus else outline(theme.field_border))
-        painter.setBrush(QColor(ground))
+        painter.setBrush(QColor(theme.button_hover if over else theme.button))
         rect: QRect = option.rect
-        box = QRectF(rect.left() + sizes.square, rect.top(), sizes.width(text) + 18, scaled(BUTTON_PX))
+        width = sizes.width(text, sizes.small_bold) + 18
+        box = QRectF(rect.left() + sizes.square, rect.top(), width, scaled(BUTTON_PX))
         painter.drawRoundedRect(box.adjusted(0.5, 0.5, -0.5, -0.5), 4, 4)
-        painter.setFont(sizes.small)
+        painter.setFont(sizes.small_bold)
         painter.setPen(QColor(theme.text if line.is_enabled else theme.disabled))
         painter.drawText(box, Qt.AlignmentFlag.AlignCenter, text)
 
