@@ -51,7 +51,7 @@ from gui.app import create_window
 app = QApplication([])
 window = create_window(Path(sys.argv[1]))
 window.show()
-while sum(table.rowCount() for table in window.panels.devices.tables) < int(sys.argv[2]):
+while len(window.panels.devices.chosen.rows) < int(sys.argv[2]):
     app.processEvents()
 print("ready", flush=True)
 app.exec()

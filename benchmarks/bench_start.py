@@ -41,13 +41,13 @@ sys.stdout.write("usable\\ncomplete\\n"); sys.stdout.flush()
 
 OURS = """
 import sys
-from PySide6.QtWidgets import QApplication, QTableWidget, QWidget
+from PySide6.QtWidgets import QApplication, QTreeView, QWidget
 from benchmarks.bench_start import wait_for_paint
 def usable(*_):
     window = next(widget for widget in QApplication.topLevelWidgets() if widget.objectName() == "" and widget.isWindow()
-                  and widget.findChild(QTableWidget, "deviceTable"))
-    devices = window.findChild(QTableWidget, "deviceTable")
-    wait_for_paint(devices.viewport(), lambda: devices.rowCount() > 0)
+                  and widget.findChild(QTreeView, "deviceTable"))
+    devices = window.findChild(QTreeView, "deviceTable")
+    wait_for_paint(devices.viewport(), lambda: devices.model().rowCount() > 0)
     sys.stdout.write("usable\\n"); sys.stdout.flush()
     while window.findChild(QWidget, "memoryPlot") is None:
         QApplication.processEvents()

@@ -2,6 +2,7 @@
 
 - `machine`, `host_machine`: this machine; a host, as the same contract
 - `monitor`: the newest readings of its devices and of those of hosts
-- `device_rows`, `host_devices`: devices in words; those of a host as they can be used now
+- `device_rows`, `host_devices`: devices in words; hosts, and their devices as they can be used now
+- `chosen_devices`: which of them are ticked
 - `start_check`, `script`: whether a training can start; what was typed for a script
 """

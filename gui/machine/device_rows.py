@@ -1,15 +1,10 @@
-"""Devices as rows of a list, with their readings in words, and grouped by model."""
+"""Devices as rows of a list, with their readings in words."""
 
 from __future__ import annotations
 
-from collections.abc import (
-    Collection,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import groupby
 
 from core.devices.device import HEAT, LABEL_SEPARATOR, Device, Sample, Survey, shown_name
 from core.language import tr, tr_plural
@@ -70,12 +65,6 @@ class DeviceRow:
     def own_label(self) -> str:
         """The label without the machine, as it is painted below the heading of its machine."""
         return self.label.removeprefix(f"{self.host}{LABEL_SEPARATOR}") if self.host else self.label
-
-    @property
-    def title(self) -> str:
-        """`GPU 0  RTX 4090`."""
-        title = f"{self.label}  {self.name}"
-        return f"{title}  {tr('lost')}" if self.lost else title
 
     @property
     def utilisation(self) -> str:
@@ -335,53 +324,24 @@ def free_devices(rows: Sequence[DeviceRow]) -> tuple[str, ...]:
     return tuple(row.id for row in rows if row.free and row.id in usable)
 
 
-def obstacles(rows: Sequence[DeviceRow], ticked: Collection[str]) -> dict[str, str]:
-    """Return by device id why the device cannot be ticked now; devices that can be ticked are left out.
+def obstacle(row: DeviceRow, ticked: Sequence[DeviceRow]) -> str:
+    """Return why a device cannot be ticked beside the ticked ones; the empty string if it can.
 
     A ticked device is not in conflict with itself, so it stays ticked.
     """
-    chosen = [row for row in rows if row.id in ticked]
-    found = {row.id: tr(row.lost or "") or row.why_blocked or _mig_conflict(row, chosen) for row in rows}
-    return {device: reason for device, reason in found.items() if reason}
+    return tr(row.lost or "") or row.why_blocked or _mig_conflict(row, ticked)
 
 
-def _mig_conflict(row: DeviceRow, chosen: Sequence[DeviceRow]) -> str:
+def _mig_conflict(row: DeviceRow, ticked: Sequence[DeviceRow]) -> str:
     """Return why a MIG device cannot be combined with the ticked ones: see `core.config.validation`."""
-    others = [each for each in chosen if each.id != row.id]
-    if row in chosen or not others or not (row.is_mig or any(each.is_mig for each in others)):
+    chosen = [each for each in ticked if each.host == row.host]
+    if not chosen or any(each.id == row.id for each in chosen) or not any(each.is_mig for each in (row, *chosen)):
         return ""
-    if len(others) == 1:
-        first = tr("Untick {label} first.", label=others[0].label)
+    if len(chosen) == 1:
+        first = tr("Untick {label} first.", label=chosen[0].label)
     else:
         first = tr("Untick the other devices first.")
     return f"{first} {tr('A process can use only one MIG device, and no other device with it.')}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Heading:
-    """The heading above the GPUs of one model."""
-
-    name: str
-    count: int
-
-    @property
-    def times(self) -> str:
-        """How many GPUs follow; the empty string for a single one."""
-        return f"{self.count} ×" if self.count > 1 else ""
-
-
-def headings(rows: Sequence[DeviceRow]) -> dict[int, Heading]:
-    """Return the headings by the number of the row that they are above. CPU devices have none.
-
-    Rows stay in their order, the driver's, so a model may have several headings.
-    """
-    found, first = {}, 0
-    for (name, is_cpu), group in groupby(rows, key=lambda row: (row.name, row.is_cpu)):
-        count = len(list(group))
-        if not is_cpu:
-            found[first] = Heading(name=name, count=count)
-        first += count
-    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Iterable
 from dataclasses import replace
+from operator import is_
 from typing import TYPE_CHECKING, Protocol
 
 from core.arrays import np
@@ -54,21 +55,18 @@ class HostMonitor:
         if self._is_here and time.monotonic() - self._looked_at >= LOOK_S:
             self._look()
         states = tuple(watch.state for watch in self._watches)
-        if len(states) == len(self.states) and all(map(_is_same, states, self.states)):
+        if len(states) == len(self.states) and all(map(is_, states, self.states)):
             self.is_urgent = False
             return
         self.is_urgent = list(map(_lasting, states)) != list(map(_lasting, self.states))
         self.states = states
         self._survey()
 
-    def want(self, devices: Collection[str]) -> bool:
-        """Keep these devices in the surveys even while their hosts are silent; return whether they are others."""
-        wanted = frozenset(devices)
-        if wanted == self._wanted:
-            return False
-        self._wanted = wanted
-        self._survey()
-        return True
+    def want(self, devices: Collection[str]) -> None:
+        """Keep these devices in the surveys even while their hosts are silent."""
+        if self._wanted != {*devices}:
+            self._wanted = frozenset(devices)
+            self._survey()
 
     def held_by(self) -> dict[str, str]:
         """Return by device the program that uses most of it, as the hosts tell it."""
@@ -142,15 +140,11 @@ class HostMonitor:
             return
         from gui.machine.host_devices import usable_survey  # likewise
 
-        by_host: dict[str, list[str]] = {}
-        for device in sorted(self._wanted):
-            parts = split_name(device)
-            by_host.setdefault(parts[0] if parts else "", []).append(device)
-        self.surveys = tuple(usable_survey(state, by_host.get(state.host.name, ())) for state in self.states)
-
-
-def _is_same(state: HostState, before: HostState) -> bool:
-    return state is before
+        hosts = {device: parts[0] for device in sorted(self._wanted) if (parts := split_name(device))}
+        self.surveys = tuple(
+            usable_survey(state, [device for device, host in hosts.items() if host == state.host.name])
+            for state in self.states
+        )
 
 
 def _lasting(state: HostState) -> object:

@@ -31,25 +31,28 @@ def add_action(menu: QMenu, text: str) -> QAction:
     return action
 
 
+def open_menu(widget: QWidget, name: str, entries: Sequence[Entry], place: QPoint) -> None:
+    """Open a menu with these entries at a place on the screen. `name`: its object name."""
+    menu = QMenu(widget)
+    menu.setObjectName(name)
+    menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    for entry in entries:
+        if entry is None:
+            menu.addSeparator()
+            continue
+        text, act = entry
+        add_action(menu, text).triggered.connect(lambda _, act=act: act())
+    menu.popup(place)
+
+
 def give_menu(widget: QWidget, name: str, entries: Callable[[QPoint], Sequence[Entry]]) -> None:
     """Open a menu at the mouse, or for the key. `entries`: returns them for a place in the widget.
 
     `name`: the object name of the menu.
     """
-
-    def open_menu(place: QPoint) -> None:
-        menu = QMenu(widget)
-        menu.setObjectName(name)
-        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        for entry in entries(place):
-            if entry is None:
-                menu.addSeparator()
-                continue
-            text, act = entry
-            add_action(menu, text).triggered.connect(lambda _, act=act: act())
-        # A table tells places in its viewport.
-        shown = widget.viewport() if isinstance(widget, QAbstractScrollArea) else widget
-        menu.popup(shown.mapToGlobal(place))
-
+    # A table tells places in its viewport.
+    shown = widget.viewport() if isinstance(widget, QAbstractScrollArea) else widget
     widget.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
-    widget.customContextMenuRequested.connect(open_menu)
+    widget.customContextMenuRequested.connect(
+        lambda place: open_menu(widget, name, entries(place), shown.mapToGlobal(place))
+    )

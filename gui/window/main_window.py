@@ -169,7 +169,6 @@ class MainWindow(QMainWindow):
         panels.header.run_ended.connect(lambda: self._app.alert(self))  # without effect on the window in use
         controllers.devices.devices_changed.connect(controllers.run.show_curves)
         controllers.devices.resized.connect(controllers.layout.spread)
-        panels.devices.host_made.connect(lambda _: QTimer.singleShot(0, self, controllers.navigation.order_tabs))
         controllers.start.started.connect(controllers.state.save)
         if controllers.host is not None:
             controllers.host.connected.connect(controllers.start.reread)

@@ -25,7 +25,7 @@ class WindowState:
         self._file = SettingsFile()
         self._choices = f"{folder_key(runs_root)}/choices"
         self._window, self._layout = window, layout
-        self._setup, self._devices, self._plots = panels.setup, panels.devices, panels.plots
+        self._setup, self._devices, self._plots = panels.setup, panels.devices.chosen, panels.plots
         self._details, self._panels = panels.details, panels
 
     def restore_text_size(self) -> None:
@@ -39,10 +39,11 @@ class WindowState:
         self._setup.restore(choices)
         ticked = choices.get("devices")
         self._devices.tick([str(each) for each in ticked] if isinstance(ticked, list) else [])
-        if self._file.value("window/cpus_unfolded", bool):
-            self._devices.table.unfold_cpus()
         folded = self._file.value("window/hosts", dict).get("folded")
-        self._devices.fold_hosts([str(each) for each in folded] if isinstance(folded, list) else [])
+        self._devices.fold(
+            [str(each) for each in folded] if isinstance(folded, list) else [],
+            unfolded_cpus=[""] if self._file.value("window/cpus_unfolded", bool) else [],
+        )
         FileDialog.last_folder = self._file.value("window/last_folder", str)
         self._details.restore(self._file.value("window/tabs", dict))
         self._panels.comparison_choices = self._file.value("window/comparison", dict)
@@ -76,8 +77,8 @@ class WindowState:
     def save(self) -> None:
         """Save everything."""
         values = {
-            self._choices: {**self._setup.remember(), "devices": list(self._devices.wanted())},
-            "window/cpus_unfolded": self._devices.table.cpus_unfolded,
+            self._choices: {**self._setup.remember(), "devices": list(self._devices.wanted)},
+            "window/cpus_unfolded": "" in self._devices.unfolded_cpus,
             "window/last_folder": FileDialog.last_folder,
             "window/tabs": self._details.remember(),
             "window/comparison": dict(self._panels.comparison_choices),
@@ -86,7 +87,7 @@ class WindowState:
             "window/layout": self._layout.save(),
         }
         if self._devices.folded_hosts or self._file.value("window/hosts", dict):
-            values["window/hosts"] = {"folded": self._devices.folded_hosts}
+            values["window/hosts"] = {"folded": sorted(self._devices.folded_hosts)}
         if self._plots.plots:
             values |= {"window/plots": self._plots.remember(), "window/plot_heights": self._plots.saveState()}
         self._file.save(values)

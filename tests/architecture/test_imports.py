@@ -54,10 +54,10 @@ def test_the_first_frame_of_the_window_needs_neither_numpy_nor_pyqtgraph(
     monkeypatch.setenv("QT_QPA_PLATFORM", "offscreen")
     monkeypatch.setenv("TRAINYARD_CONFIG_DIR", str(tmp_path / "config"))
     loaded = loaded_by(
-        "from pathlib import Path\nfrom PySide6.QtWidgets import QApplication, QTableWidget\n"
+        "from pathlib import Path\nfrom PySide6.QtWidgets import QApplication, QTreeView\n"
         "from gui.window.main_window import MainWindow\nfrom gui.machine.machine import Machine\n"
         f"app = QApplication([]); window = MainWindow(Machine(Path({str(tmp_path)!r}) / 'runs'))\n"
-        "assert window.findChild(QTableWidget, 'deviceTable').rowCount() > 0\n"
+        "assert window.findChild(QTreeView, 'deviceTable').model().rowCount() > 0\n"
         "window.grab(); window.services.device_monitor.close()"
     )
     assert "PySide6" in loaded

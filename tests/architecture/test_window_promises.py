@@ -17,7 +17,7 @@ PROMISES: tuple[tuple[str, tuple[str, ...]], ...] = (
         "window/test_dock_layout.py::test_click_on_label_leaves_shares",
         "window/test_dock_layout.py::test_moved_border_is_kept")),
     ("3 Models are headings; heat, power and who uses a device are always there", (
-        "window/test_device_list.py::test_gpus_of_one_model_are_below_its_heading_and_every_row_is_a_device",
+        "window/test_device_list.py::test_gpus_of_one_model_are_below_its_heading",
         "window/test_device_list.py::test_row_tells_heat_power_and_why_it_is_slowed_down")),
     ("4 A device that is slowed down by heat is seen in its row, as an event, a message and in plots", (
         "window/test_device_list.py::test_hot_gpu_has_a_red_sign_although_a_run_is_on_it",

@@ -82,11 +82,11 @@ def _ready(root: Path, machine: Machine) -> None:
 
 
 def _tick_four(window: MainWindow) -> None:
-    window.panels.devices.table.tick(GPUS[:4])
+    window.panels.devices.chosen.tick(GPUS[:4])
 
 
 def _tick_all(window: MainWindow) -> None:
-    window.panels.devices.table.tick(GPUS)
+    window.panels.devices.chosen.tick(GPUS)
 
 
 def _starting(root: Path, machine: Machine) -> None:
@@ -173,7 +173,7 @@ def _hosts(root: Path, machine: Machine) -> None:
 
 def _tick_host(window: MainWindow) -> None:
     window.controllers.run.show_machine()
-    window.panels.devices.tick([GPUS[0], GPUS[1], "node2/GPU-a3"])
+    window.panels.devices.chosen.tick([GPUS[0], GPUS[1], "node2/GPU-a3"])
 
 
 def _leave_run(window: MainWindow) -> None:

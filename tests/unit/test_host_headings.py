@@ -11,9 +11,8 @@ from core.hosts.host_list import Host
 from core.hosts.inquiry import HostState, Phase
 from core.hosts.protocol import HostUse, HostUses
 from core.schema.codec import decode
-from gui.features.devices.sections import host_heading
 from gui.machine.device_rows import DeviceRows
-from gui.machine.host_devices import on_host, shown_rows, usable_survey
+from gui.machine.host_devices import host_heading, on_host, shown_rows, usable_survey
 
 HOST = Host(name="node2", address="anna@node2")
 GPU = Device(id="GPU-1", kind="nvidia", label="GPU 0", name="NVIDIA RTX 4090", memory_total_bytes=24 * 2**30)

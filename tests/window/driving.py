@@ -16,11 +16,11 @@ from PySide6.QtWidgets import (
     QPlainTextEdit,
     QPushButton,
     QSpinBox,
-    QTableWidget,
 )
 
 from gui.app import create_window
 from gui.base.theme import Theme, look, set_palette
+from gui.features.devices.view import DeviceView
 from gui.features.preferences.preferences import PreferencesDialog
 from gui.widgets.dialogs import ConfirmDialog
 from gui.widgets.messages import MessageStrip
@@ -29,12 +29,15 @@ from gui.window.main_window import MainWindow
 from tests.support.waiting import MAX_PAUSE_S, PATIENCE_S
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from PySide6.QtWidgets import QMenu
     from pytestqt.qtbot import QtBot
 
     from core.schema.spec import RunSpec
+    from gui.machine.chosen_devices import ChosenDevices
+    from gui.machine.device_rows import DeviceRow
     from gui.machine.machine import Machine
 
 
@@ -73,7 +76,7 @@ class Driver:
         window = create_window(runs_root, machine)
         window.show()
         self._take(window)
-        self.until(lambda: self.table.rowCount() > 0, "devices")
+        self.until(lambda: len(self.devices) > 0, "devices")
 
     def close(self) -> None:
         """Close the window, and have Qt delete it."""
@@ -96,7 +99,7 @@ class Driver:
         self.window = window
         window.show_close_notice = self.notices.append
         window.replaced.connect(self._take)
-        self.table = self.window.findChild(QTableWidget, "deviceTable")
+        self.table = self.window.findChild(DeviceView, "deviceTable")
         self.framework = self.window.findChild(QComboBox, "frameworkBox")
         self.strategy = self.window.findChild(QComboBox, "strategyBox")
         self.recipe = self.window.findChild(QComboBox, "recipeBox")
@@ -143,16 +146,24 @@ class Driver:
         """Return the number of points in the plot's longest line."""
         return max((len(x) for x, _ in self.plot(name).curves().values()), default=0)
 
-    def row_of(self, device: str) -> int:
-        ids = [self.table.item(row, 0).data(Qt.ItemDataRole.UserRole) for row in range(self.table.rowCount())]
-        return ids.index(device)
+    @property
+    def chosen(self) -> ChosenDevices:
+        return self.window.panels.devices.chosen
+
+    @property
+    def devices(self) -> Sequence[DeviceRow]:
+        """The devices of all machines, also those that are folded away."""
+        return self.chosen.rows
+
+    def device(self, device: str) -> DeviceRow:
+        """Return a device by its id."""
+        return next(row for row in self.devices if row.id == device)
 
     def tick(self, *devices: str) -> None:
-        """Tick these devices and untick all others."""
-        for row in range(self.table.rowCount()):
-            item = self.table.item(row, 0)
-            ticked = item.data(Qt.ItemDataRole.UserRole) in devices
-            item.setCheckState(Qt.CheckState.Checked if ticked else Qt.CheckState.Unchecked)
+        """Tick these devices and untick all others, one after the other."""
+        for row in self.devices:
+            if (row.id in devices) is not (row.id in self.chosen.ticked):
+                self.chosen.toggle(row.id)
 
     def set_number(self, name: str, value: int) -> None:
         self.window.findChild(QSpinBox, name).setValue(value)

@@ -7,15 +7,18 @@ from dataclasses import replace
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QColor, QContextMenuEvent, QGuiApplication
-from PySide6.QtWidgets import QApplication, QPushButton
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QMenu, QPushButton
 
 from core.devices.device import Device, Sample, Survey
 from gui.base.theme import DARK
-from gui.features.devices.delegate import FOOT, HEADING, ROW, DeviceDelegate
+from gui.features.devices.delegate import LINE, DeviceDelegate
 from gui.features.devices.panel import DevicePanel
-from gui.features.devices.table import DeviceMenu
-from gui.machine.device_rows import DeviceRow, DeviceRows, OnDevices, cpu_summary, free_devices, headings
+from gui.features.devices.rows import CpuLine, DeviceLine, ModelLine, effect, spoken, tip
+from gui.machine.device_rows import DeviceRow, DeviceRows, OnDevices, cpu_summary, free_devices
 from tests.nvml.standin import uuid
+from tests.support.devices import device_line, index_of, line_of, place_of, show_devices, shown_devices
+from tests.window.driving import menu_action
 
 pytestmark = pytest.mark.styled
 
@@ -45,147 +48,196 @@ def panel(qtbot) -> DevicePanel:
     return found
 
 
-def in_sight(table) -> list[str]:
-    return [each.label for number, each in enumerate(table.rows) if not table.isRowHidden(number)]
+def names(table) -> list[str]:
+    return [device_line(table, each).row.label for each in shown_devices(table)]
+
+
+def click(table, line, *, key: bool = False) -> None:
+    """Click in a line, or press Space on it."""
+    if key:
+        table.setCurrentIndex(index_of(table, line))
+        QTest.keyClick(table, Qt.Key.Key_Space)
+    else:
+        table.scrollTo(index_of(table, line))
+        place = place_of(table, line)
+        QTest.mouseClick(table.viewport(), Qt.MouseButton.LeftButton, pos=place.center())
+
+
+def fold_cpus(table, *, key: bool = False) -> None:
+    click(table, line_of(table, CpuLine), key=key)
 
 
 # -- headings ------------------------------------------------------------------------------------
 
 
-def test_gpus_of_one_model_are_below_its_heading_and_every_row_is_a_device(panel):
+def test_gpus_of_one_model_are_below_its_heading(panel):
     table = panel.table
-    table.show_rows([*GPUS, *CPUS])
-    shown = {number: table.item(number, 0).data(HEADING) for number in range(table.rowCount())}
-    assert {number: (each.name, each.times) for number, each in shown.items() if each} == {
-        0: ("H100", "4 ×"),
-        4: ("RTX 4090", "4 ×"),
-    }
-    assert [table.item(number, 0).data(Qt.ItemDataRole.UserRole) for number in range(table.rowCount())] == [
-        each.id for each in (*GPUS, *CPUS)
-    ]
-    assert table.rowHeight(0) == table.rowHeight(4) > table.rowHeight(1), "room for the heading"
+    show_devices(table, [*GPUS, *CPUS])
+    shown = [each for each in table.lines if isinstance(each, ModelLine | DeviceLine)]
+    assert [each.row.label if isinstance(each, DeviceLine) else spoken(each) for each in shown] == [
+        "H100 4 ×", "GPU 0", "GPU 1", "GPU 2", "GPU 3", "RTX 4090 4 ×", "GPU 4", "GPU 5", "GPU 6", "GPU 7",
+    ]  # fmt: skip
 
 
-def test_headings_follow_the_order_of_the_driver():
-    rows = [row("GPU 0", "T4"), row("MIG 1", "A100 MIG"), row("MIG 2", "A100 MIG"), row("GPU 3", "T4"), *CPUS]
-    found = {number: (each.name, each.times) for number, each in headings(rows).items()}
-    assert found == {0: ("T4", ""), 1: ("A100 MIG", "2 ×"), 3: ("T4", "")}
-    assert headings(CPUS) == {}
+def test_keys_pass_over_headings(panel, qtbot):
+    panel.resize(370, 200)
+    table = panel.table
+    show_devices(table, GPUS)
+    qtbot.waitUntil(lambda: table.viewport().height() > 100)
+    table.setFocus()
+    visited = []
+    for key in (Qt.Key.Key_Home, *[Qt.Key.Key_Down] * 4, Qt.Key.Key_Up, Qt.Key.Key_End, Qt.Key.Key_Home):
+        QTest.keyClick(table, key)
+        visited.append(table.currentIndex().data(LINE).row.label)
+    assert visited == ["GPU 0", "GPU 1", "GPU 2", "GPU 3", "GPU 4", "GPU 3", "GPU 7", "GPU 0"]
+    assert table.verticalScrollBar().value() == 0, "the heading above the first device is in sight, too"
+
+
+def test_headings_follow_the_order_of_the_driver(panel):
+    show_devices(
+        panel.table,
+        [row("GPU 0", "T4"), row("MIG 1", "A100 MIG"), row("MIG 2", "A100 MIG"), row("GPU 3", "T4"), *CPUS],
+    )
+    found = [(each.name, each.times, each.first) for each in panel.table.lines if isinstance(each, ModelLine)]
+    assert found == [("T4", "", "GPU-0"), ("A100 MIG", "2 ×", "MIG-1"), ("T4", "", "GPU-3")]
 
 
 def test_only_the_device_under_the_mouse_is_highlighted(panel, qtbot):
     table = panel.table
-    table.show_rows(GPUS)
+    show_devices(table, GPUS)
     QApplication.processEvents()
-    rect = table.visualItemRect(table.item(4, 0))
-    heading, device = rect.topLeft() + QPoint(4, 3), rect.bottomRight() - QPoint(4, 4)
+    rects = [place_of(table, each) for each in (line_of(table, ModelLine), device_line(table, "GPU-0"))]
+    heading, device = (rect.bottomRight() - QPoint(4, 4) for rect in rects)
 
     def colours() -> tuple[str, str]:
         image = table.viewport().grab().toImage()
         return image.pixelColor(heading).name(), image.pixelColor(device).name()
 
     plain = colours()
-    qtbot.mouseMove(table.viewport(), rect.center())
+    qtbot.mouseMove(table.viewport(), device)
     qtbot.waitUntil(lambda: colours() == (plain[0], QColor(DARK.button).name()))
     qtbot.mouseMove(table.viewport(), heading)
     qtbot.waitUntil(lambda: colours() == plain)
 
 
-def test_click_on_heading_ticks_nothing(panel, qtbot):
+def test_click_on_heading_ticks_nothing(panel):
     table = panel.table
-    table.show_rows(GPUS)
-    rect = table.visualItemRect(table.item(4, 0))
-    heading, device = rect.topLeft() + QPoint(60, 5), rect.bottomLeft() + QPoint(60, -5)
-    qtbot.mouseClick(table.viewport(), Qt.MouseButton.LeftButton, pos=heading)
-    assert table.ticked() == ()
-    qtbot.mouseClick(table.viewport(), Qt.MouseButton.LeftButton, pos=device)
-    assert table.ticked() == ("GPU-4",)
+    show_devices(table, GPUS)
+    click(table, line_of(table, ModelLine))
+    assert panel.chosen.ticked == ()
+    click(table, device_line(table, "GPU-4"))
+    assert panel.chosen.ticked == ("GPU-4",)
 
 
 # -- heights -------------------------------------------------------------------------------------
 
 
+def height(table, device: str) -> int:
+    return place_of(table, device_line(table, device)).height()
+
+
 def test_only_gpus_count_for_the_dense_form(panel):
     heights = []
     for rows in ([*GPUS[:3], *CPUS], [*GPUS[:4], *CPUS], GPUS[:5]):
-        panel.table.show_rows(rows)
-        heights.append(panel.table.rowHeight(1))
+        show_devices(panel.table, rows)
+        heights.append(height(panel.table, "GPU-1"))
     assert heights[0] == heights[1] > heights[2]
 
 
 def test_no_row_is_cut_at_the_bottom(panel):
     table = panel.table
-    table.show_rows([*GPUS, *CPUS])
-    table.cpu_fold.click()
+    show_devices(table, [*GPUS, *CPUS])
+    fold_cpus(table)
     table.verticalScrollBar().setValue(0)
-    for height in range(120, 560, 7):
-        panel.resize(370, height)
+    for room in range(120, 560, 7):
+        panel.resize(370, room)
         bottom = table.viewport().height()
-        rects = [table.visualItemRect(table.item(number, 0)) for number in range(table.rowCount())]
-        # Two pixels of the next row may be seen: there it paints nothing.
-        cut = [rect for rect in rects if rect.top() + 2 < bottom < rect.bottom() and rect is not rects[7]]
-        assert not cut, f"at a height of {height}"
-        device = rects[7].adjusted(0, 0, 0, -table.cpu_fold.height())
-        assert not device.top() + 2 < bottom < device.bottom()
+        rects = [place_of(table, line) for line in table.lines]
+        # Two pixels of the next line may be seen: there it paints nothing.
+        cut = [rect for rect in rects if rect.top() + 2 < bottom < rect.bottom()]
+        assert not cut, f"at a height of {room}"
 
 
-def test_line_of_cpu_devices_scrolls_into_sight_when_it_gets_the_focus(panel, qtbot):
-    panel.activateWindow()
+def test_list_scrolls_to_what_is_unfolded_or_ticked_from_elsewhere(panel, qtbot):
     panel.resize(370, 200)
-    table, fold = panel.table, panel.table.cpu_fold
-    table.show_rows([*GPUS, *CPUS])
-    qtbot.waitUntil(lambda: 100 < table.viewport().height() < fold.geometry().top())
-    fold.setFocus()
-    qtbot.waitUntil(lambda: fold.geometry().bottom() < table.viewport().height())
+    table = panel.table
+    show_devices(table, [*GPUS, *CPUS])
+
+    def is_in_sight(line) -> bool:
+        place = place_of(table, line)
+        return 0 <= place.top() < place.bottom() <= table.viewport().height()
+
+    qtbot.waitUntil(lambda: 100 < table.viewport().height() < place_of(table, line_of(table, CpuLine)).top())
+    panel.chosen.tick(["cpu:0"])
+    assert is_in_sight(device_line(table, "cpu:0"))
+    table.setCurrentIndex(index_of(table, line_of(table, CpuLine)))
+    fold_cpus(table, key=True)
+    assert is_in_sight(device_line(table, "cpu:1"))
+    assert is_in_sight(line_of(table, CpuLine))
+    scrolled = table.verticalScrollBar().value()
+    show_devices(table, [*GPUS[:4], *GPUS[5:], *CPUS])
+    assert 0 < table.verticalScrollBar().value() <= scrolled
+    assert isinstance(table.currentIndex().data(LINE), CpuLine), "it stays the current line"
 
 
 def test_rows_grow_with_the_font(panel):
     table = panel.table
-    table.show_rows(GPUS)
-    before = table.rowHeight(1)
+    show_devices(table, GPUS)
+    before = height(table, "GPU-1")
     panel.setStyleSheet("QWidget { font-size: 26px; }")
-    assert table.rowHeight(1) > before
+    assert height(table, "GPU-1") > before
 
 
 # -- CPU devices ---------------------------------------------------------------------------------
 
 
-def test_cpu_devices_are_one_line_until_it_is_clicked(panel, qtbot):
-    table, fold = panel.table, panel.table.cpu_fold
-    table.show_rows(CPUS)
-    assert (in_sight(table), fold.isVisible()) == (["CPU 0", "CPU 1"], False), "without GPUs they are listed"
-    table.show_rows([*GPUS, *CPUS])
-    assert in_sight(table) == [each.label for each in GPUS]
-    assert fold.isVisible()
-    assert not fold.isChecked()
-    assert table.item(7, 0).data(FOOT)
-    rect = table.visualItemRect(table.item(7, 0))
-    assert fold.geometry().bottom() == rect.bottom(), "it is below the last GPU"
-    fold.setFocus()
-    qtbot.keyClick(fold, Qt.Key.Key_Space)
-    assert in_sight(table)[-2:] == ["CPU 0", "CPU 1"]
-    assert fold.isChecked()
-    qtbot.mouseClick(fold, Qt.MouseButton.LeftButton)
-    assert in_sight(table)[-1] == "GPU 7"
+def test_cpu_devices_are_one_line_until_it_is_clicked(panel):
+    table = panel.table
+    show_devices(table, CPUS)
+    assert (names(table), line_of(table, CpuLine)) == (["CPU 0", "CPU 1"], None), "without GPUs they are listed"
+    show_devices(table, [*GPUS, *CPUS])
+    assert names(table) == [each.label for each in GPUS]
+    assert table.lines[-1] is line_of(table, CpuLine), "it is below the last GPU"
+    assert effect(table.lines[-1]) == "Show the CPU devices"
+    fold_cpus(table, key=True)
+    assert names(table)[-2:] == ["CPU 0", "CPU 1"]
+    assert effect(line_of(table, CpuLine)) == "Hide the CPU devices that are not ticked"
+    fold_cpus(table)
+    assert names(table)[-1] == "GPU 7"
 
 
-def test_ticked_cpu_device_is_never_hidden(panel, qtbot):
-    table, fold = panel.table, panel.table.cpu_fold
-    table.tick(["cpu:1"])
-    table.show_rows([*GPUS, *CPUS])
-    assert in_sight(table)[-2:] == ["CPU 0", "CPU 1"], "it was ticked before the GPUs were found"
-    qtbot.mouseClick(fold, Qt.MouseButton.LeftButton)
-    assert in_sight(table)[-2:] == ["GPU 7", "CPU 1"]
-    table.tick_only(["GPU-2"])
-    qtbot.mouseClick(fold, Qt.MouseButton.LeftButton)
-    qtbot.mouseClick(fold, Qt.MouseButton.LeftButton)
-    assert in_sight(table)[-1] == "GPU 7"
-    table.item(8, 0).setCheckState(Qt.CheckState.Checked)
-    assert in_sight(table)[-2:] == ["CPU 0", "CPU 1"]
-    assert table.ticked() == ("GPU-2", "cpu:0")
+def test_ticked_cpu_device_is_never_hidden(panel):
+    table, chosen = panel.table, panel.chosen
+    chosen.tick(["cpu:1"])
+    show_devices(table, [*GPUS, *CPUS])
+    assert names(table)[-2:] == ["GPU 7", "CPU 1"], "it was ticked before the GPUs were found"
+    fold_cpus(table)
+    assert names(table)[-2:] == ["CPU 0", "CPU 1"]
+    fold_cpus(table)
+    assert names(table)[-2:] == ["GPU 7", "CPU 1"]
+    click(table, device_line(table, "cpu:1"))
+    assert names(table)[-2:] == ["GPU 7", "CPU 1"], "it does not vanish under the mouse"
+    chosen.tick_only(["GPU-2"])
+    fold_cpus(table)
+    fold_cpus(table)
+    assert names(table)[-1] == "GPU 7"
+    chosen.tick(["cpu:0"])
+    assert names(table)[-2:] == ["GPU 7", "CPU 0"]
+    assert chosen.ticked == ("GPU-2", "cpu:0")
 
 
-def test_line_of_cpu_devices_tells_load_and_host_memory(panel, tmp_path):
+def test_device_that_vanishes_while_ticked_is_ticked_when_it_is_back(panel):
+    table, chosen = panel.table, panel.chosen
+    show_devices(table, GPUS)
+    chosen.tick(["GPU-2", "GPU-3"])
+    show_devices(table, [*GPUS[:2], *GPUS[3:]])
+    assert (chosen.ticked, set(chosen.wanted)) == (("GPU-3",), {"GPU-2", "GPU-3"})
+    show_devices(table, GPUS)
+    assert chosen.ticked == ("GPU-2", "GPU-3")
+    assert device_line(table, "GPU-2").is_ticked
+
+
+def test_line_of_cpu_devices_tells_load_and_host_memory(tmp_path):
     devices = tuple(
         Device(
             id=f"cpu:{number}", kind="cpu", label=f"CPU {number}", name="Xeon", cores=cores, memory_total_bytes=512 * GB
@@ -200,13 +252,11 @@ def test_line_of_cpu_devices_tells_load_and_host_memory(panel, tmp_path):
     assert (summary.devices, summary.host_memory) == ("2 devices · 10 %", "host memory 96.0 / 512 GB")
     unread = cpu_summary(Survey(devices=devices[:1]), None)
     assert (unread.devices, unread.host_memory) == ("1 device · –", "host memory – / 512 GB")
-    fold = panel.table.cpu_fold
-    fold.runs_root = tmp_path / "not" / "there" / "yet"
-    fold.show_summary(summary)
-    assert "host memory 96.0 / 512 GB" in fold.accessibleName()
-    assert "Free disk space of " in fold.tip()
-    assert fold.tip().endswith(" GB")
-    assert "Host memory 96.0 / 512 GB" in fold.tip()
+    line = CpuLine(host="", summary=summary, is_folded=True, runs_root=tmp_path / "not" / "there" / "yet")
+    assert "host memory 96.0 / 512 GB" in spoken(line)
+    assert "Free disk space of " in tip(line)
+    assert tip(line).endswith(" GB")
+    assert "Host memory 96.0 / 512 GB" in tip(line)
 
 
 # -- users and heat --------------------------------------------------------------------------------
@@ -261,28 +311,28 @@ def test_row_tells_heat_power_and_why_it_is_slowed_down():
     assert (outdated.temperature, outdated.power, outdated.hot, outdated.slowed) == ("", "", False, "")
 
 
-def colours_in(panel, number: int) -> set[str]:
-    """Return the colours of the pixels of a row."""
-    image = panel.table.viewport().grab(panel.table.visualItemRect(panel.table.item(number, 0))).toImage()
+def colours_in(panel, device: str) -> set[str]:
+    """Return the colours of the pixels of a device."""
+    image = panel.table.viewport().grab(place_of(panel.table, device_line(panel.table, device))).toImage()
     return {image.pixelColor(x, y).name() for x in range(image.width()) for y in range(image.height())}
 
 
 def test_hot_gpu_has_a_red_sign_although_a_run_is_on_it(panel):
     usual = {"temperature_celsius": 67.0, "power_watts": 400.0, "power_limit_watts": 700.0, "used_by": "resnet_cats"}
     hot = {**usual, "temperature_celsius": 91.0, "clock_reasons": ("too hot",), "slowdowns": ("too hot",)}
-    panel.table.show_rows([row("GPU 0", **usual), row("GPU 1", **hot)])
+    show_devices(panel.table, [row("GPU 0", **usual), row("GPU 1", **hot)])
     QApplication.processEvents()
     bad = QColor(DARK.bad).name()
-    assert bad not in colours_in(panel, 0)
-    assert bad in colours_in(panel, 1)
+    assert bad not in colours_in(panel, "GPU-0")
+    assert bad in colours_in(panel, "GPU-1")
 
 
 def test_limits_are_left_out_where_names_need_the_room(panel, qtbot):
-    delegate = panel.table.itemDelegateForColumn(0)
+    delegate = panel.table.itemDelegate()
     usual = {"temperature_celsius": 67.0, "power_watts": 400.0, "power_limit_watts": 700.0}
-    panel.table.show_rows([row("GPU 0", used_by="mnist", **usual)])
+    show_devices(panel.table, [row("GPU 0", used_by="mnist", **usual)])
     assert delegate.shows_limits
-    panel.table.show_rows([row("GPU 0", used_by="a_run_with_a_long_name", **usual)])
+    show_devices(panel.table, [row("GPU 0", used_by="a_run_with_a_long_name", **usual)])
     assert not delegate.shows_limits
     panel.resize(700, 300)
     qtbot.waitUntil(lambda: delegate.shows_limits)
@@ -293,75 +343,74 @@ def test_change_that_no_text_shows_is_not_painted(panel, monkeypatch, qtbot):
     painted = []
     paint = DeviceDelegate.paint
     monkeypatch.setattr(
-        DeviceDelegate, "paint", lambda self, *given: painted.append(given[2].data(ROW).id) or paint(self, *given)
+        DeviceDelegate, "paint", lambda self, *given: painted.append(given[2].data(LINE)) or paint(self, *given)
     )
-    panel.table.show_rows([row("GPU 0", **values), row("GPU 1", **values)])
-    qtbot.waitUntil(lambda: {"GPU-0", "GPU-1"} <= set(painted))
+    show_devices(panel.table, [row("GPU 0", **values), row("GPU 1", **values)])
+    qtbot.waitUntil(lambda: len(painted) >= 3)
     QApplication.processEvents()
     painted.clear()
     little = {"temperature_celsius": 67.3, "power_watts": 400.3, "memory_used_bytes": 40 * GB + 1000}
-    panel.table.show_rows([row("GPU 0", **little), row("GPU 1", **{**little, "power_watts": 500.0})])
+    show_devices(panel.table, [row("GPU 0", **little), row("GPU 1", **{**little, "power_watts": 500.0})])
     qtbot.waitUntil(lambda: bool(painted))
-    assert set(painted) == {"GPU-1"}
+    assert {each.row.id for each in painted} == {"GPU-1"}
 
 
 # -- ticking several -------------------------------------------------------------------------------
 
 
 def test_buttons_tick_free_all_and_none(panel, qtbot):
-    table, changes = panel.table, []
+    table, chosen, changes = panel.table, panel.chosen, []
     qtbot.addWidget(panel.tick_bar)
     free, every, none = (panel.tick_bar.findChild(QPushButton, name) for name in ("tickFree", "tickAll", "tickNone"))
-    table.ticks_changed.connect(lambda: changes.append(table.ticked()))
-    table.show_rows([replace(GPUS[0], used_by="mnist"), GPUS[1], replace(GPUS[2], lost="Gone."), *CPUS])
+    chosen.changed.connect(changes.append)
+    show_devices(table, [replace(GPUS[0], used_by="mnist"), GPUS[1], replace(GPUS[2], lost="Gone."), *CPUS])
     every.click()
     free.click()
-    table.tick(["cpu:0"])
+    chosen.tick(["cpu:0"])
     none.click()
     assert changes == [("GPU-0", "GPU-1"), ("GPU-1",), ("GPU-1", "cpu:0"), ()], "one change for each click"
-    table.show_rows([CPUS[0], replace(CPUS[1], used_by="mnist")])
+    show_devices(table, [CPUS[0], replace(CPUS[1], used_by="mnist")])
     every.click()
-    assert table.ticked() == ("cpu:0", "cpu:1")
+    assert chosen.ticked == ("cpu:0", "cpu:1")
     free.click()
-    assert table.ticked() == ("cpu:0",)
+    assert chosen.ticked == ("cpu:0",)
 
 
 def test_all_ticks_one_mig_device_only(panel):
     rows = [row("MIG 0"), row("MIG 1")]
     assert free_devices(rows) == ("MIG-0", "MIG-1")
-    panel.table.show_rows(rows)
-    panel.table.tick_only(free_devices(rows))
-    assert panel.table.ticked() == ("MIG-0",)
+    show_devices(panel.table, rows)
+    panel.chosen.tick_only(free_devices(rows))
+    assert panel.chosen.ticked == ("MIG-0",)
 
 
 # -- the menu --------------------------------------------------------------------------------------
 
 
-def press_menu_key(widget) -> None:
-    QApplication.sendEvent(widget, QContextMenuEvent(QContextMenuEvent.Reason.Keyboard, QPoint(), QPoint()))
+def menu_by_key(table, device: str) -> QMenu:
+    table.setCurrentIndex(index_of(table, device_line(table, device)))
+    QApplication.sendEvent(table, QContextMenuEvent(QContextMenuEvent.Reason.Keyboard, QPoint(), QPoint()))
+    return next(each for each in table.findChildren(QMenu, "deviceMenu") if each.isVisible())
 
 
-def test_menu_key_opens_menu_of_device(panel, qtbot):
+def test_menu_key_opens_menu_of_device(panel):
     table, asked = panel.table, []
     table.processes_asked.connect(asked.append)
-    table.show_rows([*GPUS[:2], replace(GPUS[2], blocked="It is in MIG mode.")])
-    table.tick(["GPU-0"])
-    table.setCurrentCell(1, 0)
-    press_menu_key(table)
-    menu = table.findChild(DeviceMenu)
-    assert menu.isVisible()
-    menu.copy_id.trigger()
+    show_devices(table, [*GPUS[:2], replace(GPUS[2], blocked="It is in MIG mode.")])
+    panel.chosen.tick(["GPU-0"])
+    menu = menu_by_key(table, "GPU-1")
+    menu_action(menu, "Copy UUID").trigger()
     assert QGuiApplication.clipboard().text() == "GPU-1"
-    menu.copy_name.trigger()
+    menu_action(menu, "Copy name").trigger()
     assert QGuiApplication.clipboard().text() == "NVIDIA H100"
-    menu.processes.trigger()
+    menu_action(menu, "Show its processes").trigger()
     assert asked == ["GPU-1"]
-    menu.tick_only.trigger()
-    assert table.ticked() == ("GPU-1",)
+    menu_action(menu, "Tick only this device").trigger()
+    assert panel.chosen.ticked == ("GPU-1",)
     menu.close()
-    table.setCurrentCell(2, 0)
-    press_menu_key(table)
-    assert not menu.tick_only.isEnabled()
+    menu = menu_by_key(table, "GPU-2")
+    assert not menu_action(menu, "Tick only this device").isEnabled()
+    assert menu_action(menu, "Tick only this device").toolTip() == "It is in MIG mode."
     menu.close()
 
 
@@ -374,16 +423,19 @@ def test_eight_gpus_are_in_sight_beside_the_training(drive, nvml):
     nvml.write(gpu2={"temperature": 91, "clock_reasons": 0x20})
     panel = drive()
     panel.window.resize(1480, 900)
-    panel.until(lambda: panel.table.rowCount() == 10, "8 GPUs and 2 CPU devices")
-    table, fold = panel.table, panel.table.cpu_fold
+    panel.until(lambda: len(panel.devices) == 10, "8 GPUs and 2 CPU devices")
+    table = panel.table
 
-    def spoken() -> str:
-        return table.item(2, 0).data(Qt.ItemDataRole.AccessibleTextRole)
+    def end() -> int:
+        return place_of(table, line_of(table, CpuLine)).bottom()
 
-    panel.until(lambda: "91 °C, 20 of 450 W, Slowed down: too hot" in spoken(), "the heat of GPU 2")
-    assert spoken().startswith("GPU 2, H100, utilisation ")
-    panel.until(lambda: "host memory" in fold.accessibleName(), "the memory of the machine")
-    panel.until(lambda: fold.geometry().bottom() <= table.viewport().height(), "all GPUs and the line below them")
+    def words() -> str:
+        return index_of(table, device_line(table, uuid(2))).data(Qt.ItemDataRole.AccessibleTextRole)
+
+    panel.until(lambda: "91 °C, 20 of 450 W, Slowed down: too hot" in words(), "the heat of GPU 2")
+    assert words().startswith("GPU 2, H100, utilisation ")
+    panel.until(lambda: "host memory" in spoken(line_of(table, CpuLine)), "the memory of the machine")
+    panel.until(lambda: end() <= table.viewport().height(), "all GPUs and the line below them")
     panel.until(lambda: not table.verticalScrollBar().isVisible(), "the end of the scroll bar")
     setup = panel.window.panels.setup
 
@@ -394,9 +446,9 @@ def test_eight_gpus_are_in_sight_beside_the_training(drive, nvml):
     panel.until(is_below, "room for the form below them")
     table.processes_asked.emit(uuid(2))
     assert panel.window.panels.details.processes.isVisible()
-    assert table.isRowHidden(8)
-    fold.click()
+    assert "cpu:0" not in shown_devices(table)
+    fold_cpus(table)
     panel.window.close()
     reopened = drive()
-    reopened.until(lambda: reopened.table.rowCount() == 10, "8 GPUs and 2 CPU devices")
-    assert not reopened.table.isRowHidden(8), "they stay unfolded"
+    reopened.until(lambda: len(reopened.devices) == 10, "8 GPUs and 2 CPU devices")
+    assert "cpu:0" in shown_devices(reopened.table), "they stay unfolded"

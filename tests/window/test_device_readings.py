@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Collection
 from dataclasses import fields, replace
 from functools import partial
 
@@ -17,12 +18,15 @@ from core.devices.device import Device, Sample, Survey
 from core.devices.sampler import HelperTimeouts
 from core.history.index import directories
 from core.runs.facts import RunState
-from gui.features.devices.delegate import ROW, DeviceDelegate, without_label
-from gui.features.devices.table import DeviceTable
-from gui.machine.device_rows import DeviceRow, DeviceRows, OnDevices, obstacles
+from gui.features.devices.delegate import LINE, DeviceDelegate, without_label
+from gui.features.devices.rows import DeviceLine, spoken, tip
+from gui.features.devices.view import DeviceView
+from gui.machine.chosen_devices import ChosenDevices
+from gui.machine.device_rows import DeviceRow, DeviceRows, OnDevices, obstacle
 from gui.machine.monitor import DeviceMonitor
 from tests.nvml.standin import mig_uuid, uuid
 from tests.support.acting import played
+from tests.support.devices import device_line, index_of, place_of, show_devices
 from tests.support.helper_pids import helper_pids
 from tests.support.running import LONG, start, write_recipe
 from tests.support.waiting import PATIENCE_S
@@ -35,13 +39,18 @@ def row(device: str, **values) -> DeviceRow:
     return DeviceRow(id=device, is_mig=device.startswith("MIG-"), **defaults, **values)
 
 
-def flags(table, device: str) -> Qt.ItemFlag:
-    number = [each.id for each in table.rows].index(device)
-    return table.item(number, 0).flags()
+def chosen_of(*rows: DeviceRow, ticked: Collection[str] = ()) -> ChosenDevices:
+    found = ChosenDevices()
+    found.tick(ticked)
+    found.show_rows(rows)
+    return found
 
 
-def can_be_ticked(table, device: str) -> bool:
-    return bool(flags(table, device) & Qt.ItemFlag.ItemIsUserCheckable)
+@pytest.fixture
+def view(qtbot) -> DeviceView:
+    found = DeviceView(ChosenDevices())
+    qtbot.addWidget(found)
+    return found
 
 
 # -- row contents --------------------------------------------------------------------------------
@@ -98,23 +107,27 @@ def test_row_is_rebuilt_only_when_its_data_changes():
         assert same is second
 
 
-def test_only_changed_rows_are_refilled(qtbot):
-    table = DeviceTable()
-    qtbot.addWidget(table)
+def test_only_changed_rows_are_refilled(view):
     rows = [row("a", utilisation_percent=1), row("b", utilisation_percent=2), row("c", utilisation_percent=3)]
-    table.show_rows(rows)
-    filled: list[int] = []
-    table.model().dataChanged.connect(lambda first, last: filled.extend(range(first.row(), last.row() + 1)))
-    table.show_rows(rows)
-    table.show_rows([replace(each) for each in rows])
+    show_devices(view, rows)
+    filled: list[str] = []
+    view.model().dataChanged.connect(
+        lambda first, last: filled.extend({first.data(LINE).row.id, last.data(LINE).row.id})
+    )
+
+    def shown() -> list[str]:
+        return [line.row.utilisation for line in view.lines if isinstance(line, DeviceLine)]
+
+    show_devices(view, rows)
+    show_devices(view, [replace(each) for each in rows])
     assert filled == []
-    table.show_rows([rows[0], replace(rows[1], utilisation_percent=50), rows[2]])
-    assert set(filled) == {1}
-    assert [table.item(number, 1).text() for number in range(3)] == ["1 %", "50 %", "3 %"]
-    table.show_rows([rows[1], rows[2]])
-    assert [table.item(number, 1).text() for number in range(table.rowCount())] == ["2 %", "3 %"]
-    table.show_rows([rows[1], replace(rows[2], blocked="It is Anna's.")])
-    assert (can_be_ticked(table, "b"), can_be_ticked(table, "c")) == (True, False)
+    show_devices(view, [rows[0], replace(rows[1], utilisation_percent=50), rows[2]])
+    assert set(filled) == {"b"}
+    assert shown() == ["1 %", "50 %", "3 %"]
+    show_devices(view, [rows[1], rows[2]])
+    assert shown() == ["2 %", "3 %"]
+    show_devices(view, [rows[1], replace(rows[2], blocked="It is Anna's.")])
+    assert [device_line(view, each).can_be_ticked for each in ("b", "c")] == [True, False]
 
 
 def test_outdated_readings_are_shown_as_dash():
@@ -167,21 +180,20 @@ def _patient_with_helper(monkeypatch) -> None:
 def test_hanging_driver_ages_readings_and_window_keeps_polling(drive, nvml):
     nvml.write(gpus=1, gpu0={"utilisation": 82})
     panel = drive()
-    panel.until(lambda: panel.table.item(0, 1).text() == "82 %")
+    panel.until(lambda: panel.devices[0].utilisation == "82 %")
     (pid,) = helper_pids()
     helper = psutil.Process(pid)
     helper.suspend()  # as while a call of the driver does not return
-    panel.until(lambda: "s old" in panel.table.item(0, 3).text(), "the age of the readings")
+    panel.until(lambda: "s old" in panel.devices[0].status, "the age of the readings")
     polls = []
     panel.window.services.poll_timer.timeout.connect(lambda: polls.append(True))
     panel.until(lambda: len(polls) >= 5, "five polls during one driver call")
-    assert panel.table.item(0, 1).text() == "–"
-    cpu = panel.row_of("cpu:0")
-    assert panel.table.item(cpu, 3).text() == ""
-    first = panel.table.item(0, 3).text()
-    panel.until(lambda: panel.table.item(0, 3).text() not in {first, ""}, "the age to grow")
+    assert panel.devices[0].utilisation == "–"
+    assert panel.device("cpu:0").status == ""
+    first = panel.devices[0].status
+    panel.until(lambda: panel.devices[0].status not in {first, ""}, "the age to grow")
     helper.resume()
-    panel.until(lambda: panel.table.item(0, 1).text() == "82 %", "the driver to answer again")
+    panel.until(lambda: panel.devices[0].utilisation == "82 %", "the driver to answer again")
 
 
 @pytest.mark.usefixtures("_patient_with_helper")
@@ -191,34 +203,36 @@ def test_window_does_not_wait_for_slow_calls_and_survives_killed_helper(drive, n
     panel = drive()
     polls = []
     panel.window.services.poll_timer.timeout.connect(lambda: polls.append(nvml.calls().total()))
-    panel.until(lambda: panel.table.item(0, 1).text() == "82 %", "the first reading")
+    panel.until(lambda: panel.devices[0].utilisation == "82 %", "the first reading")
     (pid,) = helper_pids()
     assert pid not in {os.getpid(), os.getppid()}
     os.kill(pid, signal.SIGKILL)
     panel.until(lambda: "signal KILL" in panel.window.panels.devices.banner.text(), "the end of the helper")
     before = len(polls)
     panel.until(lambda: len(polls) > before + 3, "the window to keep polling")
-    assert panel.table.rowCount() >= 2
+    assert len(panel.devices) >= 2
 
 
-def test_only_changed_rows_are_repainted(qtbot, monkeypatch):
+def test_only_changed_rows_are_repainted(view, qtbot, monkeypatch):
     painted = []
     paint = DeviceDelegate.paint
     monkeypatch.setattr(
-        DeviceDelegate, "paint", lambda self, *given: painted.append(given[2].data(ROW).id) or paint(self, *given)
+        DeviceDelegate, "paint", lambda self, *given: painted.append(given[2].data(LINE)) or paint(self, *given)
     )
-    table = DeviceTable()
-    qtbot.addWidget(table)
-    table.resize(340, 600)
+
+    def ids() -> set[str]:
+        return {line.row.id if isinstance(line, DeviceLine) else "a heading" for line in painted}
+
+    view.resize(340, 600)
     names = ["GPU-1", "GPU-2", "GPU-3"]
-    table.show_rows([row(name, utilisation_percent=5) for name in names])
-    table.show()
-    qtbot.waitUntil(lambda: set(painted) == set(names))
+    show_devices(view, [row(name, utilisation_percent=5) for name in names])
+    view.show()
+    qtbot.waitUntil(lambda: ids() == {*names, "a heading"})
     QApplication.processEvents()
     painted.clear()
-    table.show_rows([row(name, utilisation_percent=80 if name == "GPU-2" else 5) for name in names])
+    show_devices(view, [row(name, utilisation_percent=80 if name == "GPU-2" else 5) for name in names])
     qtbot.waitUntil(lambda: bool(painted))
-    assert set(painted) == {"GPU-2"}
+    assert ids() == {"GPU-2"}
 
 
 def test_new_samples_are_reported_every_half_second_and_new_devices_at_once(monkeypatch):
@@ -244,28 +258,30 @@ def test_new_samples_are_reported_every_half_second_and_new_devices_at_once(monk
 def test_blocked_device_cannot_be_ticked_and_row_gives_reason(drive, nvml):
     nvml.write(gpus=2, gpu0={"mig": 1})
     panel = drive()
-    panel.until(lambda: panel.table.rowCount() >= 4, "the devices")
-    panel.until(lambda: not can_be_ticked(panel.table, uuid(0)), "GPU 0 to be blocked")
-    item = panel.table.item(panel.row_of(uuid(0)), 0)
-    assert "MIG mode" in item.toolTip()
-    assert "MIG mode" in item.data(Qt.ItemDataRole.AccessibleTextRole)
-    assert can_be_ticked(panel.table, uuid(1))
-    middle = panel.table.visualItemRect(item).center()
+    panel.until(lambda: len(panel.devices) >= 4, "the devices")
+    panel.until(lambda: not device_line(panel.table, uuid(0)).can_be_ticked, "GPU 0 to be blocked")
+    line = device_line(panel.table, uuid(0))
+    index = index_of(panel.table, line)
+    assert "MIG mode" in index.data(Qt.ItemDataRole.ToolTipRole)
+    assert "MIG mode" in index.data(Qt.ItemDataRole.AccessibleTextRole)
+    assert not index.flags() & Qt.ItemFlag.ItemIsUserCheckable
+    assert device_line(panel.table, uuid(1)).can_be_ticked
+    middle = place_of(panel.table, line).center()
     panel.qtbot.mouseClick(panel.table.viewport(), Qt.MouseButton.LeftButton, pos=middle)
-    assert item.checkState() is Qt.CheckState.Unchecked
+    assert panel.chosen.ticked == ()
 
 
 @pytest.mark.slow
 def test_blocked_ticked_device_is_reported_once(drive, nvml):
     nvml.write(gpus=1)
     panel = drive()
-    panel.until(lambda: panel.table.rowCount() == 3, "the devices")
+    panel.until(lambda: len(panel.devices) == 3, "the devices")
     panel.tick(uuid(0))
     panel.until(lambda: "Ready" in panel.start_status.text(), "the choices to be ready")
     nvml.write(gpu0={"mig": 1})
     panel.until(lambda: "MIG mode" in panel.start_status.text(), "the reason why not")
     assert panel.start_status.text().count("is in MIG mode") == 1
-    assert panel.table.ticked() == (uuid(0),)
+    assert panel.chosen.ticked == (uuid(0),)
     assert not panel.start_button.isEnabled()
 
 
@@ -273,36 +289,36 @@ def test_second_mig_device_cannot_be_ticked_and_first_stays_ticked(drive, nvml):
     nvml.write(gpus=1, gpu0={"mig": 1, "mig_count": 2})
     panel = drive()
     one, other = mig_uuid(0, 0), mig_uuid(0, 1)
-    panel.until(lambda: {one, other} <= {each.id for each in panel.table.rows}, "the MIG devices")
-    item = panel.table.item(panel.row_of(one), 0)
-    item.setCheckState(Qt.CheckState.Checked)
-    assert not can_be_ticked(panel.table, other)
-    assert "Untick GPU 0 MIG 0 first" in panel.table.item(panel.row_of(other), 0).toolTip()
-    assert can_be_ticked(panel.table, one)
-    assert panel.table.ticked() == (one,)
-    item.setCheckState(Qt.CheckState.Unchecked)
-    assert can_be_ticked(panel.table, other)
-    assert "untick" not in panel.table.item(panel.row_of(other), 0).toolTip()
+    panel.until(lambda: {one, other} <= {each.id for each in panel.devices}, "the MIG devices")
+    panel.tick(one)
+    assert not device_line(panel.table, other).can_be_ticked
+    assert "Untick GPU 0 MIG 0 first" in tip(device_line(panel.table, other))
+    assert "Untick GPU 0 MIG 0 first" in spoken(device_line(panel.table, other))
+    assert device_line(panel.table, one).can_be_ticked
+    assert panel.chosen.ticked == (one,)
+    panel.tick()
+    assert device_line(panel.table, other).can_be_ticked
+    assert "untick" not in tip(device_line(panel.table, other))
 
 
-def test_device_blocked_while_ticked_stays_ticked_until_unticked(qtbot):
-    table = DeviceTable()
-    qtbot.addWidget(table)
-    table.show_rows([row("GPU-1"), row("MIG-1"), row("MIG-2")])
-    table.tick(["GPU-1"])
-    table.show_rows([row("GPU-1", blocked="It is in MIG mode."), row("MIG-1"), row("MIG-2")])
-    assert table.ticked() == ("GPU-1",)
-    assert can_be_ticked(table, "GPU-1")
-    table.item(0, 0).setCheckState(Qt.CheckState.Unchecked)
-    assert not can_be_ticked(table, "GPU-1")
+def test_device_blocked_while_ticked_stays_ticked_until_unticked():
+    chosen = chosen_of(row("GPU-1"), row("MIG-1"), row("MIG-2"), ticked=["GPU-1"])
+    chosen.show_rows([row("GPU-1", blocked="It is in MIG mode."), row("MIG-1"), row("MIG-2")])
+    assert chosen.ticked == ("GPU-1",)
+    chosen.toggle("GPU-1")
+    assert chosen.ticked == ()
+    chosen.toggle("GPU-1")
+    assert chosen.ticked == ()
 
 
-def test_remembered_ticks_skip_devices_that_cannot_be_ticked(qtbot):
-    table = DeviceTable()
-    qtbot.addWidget(table)
-    table.tick(["MIG-1", "MIG-2", "GPU-1"])
-    table.show_rows([row("GPU-1", blocked="It is in MIG mode."), row("MIG-1"), row("MIG-2")])
-    assert table.ticked() == ("MIG-1",)
+def test_remembered_ticks_skip_devices_that_cannot_be_ticked():
+    rows = (row("GPU-1", blocked="It is in MIG mode."), row("MIG-1"), row("MIG-2"))
+    assert chosen_of(*rows, ticked=["MIG-1", "MIG-2", "GPU-1"]).ticked == ("MIG-1",)
+
+
+def obstacles(rows, ticked) -> dict[str, str]:
+    chosen = [each for each in rows if each.id in ticked]
+    return {each.id: why for each in rows if (why := obstacle(each, chosen))}
 
 
 def test_obstacles_give_reason_for_each_device():
@@ -335,16 +351,14 @@ def test_reason_does_not_repeat_device_label():
 @pytest.mark.styled
 @pytest.mark.parametrize("held_by", [None, "blender (anna)"])
 @pytest.mark.parametrize("count", [3, 6])
-def test_reason_of_blocked_row_is_painted_even_if_device_is_in_use(qtbot, count, held_by):
-    table = DeviceTable()
-    qtbot.addWidget(table)
-    table.resize(340, 400)
-    table.show()
+def test_reason_of_blocked_row_is_painted_even_if_device_is_in_use(view, count, held_by):
+    view.resize(340, 400)
+    view.show()
     shown = []
     long = "GPU 0 is hidden by CUDA_VISIBLE_DEVICES=1: start Trainyard without it to use this GPU. " * 3
     for reason in (long, "It is in MIG mode."):
-        table.show_rows([row(f"GPU-{number}", blocked=reason, held_by=held_by) for number in range(count)])
-        shown.append(table.grab().toImage())
+        show_devices(view, [row(f"GPU-{number}", blocked=reason, held_by=held_by) for number in range(count)])
+        shown.append(view.grab().toImage())
     assert shown[0] != shown[1]
 
 
@@ -354,8 +368,8 @@ def test_reason_of_blocked_row_is_painted_even_if_device_is_in_use(qtbot, count,
 def test_row_of_live_run_shows_its_name(drive, runs_root, tmp_path):
     start(played(tmp_path / "actor", name="mine"), runs_root).until(RunState.RUNNING)
     panel = drive()
-    panel.until(lambda: panel.table.item(0, 3).text() == "runs mine", "the run in the row")
-    assert panel.table.item(1, 3).text() == ""
+    panel.until(lambda: panel.devices[0].status == "runs mine", "the run in the row")
+    assert panel.devices[1].status == ""
 
 
 @pytest.mark.slow
@@ -385,16 +399,16 @@ def test_second_run_on_device_needs_confirmation_naming_both_runs(drive, runs_ro
 def test_device_used_by_another_process_can_be_ticked(drive, nvml, launch):
     nvml.write(gpus=1, gpu0={"memory_used": 18 * GB, "compute": f"{launch().pid}:{18 * GB}"})
     panel = drive()
-    panel.until(lambda: panel.table.item(0, 3).text().startswith("used by python"), "the process in the row")
-    assert can_be_ticked(panel.table, uuid(0))
+    panel.until(lambda: panel.devices[0].status.startswith("used by python"), "the process in the row")
+    assert device_line(panel.table, uuid(0)).can_be_ticked
 
 
 @pytest.mark.slow
 def test_new_process_on_ticked_gpu_updates_start_check(drive, nvml, launch):
     nvml.write(gpus=1, gpu0={"memory_used": GB})
     panel = drive()
-    panel.until(lambda: panel.table.rowCount() == 3, "the devices")
-    panel.tick(panel.table.rows[0].id)
+    panel.until(lambda: len(panel.devices) == 3, "the devices")
+    panel.tick(panel.devices[0].id)
     panel.until(lambda: "GPU 0 is free" in panel.start_status.text(), "the choices to be ready")
     nvml.write(gpu0={"memory_used": 3 * GB, "compute": f"{launch().pid}:{2 * GB}"})
     panel.until(lambda: "GPU 0 has" in panel.start_status.text(), "the new process")

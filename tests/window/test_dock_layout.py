@@ -72,7 +72,7 @@ def test_narrow_window_clips_nothing_and_has_its_runs_behind_a_tab(drive) -> Non
 def test_devices_in_a_narrow_window_are_as_high_as_their_rows(drive, nvml) -> None:
     nvml.write(gpus=8)
     panel = drive()
-    panel.until(lambda: panel.table.rowCount() > 8, "the GPUs")
+    panel.until(lambda: len(panel.devices) > 8, "the GPUs")
     devices, loss = panel.window.panels.devices, panel.plot("lossPlot")
     panel.window.resize(900, 600)
     panel.until(lambda: panel.window.width() == 900 and devices.height() - panel.table.height() < 5, "no room below")

@@ -38,15 +38,15 @@ def test_first_run_is_one_click_away(drive, qtbot) -> None:
         panel.until(lambda: is_inside(steps, plot), "the guidance inside the first plot")
         assert all(not button.visibleRegion().isEmpty() for button in (tick, example, script))
     qtbot.mouseClick(tick, Qt.MouseButton.LeftButton)
-    assert panel.table.ticked()
-    panel.table.tick_only(())
+    assert panel.chosen.ticked
+    panel.chosen.tick_only(())
     qtbot.mouseClick(script, Qt.MouseButton.LeftButton)
     panel.window.findChild(FileDialog, "openDialog").reject()
     qtbot.mouseClick(example, Qt.MouseButton.LeftButton)
     panel.until(lambda: panel.runs.count() == 1, "the run")
     panel.until_state("Finished")
     assert panel.recipe.currentText() == "digits_cnn"
-    assert len(panel.table.ticked()) == 1, "nothing was ticked: it took one free device"
+    assert len(panel.chosen.ticked) == 1, "nothing was ticked: it took one free device"
     assert not steps.isVisible()
     panel.window.controllers.run.show_machine()
     panel.until(lambda: plot.empty.text().startswith("The loss of a run appears here"), "the words without a run")

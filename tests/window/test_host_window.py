@@ -114,7 +114,7 @@ def test_run_is_started_paused_resumed_and_stopped_on_the_host(open_window, ther
     driver = open_window()
     until_connected(driver)
     assert driver.window.windowTitle() == "one – Trainyard"
-    assert [driver.table.item(row, 0).data(Qt.ItemDataRole.UserRole) for row in range(driver.table.rowCount())] == [
+    assert [row.id for row in driver.devices] == [
         "cpu:0", "cpu:1",
     ], "the devices of the host"  # fmt: skip
     driver.tick("cpu:1")

@@ -6,25 +6,19 @@ A connection takes about half a second of processor time, half of it for the sta
 from __future__ import annotations
 
 import pytest
-from PySide6.QtCore import Qt
-from PySide6.QtGui import QAction
-from PySide6.QtWidgets import (
-    QAbstractButton,
-    QLabel,
-    QLineEdit,
-    QMenu,
-    QPushButton,
-    QScrollArea,
-    QTableView,
-    QTableWidget,
-)
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QAction, QContextMenuEvent
+from PySide6.QtWidgets import QApplication, QLabel, QLineEdit, QMenu, QPushButton, QTableView
 
 from core.config.choices import ScriptChoices
 from core.config.script_check import ScriptCheckRequest, check_script, fill_in
 from core.hosts import host_list, inquiry
 from core.runs.facts import state_info
 from core.runs.run import Run
-from gui.window.navigation import next_stop
+from gui.features.devices.delegate import LINE
+from gui.features.devices.rows import DeviceLine, HostLine, Line, NoteLine, RetryLine, spoken, tip
+from gui.features.devices.view import DeviceView
+from tests.support.devices import device_line, index_of, line_of, place_of, shown_devices
 from tests.support.running import FOREVER
 from tests.support.ssh_server import TRAINYARD, add_host
 from tests.support.tables import cell
@@ -39,35 +33,37 @@ class Hosts:
     def __init__(self, panel) -> None:
         self.panel, self.window = panel, panel.window
 
-    def header(self, host: str):
-        return self.window.findChild(QAbstractButton, f"hostHeader-{host}")
+    @property
+    def view(self) -> DeviceView:
+        return self.panel.table
 
-    def table(self, host: str) -> QTableWidget:
-        return self.window.findChild(QTableWidget, f"deviceTable-{host}")
+    def line(self, kind: type[Line], host: str):
+        """The line of a host, or None."""
+        return line_of(self.view, kind, host)
 
     def words(self, host: str) -> str:
-        return self.header(host).heading.words if self.header(host) else ""
+        line = self.line(HostLine, host)
+        return line.heading.words if line else ""
 
     def note(self, host: str) -> str:
-        label = self.window.findChild(QLabel, f"hostNote-{host}")
-        return label.text() if label is not None and label.isVisible() else ""
-
-    def retry(self, host: str) -> QPushButton:
-        return self.window.findChild(QPushButton, f"hostRetry-{host}")
+        return spoken(line) if (line := self.line(NoteLine, host)) else ""
 
     def shown(self, host: str) -> list[str]:
-        """The ids of the rows that are shown."""
-        table = self.table(host)
-        rows = [row for row in range(table.rowCount()) if not table.isRowHidden(row)] if table.isVisible() else []
-        return [table.item(row, 0).data(Qt.ItemDataRole.UserRole) for row in rows]
+        """The ids of the devices that are shown."""
+        return shown_devices(self.view, host)
+
+    def press(self, line: Line) -> None:
+        """Press Space on a line."""
+        self.view.setCurrentIndex(index_of(self.view, line))
+        self.panel.qtbot.keyClick(self.view, Qt.Key.Key_Space)
 
     def until_reachable(self, *hosts: str) -> None:
         for host in hosts:
             self.panel.until(lambda host=host: "reachable · clock" in self.words(host), f"{host} to be reachable")
-            self.panel.until(lambda host=host: self.table(host).rowCount() > 0, f"the devices of {host}")
+            self.panel.until(lambda host=host: self.panel.chosen.rows_of(host), f"the devices of {host}")
 
-    def tick(self, host: str, row: int = 0) -> None:
-        self.table(host).item(row, 0).setCheckState(Qt.CheckState.Checked)
+    def tick(self, device: str) -> None:
+        self.panel.chosen.toggle(device)
 
 
 @pytest.fixture
@@ -86,19 +82,18 @@ def test_devices_of_hosts_have_readings_names_and_colours_in_list_and_plots(serv
     shown.until_reachable("one", "second")
     assert shown.shown("one") == ["one/cpu:0", "one/cpu:1"]
     assert shown.shown("second") == ["second/cpu:0"]
-    item = shown.table("second").item(0, 0)
-    shown.panel.until(lambda: shown.table("second").item(0, 1).text().endswith(" %"), "a reading")
-    assert item.text().startswith("second · CPU 0")
-    assert item.data(Qt.ItemDataRole.AccessibleTextRole).startswith("second · CPU 0, ")
-    assert "utilisation" in item.data(Qt.ItemDataRole.AccessibleTextRole)
-    assert "second/cpu:0" in item.toolTip()
-    assert shown.header("second").accessibleName().startswith("second, reachable, clock ")
-    assert "Trainyard" in shown.header("second").toolTip()
-    assert f"{server.folder}/two" in shown.header("second").toolTip()
+    shown.panel.until(lambda: shown.panel.device("second/cpu:0").utilisation.endswith(" %"), "a reading")
+    line, heading = device_line(shown.view, "second/cpu:0"), shown.line(HostLine, "second")
+    assert spoken(line).startswith("second · CPU 0, ")
+    assert "utilisation" in spoken(line)
+    assert "second/cpu:0" in tip(line)
+    assert spoken(heading).startswith("second, reachable, clock ")
+    assert "Trainyard" in tip(heading)
+    assert f"{server.folder}/two" in tip(heading)
     plot = shown.panel.plot("utilisationPlot")
     devices = {"one/cpu:0", "one/cpu:1", "second/cpu:0"}
     shown.panel.until(lambda: devices <= set(plot.shown(plot.run_series)), "the readings of all")
-    rows = {row.id: row.colour for row in shown.window.panels.devices.rows}
+    rows = {row.id: row.colour for row in shown.panel.devices}
     assert {device: rows[device] for device in plot.colours} == rows
     assert len(set(rows.values())) == len(rows)
     assert plot.labels["second/cpu:0"] == "second · CPU 0"
@@ -112,20 +107,21 @@ def test_folded_host_hides_what_is_not_ticked_in_list_and_plots_and_stays_folded
     add_host("one")
     shown = hosts()
     shown.until_reachable("one")
-    shown.tick("one", 1)
+    shown.tick("one/cpu:1")
     plot = shown.panel.plot("utilisationPlot")
     shown.panel.until(lambda: "one/cpu:0" in plot.curves(), "a line")
-    qtbot.keyClick(shown.header("one"), Qt.Key.Key_Space)
+    shown.press(shown.line(HostLine, "one"))
     assert shown.shown("one") == ["one/cpu:1"]
-    assert "1 device" in shown.header("one").heading.devices or "2 devices" in shown.header("one").heading.devices
+    assert "2 devices" in shown.line(HostLine, "one").heading.devices
     shown.panel.until(lambda: "one/cpu:0" not in plot.curves() and "one/cpu:1" in plot.curves(), "the ticked line only")
     shown.window.close()
     again = hosts()
-    again.panel.until(lambda: again.header("one") is not None, "the section")
+    again.panel.until(lambda: again.line(HostLine, "one") is not None, "the host")
     again.until_reachable("one")
-    assert not again.header("one").isChecked()
+    assert again.line(HostLine, "one").is_folded
     again.panel.until(lambda: again.shown("one") == ["one/cpu:1"], "the ticked device")
-    qtbot.mouseClick(again.header("one"), Qt.MouseButton.LeftButton)
+    place = place_of(again.view, again.line(HostLine, "one")).center()
+    qtbot.mouseClick(again.view.viewport(), Qt.MouseButton.LeftButton, pos=place)
     # A host is reachable before it has listed its devices: until then only the ticked one is known.
     again.panel.until(lambda: again.shown("one") == ["one/cpu:0", "one/cpu:1"], "all devices")
 
@@ -136,7 +132,7 @@ def test_ticked_devices_are_choices_that_name_the_host_and_survive_its_absence(s
     shown = hosts()
     shown.until_reachable("one")
     shown.panel.tick("cpu:0")
-    shown.tick("one")
+    shown.tick("one/cpu:0")
     shown.panel.until(shown.panel.start_button.isEnabled, "what the form says")
     assert shown.window.panels.setup.choices().devices == ("cpu:0", "one/cpu:0")
     shown.window.close()
@@ -145,12 +141,13 @@ def test_ticked_devices_are_choices_that_name_the_host_and_survive_its_absence(s
     again = hosts()
     again.panel.until(lambda: "not reachable" in again.words("one"), "the failure")
     again.panel.until(lambda: again.shown("one") == ["one/cpu:0"], "its row, which may come a poll later")
-    item = again.table("one").item(0, 0)
-    assert item.checkState() is Qt.CheckState.Checked
-    again.panel.until(lambda: "one is not reachable" in item.toolTip(), "why it cannot be used")
+    assert device_line(again.view, "one/cpu:0").is_ticked
+    again.panel.until(
+        lambda: "one is not reachable" in tip(device_line(again.view, "one/cpu:0")), "why it cannot be used"
+    )
     assert again.window.panels.setup.choices().devices == ("cpu:0", "one/cpu:0"), "never a run on fewer devices"
     again.panel.until(lambda: not again.panel.start_button.isEnabled(), "the check of the choices")
-    item.setCheckState(Qt.CheckState.Unchecked)
+    again.press(device_line(again.view, "one/cpu:0"))
     assert again.window.panels.setup.choices().devices == ("cpu:0",)
 
 
@@ -162,7 +159,7 @@ def test_run_over_two_machines_is_started_and_drawn(server, hosts, monkeypatch):
     shown.until_reachable("one")
     panel = shown.panel
     panel.tick("cpu:0")
-    shown.tick("one")
+    shown.tick("one/cpu:0")
     panel.set_number("epochsBox", 1)
     panel.until(lambda: panel.start_button.isEnabled() and "one · CPU 0" in panel.start_status.text(), "the check")
     panel.start()
@@ -187,16 +184,17 @@ def test_host_that_cannot_be_reached_says_why_and_is_asked_again_on_request(serv
     shown.panel.until(lambda: shown.words("one") == "not reachable", "the failure")
     assert shown.note("one").startswith(f"On one, {program} starts nothing.")
     assert shown.shown("one") == []
-    assert "Try to reach one again" in shown.retry("one").accessibleName()
+    button = shown.line(RetryLine, "one")
+    assert "Try to reach one again" in spoken(button)
     mended = tmp_path / "mended"
     mended.write_text(f'#!/bin/sh\necho mended >> {starts}\nexec {TRAINYARD} "$@"\n')
     mended.chmod(0o755)
     mended.replace(program)
-    shown.panel.qtbot.mouseClick(shown.retry("one"), Qt.MouseButton.LeftButton)
+    shown.press(button)
     shown.until_reachable("one")
     assert starts.read_text().split() == ["failed", "mended"], "it was not asked by itself: only the user can mend this"
     assert shown.note("one") == ""
-    assert not shown.retry("one").isVisible()
+    assert shown.line(RetryLine, "one") is None
 
 
 @pytest.mark.slow
@@ -208,17 +206,17 @@ def test_connection_that_is_cut_is_told_and_made_again(server, hosts, tmp_path, 
     add_host("one", command=program)
     shown = hosts()
     shown.until_reachable("one")
-    shown.tick("one")
+    shown.tick("one/cpu:0")
     (agent,) = server.agents()
     shut.touch()  # so that the cut lasts until it was seen
     agent.kill()
     shown.panel.until(lambda: shown.words("one") == "not reachable", "the cut")
     assert "What trains there goes on" in shown.note("one")
-    assert shown.table("one").item(0, 1).text() == "–", "a missing reading is no zero"
+    assert shown.panel.device("one/cpu:0").utilisation == "–", "a missing reading is no zero"
     shut.unlink()
     shown.until_reachable("one")
-    assert shown.window.panels.devices.ticked() == ("one/cpu:0",)
-    shown.panel.until(lambda: shown.table("one").item(0, 1).text().endswith(" %"), "a reading")
+    assert shown.panel.chosen.ticked == ("one/cpu:0",)
+    shown.panel.until(lambda: shown.panel.device("one/cpu:0").utilisation.endswith(" %"), "a reading")
 
 
 @pytest.mark.slow
@@ -242,12 +240,12 @@ def test_another_language_keeps_the_connection_and_the_ticks(server, hosts):
     shown = hosts()
     shown.until_reachable("one")
     shown.panel.tick("cpu:0")
-    shown.tick("one", 1)
+    shown.tick("one/cpu:1")
     agents = server.agents()
     shown.panel.until_replaced("zh_CN")
     other = Hosts(shown.panel)
     shown.panel.until(lambda: "可连接" in other.words("one"), "the host in the other language")
-    assert other.table("one").item(1, 0).checkState() is Qt.CheckState.Checked
+    assert device_line(other.view, "one/cpu:1").is_ticked
     assert other.window.panels.setup.choices().devices == ("cpu:0", "one/cpu:1")
     assert server.agents() == agents
     other.window.close()
@@ -274,7 +272,7 @@ def test_host_that_hangs_holds_up_neither_the_window_nor_its_end(server, hosts, 
 @pytest.mark.slow
 def test_host_is_added_tested_and_removed_in_the_dialog(server, hosts, qtbot):
     shown = hosts()
-    assert shown.window.findChild(QTableWidget, "deviceTable-one") is None
+    assert shown.shown("one") == []
     shown.window.findChild(QAction, "hostsAction").trigger()
     dialog = shown.window.controllers.host_list._dialog
     result = dialog.findChild(QLabel, "hostResult")
@@ -305,38 +303,39 @@ def test_host_is_added_tested_and_removed_in_the_dialog(server, hosts, qtbot):
     shown.panel.until(lambda: "one is reachable" in result.text(), "the answer")
     add("one", name="ONE")
     assert "There is a host one already" in result.text()
-    shown.tick("one")
+    shown.tick("one/cpu:0")
     table.selectRow(0)
     qtbot.mouseClick(dialog.findChild(QPushButton, "removeHostButton"), Qt.MouseButton.LeftButton)
     assert "Its ticked devices are unticked: one · CPU 0." in shown.panel.question().text
     shown.panel.answer("yesButton")
-    shown.panel.until(lambda: shown.header("one") is None or not shown.header("one").isVisible(), "its section to go")
+    shown.panel.until(lambda: shown.line(HostLine, "one") is None, "its line to go")
     assert host_list.load().hosts == ()
-    assert shown.window.panels.devices.ticked() == ()
+    assert shown.panel.chosen.ticked == ()
     dialog.reject()
 
 
 @pytest.mark.styled
 @pytest.mark.slow
-def test_tab_leads_through_the_hosts_in_the_order_of_sight_and_scrolls_to_them(server, hosts, tmp_path):
+def test_keys_lead_through_the_hosts_in_the_order_of_sight_and_scroll_to_them(server, hosts, tmp_path):
     add_host("one")
     add_host("closed", command=TRAINYARD)
     shown = hosts()
     shown.window.resize(1100, 560)
     shown.until_reachable("one")
     shown.panel.until(lambda: shown.note("closed"), "the failure")
-    shown.panel.table.setFocus()
-    names, scroll = [], shown.window.findChild(QScrollArea, "machineList")
-    wanted = ["hostHeader-one", "deviceTable-one", "hostHeader-closed", "hostRetry-closed"]
-    while wanted[-1] not in names:
-        stop = next_stop(shown.window, forward=True)
-        stop.setFocus(Qt.FocusReason.TabFocusReason)
-        names.append(stop.objectName())
-        assert len(names) < 10, names
-        if names[-1] in wanted[:3]:
-            top = stop.mapTo(scroll.viewport(), stop.rect().topLeft()).y()
-            assert 0 <= top < scroll.viewport().height(), f"{names[-1]} is out of sight"
-    assert [name for name in names if name in wanted] == wanted
+    view, visited = shown.view, []
+    view.setFocus()
+    shown.panel.qtbot.keyClick(view, Qt.Key.Key_Home)
+    while len(visited) < len(view.lines):
+        line = view.currentIndex().data(LINE)
+        visited.append((type(line), line.host))
+        place = view.visualRect(view.currentIndex())
+        assert 0 <= place.top() < view.viewport().height(), f"{line} is out of sight"
+        shown.panel.qtbot.keyClick(view, Qt.Key.Key_Down)
+    assert visited == [
+        (DeviceLine, ""), (DeviceLine, ""), (HostLine, "one"), (DeviceLine, "one"), (DeviceLine, "one"),
+        (HostLine, "closed"), (NoteLine, "closed"), (RetryLine, "closed"),
+    ]  # fmt: skip
 
 
 @pytest.mark.slow
@@ -347,16 +346,16 @@ def test_menu_of_a_host_ticks_its_devices(server, hosts):
     shown.panel.tick("cpu:1")
 
     def choose(text: str) -> None:
-        header = shown.header("one")
-        header.customContextMenuRequested.emit(header.rect().center())
+        shown.view.setCurrentIndex(index_of(shown.view, shown.line(HostLine, "one")))
+        QApplication.sendEvent(shown.view, QContextMenuEvent(QContextMenuEvent.Reason.Keyboard, QPoint(), QPoint()))
         menu = next(each for each in shown.window.findChildren(QMenu, "hostMenu") if each.isVisible())
         next(each for each in menu.actions() if each.text() == text).trigger()
         menu.close()
 
     choose("Tick all its devices")
-    assert shown.window.panels.devices.ticked() == ("cpu:1", "one/cpu:0", "one/cpu:1")
+    assert shown.panel.chosen.ticked == ("cpu:1", "one/cpu:0", "one/cpu:1")
     choose("Untick its devices")
-    assert shown.window.panels.devices.ticked() == ("cpu:1",)
+    assert shown.panel.chosen.ticked == ("cpu:1",)
 
 
 @pytest.mark.slow
@@ -372,11 +371,11 @@ def test_runs_on_a_host_are_chips_of_its_devices(server, hosts, tmp_path, script
     spec = fill_in(check_script(ScriptCheckRequest.of(choices)), choices, devices)
     run = Run.start(spec, runs)
     try:
-        shown.panel.until(lambda: shown.table("one").item(0, 3).text() == "runs mine", "the chip")
-        assert shown.table("one").item(1, 3).text() == ""
-        assert shown.panel.table.item(0, 3).text() == "", "it is not a run of this window's folder"
+        shown.panel.until(lambda: shown.panel.device("one/cpu:0").status == "runs mine", "the chip")
+        assert shown.panel.device("one/cpu:1").status == ""
+        assert shown.panel.devices[0].status == "", "it is not a run of this window's folder"
     finally:
         run.request("stop")
         run.request("force")
         wait_until(lambda: run.poll() is not None and state_info(run.facts.state).over, "the end of the run")
-    shown.panel.until(lambda: shown.table("one").item(0, 3).text() == "", "the chip to go")
+    shown.panel.until(lambda: shown.panel.device("one/cpu:0").status == "", "the chip to go")

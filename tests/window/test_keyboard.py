@@ -75,7 +75,7 @@ def test_tab_follows_the_order_of_sight(drive) -> None:
         if keys.focus is panel.start_button:
             break
     wanted = [
-        "SteadyButton startButton", "DeviceTable deviceTable", "QPushButton recipeModeButton", "ChoiceBox frameworkBox",
+        "SteadyButton startButton", "DeviceView deviceTable", "QPushButton recipeModeButton", "ChoiceBox frameworkBox",
         "StrategyBox strategyBox", "ChoiceBox recipeBox", "QSpinBox epochsBox", "QSpinBox batchBox",
         "QLineEdit rateEdit", "ChoiceBox xAxisBox", "QCheckBox logBox", "EventList eventList", "RunList runList",
     ]  # fmt: skip
@@ -128,7 +128,7 @@ def test_whole_session_by_keyboard(drive, tmp_path) -> None:
     keys.go_to("deviceTable", Qt.Key.Key_F6)
     keys.press(Qt.Key.Key_Home, CONTROL)
     keys.press(Qt.Key.Key_Space)
-    panel.until(panel.window.panels.devices.table.ticked, "a tick")
+    panel.until(lambda: panel.chosen.ticked, "a tick")
     recipe = keys.go_to("recipeBox", Qt.Key.Key_Tab)
     assert isinstance(recipe, QComboBox)
     keys.press(Qt.Key.Key_Home)

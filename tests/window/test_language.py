@@ -89,7 +89,7 @@ def test_another_language_keeps_what_is_shown_and_chosen_and_leaves_nothing_behi
     assert panel.run.dir == run_dir
     assert window.panels.details.tabs.tabText(window.panels.details.currentIndex()) == accented("Log")
     assert window.findChild(QLineEdit, "runFilter").text() == "digits"
-    assert window.panels.devices.table.ticked() == ("cpu:1",)
+    assert window.panels.devices.chosen.ticked == ("cpu:1",)
     assert window.panels.setup.choices().training["epochs"] == FOREVER
     assert window.panels.setup.choices().training["learning_rate"] == 0.125
     assert window.services.device_monitor.series is series
@@ -269,7 +269,7 @@ def test_no_chinese_text_is_clipped(drive, nvml):
     panel = drive()
     window = panel.window
     panel.resize(1100, 700)
-    panel.until(lambda: panel.table.rowCount() >= 5, "the devices")
+    panel.until(lambda: len(panel.devices) >= 5, "the devices")
     panel.until(lambda: not clipped(window), f"the texts, but {clipped(window)}")
     panel.tick("cpu:0")
     panel.set_number("epochsBox", FOREVER)

@@ -198,7 +198,7 @@ def test_gpu_bar_is_drawn_with_its_amounts(drive, nvml, launch):
         {free},
     ]
     assert bar_colours(table, row.shares, UNCLAIMED) == {unclaimed, free}  # dots
-    panel.until(lambda: panel.table.item(0, 3).text().startswith("used by python"), "the process beside the device")
+    panel.until(lambda: panel.devices[0].status.startswith("used by python"), "the process beside the device")
 
 
 @pytest.mark.slow

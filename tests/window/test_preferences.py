@@ -78,7 +78,7 @@ def test_colours_hold_at_once_and_in_the_next_window(drive, monkeypatch):
     box.setCurrentText("strong contrast")
     assert current_theme() is STRONG_DARK
     assert sheets[-1] == stylesheet(STRONG_DARK)
-    assert panel.window.panels.devices.table.rows[0].colour == STRONG_DARK.devices[0]
+    assert panel.devices[0].colour == STRONG_DARK.devices[0]
     panel.window.close()
     other = drive()
     assert current_theme() is STRONG_DARK
@@ -119,16 +119,16 @@ def test_text_size_is_that_of_the_view_menu(drive):
 def test_cpu_devices_can_be_hidden_beside_gpus_but_never_a_ticked_one(drive, nvml):
     nvml.write(gpus=1)
     panel = drive()
-    panel.until(lambda: panel.window.panels.devices.table.rowCount() >= 3, "the devices")
+    panel.until(lambda: len(panel.devices) >= 3, "the devices")
     panel.tick("cpu:1")
     shows_cpus = opened(panel).findChild(QCheckBox, "showCpusBox")
     shows_cpus.setChecked(False)
-    ids = [row.id for row in panel.window.panels.devices.table.rows]
+    ids = [row.id for row in panel.devices]
     assert "cpu:1" in ids
     assert "cpu:0" not in ids
-    assert panel.window.panels.devices.table.ticked() == ("cpu:1",)
+    assert panel.chosen.ticked == ("cpu:1",)
     shows_cpus.setChecked(True)
-    assert "cpu:0" in [row.id for row in panel.window.panels.devices.table.rows]
+    assert "cpu:0" in [row.id for row in panel.devices]
 
 
 def test_folders_hold_for_window_and_command_line(drive, tmp_path):

@@ -202,7 +202,7 @@ def test_unknown_pid_is_listed(drive, nvml, own_processes):
     button = select(panel, NO_PID)
     assert not button.isEnabled()
     assert "in a container" in panel.window.findChild(QLabel, "processWords").text()
-    panel.until(lambda: f"used by pid {NO_PID}" in panel.table.item(0, 3).text(), "the pid in the row of its device")
+    panel.until(lambda: f"used by pid {NO_PID}" in panel.devices[0].status, "the pid in the row of its device")
 
 
 def test_processes_are_scanned_only_while_a_tab_shows_them(drive, own_processes):

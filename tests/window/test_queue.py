@@ -123,9 +123,9 @@ def test_shown_queued_run_is_stopped_and_kept_devices_are_named(drive, queue, qt
     big, small = queue.add("big", "cpu:0,cpu:1"), queue.add("small", "cpu:1")
     panel = drive()
     panel.until(lambda: len(titles(panel)) == 2 and "kept for run big" in rows(panel)[1], "why the small one waits")
-    kept = {row.id: row.status for row in panel.window.panels.devices.table.rows}
+    kept = {row.id: row.status for row in panel.devices}
     panel.until(lambda: "Kept for run big" in _status(panel, "cpu:1"), f"for whom CPU 1 is kept: {kept}")
-    assert "cpu:1" not in [row.id for row in panel.window.panels.devices.table.rows if row.free]
+    assert "cpu:1" not in [row.id for row in panel.devices if row.free]
     panel.qtbot.mouseClick(
         panel.runs.viewport(), Qt.MouseButton.LeftButton, pos=panel.runs.visualItemRect(panel.runs.item(1)).center()
     )
@@ -173,4 +173,4 @@ def test_menu_adds_to_the_queue_without_a_question_and_a_log_out_is_warned_of_on
 
 
 def _status(panel, device: str) -> str:
-    return next(row.status for row in panel.window.panels.devices.table.rows if row.id == device)
+    return next(row.status for row in panel.devices if row.id == device)

@@ -42,7 +42,7 @@ def test_run_can_be_started_watched_and_stopped(drive):
     assert set(panel.plot("memoryPlot").curves()) == {"cpu:0", "cpu:1"}
     panel.until(lambda: "CPU 0 and CPU 1 are used by" in panel.start_status.text(), "its own devices shown as in use")
     panel.until(lambda: "samples/s" in panel.window.findChild(QLabel, "detailLabel").text(), "a throughput")
-    panel.until(lambda: "/ " in panel.table.item(0, 2).text() and "–" not in panel.table.item(0, 2).text())
+    panel.until(lambda: "/ " in panel.devices[0].memory and "–" not in panel.devices[0].memory)
     panel.stop()
     panel.until_state("Stopped")
     assert [state for _, state in panel.run.facts.history] == [
@@ -189,7 +189,7 @@ def test_run_survives_killed_window_and_next_window_shows_it(drive, runs_root, t
         from gui.app import create_window
         app = QApplication([])
         window = create_window(pathlib.Path({str(runs_root)!r}))
-        window.panels.devices.table.tick(["cpu:0"])
+        window.panels.devices.chosen.tick(["cpu:0"])
         window.panels.setup.open_recipe({recipe!r})
         window.panels.setup.findChild(object, "epochsBox").setValue({FOREVER})
         window.show()

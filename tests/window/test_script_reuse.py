@@ -138,7 +138,7 @@ def test_preset_with_missing_device_is_reported(drive, script):
     button.list_presets()
     menu_action(button.menu(), "elsewhere").trigger()
     assert panel.message("messageStrip") == "GPU-gone was not ticked, since it is not on this machine."
-    assert panel.window.panels.devices.table.ticked() == ("cpu:1",)
+    assert panel.chosen.ticked == ("cpu:1",)
 
 
 @pytest.mark.slow

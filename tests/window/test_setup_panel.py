@@ -154,7 +154,7 @@ def test_memory_watch_settings_reach_spec_and_are_remembered(drive):
 def test_cuda_ids_choice_reaches_spec_and_is_remembered(drive, nvml):
     nvml.write(gpus=1)
     panel = drive()
-    panel.until(lambda: panel.table.rowCount() == 3, "the GPU")
+    panel.until(lambda: len(panel.devices) == 3, "the GPU")
     panel.tick("cpu:0")
     panel.until(lambda: "Ready" in panel.start_status.text(), "the choices to be ready")
     assert panel.spec().cuda_ids == "uuid"
@@ -298,7 +298,7 @@ def test_choices_and_layout_are_remembered(drive):
     panel.window.addDockWidget(Qt.DockWidgetArea.LeftDockWidgetArea, runs)
     panel.window.close()
     reopened = drive()
-    reopened.until(lambda: reopened.table.item(reopened.row_of("cpu:1"), 0).checkState() is Qt.CheckState.Checked)
+    reopened.until(lambda: "cpu:1" in reopened.chosen.ticked)
     assert reopened.recipe.currentData() == "digits_mlp"
     assert reopened.strategy.currentData() == "ddp"
     choices = reopened.window.panels.setup.choices()

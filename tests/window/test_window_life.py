@@ -103,7 +103,7 @@ def test_closed_windows_leave_no_helper_processes(qtbot, runs_root, nvml):
     for _ in range(5):
         window = create_window(runs_root)
         window.show()
-        qtbot.waitUntil(lambda window=window: window.panels.devices.table.rowCount() == 3)
+        qtbot.waitUntil(lambda window=window: len(window.panels.devices.chosen.rows) == 3)
         window.close()
         window.deleteLater()
         QApplication.processEvents()
@@ -120,7 +120,7 @@ def test_plots_follow_first_frame_with_their_saved_settings(drive, qtbot, runs_r
     for polled in (False, True):  # a window that is closed before its first poll keeps the settings of the plots
         window = MainWindow(Machine(runs_root))  # as the command makes it
         qtbot.addWidget(window)
-        assert window.panels.devices.table.rowCount() > 0
+        assert len(window.panels.devices.chosen.rows) > 0
         assert window.findChild(QWidget, "lossPlot") is None
         if polled:
             window.show()

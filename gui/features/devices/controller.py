@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
@@ -13,7 +13,7 @@ from core.system.procfs import available_bytes
 from core.text import join_names
 from gui.base.colours import device_colours
 from gui.base.theme import current_theme
-from gui.features.devices.panel import HostRows
+from gui.features.devices.rows import MachineDevices
 from gui.machine.device_rows import DeviceRow, DeviceRows, OnDevices, cpu_summary
 
 if TYPE_CHECKING:
@@ -37,11 +37,10 @@ class DeviceController(QObject):
         self._rows = DeviceRows()
         self._host_rows: dict[str, DeviceRows] = {}
         panel = self._panel
-        panel.ticks_changed.connect(self._pass_on_ticks)
-        panel.folded.connect(self._pass_on_ticks)
-        panel.processes_asked.connect(panels.details.show_processes_on)
+        panel.chosen.changed.connect(self._pass_on_ticks)
+        panel.chosen.folded.connect(self._pass_on_ticks)
+        panel.table.processes_asked.connect(panels.details.show_processes_on)
         self._is_here = services.machine.is_here
-        panel.table.cpu_fold.runs_root = services.run_list.root if self._is_here else None
         panel.cpus_chosen.connect(self.show)
         panel.resized.connect(self.resized)
         services.process_scanner.changed.connect(self.show)
@@ -50,19 +49,19 @@ class DeviceController(QObject):
 
     def show(self) -> None:
         """Show the latest readings."""
-        monitor, panel = self._monitor, self._panel
-        monitor.hosts.want(panel.wanted())
+        monitor, panel, chosen = self._monitor, self._panel, self._panel.chosen
+        monitor.hosts.want(chosen.wanted)
         survey = monitor.survey
-        before = [row.id for row in panel.rows]
+        before = [row.id for row in chosen.rows]
         colours = device_colours(monitor.all_machines.devices, (), current_theme())
-        rows = self._listed(self._rows.make(survey, colours, self._on_devices()), panel.table.ticked())
-        panel.table.show_rows(rows)
-        if any(not row.is_cpu for row in rows):
-            panel.table.cpu_fold.show_summary(cpu_summary(survey, available_bytes() if self._is_here else None))
-        if monitor.hosts.states or panel.sections:
-            panel.show_hosts(self._hosts(colours))
+        here = MachineDevices(
+            rows=self._listed(self._rows.make(survey, colours, self._on_devices())),
+            cpus=cpu_summary(survey, available_bytes() if self._is_here else None),
+            runs_root=self._run_list.root if self._is_here else None,
+        )
+        panel.table.show_machines([here, *(self._hosts(colours) if monitor.hosts.states else ())])
         panel.show_banner(tr(survey.banner or ""))
-        if before != [row.id for row in panel.rows]:
+        if before != [row.id for row in chosen.rows]:
             self._panels.setup.show_machine(monitor.all_machines.devices)
             self._pass_on_ticks()
             self.devices_changed.emit()
@@ -80,30 +79,33 @@ class DeviceController(QObject):
             stale_age_s=self._monitor.stale_age_s,
         )
 
-    def _hosts(self, colours: Mapping[str, str]) -> list[HostRows]:
-        """Return the sections of the hosts."""
-        from gui.features.devices.sections import host_heading
-        from gui.machine.host_devices import on_host, shown_rows  # only where there are hosts
+    def _hosts(self, colours: Mapping[str, str]) -> list[MachineDevices]:
+        """Return the devices of the hosts."""
+        from gui.machine.host_devices import host_heading, on_host, shown_rows  # only where there are hosts
 
-        monitor, wanted, found = self._monitor, self._panel.wanted(), []
+        monitor, wanted, found = self._monitor, self._panel.chosen.wanted, []
         for state, survey in zip(monitor.hosts.states, monitor.hosts.surveys, strict=True):
             maker = self._host_rows.setdefault(state.host.name, DeviceRows())
             rows = maker.make(survey, colours, on_host(state, monitor.stale_age_s))
-            listed = shown_rows(state, self._listed(rows, wanted), wanted)
-            summary = cpu_summary(survey, state.uses.available_bytes)
-            found.append(HostRows(heading=host_heading(state, rows), rows=listed, cpus=summary))
+            found.append(
+                MachineDevices(
+                    rows=shown_rows(state, self._listed(rows), wanted),
+                    cpus=cpu_summary(survey, state.uses.available_bytes),
+                    heading=host_heading(state, rows),
+                )
+            )
         return found
 
-    def _listed(self, rows: list[DeviceRow], wanted: Collection[str]) -> list[DeviceRow]:
+    def _listed(self, rows: list[DeviceRow]) -> list[DeviceRow]:
         """Leave out the CPU devices of a machine with GPUs if the user wants that; a choice is never hidden."""
         if self._panel.shows_cpus or all(row.is_cpu for row in rows):
             return rows
-        return [row for row in rows if not row.is_cpu or row.id in wanted]
+        return [row for row in rows if not row.is_cpu or row.id in self._panel.chosen.wanted]
 
     def _pass_on_ticks(self) -> None:
-        panel, monitor = self._panel, self._monitor
-        ticked = panel.ticked()
-        monitor.hosts.want(panel.wanted())
-        folded = {row.id for each in panel.sections.values() if each.is_folded for row in each.table.rows}
-        self._panels.plots.show_ticks(ticked, folded)
-        self._panels.setup.show_devices([each for each in monitor.all_machines.devices if each.id in ticked])
+        chosen, monitor = self._panel.chosen, self._monitor
+        monitor.hosts.want(chosen.wanted)
+        folded = {row.id for row in chosen.rows if row.host in chosen.folded_hosts}
+        self._panels.plots.show_ticks(chosen.ticked, folded)
+        ticked = [each for each in monitor.all_machines.devices if each.id in chosen.ticked]
+        self._panels.setup.show_devices(ticked)

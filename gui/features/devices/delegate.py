@@ -1,20 +1,22 @@
-"""How a row of the list of devices is painted, and how high it is."""
+"""How the lines of the list of devices are painted, and how high they are."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
-from PySide6.QtCore import QAbstractItemModel, QEvent, QPointF, QRect, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QFont, QFontMetrics, QKeyEvent, QMouseEvent, QPainter, QPen, QPolygonF
-from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
+from PySide6.QtCore import QPointF, QRect, QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPen, QPolygonF
+from PySide6.QtWidgets import QAbstractItemView, QStyle, QStyledItemDelegate, QStyleOptionViewItem
 
 from core.language import tr, tr_noop
 from gui.base.formatting import memory
+from gui.base.icons import paint_mark
 from gui.base.painting import Index, draw_elided, outline, paint_row_background, small_font
 from gui.base.text_size import scaled
 from gui.base.theme import current_theme
-from gui.machine.device_rows import DeviceRow, Heading
+from gui.features.devices.rows import CpuLine, DeviceLine, HostLine, Line, ModelLine, NoteLine, RetryLine
+from gui.machine.device_rows import DeviceRow
 
 LEFT_PX, RIGHT_PX, GAP_PX = 8, 8, 8
 SQUARE_PX, BAR_PX = 8, 6
@@ -23,73 +25,45 @@ ABOVE_PX, BELOW_PX = 3, 3
 """Room above and below the text of a row."""
 
 
-@dataclass(frozen=True, slots=True)
 class RowSizes:
-    """Sizes of the parts of a row in pixels. They follow the font; columns are as wide as their longest text."""
+    """Fonts and sizes in pixels of the parts of a line. They follow the font of the list."""
 
-    font: QFont
-    bold: QFont
-    small: QFont
-    small_bold: QFont
-    line: int
-    small_line: int
-    heading: int
-    """Height of a heading, and of the line of the CPU devices."""
-    tick: int
-    square: int
-    """Left end of the square in the colour of the device."""
-    square_side: int
-    bar: int
-    """Thickness of a bar."""
-    label: int
-    """Left end of the label and of everything below it."""
-    percent: int
-    temperature: int
-
-    @classmethod
-    def of(cls, font: QFont) -> RowSizes:
-        """Return the sizes for the font of the list."""
-        small, bold = small_font(font), QFont(font)
-        bold.setBold(True)
-        small_bold = QFont(small)
-        small_bold.setBold(True)
-        normal_metrics, small_metrics = QFontMetrics(font), QFontMetrics(small)
-        line = normal_metrics.height() + 3
-        tick = normal_metrics.height()
-        return cls(
-            font=font,
-            bold=bold,
-            small=small,
-            small_bold=small_bold,
-            line=line,
-            small_line=small_metrics.height() + 2,
-            heading=line + 5,
-            tick=tick,
-            square=LEFT_PX + tick + GAP_PX + 2,
-            square_side=scaled(SQUARE_PX),
-            bar=scaled(BAR_PX),
-            label=LEFT_PX + tick + GAP_PX + 2 + scaled(SQUARE_PX) + GAP_PX,
-            percent=small_metrics.horizontalAdvance("100 %"),
-            temperature=small_metrics.horizontalAdvance("100 °C"),
-        )
+    def __init__(self, font: QFont) -> None:
+        self.bold, self.small, self.small_bold = QFont(font), small_font(font), small_font(font)
+        for bold in (self.bold, self.small_bold):
+            bold.setBold(True)
+        self.tick = QFontMetrics(font).height()
+        self.line = self.tick + 3
+        """Height of the first line of text of a device; `small_line`: that of the lines below it."""
+        self.small_line = QFontMetrics(self.small).height() + 2
+        self.heading = self.line + 5
+        """Height of what is no device."""
+        self.square = LEFT_PX + self.tick + GAP_PX + 2
+        """Left end of the square in the colour of the device."""
+        self.square_side, self.bar = scaled(SQUARE_PX), scaled(BAR_PX)
+        self.label = self.square + self.square_side + GAP_PX
+        """Left end of the label and of everything below it."""
+        self.percent, self.temperature = self.width("100 %"), self.width("100 °C")
 
     def width(self, text: str, font: QFont | None = None) -> int:
         """Return the width of a text, in the small font if none is given."""
         return QFontMetrics(font or self.small).horizontalAdvance(text)
 
-    def row(self, *, dense: bool) -> int:
-        """Return the height of a row without heading and foot."""
-        return ABOVE_PX + self.line + (1 if dense else 2) * self.small_line + BELOW_PX
+    def device(self, *, is_dense: bool) -> int:
+        """Return the height of a device."""
+        return ABOVE_PX + self.line + (1 if is_dense else 2) * self.small_line + BELOW_PX
 
 
-ROW = Qt.ItemDataRole.UserRole + 1
-"""Item data: the `DeviceRow`."""
-OBSTACLE = Qt.ItemDataRole.UserRole + 2
-"""Item data: why the device cannot be ticked; the empty string if it can."""
-HEADING = Qt.ItemDataRole.UserRole + 3
-"""Item data: the `Heading` above the row, or None."""
-FOOT = Qt.ItemDataRole.UserRole + 4
-"""Item data: whether the line of the CPU devices is below the row."""
+LINE = Qt.ItemDataRole.UserRole
+"""Item data: the `Line`."""
+HOST_ABOVE_PX, NOTE_BELOW_PX = 6, 6
+"""Room above the line of a host, which separates it from the machine before, and below a note or a button."""
+MIN_NAME_PX = 48
+"""Width that the name of a host keeps at least."""
+BUTTON_PX = 24
+"""Height of a button, at a text scale of 1."""
+TONES = {"good": ("good", "muted"), "muted": ("muted", "muted"), "warn": ("warn", "warn"), "bad": ("bad", "bad")}
+"""By tone of a host, the colours of its mark and of its words."""
 
 CHIP_PX = 6
 """Room left and right of the text of a chip."""
@@ -97,38 +71,42 @@ MIN_CHIP_PX = 34
 """Width below which a chip is left out: nothing of its text could be read."""
 SHARED_MEMORY = tr_noop("shared memory")
 """What a GPU without memory of its own has in the place of its memory."""
-REASON_FLAGS = int(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop) | int(Qt.TextFlag.TextWordWrap)
+TEXT_FLAGS = int(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop) | int(Qt.TextFlag.TextWordWrap)
 
 
 class DeviceDelegate(QStyledItemDelegate):
-    """Paints a row in three lines, or in two if `dense`. A click in the row or Space ticks it."""
+    """Paints each kind of line. A device has three lines of text, or two if it is dense."""
 
-    def __init__(self, parent: QWidget) -> None:
-        super().__init__(parent)
-        self.sizes = RowSizes.of(parent.font())
-        self.dense = False
+    def __init__(self, view: QAbstractItemView) -> None:
+        super().__init__(view)
+        self._view = view
+        self.sizes = RowSizes(view.font())
         self.shows_limits = True
         """Whether there is room for the limits beside the power."""
         self._power_px = 0
         """Width of the column of the power, the same in all rows."""
         self._memory_px = 0
         """Width of the column of the memory."""
-        self.row_under_mouse = -1
-        """The row that a click would tick; -1 for none, such as on a heading."""
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:  # noqa: ARG002, N802 (Qt's name)
-        """Return the size of the row with what is above and below it."""
-        return QSize(240, self.height(heading=index.data(HEADING) is not None, foot=bool(index.data(FOOT))))
+        """Return the size of a line."""
+        return QSize(240, self.height(index.data(LINE)))
 
-    def height(self, *, heading: bool, foot: bool) -> int:
-        """Return the height of a row with what is above and below it."""
-        return self.sizes.row(dense=self.dense) + (heading + foot) * self.sizes.heading
-
-    def body(self, rect: QRect, index: Index) -> QRect:
-        """Return the part of a row that is the device, without what is above and below it."""
-        above = self.sizes.heading if index.data(HEADING) is not None else 0
-        below = self.sizes.heading if index.data(FOOT) else 0
-        return rect.adjusted(0, above, 0, -below)
+    def height(self, line: Line) -> int:
+        """Return the height of a line at the width of the list."""
+        sizes = self.sizes
+        match line:
+            case DeviceLine():
+                return sizes.device(is_dense=line.is_dense)
+            case HostLine():
+                return HOST_ABOVE_PX + sizes.heading + 2
+            case NoteLine():
+                room = QRect(0, 0, self._view.viewport().width() - sizes.square - GAP_PX, 10_000)
+                text = QFontMetrics(sizes.small).boundingRect(room, TEXT_FLAGS, line.sentence)
+                return text.height() + NOTE_BELOW_PX
+            case RetryLine():
+                return scaled(BUTTON_PX) + NOTE_BELOW_PX
+        return sizes.heading
 
     def fit(self, rows: Sequence[DeviceRow], width: int) -> bool:
         """Choose the columns of power and memory for rows of this width. Return whether they are others than before.
@@ -151,76 +129,125 @@ class DeviceDelegate(QStyledItemDelegate):
         sign = sizes.small_line if row.in_trouble else 0
         return left + self._chip_width(row) + sign + sizes.temperature + GAP_PX + RIGHT_PX
 
-    def editorEvent(  # noqa: N802 (Qt's name)
-        self, event: QEvent, model: QAbstractItemModel, option: QStyleOptionViewItem, index: Index
-    ) -> bool:
-        """Tick or untick."""
-        body = self.body(option.rect, index)
-        if not _toggles(event, body) or not index.flags() & Qt.ItemFlag.ItemIsUserCheckable:
-            return False
-        ticked = _is_ticked(index)
-        after = Qt.CheckState.Unchecked if ticked else Qt.CheckState.Checked
-        return model.setData(index, after, Qt.ItemDataRole.CheckStateRole)
-
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
-        """Paint one row."""
-        row: DeviceRow | None = index.data(ROW)
-        if row is None:
-            return
+        """Paint one line."""
+        line: Line = index.data(LINE)
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        heading: Heading | None = index.data(HEADING)
-        if heading is not None:
-            self._paint_heading(painter, heading, option.rect)
-        rect = self.body(option.rect, index)
-        over = index.row() == self.row_under_mouse
-        self._paint_background(painter, option, rect, over=over)
-        self._paint_tick(painter, index, rect, over=over)
-        self._paint_title(painter, row, rect)
-        obstacle = str(index.data(OBSTACLE) or "")
-        if obstacle and not row.lost and (row.blocked or (row.is_mig and not row.user)):
-            self._paint_reason(painter, without_label(row.label, obstacle), rect)
-        elif self.dense:
-            self._paint_dense(painter, row, rect)
-        else:
-            self._paint_roomy(painter, row, rect)
+        rect: QRect = option.rect
+        if isinstance(line, HostLine):
+            painter.fillRect(
+                QRect(0, rect.top() + HOST_ABOVE_PX // 2, rect.right(), 1), QColor(current_theme().panel_border)
+            )
+            rect = option.rect = rect.adjusted(0, HOST_ABOVE_PX, 0, 0)
+        if not isinstance(line, ModelLine | RetryLine):
+            paint_row_background(painter, option)
+        match line:
+            case DeviceLine():
+                is_under_mouse = bool(option.state & QStyle.StateFlag.State_MouseOver)
+                self._paint_device(painter, line, rect, is_under_mouse=is_under_mouse)
+            case ModelLine():
+                self._paint_model(painter, line, rect)
+            case CpuLine():
+                self._paint_cpus(painter, line, rect)
+            case HostLine():
+                self._paint_host(painter, line, rect)
+            case NoteLine():
+                painter.setFont(self.sizes.small)
+                painter.setPen(QColor(current_theme().muted))
+                painter.drawText(rect.adjusted(self.sizes.square, 0, -GAP_PX, 0), TEXT_FLAGS, line.sentence)
+            case RetryLine():
+                self._paint_button(painter, line, option)
         painter.restore()
 
-    def _paint_heading(self, painter: QPainter, heading: Heading, rect: QRect) -> None:
+    def _paint_model(self, painter: QPainter, line: ModelLine, rect: QRect) -> None:
         sizes, theme = self.sizes, current_theme()
-        line = QRect(rect.left() + LEFT_PX, rect.top(), rect.width() - LEFT_PX - RIGHT_PX, sizes.heading)
-        bold = sizes.small_bold
-        draw_elided(painter, line, heading.name, theme.text, font=bold)
-        times = line.adjusted(sizes.width(heading.name, bold) + GAP_PX, 0, 0, 0)
-        if times.width() <= 0:
-            return
-        draw_elided(painter, times, heading.times, theme.muted, font=sizes.small)
-        after = times.left() + (sizes.width(heading.times) + GAP_PX if heading.times else 0)
-        if after < line.right():
-            painter.fillRect(QRect(after, line.center().y() + 1, line.right() - after, 1), QColor(theme.panel_border))
+        rest = rect.adjusted(LEFT_PX, 0, -RIGHT_PX, 0)
+        for text, colour, font in (
+            (line.name, theme.text, sizes.small_bold), (line.times, theme.muted, sizes.small),
+        ):  # fmt: skip
+            if text and rest.width() > 0:
+                draw_elided(painter, rest, text, colour, font=font)
+                rest = rest.adjusted(sizes.width(text, font) + GAP_PX, 0, 0, 0)
+        if rest.width() > 0:
+            painter.fillRect(QRect(rest.left(), rect.center().y() + 1, rest.width() - 1, 1), QColor(theme.panel_border))
 
-    def _paint_background(self, painter: QPainter, option: QStyleOptionViewItem, rect: QRect, *, over: bool) -> None:
-        own = QStyleOptionViewItem(option)
-        own.rect = rect
-        if not over:
-            own.state &= ~QStyle.StateFlag.State_MouseOver
-        paint_row_background(painter, own)
+    def _paint_cpus(self, painter: QPainter, line: CpuLine, rect: QRect) -> None:
+        """Paint an arrow, the load at the left and the memory of the machine at the right."""
+        sizes, theme, summary = self.sizes, current_theme(), line.summary
+        _paint_arrow(painter, QPointF(LEFT_PX + sizes.tick / 2, rect.top() + rect.height() / 2), theme.muted,
+                     down=not line.is_folded)  # fmt: skip
+        rest = rect.adjusted(sizes.square, 0, -RIGHT_PX, 0)
+        draw_elided(painter, rest, "CPU", theme.text, font=sizes.bold)
+        rest = rest.adjusted(sizes.width("CPU", sizes.bold) + GAP_PX, 0, 0, 0)
+        draw_elided(painter, rest, summary.devices, theme.muted, font=sizes.small)
+        widest = replace(summary, utilisation_percent=100.0, host_used_bytes=summary.host_total_bytes)
+        left = rest.width() - sizes.width(widest.devices) - GAP_PX  # by the widest, so that words do not come and go
+        shown = summary.host_memory
+        if sizes.width(widest.host_memory) > left:
+            short = widest.host_memory.removeprefix("host ")
+            shown = shown.removeprefix("host ") if sizes.width(short) <= left else summary.memory
+        room = rest.adjusted(sizes.width(summary.devices) + GAP_PX - 1, 0, 0, 0)
+        draw_elided(painter, room, shown, theme.muted, font=sizes.small, right=True)
 
-    def _paint_tick(self, painter: QPainter, index: Index, rect: QRect, *, over: bool) -> None:
+    def _paint_host(self, painter: QPainter, line: HostLine, rect: QRect) -> None:
+        """Paint an arrow, the name and, at the right, the state behind its mark, as much of it as fits."""
+        sizes, theme, heading = self.sizes, current_theme(), line.heading
+        _paint_arrow(
+            painter, QPointF(LEFT_PX + sizes.tick / 2, rect.center().y() + 1), theme.text, down=not line.is_folded
+        )
+        inside = rect.adjusted(sizes.square, 0, -RIGHT_PX, 0)
+        side = sizes.small_line - 5
+        name = min(sizes.width(heading.name, sizes.bold), inside.width() - MIN_NAME_PX)
+        room = inside.width() - max(name, MIN_NAME_PX) - side - 2 * GAP_PX
+        texts = (heading.words, heading.state)
+        if line.is_folded:
+            folded = " · ".join(part for part in (heading.state, heading.devices) if part)
+            texts = (folded, heading.devices or heading.state)
+        text = next((each for each in texts if sizes.width(each) <= room), texts[-1])
+        width = min(sizes.width(text), room)
+        mark, words = (getattr(theme, each) for each in TONES[heading.tone])
+        place = QRect(inside.right() - width, inside.top(), width + 1, inside.height())
+        draw_elided(painter, place, text, words, font=sizes.small, right=True)
+        box = QRectF(place.left() - side - 5, inside.center().y() - side / 2 + 0.5, side, side)
+        paint_mark(painter, heading.mark, box, mark)
+        named = inside.adjusted(0, 0, -(width + side + 5 + GAP_PX), 0)
+        draw_elided(painter, named, heading.name, theme.text, font=sizes.bold)
+
+    def _paint_button(self, painter: QPainter, line: RetryLine, option: QStyleOptionViewItem) -> None:
+        sizes, theme, text = self.sizes, current_theme(), tr("Try again")
+        over = line.is_enabled and option.state & QStyle.StateFlag.State_MouseOver
+        has_focus = option.state & QStyle.StateFlag.State_HasFocus
+        painter.setPen(QPen(QColor(theme.accent), 1) if has_focus else outline(theme.field_border))
+        painter.setBrush(QColor(theme.button_hover if over else theme.button))
+        rect: QRect = option.rect
+        width = sizes.width(text, sizes.small_bold) + 18
+        box = QRectF(rect.left() + sizes.square, rect.top(), width, scaled(BUTTON_PX))
+        painter.drawRoundedRect(box.adjusted(0.5, 0.5, -0.5, -0.5), 4, 4)
+        painter.setFont(sizes.small_bold)
+        painter.setPen(QColor(theme.text if line.is_enabled else theme.disabled))
+        painter.drawText(box, Qt.AlignmentFlag.AlignCenter, text)
+
+    def _paint_device(self, painter: QPainter, line: DeviceLine, rect: QRect, *, is_under_mouse: bool) -> None:
+        row, obstacle = line.row, line.obstacle
+        self._paint_tick(painter, line, rect, is_under_mouse=is_under_mouse)
+        self._paint_title(painter, row, rect)
+        if obstacle and not row.lost and (row.blocked or (row.is_mig and not row.user)):
+            self._paint_reason(painter, line, rect)
+        else:
+            self._paint_readings(painter, line, rect)
+
+    def _paint_tick(self, painter: QPainter, line: DeviceLine, rect: QRect, *, is_under_mouse: bool) -> None:
         sizes, theme = self.sizes, current_theme()
         side = sizes.tick
         box = QRectF(rect.left() + LEFT_PX, rect.top() + ABOVE_PX + (sizes.line - side) / 2, side, side)
-        ticked = _is_ticked(index)
-        free = bool(index.flags() & Qt.ItemFlag.ItemIsUserCheckable)
-        border = theme.accent if ticked or (over and free) else theme.muted if free else theme.panel_border
+        ticked, free = line.is_ticked, line.can_be_ticked
+        border = theme.accent if ticked or (is_under_mouse and free) else theme.muted if free else theme.panel_border
         painter.setPen(QPen(QColor(border), 1))
         painter.setBrush(QColor(theme.accent if ticked else theme.field if free else theme.button))
         painter.drawRoundedRect(box.adjusted(0.5, 0.5, -0.5, -0.5), 4, 4)
         if ticked:
-            pen = QPen(
-                QColor(theme.on_accent), 2, Qt.PenStyle.SolidLine, Qt.PenCapStyle.RoundCap, Qt.PenJoinStyle.RoundJoin
-            )
-            painter.setPen(pen)
+            painter.setPen(_round_pen(theme.on_accent, 2))
             corner = box.topLeft()
             painter.drawPolyline(
                 [corner + QPointF(x * side / 16, y * side / 16) for x, y in ((4.2, 8.2), (7, 11), (11.8, 5.2))]
@@ -314,57 +341,39 @@ class DeviceDelegate(QStyledItemDelegate):
             painter.drawRoundedRect(QRectF(room.left(), top, width, height), height / 2, height / 2)
         draw_elided(painter, text, chip, colour, font=sizes.small)
 
-    def _paint_reason(self, painter: QPainter, reason: str, rect: QRect) -> None:
+    def _paint_reason(self, painter: QPainter, line: DeviceLine, rect: QRect) -> None:
         """Paint why the device cannot be ticked, in place of the bars and in as many lines as fit."""
-        sizes = self.sizes
-        before = painter.font()
+        sizes, reason = self.sizes, without_label(line.row.label, line.obstacle)
         painter.setFont(sizes.small)
         top = rect.top() + ABOVE_PX + sizes.line
         room = QRect(rect.left() + sizes.label, top, rect.width() - sizes.label - RIGHT_PX, rect.bottom() - top)
         painter.setPen(QColor(current_theme().muted))
-        if self.dense:
+        if line.is_dense:
             shown = painter.fontMetrics().elidedText(reason, Qt.TextElideMode.ElideRight, room.width())
         else:
             shown = _fit_text(painter, reason, room)
-        painter.drawText(room, REASON_FLAGS, shown)
-        painter.setFont(before)
+        painter.drawText(room, TEXT_FLAGS, shown)
 
-    def _paint_roomy(self, painter: QPainter, row: DeviceRow, rect: QRect) -> None:
-        sizes = self.sizes
-        left = rect.left() + sizes.label
-        width = rect.right() - RIGHT_PX - left - self._memory_px - GAP_PX
-        for number, reading in enumerate(self._readings(row)):
-            top = rect.top() + ABOVE_PX + sizes.line + number * sizes.small_line
-            self._paint_reading(painter, reading, QRect(left, top, width, sizes.small_line), self._memory_px)
-
-    def _paint_dense(self, painter: QPainter, row: DeviceRow, rect: QRect) -> None:
-        sizes = self.sizes
+    def _paint_readings(self, painter: QPainter, line: DeviceLine, rect: QRect) -> None:
+        """Paint a bar and a text for utilisation and memory: beside each other if dense, else below each other."""
+        sizes, row = self.sizes, line.row
         left, top = rect.left() + sizes.label, rect.top() + ABOVE_PX + sizes.line
-        bars = rect.right() - RIGHT_PX - left - sizes.percent - self._memory_px - 4 * GAP_PX
-        busy, used = self._readings(row)
-        self._paint_reading(painter, busy, QRect(left, top, bars // 2, sizes.small_line), sizes.percent)
-        left += bars // 2 + sizes.percent + 3 * GAP_PX
-        self._paint_reading(painter, used, QRect(left, top, bars - bars // 2, sizes.small_line), self._memory_px)
-
-    def _readings(self, row: DeviceRow) -> tuple[tuple[float | None, str, str], tuple[float | None, str, str]]:
-        """Return length, text and colour of the two bars."""
-        busy = row.utilisation_percent / 100 if row.current and row.utilisation_percent is not None else None
-        colour = current_theme().disabled if row.lost else row.colour
+        room = rect.right() - RIGHT_PX - left - self._memory_px - GAP_PX
+        busy = QRect(left, top, room, sizes.small_line)
+        used, busy_px = busy.translated(0, sizes.small_line), self._memory_px
+        if line.is_dense:
+            bars, busy_px = room - sizes.percent - 3 * GAP_PX, sizes.percent
+            busy.setWidth(bars // 2)
+            used = QRect(left + room - (bars - bars // 2), top, bars - bars // 2, sizes.small_line)
+        busy_share = row.utilisation_percent / 100 if row.current and row.utilisation_percent is not None else None
         shared = row.shared_memory and row.current and row.memory_fraction is None
-        return (busy, row.utilisation, colour), (
-            row.memory_fraction,
-            tr(SHARED_MEMORY) if shared else row.memory,
-            colour,
-        )
-
-    def _paint_reading(
-        self, painter: QPainter, reading: tuple[float | None, str, str], bar: QRect, text_px: int
-    ) -> None:
-        """Paint a bar, and its text at the right end of the column beside it."""
-        fraction, text, colour = reading
-        self._paint_bar(painter, bar, fraction, colour)
-        column = QRect(bar.right() + GAP_PX, bar.top(), text_px + 1, bar.height())
-        draw_elided(painter, column, text, current_theme().muted, font=self.sizes.small, right=True)
+        for fraction, text, bar, text_px in (
+            (busy_share, row.utilisation, busy, busy_px),
+            (row.memory_fraction, tr(SHARED_MEMORY) if shared else row.memory, used, self._memory_px),
+        ):
+            self._paint_bar(painter, bar, fraction, current_theme().disabled if row.lost else row.colour)
+            column = QRect(bar.right() + GAP_PX, bar.top(), text_px + 1, bar.height())
+            draw_elided(painter, column, text, current_theme().muted, font=sizes.small, right=True)
 
     def _paint_bar(self, painter: QPainter, line: QRect, fraction: float | None, colour: str) -> None:
         thick = self.sizes.bar
@@ -403,33 +412,31 @@ def _widest_memory(row: DeviceRow) -> str:
 
 def _paint_sign(painter: QPainter, box: QRectF, colour: str, ground: str) -> None:
     """Paint a triangle with an exclamation mark."""
-    painter.setPen(QPen(QColor(colour), 1.5, Qt.PenStyle.SolidLine, Qt.PenCapStyle.RoundCap, Qt.PenJoinStyle.RoundJoin))
+    painter.setPen(_round_pen(colour, 1.5))
     painter.setBrush(QColor(colour))
     middle = box.center().x()
     painter.drawPolygon(QPolygonF([QPointF(middle, box.top() + 1), box.bottomRight(), box.bottomLeft()]))
-    painter.setPen(QPen(QColor(ground), 1.5, Qt.PenStyle.SolidLine, Qt.PenCapStyle.RoundCap))
+    painter.setPen(_round_pen(ground, 1.5))
     painter.drawLine(QPointF(middle, box.top() + 0.4 * box.height()), QPointF(middle, box.top() + 0.65 * box.height()))
     painter.drawPoint(QPointF(middle, box.bottom() - 0.1 * box.height()))
 
 
-def _is_ticked(index: Index) -> bool:
-    # The model returns a number or a member of the enumeration.
-    return Qt.CheckState(index.data(Qt.ItemDataRole.CheckStateRole)) is Qt.CheckState.Checked
+def _paint_arrow(painter: QPainter, middle: QPointF, colour: str, *, down: bool) -> None:
+    """Paint the arrow of a part that is unfolded (`down`) or folded."""
+    painter.setPen(_round_pen(colour, 1.6))
+    folded, unfolded = ((-2, -4), (2, 0), (-2, 4)), ((-4, -2), (0, 2), (4, -2))
+    painter.drawPolyline([middle + QPointF(x, y) for x, y in (unfolded if down else folded)])
 
 
-def _toggles(event: QEvent, rect: QRect) -> bool:
-    if isinstance(event, QMouseEvent) and event.type() == QEvent.Type.MouseButtonRelease:
-        return event.button() == Qt.MouseButton.LeftButton and rect.contains(event.position().toPoint())
-    if isinstance(event, QKeyEvent) and event.type() == QEvent.Type.KeyPress:
-        return event.key() in {Qt.Key.Key_Space, Qt.Key.Key_Select}
-    return False
+def _round_pen(colour: str, width: float) -> QPen:
+    return QPen(QColor(colour), width, Qt.PenStyle.SolidLine, Qt.PenCapStyle.RoundCap, Qt.PenJoinStyle.RoundJoin)
 
 
 def _fit_text(painter: QPainter, text: str, room: QRect) -> str:
     """Cut a wrapped text to the room, with an ellipsis."""
     words, cut = text.split(), ""
     while (
-        words and painter.fontMetrics().boundingRect(room, REASON_FLAGS, " ".join(words) + cut).height() > room.height()
+        words and painter.fontMetrics().boundingRect(room, TEXT_FLAGS, " ".join(words) + cut).height() > room.height()
     ):
         words.pop()
         cut = " …"

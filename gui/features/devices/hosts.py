@@ -14,14 +14,13 @@ from core.text import first_names, join_names
 from gui.base.jobs import Jobs, reason
 from gui.features.devices.hosts_dialog import HostsDialog
 from gui.machine.device_rows import all_together, free_devices
-from gui.widgets.context_menu import give_menu
 from gui.widgets.dialogs import ask
 
 if TYPE_CHECKING:
     from core.hosts.host_list import Host
     from core.hosts.inquiry import HostReport, Inquiry
     from gui.features.devices.hosts_dialog import HostLine
-    from gui.features.devices.sections import HostSection
+    from gui.machine.host_devices import HostHeading
     from gui.widgets.context_menu import Entry
     from gui.window.layout import MainPanels
     from gui.window.services import Services
@@ -42,8 +41,8 @@ class HostListController(QObject):
         self._dialog: HostsDialog | None = None
         self._problem = ""
         panels.menu.action("hosts").triggered.connect(lambda _: self.show_dialog())
-        self._panel.retry_asked.connect(self._hosts.retry)
-        self._panel.host_made.connect(self._give_menu)
+        self._panel.table.retry_asked.connect(self._hosts.retry)
+        self._panel.table.host_entries = self._entries
 
     @property
     def is_open(self) -> bool:
@@ -77,7 +76,7 @@ class HostListController(QObject):
     def _lines(self) -> list[HostLine]:
         if not self._hosts.states:
             return []
-        from gui.features.devices.sections import host_heading
+        from gui.machine.host_devices import host_heading
 
         headings = {state.host: host_heading(state, ()) for state in self._hosts.states}
         return [(host.name, host.address, heading.words) for host, heading in headings.items()]
@@ -168,7 +167,8 @@ class HostListController(QObject):
 
     def ask_to_remove(self, name: str) -> None:
         """Ask whether to remove a host from the list."""
-        ticked = [row.label for row in self._panel.rows if row.host == name and row.id in self._panel.ticked()]
+        chosen = self._panel.chosen
+        ticked = [row.label for row in chosen.rows_of(name) if row.id in chosen.ticked]
         words = [tr("Nothing is changed on that machine, and what trains there goes on.")]
         if ticked:
             words.append(tr("Its ticked devices are unticked: {devices}.", devices=join_names(first_names(ticked))))
@@ -192,21 +192,19 @@ class HostListController(QObject):
 
     # -- menu --------------------------------------------------------------------------------------
 
-    def _give_menu(self, section: HostSection) -> None:
-        give_menu(section.header, "hostMenu", lambda _: self._entries(section))
-
-    def _entries(self, section: HostSection) -> Sequence[Entry]:
-        host, rows = self._host(section.name), section.table.rows
+    def _entries(self, heading: HostHeading) -> Sequence[Entry]:
+        name = heading.name
+        host, rows = self._host(name), self._panel.chosen.rows_of(name)
         if host is None:
             return ()
         chosen: list[Entry] = []
-        if section.header.heading.may_retry:
+        if heading.may_retry:
             chosen += [(tr("Try again"), lambda: self._hosts.retry(host.name)), None]
         elif rows:
             chosen += [
-                (tr("Tick its free devices"), lambda: section.table.tick_only(free_devices(rows))),
-                (tr("Tick all its devices"), lambda: section.table.tick_only(all_together(rows))),
-                (tr("Untick its devices"), lambda: section.table.tick_only(())),
+                (tr("Tick its free devices"), lambda: self._tick(name, free_devices(rows))),
+                (tr("Tick all its devices"), lambda: self._tick(name, all_together(rows))),
+                (tr("Untick its devices"), lambda: self._tick(name, ())),
                 None,
             ]
         return [
@@ -217,6 +215,11 @@ class HostListController(QObject):
             None,
             (tr("Hosts…"), lambda: self.show_dialog(host.name)),
         ]
+
+    def _tick(self, name: str, ids: Sequence[str]) -> None:
+        """Tick these devices of a host and no others there."""
+        own = {row.id for row in self._panel.chosen.rows_of(name)}
+        self._panel.chosen.tick_only([*(each for each in self._panel.chosen.wanted if each not in own), *ids])
 
     def _test_in_dialog(self, name: str) -> None:
         self.show_dialog(name)

@@ -76,14 +76,14 @@ class FirstStepsController(QObject):
                 self._panels.menu.action("openScript").trigger()
 
     def _tick_free(self) -> None:
-        devices = self._panels.devices
-        devices.tick_only(free_devices(devices.table.rows))
+        chosen = self._panels.devices.chosen
+        chosen.tick_only(free_devices(chosen.rows_of()))
 
     def _train_example(self) -> None:
         """Start the example on the ticked devices, or on the first free one."""
-        devices, setup = self._panels.devices, self._panels.setup
-        if not devices.ticked():
-            devices.tick_only(free_devices(devices.table.rows)[:1])
+        chosen, setup = self._panels.devices.chosen, self._panels.setup
+        if not chosen.ticked:
+            chosen.tick_only(free_devices(chosen.rows_of())[:1])
         setup.choose_built_in(EXAMPLE)
         self._start.check(setup.choices())
         self._start.start()

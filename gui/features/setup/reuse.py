@@ -126,7 +126,7 @@ class ReuseController(QObject):
         present = {device.id for device in self._monitor.all_machines.devices}
         hosts = {state.host.name for state in self._monitor.hosts.states}  # whose devices wait for their answer
         present |= {device for device in spec.devices if (parts := split_name(device)) and parts[0] in hosts}
-        self._panels.devices.tick_only([device for device in spec.devices if device in present])
+        self._panels.devices.chosen.tick_only([device for device in spec.devices if device in present])
         gone = [device for device in spec.devices if device not in present]
         if gone:
             sentence = tr_plural(
