@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pyqtgraph as pg
@@ -13,6 +13,7 @@ from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QStackedWidget, QVBoxLayout
 
 from core.language import join_sentences, tr, tr_noop
+from core.series.min_max_tree import Floats
 from gui.base.text_size import scaled
 from gui.base.theme import current_theme, look, mark
 from gui.plots.items.canvas import Canvas
@@ -20,11 +21,7 @@ from gui.plots.items.hover import HoverReading, HoverReadout, HoverRow, readout_
 from gui.plots.items.lines import Shown
 from gui.widgets.buttons import compact_button
 from gui.widgets.elided_label import ElidedLabel, ReadoutLabel
-from gui.widgets.plain_text import PlainLabel
-
-if TYPE_CHECKING:
-    from core.series.min_max_tree import Floats
-
+from gui.widgets.plain_text import PlainLabel, named
 
 MAX_CURVES = 8
 """Curves that are described; the others are counted."""
@@ -84,9 +81,7 @@ class PlotCard(QFrame):
     def __init__(self, *, name: str, title: str, chart: str) -> None:
         """`chart`: how a screen reader names the drawing area, with its keys."""
         super().__init__()
-        self.setObjectName(name)
-        self.setProperty("card", True)
-        self.setAccessibleName(tr("{title} plot", title=title))
+        named(self, name, tr("{title} plot", title=title), card=True)
         self.labels: Mapping[str, str] = {}
         """What to call a line, by its name."""
         self._follow = True
@@ -98,8 +93,7 @@ class PlotCard(QFrame):
         """Minimum seconds between two drawings of new readings."""
         self._drawn: tuple[object, ...] | None = None
         self._drawn_at = 0.0
-        self.canvas = Canvas(y_by_hand=self.y_by_hand)
-        self.canvas.setAccessibleName(chart)
+        self.canvas = named(Canvas(y_by_hand=self.y_by_hand), spoken=chart)
         self.crosshair = pg.InfiniteLine(angle=90, movable=False)
         """Where the mouse is in another plot."""
         self.crosshair.hide()
@@ -285,19 +279,15 @@ class PlotCard(QFrame):
     # Layout.
 
     def _build(self, title: str) -> None:
-        self.title = PlainLabel(title)
-        self.title.setProperty("role", "title")
-        self._unit_label = PlainLabel(self.unit)  # apart from the title, whose letters are capitals
-        self._unit_label.setProperty("role", "muted")
+        self.title = PlainLabel(title, role="title")
+        self._unit_label = PlainLabel(self.unit, role="muted")
         self._unit_label.setVisible(bool(self.unit))
         self._values, self._note = ReadoutLabel(), ElidedLabel()  # text may be cut, numbers may not
         for side_label in (self._values, self._note):
             side_label.setProperty("role", "muted")
             side_label.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self._note.hide()
-        self.empty = PlainLabel()
-        self.empty.setProperty("role", "empty")
-        self.empty.setWordWrap(True)
+        self.empty = PlainLabel(role="empty", wraps=True)
         self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._stack = QStackedWidget()
         self._stack.addWidget(self.canvas)

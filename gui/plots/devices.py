@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pyqtgraph as pg
@@ -11,6 +11,7 @@ import pyqtgraph as pg
 from core.devices.host_names import own_id
 from core.language import tr
 from core.series.device_readings import Slowdown
+from core.series.min_max_tree import Floats
 from core.series.run_series import RunSeries
 from core.series.series import Series
 from core.text import BYTES_PER_GB
@@ -23,9 +24,6 @@ from gui.plots.items.hover import HoverReading, HoverRow
 from gui.plots.items.lines import NOTHING, Flags, LineData, MultiLineItem
 from gui.plots.items.margin_labels import MarginLabel, MarginLabels
 from gui.plots.run_plot import Plot
-
-if TYPE_CHECKING:
-    from core.series.min_max_tree import Floats
 
 
 class SlowdownTimes:

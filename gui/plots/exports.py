@@ -10,7 +10,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from PySide6.QtCore import QObject, QTimer
 from PySide6.QtGui import QGuiApplication
@@ -22,18 +22,16 @@ from core.history.summary import RunSummary
 from core.language import tr, tr_noop, tr_plural
 from core.launchers.export_model import export_model
 from core.scaling.scaling_report import scaling_report
+from core.scaling.scaling_table import ScalingTable
 from core.series.report import export_bytes, export_runs
+from core.series.series import Axis, Series
 from core.system.helper_process import HelperProcess, clean_environment
 from core.system.own_processes import own_command
 from core.table import Table
 from gui.base.jobs import Jobs, reason
 from gui.widgets.dialogs import FileDialog
 from gui.widgets.messages import MessageStrip
-
-if TYPE_CHECKING:
-    from core.scaling.scaling_table import ScalingTable
-    from core.series.series import Axis, Series
-
+from gui.widgets.plain_text import named
 
 Outcome = tuple[str, str]
 KINDS = {
@@ -211,8 +209,7 @@ class Exporter(QObject):
             if before and suffix and Path(before[0]).suffix.lower() in kinds:
                 dialog.selectFile(Path(before[0]).with_suffix(suffix).name)
 
-        dialog = FileDialog(self._message.window(), title, take, names=";;".join(kinds.values()))
-        dialog.setObjectName("exportDialog")
+        dialog = named(FileDialog(self._message.window(), title, take, names=";;".join(kinds.values())), "exportDialog")
         dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
         dialog.setFileMode(QFileDialog.FileMode.AnyFile)
         dialog.setDefaultSuffix(next(iter(kinds)))  # so that the dialog asks before a file with it is replaced

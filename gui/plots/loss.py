@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from PySide6.QtCore import Qt, Signal
@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QComboBox, QListView
 
 from core.diagnosis.epoch_numbers import metric_title
 from core.language import tr, tr_noop
+from core.series.min_max_tree import Floats
 from core.series.run_series import RunSeries, best_validation
 from core.series.series import Axis, Series
 from gui.base.formatting import clock, number, significant
@@ -25,11 +26,7 @@ from gui.plots.run_plot import OpenSpan, Plot
 from gui.plots.smoothing import MAX_WEIGHT, FoldingControls, SmoothingButton, fitting_range
 from gui.widgets.buttons import compact_check
 from gui.widgets.fields import ChoiceBox, SnugBox, select
-from gui.widgets.plain_text import verbatim
-
-if TYPE_CHECKING:
-    from core.series.min_max_tree import Floats
-
+from gui.widgets.plain_text import named, verbatim
 
 MAX_CHARACTERS = 10
 """Maximum characters of a metric's name to reserve room for."""
@@ -156,10 +153,7 @@ class LossControls(FoldingControls):
 
 def compact_box(box: QComboBox, name: str, accessible: str, tip: str) -> QComboBox:
     """Set up a box for the heading of a plot, and return it."""
-    box.setObjectName(name)
-    box.setAccessibleName(accessible)
-    box.setToolTip(verbatim(tip))
-    box.setProperty("compact", True)
+    named(box, name, accessible, tip, compact=True)
     box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
     return box
 

@@ -5,17 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from core.series.min_max_tree import Floats
 from core.series.run_series import RunSeries
 from core.series.series import STEP, Axis, Point, Series
 from gui.plots.card import Span
-
-if TYPE_CHECKING:
-    from core.series.min_max_tree import Floats
-
 
 RANKED = re.compile(r"(.+)@[1-9]\d{0,5}\Z")
 """Name of a metric of a rank other than 0. `recall@10` matches too; `own_name` tells them apart by the other names."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from PySide6.QtCore import QPoint, QSignalBlocker, QSize, Qt, Signal
@@ -11,12 +10,9 @@ from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QSlider, QToolButton, QVBoxLayout, QWidget
 
 from core.language import tr, tr_noop
-from gui.widgets.plain_text import PlainLabel, verbatim
-
-if TYPE_CHECKING:
-    from core.series.min_max_tree import Floats
-    from gui.plots.card import Span
-
+from core.series.min_max_tree import Floats
+from gui.plots.card import Span
+from gui.widgets.plain_text import PlainLabel, named
 
 OUTSIDE_SHARE = 0.01
 """Share of a line's values at either end that may lie outside."""
@@ -77,10 +73,7 @@ class SmoothingButton(QToolButton):
         self.weight = DEFAULT_WEIGHT
         self.popup: SmoothingPopup | None = None
         """Created when it is needed."""
-        self.setObjectName("smoothingButton")
-        self.setToolTip(verbatim(tr(TIP)))
-        self.setProperty("compact", True)
-        self.setProperty("opens", True)
+        named(self, "smoothingButton", tip=tr(TIP), compact=True, opens=True)
         self.clicked.connect(self.open)
         self._show_weight()
 
@@ -125,17 +118,13 @@ class SmoothingPopup(QFrame):
 
     def __init__(self, button: SmoothingButton) -> None:
         super().__init__(button, Qt.WindowType.Popup)
-        self.setObjectName("smoothingPopup")
-        self.setProperty("card", True)
-        self.slider = QSlider(Qt.Orientation.Horizontal)
-        self.slider.setObjectName("smoothingSlider")
-        self.slider.setAccessibleName(tr("Weight of the mean"))
+        named(self, "smoothingPopup", card=True)
+        self.slider = named(QSlider(Qt.Orientation.Horizontal), "smoothingSlider", tr("Weight of the mean"))
         self.slider.setRange(0, round(MAX_WEIGHT * PARTS))
         self.slider.setSingleStep(1)
         self.slider.setPageStep(10)
         self.slider.setMinimumWidth(24 * self.fontMetrics().averageCharWidth())
-        explanation = PlainLabel(tr(EXPLANATION))
-        explanation.setProperty("role", "small")
+        explanation = PlainLabel(tr(EXPLANATION), role="small")
         self.column = QVBoxLayout(self)
         self.column.setContentsMargins(14, 12, 14, 12)
         self.column.setSpacing(8)

@@ -17,7 +17,7 @@ from gui.plots.items.heat_strips import HeatStripsItem, StripFold, StripRow, col
 from gui.plots.items.hover import HoverRow
 from gui.plots.items.margin_labels import MarginLabel
 from gui.widgets.buttons import compact_button
-from gui.widgets.plain_text import verbatim
+from gui.widgets.plain_text import named
 
 LINES, STRIPS = "lines", "strips"
 OTHER = {LINES: STRIPS, STRIPS: LINES}
@@ -139,8 +139,7 @@ class UtilisationPlot(DevicePlot):
         is_lines = form == LINES
         self.form_button.setText(tr("Strips") if is_lines else tr("Lines"))
         tip = tr("Draw one strip for each device") if is_lines else tr("Draw one line for each device")
-        self.form_button.setToolTip(verbatim(tip))
-        self.form_button.setAccessibleName(tip)
+        named(self.form_button, spoken=tip, tip=tip)
         self.canvas.left.setStyle(showValues=is_lines)
         self.canvas.left.setGrid(255 if is_lines else False)
 

@@ -9,6 +9,7 @@ from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QAbstractScrollArea, QMenu, QWidget
 
 from core.language import tr
+from gui.widgets.plain_text import named
 
 Action = tuple[str, Callable[[], object]]
 """Its text and what it does."""
@@ -38,8 +39,7 @@ def give_menu(widget: QWidget, name: str, entries: Callable[[QPoint], Sequence[E
     """
 
     def open_menu(place: QPoint) -> None:
-        menu = QMenu(widget)
-        menu.setObjectName(name)
+        menu = named(QMenu(widget), name)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         for entry in entries(place):
             if entry is None:

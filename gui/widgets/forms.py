@@ -17,7 +17,7 @@ from core.text import capital
 from gui.base.text_size import scaled
 from gui.base.theme import mark
 from gui.widgets.fields import MAX_NUMBER, ROW_PX, choice, field, form, label, line, select, whole_number
-from gui.widgets.plain_text import PlainLabel
+from gui.widgets.plain_text import PlainLabel, bold_label
 
 LABEL_PX = 166
 """Width of labels: that of the longest one, so that the fields of groups below each other are aligned."""
@@ -41,8 +41,7 @@ class FieldGroup(QWidget):
         self._search = ""
         self._wanted = True
         self._rows = form(self)
-        self.heading = PlainLabel(heading, role="small")
-        self.heading.setStyleSheet("font-weight: bold;")
+        self.heading = bold_label(heading)
         self._rows.addRow(self.heading)
         self.changed.connect(self.show_changes)
 

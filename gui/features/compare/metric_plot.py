@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from PySide6.QtCore import Qt, Signal
@@ -12,6 +12,7 @@ from PySide6.QtGui import QStandardItemModel
 from core.comparison.curves import BANDS, DEVIATION, INTERVAL, MIN_MAX, Member, curve, group_curve
 from core.diagnosis.epoch_numbers import metric_title
 from core.language import tr, tr_noop
+from core.series.min_max_tree import Floats
 from core.series.series import Axis, Series
 from gui.base.theme import current_theme
 from gui.features.compare.plots import ComparedPlot
@@ -25,11 +26,7 @@ from gui.plots.loss import LOG_TIP, MAX_CHARACTERS, OUTLIERS_TIP, compact_box
 from gui.plots.smoothing import MAX_WEIGHT, FoldingControls, SmoothingButton, fitting_range
 from gui.widgets.buttons import compact_check
 from gui.widgets.fields import SnugBox, select
-from gui.widgets.plain_text import verbatim
-
-if TYPE_CHECKING:
-    from core.series.min_max_tree import Floats
-
+from gui.widgets.plain_text import named, verbatim
 
 AXES = {
     "step": tr_noop("by step"), "epoch": tr_noop("by epoch"), "samples": tr_noop("by samples"),
@@ -62,8 +59,7 @@ class ComparisonControls(FoldingControls):
         for box, titles in ((self.axis_box, AXES), (self.band_box, BAND_TITLES)):
             for name, title in titles.items():
                 box.addItem(tr(title), name)
-        self.smoothing_button = SmoothingButton()
-        self.smoothing_button.setObjectName("comparedSmoothingButton")
+        self.smoothing_button = named(SmoothingButton(), "comparedSmoothingButton")
         self.outliers_box = compact_check(
             "comparedOutliersBox", tr("ignore outliers"), tr(OUTLIERS_TIP), spoken=tr("Ignore outliers"), checked=True
         )

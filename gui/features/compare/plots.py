@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from core.comparison.curves import AXES, ReadingCurve, axis_of
 from core.language import tr, tr_noop, tr_plural
+from core.series.min_max_tree import Floats
 from core.series.series import Axis
 from gui.base.colours import faint
 from gui.base.formatting import DASH, clock, moment, number
@@ -19,10 +20,6 @@ from gui.features.compare.runs import ComparedRun, Entry
 from gui.plots.card import PlotCard, Span
 from gui.plots.items.hover import HoverReading, HoverRow
 from gui.plots.items.lines import LineData, MultiLineItem
-
-if TYPE_CHECKING:
-    from core.series.min_max_tree import Floats
-
 
 MAX_POINTS = 16_000
 """Points of all lines of a plot together: with more lines, the columns of each are wider."""

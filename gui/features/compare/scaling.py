@@ -16,18 +16,16 @@ from core.history.device_use import use_sentences
 from core.language import tr, tr_noop, tr_plural
 from core.scaling import scaling_command
 from core.scaling.record import free_name, new_record, plan_specs
-from core.scaling.scaling_table import text_table
+from core.scaling.scaling_table import ScalingTable, text_table
 from core.schema.paths import SCALING_SUFFIX
 from core.schema.spec import RunSpec
 from gui.base.jobs import Jobs, reason
-from gui.features.compare.scaling_dialogs import ScalingBar, ScalingDialog, ScalingPlot, ScalingTableDialog
+from gui.features.compare.scaling_dialogs import Asked, ScalingBar, ScalingDialog, ScalingPlot, ScalingTableDialog
 from gui.features.compare.scaling_tables import sentence, shown_cells, strategy_title
 from gui.plots import exports
 from gui.plots.exports import KINDS, PICTURES, Outcome, picture_work
 
 if TYPE_CHECKING:
-    from core.scaling.scaling_table import ScalingTable
-    from gui.features.compare.scaling_dialogs import Asked
     from gui.window.layout import MainPanels
     from gui.window.services import Services
 

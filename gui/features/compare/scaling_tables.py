@@ -17,14 +17,13 @@ from core.history.summary import RunSummary
 from core.language import join_sentences, tr, tr_plural
 from core.runs.facts.states import RunState, state_info
 from core.scaling.record import ScalingRecord, read_record
-from core.scaling.scaling_table import read_table, text_table
+from core.scaling.scaling_table import ScalingTable, read_table, text_table
 from core.schema.paths import SCALING_SUFFIX
 from core.schema.spec import RunSpec
 from gui.base.jobs import Jobs
 from gui.runs.rows import FOLDED, MEMBER, UNFOLDED, RunRow
 
 if TYPE_CHECKING:
-    from core.scaling.scaling_table import ScalingTable
     from gui.runs.run_list import RunListService
 
 

@@ -5,22 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPoint, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QFontDatabase, QTextCharFormat, QTextCursor
 from PySide6.QtWidgets import (
     QFrame,
-    QHBoxLayout,
     QLineEdit,
-    QMenu,
     QPlainTextEdit,
     QPushButton,
     QSplitter,
     QStackedWidget,
     QTextEdit,
     QToolButton,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -32,15 +28,12 @@ from gui.features.compare.plots import ComparedPlot, ComparedReadingsPlot
 from gui.features.compare.rows import ComparisonRows
 from gui.features.compare.runs import Entry
 from gui.features.compare.table import ComparisonTable
-from gui.widgets.buttons import compact_button
-from gui.widgets.context_menu import add_action, copy_entries, give_menu
+from gui.widgets.buttons import compact_button, give_menu_below
+from gui.widgets.context_menu import Action, add_action, copy_entries, give_menu
+from gui.widgets.context_menu import Entry as MenuEntry
 from gui.widgets.elided_label import ElidedLabel
-from gui.widgets.plain_text import PlainLabel, menu_text, verbatim
-
-if TYPE_CHECKING:
-    from gui.widgets.context_menu import Action
-    from gui.widgets.context_menu import Entry as MenuEntry
-
+from gui.widgets.layouts import hbox, vbox
+from gui.widgets.plain_text import PlainLabel, menu_text, named, verbatim
 
 MIN_HEIGHT_PX = 160
 PAUSE_MS = 400
@@ -66,33 +59,24 @@ class DifferencesCard(QFrame):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setObjectName("differencesCard")
-        self.setProperty("card", True)
-        self.setAccessibleName(tr("Differences"))
+        named(self, "differencesCard", tr("Differences"), card=True)
         self.setMinimumHeight(MIN_HEIGHT_PX)
         self.table = ComparisonTable()
         self.table.row_opened.connect(lambda line: self.baseline_chosen.emit(self.table.rows.index(line)))
         self.table.chosen_changed.connect(lambda: self.row_selected.emit(self.table.chosen_number()))
         give_menu(self.table, "comparisonTableMenu", self._row_entries)
         self.why = _text_view()
-        self.notices = ElidedLabel()
-        self.notices.setObjectName("comparisonNotices")
-        self.notices.setProperty("role", "small")
+        self.notices = ElidedLabel(name="comparisonNotices", role="small")
         self.notices.hide()
-        self.empty = PlainLabel()
-        self.empty.setProperty("role", "empty")
-        self.empty.setWordWrap(True)
+        self.empty = PlainLabel(role="empty", wraps=True)
         self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._stack = QStackedWidget()
         for page in (self.empty, self.table, self.why):
             self._stack.addWidget(page)
         self._lines: Sequence[str] = ()
         look.changed.connect(self._colour_lines)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(12, 6, 12, 8)
-        column.setSpacing(4)
-        self._header = QHBoxLayout()
-        column.addLayout(self._header)
+        column = vbox(self, gap=4, margins=(12, 6, 12, 8))
+        self._header = hbox(column, gap=6)
         column.addWidget(self._stack, 1)
         column.addWidget(self.notices)
         self._fill_header()
@@ -139,13 +123,9 @@ class DifferencesCard(QFrame):
         return [*first, *self.export_entries()]
 
     def _fill_header(self) -> None:
-        title = PlainLabel(tr("Differences"))
-        title.setProperty("role", "title")
-        self.summary = ElidedLabel()
-        self.summary.setProperty("role", "muted")
-        self.target = QLineEdit()
-        self.target.setObjectName("comparisonTarget")
-        self.target.setProperty("compact", True)
+        title = PlainLabel(tr("Differences"), role="title")
+        self.summary = ElidedLabel(role="muted")
+        self.target = named(QLineEdit(), "comparisonTarget", compact=True)
         self.target.setPlaceholderText(tr("target"))
         self.target.setAccessibleName(tr("Target"))
         self.target.setToolTip(tr("Show how long each run trained until the metric reached this value"))
@@ -163,11 +143,9 @@ class DifferencesCard(QFrame):
         )  # fmt: skip
         self.why_button.setCheckable(True)
         self.why_button.toggled.connect(self._toggle_why)
-        self.export = _menu_button("comparisonExport")
-        self.export.setText(f"{tr('Export')} ")
+        self.export = _menu_button("comparisonExport", tr("Export"))
         for text, act in self.export_entries():
             add_action(self.export.menu(), text).triggered.connect(lambda _, act=act: act())
-        self._header.setSpacing(6)
         self._header.addWidget(title)
         self._header.addWidget(self.summary, 1)
         for widget in (self.target, self.baseline, self.why_button, self.export):
@@ -232,23 +210,15 @@ class DifferencesCard(QFrame):
         self.why.setExtraSelections(selections)
 
 
-def _menu_button(name: str) -> QToolButton:
+def _menu_button(name: str, text: str = "") -> QToolButton:
     """Return a button with a menu below it."""
-    button = QToolButton()
-    button.setObjectName(f"{name}Button")
-    button.setProperty("compact", True)
-    button.setProperty("unfolds", True)
-    button.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-    menu = QMenu(button)
-    menu.setObjectName(f"{name}Menu")
-    button.setMenu(menu)
+    button = named(QToolButton(), f"{name}Button")
+    give_menu_below(button, text, f"{name}Menu")
     return button
 
 
 def _text_view() -> QPlainTextEdit:
-    view = QPlainTextEdit()
-    view.setObjectName("comparisonWhy")
-    view.setAccessibleName(tr("Why the runs differ"))
+    view = named(QPlainTextEdit(), "comparisonWhy", tr("Why the runs differ"))
     view.setReadOnly(True)
     view.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
     view.setFrameShape(QFrame.Shape.NoFrame)
@@ -274,8 +244,7 @@ class ComparisonView(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setObjectName("comparisonView")
-        self.setAccessibleName(tr("Comparison"))
+        named(self, "comparisonView", tr("Comparison"))
         self.plot = ComparisonPlot(name="comparisonPlot", title=tr("Comparison"))
         self.card = DifferencesCard()
         self.utilisation = ComparedReadingsPlot(
@@ -360,6 +329,4 @@ class ComparisonView(QWidget):
         for place, share in enumerate(SHARES):
             parts.setStretchFactor(place, share)
         parts.setSizes([10 * share for share in SHARES])
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.addWidget(parts)
+        vbox(self, parts)

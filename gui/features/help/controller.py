@@ -19,7 +19,7 @@ from gui.base.settings_file import default_file
 from gui.features.help.about import AboutDialog, Places, report
 from gui.widgets.dialogs import InfoDialog
 from gui.widgets.messages import open_path
-from gui.widgets.plain_text import without_mnemonic
+from gui.widgets.plain_text import named, without_mnemonic
 from gui.widgets.table import RowsTable, text_columns
 
 if TYPE_CHECKING:
@@ -45,14 +45,10 @@ class DocumentsDialog(InfoDialog):
         """`read`: returns the text of a document, or a sentence why it cannot be read."""
         super().__init__(parent, name="documentsDialog", heading=tr("Documentation"))
         self._documents, self._read = list(documents.values()), read
-        self.titles = QListWidget()
-        self.titles.setObjectName("documentList")
-        self.titles.setAccessibleName(tr("Documents"))
+        self.titles = named(QListWidget(), "documentList", tr("Documents"))
         self.titles.addItems(list(documents))
         self.titles.setFixedWidth(self.characters(LIST_WIDTH))
-        self.text = QPlainTextEdit()
-        self.text.setObjectName("documentText")
-        self.text.setAccessibleName(tr("Text of the document"))
+        self.text = named(QPlainTextEdit(), "documentText", tr("Text of the document"))
         self.text.setReadOnly(True)
         self.text.setPlainText(tr(NONE))
         row = QHBoxLayout()

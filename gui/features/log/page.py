@@ -18,7 +18,7 @@ from gui.features.log.view import LogView
 from gui.widgets.buttons import compact_button, compact_check
 from gui.widgets.fields import ChoiceBox, row_of
 from gui.widgets.layouts import hbox
-from gui.widgets.plain_text import PlainLabel, verbatim
+from gui.widgets.plain_text import PlainLabel, named
 
 
 class SearchBar(QWidget):
@@ -32,9 +32,7 @@ class SearchBar(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.field = QLineEdit()
-        self.field.setObjectName("searchField")
-        self.field.setAccessibleName(tr("Search in the log"))
+        self.field = named(QLineEdit(), "searchField", tr("Search in the log"))
         self.field.setPlaceholderText(tr("Search in the log"))
         self.field.setClearButtonEnabled(True)
         self.field.installEventFilter(self)
@@ -111,10 +109,7 @@ def _count_words(at: int, here: int, in_file: int | None) -> str:
 
 
 def _button(text: str, tip: str) -> QPushButton:
-    button = QPushButton(text)
-    button.setProperty("role", "flat")
-    button.setProperty("compact", True)
-    button.setToolTip(verbatim(tip))
+    button = named(QPushButton(text), tip=tip, role="flat", compact=True)
     button.setAutoDefault(False)
     return button
 
@@ -337,10 +332,6 @@ class LogPage(QWidget):
 
 
 def _rank_box() -> QComboBox:
-    box = ChoiceBox()
-    box.setObjectName("rankBox")
-    box.setAccessibleName(tr("Rank"))
-    box.setToolTip(tr("Process whose output is shown"))
-    box.setProperty("compact", True)
+    box = named(ChoiceBox(), "rankBox", tr("Rank"), tr("Process whose output is shown"), compact=True)
     box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
     return box

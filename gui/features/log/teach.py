@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, QPointF, Qt, Signal
+from PySide6.QtCore import QObject, QPointF, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen, QPolygonF
 from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLineEdit, QPushButton, QVBoxLayout, QWidget
 
@@ -19,7 +19,7 @@ from core.text import one_line
 from gui.base.jobs import Jobs, reason
 from gui.base.theme import current_theme, mark
 from gui.features.log.highlights import LogNumbers
-from gui.widgets.plain_text import PlainLabel
+from gui.widgets.plain_text import PlainLabel, named
 
 if TYPE_CHECKING:
     from core.metrics.teaching import Lesson
@@ -135,8 +135,7 @@ class CurvePreview(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setObjectName("curvePreview")
-        self.setAccessibleName(tr("The curve that the rule gives"))
+        named(self, "curvePreview", tr("The curve that the rule gives"))
         self.setFixedHeight(CURVE_PX)
         self.points: Sequence[tuple[int, float]] = ()
 
@@ -179,20 +178,16 @@ class TeachDialog(QDialog):
         title, shown = PlainLabel(heading), PlainLabel(one_line(line, SHOWN_CHARACTERS))
         title.setProperty("role", "heading")
         mark(shown, tone="muted")
-        self.edit = QLineEdit()
-        self.edit.setObjectName("metricNameEdit")
-        self.edit.setAccessibleName(tr("Name of the metric"))
+        self.edit = named(QLineEdit(), "metricNameEdit", tr("Name of the metric"))
         self.edit.setPlaceholderText(tr("name of the metric"))
         self.edit.setVisible(has_name)
-        self.words = PlainLabel(tr("Reading the log ..."), name="teachWords")
-        self.words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.words = PlainLabel(tr("Reading the log ..."), name="teachWords", selectable=True)
         self.curve = CurvePreview()
         self.curve.setVisible(has_name)
         for label in (title, shown, self.words):
             label.setWordWrap(True)
             label.setFixedWidth(WIDTH_PX)
-        self.keep = QPushButton(tr("Keep"))
-        self.keep.setObjectName("keepRuleButton")
+        self.keep = named(QPushButton(tr("Keep")), "keepRuleButton")
         self.keep.setEnabled(False)
         mark(self.keep, role="primary")
         cancel = QPushButton(tr("Cancel"))

@@ -16,6 +16,7 @@ from gui.base.theme import look
 from gui.features.log.files import MAX_LINES, PIECE_BYTES, FileTail, file_size, lines_after, lines_before
 from gui.features.log.highlights import Highlights
 from gui.features.log.terminal import PLAIN, Change, Style, Terminal, TerminalLine, char_format
+from gui.widgets.plain_text import named
 
 SLACK_LINES = 300
 """Lines to remove at a time: removing single lines costs twenty times as much."""
@@ -46,8 +47,7 @@ class LogView(QPlainTextEdit):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setObjectName("logView")
-        self.setAccessibleName(tr("Log of the run"))
+        named(self, "logView", tr("Log of the run"))
         self.setReadOnly(True)
         self.setUndoRedoEnabled(False)
         self.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)

@@ -106,7 +106,9 @@ class MemoryController(QObject):
             no_verdict_words(facts, shown=session.run is not None),
             seen_words(facts, time.time()),
         )
-        page.show_remedies(remedies(facts.releases.values(), facts.devices) if state_info(facts.state).over else ())
+        page.remedies.show_remedies(
+            remedies(facts.releases.values(), facts.devices) if state_info(facts.state).over else ()
+        )
 
     def _copy(self, command: str) -> None:
         QGuiApplication.clipboard().setText(command)

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QPushButton
 
 from core.history import leftovers
+from core.history.leftovers import OrphanedProcess
 from core.language import tr
 from core.system import processes
 from core.system.procfs import PROC
 from gui.base.jobs import Jobs, keep_as_it_is
 from gui.widgets.buttons import compact_button
 from gui.widgets.messages import MessageStrip
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from core.history.leftovers import OrphanedProcess
-
 
 PERIOD_S = 1.0
 """Seconds between two checks whether the processes that were found are still alive."""

@@ -20,7 +20,7 @@ from gui.base.formatting import DASH, age, memory_size
 from gui.base.text_size import scaled
 from gui.widgets.buttons import compact_button
 from gui.widgets.elided_label import ElidedLabel
-from gui.widgets.plain_text import verbatim
+from gui.widgets.plain_text import named, verbatim
 from gui.widgets.table import STRETCH, Column, RowsTable, empty_label
 
 COMMAND_LENGTH, SHORT_COMMAND = 400, 90
@@ -219,17 +219,14 @@ class ProcessesTab(QFrame):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setObjectName("processesTab")
-        self.setAccessibleName(tr("Processes on the devices"))
+        named(self, "processesTab", tr("Processes on the devices"))
         self.table = RowsTable(
             "processTable", tr("Processes on the devices"), _columns(), key=lambda row: row.key,
             sorted_by="memory_bytes")  # fmt: skip
         self.table.offer("processTableMenu", "processes")
         spoken = tr("End the selected process (asks first)")
         self.end_button = compact_button("endProcess", tr("End…"), role="danger", spoken=spoken)
-        self.words = ElidedLabel()
-        self.words.setObjectName("processWords")
-        self.words.setProperty("role", "small")
+        self.words = ElidedLabel(name="processWords", role="small")
         self.empty = empty_label()
         self.empty.setObjectName("noProcesses")
         self.empty.hide()

@@ -16,7 +16,7 @@ from core.errors import RunError
 from core.language import available, tr, tr_noop
 from core.notifications.delivery import deliver
 from core.notifications.message import trial_message
-from core.notifications.settings import load, save
+from core.notifications.settings import NotificationSettings, load, save
 from core.schema.setting import settings_of
 from core.schema.settings import ReleaseWatch
 from core.schema.spec import RunSpec
@@ -34,7 +34,6 @@ from gui.widgets.fields import row_of
 from gui.widgets.forms import Editor
 
 if TYPE_CHECKING:
-    from core.notifications.settings import NotificationSettings
     from gui.window.layout import MainPanels
 
 

@@ -15,7 +15,7 @@ from gui.widgets.buttons import SteadyButton
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.layouts import hbox
 from gui.widgets.messages import announce
-from gui.widgets.plain_text import PlainLabel, verbatim
+from gui.widgets.plain_text import PlainLabel, named, verbatim
 
 PARTS = 1000
 HEIGHT_PX = 4
@@ -27,9 +27,7 @@ class ReadingBar(QProgressBar):
 
     def __init__(self, over: QWidget) -> None:
         super().__init__(over.window())
-        self.setObjectName("readingBar")
-        self.setAccessibleName(tr(WHAT))
-        self.setToolTip(tr(WHAT))
+        named(self, "readingBar", tr(WHAT), tr(WHAT))
         self.setRange(0, PARTS)
         self.setTextVisible(False)
         self.setStyleSheet(f"QProgressBar {{ min-height: {HEIGHT_PX}px; max-height: {HEIGHT_PX}px; }}")
@@ -292,8 +290,7 @@ class RunButtons(QWidget):
             self.stop_asked.emit()
 
     def _button(self, name: str, text: str, role: str) -> SteadyButton:
-        button = SteadyButton(text)
-        button.setObjectName(name)
+        button = named(SteadyButton(text), name)
         if role:
             button.setProperty("role", role)
         return button
@@ -345,9 +342,7 @@ class SaveButton(SteadyButton):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setObjectName("saveButton")
-        self.setAccessibleName(tr("Save now"))
-        self.setProperty("role", "flat")
+        named(self, "saveButton", tr("Save now"), role="flat")
         self.setStyleSheet("QPushButton { padding: 5px 6px; }")
         self.setShortcut(QKeySequence(SAVE_KEYS))
         ButtonIcon(self, "save", side=SAVE_ICON_PX)

@@ -22,7 +22,7 @@ from gui.runs.session import RunSession
 from gui.widgets.context_menu import Entry
 from gui.widgets.layouts import hbox, vbox
 from gui.widgets.messages import open_path
-from gui.widgets.plain_text import PlainLabel
+from gui.widgets.plain_text import PlainLabel, named
 from gui.widgets.table import STRETCH, Column, RowsTable, empty_label
 
 if TYPE_CHECKING:
@@ -131,8 +131,7 @@ class OutputsTab(QFrame):
         self.table.offer("outputMenu", "outputs", self._entries)
         self.table.row_opened.connect(lambda file: self.open_asked.emit(file.path))
         self.table.chosen_changed.connect(self._on_selection)
-        self.picture = PlainLabel(name="outputPicture")
-        self.picture.setAccessibleName(tr("Preview of the picture"))
+        self.picture = named(PlainLabel(name="outputPicture"), spoken=tr("Preview of the picture"))
         self.picture.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.picture.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Ignored)
         self.picture.hide()

@@ -6,11 +6,10 @@ import shlex
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QFontDatabase
-from PySide6.QtWidgets import QBoxLayout, QFrame, QGridLayout, QMenu, QScrollArea, QToolButton, QWidget
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QBoxLayout, QScrollArea, QToolButton, QWidget
 
 from core.catalog import recipes
 from core.catalog.frameworks import framework
@@ -27,13 +26,10 @@ from core.schema.spec import RunSpec
 from core.text import join_names
 from gui.base.formatting import setting_title
 from gui.base.theme import mark
-from gui.widgets.layouts import hbox, vbox
-from gui.widgets.plain_text import PlainLabel
+from gui.widgets.buttons import give_menu_below
+from gui.widgets.layouts import grid, hbox, scroll_down, vbox
+from gui.widgets.plain_text import PlainLabel, monospaced, named
 from gui.widgets.table import empty_label
-
-if TYPE_CHECKING:
-    from PySide6.QtGui import QResizeEvent
-
 
 HIDDEN = tr_noop("hidden")
 """In the place of a value that looks like a secret."""
@@ -255,27 +251,16 @@ class SettingsView(QScrollArea):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setObjectName("settingsView")
-        self.setAccessibleName(tr("Settings of the run"))
-        self.setWidgetResizable(True)
-        self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        named(self, "settingsView", tr("Settings of the run"))
+        scroll_down(self, by_keys=True)
         self._shown: RunSettings | None = None
         self._columns = 0
         self._empty = ""
-        self.controls = QToolButton()
-        self.controls.setObjectName("settingsCopyButton")
-        self.controls.setText(f"{tr('Copy')} ")
-        self.controls.setAccessibleName(tr("Copy the settings"))
+        self.controls = named(QToolButton(), "settingsCopyButton", tr("Copy the settings"))
         self.controls.setToolTip(tr("Copy all settings as text, or the command that starts the same run"))
-        self.controls.setProperty("compact", True)
-        self.controls.setProperty("unfolds", True)
-        self.controls.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        menu = QMenu(self.controls)
-        menu.setObjectName("settingsCopyMenu")
+        menu = give_menu_below(self.controls, tr("Copy"), "settingsCopyMenu")
         menu.addAction(tr("All settings as text"), self._copy)
         menu.addAction(tr("Command that starts the same run"), self.command_asked.emit)
-        self.controls.setMenu(menu)
         self._fill()
 
     def show_settings(self, settings: RunSettings | None, empty: str) -> None:
@@ -333,37 +318,28 @@ def _add_columns(layout: QBoxLayout, groups: list[SettingGroup], count: int) -> 
 
 def _group(group: SettingGroup) -> QWidget:
     widget = QWidget()
-    grid = QGridLayout(widget)
-    grid.setContentsMargins(0, 0, 0, 0)
-    grid.setHorizontalSpacing(14)
-    grid.setVerticalSpacing(3)
-    grid.setColumnStretch(1, 1)
-    heading = PlainLabel(group.title, role="heading")
-    grid.addWidget(heading, 0, 0, 1, 2)
+    rows = grid(widget)
+    rows.addWidget(PlainLabel(group.title, role="heading"), 0, 0, 1, 2)
     for number, row in enumerate(group.rows, 1):
         label = PlainLabel(row.label, role="muted")
         label.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
-        grid.addWidget(label, number, 0)
-        grid.addWidget(_value(row), number, 1)
+        rows.addWidget(label, number, 0)
+        rows.addWidget(_value(row), number, 1)
     return widget
 
 
 def _value(row: SettingRow) -> PlainLabel:
-    value = PlainLabel(
-        tr("{value}  (default {usual})", value=row.value, usual=row.usual) if row.usual else row.value, wraps=True
-    )
+    text = tr("{value}  (default {usual})", value=row.value, usual=row.usual) if row.usual else row.value
+    value = PlainLabel(text, wraps=True, selectable=True)
     value.setAccessibleName(f"{row.label}: {value.text()}")
     value.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
-    value.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
     if row.usual:
         mark(value, tone="accent")
     return value
 
 
 def _command(command: str) -> PlainLabel:
-    label = PlainLabel(command, name="settingsCommand", wraps=True)
+    label = PlainLabel(command, name="settingsCommand", wraps=True, selectable=True)
     label.setAccessibleName(tr("Command that starts the same run"))
-    label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-    monospace = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont).family()
-    label.setStyleSheet(f'font-family: "{monospace}";')
+    monospaced(label)
     return label

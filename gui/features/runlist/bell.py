@@ -28,7 +28,7 @@ from gui.features.runlist.missed import MissedRow, missed_rows
 from gui.widgets.buttons import compact_button
 from gui.widgets.layouts import hbox, vbox
 from gui.widgets.messages import announce
-from gui.widgets.plain_text import PlainLabel, verbatim
+from gui.widgets.plain_text import PlainLabel, named, verbatim
 from gui.widgets.table import ROW, Column, RowsModel
 
 if TYPE_CHECKING:
@@ -115,8 +115,7 @@ class MissedPopup(QFrame):
 
     def __init__(self, parent: MissedButton) -> None:
         super().__init__(parent, Qt.WindowType.Popup)
-        self.setObjectName("missedPopup")
-        self.setProperty("card", True)
+        named(self, "missedPopup", card=True)
         heading = PlainLabel(tr("While you were away"), role="title")
         heading.setIndent(SIDE_PX)
         self.seen_button = compact_button("missedSeenButton", tr("Mark all as seen"), role="flat")
@@ -124,8 +123,7 @@ class MissedPopup(QFrame):
         self._model = RowsModel(lambda row: row.dir, self.list)
         self._model.show_columns([Column("run", text=_text, tip=_spoken, spoken=_spoken)])
         self.list.setModel(self._model)
-        self.list.setObjectName("missedList")
-        self.list.setAccessibleName(tr("Runs that you missed"))
+        named(self.list, "missedList", tr("Runs that you missed"))
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.list.setVerticalScrollMode(QListView.ScrollMode.ScrollPerPixel)
         self.list.setUniformItemSizes(True)

@@ -14,7 +14,7 @@ from core.language import join_sentences, tr, tr_plural
 from core.queue import control, folder
 from core.queue.control import revive
 from core.queue.folder import own_line
-from core.queue.listing import queue_view
+from core.queue.listing import QueuedRun, QueueView, queue_view
 from core.runs.facts.states import state_info
 from core.text import first_names, join_names
 from gui.base.jobs import Jobs, reason
@@ -24,7 +24,6 @@ from gui.runs.run_list import RunListService
 from gui.widgets.dialogs import ask
 
 if TYPE_CHECKING:
-    from core.queue.listing import QueuedRun, QueueView
     from gui.window.layout import MainPanels
     from gui.window.services import Services
 

@@ -16,7 +16,7 @@ from core.history.summary import RunSummary
 from core.language import join_sentences, tr, tr_plural
 from core.runs.facts.states import state_info
 from core.scaling import scaling_command
-from core.scaling.record import read_record
+from core.scaling.record import ScalingRecord, read_record
 from core.text import disk
 from gui.base.jobs import Jobs, reason
 from gui.machine.machine import RemovalCheck
@@ -25,7 +25,6 @@ from gui.runs.rows import run_title
 from gui.widgets.dialogs import ask
 
 if TYPE_CHECKING:
-    from core.scaling.record import ScalingRecord
     from gui.window.layout import MainPanels
     from gui.window.services import Services
 

@@ -29,7 +29,7 @@ from gui.base.theme import current_theme
 from gui.features.runlist.menu import RunMenu, SeveralMenu
 from gui.runs.actions import RunActions
 from gui.runs.rows import RunRow
-from gui.widgets.plain_text import verbatim
+from gui.widgets.plain_text import named, verbatim
 
 TONE = Qt.ItemDataRole.UserRole + 1
 """Item data: name of a colour of the theme."""
@@ -144,8 +144,7 @@ class RunList(QListWidget):
 
     def __init__(self, actions: RunActions) -> None:
         super().__init__()
-        self.setObjectName("runList")
-        self.setAccessibleName(tr("Runs"))
+        named(self, "runList", tr("Runs"))
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setVerticalScrollMode(QListWidget.ScrollMode.ScrollPerPixel)
         self.setSelectionMode(QListWidget.SelectionMode.ExtendedSelection)
@@ -167,8 +166,7 @@ class RunList(QListWidget):
         self._delegate = RunDelegate(self)
         self.setItemDelegate(self._delegate)
         self._actions = actions
-        self.run_menu = RunMenu(self, actions)
-        self.run_menu.setObjectName("runListMenu")
+        self.run_menu = named(RunMenu(self, actions), "runListMenu")
         self.several_menu = SeveralMenu(self, actions)
         self.itemSelectionChanged.connect(self._report_choice)
         self.itemClicked.connect(self._on_item_chosen)

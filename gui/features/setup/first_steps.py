@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QSize, Signal
-from PySide6.QtWidgets import QGridLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from core.language import tr
 from gui.features.setup.start import StartController
@@ -13,6 +13,7 @@ from gui.machine.device_rows import free_devices
 from gui.runs.empty_states import EXAMPLE, FIRST_STEPS, FirstStep
 from gui.widgets.buttons import compact_button
 from gui.widgets.elided_label import ElidedLabel
+from gui.widgets.layouts import grid
 from gui.widgets.plain_text import PlainLabel
 
 if TYPE_CHECKING:
@@ -29,11 +30,7 @@ class FirstSteps(QWidget):
         super().__init__()
         self.setObjectName("firstSteps")
         self._heading = PlainLabel(name="firstStepsHeading", role="heading")
-        self._layout = QGridLayout(self)
-        self._layout.setContentsMargins(0, 0, 0, 0)
-        self._layout.setHorizontalSpacing(12)
-        self._layout.setVerticalSpacing(4)
-        self._layout.setColumnStretch(1, 1)
+        self._layout = grid(self, gap=12, line_gap=4)
         self._layout.addWidget(self._heading, 0, 0, 1, 2)
         for number, step in enumerate(FIRST_STEPS):
             self._add(number + 1, step)

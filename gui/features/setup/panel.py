@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Signal
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QButtonGroup, QPushButton, QWidget
 
@@ -29,7 +29,7 @@ from gui.widgets.fields import FormScroll, row_of, stacked
 from gui.widgets.forms import SettingsForm, StopForm
 from gui.widgets.layouts import hbox, vbox
 from gui.widgets.messages import announce
-from gui.widgets.plain_text import PlainLabel, verbatim
+from gui.widgets.plain_text import PlainLabel, named
 
 
 class StartStatus(QWidget):
@@ -57,9 +57,7 @@ class StartStatus(QWidget):
 
 
 def _label(name: str) -> PlainLabel:
-    label = PlainLabel(name=name, wraps=True)
-    label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-    return label
+    return PlainLabel(name=name, wraps=True, selectable=True)
 
 
 class WorkloadSwitch(QWidget):
@@ -92,9 +90,7 @@ class WorkloadSwitch(QWidget):
 
 
 def _segment(name: str, text: str, tip: str) -> QPushButton:
-    button = QPushButton(text)
-    button.setObjectName(name)
-    button.setToolTip(verbatim(tip))
+    button = named(QPushButton(text), name, tip=tip)
     button.setCheckable(True)
     button.setProperty("role", "segment")
     return button
@@ -297,12 +293,14 @@ class SetupPanel(QWidget):
         self.sheet.closed.connect(self.all_settings.setFocus)
 
     def _lay_out(self) -> None:
-        self.all_settings.setObjectName("allSettingsButton")
-        self.all_settings.setProperty("role", "link")
-        self.all_settings.setProperty("compact", True)
-        self.all_settings.setToolTip(tr("Open all settings over the plots, with a search"))
-        self._changes.setObjectName("changedSettings")
-        self._changes.setProperty("role", "small")
+        named(
+            self.all_settings,
+            "allSettingsButton",
+            tip=tr("Open all settings over the plots, with a search"),
+            role="link",
+            compact=True,
+        )
+        named(self._changes, "changedSettings", role="small")
         others = row_of(self._changes, self.all_settings, shares=(1, 0))
         others.setContentsMargins(8, 0, 8, 0)
         content = stacked(self._switch, self._recipe, self.script)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QLineEdit, QPlainTextEdit, QWidget
 
 from core.catalog.strategies import LAUNCH_MODES
 from core.language import tr, tr_noop
+from core.pythons.discovery import FoundPython
 from core.schema.spec import RunSpec
 from gui.base.text_size import scaled
 from gui.features.setup.script_search import python_rows
@@ -21,10 +22,6 @@ from gui.widgets.dialogs import FileDialog, script_files
 from gui.widgets.fields import browse_button, field, form, label, line, with_button
 from gui.widgets.forms import FieldGroup
 from gui.widgets.plain_text import PlainLabel, verbatim
-
-if TYPE_CHECKING:
-    from core.pythons.discovery import FoundPython
-
 
 ENVIRONMENT_PX = 48
 """Height of two lines."""

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
 from core.language import tr, tr_noop
 from core.metrics.text.expression import describe_result, try_expression
-from core.pythons.discovery import PythonSearch
+from core.pythons.discovery import FoundPython, PythonSearch
+from core.pythons.python_info import Package, PythonInfo
 from gui.base.jobs import Jobs, reason
 from gui.features.setup.strategy_box import StrategyRow
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from core.pythons.discovery import FoundPython
-    from core.pythons.python_info import Package, PythonInfo
-
 
 ASKED = tr_noop("Reading its version and packages …")
 AUTOMATIC = tr_noop("The Python of the active environment or next to the script; otherwise Trainyard's own")

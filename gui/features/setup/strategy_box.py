@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QFontMetrics, QPainter, QStandardItemModel
-from PySide6.QtWidgets import QComboBox, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
+from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from core.catalog import strategies
 from core.catalog.strategies import Strategy
@@ -136,8 +136,6 @@ class StrategyBox(ChoiceBox):
     def __init__(self, name: str = "strategyBox", accessible: str = "", tip: str = "") -> None:
         super().__init__()
         self._tip = tip = tip or tr(TIP)
-        self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-        self.setMinimumContentsLength(4)
         field(self, name, accessible or tr("Strategy"), tip)
         self._rows: list[StrategyRow] = []
         self._delegate = StrategyDelegate(self)

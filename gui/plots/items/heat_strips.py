@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pyqtgraph as pg
 from numpy.typing import NDArray
 from PySide6.QtCore import QRectF
 from PySide6.QtGui import QColor, QImage, QPainter
 
+from core.series.min_max_tree import Floats
 from core.series.series import Series
 from gui.base.theme import current_theme
 from gui.plots.items.lines import NOTHING, Flags, ViewDrawing
-
-if TYPE_CHECKING:
-    import pyqtgraph as pg
-
-    from core.series.min_max_tree import Floats
-
 
 HELD_PERIODS = 3.0
 """A reading holds on for this many of the usual times between two readings; after that there is none."""
