@@ -142,10 +142,9 @@ class PlotArea(QSplitter):
 
     def _add_optional(self, name: str) -> Plot:
         plot = self._add(self._rows[name])
-        hide = compact_button(
-            f"{name}Hide", tr("Hide"), tr("Hide this plot (menu View, Plots, shows it again)"), role="flat",
-            spoken=tr("Hide the {title} plot", title=tr(self._rows[name].title).lower()),
-        )  # fmt: skip
+        tip = tr("Hide this plot (menu View, Plots, shows it again)")
+        spoken = tr("Hide the {title} plot", title=tr(self._rows[name].title).lower())
+        hide = compact_button(f"{name}Hide", tr("Hide"), tip, role="flat", spoken=spoken)
         hide.clicked.connect(lambda: self.set_plot_shown(name, False))
         plot.header.addWidget(hide)
         self._link.add(plot)

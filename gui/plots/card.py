@@ -10,7 +10,7 @@ import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QAccessible
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QStackedWidget, QVBoxLayout
+from PySide6.QtWidgets import QFrame, QStackedWidget
 
 from core.language import join_sentences, tr, tr_noop
 from core.series.min_max_tree import Floats
@@ -21,6 +21,7 @@ from gui.plots.items.hover import HoverReading, HoverReadout, HoverRow, readout_
 from gui.plots.items.lines import Shown
 from gui.widgets.buttons import compact_button
 from gui.widgets.elided_label import ElidedLabel, ReadoutLabel
+from gui.widgets.layouts import hbox, vbox
 from gui.widgets.plain_text import PlainLabel, named
 
 MAX_CURVES = 8
@@ -118,6 +119,9 @@ class PlotCard(QFrame):
     def version(self) -> int:
         """Return a number that is another one when there is something new to draw."""
         raise NotImplementedError
+
+    def prepare(self) -> None:
+        """Do what is due before each drawing."""
 
     def is_filled(self) -> bool:
         """Return whether there is something to draw."""
@@ -227,6 +231,7 @@ class PlotCard(QFrame):
         if not self.is_due():
             return
         self._drawn_at = time.monotonic()
+        self.prepare()
         filled = self.is_filled()
         self._stack.setCurrentWidget(self.canvas if filled else self.empty)
         size = self._size()  # may change while the lines are drawn for it
@@ -293,26 +298,10 @@ class PlotCard(QFrame):
         self._stack.addWidget(self.canvas)
         self._stack.addWidget(self.empty)
         self._stack.setCurrentWidget(self.empty)
-        self._follow_button = self._make_follow_button()
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(12, 8, 12, 6)
-        layout.setSpacing(4)
-        self.header = QHBoxLayout()
-        layout.addLayout(self.header)
+        self._follow_button = compact_button("showAllButton", tr("Show all"), tr(self.show_all_tip), role="flat")
+        self._follow_button.clicked.connect(lambda: self.set_follow(True))
+        self._follow_button.hide()
+        layout = vbox(self, gap=4, margins=(12, 8, 12, 6))
+        parts = (self.title, self._unit_label, 6, (self._values, 1), (self._note, 1), self._follow_button)
+        self.header = hbox(layout, *parts, gap=6)
         layout.addWidget(self._stack, 1)
-        self._fill_header()
-
-    def _fill_header(self) -> None:
-        self.header.setSpacing(6)
-        self.header.addWidget(self.title)
-        self.header.addWidget(self._unit_label)
-        self.header.addSpacing(6)
-        self.header.addWidget(self._values, 1)
-        self.header.addWidget(self._note, 1)
-        self.header.addWidget(self._follow_button)
-
-    def _make_follow_button(self) -> QPushButton:
-        button = compact_button("showAllButton", tr("Show all"), tr(self.show_all_tip), role="flat")
-        button.clicked.connect(lambda: self.set_follow(True))
-        button.hide()
-        return button

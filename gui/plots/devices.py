@@ -269,20 +269,14 @@ class HardwarePlot(DevicePlot):
         reading = super().reading_at(x)
         if reading is None or self.run_series is None:
             return reading
-        at = self.axis(self.run_series).locate(reading.x)
-        slow = [
-            HoverRow(
-                label=tr(
-                    "{label} slowed down: {reasons}",
-                    label=self.labels.get(device, device),
-                    reasons=tr(", ").join(map(tr, each.words)),
-                ),
-                colour=current_theme().bad,
-            )
-            for device in self.shown(self.run_series)
-            for each in self.run_series.slowdowns.get(device, ())
-            if each.since <= at <= each.until
-        ]
+        at, slow = self.axis(self.run_series).locate(reading.x), []
+        for device in self.shown(self.run_series):
+            label = self.labels.get(device, device)
+            for each in self.run_series.slowdowns.get(device, ()):
+                if each.since <= at <= each.until:
+                    reasons = tr(", ").join(map(tr, each.words))
+                    text = tr("{label} slowed down: {reasons}", label=label, reasons=reasons)
+                    slow.append(HoverRow(label=text, colour=current_theme().bad))
         return HoverReading(x=reading.x, rows=(*reading.rows, *slow))
 
     def _empty_text(self) -> str:

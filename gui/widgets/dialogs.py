@@ -212,6 +212,16 @@ class NameDialog(Question):
         mark(self.notice, tone="bad" if problem and name else "warn" if notice else "muted")
 
 
+def ask_name(
+    parent: QWidget, named: Callable[[str], object], *, question: str, name: str, yes: str,
+    judge: Callable[[str], tuple[str, str]], may_be_empty: bool = False,
+) -> None:  # fmt: skip
+    """Ask for a name with a `NameDialog`; call `named` with it."""
+    dialog = NameDialog(parent, question=question, name=name, yes=yes, judge=judge, may_be_empty=may_be_empty)
+    dialog.named.connect(named)
+    dialog.open()
+
+
 ANY_FILE = tr_noop("All files (*)")
 WIDTH_PX = 760
 """Width in which the names of files have room beside size, kind and date."""

@@ -139,9 +139,10 @@ def select(box: QComboBox, data: str | None) -> bool:
     return row >= 0
 
 
-def line(name: str, accessible: str, tip: str) -> QLineEdit:
-    """Return a field for a string."""
+def line(name: str, accessible: str, tip: str, empty: str = "") -> QLineEdit:
+    """Return a field for a string; `empty`: what an empty field means, as a placeholder."""
     edit = QLineEdit()
+    edit.setPlaceholderText(empty)
     field(edit, name, accessible, tip)
     return edit
 

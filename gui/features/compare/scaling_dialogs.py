@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
@@ -26,22 +26,21 @@ MAX_BAR_PX = 64
 WHISKER_PX = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScalingBar:
+class ScalingBar(NamedTuple):
     """One number of devices."""
 
     devices: int
-    speed_up: float | None
+    speed_up: float | None = None
     """Over one device; None if it is not known."""
-    deviation: float | None
+    deviation: float | None = None
     """Over the repeats; None for one training."""
 
 
 class ScalingPlot(QFrame):
     """A card with a bar for each number of devices."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         named(self, "scalingPlot", tr("Speed-up over one device"), card=True)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         self.bars: tuple[ScalingBar, ...] = ()
@@ -216,7 +215,7 @@ class ScalingTableDialog(InfoDialog):
     row_chosen = Signal(int)
     """A row was double-clicked, or Enter was pressed on it: its runs shall be shown."""
 
-    def __init__(self, parent: QWidget, *, name: str, plot: QWidget) -> None:
+    def __init__(self, parent: QWidget, *, name: str) -> None:
         self._shown: list[list[str]] = []  # first, as Qt tells about the font at once
         super().__init__(parent, name="scalingTableDialog", heading=tr("Scaling of {name}", name=name))
         self.sentence = PlainLabel(name="scalingState", wraps=True)
@@ -226,13 +225,11 @@ class ScalingTableDialog(InfoDialog):
             "scalingTableView", self.windowTitle(), text_columns(()), key=lambda row: row[0],
             open_keys=(Qt.Key.Key_Return, Qt.Key.Key_Enter),
         )  # fmt: skip
-        self.plot = plot
+        self.plot = ScalingPlot()
         self.notices = PlainLabel(name="scalingNotices", wraps=True)
         mark(self.notices, tone="warn")
-        for part in (self.sentence, self.progress, self.table):
-            self.content.addWidget(part)
-        self.content.addWidget(plot, 1)
-        self.content.addWidget(self.notices)
+        for part, share in ((self.sentence, 0), (self.progress, 0), (self.table, 0), (self.plot, 1), (self.notices, 0)):
+            self.content.addWidget(part, share)
         self.export = self.add_button("exportButton", tr("Export…"), self.export_asked.emit)
         self.compare = self.add_button("compareRunsButton", tr("Compare curves"), self.compare_asked.emit)
         self.go_on = self.add_button("continueButton", tr("Continue"), self.continue_asked.emit)
@@ -244,7 +241,7 @@ class ScalingTableDialog(InfoDialog):
         self.table.row_opened.connect(lambda row: self.row_chosen.emit(self.table.rows.index(row)))
         export: Entry = (tr("Export…"), self.export_asked.emit)
         give_menu(self.table, "scalingTableMenu", lambda _: [*copy_entries(self.copy_asked.emit), export])
-        give_menu(plot, "scalingPlotMenu", lambda _: [(tr("Save picture…"), self.picture_asked.emit), export])
+        give_menu(self.plot, "scalingPlotMenu", lambda _: [(tr("Save picture…"), self.picture_asked.emit), export])
         self.resize(scaled(SIZE.width()), scaled(SIZE.height()))
 
     def show_progress(self, sentence: str, *, done: int, total: int, is_measured: bool, is_complete: bool) -> None:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from gui.runs.run_list import RunListService
 
 
-FINISHED = RunState.FINISHED
 NO_RESULT = frozenset({RunState.FAILED, RunState.LOST})
 
 
@@ -52,7 +51,8 @@ class ShownTable:
     def finished(self) -> list[Path]:
         """The folders of the runs of the finished trainings."""
         cells = zip(self.record.cells, self.states, strict=True)
-        found = [self.record.run_of(len(spec.devices), repeat) for (spec, repeat), state in cells if state is FINISHED]
+        done = [cell for cell, state in cells if state is RunState.FINISHED]
+        found = [self.record.run_of(len(spec.devices), repeat) for spec, repeat in done]
         return [each for each in found if each is not None]
 
     @property
@@ -96,8 +96,7 @@ def fold_runs(
     """
     found_names = {each.dir.name for each in found}
     table_of: dict[str, ShownTable] = {}
-    first: list[RunSummary] = []
-    last: list[RunSummary] = []
+    first, last = list[RunSummary](), list[RunSummary]()
     for table in tables:
         members = [each.run for each in table.record.runs if each.run in found_names]
         table_of.update(dict.fromkeys(members, table))
@@ -144,14 +143,15 @@ def _members(table: ShownTable, by_name: Mapping[str, RunSummary]) -> list[RunSu
 def with_results(rows: Iterable[RunRow], tables: Iterable[ShownTable]) -> list[RunRow]:
     """Replace what the rows of tables say below their titles by the results of the tables."""
     shown = {each.record.path: each for each in tables}
-    return [
-        replace(row, outcome=outcome(table), tip=_tip(table)) if (table := shown.get(row.dir)) is not None else row
-        for row in rows
-    ]
 
+    def with_result(row: RunRow) -> RunRow:
+        table = shown.get(row.dir)
+        if table is None:
+            return row
+        tip = f"{tr('Scaling table {name}', name=table.record.name)}\n{table_sentence(table)}"
+        return replace(row, outcome=outcome(table), tip=tip)
 
-def _tip(table: ShownTable) -> str:
-    return f"{tr('Scaling table {name}', name=table.record.name)}\n{sentence(table)}"
+    return list(map(with_result, rows))
 
 
 def outcome(table: ShownTable) -> str:
@@ -173,7 +173,7 @@ def outcome(table: ShownTable) -> str:
 # -- the view ---------------------------------------------------------------------------------------
 
 
-def sentence(table: ShownTable) -> str:
+def table_sentence(table: ShownTable) -> str:
     """Return a sentence on the table: which training runs now, or how many have finished."""
     total = len(table.states)
     if table.is_measured:
@@ -244,9 +244,7 @@ class ScalingTables(QObject):
 
     def with_results(self, rows: list[RunRow]) -> list[RunRow]:
         """Show the results of the tables in their rows."""
-        if not self.tables:
-            return rows
-        return with_results(rows, self.tables)
+        return with_results(rows, self.tables) if self.tables else rows
 
     def _read_records(self) -> None:
         found = {}
@@ -274,16 +272,9 @@ class ScalingTables(QObject):
             if record is None:
                 continue
             last = {(each.devices, each.repeat): each.run for each in record.runs}
-            shown.append(
-                ShownTable(
-                    record=record,
-                    is_measured=record.is_measured,
-                    states=tuple(
-                        states.get(last.get((len(spec.devices), repeat), "")) for spec, repeat in record.cells
-                    ),
-                    table=self._numbers.get(record.path, (None, None))[1],
-                )
-            )
+            trained = tuple(states.get(last.get((len(spec.devices), repeat), "")) for spec, repeat in record.cells)
+            table = self._numbers.get(record.path, (None, None))[1]
+            shown.append(ShownTable(record=record, is_measured=record.is_measured, states=trained, table=table))
         return tuple(sorted(shown, key=lambda each: each.record.name))
 
     def _read_numbers(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
+from operator import attrgetter
 
 from PySide6.QtCore import QPoint, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QFontDatabase, QTextCharFormat, QTextCursor
@@ -12,7 +13,6 @@ from PySide6.QtWidgets import (
     QFrame,
     QLineEdit,
     QPlainTextEdit,
-    QPushButton,
     QSplitter,
     QStackedWidget,
     QTextEdit,
@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from core.language import join_sentences, tr
+from core.language import join_sentences, tr, tr_noop
 from gui.base.icons import ButtonIcon
 from gui.base.theme import current_theme, look, mark
 from gui.features.compare.metric_plot import ComparisonPlot
@@ -39,6 +39,8 @@ MIN_HEIGHT_PX = 160
 PAUSE_MS = 400
 """Milliseconds without a key until a target is applied."""
 TARGET_CHARACTERS = 8
+TARGET_TIP = tr_noop("Show how long each run trained until the metric reached this value")
+WHY_TIP = tr_noop("Show what differs from the baseline: settings, packages, devices, recipe or script")
 MAX_LINES = 5000
 """Lines of the text on why runs differ that are shown."""
 
@@ -117,18 +119,14 @@ class DifferencesCard(QFrame):
 
     def _row_entries(self, place: QPoint) -> list[MenuEntry]:
         row = self.table.rowAt(place.y())
-        first: list[MenuEntry] = (
-            [(tr("Use as baseline"), lambda: self.baseline_chosen.emit(row)), None] if row >= 0 else []
-        )
-        return [*first, *self.export_entries()]
+        choose: MenuEntry = (tr("Use as baseline"), lambda: self.baseline_chosen.emit(row))
+        return [*([choose, None] if row >= 0 else []), *self.export_entries()]
 
     def _fill_header(self) -> None:
         title = PlainLabel(tr("Differences"), role="title")
         self.summary = ElidedLabel(role="muted")
-        self.target = named(QLineEdit(), "comparisonTarget", compact=True)
+        self.target = named(QLineEdit(), "comparisonTarget", tr("Target"), tr(TARGET_TIP), compact=True)
         self.target.setPlaceholderText(tr("target"))
-        self.target.setAccessibleName(tr("Target"))
-        self.target.setToolTip(tr("Show how long each run trained until the metric reached this value"))
         self.target.setMaximumWidth(TARGET_CHARACTERS * self.fontMetrics().averageCharWidth() + 24)
         self._timer = QTimer(self, singleShot=True, interval=PAUSE_MS)
         self._timer.timeout.connect(self._take_target)
@@ -136,11 +134,8 @@ class DifferencesCard(QFrame):
         self.target.returnPressed.connect(self._take_target)
         self.baseline = _menu_button("comparisonBaseline")
         self.baseline.setToolTip(tr("The row from which the differences of the others are shown (Space in the table)"))
-        self.why_button = compact_button(
-            "comparisonWhyButton", tr("Why?"),
-            tr("Show what differs from the baseline: settings, packages, devices, recipe or script"), role="link",
-            spoken=tr("Why the runs differ"),
-        )  # fmt: skip
+        why = tr("Why the runs differ")
+        self.why_button = compact_button("comparisonWhyButton", tr("Why?"), tr(WHY_TIP), role="link", spoken=why)
         self.why_button.setCheckable(True)
         self.why_button.toggled.connect(self._toggle_why)
         self.export = _menu_button("comparisonExport", tr("Export"))
@@ -178,10 +173,8 @@ class DifferencesCard(QFrame):
         mark(self.target, tone="bad" if is_bad else "")
         problem = tr("{text} is not a number. Type a value of the metric.", text=text) if is_bad else ""
         self.target.setAccessibleDescription(problem)
-        if is_bad:
-            self.target.setToolTip(verbatim(problem))
-        else:
-            self.target.setToolTip(tr("Show how long each run trained until the metric reached this value"))
+        self.target.setToolTip(verbatim(problem or tr(TARGET_TIP)))
+        if not is_bad:
             self.target_chosen.emit(value)
 
     def _toggle_why(self, shown: bool) -> None:
@@ -247,19 +240,18 @@ class ComparisonView(QWidget):
         named(self, "comparisonView", tr("Comparison"))
         self.plot = ComparisonPlot(name="comparisonPlot", title=tr("Comparison"))
         self.card = DifferencesCard()
-        self.utilisation = ComparedReadingsPlot(
-            name="comparedUtilisationPlot", title=tr("Utilisation"), unit="%", top=100.0,
-            readings=lambda run: run.utilisation,
-        )  # fmt: skip
-        self.memory = ComparedReadingsPlot(
-            name="comparedMemoryPlot", title=tr("Memory"), unit="GB", readings=lambda run: run.memory
-        )
+        name, percent = "comparedUtilisationPlot", attrgetter("utilisation")
+        self.utilisation = ComparedReadingsPlot(name, tr("Utilisation"), "%", percent, top=100.0)
+        self.memory = ComparedReadingsPlot("comparedMemoryPlot", tr("Memory"), "GB", attrgetter("memory"))
         self.utilisation.title.setToolTip(tr("The mean of the devices of each run"))
         self.memory.title.setToolTip(tr("The fullest of the devices of each run"))
         self.count = 0
         """The number of runs that are compared."""
         self.plots: tuple[ComparedPlot, ...] = (self.plot, self.utilisation, self.memory)
-        self.close_button = self._close_button()
+        end = tr("End the comparison and untick the runs (Esc)")
+        self.close_button = compact_button("closeComparisonButton", "", end, role="flat")
+        ButtonIcon(self.close_button, "cross", side=CROSS_PX, gap=GAP_PX)
+        self.close_button.clicked.connect(self.left)
         self.plot.header.addWidget(self.close_button)
         self._link()
         self._lay_out()
@@ -280,14 +272,6 @@ class ComparisonView(QWidget):
         """Show that so many runs are compared."""
         self.count = count
         self.close_button.setText(tr("Comparing {count}", count=count))
-
-    def _close_button(self) -> QPushButton:
-        button = compact_button(
-            "closeComparisonButton", "", tr("End the comparison and untick the runs (Esc)"), role="flat"
-        )
-        ButtonIcon(button, "cross", side=CROSS_PX, gap=GAP_PX)
-        button.clicked.connect(self.left)
-        return button
 
     def _link(self) -> None:
         for plot in self.plots:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QEvent, QObject, Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QKeyEvent, QKeySequence, QShortcut
-from PySide6.QtWidgets import QComboBox, QLineEdit, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QLineEdit, QWidget
 
 from core.language import tr, tr_noop, tr_plural
 from core.schema.paths import log_of_rank
@@ -17,7 +17,7 @@ from gui.features.log.files import FileSearch, file_size, lines_after, lines_bef
 from gui.features.log.view import LogView
 from gui.widgets.buttons import compact_button, compact_check
 from gui.widgets.fields import ChoiceBox, row_of
-from gui.widgets.layouts import hbox
+from gui.widgets.layouts import hbox, vbox
 from gui.widgets.plain_text import PlainLabel, named
 
 
@@ -38,9 +38,9 @@ class SearchBar(QWidget):
         self.field.installEventFilter(self)
         self.field.textChanged.connect(self.changed)
         self.count = PlainLabel(name="searchCount", role="small")
-        self.previous = _button(tr("Previous"), tr("Previous match (Shift+Enter)"))
-        self.next = _button(tr("Next"), tr("Next match (Enter)"))
-        close = _button(tr("Close"), tr("Close the search (Escape)"))
+        self.previous = compact_button("", tr("Previous"), tr("Previous match (Shift+Enter)"), role="flat")
+        self.next = compact_button("", tr("Next"), tr("Next match (Enter)"), role="flat")
+        close = compact_button("", tr("Close"), tr("Close the search (Escape)"), role="flat")
         self.previous.clicked.connect(lambda: self.step_asked.emit(True))
         self.next.clicked.connect(lambda: self.step_asked.emit(False))
         close.clicked.connect(self.close_search)
@@ -69,9 +69,7 @@ class SearchBar(QWidget):
         """
         wanted = bool(self.field.text())
         some = here > 0 or bool(in_file)
-        text = _count_words(at, here, in_file) if wanted else ""
-        if self.count.text() != text:
-            self.count.setText(text)
+        self.count.setText(_count_words(at, here, in_file) if wanted else "")
         for button in (self.previous, self.next):
             button.setEnabled(some)
         no_match = wanted and not some
@@ -94,24 +92,13 @@ def _count_words(at: int, here: int, in_file: int | None) -> str:
     """Return `3 of 51`, or `3 of 51 here, 2 062 in all`."""
     if not here and not in_file:
         return tr("no matches")
+    place, count = number(at, 1), number(here, 1)
+    if in_file is None and at:
+        return tr("{at} of {count}", at=place, count=count)
     if in_file is None:
-        return (
-            tr("{at} of {count}", at=number(at, 1), count=number(here, 1))
-            if at
-            else tr_plural("{shown} match", "{shown} matches", here, shown=number(here, 1))
-        )
-    shown = (
-        tr("{at} of {count} here", at=number(at, 1), count=number(here, 1))
-        if at
-        else tr("{count} here", count=number(here, 1))
-    )
+        return tr_plural("{shown} match", "{shown} matches", here, shown=count)
+    shown = tr("{at} of {count} here", at=place, count=count) if at else tr("{count} here", count=count)
     return tr("{shown}, {count} in all", shown=shown, count=number(max(in_file, here), 1))
-
-
-def _button(text: str, tip: str) -> QPushButton:
-    button = named(QPushButton(text), tip=tip, role="flat", compact=True)
-    button.setAutoDefault(False)
-    return button
 
 
 EARLIER, OPEN, LATER = tr_noop("Show earlier lines"), tr_noop("Open the whole log"), tr_noop("Show later lines")
@@ -149,10 +136,7 @@ class LogPage(QWidget):
         self._counted: tuple[int, float] = (-1, 0.0)
         self._told = 0
         """Matches in the file when they were last shown."""
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(2)
-        layout.addWidget(self.search)
+        layout = vbox(self, self.search, gap=2)
         layout.addWidget(self.links, 0, Qt.AlignmentFlag.AlignLeft)
         layout.addWidget(self.view, 1)
         self._connect()
@@ -316,12 +300,13 @@ class LogPage(QWidget):
             part = lines_before(file, last), last
         else:
             part = first, lines_after(file, first)
-        self.view.show_part(*part, arrived=lambda: self._find_there(backwards=backwards))
-        return True
 
-    def _find_there(self, *, backwards: bool) -> None:
-        self.view.find_first(backwards=backwards)
-        self._count()
+        def find() -> None:
+            self.view.find_first(backwards=backwards)
+            self._count()
+
+        self.view.show_part(*part, arrived=find)
+        return True
 
     def _count(self) -> None:
         at, here = self.view.matches()

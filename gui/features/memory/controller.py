@@ -6,7 +6,6 @@ import time
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
-from PySide6.QtGui import QGuiApplication
 
 from core.diagnosis.remedies import remedies
 from core.language import tr, tr_noop
@@ -111,8 +110,7 @@ class MemoryController(QObject):
         )
 
     def _copy(self, command: str) -> None:
-        QGuiApplication.clipboard().setText(command)
-        self._message.show_passing(tr("Copied the command. Read it before you run it in a terminal."))
+        self._message.copy(command, tr("Copied the command. Read it before you run it in a terminal."))
 
     def _other_runs_on(self) -> frozenset[str]:
         """Return the devices that live runs use, other than the run that is shown."""

@@ -14,6 +14,7 @@ from gui.features.memory.table import MemoryBar, MemoryTable
 from gui.runs.verdicts import VerdictRow
 from gui.widgets.buttons import compact_button
 from gui.widgets.layouts import grid, scroll_down, vbox
+from gui.widgets.messages import MessageStrip
 from gui.widgets.plain_text import ColouredLabel, PlainLabel, Span, monospaced, named
 from gui.widgets.table import ROW_PX, empty_label
 
@@ -162,3 +163,19 @@ class MemoryTab(QScrollArea):
         if index.isValid():
             middle = self.table.viewport().mapTo(self._content, self.table.visualRect(index).center())
             self.ensureVisible(middle.x(), middle.y(), 0, ROW_PX)
+
+
+class LeftoversStrip(MessageStrip):
+    """A message about processes of former runs, with two buttons."""
+
+    show_asked = Signal()
+    end_asked = Signal()
+
+    def __init__(self) -> None:
+        super().__init__("leftoversStrip")
+        show, end = tr("Show these processes"), tr("End these processes (asks first)")
+        self.show_button = compact_button("showLeftovers", tr("Show"), show, spoken=show)
+        self.end_button = compact_button("endLeftovers", tr("End…"), end, spoken=end)
+        for button, asked in ((self.show_button, self.show_asked), (self.end_button, self.end_asked)):
+            self.add_button(button)
+            button.clicked.connect(asked)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject
 
 from core.devices.host_names import devices_here
-from core.errors import RunError
 from core.language import tr
 from core.runs.facts.states import state_info
 from gui.base.colours import device_colours, device_labels
@@ -54,9 +53,9 @@ class RunController(QObject):
         panels.failure.log_asked.connect(panels.details.raise_log)
         panels.details.tabs.currentChanged.connect(lambda _: self._show_settings())
         buttons.stop_asked.connect(self._stop)
-        buttons.force_asked.connect(lambda: self._attempt(session.force))
-        buttons.pause_asked.connect(lambda: self._attempt(session.pause))
-        buttons.save_asked.connect(lambda: self._attempt(session.save))
+        buttons.force_asked.connect(lambda: self._panels.message.attempt(session.force))
+        buttons.pause_asked.connect(lambda: self._panels.message.attempt(session.pause))
+        buttons.save_asked.connect(lambda: self._panels.message.attempt(session.save))
         session.resuming_changed.connect(self.show_head)
 
     def attach_to(self, run_dir: str) -> None:
@@ -66,13 +65,13 @@ class RunController(QObject):
             return
         if self._session.run is None or self._session.run.dir != found:
             self._panels.message.clear()  # other messages were about the last
-        self._attempt(lambda: self._session.attach_to(found))
+        self._panels.message.attempt(lambda: self._session.attach_to(found))
 
     def attach_to_newest(self) -> None:
         """Show the live run that was started last, unless a run is shown already."""
         live: Path | None = self._run_list.newest_live()
         if live is not None and self._session.run is None:
-            self._attempt(lambda: self._session.attach_to(live))
+            self._panels.message.attempt(lambda: self._session.attach_to(live))
 
     def show_machine(self) -> None:
         """Show the devices of this machine, and no run."""
@@ -223,20 +222,14 @@ class RunController(QObject):
             name = shown.spec.name if shown.spec else shown.id
             asked = stop_question(shown.facts, name, time.time(), refusal=refusal)
         if asked is None:
-            self._attempt(session.stop)
+            self._panels.message.attempt(session.stop)
             return
 
         def answer(action: Callable[[], object]) -> None:
             if session.run is run and state_info(session.facts.state).can_stop:  # it may have ended meanwhile
-                self._attempt(action)
+                self._panels.message.attempt(action)
 
         ask(
             self._panels.header.window(), lambda: answer(session.stop), question=asked.question, words=asked.words,
             yes=asked.yes, other=(tr("Save and stop"), lambda: answer(session.pause)) if asked.can_save else None,
         )  # fmt: skip
-
-    def _attempt(self, action: Callable[[], object]) -> None:
-        try:
-            action()
-        except (RunError, ValueError) as error:
-            self._panels.message.show_message(str(error), "bad")

@@ -11,7 +11,7 @@ from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QObject, QSize, Qt, S
 from PySide6.QtGui import QImage, QImageReader, QPixmap, QResizeEvent
 from PySide6.QtWidgets import QFrame, QSizePolicy
 
-from core.language import tr
+from core.language import tr, tr_noop
 from core.runs import outputs
 from core.runs.outputs import OutputFile, Outputs
 from core.schema.files import read_whole
@@ -135,16 +135,16 @@ class OutputsTab(QFrame):
         self.picture.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.picture.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Ignored)
         self.picture.hide()
-        self.note = empty_label()
+        self.note = empty_label(tr("There are more files than these. Open the folder to see all of them."))
         self.note.hide()
-        self._lay_out()
+        layout = hbox(self, gap=4)
+        vbox(layout, (self.table, 1), self.note)
+        layout.setStretch(0, 1)
+        layout.addWidget(self.picture)
 
     def show_outputs(self, found: Outputs) -> None:
         """Show these files; the chosen one stays chosen."""
         self.table.show_rows(found.files, again=True)  # a time of yesterday has its day, too
-        self.note.setText(
-            "" if found.is_complete else tr("There are more files than these. Open the folder to see all of them.")
-        )
         self.note.setVisible(not found.is_complete)
 
     def show_picture(self, path: Path, image: QImage | None) -> None:
@@ -170,11 +170,8 @@ class OutputsTab(QFrame):
             self.picture.clear()
             return
         room = QSize(round(self.width() * MAX_PREVIEW_SHARE), self.height()) * self.devicePixelRatioF()
-        fitting = self._pixmap.scaled(
-            room.boundedTo(self._pixmap.size()),
-            Qt.AspectRatioMode.KeepAspectRatio,
-            Qt.TransformationMode.SmoothTransformation,
-        )
+        keep, smooth = Qt.AspectRatioMode.KeepAspectRatio, Qt.TransformationMode.SmoothTransformation
+        fitting = self._pixmap.scaled(room.boundedTo(self._pixmap.size()), keep, smooth)
         fitting.setDevicePixelRatio(self.devicePixelRatioF())
         self.picture.setPixmap(fitting)
         self.picture.setFixedWidth(round(fitting.deviceIndependentSize().width()) + 8)
@@ -185,12 +182,6 @@ class OutputsTab(QFrame):
             (tr("Open"), lambda: self.open_asked.emit(file.path)),
             (tr("Open folder"), lambda: self.open_asked.emit(file.path.parent)), None,
         ]  # fmt: skip
-
-    def _lay_out(self) -> None:
-        layout = hbox(self, gap=4)
-        vbox(layout, (self.table, 1), self.note)
-        layout.setStretch(0, 1)
-        layout.addWidget(self.picture)
 
 
 def _columns() -> tuple[Column[OutputFile], ...]:
@@ -204,6 +195,11 @@ def _columns() -> tuple[Column[OutputFile], ...]:
 
 def _iso(unix_s: float) -> str:
     return datetime.fromtimestamp(unix_s, UTC).astimezone().isoformat(timespec="seconds")
+
+
+NOT_OPENED = tr_noop(
+    "{path} was not opened, since the run belongs to {owner}. Open it yourself if you trust that user."
+)
 
 
 class OutputController(QObject):
@@ -229,11 +225,6 @@ class OutputController(QObject):
 
     def _open(self, path: Path) -> None:
         if self._owner:
-            sentence = tr(
-                "{path} was not opened, since the run belongs to {owner}. Open it yourself if you trust that user.",
-                path=path,
-                owner=self._owner,
-            )
-            self._message.show_message(sentence, "warn")
+            self._message.show_message(tr(NOT_OPENED, path=path, owner=self._owner), "warn")
         else:
             open_path(path, self._message)

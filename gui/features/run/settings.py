@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
@@ -37,8 +38,7 @@ SCRIPT_PACKAGES = ("torch", "tensorflow", "keras", "jax", "numpy", "lightning", 
 """Packages whose versions are shown if they are installed: of a recipe's framework too."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SettingRow:
+class SettingRow(NamedTuple):
     """One value."""
 
     label: str
@@ -78,15 +78,10 @@ class RunSettings:
 def run_settings(spec: RunSpec, facts: RunFacts, labels: Mapping[str, str], run_dir: str) -> RunSettings:
     """Return what a run was trained with. `labels`: names of devices by id."""
     if spec.imported:
-        rows = [
-            SettingRow(label=tr("Imported from"), value=spec.imported),
-            SettingRow(label=tr("Run folder"), value=run_dir),
-        ]
-        return RunSettings(groups=(SettingGroup(title=tr("Folders"), rows=tuple(rows), is_wide=True),), command="")
+        rows = SettingRow(tr("Imported from"), spec.imported), SettingRow(tr("Run folder"), run_dir)
+        return RunSettings(groups=(SettingGroup(title=tr("Folders"), rows=rows, is_wide=True),), command="")
     named = [*_training_groups(spec)] if spec.script is None else [*_script_groups(spec)]
-    named += [
-        (tr("After training"), [*setting_rows(spec.release, ReleaseWatch()), *_stop_rows(spec)]),
-    ]
+    named.append((tr("After training"), [*setting_rows(spec.release, ReleaseWatch()), *_stop_rows(spec)]))
     changed = [row for _, rows in named for row in rows if row.usual]
     groups = [
         SettingGroup(title=tr("Changed from the defaults"), rows=tuple(changed)),
@@ -105,16 +100,12 @@ def _default(row: SettingRow) -> str:
 
 def setting_rows(values: object, usual: object, left_out: Collection[str] = ()) -> list[SettingRow]:
     """Return the settings of a dataclass as rows, with the default where they differ."""
-    return [
-        SettingRow(
-            label=tr(row.title),
-            value=row.words(value),
-            usual=row.words(default) if value != default else "",
-        )
-        for name, row in settings_of(type(values)).items()
-        if name not in left_out
-        for value, default in [(getattr(values, name), getattr(usual, name))]
-    ]
+    rows = []
+    for name, row in settings_of(type(values)).items():
+        if name not in left_out:
+            value, default = getattr(values, name), getattr(usual, name)
+            rows.append(SettingRow(tr(row.title), row.words(value), row.words(default) if value != default else ""))
+    return rows
 
 
 def _text(value: object) -> str:
@@ -126,15 +117,13 @@ def _text(value: object) -> str:
 
 
 def _training_groups(spec: RunSpec) -> Iterator[tuple[str, list[SettingRow]]]:
-    left_out = {
-        *(() if spec.training.rate_scaling != "none" else ("reference_batch",)),
-        *without_meaning(spec.framework, spec.strategy),
-    }
+    left_out = {*without_meaning(spec.framework, spec.strategy)}
+    left_out |= {"reference_batch"} if spec.training.rate_scaling == "none" else set()
     recipe = _recipe_now(spec)
     rate = recipe.learning_rate if recipe is not None else None  # a run keeps the rate that it found in the recipe
     rows = setting_rows(spec.training, Training(learning_rate=rate), left_out)
     if scaled := rate_arithmetic(spec.training):
-        rows.append(SettingRow(label=tr("Scaled learning rate"), value=scaled, usual=tr("not scaled")))
+        rows.append(SettingRow(tr("Scaled learning rate"), scaled, tr("not scaled")))
     yield tr("Training"), rows
     yield tr("Recipe"), _recipe_rows(spec, recipe)
     hidden = () if spec.checkpoints.unit in COUNTED else ("every",)
@@ -152,32 +141,26 @@ def _recipe_now(spec: RunSpec) -> RecipeFile | None:
 def _recipe_rows(spec: RunSpec, recipe: RecipeFile | None) -> list[SettingRow]:
     """Return the recipe's own settings, with the defaults of its file if that can be read."""
     usual = {each.name: each.default for each in recipe.settings} if recipe is not None else {}
-    return [
-        SettingRow(
-            label=setting_title(name),
-            value=_text(value),
-            usual=_text(usual[name]) if name in usual and usual[name] != value else "",
-        )
-        for name, value in spec.own_recipe.settings.items()
-    ]
+    rows = []
+    for name, value in spec.own_recipe.settings.items():
+        default = _text(usual[name]) if name in usual and usual[name] != value else ""
+        rows.append(SettingRow(setting_title(name), _text(value), default))
+    return rows
 
 
 def _script_groups(spec: RunSpec) -> Iterator[tuple[str, list[SettingRow]]]:
     script = spec.script
     assert script is not None
     arguments = shlex.join(script.arguments)
-    rows = [SettingRow(label=tr("Arguments"), value=arguments or tr("none"))]
+    rows = [SettingRow(tr("Arguments"), arguments or tr("none"))]
     if script.rules:
-        rows.append(SettingRow(label=tr("Rules for the log"), value="\n".join(script.rules)))
+        rows.append(SettingRow(tr("Rules for the log"), "\n".join(script.rules)))
     if script.expression:
-        rows.append(SettingRow(label=tr("Log pattern"), value=script.expression))
+        rows.append(SettingRow(tr("Log pattern"), script.expression))
     yield tr("Script"), rows
-    secret = set(secret_names(spec))
-    variables = [
-        SettingRow(label=name, value=tr(HIDDEN) if name in secret else value or tr("(empty)"))
-        for name, value in script.environment.items()
-    ]
-    variables += [SettingRow(label=name, value=tr("from the environment at the start")) for name in script.inherited]
+    secret = dict.fromkeys(secret_names(spec), tr(HIDDEN))
+    variables = [SettingRow(each, secret.get(each, text or tr("(empty)"))) for each, text in script.environment.items()]
+    variables += [SettingRow(name, tr("from the environment at the start")) for name in script.inherited]
     yield tr("Variables"), variables
 
 
@@ -193,33 +176,33 @@ def _where(spec: RunSpec, labels: Mapping[str, str]) -> Iterator[SettingRow]:
     except ValueError:  # of a newer version
         strategy, title = spec.strategy, spec.framework
     if title:
-        yield SettingRow(label=tr("Framework"), value=title)
-    yield SettingRow(label=tr("Strategy"), value=strategy)
-    yield SettingRow(label=tr("Devices"), value=join_names(labels.get(each, each) for each in spec.devices))
+        yield SettingRow(tr("Framework"), title)
+    yield SettingRow(tr("Strategy"), strategy)
+    yield SettingRow(tr("Devices"), join_names(labels.get(each, each) for each in spec.devices))
     if any(not each.startswith("cpu:") for each in spec.devices):
         yield from setting_rows(spec, replace(spec, cuda_ids="uuid"))
     if spec.allow_open_ports:
-        yield SettingRow(label=tr("Open ports"), value=tr("allowed"))
+        yield SettingRow(tr("Open ports"), tr("allowed"))
 
 
 def _parts(facts: RunFacts, labels: Mapping[str, str]) -> Iterator[SettingRow]:
     found = part_sentences(facts.parts.values(), labels)
-    return (SettingRow(label=label, value=sentence) for label, sentence in found)
+    return (SettingRow(label, sentence) for label, sentence in found)
 
 
 def _software(facts: RunFacts) -> Iterator[SettingRow]:
     software = facts.software
     if software is not None:
-        yield SettingRow(label="Python", value=software.version)
+        yield SettingRow("Python", software.version)
         installed = {name.lower().replace("_", "-"): version for name, version in software.packages.items()}
         for name in SCRIPT_PACKAGES:
             if name in installed:
-                yield SettingRow(label=name, value=installed[name])
+                yield SettingRow(name, installed[name])
         if software.trainyard:
-            yield SettingRow(label="Trainyard", value=software.trainyard)
-        yield SettingRow(label=tr("Packages"), value=tr("{count} installed", count=len(software.packages)))
+            yield SettingRow("Trainyard", software.trainyard)
+        yield SettingRow(tr("Packages"), tr("{count} installed", count=len(software.packages)))
     if facts.source is not None:
-        yield SettingRow(label=tr("Git commit"), value=_commit(facts.source))
+        yield SettingRow(tr("Git commit"), _commit(facts.source))
 
 
 def _commit(source: Source) -> str:
@@ -231,10 +214,10 @@ def _commit(source: Source) -> str:
 
 def _folders(spec: RunSpec, run_dir: str) -> Iterator[SettingRow]:
     workload = spec.own_recipe.path if spec.script is None else spec.script.path or f"python -m {spec.script.module}"
-    yield SettingRow(label=tr("Recipe") if spec.script is None else tr("Script"), value=workload)
-    yield SettingRow(label="Python", value=spec.python)
-    yield SettingRow(label=tr("Working folder"), value=spec.working_dir)
-    yield SettingRow(label=tr("Run folder"), value=run_dir)
+    yield SettingRow(tr("Recipe") if spec.script is None else tr("Script"), workload)
+    yield SettingRow("Python", spec.python)
+    yield SettingRow(tr("Working folder"), spec.working_dir)
+    yield SettingRow(tr("Run folder"), run_dir)
 
 
 LETTERS_PER_COLUMN = 36

@@ -43,12 +43,8 @@ class MissedRow:
         return tr(", ").join(filter(None, (self.name, self.words, self.when)))
 
 
-def missed_rows(runs: Iterable[tuple[RunSummary, bool]], now: float) -> list[MissedRow]:
-    """Return the rows of these runs, each with whether it is new; `now` in unix seconds."""
-    return [_row(summary, now, is_new=is_new) for summary, is_new in runs]
-
-
-def _row(summary: RunSummary, now: float, *, is_new: bool) -> MissedRow:
+def missed_row(summary: RunSummary, now: float, *, is_new: bool) -> MissedRow:
+    """Return the row of a run; `now` in unix seconds."""
     held = summary.verdict if summary.verdict in HELD else None
     is_success = tone(summary) == "good"
     return MissedRow(

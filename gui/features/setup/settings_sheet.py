@@ -41,9 +41,8 @@ class SettingsSheet(QFrame):
         self.search.setPlaceholderText(tr("Search the settings"))
         self.search.setClearButtonEnabled(True)
         self.search.textChanged.connect(lambda _: self.show_matching())
-        self.defaults = compact_button(
-            "resetSettings", tr("Reset to defaults"), tr("Give every setting of this sheet its default")
-        )
+        every = tr("Give every setting of this sheet its default")
+        self.defaults = compact_button("resetSettings", tr("Reset to defaults"), every)
         self.defaults.clicked.connect(self._reset)
         done = compact_button("closeSettings", tr("Done"), tr("Close the settings (Escape)"))
         done.clicked.connect(self.close_sheet)
@@ -204,10 +203,9 @@ class PresetsButton(QToolButton):
 
 def _describe(action: QAction, preset: Preset) -> None:
     owner = owner_of_file(preset.path)
+    belongs = [tr("It belongs to {owner}.", owner=owner)] if owner else []
     action.setEnabled(preset.spec is not None)
-    action.setToolTip(
-        verbatim("\n".join([summary(preset), *([tr("It belongs to {owner}.", owner=owner)] if owner else [])]))
-    )
+    action.setToolTip(verbatim("\n".join([summary(preset), *belongs])))
 
 
 def summary(preset: Preset) -> str:
