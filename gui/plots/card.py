@@ -42,11 +42,8 @@ def describe(curves: Mapping[str, tuple[Floats, Floats]], labels: Mapping[str, s
         finite = values[np.isfinite(values)]
         if not len(finite):
             continue
-        parts = {
-            "first": float(finite[0]), "last": float(finite[-1]),
-            "lowest": float(finite.min()), "highest": float(finite.max()),
-        }  # fmt: skip
-        words = {part: f"{value:.3g} {unit}".strip() for part, value in parts.items()}
+        names, parts = ("first", "last", "lowest", "highest"), (finite[0], finite[-1], finite.min(), finite.max())
+        words = {part: f"{float(value):.3g} {unit}".strip() for part, value in zip(names, parts, strict=True)}
         form = LEVEL if words["lowest"] == words["highest"] else CURVE
         sentences.append(tr(form, name=labels.get(name, name), **words))
     left = len(curves) - MAX_CURVES

@@ -56,22 +56,6 @@ class SlowdownTimes:
         return found
 
 
-class Slowdowns:
-    """The slowdowns of all devices of a run."""
-
-    def __init__(self) -> None:
-        self._times: dict[str, SlowdownTimes] = {}
-
-    def of(self, run_series: RunSeries, device: str) -> SlowdownTimes | None:
-        """Return the slowdowns of a device; None if it had none."""
-        found = run_series.slowdowns.get(device)
-        if not found:
-            return None
-        times = self._times.setdefault(device, SlowdownTimes())
-        times.update(found)
-        return times
-
-
 READOUTS_UP_TO = 4
 """Maximum number of devices whose newest values fit beside the title."""
 CPU_PREFIX = "cpu:"
@@ -92,6 +76,7 @@ class DevicePlot(Plot):
         super().__init__(name=name, title=title)
         self._ticked: frozenset[str] | None = None
         self._folded: frozenset[str] = NO_DEVICES
+        self._slowdowns: dict[str, SlowdownTimes] = {}
         self._multi_line = MultiLineItem(self.canvas.getPlotItem())
         self.margin = MarginLabels(self.canvas)
         self.recolour()
@@ -128,6 +113,15 @@ class DevicePlot(Plot):
             left_out = self._folded | _cpus_beside_gpus(ordered)
             ordered = [each for each in ordered if each not in left_out or each in self._ticked]
         return {device: readings[device] for device in ordered}
+
+    def slowdowns(self, run_series: RunSeries, device: str) -> SlowdownTimes | None:
+        """Return the slowdowns of a device; None if it had none."""
+        found = run_series.slowdowns.get(device)
+        if not found:
+            return None
+        times = self._slowdowns.setdefault(device, SlowdownTimes())
+        times.update(found)
+        return times
 
     def is_faint(self, device: str) -> bool:
         """Return whether other devices are ticked and this one is not."""
@@ -260,10 +254,6 @@ class HardwarePlot(DevicePlot):
     least_top: ClassVar[float]
     """The y axis reaches at least from the one to the other."""
 
-    def __init__(self, *, name: str, title: str) -> None:
-        self._slowdowns = Slowdowns()
-        super().__init__(name=name, title=title)
-
     def reading_at(self, x: float) -> HoverReading | None:
         """Return the readings, and below them why devices were slowed down then."""
         reading = super().reading_at(x)
@@ -290,7 +280,7 @@ class HardwarePlot(DevicePlot):
         axis = self.axis(run_series)
         column_s = (axis.locate(span[1]) - axis.locate(span[0])) / pixels
         for device, line in self.lines().items():
-            if slowed := self._slowdowns.of(run_series, device):
+            if slowed := self.slowdowns(run_series, device):
                 line.show(line.x, line.y, slowed.at(axis.locate_all(line.x), column_s))
 
     def _recolour_lines(self) -> None:

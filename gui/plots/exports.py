@@ -48,8 +48,7 @@ BUSY = tr_noop("Another export is under way. Try again when it has ended.")
 def write_csv(run_dir: Path, path: Path) -> Outcome:
     """Write every step of every metric of a run as CSV."""
     document, said = _by_command("export", [run_dir], "--csv", path, "--force", "--json")
-    written = tr("Wrote {count} values to {path}.", count=json.loads(document)["rows"], path=path)
-    return f"{written} {said}".rstrip(), "warn" if said else "good"
+    return _written(tr("Wrote {count} values to {path}.", count=json.loads(document)["rows"], path=path), said)
 
 
 def write_tensorboard(run_dirs: Sequence[Path], path: Path) -> Outcome:
@@ -57,15 +56,18 @@ def write_tensorboard(run_dirs: Sequence[Path], path: Path) -> Outcome:
     # Without --force, as the dialog asks about files and not about folders.
     document, said = _by_command("export", run_dirs, "--tensorboard", path, "--json")
     count = sum(run["values"] for run in json.loads(document)["runs"])
-    written = tr("Wrote {count} values to {path}.", count=count, path=path)
-    return f"{written} {said}".rstrip(), "warn" if said else "good"
+    return _written(tr("Wrote {count} values to {path}.", count=count, path=path), said)
 
 
 def write_report(run_dirs: Sequence[Path], path: Path, choices: Sequence[str] = ()) -> Outcome:
     """Write a page about runs. `choices`: options of the command, such as what a comparison compares."""
     # Without --json, so that the report speaks the language of the window.
     said = _by_command("report", run_dirs, "--output", path, "--force", *choices)[1]
-    return f"{tr('Wrote {path}.', path=path)} {said}".rstrip(), "warn" if said else "good"
+    return _written(tr("Wrote {path}.", path=path), said)
+
+
+def _written(sentence: str, said: str) -> Outcome:
+    return f"{sentence} {said}".rstrip(), "warn" if said else "good"
 
 
 def _by_command(command: str, run_dirs: Sequence[Path], option: str, path: Path, *more: str) -> tuple[bytes, str]:
@@ -73,9 +75,8 @@ def _by_command(command: str, run_dirs: Sequence[Path], option: str, path: Path,
 
     Returns its standard output, and its standard error as a sentence. Raises `RunError` with that sentence if it fails.
     """
-    words = own_command(
-        "core.cli", command, *(str(each.absolute()) for each in run_dirs), option, str(path.absolute()), *more
-    )
+    runs = [str(each.absolute()) for each in run_dirs]
+    words = own_command("core.cli", command, *runs, option, str(path.absolute()), *more)
     environment = {**clean_environment(), "LANGUAGE": language.current()}
     with HelperProcess(words, environment=environment, stderr=subprocess.PIPE) as process:
         process.wait()

@@ -221,10 +221,8 @@ class ScalingTableDialog(InfoDialog):
         self.sentence = PlainLabel(name="scalingState", wraps=True)
         self.progress = named(QProgressBar(), spoken=tr("Trainings that have finished"))
         self.progress.setTextVisible(False)
-        self.table = RowsTable(
-            "scalingTableView", self.windowTitle(), text_columns(()), key=lambda row: row[0],
-            open_keys=(Qt.Key.Key_Return, Qt.Key.Key_Enter),
-        )  # fmt: skip
+        title, columns, keys = self.windowTitle(), text_columns(()), (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+        self.table = RowsTable("scalingTableView", title, columns, key=lambda row: row[0], open_keys=keys)
         self.plot = ScalingPlot()
         self.notices = PlainLabel(name="scalingNotices", wraps=True)
         mark(self.notices, tone="warn")

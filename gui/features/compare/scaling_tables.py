@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -286,11 +287,8 @@ class ScalingTables(QObject):
                 return
 
     def _read(self, record: ScalingRecord, states: States) -> None:
-        self._reading.start(
-            lambda: read_table(record),
-            lambda table: self._take(record.path, states, table),
-            lambda _: self._take(record.path, states, None),
-        )
+        take = partial(self._take, record.path, states)
+        self._reading.start(partial(read_table, record), take, lambda _: take(None))
 
     def _take(self, path: Path, states: States, table: ScalingTable | None) -> None:
         self._numbers[path] = states, table

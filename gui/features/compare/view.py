@@ -10,6 +10,7 @@ from operator import attrgetter
 from PySide6.QtCore import QPoint, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QFontDatabase, QTextCharFormat, QTextCursor
 from PySide6.QtWidgets import (
+    QBoxLayout,
     QFrame,
     QLineEdit,
     QPlainTextEdit,
@@ -78,10 +79,9 @@ class DifferencesCard(QFrame):
         self._lines: Sequence[str] = ()
         look.changed.connect(self._colour_lines)
         column = vbox(self, gap=4, margins=(12, 6, 12, 8))
-        self._header = hbox(column, gap=6)
+        self._fill_header(column)
         column.addWidget(self._stack, 1)
         column.addWidget(self.notices)
-        self._fill_header()
 
     def show_table(self, entries: Sequence[Entry], table: ComparisonRows) -> None:
         """Show this table."""
@@ -122,8 +122,7 @@ class DifferencesCard(QFrame):
         choose: MenuEntry = (tr("Use as baseline"), lambda: self.baseline_chosen.emit(row))
         return [*([choose, None] if row >= 0 else []), *self.export_entries()]
 
-    def _fill_header(self) -> None:
-        title = PlainLabel(tr("Differences"), role="title")
+    def _fill_header(self, column: QBoxLayout) -> None:
         self.summary = ElidedLabel(role="muted")
         self.target = named(QLineEdit(), "comparisonTarget", tr("Target"), tr(TARGET_TIP), compact=True)
         self.target.setPlaceholderText(tr("target"))
@@ -141,10 +140,9 @@ class DifferencesCard(QFrame):
         self.export = _menu_button("comparisonExport", tr("Export"))
         for text, act in self.export_entries():
             add_action(self.export.menu(), text).triggered.connect(lambda _, act=act: act())
-        self._header.addWidget(title)
-        self._header.addWidget(self.summary, 1)
-        for widget in (self.target, self.baseline, self.why_button, self.export):
-            self._header.addWidget(widget)
+        title = PlainLabel(tr("Differences"), role="title")
+        parts = (title, (self.summary, 1), self.target, self.baseline, self.why_button, self.export)
+        hbox(column, *parts, gap=6)
 
     def _offer_baselines(self, entries: Sequence[Entry], chosen: int) -> None:
         self.baseline.setText(f"{tr('Baseline {number}', number=entries[chosen].number)} ")

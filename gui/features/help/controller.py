@@ -7,7 +7,6 @@ import platform
 import re
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -133,13 +132,8 @@ def _library(name: str) -> tuple[str, str, str]:
     return name, data["Version"], short or ", ".join(classifiers) or DASH
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Places:
-    """Where the program keeps what it writes."""
-
-    runs: Path
-    presets: Path
-    settings: Path
+Places = Mapping[str, Path]
+"""Where the program keeps what it writes: `runs`, `presets` and `settings`."""
 
 
 def report(survey: Survey, places: Places, last_error: str) -> str:
@@ -153,9 +147,7 @@ def report(survey: Survey, places: Places, last_error: str) -> str:
         "Devices:",
         *_devices(survey),
         "",
-        f"Runs: {places.runs}",
-        f"Presets: {places.presets}",
-        f"Settings: {places.settings}",
+        *[f"{name.capitalize()}: {path}" for name, path in places.items()],
         "",
         "Last error of the window:",
         last_error.strip() or "none",
@@ -193,8 +185,7 @@ class AboutDialog(InfoDialog):
         super().__init__(parent, name="aboutDialog", heading=f"Trainyard {version()}")
         picture = PlainLabel()
         picture.setPixmap(icon.pixmap(QSize(ICON_PX, ICON_PX)))
-        sentence = PlainLabel(tr(SENTENCE), wraps=True)
-        hbox(self.content, picture, (sentence, 1), gap=16)
+        hbox(self.content, picture, (PlainLabel(tr(SENTENCE), wraps=True), 1), gap=16)
         self._add_folders(places)
         self.content.addWidget(PlainLabel(tr(LIBRARIES)))
         self.content.addWidget(_library_table(), 1)
@@ -205,15 +196,14 @@ class AboutDialog(InfoDialog):
         grid = QGridLayout()
         self.content.addLayout(grid)
         grid.setColumnStretch(1, 1)
-        for row, item in enumerate(fields(places)):
-            path: Path = getattr(places, item.name)
-            shown = ElidedLabel(str(path), min_px=self.characters(20), name=f"{item.name}Path")
+        for row, (name, path) in enumerate(places.items()):
+            shown = ElidedLabel(str(path), min_px=self.characters(20), name=f"{name}Path")
             shown.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-            folder = path if item.name != "settings" else path.parent
-            spoken = tr("Open the folder: {name}", name=tr(TITLES[item.name]))
-            button = compact_button(f"open-{item.name}", tr("Open"), str(folder), spoken=spoken)
+            folder = path if name != "settings" else path.parent
+            spoken = tr("Open the folder: {name}", name=tr(TITLES[name]))
+            button = compact_button(f"open-{name}", tr("Open"), str(folder), spoken=spoken)
             button.clicked.connect(lambda _, folder=folder: self.open_asked.emit(folder))
-            grid.addWidget(PlainLabel(tr(TITLES[item.name])), row, 0)
+            grid.addWidget(PlainLabel(tr(TITLES[name])), row, 0)
             grid.addWidget(shown, row, 1)
             grid.addWidget(button, row, 2)
 
@@ -296,4 +286,5 @@ class HelpController(QObject):
                     yield without_mnemonic(menu.title()), text.removesuffix("…"), keys
 
     def _places(self) -> Places:
-        return Places(runs=self._services.run_list.root, presets=presets.default_root(), settings=default_file())
+        runs = self._services.run_list.root
+        return {"runs": runs, "presets": presets.default_root(), "settings": default_file()}

@@ -9,7 +9,7 @@ from PySide6.QtCore import QEvent, QObject, Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QKeyEvent, QKeySequence, QShortcut
 from PySide6.QtWidgets import QComboBox, QLineEdit, QWidget
 
-from core.language import tr, tr_noop, tr_plural
+from core.language import tr, tr_plural
 from core.schema.paths import log_of_rank
 from gui.base.formatting import number
 from gui.base.theme import mark
@@ -101,7 +101,6 @@ def _count_words(at: int, here: int, in_file: int | None) -> str:
     return tr("{shown}, {count} in all", shown=shown, count=number(max(in_file, here), 1))
 
 
-EARLIER, OPEN, LATER = tr_noop("Show earlier lines"), tr_noop("Open the whole log"), tr_noop("Show later lines")
 RECOUNT_S = 0.5
 """Seconds between two counts of the matches while the log grows."""
 SPACING_PX = 8
@@ -118,18 +117,16 @@ class LogPage(QWidget):
         super().__init__()
         self.view = LogView()
         self.search = SearchBar()
-        self.rank_box = _rank_box()
-        self.follow_box = compact_check(
-            "followBox", tr("Follow"),
-            tr("Follow the end of the log; scrolling up stops this, scrolling to the end resumes it"), checked=True,
-        )  # fmt: skip
+        self.rank_box = named(ChoiceBox(), "rankBox", tr("Rank"), tr("Process whose output is shown"), compact=True)
+        self.rank_box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
+        follow = tr("Follow the end of the log; scrolling up stops this, scrolling to the end resumes it")
+        self.follow_box = compact_check("followBox", tr("Follow"), follow, checked=True)
         self.search_button = compact_button("searchButton", tr("Search"), tr("Search in the log (Ctrl+F)"), role="flat")
         self.controls = row_of(self.rank_box, self.search_button, self.follow_box, spacing_px=SPACING_PX)
         self._file_search = FileSearch(self)
-        self._show_earlier, self._open_file, self._show_later = (
-            compact_button(name, tr(text), role="link")
-            for name, text in (("earlierButton", EARLIER), ("openLogButton", OPEN), ("laterButton", LATER))
-        )
+        self._show_earlier = compact_button("earlierButton", tr("Show earlier lines"), role="link")
+        self._open_file = compact_button("openLogButton", tr("Open the whole log"), role="link")
+        self._show_later = compact_button("laterButton", tr("Show later lines"), role="link")
         self.links = row_of(self._show_earlier, self._show_later, self._open_file, spacing_px=4)
         self._run_dir: Path | None = None
         self._ranks = 1
@@ -186,11 +183,9 @@ class LogPage(QWidget):
         self.follow_box.toggled.connect(self.view.set_follows)
         self.view.follow_changed.connect(self.follow_box.setChecked)
         self.search_button.clicked.connect(self.search.open_search)
-        for key, act in (
-            (QKeySequence.StandardKey.FindNext, lambda: self._step(backwards=False)),
-            (QKeySequence.StandardKey.FindPrevious, lambda: self._step(backwards=True)),
-        ):
-            QShortcut(QKeySequence(key), self).activated.connect(act)
+        after, before = QKeySequence.StandardKey.FindNext, QKeySequence.StandardKey.FindPrevious
+        QShortcut(QKeySequence(after), self).activated.connect(lambda: self._step(backwards=False))
+        QShortcut(QKeySequence(before), self).activated.connect(lambda: self._step(backwards=True))
         self.search.changed.connect(self._search)
         self.search.step_asked.connect(self._step)
         self.search.closed.connect(self._end_search)
@@ -314,9 +309,3 @@ class LogPage(QWidget):
         in_file = self._told if self._has_more else None
         self.search.show_matches(at, here, in_file)
         self._counted = (self.view.revision, time.monotonic())
-
-
-def _rank_box() -> QComboBox:
-    box = named(ChoiceBox(), "rankBox", tr("Rank"), tr("Process whose output is shown"), compact=True)
-    box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
-    return box

@@ -32,12 +32,15 @@ def shown_in_fields(settings: NotificationSettings) -> dict[str, Any]:
 
 def with_fields(settings: NotificationSettings, entered: Mapping[str, Any]) -> tuple[NotificationSettings, str]:
     """Return settings with each field that is valid, and why others are not: sentences, or the empty string."""
-    problems, before = [], shown_in_fields(settings)
+    problems, before = list[str](), shown_in_fields(settings)
     for name, value in entered.items():
         if name == "min_duration_s" and value == before[name]:
             continue  # it may have been set more exactly
-        settings, problem = _with(settings, {name: _typed(value, getattr(settings, name))})
-        problems.append(problem)
+        typed: dict[str, Any] = {name: _typed(value, getattr(settings, name))}
+        try:
+            settings = replace(settings, **typed)
+        except ValueError as error:
+            problems.append(str(error))
     return settings, join_sentences(problems)
 
 
@@ -46,13 +49,6 @@ def _typed(value: object, earlier: object) -> object:
     if isinstance(value, str):
         return tuple(value.split()) if isinstance(earlier, tuple) else value.strip()
     return float(value) if isinstance(earlier, float) and isinstance(value, int) else value
-
-
-def _with(settings: NotificationSettings, value: dict[str, Any]) -> tuple[NotificationSettings, str]:
-    try:
-        return replace(settings, **value), ""
-    except ValueError as error:
-        return settings, str(error)
 
 
 def channels_in_use(settings: NotificationSettings) -> str:
@@ -94,7 +90,11 @@ class NotificationsDialog(InfoDialog):
         self._result.setMinimumHeight(self.lines(RESULT_LINES))
         self.content.addWidget(self._result)
         self._test_button = self.add_button("testNotificationsButton", tr("Send a test message"), self._test)
-        self._fill_in(shown_in_fields(settings))
+        values = shown_in_fields(settings)
+        for name, editor in self._editors.items():
+            editor.set_value(values[name])
+        for name, editor in self._occasions.items():
+            editor.set_value(name in values["occasions"])
         self._ready = True
         if problem:
             self.show_result(problem, "warn")
@@ -150,12 +150,6 @@ class NotificationsDialog(InfoDialog):
             when.addRow(editor.widget)
         shortest = self._editors["min_duration_s"].widget
         when.addRow(self.row_label(tr("Shortest run"), shortest), shortest)
-
-    def _fill_in(self, values: Mapping[str, Any]) -> None:
-        for name, editor in self._editors.items():
-            editor.set_value(values[name])
-        for name, editor in self._occasions.items():
-            editor.set_value(name in values["occasions"])
 
     def _entered(self) -> tuple[NotificationSettings, str]:
         """Return the settings with each field that is valid, and what is wrong with the others."""

@@ -114,9 +114,8 @@ class RunController(QObject):
             # The plots make room for all of these, and those of other machines are long.
             known = {*spec.devices, *devices_here(labels)}
             labels = {device: label for device, label in labels.items() if device in known}
-        self._panels.plots.show_series(
-            self._session.run_series, self._monitor.series, colours, labels, live_devices=is_live
-        )
+        run_series, live = self._session.run_series, self._monitor.series
+        self._panels.plots.show_series(run_series, live, colours, labels, live_devices=is_live)
 
     @property
     def _shows_live_devices(self) -> bool:
@@ -136,9 +135,8 @@ class RunController(QObject):
         panels.details.events.show_timeline(session.timeline)
         self._show_empty_words()
         message = run_message(facts, session.spec_problem, time.time())
-        panels.run_message.show_message(
-            message.text, message.tone, details=message.details, details_text=tr("What to do")
-        )
+        to_do = tr("What to do")
+        panels.run_message.show_message(message.text, message.tone, details=message.details, details_text=to_do)
         labels = device_labels(self._monitor.all_machines.devices, facts)
         self._show_failure(labels)
         panels.plots.show_memory_note(*note(facts, labels))
@@ -154,7 +152,8 @@ class RunController(QObject):
         situation = situation_of(session.facts, is_shown=session.run is not None, are_runs=are_runs)
         is_first = situation is Situation.FIRST and bool(self._panels.plots.plots)
         self._panels.first_steps.show_heading(empty_words(Place.LOSS, situation) if is_first else "")
-        live, survey = self._shows_live_devices, self._monitor.survey
+        live = self._shows_live_devices
+        is_cpu_only = all(device.kind == "cpu" for device in self._monitor.survey.devices)
         is_read = session.opening is not None
         details.events.show_empty_words(tr(READING) if is_read else empty_words(Place.EVENTS, situation))
         details.log.show_empty_words(empty_words(Place.LOG, situation))
@@ -164,10 +163,8 @@ class RunController(QObject):
                 return ""
             if is_read:
                 return tr(READING)
-            return plot_words(
-                name, Situation.MACHINE if live and name != "lossPlot" else situation,
-                is_script=session.is_script, is_cpu_only=all(device.kind == "cpu" for device in survey.devices),
-            )  # fmt: skip
+            of_plot = Situation.MACHINE if live and name != "lossPlot" else situation
+            return plot_words(name, of_plot, is_script=session.is_script, is_cpu_only=is_cpu_only)
 
         self._panels.plots.show_empty_words(words)
 
@@ -206,10 +203,8 @@ class RunController(QObject):
         service, runs = self._run_list, self._panels.runs
         queue, sorted_by_user = self._queue.runs, bool(service.search.order)
         found = self._tables.fold(service.found)
-        rows = run_rows(
-            found if sorted_by_user else queued_first(found, queue), time.time(), limit=runs.wanted,
-            by_day=not sorted_by_user, queue=queue,
-        )  # fmt: skip
+        found = found if sorted_by_user else queued_first(found, queue)
+        rows = run_rows(found, time.time(), limit=runs.wanted, by_day=not sorted_by_user, queue=queue)
         runs.show_rows(self._tables.with_results(rows))
         self._panels.runs.mark_chosen(self._session.run.dir if self._session.run else None)
 
@@ -229,7 +224,7 @@ class RunController(QObject):
             if session.run is run and state_info(session.facts.state).can_stop:  # it may have ended meanwhile
                 self._panels.message.attempt(action)
 
-        ask(
-            self._panels.header.window(), lambda: answer(session.stop), question=asked.question, words=asked.words,
-            yes=asked.yes, other=(tr("Save and stop"), lambda: answer(session.pause)) if asked.can_save else None,
-        )  # fmt: skip
+        window, question, words, yes = self._panels.window, asked.question, asked.words, asked.yes
+        save: tuple[str, Callable[[], object]] = (tr("Save and stop"), lambda: answer(session.pause))
+        other = save if asked.can_save else None
+        ask(window, lambda: answer(session.stop), question=question, words=words, yes=yes, other=other)

@@ -124,10 +124,8 @@ class OutputsTab(QFrame):
         super().__init__()
         self.setObjectName("outputsTab")
         self._pixmap = QPixmap()
-        self.table = RowsTable(
-            "outputTable", tr("Files that the recipe has written"), _columns(), key=lambda file: file.path,
-            open_keys=(Qt.Key.Key_Return, Qt.Key.Key_Enter),
-        )  # fmt: skip
+        title, keys = tr("Files that the recipe has written"), (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+        self.table = RowsTable("outputTable", title, _columns(), key=lambda file: file.path, open_keys=keys)
         self.table.offer("outputMenu", "outputs", self._entries)
         self.table.row_opened.connect(lambda file: self.open_asked.emit(file.path))
         self.table.chosen_changed.connect(self._on_selection)
@@ -177,11 +175,10 @@ class OutputsTab(QFrame):
         self.picture.setFixedWidth(round(fitting.deviceIndependentSize().width()) + 8)
 
     def _entries(self) -> list[Entry]:
-        file = self.table.chosen()
-        return [] if file is None else [
-            (tr("Open"), lambda: self.open_asked.emit(file.path)),
-            (tr("Open folder"), lambda: self.open_asked.emit(file.path.parent)), None,
-        ]  # fmt: skip
+        file, ask = self.table.chosen(), self.open_asked.emit
+        if file is None:
+            return []
+        return [(tr("Open"), lambda: ask(file.path)), (tr("Open folder"), lambda: ask(file.path.parent)), None]
 
 
 def _columns() -> tuple[Column[OutputFile], ...]:
@@ -212,16 +209,13 @@ class OutputController(QObject):
         tab = panels.details.outputs
         self._reader.changed.connect(lambda: self._details.show_outputs(self._reader.outputs))
         self._reader.picture_read.connect(tab.show_picture)
-        tab.chosen.connect(self._read_picture)
+        tab.chosen.connect(lambda file: self._reader.read_picture(None if self._owner else file))
         tab.open_asked.connect(self._open)
 
     @property
     def _owner(self) -> str:
         """The other user to whom the shown run belongs; the empty string for one's own."""
         return (self._session.run.owner or "") if self._session.run is not None else ""
-
-    def _read_picture(self, file: OutputFile | None) -> None:
-        self._reader.read_picture(None if self._owner else file)
 
     def _open(self, path: Path) -> None:
         if self._owner:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import starmap
 from pathlib import Path
 from typing import NamedTuple
 
@@ -70,7 +71,9 @@ class RunSettings:
         lines = []
         for group in self.groups:
             lines.append(group.title)
-            lines += [f"  {row.label}: {row.value}{_default(row)}" for row in group.rows]
+            for row in group.rows:
+                default = f" {tr('(default: {value})', value=row.usual)}" if row.usual else ""
+                lines.append(f"  {row.label}: {row.value}{default}")
             lines.append("")
         return "\n".join([*lines, *([tr("Command"), f"  {self.command}", ""] if self.command else [])])
 
@@ -83,19 +86,16 @@ def run_settings(spec: RunSpec, facts: RunFacts, labels: Mapping[str, str], run_
     named = [*_training_groups(spec)] if spec.script is None else [*_script_groups(spec)]
     named.append((tr("After training"), [*setting_rows(spec.release, ReleaseWatch()), *_stop_rows(spec)]))
     changed = [row for _, rows in named for row in rows if row.usual]
+    parts = part_sentences(facts.parts.values(), labels)
     groups = [
         SettingGroup(title=tr("Changed from the defaults"), rows=tuple(changed)),
         SettingGroup(title=tr("Where"), rows=tuple(_where(spec, labels))),
-        SettingGroup(title=tr("Parts of the model"), rows=tuple(_parts(facts, labels)), is_wide=True),
+        SettingGroup(title=tr("Parts of the model"), rows=tuple(starmap(SettingRow, parts)), is_wide=True),
         SettingGroup(title=tr("Software"), rows=tuple(_software(facts))),
         *(SettingGroup(title=title, rows=tuple(row for row in rows if not row.usual)) for title, rows in named),
         SettingGroup(title=tr("Folders"), rows=tuple(_folders(spec, run_dir)), is_wide=True),
     ]
     return RunSettings(groups=tuple(group for group in groups if group.rows), command=repeat_line(spec))
-
-
-def _default(row: SettingRow) -> str:
-    return f" {tr('(default: {value})', value=row.usual)}" if row.usual else ""
 
 
 def setting_rows(values: object, usual: object, left_out: Collection[str] = ()) -> list[SettingRow]:
@@ -183,11 +183,6 @@ def _where(spec: RunSpec, labels: Mapping[str, str]) -> Iterator[SettingRow]:
         yield from setting_rows(spec, replace(spec, cuda_ids="uuid"))
     if spec.allow_open_ports:
         yield SettingRow(tr("Open ports"), tr("allowed"))
-
-
-def _parts(facts: RunFacts, labels: Mapping[str, str]) -> Iterator[SettingRow]:
-    found = part_sentences(facts.parts.values(), labels)
-    return (SettingRow(label, sentence) for label, sentence in found)
 
 
 def _software(facts: RunFacts) -> Iterator[SettingRow]:

@@ -100,7 +100,14 @@ class HistoryController(QObject):
     def _archive(self, run_dirs: Sequence[str]) -> None:
         """Archive runs; list one that is archived again."""
         if len(run_dirs) > 1:
-            self._archive_several(run_dirs)
+            done = self._change_several(run_dirs, lambda _: {"archived": True})
+            said = tr_plural(
+                "Archived {count} run. Filter for archived:yes to list archived runs.",
+                "Archived {count} runs. Filter for archived:yes to list archived runs.",
+                done,
+            )
+            if done == len(run_dirs):
+                self._message.show_passing(said)
             return
         (run_dir,), summary = run_dirs, self._run_list.summary(run_dirs[0])
         archived = not self._is(run_dir, "archived")
@@ -109,16 +116,6 @@ class HistoryController(QObject):
             self._message.show_passing(said)
 
     # -- several runs ----------------------------------------------------------------------------
-
-    def _archive_several(self, run_dirs: Sequence[str]) -> None:
-        done = self._change_several(run_dirs, lambda _: {"archived": True})
-        said = tr_plural(
-            "Archived {count} run. Filter for archived:yes to list archived runs.",
-            "Archived {count} runs. Filter for archived:yes to list archived runs.",
-            done,
-        )
-        if done == len(run_dirs):
-            self._message.show_passing(said)
 
     def _change_several(self, run_dirs: Sequence[str], changes: Callable[[Marks], dict[str, Any]]) -> int:
         """Change the marks of these runs; return of how many. What was impossible is a message with the reasons.
@@ -183,10 +180,7 @@ class HistoryController(QObject):
         ask_name(window, take, question=question, name=name, yes=save, judge=_judge_tags, may_be_empty=True)
 
     def _ask_for_note(self, run_dir: str) -> None:
-
-        def take(text: str) -> None:
-            self._change(run_dir, note=text)
-
+        take = lambda text: self._change(run_dir, note=text)  # noqa: E731
         ask_name(self._panels.window, take, question=tr("Note on the run"), name="", yes=tr("Add"), judge=_judge_note)
 
 

@@ -179,7 +179,8 @@ class RunList(QListWidget):
             return
         known = [row.dir for row in self._rows]
         if known and [row.dir for row in rows[: len(known)]] == known:
-            self._add_items(len(rows) - len(known))  # their end was reached
+            for _ in rows[len(known) :]:  # their end was reached
+                self.addItem(QListWidgetItem())
         elif [row.dir for row in rows] != known:
             self._make_items(rows)
         for number, row in enumerate(rows):
@@ -361,10 +362,6 @@ class RunList(QListWidget):
         if self.count() >= self.wanted and value + 2 * self.viewport().height() > self.verticalScrollBar().maximum():
             self.wanted += ROWS
             self.more_wanted.emit()
-
-    def _add_items(self, count: int) -> None:
-        for _ in range(count):
-            self.addItem(QListWidgetItem())
 
     def _make_items(self, rows: Sequence[RunRow]) -> None:
         """Create items for these runs; keep the selection and the scroll position."""

@@ -69,17 +69,14 @@ class FirstStepsController(QObject):
         panels.first_steps.asked.connect(self._do)
 
     def _do(self, name: str) -> None:
+        devices = self._panels.devices
         match name:
             case "firstTickButton":
-                self._tick_free()
+                devices.tick_only(free_devices(devices.table.rows))
             case "firstExampleButton":
                 self._train_example()
             case "firstScriptButton":
                 self._panels.menu.action("openScript").trigger()
-
-    def _tick_free(self) -> None:
-        devices = self._panels.devices
-        devices.tick_only(free_devices(devices.table.rows))
 
     def _train_example(self) -> None:
         """Start the example on the ticked devices, or on the first free one."""

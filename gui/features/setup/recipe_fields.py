@@ -217,6 +217,8 @@ class TrainingForm(QWidget):
 
 
 HEADING = tr_noop("Workload")
+PLAIN = (bool, int, float, str, type(None))
+"""Types of settings that the settings file has."""
 
 
 class RecipeForm(FieldGroup):
@@ -257,7 +259,7 @@ class RecipeForm(FieldGroup):
     def restore_all(self, kept: Mapping[str, object]) -> None:
         """Take what `remember_all` returned; `show_recipe` shows it."""
         plain = {
-            recipe: {str(name): value for name, value in values.items() if _is_plain(value)}
+            recipe: {str(name): value for name, value in values.items() if isinstance(value, PLAIN)}
             for recipe, values in kept.items()
             if isinstance(values, dict)
         }
@@ -279,10 +281,6 @@ class RecipeForm(FieldGroup):
             return False  # it is about to get its default
         value, default = self._editors[name].value(), self._defaults[name]
         return not (value == default or (isinstance(value, str) and value == str(default)))
-
-
-def _is_plain(value: object) -> bool:
-    return isinstance(value, (bool, int, float, str, type(None)))
 
 
 def _editor(setting: Setting, recipe: str, changed: Callable[[], None]) -> Editor:

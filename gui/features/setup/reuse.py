@@ -51,10 +51,8 @@ class RecipeCopyController(QObject):
             self._panels.message.show_message(str(error), "bad")
             return
         begin = FileDialog.last_folder or str(Path.home())
-        dialog = FileDialog(
-            self._panels.window, tr("Copy {name} as a recipe", name=recipe.name),
-            lambda path: self._copy(recipe, Path(path)), begin=begin, names=python_files(),
-        )  # fmt: skip
+        title, copy = tr("Copy {name} as a recipe", name=recipe.name), lambda path: self._copy(recipe, Path(path))
+        dialog = FileDialog(self._panels.window, title, copy, begin=begin, names=python_files())
         dialog.setObjectName("copyRecipeDialog")
         dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
         dialog.setFileMode(QFileDialog.FileMode.AnyFile)
