@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mmap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from core.arrays import np
 
@@ -12,9 +12,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
-    Indices = NDArray[np.intp]
-
+Floats: TypeAlias = "NDArray[np.float64]"
+Indices: TypeAlias = "NDArray[np.intp]"
 HUGE_PAGES_BYTES = 1 << 22
 """Size from which on numpy asks for huge pages. On a virtual machine, the first touch of one can take 5 ms and more, in
 which two megabytes are cleared."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from functools import partial
 
-from PySide6.QtCore import QObject, QPointF, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QIcon, QPainter, QPainterPath, QPainterPathStroker, QPixmap, QPolygonF, QTransform
+from PySide6.QtCore import QObject, QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QIcon, QPainter, QPainterPath, QPainterPathStroker, QPixmap
 from PySide6.QtWidgets import QAbstractButton
 
 from gui.base.text_size import scaled
@@ -61,7 +61,7 @@ def paint_mark(painter: QPainter, name: str, rect: QRectF, colour: str) -> None:
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     painter.translate(rect.topLeft())
     painter.scale(rect.width() / SIDE_PX, rect.height() / SIDE_PX)
-    painter.fillPath(_PATHS[name](), QColor(colour))
+    painter.fillPath(_path(name), QColor(colour))
     painter.restore()
 
 
@@ -71,49 +71,20 @@ def _pixmap(name: str, colour: str, gap: int, side: int) -> QPixmap:
     painter = QPainter(pixmap)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     painter.scale(SCALE * side / SIDE_PX, SCALE * side / SIDE_PX)
-    painter.fillPath(_PATHS[name](), QColor(colour))
+    painter.fillPath(_path(name), QColor(colour))
     painter.end()
     pixmap.setDevicePixelRatio(SCALE)
     return pixmap
 
 
-def _play() -> QPainterPath:
+def _path(name: str) -> QPainterPath:
+    """Return the area of an icon, within a square of `SIDE_PX`."""
+    width, steps = _SHAPES[name]
     path = QPainterPath()
-    path.addPolygon(QPolygonF([QPointF(2, 1), QPointF(11, 6), QPointF(2, 11)]))
-    return path
-
-
-def _resume() -> QPainterPath:
-    path = QPainterPath()
-    path.addRoundedRect(QRectF(1, 1.5, 2.4, 9), 0.8, 0.8)
-    path.addPolygon(QPolygonF([QPointF(4.8, 1), QPointF(11.6, 6), QPointF(4.8, 11)]))
-    return path
-
-
-def _pause() -> QPainterPath:
-    path = QPainterPath()
-    path.addRoundedRect(QRectF(2, 1.5, 3, 9), 0.8, 0.8)
-    path.addRoundedRect(QRectF(7, 1.5, 3, 9), 0.8, 0.8)
-    return path
-
-
-def _stop() -> QPainterPath:
-    path = QPainterPath()
-    path.addRoundedRect(QRectF(2, 2, 8, 8), 1, 1)
-    return path
-
-
-def _cross() -> QPainterPath:
-    path = QPainterPath()
-    for slope in (1, -1):
-        ends = (QPointF(2.5, 6 - 3.5 * slope), QPointF(9.5, 6 + 3.5 * slope))
-        shift = QPointF(0.6 * slope, -0.6)
-        path.addPolygon(QPolygonF([ends[0] + shift, ends[1] + shift, ends[1] - shift, ends[0] - shift]))
-    path.setFillRule(Qt.FillRule.WindingFill)
-    return path
-
-
-def _stroke(path: QPainterPath, width: float) -> QPainterPath:
+    for step, numbers in re.findall(r"([A-Z])([^A-Z]*)", steps):
+        _STEPS[step](path, *map(float, numbers.split()))
+    if not width:
+        return path  # odd-even fill: areas drawn twice stay empty
     stroker = QPainterPathStroker()
     stroker.setWidth(width)
     stroker.setCapStyle(Qt.PenCapStyle.RoundCap)
@@ -121,132 +92,46 @@ def _stroke(path: QPainterPath, width: float) -> QPainterPath:
     return stroker.createStroke(path)
 
 
-def _ring() -> QPainterPath:
-    """Return a circle with a gap: something goes on."""
-    path, circle = QPainterPath(), QRectF(1.5, 1.5, 9, 9)
-    path.arcMoveTo(circle, 60)
-    path.arcTo(circle, 60, -290)
-    return _stroke(path, 1.9)
-
-
-def _gap() -> QPainterPath:
-    """Return a line that is broken in its middle: a connection is gone."""
-    path = QPainterPath()
-    path.addRoundedRect(QRectF(0.5, 4, 4, 4), 1, 1)
-    path.addRoundedRect(QRectF(7.5, 4, 4, 4), 1, 1)
-    return path
-
-
-def _tick() -> QPainterPath:
-    path = QPainterPath(QPointF(1.8, 6.6))
-    path.lineTo(4.7, 9.5)
-    path.lineTo(10.4, 2.8)
-    return _stroke(path, 1.9)
-
-
-def _clock() -> QPainterPath:
-    path = QPainterPath()
-    path.addEllipse(QPointF(6, 6), 4.6, 4.6)
-    path.moveTo(6, 3.4)
-    path.lineTo(6, 6.2)
-    path.lineTo(7.9, 7.2)
-    return _stroke(path, 1.4)
-
-
-def _alert() -> QPainterPath:
-    """Return a triangle with an exclamation mark left out."""
-    path = QPainterPath()
-    path.addPolygon(QPolygonF([QPointF(6, 0.8), QPointF(11.8, 11), QPointF(0.2, 11), QPointF(6, 0.8)]))
-    path.addRoundedRect(QRectF(5.3, 4.2, 1.4, 3.4), 0.5, 0.5)
-    path.addEllipse(QPointF(6, 9.2), 0.85, 0.85)
-    return path
-
-
-def _save() -> QPainterPath:
-    """Return a diskette with a cut corner."""
-    path = QPainterPath()
-    corners = ((1, 2), (2, 1), (8.6, 1), (11, 3.4), (11, 10), (10, 11), (2, 11), (1, 10))
-    path.addPolygon(QPolygonF([QPointF(x, y) for x, y in corners]))
-    path.addRoundedRect(QRectF(3, 2.4, 4.6, 2.4), 0.4, 0.4)
-    path.addEllipse(QPointF(6, 7.8), 1.7, 1.7)
-    return path  # odd-even fill: areas drawn twice stay empty
-
-
-def _dots() -> QPainterPath:
-    path = QPainterPath()
-    for x in (2, 6, 10):
-        path.addEllipse(QPointF(x, 6), 1.3, 1.3)
-    return path
-
-
-def _arrow(turn: float) -> QPainterPath:
-    """Return an arrow to the right, turned by so many degrees clockwise."""
-    path = QPainterPath(QPointF(2, 6))
-    path.lineTo(10, 6)
-    path.moveTo(6.6, 2.6)
-    path.lineTo(10, 6)
-    path.lineTo(6.6, 9.4)
-    centre = QTransform().translate(6, 6).rotate(turn).translate(-6, -6)
-    return centre.map(_stroke(path, 1.7)).simplified()
-
-
-def _warning() -> QPainterPath:
-    """Return a triangle with an exclamation mark."""
-    path = QPainterPath()
-    path.addPolygon(QPolygonF([QPointF(6, 0.8), QPointF(11.7, 11), QPointF(0.3, 11)]))
-    path.addRect(QRectF(5.4, 4.4, 1.2, 3.4))
-    path.addRect(QRectF(5.4, 8.6, 1.2, 1.2))
-    return path  # odd-even fill: areas drawn twice stay empty
-
-
-def _failed() -> QPainterPath:
-    """Return a disc with a cross."""
-    disc = QPainterPath()
-    disc.addEllipse(QPointF(6, 6), 5.6, 5.6)
-    return disc.subtracted(_cross())
-
-
-def _bell() -> QPainterPath:
-    path = QPainterPath(QPointF(1.4, 9.2))
-    path.cubicTo(QPointF(2.9, 7.9), QPointF(2.6, 6.4), QPointF(2.8, 4.8))
-    path.cubicTo(QPointF(3.1, 2.7), QPointF(4.4, 1.5), QPointF(6, 1.5))
-    path.cubicTo(QPointF(7.6, 1.5), QPointF(8.9, 2.7), QPointF(9.2, 4.8))
-    path.cubicTo(QPointF(9.4, 6.4), QPointF(9.1, 7.9), QPointF(10.6, 9.2))
-    path.closeSubpath()
-    clapper = QPainterPath(QPointF(4.5, 10.1))
-    clapper.arcTo(QRectF(4.5, 8.8, 3, 2.7), 180, 180)
-    clapper.closeSubpath()
-    knob = QPainterPath()
-    knob.addEllipse(QPointF(6, 1.4), 0.9, 0.9)
-    return path.united(knob).united(clapper)
-
-
-def _machine() -> QPainterPath:
-    """Return a screen on its stand."""
-    screen, stand = QPainterPath(), QPainterPath(QPointF(3.4, 11))
-    screen.addRoundedRect(QRectF(1.2, 1.6, 9.6, 6.8), 1, 1)
-    stand.lineTo(8.6, 11)
-    return _stroke(screen, 1.4).united(_stroke(stand, 1.4))
-
-
-_PATHS: dict[str, Callable[[], QPainterPath]] = {
-    "play": _play,
-    "resume": _resume,
-    "pause": _pause,
-    "stop": _stop,
-    "save": _save,
-    "cross": _cross,
-    "ring": _ring,
-    "tick": _tick,
-    "clock": _clock,
-    "alert": _alert,
-    "gap": _gap,
-    "dots": _dots,
-    "bell": _bell,
-    "right": partial(_arrow, 0.0),
-    "up": partial(_arrow, -90.0),
-    "left": partial(_arrow, 180.0),
-    "warning": _warning,
-    "failed": _failed,
-    "machine": _machine,
+_STEPS: dict[str, Callable[..., None]] = {
+    "M": QPainterPath.moveTo,
+    "L": QPainterPath.lineTo,
+    "C": QPainterPath.cubicTo,
+    "Z": QPainterPath.closeSubpath,
+    "R": QPainterPath.addRoundedRect,
+    "E": QPainterPath.addEllipse,
+    "B": QPainterPath.arcMoveTo,
+    "A": QPainterPath.arcTo,
 }
+"""By letter, what adds a step to a path; it takes numbers."""
+_CROSS = "M3.1 1.9 L6 4.8 L8.9 1.9 L10.1 3.1 L7.2 6 L10.1 8.9 L8.9 10.1 L6 7.2 L3.1 10.1 L1.9 8.9 L4.8 6 L1.9 3.1 Z"
+_DOME = (
+    "M1.4 9.2 C2.9 7.9 2.6 6.4 2.8 4.8 C3.04 3.12 3.92 2.02 5.08 1.64 A5.1 0.5 1.8 1.8 180 -180 L6.92 1.64 "
+    "C8.08 2.02 8.96 3.12 9.2 4.8 C9.4 6.4 9.1 7.9 10.6 9.2 Z"
+)
+_SHAPES: dict[str, tuple[float, str]] = {
+    "play": (0, "M2 1 L11 6 L2 11 Z"),
+    "resume": (0, "R1 1.5 2.4 9 0.8 0.8 M4.8 1 L11.6 6 L4.8 11 Z"),
+    "pause": (0, "R2 1.5 3 9 0.8 0.8 R7 1.5 3 9 0.8 0.8"),
+    "stop": (0, "R2 2 8 8 1 1"),
+    # A diskette with a cut corner.
+    "save": (0, "M1 2 L2 1 L8.6 1 L11 3.4 L11 10 L10 11 L2 11 L1 10 Z R3 2.4 4.6 2.4 0.4 0.4 E4.3 6.1 3.4 3.4"),
+    "cross": (0, _CROSS),
+    # A circle with a gap: something goes on.
+    "ring": (1.9, "B1.5 1.5 9 9 60 A1.5 1.5 9 9 60 -290"),
+    "tick": (1.9, "M1.8 6.6 L4.7 9.5 L10.4 2.8"),
+    "clock": (1.4, "E1.4 1.4 9.2 9.2 M6 3.4 L6 6.2 L7.9 7.2"),
+    # A triangle with an exclamation mark left out.
+    "alert": (0, "M6 0.8 L11.8 11 L0.2 11 Z R5.3 4.2 1.4 3.4 0.5 0.5 E5.15 8.35 1.7 1.7"),
+    # A line that is broken in its middle: a connection is gone.
+    "gap": (0, "R0.5 4 4 4 1 1 R7.5 4 4 4 1 1"),
+    "dots": (0, "E0.7 4.7 2.6 2.6 E4.7 4.7 2.6 2.6 E8.7 4.7 2.6 2.6"),
+    "bell": (0, f"{_DOME} M4.5 10.1 A4.5 8.8 3 2.7 180 180 Z"),
+    "right": (1.7, "M2 6 L10 6 M6.6 2.6 L10 6 L6.6 9.4"),
+    "up": (1.7, "M6 10 L6 2 M2.6 5.4 L6 2 L9.4 5.4"),
+    "left": (1.7, "M10 6 L2 6 M5.4 9.4 L2 6 L5.4 2.6"),
+    "warning": (0, "M6 0.8 L11.7 11 L0.3 11 Z R5.4 4.4 1.2 3.4 0 0 R5.4 8.6 1.2 1.2 0 0"),
+    "failed": (0, f"E0.4 0.4 11.2 11.2 {_CROSS}"),
+    # A screen on its stand.
+    "machine": (1.4, "R1.2 1.6 9.6 6.8 1 1 M3.4 11 L8.6 11"),
+}
+"""By name, the width of the line, 0 for a filled area, and the steps of the path."""

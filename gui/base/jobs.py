@@ -156,6 +156,11 @@ def keep_as_it_is(_: object) -> None:
     """Do nothing with a result or an error: what is known stays shown."""
 
 
+def sentence(error: Exception) -> str:
+    """Return why something failed, as a sentence."""
+    return str(error) if isinstance(error, (RunError, ValueError)) else f"{reason(error)}."
+
+
 def reason(error: Exception) -> str:
     """Return why something failed, in a few words for a sentence."""
     return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__

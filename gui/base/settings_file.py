@@ -14,11 +14,13 @@ from typing import Any, ClassVar, TypeVar
 from PySide6.QtCore import QByteArray
 
 from core.errors import RunError
-from core.language import tr
+from core.language import tr, tr_noop
 from core.schema.files import MAX_JSON_BYTES, make_private, read_whole
 from core.system.folders import config_folder, config_folder_locked, save_in_config_folder
 
 FILE = "trainyard.json"
+UNREADABLE = tr_noop("{path} cannot be read: {why}. The settings have their defaults, and are not saved.")
+DAMAGED = tr_noop("{path} is damaged, and was renamed to {kept}. The settings have their defaults.")
 Kind = TypeVar("Kind", dict[str, Any], str, bool)
 log = logging.getLogger(__name__)
 
@@ -92,11 +94,7 @@ class SettingsFile:
         except FileNotFoundError:
             return {}
         except OSError as error:
-            self.problem = tr(
-                "{path} cannot be read: {why}. The settings have their defaults, and are not saved.",
-                path=self.path,
-                why=error.strerror,
-            )
+            self.problem = tr(UNREADABLE, path=self.path, why=error.strerror)
             return None
         except (ValueError, RecursionError):
             pass
@@ -110,11 +108,7 @@ class SettingsFile:
         except OSError as error:
             log.warning("%s", error)
             return
-        self.problem = tr(
-            "{path} is damaged, and was renamed to {kept}. The settings have their defaults.",
-            path=self.path,
-            kept=kept.name,
-        )
+        self.problem = tr(DAMAGED, path=self.path, kept=kept.name)
         log.warning("%s", self.problem)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from string import Template
+from typing import Any
 
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QColor, QFontDatabase, QPalette, QStyleHints
@@ -66,9 +67,8 @@ class Theme:
     def chosen(cls, name: str, colours: str, app: QApplication) -> Theme:
         """Return the theme `dark` or `light` in the colours `standard` or `strong`; for other names, as the desktop."""
         is_dark = name == "dark" if name in {"dark", "light"} else _prefers_dark(app.styleHints())
-        is_strong = (
-            colours == "strong" if colours in {"standard", "strong"} else bool(prefers_contrast(app.styleHints()))
-        )
+        prefers_strong = bool(prefers_contrast(app.styleHints()))
+        is_strong = colours == "strong" if colours in {"standard", "strong"} else prefers_strong
         return {(each.is_dark, each.is_strong): each for each in THEMES}[is_dark, is_strong]
 
     @property
@@ -86,136 +86,45 @@ class Theme:
         return self.devices[index % len(self.devices)]
 
 
-DARK = Theme(
-    name="dark",
-    is_dark=True,
-    window="#14171b",
-    panel="#1c2027",
-    panel_border="#2c323b",
-    field="#12151a",
-    field_border="#6b7686",
-    button="#262c35",
-    button_hover="#303843",
-    text="#e6eaf0",
-    muted="#98a2b0",
-    disabled="#646d79",
-    accent="#4d9bff",
-    accent_hover="#74b2ff",
-    accent_soft="#1b2f49",
-    on_accent="#08111d",
-    good="#34cb9a",
-    good_soft="#123229",
-    warn="#e8b53c",
-    warn_soft="#362b12",
-    bad="#ff7070",
-    bad_soft="#3d1e22",
-    grid="#262b33",
-    train="#4d9bff",
-    train_faint="#526d90",
-    validation="#ff9f45",
-    idle="#323a46",
-    busy="#b9d4f5",
-    devices=ON_DARK,
-)
+_COLOURS = {
+    "window": ("#14171b", "#eef1f5", "#000000", "#f4f6f9"),
+    "panel": ("#1c2027", "#ffffff", "#0a0c10", "#ffffff"),
+    "panel_border": ("#2c323b", "#d5dbe3", "#7c8794", "#636e7b"),
+    "field": ("#12151a", "#f5f7fa", "#000000", "#ffffff"),
+    "field_border": ("#6b7686", "#7d8896", "#8592a3", "#5a6572"),
+    "button": ("#262c35", "#e9edf2", "#1f252e", "#e6eaef"),
+    "button_hover": ("#303843", "#dce2ea", "#323b48", "#d3dae3"),
+    "text": ("#e6eaf0", "#1b2129", "#ffffff", "#000000"),
+    "muted": ("#98a2b0", "#58626f", "#d3d9e1", "#2f3740"),
+    "disabled": ("#646d79", "#8b94a1", "#a7b0bb", "#4f5863"),
+    "accent": ("#4d9bff", "#1a61c4", "#8cc4ff", "#0a3f8f"),
+    "accent_hover": ("#74b2ff", "#154f9f", "#b5d9ff", "#062c66"),
+    "accent_soft": ("#1b2f49", "#e3eefc", "#10294a", "#dcebff"),
+    "on_accent": ("#08111d", "#ffffff", "#000000", "#ffffff"),
+    "good": ("#34cb9a", "#0b7550", "#5ee3b4", "#00502f"),
+    "good_soft": ("#123229", "#d9f2e8", "#06301f", "#d3f2e2"),
+    "warn": ("#e8b53c", "#8a5a00", "#ffd166", "#5c3a00"),
+    "warn_soft": ("#362b12", "#fbefd0", "#332500", "#ffefc2"),
+    "bad": ("#ff7070", "#bd2b33", "#ffa3a3", "#8f0d18"),
+    "bad_soft": ("#3d1e22", "#fbe1e2", "#3a0f14", "#ffe0e1"),
+    "grid": ("#262b33", "#e8ecf1", "#3c4450", "#c3cbd5"),
+    "train": ("#4d9bff", "#1f6fd6", "#7db8ff", "#0050c0"),
+    "train_faint": ("#526d90", "#8496b0", "#5f7fa8", "#5f7699"),
+    "validation": ("#ff9f45", "#d36a00", "#ffb060", "#aa4400"),
+    "idle": ("#323a46", "#dfe5ec", "#717d8d", "#6b7684"),
+    "busy": ("#b9d4f5", "#1c4f8f", "#ffffff", "#000a1f"),
+    "devices": (ON_DARK, ON_LIGHT, STRONG_ON_DARK, STRONG_ON_LIGHT),
+}
+"""The colours of each of `THEMES`."""
 
-LIGHT = Theme(
-    name="light",
-    is_dark=False,
-    window="#eef1f5",
-    panel="#ffffff",
-    panel_border="#d5dbe3",
-    field="#f5f7fa",
-    field_border="#7d8896",
-    button="#e9edf2",
-    button_hover="#dce2ea",
-    text="#1b2129",
-    muted="#58626f",
-    disabled="#8b94a1",
-    accent="#1a61c4",
-    accent_hover="#154f9f",
-    accent_soft="#e3eefc",
-    on_accent="#ffffff",
-    good="#0b7550",
-    good_soft="#d9f2e8",
-    warn="#8a5a00",
-    warn_soft="#fbefd0",
-    bad="#bd2b33",
-    bad_soft="#fbe1e2",
-    grid="#e8ecf1",
-    train="#1f6fd6",
-    train_faint="#8496b0",
-    validation="#d36a00",
-    idle="#dfe5ec",
-    busy="#1c4f8f",
-    devices=ON_LIGHT,
-)
 
-STRONG_DARK = Theme(
-    name="dark-strong",
-    is_dark=True,
-    is_strong=True,
-    window="#000000",
-    panel="#0a0c10",
-    panel_border="#7c8794",
-    field="#000000",
-    field_border="#8592a3",
-    button="#1f252e",
-    button_hover="#323b48",
-    text="#ffffff",
-    muted="#d3d9e1",
-    disabled="#a7b0bb",
-    accent="#8cc4ff",
-    accent_hover="#b5d9ff",
-    accent_soft="#10294a",
-    on_accent="#000000",
-    good="#5ee3b4",
-    good_soft="#06301f",
-    warn="#ffd166",
-    warn_soft="#332500",
-    bad="#ffa3a3",
-    bad_soft="#3a0f14",
-    grid="#3c4450",
-    train="#7db8ff",
-    train_faint="#5f7fa8",
-    validation="#ffb060",
-    idle="#717d8d",
-    busy="#ffffff",
-    devices=STRONG_ON_DARK,
-)
+def _themes() -> Iterator[Theme]:
+    for at, name in enumerate(("dark", "light", "dark-strong", "light-strong")):
+        colours: dict[str, Any] = {each: values[at] for each, values in _COLOURS.items()}
+        yield Theme(name=name, is_dark=name.startswith("dark"), is_strong=name.endswith("strong"), **colours)
 
-STRONG_LIGHT = Theme(
-    name="light-strong",
-    is_dark=False,
-    is_strong=True,
-    window="#f4f6f9",
-    panel="#ffffff",
-    panel_border="#636e7b",
-    field="#ffffff",
-    field_border="#5a6572",
-    button="#e6eaef",
-    button_hover="#d3dae3",
-    text="#000000",
-    muted="#2f3740",
-    disabled="#4f5863",
-    accent="#0a3f8f",
-    accent_hover="#062c66",
-    accent_soft="#dcebff",
-    on_accent="#ffffff",
-    good="#00502f",
-    good_soft="#d3f2e2",
-    warn="#5c3a00",
-    warn_soft="#ffefc2",
-    bad="#8f0d18",
-    bad_soft="#ffe0e1",
-    grid="#c3cbd5",
-    train="#0050c0",
-    train_faint="#5f7699",
-    validation="#aa4400",
-    idle="#6b7684",
-    busy="#000a1f",
-    devices=STRONG_ON_LIGHT,
-)
-THEMES = (DARK, LIGHT, STRONG_DARK, STRONG_LIGHT)
+
+THEMES = DARK, LIGHT, STRONG_DARK, STRONG_LIGHT = tuple(_themes())
 
 
 class _Look(QObject):

@@ -2,9 +2,9 @@
 
 - `area`, `registry`: all plots with linked axes; one row per plot
 - `card`, `run_plot`: the base class of all plots, and that of the plots of one run
-- `loss`, `smoothing`, `ranks`: the plot of a metric
+- `loss`, `controls`, `ranks`: the plot of a metric
 - `devices`, `utilisation`: the plots of the devices
 - `items`: the parts that plots are made of
-- `pictures`, `exports`: a plot as a picture; what a user exports, written on a thread
+- `exports`: a plot as a picture; what a user exports, written on a thread
 - `svg_to_png`: a process that makes pictures of the drawings of commands
 """

@@ -7,13 +7,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QEvent, QObject, QPoint, Qt, QTimer, Signal
-from PySide6.QtWidgets import QFrame, QMenu, QScrollArea, QSplitter, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QMenu, QScrollArea, QSplitter, QWidget
 
 from core.language import tr, tr_noop
 from core.runs.facts import RunFacts, RunState, state_info
 from core.series.run_series import RunSeries
 from gui.base.timers import StepQueue
 from gui.widgets.buttons import compact_button
+from gui.widgets.layouts import scroll_down, vbox
+from gui.widgets.plain_text import named
 
 if TYPE_CHECKING:
     from gui.plots.loss import LossPlot
@@ -139,10 +141,9 @@ class PlotArea(QSplitter):
 
     def _add_optional(self, name: str) -> Plot:
         plot = self._add(self._rows[name])
-        hide = compact_button(
-            f"{name}Hide", tr("Hide"), tr("Hide this plot (menu View, Plots, shows it again)"), role="flat",
-            spoken=tr("Hide the {title} plot", title=tr(self._rows[name].title).lower()),
-        )  # fmt: skip
+        tip = tr("Hide this plot (menu View, Plots, shows it again)")
+        spoken = tr("Hide the {title} plot", title=tr(self._rows[name].title).lower())
+        hide = compact_button(f"{name}Hide", tr("Hide"), tip, role="flat", spoken=spoken)
         hide.clicked.connect(lambda: self.set_plot_shown(name, False))
         plot.header.addWidget(hide)
         self._link.add(plot)
@@ -165,8 +166,7 @@ class PlotArea(QSplitter):
 
     def _open_menu(self, plot: Plot, at: QPoint) -> None:
         """Open the menu of a plot."""
-        menu = QMenu(plot)
-        menu.setObjectName("plotMenu")
+        menu = named(QMenu(plot), "plotMenu")
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         menu.addAction(tr("Copy values"), lambda: self.copy_asked.emit(plot))
         menu.addAction(tr("Save picture…"), lambda: self.picture_asked.emit(plot))
@@ -284,17 +284,12 @@ class PlotScroll(QScrollArea):
     def __init__(self, plots: PlotArea) -> None:
         super().__init__()
         self.setObjectName("plotScroll")
-        self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setWidgetResizable(True)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        scroll_down(self)
         self.setMinimumHeight(MIN_HEIGHT_PX)
         self._other: QWidget | None = None
         """What is shown in the place of the plots."""
         self._plots = plots
-        self._column = QVBoxLayout(page := QWidget())
-        self._column.setContentsMargins(0, 0, 0, 0)
-        self._column.addWidget(plots)
+        self._column = vbox(page := QWidget(), plots)
         self.setWidget(page)
         # The new plot has its place only after this turn of the event loop.
         plots.shown_on_request.connect(lambda plot: QTimer.singleShot(0, plot, lambda: self.ensureWidgetVisible(plot)))

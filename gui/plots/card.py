@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QAccessible
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QStackedWidget, QVBoxLayout
+from PySide6.QtWidgets import QFrame, QStackedWidget
 
 from core.language import join_sentences, tr, tr_noop
+from core.series.min_max_tree import Floats
 from gui.base.text_size import scaled
 from gui.base.theme import current_theme, look, mark
 from gui.plots.items.canvas import Canvas
@@ -20,11 +21,8 @@ from gui.plots.items.hover import HoverReading, HoverReadout, HoverRow, readout_
 from gui.plots.items.lines import Shown
 from gui.widgets.buttons import compact_button
 from gui.widgets.elided_label import ElidedLabel, ReadoutLabel
-from gui.widgets.plain_text import PlainLabel
-
-if TYPE_CHECKING:
-    from core.series.min_max_tree import Floats
-
+from gui.widgets.layouts import hbox, vbox
+from gui.widgets.plain_text import PlainLabel, named
 
 MAX_CURVES = 8
 """Curves that are described; the others are counted."""
@@ -44,11 +42,8 @@ def describe(curves: Mapping[str, tuple[Floats, Floats]], labels: Mapping[str, s
         finite = values[np.isfinite(values)]
         if not len(finite):
             continue
-        parts = {
-            "first": float(finite[0]), "last": float(finite[-1]),
-            "lowest": float(finite.min()), "highest": float(finite.max()),
-        }  # fmt: skip
-        words = {part: f"{value:.3g} {unit}".strip() for part, value in parts.items()}
+        names, parts = ("first", "last", "lowest", "highest"), (finite[0], finite[-1], finite.min(), finite.max())
+        words = {part: f"{float(value):.3g} {unit}".strip() for part, value in zip(names, parts, strict=True)}
         form = LEVEL if words["lowest"] == words["highest"] else CURVE
         sentences.append(tr(form, name=labels.get(name, name), **words))
     left = len(curves) - MAX_CURVES
@@ -84,9 +79,7 @@ class PlotCard(QFrame):
     def __init__(self, *, name: str, title: str, chart: str) -> None:
         """`chart`: how a screen reader names the drawing area, with its keys."""
         super().__init__()
-        self.setObjectName(name)
-        self.setProperty("card", True)
-        self.setAccessibleName(tr("{title} plot", title=title))
+        named(self, name, tr("{title} plot", title=title), card=True)
         self.labels: Mapping[str, str] = {}
         """What to call a line, by its name."""
         self._follow = True
@@ -98,8 +91,7 @@ class PlotCard(QFrame):
         """Minimum seconds between two drawings of new readings."""
         self._drawn: tuple[object, ...] | None = None
         self._drawn_at = 0.0
-        self.canvas = Canvas(y_by_hand=self.y_by_hand)
-        self.canvas.setAccessibleName(chart)
+        self.canvas = named(Canvas(y_by_hand=self.y_by_hand), spoken=chart)
         self.crosshair = pg.InfiniteLine(angle=90, movable=False)
         """Where the mouse is in another plot."""
         self.crosshair.hide()
@@ -124,6 +116,9 @@ class PlotCard(QFrame):
     def version(self) -> int:
         """Return a number that is another one when there is something new to draw."""
         raise NotImplementedError
+
+    def prepare(self) -> None:
+        """Do what is due before each drawing."""
 
     def is_filled(self) -> bool:
         """Return whether there is something to draw."""
@@ -233,6 +228,7 @@ class PlotCard(QFrame):
         if not self.is_due():
             return
         self._drawn_at = time.monotonic()
+        self.prepare()
         filled = self.is_filled()
         self._stack.setCurrentWidget(self.canvas if filled else self.empty)
         size = self._size()  # may change while the lines are drawn for it
@@ -285,44 +281,24 @@ class PlotCard(QFrame):
     # Layout.
 
     def _build(self, title: str) -> None:
-        self.title = PlainLabel(title)
-        self.title.setProperty("role", "title")
-        self._unit_label = PlainLabel(self.unit)  # apart from the title, whose letters are capitals
-        self._unit_label.setProperty("role", "muted")
+        self.title = PlainLabel(title, role="title")
+        self._unit_label = PlainLabel(self.unit, role="muted")
         self._unit_label.setVisible(bool(self.unit))
         self._values, self._note = ReadoutLabel(), ElidedLabel()  # text may be cut, numbers may not
         for side_label in (self._values, self._note):
             side_label.setProperty("role", "muted")
             side_label.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self._note.hide()
-        self.empty = PlainLabel()
-        self.empty.setProperty("role", "empty")
-        self.empty.setWordWrap(True)
+        self.empty = PlainLabel(role="empty", wraps=True)
         self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._stack = QStackedWidget()
         self._stack.addWidget(self.canvas)
         self._stack.addWidget(self.empty)
         self._stack.setCurrentWidget(self.empty)
-        self._follow_button = self._make_follow_button()
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(12, 8, 12, 6)
-        layout.setSpacing(4)
-        self.header = QHBoxLayout()
-        layout.addLayout(self.header)
+        self._follow_button = compact_button("showAllButton", tr("Show all"), tr(self.show_all_tip), role="flat")
+        self._follow_button.clicked.connect(lambda: self.set_follow(True))
+        self._follow_button.hide()
+        layout = vbox(self, gap=4, margins=(12, 8, 12, 6))
+        parts = (self.title, self._unit_label, 6, (self._values, 1), (self._note, 1), self._follow_button)
+        self.header = hbox(layout, *parts, gap=6)
         layout.addWidget(self._stack, 1)
-        self._fill_header()
-
-    def _fill_header(self) -> None:
-        self.header.setSpacing(6)
-        self.header.addWidget(self.title)
-        self.header.addWidget(self._unit_label)
-        self.header.addSpacing(6)
-        self.header.addWidget(self._values, 1)
-        self.header.addWidget(self._note, 1)
-        self.header.addWidget(self._follow_button)
-
-    def _make_follow_button(self) -> QPushButton:
-        button = compact_button("showAllButton", tr("Show all"), tr(self.show_all_tip), role="flat")
-        button.clicked.connect(lambda: self.set_follow(True))
-        button.hide()
-        return button

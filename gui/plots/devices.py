@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pyqtgraph as pg
@@ -11,6 +11,7 @@ import pyqtgraph as pg
 from core.devices.device import own_id
 from core.language import tr
 from core.series.device_readings import Slowdown
+from core.series.min_max_tree import Floats
 from core.series.run_series import RunSeries
 from core.series.series import Series
 from core.text import BYTES_PER_GB
@@ -23,9 +24,6 @@ from gui.plots.items.hover import HoverReading, HoverRow
 from gui.plots.items.lines import NOTHING, Flags, LineData, MultiLineItem
 from gui.plots.items.margin_labels import MarginLabel, MarginLabels
 from gui.plots.run_plot import Plot
-
-if TYPE_CHECKING:
-    from core.series.min_max_tree import Floats
 
 
 class SlowdownTimes:
@@ -58,22 +56,6 @@ class SlowdownTimes:
         return found
 
 
-class Slowdowns:
-    """The slowdowns of all devices of a run."""
-
-    def __init__(self) -> None:
-        self._times: dict[str, SlowdownTimes] = {}
-
-    def of(self, run_series: RunSeries, device: str) -> SlowdownTimes | None:
-        """Return the slowdowns of a device; None if it had none."""
-        found = run_series.slowdowns.get(device)
-        if not found:
-            return None
-        times = self._times.setdefault(device, SlowdownTimes())
-        times.update(found)
-        return times
-
-
 READOUTS_UP_TO = 4
 """Maximum number of devices whose newest values fit beside the title."""
 CPU_PREFIX = "cpu:"
@@ -94,6 +76,7 @@ class DevicePlot(Plot):
         super().__init__(name=name, title=title)
         self._ticked: frozenset[str] | None = None
         self._folded: frozenset[str] = NO_DEVICES
+        self._slowdowns: dict[str, SlowdownTimes] = {}
         self._multi_line = MultiLineItem(self.canvas.getPlotItem())
         self.margin = MarginLabels(self.canvas)
         self.recolour()
@@ -130,6 +113,15 @@ class DevicePlot(Plot):
             left_out = self._folded | _cpus_beside_gpus(ordered)
             ordered = [each for each in ordered if each not in left_out or each in self._ticked]
         return {device: readings[device] for device in ordered}
+
+    def slowdowns(self, run_series: RunSeries, device: str) -> SlowdownTimes | None:
+        """Return the slowdowns of a device; None if it had none."""
+        found = run_series.slowdowns.get(device)
+        if not found:
+            return None
+        times = self._slowdowns.setdefault(device, SlowdownTimes())
+        times.update(found)
+        return times
 
     def is_faint(self, device: str) -> bool:
         """Return whether other devices are ticked and this one is not."""
@@ -262,29 +254,19 @@ class HardwarePlot(DevicePlot):
     least_top: ClassVar[float]
     """The y axis reaches at least from the one to the other."""
 
-    def __init__(self, *, name: str, title: str) -> None:
-        self._slowdowns = Slowdowns()
-        super().__init__(name=name, title=title)
-
     def reading_at(self, x: float) -> HoverReading | None:
         """Return the readings, and below them why devices were slowed down then."""
         reading = super().reading_at(x)
         if reading is None or self.run_series is None:
             return reading
-        at = self.axis(self.run_series).locate(reading.x)
-        slow = [
-            HoverRow(
-                label=tr(
-                    "{label} slowed down: {reasons}",
-                    label=self.labels.get(device, device),
-                    reasons=tr(", ").join(map(tr, each.words)),
-                ),
-                colour=current_theme().bad,
-            )
-            for device in self.shown(self.run_series)
-            for each in self.run_series.slowdowns.get(device, ())
-            if each.since <= at <= each.until
-        ]
+        at, slow = self.axis(self.run_series).locate(reading.x), []
+        for device in self.shown(self.run_series):
+            label = self.labels.get(device, device)
+            for each in self.run_series.slowdowns.get(device, ()):
+                if each.since <= at <= each.until:
+                    reasons = tr(", ").join(map(tr, each.words))
+                    text = tr("{label} slowed down: {reasons}", label=label, reasons=reasons)
+                    slow.append(HoverRow(label=text, colour=current_theme().bad))
         return HoverReading(x=reading.x, rows=(*reading.rows, *slow))
 
     def _empty_text(self) -> str:
@@ -298,7 +280,7 @@ class HardwarePlot(DevicePlot):
         axis = self.axis(run_series)
         column_s = (axis.locate(span[1]) - axis.locate(span[0])) / pixels
         for device, line in self.lines().items():
-            if slowed := self._slowdowns.of(run_series, device):
+            if slowed := self.slowdowns(run_series, device):
                 line.show(line.x, line.y, slowed.at(axis.locate_all(line.x), column_s))
 
     def _recolour_lines(self) -> None:

@@ -2,119 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
 
 import numpy as np
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QStandardItemModel
-from PySide6.QtWidgets import QComboBox, QListView
+from PySide6.QtWidgets import QListView
 
-from core.diagnosis.timeline import metric_title
 from core.language import tr, tr_noop
+from core.series.min_max_tree import Floats
 from core.series.run_series import RunSeries, best_validation
 from core.series.series import Axis, Series
 from gui.base.formatting import clock, number, significant
 from gui.base.theme import current_theme
 from gui.plots.card import Span
+from gui.plots.controls import MetricControls, compact_box
 from gui.plots.items.hover import HoverReading, HoverRow
 from gui.plots.items.lines import BandItem, LineItem
 from gui.plots.items.marks import Crosses, EdgeArrows, EndLabel, InterruptionMarks
-from gui.plots.ranks import VALIDATION, Family, at_step, combine, families, mean_of, own_name
+from gui.plots.ranks import VALIDATION, Family, at_step, combine, families, fitting_range, mean_of, own_name
 from gui.plots.run_plot import OpenSpan, Plot
-from gui.plots.smoothing import MAX_WEIGHT, FoldingControls, SmoothingButton, fitting_range
-from gui.widgets.buttons import compact_check
-from gui.widgets.fields import ChoiceBox, SnugBox, select
-from gui.widgets.plain_text import verbatim
+from gui.widgets.fields import ChoiceBox
 
-if TYPE_CHECKING:
-    from core.series.min_max_tree import Floats
-
-
-MAX_CHARACTERS = 10
-"""Maximum characters of a metric's name to reserve room for."""
 AXES = {"step": tr_noop("by step"), "training": tr_noop("by time"), "epoch": tr_noop("by epoch")}
 """The x axes that can be chosen, as `RunSeries.axes` names them; the first is the default."""
-
 AXIS_TIP = tr_noop("Horizontal axis. By time: time of training from the first step on, without pauses")
-OUTLIERS_TIP = tr_noop(
-    "Fit the vertical axis to the values between the 1st and the 99th percentile of what is shown. "
-    "Arrows mark values outside"
-)
-LOG_TIP = tr_noop("Logarithmic scale; values at or below zero are not drawn")
 
 
-class LossControls(FoldingControls):
-    """Emits `changed` when a control changes. `metric_box` is laid out by the plot, in place of the title.
-
-    Where there is no room for the check boxes, they are with the slider that the smoothing button opens.
-    """
-
-    changed = Signal()
+class LossControls(MetricControls):
+    """Where there is no room for the check boxes, they are with the slider that the smoothing button opens."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self._wanted = "loss"
-        """The metric chosen last; the shown run may not have it."""
-        self.metric_box = compact_box(SnugBox(MAX_CHARACTERS), "metricBox", tr("Metric"), tr("Metric to draw"))
-        self.metric_box.setProperty("role", "title")
-        self.offer_families(["loss"])
-        self.axis_box = compact_box(ChoiceBox(), "xAxisBox", tr("Horizontal axis"), tr(AXIS_TIP))
-        for name, title in AXES.items():
-            self.axis_box.addItem(tr(title), name)
-        self.smoothing_button = SmoothingButton()
-        self.outliers_box = compact_check(
-            "outliersBox", tr("ignore outliers"), tr(OUTLIERS_TIP), spoken=tr("Ignore outliers"), checked=True
-        )
-        self.log_box = compact_check("logBox", tr("log scale"), tr(LOG_TIP), spoken=tr("Logarithmic scale"))
+        super().__init__(compact_box(ChoiceBox(), "xAxisBox", tr("Horizontal axis"), tr(AXIS_TIP)), AXES)
+        self.offer_metrics(["loss"], "loss")
         self.lay_out((self.axis_box, self.smoothing_button), [(self.outliers_box, self.log_box)], self.smoothing_button)
-        self._connect()
 
-    @property
-    def family(self) -> str:
-        """The metric whose training and validation values are drawn, such as `loss`."""
-        return str(self.metric_box.currentData())
-
-    @property
-    def axis(self) -> str:
-        """`step`, `training` or `epoch`."""
-        return str(self.axis_box.currentData())
-
-    @property
-    def smoothing(self) -> float:
-        """Weight of the exponential mean that the bold line shows, from 0 (no mean) to 0.99."""
-        return self.smoothing_button.weight
-
-    @property
-    def ignores_outliers(self) -> bool:
-        """True if single values far from the others may lie outside the plot."""
-        return self.outliers_box.isChecked()
-
-    @property
-    def logarithmic(self) -> bool:
-        """True if the y axis is logarithmic."""
-        return self.log_box.isChecked()
-
-    def offer_families(self, families: Sequence[str]) -> None:
-        """Offer these metrics. The metric chosen last is selected again if it is among them."""
-        if families == [self.metric_box.itemData(row) for row in range(self.metric_box.count())]:
-            return
-        before = self.metric_box.currentData()
-        self.metric_box.blockSignals(True)
-        self.metric_box.clear()
-        for family in families:
-            self.metric_box.addItem(metric_title(family).upper(), family)
-            self.metric_box.setItemData(self.metric_box.count() - 1, verbatim(family), Qt.ItemDataRole.ToolTipRole)
-        self.metric_box.setCurrentIndex(max(self.metric_box.findData(self._wanted), 0))
-        self.metric_box.blockSignals(False)
-        self.metric_box.setVisible(families != ["loss"])
-        if before not in {None, self.family}:
-            self.changed.emit()
-
-    def offer_epochs(self, known: bool) -> None:
-        """Enable the epoch axis if the steps per epoch are known; an earlier choice stays."""
-        model: QStandardItemModel = self.axis_box.model()  # type: ignore[assignment]  # the default model of a QComboBox
-        model.item(list(AXES).index("epoch")).setEnabled(known)
+    def offer_families(self, families: list[str]) -> None:
+        """Offer these metrics; without a choice, their box is hidden."""
+        if self.has_other_metrics(families):
+            self.offer_metrics(families, "loss")
+            self.metric_box.setVisible(families != ["loss"])
 
     def show_unit(self, unit: str) -> None:
         """Name the axis of steps after what they count, `step` or `epoch`; epochs need no axis of their own then."""
@@ -123,45 +48,6 @@ class LossControls(FoldingControls):
             self.axis_box.setItemText(0, title)
             rows: QListView = self.axis_box.view()  # type: ignore[assignment]  # the default view of a QComboBox
             rows.setRowHidden(list(AXES).index("epoch"), unit == "epoch")
-
-    def remember(self) -> dict[str, Any]:
-        """Return axis, smoothing, range and scale, for the settings file."""
-        return {
-            "x_axis": self.axis, "weight": self.smoothing, "ignore_outliers": self.ignores_outliers,
-            "logarithmic": self.logarithmic,
-        }  # fmt: skip
-
-    def restore(self, kept: Mapping[str, Any]) -> None:
-        """Restore what `remember` returned; invalid values are ignored."""
-        axis = kept.get("x_axis")
-        if isinstance(axis, str):
-            select(self.axis_box, axis)
-        weight = kept.get("weight")
-        if isinstance(weight, (int, float)) and not isinstance(weight, bool) and 0 <= weight <= MAX_WEIGHT:
-            self.smoothing_button.set_weight(weight)
-        self.outliers_box.setChecked(kept.get("ignore_outliers") is not False)
-        self.log_box.setChecked(kept.get("logarithmic") is True)
-
-    def _connect(self) -> None:
-        self.metric_box.currentIndexChanged.connect(lambda _: self._remember_metric())
-        for box in (self.metric_box, self.axis_box):
-            box.currentIndexChanged.connect(lambda _: self.changed.emit())
-        for check_box in (self.outliers_box, self.log_box):
-            check_box.toggled.connect(lambda _: self.changed.emit())
-        self.smoothing_button.changed.connect(self.changed)
-
-    def _remember_metric(self) -> None:
-        self._wanted = self.family
-
-
-def compact_box(box: QComboBox, name: str, accessible: str, tip: str) -> QComboBox:
-    """Set up a box for the heading of a plot, and return it."""
-    box.setObjectName(name)
-    box.setAccessibleName(accessible)
-    box.setToolTip(verbatim(tip))
-    box.setProperty("compact", True)
-    box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
-    return box
 
 
 TRAIN, RANKS_MEAN, VALIDATED = tr_noop("train"), tr_noop("train, mean of ranks"), tr_noop("validation")
@@ -199,7 +85,7 @@ class LossPlot(Plot):
         self.header.insertWidget(0, self.controls.metric_box)
         self.header.insertWidget(3, self.controls)
         self.controls.changed.connect(self._apply_controls)
-        self._shown_of = self.controls.family, self.controls.axis, self.controls.logarithmic
+        self._shown_of = self.controls.metric_name, self.controls.axis, self.controls.logarithmic
         plot = self.canvas.getPlotItem()
         self._spread, self._validation_spread = BandItem(plot, depth=-2), BandItem(plot, depth=-1)
         self._every = LineItem(plot)
@@ -212,7 +98,7 @@ class LossPlot(Plot):
 
     def lines(self) -> Mapping[str, LineItem | BandItem]:
         """Return the lines by name: the metric, its mean, its validation values, and the spread over ranks."""
-        family = self.controls.family
+        family = self.controls.metric_name
         return {
             family: self._every,
             f"{family} (mean)": self._mean,
@@ -298,12 +184,9 @@ class LossPlot(Plot):
         for ranks, name in ((family.train, family.name), (family.validation, VALIDATION + family.name)):
             for series in ranks:
                 for index in series.breaks(axis, x - reach, x + reach)[:1]:
-                    text = tr(
-                        (BECAME if len(ranks) == 1 else BECAME_ON_ONE_RANK)[family.unit],
-                        name=name.replace("_", " "),
-                        value=_value_text(series.values[index], 1),
-                        step=number(float(series.steps[index]), 1),
-                    )
+                    form = (BECAME if len(ranks) == 1 else BECAME_ON_ONE_RANK)[family.unit]
+                    value, step = _value_text(series.values[index], 1), number(float(series.steps[index]), 1)
+                    text = tr(form, name=name.replace("_", " "), value=value, step=step)
                     return [HoverRow(label=text, colour=current_theme().bad)]
         return []
 
@@ -316,27 +199,30 @@ class LossPlot(Plot):
 
     def measured(self, run_series: RunSeries) -> Mapping[str, Series]:
         """Return the metric and its validation values, of each rank."""
-        metrics, family = run_series.metrics, self.controls.family
+        metrics, family = run_series.metrics, self.controls.metric_name
         shown = {family, VALIDATION + family}
         return {name: series for name, series in metrics.items() if own_name(name, metrics) in shown}
 
     def _family(self, run_series: RunSeries) -> Family:
-        return Family.of(run_series, self.controls.family)
+        return Family.of(run_series, self.controls.metric_name)
+
+    def prepare(self) -> None:
+        """Offer the metrics and the axes of the run."""
+        if self.run_series is not None:
+            names = families(self.run_series)
+            self.controls.offer_families(names)
+            self.title.setVisible(names == ["loss"])
+            self.controls.offer_axes({"step", "training", *self.run_series.axes})
+            self.controls.show_unit(self._family(self.run_series).unit)
 
     def _has_data(self, run_series: RunSeries) -> bool:
-        names = families(run_series)
-        self.controls.offer_families(names)
-        self.title.setVisible(names == ["loss"])
-        self.controls.offer_epochs("epoch" in run_series.axes)
-        family = self._family(run_series)
-        self.controls.show_unit(family.unit)
-        return self.axis_name() in run_series.axes and family.has_number
+        return self.axis_name() in run_series.axes and self._family(run_series).has_number
 
     def _empty_text(self) -> str:
         measured = self.run_series is not None and self._family(self.run_series).every
         if self.run_series is None or not measured or self.axis_name() not in self.run_series.axes:
             return super()._empty_text()
-        name = self.controls.family.replace("_", " ")
+        name = self.controls.metric_name.replace("_", " ")
         if self.has_trained(self.run_series):
             return tr("All {name} values of this run are NaN or infinite", name=name)
         return tr("All {name} values so far are NaN or infinite", name=name)
@@ -388,9 +274,8 @@ class LossPlot(Plot):
         band.show(found.x, found.low, found.high, logarithmic=log)
 
     def _y_span(self) -> Span | None:
-        return fitting_range(
-            [y for _, y in self._heights(*self.canvas.x_range)], ignore_outliers=self.controls.ignores_outliers
-        )
+        heights = [y for _, y in self._heights(*self.canvas.x_range)]
+        return fitting_range(heights, ignore_outliers=self.controls.ignores_outliers)
 
     def _heights(self, lo: float, hi: float) -> list[tuple[Floats, Floats]]:
         """Return the positions and heights of all lines over [lo, hi], shape (n,) each."""
@@ -402,7 +287,7 @@ class LossPlot(Plot):
         # A user who has moved the y axis knows that values lie outside it.
         self.arrows.show([] if self.y_held else self._heights(*visible))
         x, before = family.breaks(axis, *visible)
-        self.crosses.show(x, self._height(before))
+        self.crosses.show(x, self.controls.heights_of(before))
         self._place_newest(family, axis, over=self.has_trained(run_series))
         self.interruptions.show(run_series.interruptions if axis.column == "time" else (), axis)
 
@@ -414,12 +299,8 @@ class LossPlot(Plot):
             return
         end = max(float(series.steps[-1] if axis.column == "step" else series.times[-1]) for series in family.train)
         text = tr(LAST if over else NOW, value=significant(newest))
-        x, height = axis.place(np.array([end])), self._height(np.array([newest]))
+        x, height = axis.place(np.array([end])), self.controls.heights_of(np.array([newest]))
         self.newest.show(float(x[0]), float(height[0]), text)
-
-    def _height(self, values: Floats) -> Floats:
-        """Return the heights of values, shape (n,); NaN for what a logarithmic scale does not show."""
-        return np.log10(np.where(values > 0, values, np.nan)) if self.controls.logarithmic else values
 
     def _readout(self, run_series: RunSeries) -> list[HoverRow]:
         family, rows = self._family(run_series), []
@@ -427,14 +308,13 @@ class LossPlot(Plot):
             value, is_mean = family.newest(self.controls.smoothing)
             label = tr("train mean") if is_mean else tr(TRAIN)
             rows.append(HoverRow(label=label, value=_value_text(value, 4), colour=current_theme().train))
-        if self.controls.family == "loss" and (best := best_validation(run_series)) is not None:
-            rows.append(
-                HoverRow(label=tr("best validation"), value=_value_text(best[1], 4), colour=current_theme().validation)
-            )
+        colour = current_theme().validation
+        if self.controls.metric_name == "loss" and (best := best_validation(run_series)) is not None:
+            rows.append(HoverRow(label=tr("best validation"), value=_value_text(best[1], 4), colour=colour))
         elif family.validation:
             last = [float(series.values[-1]) for series in family.validation]
             value = last[0] if len(last) == 1 else mean_of(last)
-            rows.append(HoverRow(label=tr(VALIDATED), value=_value_text(value, 4), colour=current_theme().validation))
+            rows.append(HoverRow(label=tr(VALIDATED), value=_value_text(value, 4), colour=colour))
         return rows
 
     def _recolour_lines(self) -> None:
@@ -455,7 +335,7 @@ class LossPlot(Plot):
         self.canvas.bottom.show_kind(self.axis_name())
         self.canvas.left.show_logarithmic(self.controls.logarithmic)
         self._recolour_lines()
-        shown_of = self.controls.family, self.controls.axis, self.controls.logarithmic
+        shown_of = self.controls.metric_name, self.controls.axis, self.controls.logarithmic
         if shown_of != self._shown_of:
             self._shown_of = shown_of
             self.set_follow(True)

@@ -1,21 +1,17 @@
-"""The lines of the ranks of a metric, and of metrics of the same family."""
+"""The lines of the ranks of a metric, and of metrics of the same family; the range of the y axis that suits them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from core.series.min_max_tree import Floats
 from core.series.run_series import RunSeries
 from core.series.series import STEP, Axis, Point, Series
 from gui.plots.card import Span
-
-if TYPE_CHECKING:
-    from core.series.min_max_tree import Floats
-
 
 RANKED = re.compile(r"(.+)@[1-9]\d{0,5}\Z")
 """Name of a metric of a rank other than 0. `recall@10` matches too; `own_name` tells them apart by the other names."""
@@ -215,3 +211,43 @@ def _along(series: Series, axis: Axis) -> Floats:
 def _between(at: float, known: Floats, wanted: Floats) -> float | None:
     """Interpolate `wanted`, shape (n,), at a place among `known`, which does not decrease; None outside it."""
     return float(np.interp(at, known, wanted)) if known[0] <= at <= known[-1] else None
+
+
+OUTSIDE_SHARE = 0.01
+"""Share of a line's values at either end that may lie outside."""
+MIN_VALUES = 20
+"""A line with fewer values is shown whole."""
+NEAR_SHARE = 0.5
+"""Values beyond the range by at most this share of its height are shown all the same."""
+ROOM_SHARE = 0.05
+"""Free room above and below the lines."""
+
+
+def fitting_range(lines: Sequence[Floats], *, ignore_outliers: bool) -> Span | None:
+    """Return the range that suits these lines, with some room; None if they have no finite value.
+
+    With `ignore_outliers`, it reaches from the 1st to the 99th percentile of each line, and to the values beyond that
+    are near. Each line counts by itself: a validation has a hundredth of the values of the training.
+    """
+    finite = [line[np.isfinite(line)] for line in lines]
+    finite = [line for line in finite if len(line)]
+    if not finite:
+        return None
+    lo, hi = min(float(line.min()) for line in finite), max(float(line.max()) for line in finite)
+    if ignore_outliers:
+        inner = [_percentiles(line) for line in finite]
+        lo, hi = min(ends[0] for ends in inner), max(ends[1] for ends in inner)
+        near = NEAR_SHARE * (hi - lo)
+        inside = [line[(line >= lo - near) & (line <= hi + near)] for line in finite]
+        lo, hi = min(float(line.min()) for line in inside), max(float(line.max()) for line in inside)
+    room = ROOM_SHARE * (hi - lo) or 0.5 * abs(hi) or 0.5
+    return lo - room, hi + room
+
+
+def _percentiles(line: Floats) -> Span:
+    """Return values of the line itself, rounded towards its middle: one of twenty values may be an outlier too."""
+    if len(line) < MIN_VALUES:
+        return float(line.min()), float(line.max())
+    outside = max(int(OUTSIDE_SHARE * len(line)), 1)
+    ordered = np.partition(line, (outside, len(line) - 1 - outside))
+    return float(ordered[outside]), float(ordered[-1 - outside])

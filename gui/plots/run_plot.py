@@ -60,11 +60,9 @@ class Plot(PlotCard):
         """Show these unix times on the x axis."""
         if self.run_series is None:
             return
-        whole = self._whole_span(self.run_series)
-        lo, hi = (
-            end if time is None or (place := self.place_time(time)) is None else place
-            for time, end in zip(times, whole, strict=True)
-        )
+        lo, hi = self._whole_span(self.run_series)
+        since, until = (None if time is None else self.place_time(time) for time in times)
+        lo, hi = lo if since is None else since, hi if until is None else until
         if lo < hi:
             self.canvas.view.setXRange(lo, hi, padding=0)
 
@@ -81,9 +79,8 @@ class Plot(PlotCard):
 
     def _whole_span(self, run_series: RunSeries) -> Span:
         """Return the full range of the x axis. The marked end of training may be later than the last reading."""
-        marked = (
-            run_series.training_ended - run_series.started if run_series.training_ended and run_series.started else 0.0
-        )
+        ended, started = run_series.training_ended, run_series.started
+        marked = ended - started if ended and started else 0.0
         return 0.0, max(run_series.duration_s, marked * (1 + AFTER_END_SHARE), 1.0)
 
     def _place_marks(self, run_series: RunSeries) -> None:
@@ -182,12 +179,8 @@ class Plot(PlotCard):
 
     def _mark_end(self, run_series: RunSeries) -> None:
         """Mark the end of training on a time axis only: nothing after it has a step."""
-        over_time = self.axis_name() == "time" and run_series.training_ended is not None
-        self.end.show(
-            run_series.training_ended - self.axis(run_series).origin
-            if over_time and run_series.training_ended
-            else None
-        )
+        ended = run_series.training_ended if self.axis_name() == "time" else None
+        self.end.show(ended - self.axis(run_series).origin if ended else None)
 
     def axis(self, run_series: RunSeries) -> Axis:
         """Return the x axis of the run."""

@@ -202,12 +202,11 @@ def obstacles(summary: RunSummary | None) -> dict[str, str]:
     others = tr("This run belongs to {owner}, who alone can do this.", owner=summary.owner) if summary.owner else ""
     is_root = os.geteuid() == 0  # which may remove any run
     remove = "" if state.over else tr("This run is {state}. Press Stop first.", state=tr(state.label).lower())
+    model = tr("A script saves its model itself; look for it where the script writes.") if summary.is_script else ""
     return {
         **dict.fromkeys(of_runs, ""),
         **dict.fromkeys(("rename", "star", "tags", "note", "archive"), others),
-        "model": tr("A script saves its model itself; look for it where the script writes.")
-        if summary.is_script
-        else "",
+        "model": model,
         "remove": remove or ("" if is_root else others),
     }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 from core.language import tr, tr_noop
@@ -36,11 +35,9 @@ READING = tr_noop("The run is being read.")
 """What stands for the events of a long run until the first of them is read."""
 SCRIPT, CPU = "script", "cpu"
 """Kinds of runs with a sentence of their own: a script, and a run on CPU devices only."""
-
+BEGUN, ENDED = (Situation.STARTING, Situation.RUNNING), (Situation.EARLY, Situation.OVER)
 _READINGS = {
-    Situation.MACHINE: tr_noop("The first reading comes in a moment."),
-    Situation.STARTING: tr_noop("The first reading comes in a moment."),
-    Situation.RUNNING: tr_noop("The first reading comes in a moment."),
+    **dict.fromkeys((Situation.MACHINE, *BEGUN), tr_noop("The first reading comes in a moment.")),
     Situation.EARLY: tr_noop("The run ended before its devices were read."),
     Situation.OVER: tr_noop("No readings were recorded in this run."),
 }
@@ -48,8 +45,7 @@ SENTENCES: dict[Place, dict[Situation, str]] = {
     Place.LOSS: {
         Situation.FIRST: tr_noop("There are no runs here yet. Begin with one of these."),
         Situation.MACHINE: tr_noop("The loss of a run appears here. Start a run, or select one in the list."),
-        Situation.STARTING: tr_noop("The curve begins with the first step."),
-        Situation.RUNNING: tr_noop("The curve begins with the first step."),
+        **dict.fromkeys(BEGUN, tr_noop("The curve begins with the first step.")),
         Situation.EARLY: tr_noop("The run ended before its first step."),
         Situation.OVER: tr_noop("No measurements were recorded in this run."),
     },
@@ -60,23 +56,18 @@ SENTENCES: dict[Place, dict[Situation, str]] = {
         Situation.MACHINE: tr_noop("What happens in a run appears here."),
         Situation.STARTING: tr_noop("The run begins in a moment."),
         Situation.RUNNING: tr_noop("No events were recorded yet."),
-        Situation.EARLY: tr_noop("The run recorded nothing."),
-        Situation.OVER: tr_noop("The run recorded nothing."),
+        **dict.fromkeys(ENDED, tr_noop("The run recorded nothing.")),
     },
     Place.LOG: {
         Situation.MACHINE: tr_noop("The output of a run appears here."),
-        Situation.STARTING: tr_noop("No output yet."),
-        Situation.RUNNING: tr_noop("No output yet."),
+        **dict.fromkeys(BEGUN, tr_noop("No output yet.")),
         Situation.EARLY: tr_noop("The run ended without any output."),
         Situation.OVER: tr_noop("The run printed no output."),
     },
     Place.SETTINGS: {
         Situation.FIRST: tr_noop("The settings of a run appear here."),
         Situation.MACHINE: tr_noop("The settings of a run appear here. Select one in the list."),
-        **dict.fromkeys(
-            (Situation.STARTING, Situation.RUNNING, Situation.EARLY, Situation.OVER),
-            tr_noop("The settings of this run cannot be read."),
-        ),
+        **dict.fromkeys((*BEGUN, *ENDED), tr_noop("The settings of this run cannot be read.")),
     },
 }
 """The sentences of all kinds of runs. In a first run the sentence of this machine stands where there is no other."""
@@ -88,38 +79,6 @@ OF_KIND: dict[tuple[Place, Situation, str], str] = {
     (Place.MEMORY, Situation.MACHINE, CPU): tr_noop("The memory of CPU devices is read while a run is on them."),
 }
 """The sentences that differ by kind."""
-EXAMPLE = "digits_cnn"
-"""The workload for a first run: its data are included and it trains in seconds."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FirstStep:
-    """A button that stands in the middle of the window while there are no runs. `{example}` stands for `EXAMPLE`."""
-
-    name: str
-    """The name of the button."""
-    button: str
-    sentence: str
-    """What the button does."""
-
-
-FIRST_STEPS = (
-    FirstStep(
-        name="firstTickButton",
-        button=tr_noop("Tick the free devices"),
-        sentence=tr_noop("Choose where to train; nothing uses them."),
-    ),
-    FirstStep(
-        name="firstExampleButton",
-        button=tr_noop("Train {example}"),
-        sentence=tr_noop("Train a small example network in seconds."),
-    ),
-    FirstStep(
-        name="firstScriptButton",
-        button=tr_noop("Open a script…"),
-        sentence=tr_noop("Train a program of your own, unchanged."),
-    ),
-)
 
 
 def situation_of(facts: RunFacts, *, is_shown: bool, are_runs: bool = True) -> Situation:
@@ -133,11 +92,8 @@ def situation_of(facts: RunFacts, *, is_shown: bool, are_runs: bool = True) -> S
     trained = RunState.RUNNING in states or facts.step > 0
     if state_info(facts.state).over:
         return Situation.OVER if trained else Situation.EARLY
-    return (
-        Situation.STARTING
-        if facts.state in {RunState.CREATED, RunState.QUEUED, RunState.STARTING}
-        else Situation.RUNNING
-    )
+    starts = facts.state in {RunState.CREATED, RunState.QUEUED, RunState.STARTING}
+    return Situation.STARTING if starts else Situation.RUNNING
 
 
 def empty_words(place: Place, situation: Situation, *, is_script: bool = False, is_cpu_only: bool = False) -> str:

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from core.arrays import np
 from core.metrics.reading import IN_EPOCH
 from core.runs.facts import RunFacts, RunState, state_info
 from core.schema.event_kinds import Plan, RunProgress
+from core.series.min_max_tree import Floats
 from core.series.series import Series
-
-if TYPE_CHECKING:
-    from core.series.min_max_tree import Floats
-
 
 PACE_S = 5.0
 """Seconds over which to measure the throughput."""

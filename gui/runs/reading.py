@@ -26,6 +26,8 @@ MAX_RUNS = 12
 MAX_BYTES = 256 * 1024 * 1024
 """Memory of all that are kept."""
 
+AT_ONCE_BYTES = 512 * 1024
+"""A run with more bytes of events is read in slices, and kept in the user's cache folder once it is over."""
 Identity = tuple[int, int, int]
 """Device, inode and modification time of a run's spec. They identify its folder, also after it was renamed."""
 

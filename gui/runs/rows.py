@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from core.diagnosis.failures import short_cause, short_reason
 from core.history.summary import RunSummary
@@ -181,11 +181,10 @@ def _day_title(digits: str, now: float) -> str:
 
 
 def _tip_lines(summary: RunSummary) -> tuple[str | None, ...]:
-    belongs = tr("It belongs to {owner}.", owner=summary.owner) if summary.owner else ""
     return (
         summary.dir.name,
-        belongs,
-        _sentence(summary),
+        tr("It belongs to {owner}.", owner=summary.owner) if summary.owner else "",
+        state_sentence(summary.state, is_script=summary.is_script),
         tr(summary.error or ""),
         _losses(summary),
         _loss_problem(summary),
@@ -196,19 +195,15 @@ def _tip_lines(summary: RunSummary) -> tuple[str | None, ...]:
 
 def _losses(summary: RunSummary) -> str:
     """Return all losses of a run that are known; the empty string without any."""
-    best, mean, last = summary.best_validation, summary.mean_loss, summary.last_loss
-    sentences = (
-        ""
-        if best is None
-        else tr("Best validation loss: {loss:.4g}, at step {step}.", loss=best[1], step=number(best[0], 1)),
-        "" if mean is None else tr("Loss, smoothed: {loss:.4g}.", loss=mean),
-        "" if last is None else tr("Loss of the last step: {loss:.4g}.", loss=last),
-    )
-    return "\n".join(text for text in sentences if text)
-
-
-def _sentence(summary: RunSummary) -> str:
-    return state_sentence(summary.state, is_script=summary.is_script)
+    best, sentences = summary.best_validation, []
+    if best is not None:
+        step = number(best[0], 1)
+        sentences.append(tr("Best validation loss: {loss:.4g}, at step {step}.", loss=best[1], step=step))
+    if summary.mean_loss is not None:
+        sentences.append(tr("Loss, smoothed: {loss:.4g}.", loss=summary.mean_loss))
+    if summary.last_loss is not None:
+        sentences.append(tr("Loss of the last step: {loss:.4g}.", loss=summary.last_loss))
+    return "\n".join(sentences)
 
 
 def run_title(summary: RunSummary, now: float) -> str:
@@ -253,11 +248,8 @@ def _epoch(summary: RunSummary) -> str:
     """Return the epoch as the header counts it; the empty string if the total is unknown."""
     if summary.plan is None:
         return ""
-    return tr(
-        "epoch {done} of {total}",
-        done=epoch_of(summary.plan, summary.step, over=state_info(summary.state).over),
-        total=summary.plan.epochs,
-    )
+    done = epoch_of(summary.plan, summary.step, over=state_info(summary.state).over)
+    return tr("epoch {done} of {total}", done=done, total=summary.plan.epochs)
 
 
 def _step(summary: RunSummary) -> str:
@@ -272,12 +264,13 @@ HELD = "held"
 def queued_first(summaries: Iterable[RunSummary], queue: Sequence[QueuedRun]) -> list[RunSummary]:
     """Return the summaries with the queued runs on top, in the order of the queue."""
     places = {each.run_dir: each.place for each in queue}
-    queued: list[RunSummary] = []
-    others: list[RunSummary] = []
-    for each in summaries:
-        (queued if state_info(each.state).waits else others).append(each)
-    queued.sort(key=lambda each: places.get(each.dir, len(places) + 1))  # one that was queued just now is the last
-    return queued + others
+
+    def place(summary: RunSummary) -> int:
+        if not state_info(summary.state).waits:
+            return len(places) + 2
+        return places.get(summary.dir, len(places) + 1)  # one that was queued just now is the last
+
+    return sorted(summaries, key=place)
 
 
 def queued_words(queued: QueuedRun) -> str:
@@ -325,8 +318,7 @@ QUESTIONS = {
 """By verb, the question and the text of the button that agrees."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OwnerQuestion:
+class OwnerQuestion(NamedTuple):
     """The texts of the question."""
 
     question: str
@@ -344,8 +336,4 @@ def owner_question(verb: str, what: str, owner: str | None, spec: RunSpec | None
     if owner is None:
         return None
     question, yes = QUESTIONS[verb]
-    return OwnerQuestion(
-        question=tr(question, what=what, owner=owner),
-        words=execution_warning(owner, spec),
-        yes=tr(yes),
-    )
+    return OwnerQuestion(tr(question, what=what, owner=owner), execution_warning(owner, spec), tr(yes))

@@ -23,13 +23,21 @@ from core.series.run_series import RunSeries, loss_of
 from core.series.series import Series
 from gui.base.jobs import Jobs, keep_as_it_is
 from gui.runs.progress import ProgressView, ScriptProgress, has_ended, progress_view, took_s
-from gui.runs.reading import Identity, ReadRun, RunMemory, RunOpening, identity_of, siblings, take_in, timeline_of
+from gui.runs.reading import (
+    AT_ONCE_BYTES,
+    Identity,
+    ReadRun,
+    RunMemory,
+    RunOpening,
+    identity_of,
+    siblings,
+    take_in,
+    timeline_of,
+)
 from gui.runs.words import RunSnapshot
 
 ANSWER_S = 2.0
 """Seconds within which the supervisor records a request of this window; until then the request counts as pending."""
-AT_ONCE_BYTES = 512 * 1024
-"""A run with more bytes of events is read in slices while a sketch of it is shown."""
 GONE = tr_noop(
     "The folder of this run was removed or renamed: {folder}. The values that were read before are still shown."
 )

@@ -34,6 +34,9 @@ ENDED_BY = {
     "guard": tr_noop("{name} (pid {pid}, {signal}, by the guard)"),
 }
 """A process that was terminated, by who did it."""
+UNEXPLAINED = tr_noop(
+    "{labels} use more memory than before the run ({amount}), and no program was found that holds it."
+)
 WATCHING = tr_noop("checking that the memory is released …")
 
 
@@ -71,21 +74,15 @@ def note(facts: RunFacts, labels: Mapping[str, str]) -> tuple[str, str]:
         return "", ""
     if found.verdict is Verdict.RELEASED:
         return _released(seconds(found.seconds), len(facts.releases)), "good"
-    where = [
-        labels.get(each.device_id, each.device_id)
-        for each in facts.releases.values()
-        if each.verdict is found.verdict
-    ]  # fmt: skip
+    alike = [each.device_id for each in facts.releases.values() if each.verdict is found.verdict]
+    where = [labels.get(each, each) for each in alike]
     return tr("{verdict}: {devices}", verdict=tr(found.verdict.value), devices=join_names(where)), TONES[found.verdict]
 
 
 def sentences(facts: RunFacts) -> tuple[list[str], str]:
     """Return the sentences about memory that was not released, worst first, and their tone."""
-    found = sorted(
-        (each for each in facts.releases.values() if each.verdict in HELD),
-        key=lambda each: BADNESS.index(each.verdict),
-        reverse=True,
-    )
+    held = [each for each in facts.releases.values() if each.verdict in HELD]
+    found = sorted(held, key=lambda each: BADNESS.index(each.verdict), reverse=True)
     unexplained = [each for each in found if each.verdict is Verdict.UNEXPLAINED]
     texts = [_unexplained(unexplained, facts) if each in unexplained else tr(each.sentence) for each in found]
     return list(dict.fromkeys(texts)), TONES[found[0].verdict] if found else ""
@@ -99,50 +96,36 @@ def _unexplained(found: Sequence[Release], facts: RunFacts) -> str:
     extra = [(each.after_bytes or 0) - (each.before_bytes or 0) for each in found]
     least, most = (f"{fine_gigabytes(value)} GB" for value in (min(extra), max(extra)))
     amount = tr("{size} each", size=least) if least == most else tr("{least} to {most} each", least=least, most=most)
-    return tr(
-        "{labels} use more memory than before the run ({amount}), and no program was found that holds it.",
-        labels=join_names(first_names(labels)),
-        amount=amount,
-    )
+    return tr(UNEXPLAINED, labels=join_names(first_names(labels)), amount=amount)
 
 
 def seen_words(facts: RunFacts, now: float) -> str:
     """Return `as of 18:04`, the time of the verdicts of a run that is over; the empty string before."""
-    return (
-        tr("as of {time}", time=moment(facts.ended, now))
-        if state_info(facts.state).over and facts.ended is not None
-        else ""
-    )
+    is_over = state_info(facts.state).over and facts.ended is not None
+    return tr("as of {time}", time=moment(facts.ended or 0.0, now)) if is_over else ""
 
 
 def verdict_rows(facts: RunFacts, labels: Mapping[str, str], colours: Mapping[str, str]) -> list[VerdictRow]:
     """Return the verdicts of a run in the order of its devices."""
     order = [*facts.devices, *(device for device in facts.releases if device not in facts.devices)]
-    return [
-        _verdict_row(facts.releases[device], labels.get(device, device), colours.get(device, ""))
-        for device in order
-        if device in facts.releases
-    ]
+    found = [(each, facts.releases[each]) for each in order if each in facts.releases]
+    return [_verdict_row(release, labels.get(each, each), colours.get(each, "")) for each, release in found]
 
 
 def ended_words(facts: RunFacts) -> str:
     """Return a sentence on the processes that were terminated; the empty string if there were none."""
-    ended = [
-        tr(
-            ENDED_BY.get(each.by, "{name} (pid {pid}, {signal})"),
-            name=each.name or tr("a process"),
-            pid=each.pid,
-            signal=each.signal,
-        )
-        for each in facts.ended_processes
-    ]
+    ended = []
+    for each in facts.ended_processes:
+        how = ENDED_BY.get(each.by, "{name} (pid {pid}, {signal})")
+        ended.append(tr(how, name=each.name or tr("a process"), pid=each.pid, signal=each.signal))
     if not ended:
         return ""
+    names = join_names(first_names(ended))
     sentence = tr_plural(
         "A process left after training was ended: {names}.",
         "Processes left after training were ended: {names}.",
         len(ended),
-        names=join_names(first_names(ended)),
+        names=names,
     )
     return f"{sentence} {tr(ALL_ENDED)}" if len(ended) > MAX_NAMES else sentence
 
@@ -176,9 +159,7 @@ def _released(time: str, devices: int) -> str:
 
 
 def _verdict_row(release: Release, label: str, colour: str) -> VerdictRow:
-    before, peak, after = (
-        fine_gigabytes(each) for each in (release.before_bytes, release.peak_bytes, release.after_bytes)
-    )  # fmt: skip
+    before, peak, after = map(fine_gigabytes, (release.before_bytes, release.peak_bytes, release.after_bytes))
     return VerdictRow(
         label=label,
         colour=colour,

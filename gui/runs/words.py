@@ -22,12 +22,8 @@ from gui.runs.progress import ProgressView, has_ended, watched_s
 from gui.runs.verdicts import released_words
 
 STATE_MARKS = {
-    RunState.CREATED: "clock",
-    RunState.QUEUED: "clock",
-    RunState.STARTING: "clock",
-    RunState.RUNNING: "ring",
-    RunState.STOPPING: "ring",
-    RunState.RELEASING: "ring",
+    **dict.fromkeys((RunState.CREATED, RunState.QUEUED, RunState.STARTING), "clock"),
+    **dict.fromkeys((RunState.RUNNING, RunState.STOPPING, RunState.RELEASING), "ring"),
     RunState.FINISHED: "tick",
     RunState.STOPPED: "stop",
     RunState.PAUSED: "pause",
@@ -59,6 +55,13 @@ def loss_words(loss: RunLoss | None) -> str:
 
 MUCH_S = 120.0
 """Seconds of training that a stop loses only after a question."""
+ENDS_UNSAVED = tr_noop(
+    "It has been running for {time}. It is asked to stop as Ctrl+C does. What it does not save itself is lost."
+)
+NOT_SAVED = tr_noop(
+    "The last {time} of training are in no checkpoint. “Save and stop” pauses the run: it writes a checkpoint, "
+    "frees its devices and can be resumed from there."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,10 +80,6 @@ def no_run() -> PauseButtonState:
     return PauseButtonState(text=tr("Pause"), tip=tr("There is no active run to pause"))
 
 
-def _not_now() -> PauseButtonState:
-    return PauseButtonState(text=tr("Pause"), tip=tr("This run cannot be paused now"))
-
-
 def pause_button_state(
     facts: RunFacts, asked: str, *, resuming: bool, now: float, spec_problem: str | None = None, refusal: str = ""
 ) -> PauseButtonState:
@@ -90,14 +89,15 @@ def pause_button_state(
     `spec_problem`: why its spec cannot be read; `refusal`: why it cannot pause.
     """
     state = state_info(facts.state)
+    not_now = PauseButtonState(text=tr("Pause"), tip=tr("This run cannot be paused now"))
     if refusal:
-        return PauseButtonState(text=tr("Pause"), tip=refusal) if state.can_pause or state.can_resume else _not_now()
+        return PauseButtonState(text=tr("Pause"), tip=refusal) if state.can_pause or state.can_resume else not_now
     if resuming:
         return PauseButtonState(text=tr("Resume"), tip=tr("The run is being resumed"), resumes=True)
     if state.can_resume:
         return _resume_state(facts, now, spec_problem)
     if not state.can_pause:
-        return _not_now()
+        return not_now
     if asked == "pause":
         return PauseButtonState(text=tr("Pausing…"), tip=tr("The run saves a checkpoint, exits and frees its devices"))
     return PauseButtonState(
@@ -107,29 +107,22 @@ def pause_button_state(
 
 def _resume_state(facts: RunFacts, now: float, spec_problem: str | None) -> PauseButtonState:
     if spec_problem:
-        return PauseButtonState(
-            text=tr("Resume"),
-            tip=tr("This run cannot be resumed: {reason}", reason=spec_problem),
-            resumes=True,
-        )
+        tip = tr("This run cannot be resumed: {reason}", reason=spec_problem)
+        return PauseButtonState(text=tr("Resume"), tip=tip, resumes=True)
     if facts.checkpoint is None:
         tip = tr("Start this run over: it has no checkpoint")
         return PauseButtonState(text=tr("Start over"), enabled=True, tip=tip, resumes=True)
-    tip = tr(
-        "Resume from step {step} ({moment})",
-        step=number(facts.checkpoint.step, 1),
-        moment=moment(facts.checkpoint.time, now),
-    )
+    step, when = number(facts.checkpoint.step, 1), moment(facts.checkpoint.time, now)
+    tip = tr("Resume from step {step} ({moment})", step=step, moment=when)
     return PauseButtonState(text=tr("Resume"), enabled=True, tip=tip, resumes=True)
 
 
 def saved_words(checkpoint: Checkpoint | None, now: float) -> str:
     """Return `saved at step 230, 18:03`; the empty string without a checkpoint."""
-    return (
-        tr("saved at step {step}, {moment}", step=number(checkpoint.step, 1), moment=moment(checkpoint.time, now))
-        if checkpoint
-        else ""
-    )
+    if checkpoint is None:
+        return ""
+    step, when = number(checkpoint.step, 1), moment(checkpoint.time, now)
+    return tr("saved at step {step}, {moment}", step=step, moment=when)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,26 +147,11 @@ def stop_question(facts: RunFacts, name: str, now: float, *, refusal: str = "") 
     if unsaved_s < MUCH_S:
         return None
     if refusal:
-        return StopQuestion(
-            question=tr("Stop {name}?", name=name),
-            words=tr(
-                "It has been running for {time}. It is asked to stop as Ctrl+C does. What it does not save itself is "
-                "lost.",
-                time=in_words(unsaved_s),
-            ),
-            yes=tr("Stop"),
-            can_save=False,
-        )
-    return StopQuestion(
-        question=tr("Stop {name} without saving?", name=name),
-        words=tr(
-            "The last {time} of training are in no checkpoint. “Save and stop” pauses the run: it writes a checkpoint, "
-            "frees its devices and can be resumed from there.",
-            time=in_words(unsaved_s),
-        ),
-        yes=tr("Stop without saving"),
-        can_save=True,
-    )
+        question, words, yes = tr("Stop {name}?", name=name), tr(ENDS_UNSAVED, time=in_words(unsaved_s)), tr("Stop")
+    else:
+        question, yes = tr("Stop {name} without saving?", name=name), tr("Stop without saving")
+        words = tr(NOT_SAVED, time=in_words(unsaved_s))
+    return StopQuestion(question=question, words=words, yes=yes, can_save=not refusal)
 
 
 SECOND_THOUGHT_S = 0.8
@@ -182,9 +160,11 @@ FRESH_S = 5.0
 """Seconds to show that a requested checkpoint was written."""
 STEP_NAMES = tuple(name for name, _, _ in escalation_steps(StopTimeouts()))
 STEP_WORDS = {
-    "asked": tr_noop("stopping politely"), "SIGINT": tr_noop("interrupt"), "SIGTERM": tr_noop("terminate"),
+    "asked": tr_noop("stopping politely"),
+    "SIGINT": tr_noop("interrupt"),
+    "SIGTERM": tr_noop("terminate"),
     "SIGKILL": tr_noop("kill"),
-}  # fmt: skip
+}
 """What the header calls the steps of a stop."""
 POSITIONS = {
     "epochs": tr_noop("epoch {done} of {total}"),
@@ -298,6 +278,8 @@ def run_header(run: RunSnapshot | None, *, resuming: bool = False, compared: int
     forcing = _forcing(facts, now, asked=since_asked is not None)
     released, released_tone = released_words(facts)
     starting = start_words(facts, frameworks.framework_title(run.spec.framework), now) if run.spec else ""
+    refusal, problem = run.refusal("pause"), run.spec_problem
+    pause = pause_button_state(facts, run.asked, resuming=resuming, now=now, spec_problem=problem, refusal=refusal)
     return RunHeader(
         label=tr("Resuming") if _is_resumed(facts) else tr(state.label),
         tone=state.colour,
@@ -316,14 +298,7 @@ def run_header(run: RunSnapshot | None, *, resuming: bool = False, compared: int
         can_stop=state.can_stop and since_asked is None,
         can_force=bool(forcing and state.can_force) and (since_asked is None or since_asked > SECOND_THOUGHT_S),
         stopping=forcing,
-        pause=pause_button_state(
-            facts,
-            run.asked,
-            resuming=resuming,
-            now=now,
-            spec_problem=run.spec_problem,
-            refusal=run.refusal("pause"),
-        ),
+        pause=pause,
         can_save=state.can_save and not run.refusal("save"),
         save_refusal=run.refusal("save"),
         saving=run.asked == "save",
@@ -404,12 +379,9 @@ def _detail(run: RunSnapshot, now: float, starting: str) -> str:
 def _end(run: RunSnapshot, now: float) -> str:
     """Return the loss of a run whose training has ended, how long it took, and how long its memory is being checked."""
     watched = watched_s(run.facts, now)
-    parts = (
-        loss_words(run.loss),
-        "" if run.took_s is None else tr("took {time}", time=duration(run.took_s)),
-        "" if watched is None else tr("memory check {time}", time=duration(watched)),
-    )
-    return " · ".join(part for part in parts if part)
+    took = "" if run.took_s is None else tr("took {time}", time=duration(run.took_s))
+    check = "" if watched is None else tr("memory check {time}", time=duration(watched))
+    return " · ".join(filter(None, (loss_words(run.loss), took, check)))
 
 
 def _shows_checkpoint(facts: RunFacts, now: float) -> bool:

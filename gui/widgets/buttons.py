@@ -1,11 +1,12 @@
-"""Small buttons and check boxes; buttons that keep the focus while they are disabled."""
+"""Small buttons, check boxes and menus of buttons; buttons that keep the focus while they are disabled."""
 
 from __future__ import annotations
 
 from PySide6.QtCore import QSize
-from PySide6.QtWidgets import QCheckBox, QPushButton, QStyle, QStyleOptionButton
+from PySide6.QtWidgets import QCheckBox, QMenu, QPushButton, QStyle, QStyleOptionButton, QToolButton
 
-from gui.widgets.plain_text import verbatim
+from gui.base.icons import SIDE_PX, ButtonIcon
+from gui.widgets.plain_text import named
 
 
 def compact_button(name: str, text: str, tip: str = "", *, role: str = "", spoken: str = "") -> QPushButton:
@@ -13,27 +14,33 @@ def compact_button(name: str, text: str, tip: str = "", *, role: str = "", spoke
 
     `role`: one of the style sheet, see its head; `spoken`: what a screen reader says in place of the text.
     """
-    button = QPushButton(text)
-    button.setObjectName(name)
-    button.setProperty("compact", True)
-    if role:
-        button.setProperty("role", role)
-    if tip:
-        button.setToolTip(verbatim(tip))
-    if spoken:
-        button.setAccessibleName(spoken)
+    button = named(QPushButton(text), name, spoken, tip, compact=True, role=role)
     button.setAutoDefault(False)
     return button
 
 
+def icon_button(
+    icon: str, name: str, spoken: str, tip: str = "", *, side: int = SIDE_PX, compact: bool = False
+) -> QToolButton:
+    """Return a button without a text, with an icon of this size (`gui.base.icons`)."""
+    button = named(QToolButton(), name, spoken, tip or spoken, compact=compact)
+    ButtonIcon(button, icon, side=side)
+    return button
+
+
+def give_menu_below(button: QToolButton, text: str, name: str) -> QMenu:
+    """Show a text and a mark on a button that opens a menu below it, and return the menu."""
+    named(button, compact=True, unfolds=True)
+    button.setText(f"{text} ")
+    button.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+    menu = named(QMenu(button), name)
+    button.setMenu(menu)
+    return menu
+
+
 def compact_check(name: str, text: str, tip: str, *, spoken: str = "", checked: bool = False) -> QCheckBox:
     """Return a small check box; the arguments are those of `compact_button`."""
-    box = QCheckBox(text)
-    box.setObjectName(name)
-    box.setProperty("compact", True)
-    box.setToolTip(verbatim(tip))
-    if spoken:
-        box.setAccessibleName(spoken)
+    box = named(QCheckBox(text), name, spoken, tip, compact=True)
     box.setChecked(checked)
     return box
 

@@ -18,10 +18,7 @@ Entry = Action | None
 
 def copy_entries(asked: Callable[[str], object]) -> list[Action]:
     """Return the entries that copy a table; `asked` is called with `markdown` or `csv`."""
-    return [
-        (tr("Copy table as Markdown"), lambda: asked("markdown")),
-        (tr("Copy table as CSV"), lambda: asked("csv")),
-    ]
+    return [(tr("Copy table as Markdown"), lambda: asked("markdown")), (tr("Copy table as CSV"), lambda: asked("csv"))]
 
 
 def add_action(menu: QMenu, text: str) -> QAction:

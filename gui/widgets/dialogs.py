@@ -25,7 +25,7 @@ from gui.base.icons import ButtonIcon
 from gui.base.text_size import scaled
 from gui.base.theme import mark
 from gui.widgets.layouts import hbox, vbox
-from gui.widgets.plain_text import PlainLabel
+from gui.widgets.plain_text import PlainLabel, bold_label, named
 
 if TYPE_CHECKING:
     from gui.runs.rows import OwnerQuestion
@@ -44,12 +44,10 @@ class InfoDialog(QDialog):
         self.setObjectName(name)
         self.setWindowTitle(heading)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        title = PlainLabel(heading, role="heading")
-        close = QPushButton(tr("Close"))
-        close.setObjectName("closeButton")
+        close = named(QPushButton(tr("Close")), "closeButton")
         close.clicked.connect(self.reject)
         close.setDefault(True)
-        layout = vbox(self, title, gap=12, margins=MARGINS_PX)
+        layout = vbox(self, PlainLabel(heading, role="heading"), gap=12, margins=MARGINS_PX)
         self.content = vbox(layout, gap=12)
         layout.setStretch(1, 1)
         self._buttons = hbox(layout, 0, close, gap=12)
@@ -57,8 +55,7 @@ class InfoDialog(QDialog):
 
     def add_button(self, name: str, text: str, action: Callable[[], object]) -> QPushButton:
         """Add a button at the left of the row."""
-        button = QPushButton(text)
-        button.setObjectName(name)
+        button = named(QPushButton(text), name)
         button.setAutoDefault(False)
         button.clicked.connect(lambda _: action())
         self._buttons.insertWidget(self._buttons.count() - 2, button)  # left of the stretch
@@ -66,14 +63,12 @@ class InfoDialog(QDialog):
 
     def add_form(self, title: str) -> QFormLayout:
         """Add a group of rows with a heading."""
-        heading = PlainLabel(title, role="small")
-        heading.setStyleSheet("font-weight: bold;")
         form = QFormLayout()
         self.content.addLayout(form)
         form.setHorizontalSpacing(16)
         form.setVerticalSpacing(8)
         form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
-        form.addRow(heading)
+        form.addRow(bold_label(title))
         return form
 
     def row_label(self, text: str, buddy: QWidget | None = None) -> PlainLabel:
@@ -93,28 +88,34 @@ class InfoDialog(QDialog):
         return self.fontMetrics().lineSpacing() * count
 
 
-def answer_buttons(dialog: QDialog, yes: str) -> tuple[QPushButton, QDialogButtonBox]:
-    """Return the button that accepts a dialog, which is the default, and the row of it and Cancel."""
-    accept = QPushButton(yes)
-    accept.setObjectName("yesButton")
-    accept.setDefault(True)
-    mark(accept, role="primary")
-    cancel = QPushButton(tr("Cancel"))
-    cancel.setObjectName("noButton")
-    cancel.setAutoDefault(False)
-    buttons = QDialogButtonBox()
-    buttons.addButton(accept, QDialogButtonBox.ButtonRole.AcceptRole)
-    buttons.addButton(cancel, QDialogButtonBox.ButtonRole.RejectRole)
-    buttons.accepted.connect(dialog.accept)
-    buttons.rejected.connect(dialog.reject)
-    return accept, buttons
+class Question(QDialog):
+    """A dialog that does not block the window: a heading, other parts, and buttons. It is deleted when it is closed."""
+
+    def __init__(self, parent: QWidget, name: str, yes: str) -> None:
+        """`yes`: the text of the button that accepts it, which is proposed."""
+        super().__init__(parent)
+        named(self, name).setWindowTitle("Trainyard")
+        self.yes = named(QPushButton(yes), "yesButton", role="primary")
+        self.yes.setDefault(True)
+        self.no = named(QPushButton(tr("Cancel")), "noButton")
+        self.no.setAutoDefault(False)
+        self.buttons = QDialogButtonBox()
+        self.buttons.addButton(self.yes, QDialogButtonBox.ButtonRole.AcceptRole)
+        self.buttons.addButton(self.no, QDialogButtonBox.ButtonRole.RejectRole)
+        self.buttons.accepted.connect(self.accept)
+        self.buttons.rejected.connect(self.reject)
+        self.finished.connect(self.deleteLater)
+
+    def lay_out(self, *parts: QWidget) -> None:
+        """Lay out these parts, and the buttons below them."""
+        vbox(self, *parts, self.buttons, gap=12, margins=MARGINS_PX)
 
 
 QUESTION_PX = 460
 
 
-class ConfirmDialog(QDialog):
-    """A dialog that does not block the window; `agreed` reports the answer."""
+class ConfirmDialog(Question):
+    """Asks whether to do something; `agreed` reports the answer. Cancel is proposed, or another answer."""
 
     agreed = Signal()
 
@@ -126,38 +127,23 @@ class ConfirmDialog(QDialog):
 
         `other`: text and action of another answer, which is then the proposed one.
         """
-        super().__init__(parent)
-        self.setObjectName("question")
-        self.setWindowTitle("Trainyard")
+        super().__init__(parent, "question", yes)
         self.question = _label(question, "heading")
         self.words = _label(words, "")
-        self.yes = QPushButton(yes)
-        self.yes.setObjectName("yesButton")
-        self.yes.setAutoDefault(False)
         mark(self.yes, role="danger" if is_destructive else "primary" if other is None else "")
-        self.no = QPushButton(tr("Cancel"))
-        self.no.setObjectName("noButton")
+        self.yes.setDefault(False)
+        self.yes.setAutoDefault(False)
         self.no.setDefault(True)
-        buttons = QDialogButtonBox()
-        buttons.addButton(self.yes, QDialogButtonBox.ButtonRole.AcceptRole)
-        buttons.addButton(self.no, QDialogButtonBox.ButtonRole.RejectRole)
         if other is not None:
-            self._add_other(buttons, *other)
-        buttons.accepted.connect(self.accept)
-        buttons.rejected.connect(self.reject)
+            text, action = other
+            button = named(QPushButton(text), "otherButton", role="primary")
+            button.setAutoDefault(False)
+            self.buttons.addButton(button, QDialogButtonBox.ButtonRole.ActionRole)
+            button.clicked.connect(self.reject)
+            button.clicked.connect(lambda _: action())
         self.accepted.connect(self.agreed)
-        self.finished.connect(self.deleteLater)
-        vbox(self, self.question, self.words, buttons, gap=12, margins=MARGINS_PX)
+        self.lay_out(self.question, self.words)
         self.no.setFocus()
-
-    def _add_other(self, buttons: QDialogButtonBox, text: str, action: Callable[[], object]) -> None:
-        button = QPushButton(text)
-        button.setObjectName("otherButton")
-        button.setAutoDefault(False)
-        mark(button, role="primary")
-        buttons.addButton(button, QDialogButtonBox.ButtonRole.ActionRole)
-        button.clicked.connect(self.reject)
-        button.clicked.connect(lambda _: action())
 
     @property
     def text(self) -> str:
@@ -179,10 +165,9 @@ def ask(
 
 
 def _label(text: str, role: str) -> PlainLabel:
-    label = PlainLabel(text, role=role, wraps=True)
+    label = PlainLabel(text, role=role, wraps=True, selectable=True)
     label.setMinimumWidth(QUESTION_PX)
     label.setMaximumWidth(QUESTION_PX + 200)
-    label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
     return label
 
 
@@ -197,8 +182,8 @@ def ask_first(window: QWidget, question: OwnerQuestion | None, action: Callable[
 NAME_PX = 380
 
 
-class NameDialog(QDialog):
-    """A dialog that does not block the window; `named` reports the name."""
+class NameDialog(Question):
+    """Asks for a name or another text; `named` reports it."""
 
     named = Signal(str)
 
@@ -207,21 +192,14 @@ class NameDialog(QDialog):
         may_be_empty: bool = False,
     ) -> None:  # fmt: skip
         """`judge`: returns why a name cannot be used (or the empty string), and a notice about it."""
-        super().__init__(parent)
-        self.setObjectName("nameDialog")
-        self.setWindowTitle("Trainyard")
+        super().__init__(parent, "nameDialog", yes)
         self._judge, self._may_be_empty = judge, may_be_empty
-        heading = PlainLabel(question, role="heading")
-        self.edit = QLineEdit(name)
-        self.edit.setObjectName("nameEdit")
-        self.edit.setAccessibleName(question)
+        self.edit = named(QLineEdit(name), "nameEdit", question)
         self.edit.setMinimumWidth(NAME_PX)
         self.notice = PlainLabel(wraps=True)
-        self.yes, buttons = answer_buttons(self, yes)
         self.accepted.connect(lambda: self.named.emit(self.edit.text().strip()))
-        self.finished.connect(self.deleteLater)
         self.edit.textChanged.connect(lambda _: self._check_name())
-        vbox(self, heading, self.edit, self.notice, buttons, gap=12, margins=MARGINS_PX)
+        self.lay_out(PlainLabel(question, role="heading"), self.edit, self.notice)
         self._check_name()
         self.edit.selectAll()
         self.edit.setFocus()
@@ -232,6 +210,16 @@ class NameDialog(QDialog):
         self.yes.setEnabled(not problem)
         self.notice.setText(problem or notice or " ")
         mark(self.notice, tone="bad" if problem and name else "warn" if notice else "muted")
+
+
+def ask_name(
+    parent: QWidget, named: Callable[[str], object], *, question: str, name: str, yes: str,
+    judge: Callable[[str], tuple[str, str]], may_be_empty: bool = False,
+) -> None:  # fmt: skip
+    """Ask for a name with a `NameDialog`; call `named` with it."""
+    dialog = NameDialog(parent, question=question, name=name, yes=yes, judge=judge, may_be_empty=may_be_empty)
+    dialog.named.connect(named)
+    dialog.open()
 
 
 ANY_FILE = tr_noop("All files (*)")

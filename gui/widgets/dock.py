@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QDockWidget, QMainWindow, QWidget
 from gui.base.painting import paint_card
 from gui.base.theme import current_theme
 from gui.widgets.layouts import hbox, vbox
-from gui.widgets.plain_text import PlainLabel
+from gui.widgets.plain_text import PlainLabel, named
 
 BELOW_PX = 6
 """Room between the content and the lower border of the card."""
@@ -59,9 +59,7 @@ class Dock(QDockWidget):
 
 
 def _title(text: str) -> PlainLabel:
-    label = PlainLabel(text.upper(), role="title")
-    label.setProperty("line", "card")
-    return label
+    return named(PlainLabel(text.upper(), role="title"), line="card")
 
 
 def _title_bar(heading: QWidget, beside: QWidget | None, *, inset: bool) -> QWidget:

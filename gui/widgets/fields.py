@@ -9,7 +9,6 @@ from PySide6.QtWidgets import (
     QAbstractSpinBox,
     QComboBox,
     QFormLayout,
-    QFrame,
     QLineEdit,
     QPushButton,
     QScrollArea,
@@ -23,8 +22,8 @@ from PySide6.QtWidgets import (
 
 from gui.base.text_size import scale, scaled
 from gui.base.theme import inset
-from gui.widgets.layouts import hbox, vbox
-from gui.widgets.plain_text import PlainLabel, verbatim
+from gui.widgets.layouts import hbox, scroll_down, vbox
+from gui.widgets.plain_text import PlainLabel, named, verbatim
 
 MARGIN_PX = 28
 """Width that the list needs beside the text of a row."""
@@ -95,11 +94,12 @@ class NoWheel(QObject):
 
 def field(widget: QWidget, name: str, accessible: str, tip: str) -> None:
     """Set the names, tooltip, size policy and wheel behaviour of a field."""
-    widget.setObjectName(name)
-    widget.setAccessibleName(accessible)
-    widget.setToolTip(verbatim(tip))
+    named(widget, name, accessible, tip)
     widget.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
     widget.setMinimumWidth(48)
+    if isinstance(widget, QComboBox):
+        widget.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        widget.setMinimumContentsLength(4)
     if isinstance(widget, (QComboBox, QAbstractSpinBox)):
         widget.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         widget.installEventFilter(NoWheel(widget))
@@ -124,8 +124,6 @@ def whole_number(name: str, accessible: str, tip: str, *, minimum: int, value: i
 def choice(name: str, accessible: str, tip: str, items: Iterable[tuple[str, str]] = ()) -> QComboBox:
     """Return a box to choose one of `items`: pairs of title and id."""
     box = ChoiceBox()
-    box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-    box.setMinimumContentsLength(4)
     box.setItemDelegate(QStyledItemDelegate(box))  # the default delegate ignores the style sheet
     for title, data in items:
         box.addItem(title, data)
@@ -141,9 +139,10 @@ def select(box: QComboBox, data: str | None) -> bool:
     return row >= 0
 
 
-def line(name: str, accessible: str, tip: str) -> QLineEdit:
-    """Return a field for a string."""
+def line(name: str, accessible: str, tip: str, empty: str = "") -> QLineEdit:
+    """Return a field for a string; `empty`: what an empty field means, as a placeholder."""
     edit = QLineEdit()
+    edit.setPlaceholderText(empty)
     field(edit, name, accessible, tip)
     return edit
 
@@ -221,10 +220,7 @@ def with_button(field: QWidget, button: QWidget) -> QWidget:
 
 def browse_button(name: str, accessible: str, tip: str, browse: Callable[[], None]) -> QPushButton:
     """Return a small button that calls `browse`."""
-    button = QPushButton("…")
-    button.setObjectName(name)
-    button.setAccessibleName(accessible)
-    button.setToolTip(verbatim(tip))
+    button = named(QPushButton("…"), name, accessible, tip)
     button.setStyleSheet("QPushButton { padding: 4px 8px; }")
     button.clicked.connect(lambda _: browse())
     return button
@@ -236,11 +232,8 @@ class FormScroll(QScrollArea):
     def __init__(self, content: QWidget) -> None:
         super().__init__()
         self._content = content
-        self.setWidgetResizable(True)
-        self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        scroll_down(self)
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
-        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.setWidget(content)
 
     def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)

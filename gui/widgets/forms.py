@@ -17,7 +17,7 @@ from core.text import capital
 from gui.base.text_size import scaled
 from gui.base.theme import mark
 from gui.widgets.fields import MAX_NUMBER, ROW_PX, choice, field, form, label, line, select, whole_number
-from gui.widgets.plain_text import PlainLabel
+from gui.widgets.plain_text import PlainLabel, bold_label
 
 LABEL_PX = 166
 """Width of labels: that of the longest one, so that the fields of groups below each other are aligned."""
@@ -41,8 +41,7 @@ class FieldGroup(QWidget):
         self._search = ""
         self._wanted = True
         self._rows = form(self)
-        self.heading = PlainLabel(heading, role="small")
-        self.heading.setStyleSheet("font-weight: bold;")
+        self.heading = bold_label(heading)
         self._rows.addRow(self.heading)
         self.changed.connect(self.show_changes)
 
@@ -212,9 +211,8 @@ def of_setting(row: Setting, changed: Callable[[], None], name: str = "") -> Edi
     if isinstance(row.kind, OneOf):
         return one_of(name, title, tip, changed, [(row.words(each), each) for each in row.kind.titles])
     if isinstance(row.kind, Whole) and not is_line:
-        return integer(
-            name, title, tip, changed, minimum=row.kind.minimum, arrows=row.name not in WITHOUT_ARROWS
-        )  # fmt: skip
+        arrows = row.name not in WITHOUT_ARROWS
+        return integer(name, title, tip, changed, minimum=row.kind.minimum, arrows=arrows)
     empty = tr("{help}; empty: {default}", help=tip, default=row.default_words)
     return number(name, title, empty, changed, empty=row.default_words)
 
@@ -229,12 +227,10 @@ def check(name: str, title: str, tip: str, changed: Callable[[], None], *, text:
 
 
 def integer(
-    name: str, title: str, tip: str, changed: Callable[[], None], *,
-    minimum: int = -MAX_NUMBER, arrows: bool = True, suffix: str = "",
-) -> Editor:  # fmt: skip
-    """Return a field for a whole number; `suffix`: its unit."""
+    name: str, title: str, tip: str, changed: Callable[[], None], *, minimum: int = -MAX_NUMBER, arrows: bool = True
+) -> Editor:
+    """Return a field for a whole number."""
     box: QSpinBox = whole_number(name, title, tip, minimum=minimum, value=max(minimum, 0), arrows=arrows)
-    box.setSuffix(suffix)
     box.valueChanged.connect(lambda _: changed())
 
     def set_value(value: SettingValue) -> None:
@@ -262,8 +258,7 @@ def text(
 
     It also serves decimal numbers that are checked later.
     """
-    edit: QLineEdit = line(name, title, tip)
-    edit.setPlaceholderText(empty or ("none" if empty_is_none else ""))
+    edit: QLineEdit = line(name, title, tip, empty or ("none" if empty_is_none else ""))
     edit.textChanged.connect(lambda _: changed())
 
     def value() -> SettingValue:
@@ -274,8 +269,7 @@ def text(
 
 def number(name: str, title: str, tip: str, changed: Callable[[], None], *, empty: str) -> Editor:
     """Return a field for an optional number; `empty`: what an empty field means, as a placeholder."""
-    edit: QLineEdit = line(name, title, tip)
-    edit.setPlaceholderText(empty)
+    edit: QLineEdit = line(name, title, tip, empty)
     edit.textChanged.connect(lambda _: changed())
 
     def set_value(value: SettingValue) -> None:

@@ -1,8 +1,9 @@
-"""Lay out widgets in rows and columns."""
+"""Lay out widgets in rows, columns and areas that scroll."""
 
 from __future__ import annotations
 
-from PySide6.QtWidgets import QBoxLayout, QWidget
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QBoxLayout, QFrame, QGridLayout, QScrollArea, QWidget
 
 Ground = QWidget | QBoxLayout
 """What a row or column is laid out on: a widget, or the end of another row or column."""
@@ -41,3 +42,22 @@ def _filled(
         else:
             layout.addStretch(1)
     return layout
+
+
+def grid(ground: QWidget, *, gap: int = 14, line_gap: int = 3) -> QGridLayout:
+    """Lay out what is added in lines and columns, without margins; the second column takes the spare room."""
+    layout = QGridLayout(ground)
+    layout.setContentsMargins(0, 0, 0, 0)
+    layout.setHorizontalSpacing(gap)
+    layout.setVerticalSpacing(line_gap)
+    layout.setColumnStretch(1, 1)
+    return layout
+
+
+def scroll_down(area: QScrollArea, *, by_keys: bool = False) -> None:
+    """Let an area scroll its content up and down alone, without a frame. `by_keys`: also with keys."""
+    area.setWidgetResizable(True)
+    area.setFrameShape(QFrame.Shape.NoFrame)
+    area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+    if not by_keys:
+        area.setFocusPolicy(Qt.FocusPolicy.NoFocus)

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from PySide6 import QtGui
 from PySide6.QtCore import QEvent, Qt, QTimer, QUrl, Signal
-from PySide6.QtGui import QAccessible, QAccessibleEvent, QDesktopServices, QKeyEvent, QPaintEvent
-from PySide6.QtWidgets import QFrame, QPushButton, QSizePolicy, QToolButton, QWidget
+from PySide6.QtGui import QAccessible, QAccessibleEvent, QDesktopServices, QGuiApplication, QKeyEvent, QPaintEvent
+from PySide6.QtWidgets import QFrame, QPushButton, QSizePolicy, QWidget
 
+from core.errors import RunError
 from core.language import tr
-from gui.base.icons import ButtonIcon
 from gui.base.painting import paint_card
 from gui.base.theme import current_theme
+from gui.widgets.buttons import icon_button
 from gui.widgets.layouts import hbox, vbox
-from gui.widgets.plain_text import PlainLabel, verbatim
+from gui.widgets.plain_text import PlainLabel, named, verbatim
 
 
 def announce(widget: QWidget, text: str, *, urgent: bool = False) -> None:
@@ -61,28 +62,19 @@ class MessageStrip(QFrame):
         """A problem that lasts: `clear` shows it again."""
         self._passing = QTimer(self, singleShot=True, interval=PASSING_MS)
         self._passing.timeout.connect(lambda: self.show_message(""))
-        self._text = PlainLabel(wraps=True)
-        self._text.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self._text = PlainLabel(wraps=True, selectable=True)
         self._text.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-        self._details = QPushButton(tr("Details"))
-        self._details.setProperty("compact", True)
-        self._details.setAccessibleName(tr("Show the details of this message"))
+        self._details = named(QPushButton(tr("Details")), spoken=tr("Show the details of this message"), compact=True)
         self._details.clicked.connect(self.details_asked)
-        self._dismiss = QToolButton()
-        self._dismiss.setProperty("compact", True)
-        self._dismiss.setAccessibleName(tr("Dismiss this message"))
-        self._dismiss.setToolTip(tr("Dismiss (Esc)"))
-        ButtonIcon(self._dismiss, "cross")
+        self._dismiss = icon_button("cross", "", tr("Dismiss this message"), tr("Dismiss (Esc)"), compact=True)
         self._dismiss.clicked.connect(self.dismiss)
-        self._next = QPushButton()
-        self._next.setObjectName("nextMessageButton")
-        self._next.setProperty("role", "flat")
-        self._next.setProperty("compact", True)
+        self._next = named(QPushButton(), "nextMessageButton", role="flat", compact=True)
         self._next.setToolTip(tr("Show the next message"))
         self._next.clicked.connect(self.next_asked)
         self._next.hide()
         self.setFocusProxy(self._dismiss)
-        self._lay_out()
+        parts = ((self._text, 1), self._next, self._details, self._dismiss)
+        self._row = hbox(self, *parts, gap=10, margins=(14, 6, 8, 6))
         self.hide()
 
     @property
@@ -91,9 +83,8 @@ class MessageStrip(QFrame):
         return self._whole
 
     def show_message(
-        self, text: str, tone: str = "warn", *, details: bool = False, details_text: str = "",
-        is_new: bool = True,
-    ) -> None:  # fmt: skip
+        self, text: str, tone: str = "warn", *, details: bool = False, details_text: str = "", is_new: bool = True
+    ) -> None:
         """Show a message (`tone`: good, warn, bad); the empty string removes it. An equal message changes nothing.
 
         `details`: whether it has a button, which reads `details_text`, or Details. A message that is not `is_new`
@@ -122,16 +113,29 @@ class MessageStrip(QFrame):
 
     def show_place(self, number: int, count: int) -> None:
         """Show which of several messages this is."""
+        spoken = tr("Message {number} of {count}: show the next message", number=number, count=count)
         self._next.setText(tr("{number} of {count}  ›", number=number, count=count))
-        self._next.setAccessibleName(
-            tr("Message {number} of {count}: show the next message", number=number, count=count)
-        )
+        self._next.setAccessibleName(spoken)
         self._next.setVisible(count > 1)
 
     def show_passing(self, text: str) -> None:
         """Show a success message that disappears by itself."""
         self.show_message(text, "good")
         self._passing.start()
+
+    def copy(self, text: str, said: str) -> None:
+        """Put a text on the clipboard, and say so."""
+        QGuiApplication.clipboard().setText(text)
+        self.show_passing(said)
+
+    def attempt(self, action: Callable[[], object]) -> bool:
+        """Do something, and return whether it was possible. Show the sentence of a `RunError` or a `ValueError`."""
+        try:
+            action()
+        except (RunError, ValueError) as error:
+            self.show_message(str(error), "bad")
+            return False
+        return True
 
     def add_button(self, button: QPushButton) -> None:
         """Add a button left of the one that dismisses the message."""
@@ -151,10 +155,6 @@ class MessageStrip(QFrame):
             announce(self, self.accessibleName(), urgent=self._tone == "bad")
         elif changed:
             self.closed.emit()
-
-    def _lay_out(self) -> None:
-        parts = ((self._text, 1), self._next, self._details, self._dismiss)
-        self._row = hbox(self, *parts, gap=10, margins=(14, 6, 8, 6))
 
 
 class MessageStack(QWidget):

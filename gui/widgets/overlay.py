@@ -81,12 +81,7 @@ class TopOverlay(Overlay):
     """Lies below the heading of the part that it may cover, or over the heading too where there is no room."""
 
     def __init__(
-        self,
-        above: QWidget,
-        ground: QWidget,
-        window: QWidget,
-        room: Callable[[], int],
-        fit: Callable[[int, int], None],
+        self, above: QWidget, ground: QWidget, window: QWidget, room: Callable[[], int], fit: Callable[[int, int], None]
     ) -> None:
         """`room`: returns the height of that part.
 

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QFontDatabase
 from PySide6.QtGui import Qt as GuiQt  # has the functions on rich text
 from PySide6.QtWidgets import QLabel, QWidget
 
 MAX_CHARACTERS = 4000
 """Maximum characters of a tooltip: a command line may be megabytes, and Qt would lay out all of it."""
+AnyWidget = TypeVar("AnyWidget", bound=QWidget)
 GAP = "&nbsp;&nbsp;&nbsp; "
 
 
@@ -44,19 +46,52 @@ def title_text(text: str) -> str:
     return text.replace("[*]", "[*][*]")
 
 
+def named(widget: AnyWidget, name: str = "", spoken: str = "", tip: str = "", **properties: object) -> AnyWidget:
+    """Give a widget its object name, what a screen reader says, its tooltip, and properties for the style sheet.
+
+    Return the widget. An empty text changes nothing.
+    """
+    if name:
+        widget.setObjectName(name)
+    if spoken:
+        widget.setAccessibleName(spoken)
+    if tip:
+        widget.setToolTip(verbatim(tip))
+    for each, value in properties.items():
+        widget.setProperty(each, value)
+    return widget
+
+
 class PlainLabel(QLabel):
     """A label that never interprets its text."""
 
     def __init__(
-        self, text: str = "", parent: QWidget | None = None, *, name: str = "", role: str = "", wraps: bool = False
+        self, text: str = "", *, name: str = "", role: str = "", wraps: bool = False, selectable: bool = False
     ) -> None:
-        """`role`: how the style sheet shows it; `wraps`: a text that is too long gets more lines."""
-        super().__init__(parent)
+        """`role`: how the style sheet shows it; `wraps`: a text that is too long gets more lines.
+
+        `selectable`: the mouse can select the text.
+        """
+        super().__init__()
         self.setTextFormat(Qt.TextFormat.PlainText)
         self.setText(text)
-        self.setObjectName(name)
-        self.setProperty("role", role)
         self.setWordWrap(wraps)
+        if selectable:
+            self.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        named(self, name, role=role)
+
+
+def bold_label(text: str) -> PlainLabel:
+    """Return the heading of a group of fields."""
+    label = PlainLabel(text, role="small")
+    label.setStyleSheet("font-weight: bold;")
+    return label
+
+
+def monospaced(label: PlainLabel) -> None:
+    """Show a label in the font for code."""
+    family = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont).family()
+    label.setStyleSheet(f'font-family: "{family}";')
 
 
 class Span(NamedTuple):
@@ -74,8 +109,8 @@ Row = tuple[Sequence[Span], Sequence[Span]]
 class ColouredLabel(QLabel):
     """A label in several colours; the texts are not interpreted."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.setTextFormat(Qt.TextFormat.RichText)
 
     def show_groups(self, groups: Iterable[Sequence[Span]], *, in_lines: bool = False) -> None:

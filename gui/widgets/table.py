@@ -19,7 +19,7 @@ from gui.base.formatting import DASH
 from gui.base.text_size import scaled
 from gui.base.theme import current_theme, look
 from gui.widgets.context_menu import Entry, copy_entries, give_menu
-from gui.widgets.plain_text import PlainLabel, verbatim
+from gui.widgets.plain_text import PlainLabel, named, verbatim
 
 ROW_PX, HEADING_PX, MIN_COLUMN_PX = 24, 26, 44
 STRETCH = 0
@@ -148,8 +148,7 @@ class RowsTable(QTableView, Generic[Row]):
         self._columns: Sequence[Column[Row]] = ()
         self._unsorted: Sequence[Row] = ()
         self._open_keys = open_keys
-        self.setObjectName(name)
-        self.setAccessibleName(accessible)
+        named(self, name, accessible)
         self.setModel(self._model)
         self.setShowGrid(False)
         self.setWordWrap(False)

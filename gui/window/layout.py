@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QMainWindow, QStyle, QTabBar, QTabWidget, QWidget
 from core.language import tr
 from gui.base.text_size import scaled
 from gui.features.devices.panel import DevicePanel
-from gui.features.memory.leftovers import LeftoversStrip
+from gui.features.memory.tab import LeftoversStrip
 from gui.features.run.failure import FailureCard
 from gui.features.runlist.bars import MachineEntry, RunFilter, SeveralBar
 from gui.features.runlist.view import RunList

@@ -6,9 +6,7 @@ from PySide6.QtCore import QObject
 
 from gui.base.timers import PollTimer
 from gui.features.compare.scaling_tables import ScalingTables
-from gui.features.log.teach import RuleTeacher
-from gui.features.memory.leftovers import OrphanScanner
-from gui.features.memory.scanner import ProcessScanner, ProcessTerminator
+from gui.features.memory.scanner import OrphanScanner, ProcessScanner, ProcessTerminator
 from gui.features.run.outputs import OutputReader
 from gui.features.runlist.missed import MissedRuns
 from gui.features.runlist.queue import QueueService
@@ -38,7 +36,6 @@ class Services:
         self.orphan_scanner = OrphanScanner(machine.root, is_here=machine.is_here)
         self.python_finder = PythonFinder(is_here=machine.is_here)
         self.expression_tester = ExpressionTester()
-        self.rule_teacher = RuleTeacher()
         # Qt deletes them with the window. If Python's garbage collector deleted a QObject while Qt holds the lock that
         # the deletion needs, the two would wait for each other for ever.
         for each in vars(self).values():

@@ -224,7 +224,7 @@ OPEN_OTHER_FILES = {
     "core.worker.keras": "files of a checkpoint, in a worker of the run",
     "core.worker.pytorch": "files of a checkpoint, in a worker of the run",
     "core.worker.tensorflow": "files of a checkpoint, in a worker of the run",
-    "gui.plots.pictures": "a buffer in memory",
+    "gui.plots.exports": "a buffer in memory",
     "gui.features.run.outputs": "a buffer in memory",
     "gui.base.theme": "the style sheet",
 }

@@ -73,7 +73,7 @@ EXEMPT = {
     "gui/runs/run_list.py": {
         "list of runs": "the name of a thread", "index of runs": "the name of a thread",
     },
-    "gui/features/help/about.py": {"Last error of the window:": "read by those who maintain the program"},
+    "gui/features/help/controller.py": {"Last error of the window:": "read by those who maintain the program"},
     "gui/widgets/fields.py": {"\nQSpinBox::up-button": MARKUP},
     "gui/widgets/plain_text.py": {"{}<table ": MARKUP, "<td ": MARKUP, "<span ": MARKUP},
 }  # fmt: skip

@@ -124,7 +124,6 @@ class Machine:
         import core.system.processes
         import gui.features.devices.controller
         import gui.features.memory.controller
-        import gui.features.memory.leftovers
         import gui.features.memory.scanner
         import gui.machine.monitor
 
@@ -134,7 +133,6 @@ class Machine:
             gui.features.devices.controller: {"available_bytes": lambda: HOST_AVAILABLE},
             gui.features.memory.controller: {"available_bytes": lambda: HOST_AVAILABLE},
             gui.machine.monitor: {"Sampler": lambda **_: self.sampler},
-            gui.features.memory.leftovers: {"find_orphans": lambda _: []},
             gui.features.memory.scanner: {"find_orphans": lambda _: [], "_scan_proc": _no_scan},
         }
         for module, names in replaced.items():

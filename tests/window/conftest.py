@@ -17,7 +17,7 @@ from core.runs.run import Run
 from core.series.run_series import RunSeries
 from gui.base.theme import DARK, look
 from gui.base.timers import collect_due
-from gui.features.memory import leftovers as leftover_scanner
+from gui.features.memory import scanner
 from gui.plots.registry import PLOTS
 from tests.support.acting import ProcView
 from tests.support.ssh_server import server, ssh_server  # noqa: F401 (fixtures)
@@ -78,7 +78,7 @@ def _no_automatic_collection() -> Iterator[None]:
 def own_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ProcView:
     """Let windows list and end leftover processes of their test only, and say nothing of those of others."""
     view = ProcView(tmp_path / "proc", f"TESTS_OF_TRAINYARD={tmp_path}")
-    monkeypatch.setattr(leftover_scanner, "PROC", view.path)
+    monkeypatch.setattr(scanner, "PROC", view.path)
     return view
 
 

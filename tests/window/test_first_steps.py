@@ -6,7 +6,8 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QLabel, QPushButton, QWidget
 
-from gui.runs.empty_states import FIRST_STEPS, Place, Situation, empty_words
+from gui.features.setup.first_steps import FIRST_STEPS
+from gui.runs.empty_states import Place, Situation, empty_words
 from gui.widgets.dialogs import FileDialog
 from tests.support.recorded import recorded
 
@@ -15,7 +16,7 @@ pytestmark = pytest.mark.styled
 
 def parts(panel) -> tuple[QWidget, list[QPushButton]]:
     """Return the guidance and its buttons."""
-    buttons = [panel.window.findChild(QPushButton, step.name) for step in FIRST_STEPS]
+    buttons = [panel.window.findChild(QPushButton, name) for name in FIRST_STEPS]
     return panel.window.findChild(QWidget, "firstSteps"), buttons
 
 

@@ -15,8 +15,8 @@ from core.text import first_names, one_line
 from gui.base import formatting
 from gui.features.memory import processes as process_rows
 from gui.features.memory.controller import MemoryController
-from gui.features.memory.leftovers import LeftoversStrip
 from gui.features.memory.scanner import ProcessScanner, ProcessTerminator
+from gui.features.memory.tab import LeftoversStrip
 from gui.machine.machine import Machine
 from gui.runs.session import RunSession
 from gui.window.details import EVENTS_TAB, LOG_TAB, MEMORY_TAB, PROCESSES_TAB, DetailTabs

@@ -7,7 +7,7 @@ import pyqtgraph as pg
 import pytest
 
 from core.series.run_series import RunSeries
-from gui.plots.smoothing import fitting_range
+from gui.plots.ranks import fitting_range
 from tests.window.plotted import START, choose, draw, smooth
 
 NAN, INF = float("nan"), float("inf")

@@ -15,9 +15,9 @@ from core.history import removal
 from core.runs.facts import RunState
 from core.schema.event_kinds import ProcessInfo
 from core.system import processes, terminate
-from gui.features.memory.leftovers import LeftoversStrip
 from gui.features.memory.processes import KnownRuns, ProcessEntry, ProcessesTab, ProcessRow, process_rows, why_not_end
 from gui.features.memory.scanner import end_one
+from gui.features.memory.tab import LeftoversStrip
 from gui.widgets.table import RowsTable
 from tests.support.acting import CHILD, STUBBORN_CHILD, abandon, played
 from tests.support.recorded import GB

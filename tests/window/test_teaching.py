@@ -6,12 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QPoint
-from PySide6.QtGui import QAction, QTextCursor
+from PySide6.QtCore import QEvent, QPoint
+from PySide6.QtGui import QAction, QHelpEvent, QTextCursor
 
 from core.runs import lock
 from core.runs.run import Run
-from gui.features.log.highlights import words
 from gui.features.log.teach import TeachDialog
 from gui.window.main_window import MainWindow
 from tests.support.running import script_spec, start, train
@@ -67,8 +66,9 @@ def keep(qtbot, window: MainWindow, dialog: TeachDialog) -> None:
 def test_a_number_becomes_a_curve_by_pointing_at_it(taught: MainWindow, qtbot, tmp_path: Path) -> None:
     highlights, session = taught.panels.details.log.view.highlights, taught.services.session
     qtbot.waitUntil(lambda: {"0.500", "0.750"} <= set(highlights.marked) <= {f"{n / 4:.3f}" for n in range(1, 9)})
-    number = highlights.number_under(place(taught, "0.750"))
-    assert words(number) == f"loss, step {number.step}"
+    where, viewport = place(taught, "0.750"), taught.panels.details.log.view.viewport()
+    highlights.eventFilter(viewport, QHelpEvent(QEvent.Type.ToolTip, where, viewport.mapToGlobal(where)))
+    assert viewport.toolTip() == f"loss, step {highlights.number_under(where).step}"
     assert highlights.number_under(place(taught, "4.0000")) is None
 
     dialog = point(taught, "4.0000", "plotNumber")

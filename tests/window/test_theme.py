@@ -18,7 +18,7 @@ from gui.base import theme as themes
 from gui.base.colours import faint, faint_text
 from gui.base.painting import outline
 from gui.base.theme import DARK, LIGHT, STRONG_DARK, STRONG_LIGHT, THEMES, Theme
-from gui.plots.items.heat_strips import HeatStripsItem, StripRow
+from gui.plots.utilisation import HeatStripsItem, StripRow
 from gui.widgets.table import ASCENDING, DESCENDING, Column, RowsTable
 from tests.support.tables import headings
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from core.language import tr
+from core.language import tr, tr_noop
 from core.results.comparison import text_table
 from core.results.curves import AXES, axis_of
 from core.results.measured_run import reasons
@@ -30,62 +30,14 @@ if TYPE_CHECKING:
     from gui.window.services import Services
 
 
-class ComparisonExport:
-    """Writes what is shown: with the metric, the baseline, the target and the groups that the user chose."""
-
-    def __init__(self, panels: MainPanels, reader: Callable[[], ComparisonReader]) -> None:
-        self._panels, self._message, self._export, self._reader = panels, panels.message, panels.exporter, reader
-
-    def export(self, name: str, target: float | None) -> None:
-        """Export it as `file`, which asks for one, or to the clipboard as `markdown` or `csv`.
-
-        `target`: the value of the metric that the table shows the time to; None for none.
-        """
-        comparison = self._reader().comparison
-        if comparison is None:
-            self._message.show_message(tr("There is no table yet."), "warn")
-        elif name == "file":
-            self._export.ask_kind(
-                tr("Export comparison"), "comparison", tuple(KINDS), lambda path, kind: self._work(path, kind, target)
-            )
-        else:
-            self._export.copy_table(name, text_table(comparison))
-
-    def copy_values(self) -> None:
-        """Copy the values that the plot of the metric shows."""
-        view = self._panels.comparison
-        if view is not None:
-            self._export.copy_values(view.plot.measured(), view.plot.canvas.x_range)
-
-    def _work(self, path: Path, kind: str, target: float | None) -> Callable[[], Outcome]:
-        """Return what writes the comparison as a file of this kind on another thread."""
-        view, comparison = self._panels.comparison, self._reader().comparison
-        if view is None or comparison is None:  # it was closed while the dialog was open
-            closed = tr("Nothing was exported, since the comparison was closed. Open it again.")
-            return lambda: (closed, "warn")
-        if kind in PICTURES:
-            return picture_work(view, kind, path)
-        if kind != ".html":
-            return partial(exports.write_data, text_table(comparison).text(kind).encode(), path)
-        run_dirs, choices = [run.dir for run in self._reader().runs], _choices(view, comparison, target)
-        return lambda: exports.write_report(run_dirs, path, choices)
-
-
-def _choices(view: ComparisonView, comparison: Comparison, target: float | None) -> list[str]:
-    """Return what the comparison compares, as options of the command that writes a page."""
-    baseline = comparison.rows[comparison.baseline].runs[0].dir.absolute()
-    return [
-        "--metric", comparison.metric, "--baseline", str(baseline),
-        *([] if target is None else [f"--target={target!r}"]),
-        *([] if view.plot.controls.group_box.isChecked() else ["--no-groups"]),
-    ]  # fmt: skip
-
-
 READING_S, REST_SHARE = 0.3, 10.0
 """Seconds between two drawings while runs are read, and how many times as long as a drawing they are at least: drawing
 holds up the reading."""
 TICK_MS = 100
 """Milliseconds between two looks at what was read, while the view is open."""
+
+
+TOO_MANY = tr_noop("A comparison shows {limit} runs at most. The first {limit} of the {count} ticked runs are shown.")
 
 
 class ComparisonController(QObject):
@@ -97,7 +49,6 @@ class ComparisonController(QObject):
     def __init__(self, panels: MainPanels, services: Services) -> None:
         super().__init__()
         self._panels, self._services = panels, services
-        self._export = ComparisonExport(panels, lambda: self.reader)
         self._reader: ComparisonReader | None = None
         self._colours: Any = None
         self._baseline: str | None = None
@@ -121,7 +72,7 @@ class ComparisonController(QObject):
         runs.rows_changed.connect(self._tick_again)
         for left in (panels.machine.clicked, runs.chosen):
             left.connect(lambda _: self.close())
-        panels.menu.action("exportComparison").triggered.connect(lambda _: self._export.export("file", self._target))
+        panels.menu.action("exportComparison").triggered.connect(lambda _: self._export("file"))
         panels.menu.file.aboutToShow.connect(self._allow_export)
         panels.menu.action("compare").triggered.connect(lambda _: self._open_or_explain())
 
@@ -243,19 +194,18 @@ class ComparisonController(QObject):
             view.plot.controls.changed.connect(self._apply_controls)
             view.left.connect(self.close)
             view.picture_asked.connect(lambda plot: self._panels.exporter.save_picture(plot, plot.objectName()))
-            view.values_asked.connect(self._export.copy_values)
+            view.values_asked.connect(self._copy_values)
             view.card.row_selected.connect(self._select_row)
             view.card.baseline_chosen.connect(self._choose_baseline)
             view.card.target_chosen.connect(self._choose_target)
             view.card.why_asked.connect(lambda _: self._explain())
-            view.card.export_asked.connect(lambda name: self._export.export(name, self._target))
+            view.card.export_asked.connect(self._export)
         return panels.comparison
 
     def _open_or_explain(self) -> None:
         if len(self._panels.runs.ticked) < 2:
-            self._panels.message.show_message(
-                tr("Tick two or more runs in the list: with their boxes, or with Ctrl or Shift and a click."), "warn"
-            )
+            how = tr("Tick two or more runs in the list: with their boxes, or with Ctrl or Shift and a click.")
+            self._panels.message.show_message(how, "warn")
         self.open()
 
     def _follow_choice(self) -> None:
@@ -281,10 +231,7 @@ class ComparisonController(QObject):
         from gui.features.compare.reader import MAX_RUNS
 
         if len(run_dirs) > MAX_RUNS:
-            self._panels.message.show_message(
-                tr("A comparison shows {limit} runs at most. The first {limit} of the {count} ticked runs are shown.",
-                   limit=MAX_RUNS, count=len(run_dirs)), "warn",
-            )  # fmt: skip
+            self._panels.message.show_message(tr(TOO_MANY, limit=MAX_RUNS, count=len(run_dirs)), "warn")
         self._draw_again_at = 0.0
         self.reader.choose([Path(each) for each in run_dirs])
         self._view().show_count(len(self.reader.chosen))
@@ -344,11 +291,9 @@ class ComparisonController(QObject):
 
         view = self._panels.comparison
         if view is not None and view.plot.controls.metric_name:
-            controls = view.plot.controls
-            self.reader.choose_table(
-                TableChoice(metric=controls.metric_name, baseline=self._baseline, target=self._target,
-                            grouped=controls.group_box.isChecked())
-            )  # fmt: skip
+            metric, grouped = view.plot.controls.metric_name, view.plot.controls.group_box.isChecked()
+            choice = TableChoice(metric=metric, baseline=self._baseline, target=self._target, grouped=grouped)
+            self.reader.choose_table(choice)
 
     def _show_table(self) -> None:
         view, comparison = self._panels.comparison, self.reader.comparison
@@ -405,10 +350,9 @@ class ComparisonController(QObject):
         if view is None or comparison is None or not view.card.why_button.isChecked() or len(comparison.rows) < 2:
             return
         chosen = view.card.table.chosen_number()
-        rows = [comparison.rows[chosen]] if 0 <= chosen < len(comparison.rows) and chosen != comparison.baseline else [
-            row for at, row in enumerate(comparison.rows) if at != comparison.baseline
-        ]  # fmt: skip
-        first, others = comparison.rows[comparison.baseline].runs[0], [row.runs[0] for row in rows]
+        rows = [(at, row.runs[0]) for at, row in enumerate(comparison.rows) if at != comparison.baseline]
+        first = comparison.rows[comparison.baseline].runs[0]
+        others = [run for at, run in rows if at == chosen] or [run for _, run in rows]
         of = (first.id, *(run.id for run in others))
         if of == self._why_of:
             return
@@ -422,9 +366,42 @@ class ComparisonController(QObject):
 
         self._why_of = of
         view.card.show_why([tr("Comparing settings, packages and texts …")])
-        self._why.replace(
-            work, show, lambda error: show([tr("The runs could not be compared: {reason}.", reason=reason(error))])
-        )
+        problem = tr_noop("The runs could not be compared: {reason}.")
+        self._why.replace(work, show, lambda error: show([tr(problem, reason=reason(error))]))
+
+    # -- export: with the metric, the baseline, the target and the groups that the user chose ------
+
+    def _export(self, name: str) -> None:
+        """Export it as `file`, which asks for one, or to the clipboard as `markdown` or `csv`."""
+        comparison, exporter = self.reader.comparison, self._panels.exporter
+        if comparison is None:
+            self._panels.message.show_message(tr("There is no table yet."), "warn")
+        elif name == "file":
+            exporter.ask_kind(tr("Export comparison"), "comparison", tuple(KINDS), self._export_work)
+        else:
+            exporter.copy_table(name, text_table(comparison))
+
+    def _copy_values(self) -> None:
+        """Copy the values that the plot of the metric shows."""
+        view = self._panels.comparison
+        if view is not None:
+            self._panels.exporter.copy_values(view.plot.measured(), view.plot.canvas.x_range)
+
+    def _export_work(self, path: Path, kind: str) -> Callable[[], Outcome]:
+        """Return what writes the comparison as a file of this kind on another thread."""
+        view, comparison, target = self._panels.comparison, self.reader.comparison, self._target
+        if view is None or comparison is None:  # it was closed while the dialog was open
+            closed = tr("Nothing was exported, since the comparison was closed. Open it again.")
+            return lambda: (closed, "warn")
+        if kind in PICTURES:
+            return picture_work(view, kind, path)
+        if kind != ".html":
+            return partial(exports.write_data, text_table(comparison).text(kind).encode(), path)
+        baseline = comparison.rows[comparison.baseline].runs[0].dir.absolute()
+        choices = ["--metric", comparison.metric, "--baseline", str(baseline)]
+        choices += [] if target is None else [f"--target={target!r}"]
+        choices += [] if view.plot.controls.group_box.isChecked() else ["--no-groups"]
+        return partial(exports.write_report, [run.dir for run in self.reader.runs], path, choices)
 
     def _allow_export(self) -> None:
         """Offer the export while there is a comparison with a table."""

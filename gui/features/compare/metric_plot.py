@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QStandardItemModel
 
-from core.diagnosis.timeline import metric_title
 from core.language import tr, tr_noop
 from core.results.curves import BANDS, DEVIATION, INTERVAL, MIN_MAX, Member, curve, group_curve
+from core.series.min_max_tree import Floats
 from core.series.series import Axis, Series
 from gui.base.theme import current_theme
 from gui.features.compare.plots import ComparedPlot
 from gui.features.compare.runs import ComparedRun, Entry
 from gui.plots.card import Span
+from gui.plots.controls import MetricControls, compact_box
 from gui.plots.items.canvas import TOP_MARGIN_PX
 from gui.plots.items.lines import BandItem, LineItem
 from gui.plots.items.margin_labels import MarginLabel, MarginLabels
 from gui.plots.items.marks import EdgeArrows
-from gui.plots.loss import LOG_TIP, MAX_CHARACTERS, OUTLIERS_TIP, compact_box
-from gui.plots.smoothing import MAX_WEIGHT, FoldingControls, SmoothingButton, fitting_range
+from gui.plots.ranks import fitting_range
 from gui.widgets.buttons import compact_check
 from gui.widgets.fields import SnugBox, select
-from gui.widgets.plain_text import verbatim
-
-if TYPE_CHECKING:
-    from core.series.min_max_tree import Floats
-
 
 AXES = {
     "step": tr_noop("by step"), "epoch": tr_noop("by epoch"), "samples": tr_noop("by samples"),
@@ -46,85 +39,25 @@ BAND_TIP = tr_noop("What the band of runs that differ only in the seed shows. It
 GROUP_TIP = tr_noop("Draw runs that differ only in the seed as one line: their mean, with a band")
 
 
-class ComparisonControls(FoldingControls):
-    """Emits `changed` when a control changes. `metric_box` is laid out by the plot, in place of the title."""
-
-    changed = Signal()
+class ComparisonControls(MetricControls):
+    """Also has the choices about groups: runs that differ only in the seed."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self._wanted = ""
-        """The metric chosen last; the runs may not have it."""
-        self.metric_box = compact_box(SnugBox(MAX_CHARACTERS), "comparedMetricBox", tr("Metric"), tr("Metric to draw"))
-        self.metric_box.setProperty("role", "title")
-        self.axis_box = compact_box(SnugBox(CHOICE_CHARACTERS), "comparedAxisBox", tr("Horizontal axis"), tr(AXIS_TIP))
+        axis_box = compact_box(SnugBox(CHOICE_CHARACTERS), "comparedAxisBox", tr("Horizontal axis"), tr(AXIS_TIP))
+        super().__init__(axis_box, AXES, "compared")
         self.band_box = compact_box(SnugBox(CHOICE_CHARACTERS), "comparedBandBox", tr("Band"), tr(BAND_TIP))
-        for box, titles in ((self.axis_box, AXES), (self.band_box, BAND_TITLES)):
-            for name, title in titles.items():
-                box.addItem(tr(title), name)
-        self.smoothing_button = SmoothingButton()
-        self.smoothing_button.setObjectName("comparedSmoothingButton")
-        self.outliers_box = compact_check(
-            "comparedOutliersBox", tr("ignore outliers"), tr(OUTLIERS_TIP), spoken=tr("Ignore outliers"), checked=True
-        )
-        self.log_box = compact_check("comparedLogBox", tr("log scale"), tr(LOG_TIP), spoken=tr("Logarithmic scale"))
+        for name, title in BAND_TITLES.items():
+            self.band_box.addItem(tr(title), name)
         self.group_box = compact_check("comparedGroupBox", tr("group seeds"), tr(GROUP_TIP), checked=True)
-        self.lay_out(
-            (self.axis_box, self.smoothing_button),
-            [(self.group_box, self.band_box), (self.log_box,), (self.outliers_box,)],
-            self.smoothing_button,
-        )
-        self.metric_box.currentIndexChanged.connect(lambda _: self._remember_metric())
-        for box in (self.metric_box, self.axis_box, self.band_box):
-            box.currentIndexChanged.connect(lambda _: self.changed.emit())
-        for check in (self.outliers_box, self.log_box, self.group_box):
-            check.toggled.connect(lambda _: self.changed.emit())
-        self.smoothing_button.changed.connect(self.changed)
-
-    @property
-    def metric_name(self) -> str:
-        """The metric that is drawn; the empty string before there is one."""
-        return str(self.metric_box.currentData() or "")
-
-    @property
-    def axis(self) -> str:
-        """One of `AXES`."""
-        return str(self.axis_box.currentData())
+        folding = [(self.group_box, self.band_box), (self.log_box,), (self.outliers_box,)]
+        self.lay_out((self.axis_box, self.smoothing_button), folding, self.smoothing_button)
+        self.band_box.currentIndexChanged.connect(lambda _: self.changed.emit())
+        self.group_box.toggled.connect(lambda _: self.changed.emit())
 
     @property
     def band(self) -> str:
         """One of `BANDS`."""
         return str(self.band_box.currentData())
-
-    @property
-    def smoothing(self) -> float:
-        """Weight of the exponential mean, from 0 (no mean) to 0.99."""
-        return self.smoothing_button.weight
-
-    def has_other_metrics(self, metrics: Sequence[str]) -> bool:
-        """Return whether these metrics are not those that are offered."""
-        return bool(metrics) and metrics != [self.metric_box.itemData(row) for row in range(self.metric_box.count())]
-
-    def offer_metrics(self, metrics: Sequence[str], usual: str) -> None:
-        """Offer these metrics. The one chosen last is selected again if it is among them, else `usual`."""
-        before = self.metric_name
-        self.metric_box.blockSignals(True)
-        self.metric_box.clear()
-        for name in metrics:
-            self.metric_box.addItem(metric_title(name).upper(), name)
-            self.metric_box.setItemData(self.metric_box.count() - 1, verbatim(name), Qt.ItemDataRole.ToolTipRole)
-        wanted = self._wanted if self._wanted in metrics else usual
-        self.metric_box.setCurrentIndex(max(self.metric_box.findData(wanted), 0) if metrics else -1)
-        self.metric_box.blockSignals(False)
-        self.metric_box.updateGeometry()
-        if before != self.metric_name:
-            self.changed.emit()
-
-    def offer_axes(self, known: Collection[str]) -> None:
-        """Enable the axes that a run knows; an earlier choice stays."""
-        model: QStandardItemModel = self.axis_box.model()  # type: ignore[assignment]  # the default model of a QComboBox
-        for row, name in enumerate(AXES):
-            model.item(row).setEnabled(name in known)
 
     def show_groups(self, *, possible: bool) -> None:
         """Show the controls of groups only if there is one."""
@@ -132,27 +65,15 @@ class ComparisonControls(FoldingControls):
         self.show_used(self.band_box, used=possible and self.group_box.isChecked())
 
     def remember(self) -> dict[str, Any]:
-        """Return the choices, for the settings file."""
-        return {
-            "x_axis": self.axis, "weight": self.smoothing, "ignore_outliers": self.outliers_box.isChecked(),
-            "logarithmic": self.log_box.isChecked(), "grouped": self.group_box.isChecked(), "band": self.band,
-        }  # fmt: skip
+        """Return the choices but the metric, for the settings file."""
+        return {**super().remember(), "grouped": self.group_box.isChecked(), "band": self.band}
 
     def restore(self, kept: Mapping[str, Any]) -> None:
         """Restore what `remember` returned; invalid values are ignored."""
-        if kept.get("x_axis") in AXES:
-            select(self.axis_box, kept["x_axis"])
+        super().restore(kept)
         if kept.get("band") in BANDS:
             select(self.band_box, kept["band"])
-        weight = kept.get("weight")
-        if isinstance(weight, (int, float)) and not isinstance(weight, bool) and 0 <= weight <= MAX_WEIGHT:
-            self.smoothing_button.set_weight(weight)
-        self.outliers_box.setChecked(kept.get("ignore_outliers") is not False)
-        self.log_box.setChecked(kept.get("logarithmic") is True)
         self.group_box.setChecked(kept.get("grouped") is not False)
-
-    def _remember_metric(self) -> None:
-        self._wanted = self.metric_name or self._wanted
 
 
 BOLD_UP_TO = 8
@@ -210,7 +131,7 @@ class ComparisonPlot(ComparedPlot):
     def draw_lines(self, span: Span, pixels: int) -> None:
         """Draw all runs and groups."""
         controls = self.controls
-        log, weight = controls.log_box.isChecked(), controls.smoothing
+        log, weight = controls.logarithmic, controls.smoothing
         self.canvas.left.show_logarithmic(log)
         few, bold = len(self.entries) <= BOLD_UP_TO, self._bold_labels()
         lines = sum(len(entry.runs) for entry in self.entries) * (2 if few or not weight else 1)
@@ -247,7 +168,7 @@ class ComparisonPlot(ComparedPlot):
         self, band: BandItem | None, entry: Entry, members: Sequence[Member], span: Span, columns: int
     ) -> tuple[Floats, Floats]:
         """Draw the band of a group, and each run where not all go on; return its mean."""
-        log = self.controls.log_box.isChecked()
+        log = self.controls.logarithmic
         found = group_curve(members, span, columns, self.controls.smoothing, self.controls.band, positive=log)
         if band is not None:
             self.bands[entry.label] = found.x, found.low, found.high
@@ -258,7 +179,7 @@ class ComparisonPlot(ComparedPlot):
         return found.x, found.mean
 
     def _thin(self, name: str, colour: str, x: Floats, y: Floats, *, is_faint: bool = False) -> None:
-        self.thin_line(name, colour, is_faint=is_faint).show(x, np.log10(y) if self._is_log else y)
+        self.thin_line(name, colour, is_faint=is_faint).show(x, np.log10(y) if self.controls.logarithmic else y)
 
     def _clear_from(self, place: int) -> None:
         """Clear the bold lines and bands that are not used."""
@@ -268,7 +189,7 @@ class ComparisonPlot(ComparedPlot):
 
     def place_marks(self) -> None:
         """Label the ends of few lines, and mark what lies outside."""
-        heights = [(x, self._height(y)) for x, y in self.drawn.values()]
+        heights = [(x, self.controls.heights_of(y)) for x, y in self.drawn.values()]
         self.arrows.show([] if self.y_held else heights)
         right = self.canvas.x_range[1]
         labels = []
@@ -277,7 +198,7 @@ class ComparisonPlot(ComparedPlot):
             x, y = self.drawn.get(entry.label, (np.empty(0), np.empty(0)))
             seen = np.flatnonzero(np.isfinite(y) & (x <= right))
             if len(seen):
-                height = float(self._height(y[seen[-1:]])[0])
+                height = float(self.controls.heights_of(y[seen[-1:]])[0])
                 labels.append(MarginLabel(y=height, text=entry.label, colour=entry.colour))
         self.ends.show_labels((), labels, spread=True)
 
@@ -303,19 +224,12 @@ class ComparisonPlot(ComparedPlot):
         axis = self.axis(run) if self.metric_name in run.finite else None
         return None if axis is None else Member(series=run.measured.series.metrics[self.metric_name], axis=axis)
 
-    @property
-    def _is_log(self) -> bool:
-        return self.controls.log_box.isChecked()
-
-    def _height(self, values: Floats) -> Floats:
-        return np.log10(np.where(values > 0, values, np.nan)) if self._is_log else values
-
     def _y_span(self) -> Span | None:
-        lo, hi = self.canvas.x_range
-        heights = [self._height(y[(x >= lo) & (x <= hi)]) for x, y in self.drawn.values()]
-        heights += [self._height(end[(x >= lo) & (x <= hi)]) for x, *ends in self.bands.values() for end in ends]
+        (lo, hi), height = self.canvas.x_range, self.controls.heights_of
+        heights = [height(y[(x >= lo) & (x <= hi)]) for x, y in self.drawn.values()]
+        heights += [height(end[(x >= lo) & (x <= hi)]) for x, *ends in self.bands.values() for end in ends]
         heights += [line.y[(line.x >= lo) & (line.x <= hi)] for line in self.many.lines.values() if len(line.x)]
-        return fitting_range(heights, ignore_outliers=self.controls.outliers_box.isChecked())
+        return fitting_range(heights, ignore_outliers=self.controls.ignores_outliers)
 
     def _recolour_lines(self) -> None:
         self.arrows.paint_in(current_theme().muted)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from core.language import tr, tr_noop, tr_plural
 from core.results.curves import AXES, ReadingCurve, axis_of
+from core.series.min_max_tree import Floats
 from core.series.series import Axis
 from gui.base.colours import faint
 from gui.base.formatting import DASH, clock, moment, number
@@ -19,10 +20,6 @@ from gui.features.compare.runs import ComparedRun, Entry
 from gui.plots.card import PlotCard, Span
 from gui.plots.items.hover import HoverReading, HoverRow
 from gui.plots.items.lines import LineData, MultiLineItem
-
-if TYPE_CHECKING:
-    from core.series.min_max_tree import Floats
-
 
 MAX_POINTS = 16_000
 """Points of all lines of a plot together: with more lines, the columns of each are wider."""
@@ -125,18 +122,15 @@ class ComparedPlot(PlotCard):
             found = self._nearest(entry, x)
             if found is not None:
                 places.append(found[0])
-                value = (
-                    DASH if not np.isfinite(found[1]) else self.value_text(found[1]) + self.range_text(entry, found[0])
-                )
+                is_known = np.isfinite(found[1])
+                value = self.value_text(found[1]) + self.range_text(entry, found[0]) if is_known else DASH
                 rows.append(HoverRow(label=entry.name, value=value, colour=entry.colour))
         if not rows:
             return None
         place = min(places, key=lambda at: abs(at - x))
         more = [HoverRow(label=tr_plural("and {count} more line", "and {count} more lines", len(rows) - MAX_ROWS))]
-        return HoverReading(
-            x=place,
-            rows=(HoverRow(label=self._position_text(place)), *rows[:MAX_ROWS], *more[: len(rows) > MAX_ROWS]),
-        )
+        shown = (HoverRow(label=self._position_text(place)), *rows[:MAX_ROWS], *more[: len(rows) > MAX_ROWS])
+        return HoverReading(x=place, rows=shown)
 
     def value_text(self, value: float) -> str:
         """Return a value as the read-out shows it."""
@@ -211,15 +205,15 @@ def origin_of(runs: Sequence[ComparedRun]) -> float:
     return begun if math.isfinite(begun) else 0.0
 
 
+Readings = Callable[[ComparedRun], ReadingCurve]
+
+
 class ComparedReadingsPlot(ComparedPlot):
     """The readings of the devices of several runs, one line for each run."""
 
     min_height_px = 110
 
-    def __init__(
-        self, *, name: str, title: str, unit: str, readings: Callable[[ComparedRun], ReadingCurve],
-        top: float | None = None,
-    ) -> None:  # fmt: skip
+    def __init__(self, name: str, title: str, unit: str, readings: Readings, top: float | None = None) -> None:
         """`readings`: returns the curve of a run; `top`: the upper end of the y axis, None for the highest reading."""
         self._readings, self._unit, self._top = readings, unit, top
         super().__init__(name=name, title=title)

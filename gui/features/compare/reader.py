@@ -24,17 +24,15 @@ from core.schema.events import Event as RunEvent
 from core.series import long_runs
 from core.series.long_runs import events_size
 from core.series.run_series import RunSeries
-from gui.base.jobs import Jobs, keep_as_it_is, reason
+from gui.base.jobs import Jobs, keep_as_it_is, reason, sentence
 from gui.features.compare.runs import ComparedRun
 from gui.runs.progress import ScriptProgress
-from gui.runs.reading import ReadRun, take_in, timeline_of
+from gui.runs.reading import AT_ONCE_BYTES, ReadRun, take_in, timeline_of
 
 MAX_RUNS = 200
 """Runs that are compared at most."""
 FOLLOW_S, TABLE_S = 1.0, 2.0
 """Least seconds between two looks at the runs, and between two tables while runs go on."""
-LONG_BYTES = 512 * 1024
-"""A run with more bytes of events is kept in the user's cache folder once it is read."""
 REST_S = 0.0005
 """Seconds that the thread sleeps between two slices: the window's thread would wait for Python's lock."""
 SWITCH_S = 0.0005
@@ -200,11 +198,7 @@ class ComparisonReader(QObject):
             return
         self._is_stale, self._made_at = False, time.monotonic()
         self._making.start(
-            lambda: _made(runs, choice),
-            self._take_table,
-            lambda error: self._take_table(
-                None, str(error) if isinstance(error, (RunError, ValueError)) else f"{reason(error)}."
-            ),
+            lambda: _made(runs, choice), self._take_table, lambda error: self._take_table(None, sentence(error))
         )
 
     def _take_table(self, made: Comparison | None, problem: str = "") -> None:
@@ -270,7 +264,7 @@ class _Reader:
 
     def _read_events(self, run_dir: Path) -> ReadRun | None:
         """Return a run from the cache, or from its events; None if it is not wanted any more."""
-        is_long = events_size(run_dir) > LONG_BYTES
+        is_long = events_size(run_dir) > AT_ONCE_BYTES
         kept = long_runs.load(run_dir) if is_long else None
         if isinstance(kept, ReadRun):
             take_in(kept, kept.run.catch_up())
@@ -301,11 +295,9 @@ def _from_disk(read: ReadRun) -> ReadRun:
 
 
 def _news(live: Sequence[tuple[ComparedRun, Run]], folders: Sequence[Path]) -> News:
-    new = [(compared, run.poll()) for compared, run in live]
-    states = {compared.dir: compared.measured.facts.state for compared, _ in live}
-    changed = [
-        (compared, events)
-        for (compared, events), (_, run) in zip(new, live, strict=True)
-        if events or run.facts.state != states[compared.dir]
-    ]
+    changed = []
+    for compared, run in live:
+        before, events = compared.measured.facts.state, run.poll()
+        if events or run.facts.state != before:
+            changed.append((compared, events))
     return changed, [each for each in folders if not is_run(each)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from core.catalog.frameworks import framework_title
 from core.catalog.strategies import strategy_of
@@ -157,10 +157,10 @@ def _quantity(row: Row, quantity: Quantity, *, is_best: bool) -> Cell:
     if name == "best_step" and row.results[0].by_epoch:
         text = tr("epoch {epoch}", epoch=text)
     difference = None if row.differences is None else row.differences.get(name)
-    return Cell(
-        text=text, tip=tip, is_best=is_best, difference="" if difference is None else _difference(quantity, difference),
-        better=None if difference is None else difference.better,
-    )  # fmt: skip
+    cell = Cell(text=text, tip=tip, is_best=is_best)
+    if difference is None:
+        return cell
+    return replace(cell, difference=_difference(quantity, difference), better=difference.better)
 
 
 def _difference(quantity: Quantity, difference: Difference) -> str:
@@ -178,10 +178,9 @@ def _difference(quantity: Quantity, difference: Difference) -> str:
 def why_text(first: str, second: str, why: Reasons) -> list[str]:
     """Return the lines on what differs between two runs, which are named. Lines of texts begin with `+`, `-` or `@`."""
     lines = [tr("What differs between {first} and {second}:", first=first, second=second), ""]
-    groups: tuple[tuple[str, Mapping[str, Sequence[object]]], ...] = (
-        (tr("Settings"), why.settings), (tr("Packages"), why.packages), (tr("Devices"), why.devices),
-        (tr("Commit"), {"": why.commits} if why.commits else {}),
-    )  # fmt: skip
+    commits: Mapping[str, Sequence[object]] = {"": why.commits} if why.commits else {}
+    recorded = (tr("Settings"), why.settings), (tr("Packages"), why.packages), (tr("Devices"), why.devices)
+    groups: tuple[tuple[str, Mapping[str, Sequence[object]]], ...] = (*recorded, (tr("Commit"), commits))
     for title, found in groups:
         if found:
             lines += [title, *(_pair(name, pair) for name, pair in found.items()), ""]

@@ -10,7 +10,7 @@ import numpy as np
 
 from core.errors import RunError
 from core.history.summary import LOSS, SEED, VALIDATION_LOSS
-from core.language import tr, tr_plural
+from core.language import tr, tr_noop, tr_plural
 from core.results.curves import Guide, ReadingCurve, guide_of
 from core.results.measured_run import MeasuredRun, choose_metric, measured_run
 from core.runs.run import Run
@@ -27,20 +27,21 @@ class ComparedRun:
     """A run that was read, with what is drawn of it. `refresh` brings it up to date."""
 
     measured: MeasuredRun
-    guide: Guide = field(default_factory=lambda: Guide(np.empty(0), np.empty(0)))
-    finite: frozenset[str] = frozenset()
+    guide: Guide = field(init=False)
+    finite: frozenset[str] = field(init=False)
     """The metrics that have a finite value."""
-    utilisation: ReadingCurve = field(default_factory=lambda: ReadingCurve(np.empty(0), np.empty(0)))
+    utilisation: ReadingCurve = field(init=False)
     """Percent: the mean of its devices."""
-    memory: ReadingCurve = field(default_factory=lambda: ReadingCurve(np.empty(0), np.empty(0)))
+    memory: ReadingCurve = field(init=False)
     """Gigabytes: of the fullest of its devices."""
 
     @classmethod
     def of(cls, run: Run, series: RunSeries) -> ComparedRun:
         """Return a run that was read just now. Raises `ValueError` with a sentence if its spec cannot be used."""
-        compared = cls(measured=measured_run(run, series))
-        compared.refresh()
-        return compared
+        return cls(measured=measured_run(run, series))
+
+    def __post_init__(self) -> None:
+        self.refresh()
 
     @property
     def dir(self) -> Path:
@@ -102,14 +103,10 @@ def entries_of(
     return tuple(
         Entry(
             number=number, title=group[0].title(now), colour=colours[group[0].dir], runs=tuple(group),
-            label=_label(number, len(group)),
+            label=str(number) if len(group) == 1 else tr("{number}, n = {count}", number=number, count=len(group)),
         )
         for number, group in enumerate(groups.values(), 1)
     )  # fmt: skip
-
-
-def _label(number: int, count: int) -> str:
-    return str(number) if count == 1 else tr("{number}, n = {count}", number=number, count=count)
 
 
 def metrics_of(runs: Sequence[ComparedRun]) -> list[str]:
@@ -154,6 +151,9 @@ class ColourNumbers:
 # -- words -----------------------------------------------------------------------------------------
 
 
+NO_VALUE = tr_noop("None of these runs has a value of {metric} on this axis. Choose another metric or axis above.")
+
+
 def progress_words(count: int, waiting: int) -> str:
     """Return how many runs are read; the empty string once all are."""
     return tr("{done} of {total} runs read", done=count - waiting, total=count) if waiting else ""
@@ -166,8 +166,7 @@ def empty_words(*, waiting: bool, metric: str, of_metric: bool) -> str:
     if of_metric and not metric:
         return tr("None of these runs has measured anything.")
     if of_metric:
-        return tr("None of these runs has a value of {metric} on this axis. Choose another metric or axis above.",
-                  metric=metric.replace("_", " "))  # fmt: skip
+        return tr(NO_VALUE, metric=metric.replace("_", " "))
     return tr("These runs have no readings of devices.")
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, QSize
 
 from core.config.choices import RecipeChoices
-from core.errors import RunError
 from core.history.device_use import use_sentences
 from core.language import tr, tr_noop, tr_plural
 from core.results import scaling_command
+from core.results.report import scaling_report
 from core.results.scaling_record import free_name, new_record, plan_specs
-from core.results.scaling_table import text_table
+from core.results.scaling_table import ScalingTable, text_table
 from core.schema.paths import SCALING_SUFFIX
 from core.schema.spec import RunSpec
-from gui.base.jobs import Jobs, reason
-from gui.features.compare.scaling_dialogs import ScalingBar, ScalingDialog, ScalingPlot, ScalingTableDialog
-from gui.features.compare.scaling_tables import sentence, shown_cells, strategy_title
+from gui.base.jobs import Jobs, sentence
+from gui.features.compare.scaling_dialogs import Asked, ScalingBar, ScalingDialog, ScalingPlot, ScalingTableDialog
+from gui.features.compare.scaling_tables import shown_cells, strategy_title, table_sentence
 from gui.plots import exports
 from gui.plots.exports import KINDS, PICTURES, Outcome, picture_work
 
@@ -32,16 +32,9 @@ if TYPE_CHECKING:
     from gui.window.services import Services
 
 
+NOT_LISTED = tr_noop("The runs of the scaling table {name} are not in the list now. Clear the filter.")
 NEEDS_RECIPE = tr_noop("A scaling table is measured with a recipe, and a script is chosen. Choose a recipe instead.")
 PICTURE_SIZE = QSize(720, 320)
-
-
-@dataclass(frozen=True, slots=True)
-class _View:
-    """An open view: the dialog and the plot in it."""
-
-    dialog: ScalingTableDialog
-    plot: ScalingPlot
 
 
 class ScalingController(QObject):
@@ -53,7 +46,7 @@ class ScalingController(QObject):
         self._run_list, self._monitor = services.run_list, services.device_monitor
         self._tables = services.scaling_tables
         self._starting = Jobs(self, "scaling", guards=True)
-        self._views: dict[Path, _View] = {}
+        self._views: dict[Path, ScalingTableDialog] = {}
         panels.menu.action("scaling").triggered.connect(lambda _: self.ask())
         panels.menu.action("exportScaling").triggered.connect(lambda _: self._export_newest())
         panels.menu.file.aboutToShow.connect(self._allow)
@@ -83,7 +76,7 @@ class ScalingController(QObject):
             self._message.show_message(tr(NEEDS_RECIPE), "warn")
             return
         try:
-            name = free_name(self._run_list.root, None, self._panels.setup.chosen_recipe().name)
+            name = free_name(self._run_list.root, None, self._panels.setup.recipe.chosen_recipe().name)
         except ValueError as error:
             self._message.show_message(str(error), "bad")
             return
@@ -153,8 +146,7 @@ class ScalingController(QObject):
         self.open_view(path)
 
     def _show_failure(self, error: Exception) -> None:
-        is_sentence = isinstance(error, (RunError, ValueError))
-        self._message.show_message(str(error) if is_sentence else f"{reason(error)}.", "bad")
+        self._message.show_message(sentence(error), "bad")
         self._run_list.poll(now=True)
         self._tables.poll(now=True)
 
@@ -168,11 +160,10 @@ class ScalingController(QObject):
     def open_view(self, path: Path) -> None:
         """Open the view of a table, or raise it."""
         if path in self._views:
-            self._views[path].dialog.raise_()
-            self._views[path].dialog.activateWindow()
+            self._views[path].raise_()
+            self._views[path].activateWindow()
             return
-        plot = ScalingPlot()
-        dialog = ScalingTableDialog(self._panels.window, name=path.name.removesuffix(SCALING_SUFFIX), plot=plot)
+        dialog = ScalingTableDialog(self._panels.window, name=path.name.removesuffix(SCALING_SUFFIX))
         dialog.export_asked.connect(lambda: self._ask_where(path))
         dialog.compare_asked.connect(lambda: self._compare(path))
         dialog.copy_asked.connect(lambda form: self._copy(path, form))
@@ -181,7 +172,7 @@ class ScalingController(QObject):
         dialog.stop_asked.connect(lambda: self._stop(path))
         dialog.row_chosen.connect(lambda row: self._show_run(path, row))
         dialog.finished.connect(lambda _: self._views.pop(path, None))
-        self._views[path] = _View(dialog, plot)
+        self._views[path] = dialog
         self._show_view(path)
         dialog.show()
 
@@ -192,17 +183,15 @@ class ScalingController(QObject):
             self._show_view(path)
 
     def _show_view(self, path: Path) -> None:
-        view, table = self._views[path], self._tables.table(path)
+        dialog, table = self._views[path], self._tables.table(path)
         if table is None:
-            view.dialog.close()
+            dialog.close()
             return
-        view.dialog.show_progress(
-            sentence(table), done=table.done, total=len(table.states), is_measured=table.is_measured,
-            is_complete=table.is_complete,
-        )  # fmt: skip
-        numbers = table.table
-        view.dialog.show_table(shown_cells(numbers) if numbers else [], numbers.notices if numbers else [])
-        view.plot.show_bars(_bars(numbers) if numbers else [])
+        numbers, total, is_complete = table.table, len(table.states), table.is_complete
+        said, is_measured = table_sentence(table), table.is_measured
+        dialog.show_progress(said, done=table.done, total=total, is_measured=is_measured, is_complete=is_complete)
+        dialog.show_table(shown_cells(numbers) if numbers else [], numbers.notices if numbers else [])
+        dialog.plot.show_bars(_bars(numbers) if numbers else [])
 
     def _show_run(self, path: Path, row: int) -> None:
         """Show the newest run of a row in the window."""
@@ -222,12 +211,9 @@ class ScalingController(QObject):
         runs = self._panels.runs
         runs.tick([str(each) for each in table.finished])
         if not runs.has_several:
-            self._message.show_message(
-                tr("The runs of the scaling table {name} are not in the list now. Clear the filter.",
-                   name=table.record.name), "warn",
-            )  # fmt: skip
+            self._message.show_message(tr(NOT_LISTED, name=table.record.name), "warn")
             return
-        self._views[path].dialog.reject()
+        self._views[path].reject()
         self._panels.actions.do("compare", runs.ticked)
 
     # -- export ----------------------------------------------------------------------------------
@@ -254,34 +240,21 @@ class ScalingController(QObject):
         numbers = shown.table if shown is not None else None
         if numbers is None:
             return
-        self._export.ask_kind(
-            tr("Export scaling table"), numbers.record.name, kinds,
-            lambda path, kind: _work(numbers, kind, path),
-        )  # fmt: skip
+        self._export.ask_kind(tr("Export scaling table"), numbers.record.name, kinds, partial(_work, numbers))
 
 
-def _work(table: ScalingTable, kind: str, target: Path) -> Callable[[], Outcome]:
+def _work(table: ScalingTable, target: Path, kind: str) -> Callable[[], Outcome]:
     """Return what writes a file of this kind on another thread."""
     if kind == ".html":
-        return lambda: exports.write_scaling_page(table, target)
+        return lambda: exports.write_data(scaling_report(table, made=time.time()), target)
     if kind in PICTURES:
-        return picture_work(_plot(table), kind, target)
+        plot = ScalingPlot()
+        plot.resize(PICTURE_SIZE)
+        plot.show_bars(_bars(table))
+        return picture_work(plot, kind, target)
     return partial(exports.write_data, text_table(table).text(kind).encode(), target)
 
 
-def _plot(table: ScalingTable) -> ScalingPlot:
-    """Return a plot that is not shown, for a picture."""
-    plot = ScalingPlot()
-    plot.resize(PICTURE_SIZE)
-    plot.show_bars(_bars(table))
-    return plot
-
-
 def _bars(table: ScalingTable) -> list[ScalingBar]:
-    return [
-        ScalingBar(
-            devices=row.devices, speed_up=row.speed_up.mean if row.speed_up else None,
-            deviation=row.speed_up.deviation if row.speed_up else None,
-        )
-        for row in table.rows
-    ]  # fmt: skip
+    found = [(row.devices, row.speed_up) for row in table.rows]
+    return [ScalingBar(devices, gain.mean, gain.deviation) if gain else ScalingBar(devices) for devices, gain in found]

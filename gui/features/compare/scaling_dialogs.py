@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QDialog, QFrame, QProgressBar, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QProgressBar, QSizePolicy, QWidget
 
-from core.language import tr, tr_plural
+from core.language import tr, tr_noop, tr_plural
 from core.results.scaling_record import FIXED, MAX_REPEATS, PER_DEVICE
 from gui.base.painting import draw_elided, small_font
 from gui.base.text_size import scaled
 from gui.base.theme import current_theme, mark
-from gui.widgets.context_menu import copy_entries, give_menu
-from gui.widgets.dialogs import InfoDialog, answer_buttons
+from gui.widgets.context_menu import Entry, copy_entries, give_menu
+from gui.widgets.dialogs import InfoDialog, Question
 from gui.widgets.fields import choice, form, label, line, whole_number
-from gui.widgets.plain_text import PlainLabel
+from gui.widgets.plain_text import PlainLabel, named
 from gui.widgets.table import RowsTable, text_columns
-
-if TYPE_CHECKING:
-    from gui.widgets.context_menu import Entry
-
 
 MIN_PX = QSize(320, 190)
 MARGIN_PX = 12
@@ -31,25 +26,22 @@ MAX_BAR_PX = 64
 WHISKER_PX = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScalingBar:
+class ScalingBar(NamedTuple):
     """One number of devices."""
 
     devices: int
-    speed_up: float | None
+    speed_up: float | None = None
     """Over one device; None if it is not known."""
-    deviation: float | None
+    deviation: float | None = None
     """Over the repeats; None for one training."""
 
 
 class ScalingPlot(QFrame):
     """A card with a bar for each number of devices."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setObjectName("scalingPlot")
-        self.setProperty("card", True)
-        self.setAccessibleName(tr("Speed-up over one device"))
+    def __init__(self) -> None:
+        super().__init__()
+        named(self, "scalingPlot", tr("Speed-up over one device"), card=True)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         self.bars: tuple[ScalingBar, ...] = ()
 
@@ -138,61 +130,47 @@ def _sentence(bar: ScalingBar) -> str:
 
 
 WIDTH_PX = 460
+ABOUT = tr_noop(
+    "The chosen recipe is trained on 1, 2, 4, … of the ticked devices, one training after the other. "
+    "The measuring goes on when the window is closed."
+)
+ABOUT_BATCHES = tr_noop(
+    "With a fixed global batch, n devices compute an n-th of it each; with a fixed batch per device it grows"
+)
 Asked = tuple[str, str, int]
 """Name, one of `core.results.scaling_record.BATCHES`, repeats."""
 
 
-class ScalingDialog(QDialog):
-    """A dialog that does not block the window; `asked` reports what is to be measured."""
+class ScalingDialog(Question):
+    """Asks what to measure; `asked` reports it."""
 
     asked = Signal(str, str, int)
     """Name, batch, repeats."""
 
     def __init__(self, parent: QWidget, *, name: str, judge: Callable[[Asked], tuple[str, str]]) -> None:
         """`judge`: returns why this cannot be measured (or the empty string), and what would be trained."""
-        super().__init__(parent)
-        self.setObjectName("scalingDialog")
-        self.setWindowTitle("Trainyard")
+        super().__init__(parent, "scalingDialog", tr("Measure"))
         self._judge = judge
         self._make_fields(name)
-        self.yes, buttons = answer_buttons(self, tr("Measure"))
         self.accepted.connect(lambda: self.asked.emit(*self.chosen))
-        heading = PlainLabel(tr("Measure a scaling table"))
-        heading.setProperty("role", "heading")
-        words = _wrapped(
-            tr("The chosen recipe is trained on 1, 2, 4, … of the ticked devices, one training after the other. "
-               "The measuring goes on when the window is closed.")
-        )  # fmt: skip
-        self.preview = _wrapped()
-        self.preview.setObjectName("scalingPreview")
-        self.problem = _wrapped()
-        self.problem.setObjectName("scalingProblem")
+        words = _wrapped(tr(ABOUT))
+        self.preview, self.problem = named(_wrapped(), "scalingPreview"), named(_wrapped(), "scalingProblem")
         mark(self.problem, tone="bad")
         fields = QWidget()
         rows = form(fields)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(20, 18, 20, 14)
-        layout.setSpacing(12)
-        for part in (heading, words, fields, self.preview, self.problem, buttons):
-            layout.addWidget(part)
+        heading = PlainLabel(tr("Measure a scaling table"), role="heading")
+        self.lay_out(heading, words, fields, self.preview, self.problem)
         for text, widget in ((tr("Name"), self.name), (tr("Batch"), self.batch), (tr("Repeats"), self.repeats)):
             rows.addRow(label(text, widget), widget)
-        self.finished.connect(self.deleteLater)
         self._check()
 
     def _make_fields(self, name: str) -> None:
         self.name = line("scalingName", tr("Name"), tr("The names of its runs begin with it"))
         self.name.setText(name)
-        self.batch = choice(
-            "scalingBatch", tr("Batch"),
-            tr("With a fixed global batch, n devices compute an n-th of it each; with a fixed batch per device it "
-               "grows"),
-            ((tr("Fixed global batch"), FIXED), (tr("Fixed batch per device"), PER_DEVICE)),
-        )  # fmt: skip
-        self.repeats = whole_number(
-            "scalingRepeats", tr("Repeats"), tr("Train so many times on each number of devices, for the spread"),
-            minimum=1, value=1,
-        )  # fmt: skip
+        batches = ((tr("Fixed global batch"), FIXED), (tr("Fixed batch per device"), PER_DEVICE))
+        self.batch = choice("scalingBatch", tr("Batch"), tr(ABOUT_BATCHES), batches)
+        spread = tr("Train so many times on each number of devices, for the spread")
+        self.repeats = whole_number("scalingRepeats", tr("Repeats"), spread, minimum=1, value=1)
         self.repeats.setMaximum(MAX_REPEATS)
         self.name.textChanged.connect(lambda _: self._check())
         self.batch.currentIndexChanged.connect(lambda _: self._check())
@@ -212,8 +190,7 @@ class ScalingDialog(QDialog):
 
 
 def _wrapped(text: str = "") -> PlainLabel:
-    made = PlainLabel(text)
-    made.setWordWrap(True)
+    made = PlainLabel(text, wraps=True)
     made.setMinimumWidth(scaled(WIDTH_PX))
     return made
 
@@ -238,28 +215,19 @@ class ScalingTableDialog(InfoDialog):
     row_chosen = Signal(int)
     """A row was double-clicked, or Enter was pressed on it: its runs shall be shown."""
 
-    def __init__(self, parent: QWidget, *, name: str, plot: QWidget) -> None:
+    def __init__(self, parent: QWidget, *, name: str) -> None:
         self._shown: list[list[str]] = []  # first, as Qt tells about the font at once
         super().__init__(parent, name="scalingTableDialog", heading=tr("Scaling of {name}", name=name))
-        self.sentence = PlainLabel()
-        self.sentence.setObjectName("scalingState")
-        self.sentence.setWordWrap(True)
-        self.progress = QProgressBar()
-        self.progress.setAccessibleName(tr("Trainings that have finished"))
+        self.sentence = PlainLabel(name="scalingState", wraps=True)
+        self.progress = named(QProgressBar(), spoken=tr("Trainings that have finished"))
         self.progress.setTextVisible(False)
-        self.table = RowsTable(
-            "scalingTableView", self.windowTitle(), text_columns(()), key=lambda row: row[0],
-            open_keys=(Qt.Key.Key_Return, Qt.Key.Key_Enter),
-        )  # fmt: skip
-        self.plot = plot
-        self.notices = PlainLabel()
-        self.notices.setObjectName("scalingNotices")
-        self.notices.setWordWrap(True)
+        title, columns, keys = self.windowTitle(), text_columns(()), (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+        self.table = RowsTable("scalingTableView", title, columns, key=lambda row: row[0], open_keys=keys)
+        self.plot = ScalingPlot()
+        self.notices = PlainLabel(name="scalingNotices", wraps=True)
         mark(self.notices, tone="warn")
-        for part in (self.sentence, self.progress, self.table):
-            self.content.addWidget(part)
-        self.content.addWidget(plot, 1)
-        self.content.addWidget(self.notices)
+        for part, share in ((self.sentence, 0), (self.progress, 0), (self.table, 0), (self.plot, 1), (self.notices, 0)):
+            self.content.addWidget(part, share)
         self.export = self.add_button("exportButton", tr("Export…"), self.export_asked.emit)
         self.compare = self.add_button("compareRunsButton", tr("Compare curves"), self.compare_asked.emit)
         self.go_on = self.add_button("continueButton", tr("Continue"), self.continue_asked.emit)
@@ -271,7 +239,7 @@ class ScalingTableDialog(InfoDialog):
         self.table.row_opened.connect(lambda row: self.row_chosen.emit(self.table.rows.index(row)))
         export: Entry = (tr("Export…"), self.export_asked.emit)
         give_menu(self.table, "scalingTableMenu", lambda _: [*copy_entries(self.copy_asked.emit), export])
-        give_menu(plot, "scalingPlotMenu", lambda _: [(tr("Save picture…"), self.picture_asked.emit), export])
+        give_menu(self.plot, "scalingPlotMenu", lambda _: [(tr("Save picture…"), self.picture_asked.emit), export])
         self.resize(scaled(SIZE.width()), scaled(SIZE.height()))
 
     def show_progress(self, sentence: str, *, done: int, total: int, is_measured: bool, is_complete: bool) -> None:

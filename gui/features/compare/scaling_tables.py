@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from core.catalog.strategies import strategy_of
 from core.history.summary import RunSummary
 from core.language import join_sentences, tr, tr_plural
 from core.results.scaling_record import ScalingRecord, read_record
-from core.results.scaling_table import read_table, text_table
+from core.results.scaling_table import ScalingTable, read_table, text_table
 from core.runs.facts import RunState, state_info
 from core.schema.paths import SCALING_SUFFIX
 from core.schema.spec import RunSpec
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from gui.runs.run_list import RunListService
 
 
-FINISHED = RunState.FINISHED
 NO_RESULT = frozenset({RunState.FAILED, RunState.LOST})
 
 
@@ -53,7 +53,8 @@ class ShownTable:
     def finished(self) -> list[Path]:
         """The folders of the runs of the finished trainings."""
         cells = zip(self.record.cells, self.states, strict=True)
-        found = [self.record.run_of(len(spec.devices), repeat) for (spec, repeat), state in cells if state is FINISHED]
+        done = [cell for cell, state in cells if state is RunState.FINISHED]
+        found = [self.record.run_of(len(spec.devices), repeat) for spec, repeat in done]
         return [each for each in found if each is not None]
 
     @property
@@ -97,8 +98,7 @@ def fold_runs(
     """
     found_names = {each.dir.name for each in found}
     table_of: dict[str, ShownTable] = {}
-    first: list[RunSummary] = []
-    last: list[RunSummary] = []
+    first, last = list[RunSummary](), list[RunSummary]()
     for table in tables:
         members = [each.run for each in table.record.runs if each.run in found_names]
         table_of.update(dict.fromkeys(members, table))
@@ -145,14 +145,15 @@ def _members(table: ShownTable, by_name: Mapping[str, RunSummary]) -> list[RunSu
 def with_results(rows: Iterable[RunRow], tables: Iterable[ShownTable]) -> list[RunRow]:
     """Replace what the rows of tables say below their titles by the results of the tables."""
     shown = {each.record.path: each for each in tables}
-    return [
-        replace(row, outcome=outcome(table), tip=_tip(table)) if (table := shown.get(row.dir)) is not None else row
-        for row in rows
-    ]
 
+    def with_result(row: RunRow) -> RunRow:
+        table = shown.get(row.dir)
+        if table is None:
+            return row
+        tip = f"{tr('Scaling table {name}', name=table.record.name)}\n{table_sentence(table)}"
+        return replace(row, outcome=outcome(table), tip=tip)
 
-def _tip(table: ShownTable) -> str:
-    return f"{tr('Scaling table {name}', name=table.record.name)}\n{sentence(table)}"
+    return list(map(with_result, rows))
 
 
 def outcome(table: ShownTable) -> str:
@@ -174,7 +175,7 @@ def outcome(table: ShownTable) -> str:
 # -- the view ---------------------------------------------------------------------------------------
 
 
-def sentence(table: ShownTable) -> str:
+def table_sentence(table: ShownTable) -> str:
     """Return a sentence on the table: which training runs now, or how many have finished."""
     total = len(table.states)
     if table.is_measured:
@@ -245,9 +246,7 @@ class ScalingTables(QObject):
 
     def with_results(self, rows: list[RunRow]) -> list[RunRow]:
         """Show the results of the tables in their rows."""
-        if not self.tables:
-            return rows
-        return with_results(rows, self.tables)
+        return with_results(rows, self.tables) if self.tables else rows
 
     def _read_records(self) -> None:
         found = {}
@@ -275,16 +274,9 @@ class ScalingTables(QObject):
             if record is None:
                 continue
             last = {(each.devices, each.repeat): each.run for each in record.runs}
-            shown.append(
-                ShownTable(
-                    record=record,
-                    is_measured=record.is_measured,
-                    states=tuple(
-                        states.get(last.get((len(spec.devices), repeat), "")) for spec, repeat in record.cells
-                    ),
-                    table=self._numbers.get(record.path, (None, None))[1],
-                )
-            )
+            trained = tuple(states.get(last.get((len(spec.devices), repeat), "")) for spec, repeat in record.cells)
+            table = self._numbers.get(record.path, (None, None))[1]
+            shown.append(ShownTable(record=record, is_measured=record.is_measured, states=trained, table=table))
         return tuple(sorted(shown, key=lambda each: each.record.name))
 
     def _read_numbers(self) -> None:
@@ -296,11 +288,8 @@ class ScalingTables(QObject):
                 return
 
     def _read(self, record: ScalingRecord, states: States) -> None:
-        self._reading.start(
-            lambda: read_table(record),
-            lambda table: self._take(record.path, states, table),
-            lambda _: self._take(record.path, states, None),
-        )
+        take = partial(self._take, record.path, states)
+        self._reading.start(partial(read_table, record), take, lambda _: take(None))
 
     def _take(self, path: Path, states: States, table: ScalingTable | None) -> None:
         self._numbers[path] = states, table

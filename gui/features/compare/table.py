@@ -40,10 +40,8 @@ class ComparisonTable(RowsTable[Line]):
     """Rows in the order of the entries. Space or a double click opens a row."""
 
     def __init__(self) -> None:
-        super().__init__(
-            "comparisonTable", tr("Differences between the runs"), (), key=lambda line: line.key,
-            open_keys=(Qt.Key.Key_Space,),
-        )  # fmt: skip
+        title, space = tr("Differences between the runs"), (Qt.Key.Key_Space,)
+        super().__init__("comparisonTable", title, (), key=lambda line: line.key, open_keys=space)
         self._delegate = _CellDelegate(self)
         self.setItemDelegate(self._delegate)
         self._looks: list[tuple[str, str, bool]] = []

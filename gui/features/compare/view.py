@@ -5,26 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from operator import attrgetter
 
 from PySide6.QtCore import QPoint, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QFontDatabase, QTextCharFormat, QTextCursor
 from PySide6.QtWidgets import (
+    QBoxLayout,
     QFrame,
-    QHBoxLayout,
     QLineEdit,
-    QMenu,
     QPlainTextEdit,
-    QPushButton,
     QSplitter,
     QStackedWidget,
     QTextEdit,
     QToolButton,
-    QVBoxLayout,
     QWidget,
 )
 
-from core.language import join_sentences, tr
+from core.language import join_sentences, tr, tr_noop
 from gui.base.icons import ButtonIcon
 from gui.base.theme import current_theme, look, mark
 from gui.features.compare.metric_plot import ComparisonPlot
@@ -32,20 +29,19 @@ from gui.features.compare.plots import ComparedPlot, ComparedReadingsPlot
 from gui.features.compare.rows import ComparisonRows
 from gui.features.compare.runs import Entry
 from gui.features.compare.table import ComparisonTable
-from gui.widgets.buttons import compact_button
-from gui.widgets.context_menu import add_action, copy_entries, give_menu
+from gui.widgets.buttons import compact_button, give_menu_below
+from gui.widgets.context_menu import Action, add_action, copy_entries, give_menu
+from gui.widgets.context_menu import Entry as MenuEntry
 from gui.widgets.elided_label import ElidedLabel
-from gui.widgets.plain_text import PlainLabel, menu_text, verbatim
-
-if TYPE_CHECKING:
-    from gui.widgets.context_menu import Action
-    from gui.widgets.context_menu import Entry as MenuEntry
-
+from gui.widgets.layouts import hbox, vbox
+from gui.widgets.plain_text import PlainLabel, menu_text, named, verbatim
 
 MIN_HEIGHT_PX = 160
 PAUSE_MS = 400
 """Milliseconds without a key until a target is applied."""
 TARGET_CHARACTERS = 8
+TARGET_TIP = tr_noop("Show how long each run trained until the metric reached this value")
+WHY_TIP = tr_noop("Show what differs from the baseline: settings, packages, devices, recipe or script")
 MAX_LINES = 5000
 """Lines of the text on why runs differ that are shown."""
 
@@ -66,36 +62,26 @@ class DifferencesCard(QFrame):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setObjectName("differencesCard")
-        self.setProperty("card", True)
-        self.setAccessibleName(tr("Differences"))
+        named(self, "differencesCard", tr("Differences"), card=True)
         self.setMinimumHeight(MIN_HEIGHT_PX)
         self.table = ComparisonTable()
         self.table.row_opened.connect(lambda line: self.baseline_chosen.emit(self.table.rows.index(line)))
         self.table.chosen_changed.connect(lambda: self.row_selected.emit(self.table.chosen_number()))
         give_menu(self.table, "comparisonTableMenu", self._row_entries)
         self.why = _text_view()
-        self.notices = ElidedLabel()
-        self.notices.setObjectName("comparisonNotices")
-        self.notices.setProperty("role", "small")
+        self.notices = ElidedLabel(name="comparisonNotices", role="small")
         self.notices.hide()
-        self.empty = PlainLabel()
-        self.empty.setProperty("role", "empty")
-        self.empty.setWordWrap(True)
+        self.empty = PlainLabel(role="empty", wraps=True)
         self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._stack = QStackedWidget()
         for page in (self.empty, self.table, self.why):
             self._stack.addWidget(page)
         self._lines: Sequence[str] = ()
         look.changed.connect(self._colour_lines)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(12, 6, 12, 8)
-        column.setSpacing(4)
-        self._header = QHBoxLayout()
-        column.addLayout(self._header)
+        column = vbox(self, gap=4, margins=(12, 6, 12, 8))
+        self._fill_header(column)
         column.addWidget(self._stack, 1)
         column.addWidget(self.notices)
-        self._fill_header()
 
     def show_table(self, entries: Sequence[Entry], table: ComparisonRows) -> None:
         """Show this table."""
@@ -133,22 +119,13 @@ class DifferencesCard(QFrame):
 
     def _row_entries(self, place: QPoint) -> list[MenuEntry]:
         row = self.table.rowAt(place.y())
-        first: list[MenuEntry] = (
-            [(tr("Use as baseline"), lambda: self.baseline_chosen.emit(row)), None] if row >= 0 else []
-        )
-        return [*first, *self.export_entries()]
+        choose: MenuEntry = (tr("Use as baseline"), lambda: self.baseline_chosen.emit(row))
+        return [*([choose, None] if row >= 0 else []), *self.export_entries()]
 
-    def _fill_header(self) -> None:
-        title = PlainLabel(tr("Differences"))
-        title.setProperty("role", "title")
-        self.summary = ElidedLabel()
-        self.summary.setProperty("role", "muted")
-        self.target = QLineEdit()
-        self.target.setObjectName("comparisonTarget")
-        self.target.setProperty("compact", True)
+    def _fill_header(self, column: QBoxLayout) -> None:
+        self.summary = ElidedLabel(role="muted")
+        self.target = named(QLineEdit(), "comparisonTarget", tr("Target"), tr(TARGET_TIP), compact=True)
         self.target.setPlaceholderText(tr("target"))
-        self.target.setAccessibleName(tr("Target"))
-        self.target.setToolTip(tr("Show how long each run trained until the metric reached this value"))
         self.target.setMaximumWidth(TARGET_CHARACTERS * self.fontMetrics().averageCharWidth() + 24)
         self._timer = QTimer(self, singleShot=True, interval=PAUSE_MS)
         self._timer.timeout.connect(self._take_target)
@@ -156,22 +133,16 @@ class DifferencesCard(QFrame):
         self.target.returnPressed.connect(self._take_target)
         self.baseline = _menu_button("comparisonBaseline")
         self.baseline.setToolTip(tr("The row from which the differences of the others are shown (Space in the table)"))
-        self.why_button = compact_button(
-            "comparisonWhyButton", tr("Why?"),
-            tr("Show what differs from the baseline: settings, packages, devices, recipe or script"), role="link",
-            spoken=tr("Why the runs differ"),
-        )  # fmt: skip
+        why = tr("Why the runs differ")
+        self.why_button = compact_button("comparisonWhyButton", tr("Why?"), tr(WHY_TIP), role="link", spoken=why)
         self.why_button.setCheckable(True)
         self.why_button.toggled.connect(self._toggle_why)
-        self.export = _menu_button("comparisonExport")
-        self.export.setText(f"{tr('Export')} ")
+        self.export = _menu_button("comparisonExport", tr("Export"))
         for text, act in self.export_entries():
             add_action(self.export.menu(), text).triggered.connect(lambda _, act=act: act())
-        self._header.setSpacing(6)
-        self._header.addWidget(title)
-        self._header.addWidget(self.summary, 1)
-        for widget in (self.target, self.baseline, self.why_button, self.export):
-            self._header.addWidget(widget)
+        title = PlainLabel(tr("Differences"), role="title")
+        parts = (title, (self.summary, 1), self.target, self.baseline, self.why_button, self.export)
+        hbox(column, *parts, gap=6)
 
     def _offer_baselines(self, entries: Sequence[Entry], chosen: int) -> None:
         self.baseline.setText(f"{tr('Baseline {number}', number=entries[chosen].number)} ")
@@ -200,10 +171,8 @@ class DifferencesCard(QFrame):
         mark(self.target, tone="bad" if is_bad else "")
         problem = tr("{text} is not a number. Type a value of the metric.", text=text) if is_bad else ""
         self.target.setAccessibleDescription(problem)
-        if is_bad:
-            self.target.setToolTip(verbatim(problem))
-        else:
-            self.target.setToolTip(tr("Show how long each run trained until the metric reached this value"))
+        self.target.setToolTip(verbatim(problem or tr(TARGET_TIP)))
+        if not is_bad:
             self.target_chosen.emit(value)
 
     def _toggle_why(self, shown: bool) -> None:
@@ -232,23 +201,15 @@ class DifferencesCard(QFrame):
         self.why.setExtraSelections(selections)
 
 
-def _menu_button(name: str) -> QToolButton:
+def _menu_button(name: str, text: str = "") -> QToolButton:
     """Return a button with a menu below it."""
-    button = QToolButton()
-    button.setObjectName(f"{name}Button")
-    button.setProperty("compact", True)
-    button.setProperty("unfolds", True)
-    button.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-    menu = QMenu(button)
-    menu.setObjectName(f"{name}Menu")
-    button.setMenu(menu)
+    button = named(QToolButton(), f"{name}Button")
+    give_menu_below(button, text, f"{name}Menu")
     return button
 
 
 def _text_view() -> QPlainTextEdit:
-    view = QPlainTextEdit()
-    view.setObjectName("comparisonWhy")
-    view.setAccessibleName(tr("Why the runs differ"))
+    view = named(QPlainTextEdit(), "comparisonWhy", tr("Why the runs differ"))
     view.setReadOnly(True)
     view.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
     view.setFrameShape(QFrame.Shape.NoFrame)
@@ -274,23 +235,21 @@ class ComparisonView(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setObjectName("comparisonView")
-        self.setAccessibleName(tr("Comparison"))
+        named(self, "comparisonView", tr("Comparison"))
         self.plot = ComparisonPlot(name="comparisonPlot", title=tr("Comparison"))
         self.card = DifferencesCard()
-        self.utilisation = ComparedReadingsPlot(
-            name="comparedUtilisationPlot", title=tr("Utilisation"), unit="%", top=100.0,
-            readings=lambda run: run.utilisation,
-        )  # fmt: skip
-        self.memory = ComparedReadingsPlot(
-            name="comparedMemoryPlot", title=tr("Memory"), unit="GB", readings=lambda run: run.memory
-        )
+        name, percent = "comparedUtilisationPlot", attrgetter("utilisation")
+        self.utilisation = ComparedReadingsPlot(name, tr("Utilisation"), "%", percent, top=100.0)
+        self.memory = ComparedReadingsPlot("comparedMemoryPlot", tr("Memory"), "GB", attrgetter("memory"))
         self.utilisation.title.setToolTip(tr("The mean of the devices of each run"))
         self.memory.title.setToolTip(tr("The fullest of the devices of each run"))
         self.count = 0
         """The number of runs that are compared."""
         self.plots: tuple[ComparedPlot, ...] = (self.plot, self.utilisation, self.memory)
-        self.close_button = self._close_button()
+        end = tr("End the comparison and untick the runs (Esc)")
+        self.close_button = compact_button("closeComparisonButton", "", end, role="flat")
+        ButtonIcon(self.close_button, "cross", side=CROSS_PX, gap=GAP_PX)
+        self.close_button.clicked.connect(self.left)
         self.plot.header.addWidget(self.close_button)
         self._link()
         self._lay_out()
@@ -311,14 +270,6 @@ class ComparisonView(QWidget):
         """Show that so many runs are compared."""
         self.count = count
         self.close_button.setText(tr("Comparing {count}", count=count))
-
-    def _close_button(self) -> QPushButton:
-        button = compact_button(
-            "closeComparisonButton", "", tr("End the comparison and untick the runs (Esc)"), role="flat"
-        )
-        ButtonIcon(button, "cross", side=CROSS_PX, gap=GAP_PX)
-        button.clicked.connect(self.left)
-        return button
 
     def _link(self) -> None:
         for plot in self.plots:
@@ -360,6 +311,4 @@ class ComparisonView(QWidget):
         for place, share in enumerate(SHARES):
             parts.setStretchFactor(place, share)
         parts.setSizes([10 * share for share in SHARES])
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.addWidget(parts)
+        vbox(self, parts)

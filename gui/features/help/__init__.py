@@ -1,5 +1,4 @@
 """Help.
 
-- `controller`: documents, keys, folders
-- `about`: what this program and this machine are
+- `controller`: documents, keys, folders; what this program and this machine are
 """

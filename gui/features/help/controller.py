@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import os
+import platform
+import re
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, Signal
-from PySide6.QtGui import QGuiApplication, QKeySequence
-from PySide6.QtWidgets import QDialog, QHBoxLayout, QListWidget, QPlainTextEdit, QWidget
+from PySide6.QtCore import QObject, QSize, Qt, Signal
+from PySide6.QtGui import QIcon, QKeySequence
+from PySide6.QtWidgets import QDialog, QGridLayout, QListWidget, QPlainTextEdit, QWidget
 
 from core.config import presets
+from core.devices.device import Survey
 from core.language import join_sentences, tr, tr_noop
-from core.system.installation import document_text, documents
+from core.system.installation import document_text, documents, version
+from core.text import size
+from gui.base.formatting import DASH
 from gui.base.settings_file import default_file
-from gui.features.help.about import AboutDialog, Places, report
+from gui.widgets.buttons import compact_button
 from gui.widgets.dialogs import InfoDialog
+from gui.widgets.elided_label import ElidedLabel
+from gui.widgets.layouts import hbox
 from gui.widgets.messages import open_path
-from gui.widgets.plain_text import without_mnemonic
+from gui.widgets.plain_text import PlainLabel, named, without_mnemonic
 from gui.widgets.table import RowsTable, text_columns
 
 if TYPE_CHECKING:
@@ -45,20 +54,14 @@ class DocumentsDialog(InfoDialog):
         """`read`: returns the text of a document, or a sentence why it cannot be read."""
         super().__init__(parent, name="documentsDialog", heading=tr("Documentation"))
         self._documents, self._read = list(documents.values()), read
-        self.titles = QListWidget()
-        self.titles.setObjectName("documentList")
-        self.titles.setAccessibleName(tr("Documents"))
+        self.titles = named(QListWidget(), "documentList", tr("Documents"))
         self.titles.addItems(list(documents))
         self.titles.setFixedWidth(self.characters(LIST_WIDTH))
-        self.text = QPlainTextEdit()
-        self.text.setObjectName("documentText")
-        self.text.setAccessibleName(tr("Text of the document"))
+        self.text = named(QPlainTextEdit(), "documentText", tr("Text of the document"))
         self.text.setReadOnly(True)
         self.text.setPlainText(tr(NONE))
-        row = QHBoxLayout()
-        self.content.addLayout(row, 1)
-        row.addWidget(self.titles)
-        row.addWidget(self.text, 1)
+        hbox(self.content, self.titles, (self.text, 1), gap=12)
+        self.content.setStretch(0, 1)
         self.titles.currentRowChanged.connect(self._show)
         self.titles.setVisible(bool(documents))
         if documents:
@@ -107,6 +110,117 @@ class KeysDialog(InfoDialog):
         self.resize(self.characters(TABLE_CHARACTERS), self.lines(TABLE_LINES))
 
 
+PACKAGES = ("PySide6-Essentials", "pyqtgraph", "numpy", "nvidia-ml-py", "platformdirs")
+DESKTOP_VARIABLES = ("XDG_CURRENT_DESKTOP", "XDG_SESSION_TYPE", "QT_QPA_PLATFORM", "QT_SCALE_FACTOR", "LANG")
+"""Environment variables that decide how a window looks."""
+MAX_LICENCE = 60
+
+
+def libraries() -> list[tuple[str, str, str]]:
+    """Return name, version and licence of the libraries that the window uses, as their packages say. Reads files."""
+    return [("Python", platform.python_version(), "PSF-2.0"), *map(_library, PACKAGES)]
+
+
+def _library(name: str) -> tuple[str, str, str]:
+    try:
+        data = metadata.metadata(name)
+    except metadata.PackageNotFoundError:
+        return name, DASH, DASH
+    texts = [*(data.get_all("License-Expression") or ()), *(data.get_all("License") or ())]
+    classifiers = [each.rpartition(" :: ")[2] for each in data.get_all("Classifier") or () if "License ::" in each]
+    short = next((text for text in texts if text and len(text) <= MAX_LICENCE and "\n" not in text), "")
+    return name, data["Version"], short or ", ".join(classifiers) or DASH
+
+
+Places = Mapping[str, Path]
+"""Where the program keeps what it writes: `runs`, `presets` and `settings`."""
+
+
+def report(survey: Survey, places: Places, last_error: str) -> str:
+    """Return a report in plain text: versions, platform, devices, folders, and the last error of the window."""
+    lines = [
+        f"Trainyard {version()}",
+        f"System: {platform.platform()}",
+        *[f"{name} {number}" for name, number, _ in libraries()],
+        *[f"{name}={os.environ[name]}" for name in DESKTOP_VARIABLES if os.environ.get(name)],
+        "",
+        "Devices:",
+        *_devices(survey),
+        "",
+        *[f"{name.capitalize()}: {path}" for name, path in places.items()],
+        "",
+        "Last error of the window:",
+        last_error.strip() or "none",
+    ]
+    home = os.path.expanduser("~")  # noqa: PTH111 (as text)
+    text = "\n".join(lines) + "\n"
+    return re.sub(rf"{re.escape(home)}(?=/)", "~", text) if home != "/" else text
+
+
+def _devices(survey: Survey) -> Sequence[str]:
+    rows = [f"  {each.label}: {each.name}, {size(each.memory_total_bytes)}" for each in survey.devices]
+    return [*(rows or ["  none"]), *([f"  {survey.banner}"] if survey.banner else [])]
+
+
+ICON_PX = 64
+WIDTH = 76
+"""Width of the dialog, in characters."""
+TITLES = {
+    "runs": tr_noop("Runs and their logs"),
+    "presets": tr_noop("Presets"),
+    "settings": tr_noop("Settings of the window"),
+}
+SENTENCE = tr_noop("A control panel for training on the devices you choose. Licence: Apache-2.0, without any warranty.")
+LIBRARIES = tr_noop("It uses these libraries, under their own licences:")
+
+
+class AboutDialog(InfoDialog):
+    """Emits what the user asks for; the caller does it."""
+
+    open_asked = Signal(object)
+    """A folder, to be opened in the desktop's file manager."""
+    report_asked = Signal()
+
+    def __init__(self, parent: QWidget, icon: QIcon, places: Places) -> None:
+        super().__init__(parent, name="aboutDialog", heading=f"Trainyard {version()}")
+        picture = PlainLabel()
+        picture.setPixmap(icon.pixmap(QSize(ICON_PX, ICON_PX)))
+        hbox(self.content, picture, (PlainLabel(tr(SENTENCE), wraps=True), 1), gap=16)
+        self._add_folders(places)
+        self.content.addWidget(PlainLabel(tr(LIBRARIES)))
+        self.content.addWidget(_library_table(), 1)
+        self.add_button("copyReportButton", tr("Copy report"), self.report_asked.emit)
+        self.resize(self.characters(WIDTH), self.sizeHint().height())
+
+    def _add_folders(self, places: Places) -> None:
+        grid = QGridLayout()
+        self.content.addLayout(grid)
+        grid.setColumnStretch(1, 1)
+        for row, (name, path) in enumerate(places.items()):
+            shown = ElidedLabel(str(path), min_px=self.characters(20), name=f"{name}Path")
+            shown.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+            folder = path if name != "settings" else path.parent
+            spoken = tr("Open the folder: {name}", name=tr(TITLES[name]))
+            button = compact_button(f"open-{name}", tr("Open"), str(folder), spoken=spoken)
+            button.clicked.connect(lambda _, folder=folder: self.open_asked.emit(folder))
+            grid.addWidget(PlainLabel(tr(TITLES[name])), row, 0)
+            grid.addWidget(shown, row, 1)
+            grid.addWidget(button, row, 2)
+
+
+def _library_table() -> RowsTable[Sequence[str]]:
+    columns = text_columns((tr("Library"), tr("Version"), tr("Licence")))
+    table = RowsTable("libraryTable", tr("Libraries and their licences"), columns)
+    table.show_rows(libraries())
+    table.horizontalHeader().setStretchLastSection(True)
+    table.setMinimumHeight(table.height_of_rows())
+    return table
+
+
+FAILED = tr_noop(
+    "Something went wrong in the window: {error!r}. Runs are not affected. "
+    "Please report this: Copy report puts what is needed on the clipboard."
+)
 MAX_ERROR = 20_000
 """Characters of an error that the report keeps: its end, which says most."""
 
@@ -128,28 +242,13 @@ class HelpController(QObject):
     def show_error(self, error: BaseException, sentence: str = "") -> None:
         """Say that the window itself failed, and offer the report that has the details. `sentence`: comes first."""
         self._last_error = "".join(traceback.format_exception(error))[-MAX_ERROR:]
-        self._panels.message.show_message(
-            join_sentences(
-                [
-                    sentence,
-                    tr(
-                        "Something went wrong in the window: {error!r}. Runs are not affected. "
-                        "Please report this: Copy report puts what is needed on the clipboard.",
-                        error=error,
-                    ),
-                ]
-            ),
-            "bad",
-            details=True,
-            details_text=tr("Copy report"),
-        )
+        words = join_sentences([sentence, tr(FAILED, error=error)])
+        self._panels.message.show_message(words, "bad", details=True, details_text=tr("Copy report"))
 
     def copy_report(self) -> None:
         """Put the report on the clipboard."""
-        QGuiApplication.clipboard().setText(
-            report(self._services.device_monitor.survey, self._places(), self._last_error)
-        )
-        self._panels.message.show_passing(tr("Copied a report: versions, platform, devices and the last error."))
+        text = report(self._services.device_monitor.survey, self._places(), self._last_error)
+        self._panels.message.copy(text, tr("Copied a report: versions, platform, devices and the last error."))
 
     def show_about(self) -> None:
         """Show version, licences and folders."""
@@ -187,4 +286,5 @@ class HelpController(QObject):
                     yield without_mnemonic(menu.title()), text.removesuffix("…"), keys
 
     def _places(self) -> Places:
-        return Places(runs=self._services.run_list.root, presets=presets.default_root(), settings=default_file())
+        runs = self._services.run_list.root
+        return {"runs": runs, "presets": presets.default_root(), "settings": default_file()}

@@ -31,8 +31,6 @@ class LogPiece:
     text: str
     restarts: bool
     """True if it does not continue the piece before: the file was truncated, or text was skipped."""
-    skipped: bool
-    """True if text before it was not read."""
 
 
 class FileTail:
@@ -73,7 +71,7 @@ class FileTail:
         data = _first_lines(data)
         self.offset = begin + len(data)
         text = readable(self._decoder.decode(data))
-        return LogPiece(text=text, restarts=begin != before, skipped=begin > 0 and begin != before)
+        return LogPiece(text=text, restarts=begin != before)
 
 
 def lines_before(path: Path, offset: int, lines: int = MAX_LINES) -> int:

@@ -118,11 +118,8 @@ class LogNumbers:
             at = int(np.searchsorted(series.steps, step))
             if at < len(series) and series.steps[at] == step and _same(float(series.values[at]), value):
                 return step
-        for count in (RECENT, MOST):
-            found = _last_of(series, value, count)
-            if found is not None:
-                return found
-        return None
+        found = _last_of(series, value, RECENT)
+        return _last_of(series, value, MOST) if found is None else found
 
 
 def _last_of(series: Series, value: float, count: int) -> int | None:
@@ -232,10 +229,10 @@ class Highlights(QObject):
         """Show the tooltip of a number, and the menu with what it can be."""
         if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
             number = self.number_under(event.pos())
-            self._view.viewport().setToolTip(verbatim(words(number) if number else ""))  # which Qt shows then
+            words = tr("{metric}, step {step}", metric=number.metric, step=number.step) if number else ""
+            self._view.viewport().setToolTip(verbatim(words))  # which Qt shows then
         if isinstance(event, QContextMenuEvent):
-            menu = self.menu_at(event.pos())
-            menu.popup(event.globalPos())
+            self.menu_at(event.pos()).popup(event.globalPos())
             return True
         return super().eventFilter(watched, event)
 
@@ -269,11 +266,6 @@ class Highlights(QObject):
     def _place(self, position: QPoint) -> tuple[str, int]:
         cursor = self._view.cursorForPosition(position)
         return cursor.block().text(), cursor.positionInBlock()
-
-
-def words(number: LogNumber) -> str:
-    """Return what a number is: its metric and its step."""
-    return tr("{metric}, step {step}", metric=number.metric, step=number.step)
 
 
 def _mark(cursor: QTextCursor, look: QTextCharFormat) -> QTextEdit.ExtraSelection:

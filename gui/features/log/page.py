@@ -7,9 +7,9 @@ from pathlib import Path
 
 from PySide6.QtCore import QEvent, QObject, Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QKeyEvent, QKeySequence, QShortcut
-from PySide6.QtWidgets import QComboBox, QLineEdit, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QLineEdit, QWidget
 
-from core.language import tr, tr_noop, tr_plural
+from core.language import tr, tr_plural
 from core.schema.paths import log_of_rank
 from gui.base.formatting import number
 from gui.base.theme import mark
@@ -17,8 +17,8 @@ from gui.features.log.files import FileSearch, file_size, lines_after, lines_bef
 from gui.features.log.view import LogView
 from gui.widgets.buttons import compact_button, compact_check
 from gui.widgets.fields import ChoiceBox, row_of
-from gui.widgets.layouts import hbox
-from gui.widgets.plain_text import PlainLabel, verbatim
+from gui.widgets.layouts import hbox, vbox
+from gui.widgets.plain_text import PlainLabel, named
 
 
 class SearchBar(QWidget):
@@ -32,17 +32,15 @@ class SearchBar(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.field = QLineEdit()
-        self.field.setObjectName("searchField")
-        self.field.setAccessibleName(tr("Search in the log"))
+        self.field = named(QLineEdit(), "searchField", tr("Search in the log"))
         self.field.setPlaceholderText(tr("Search in the log"))
         self.field.setClearButtonEnabled(True)
         self.field.installEventFilter(self)
         self.field.textChanged.connect(self.changed)
         self.count = PlainLabel(name="searchCount", role="small")
-        self.previous = _button(tr("Previous"), tr("Previous match (Shift+Enter)"))
-        self.next = _button(tr("Next"), tr("Next match (Enter)"))
-        close = _button(tr("Close"), tr("Close the search (Escape)"))
+        self.previous = compact_button("", tr("Previous"), tr("Previous match (Shift+Enter)"), role="flat")
+        self.next = compact_button("", tr("Next"), tr("Next match (Enter)"), role="flat")
+        close = compact_button("", tr("Close"), tr("Close the search (Escape)"), role="flat")
         self.previous.clicked.connect(lambda: self.step_asked.emit(True))
         self.next.clicked.connect(lambda: self.step_asked.emit(False))
         close.clicked.connect(self.close_search)
@@ -71,9 +69,7 @@ class SearchBar(QWidget):
         """
         wanted = bool(self.field.text())
         some = here > 0 or bool(in_file)
-        text = _count_words(at, here, in_file) if wanted else ""
-        if self.count.text() != text:
-            self.count.setText(text)
+        self.count.setText(_count_words(at, here, in_file) if wanted else "")
         for button in (self.previous, self.next):
             button.setEnabled(some)
         no_match = wanted and not some
@@ -96,30 +92,15 @@ def _count_words(at: int, here: int, in_file: int | None) -> str:
     """Return `3 of 51`, or `3 of 51 here, 2 062 in all`."""
     if not here and not in_file:
         return tr("no matches")
+    place, count = number(at, 1), number(here, 1)
+    if in_file is None and at:
+        return tr("{at} of {count}", at=place, count=count)
     if in_file is None:
-        return (
-            tr("{at} of {count}", at=number(at, 1), count=number(here, 1))
-            if at
-            else tr_plural("{shown} match", "{shown} matches", here, shown=number(here, 1))
-        )
-    shown = (
-        tr("{at} of {count} here", at=number(at, 1), count=number(here, 1))
-        if at
-        else tr("{count} here", count=number(here, 1))
-    )
+        return tr_plural("{shown} match", "{shown} matches", here, shown=count)
+    shown = tr("{at} of {count} here", at=place, count=count) if at else tr("{count} here", count=count)
     return tr("{shown}, {count} in all", shown=shown, count=number(max(in_file, here), 1))
 
 
-def _button(text: str, tip: str) -> QPushButton:
-    button = QPushButton(text)
-    button.setProperty("role", "flat")
-    button.setProperty("compact", True)
-    button.setToolTip(verbatim(tip))
-    button.setAutoDefault(False)
-    return button
-
-
-EARLIER, OPEN, LATER = tr_noop("Show earlier lines"), tr_noop("Open the whole log"), tr_noop("Show later lines")
 RECOUNT_S = 0.5
 """Seconds between two counts of the matches while the log grows."""
 SPACING_PX = 8
@@ -136,28 +117,23 @@ class LogPage(QWidget):
         super().__init__()
         self.view = LogView()
         self.search = SearchBar()
-        self.rank_box = _rank_box()
-        self.follow_box = compact_check(
-            "followBox", tr("Follow"),
-            tr("Follow the end of the log; scrolling up stops this, scrolling to the end resumes it"), checked=True,
-        )  # fmt: skip
+        self.rank_box = named(ChoiceBox(), "rankBox", tr("Rank"), tr("Process whose output is shown"), compact=True)
+        self.rank_box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
+        follow = tr("Follow the end of the log; scrolling up stops this, scrolling to the end resumes it")
+        self.follow_box = compact_check("followBox", tr("Follow"), follow, checked=True)
         self.search_button = compact_button("searchButton", tr("Search"), tr("Search in the log (Ctrl+F)"), role="flat")
         self.controls = row_of(self.rank_box, self.search_button, self.follow_box, spacing_px=SPACING_PX)
         self._file_search = FileSearch(self)
-        self._show_earlier, self._open_file, self._show_later = (
-            compact_button(name, tr(text), role="link")
-            for name, text in (("earlierButton", EARLIER), ("openLogButton", OPEN), ("laterButton", LATER))
-        )
+        self._show_earlier = compact_button("earlierButton", tr("Show earlier lines"), role="link")
+        self._open_file = compact_button("openLogButton", tr("Open the whole log"), role="link")
+        self._show_later = compact_button("laterButton", tr("Show later lines"), role="link")
         self.links = row_of(self._show_earlier, self._show_later, self._open_file, spacing_px=4)
         self._run_dir: Path | None = None
         self._ranks = 1
         self._counted: tuple[int, float] = (-1, 0.0)
         self._told = 0
         """Matches in the file when they were last shown."""
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(2)
-        layout.addWidget(self.search)
+        layout = vbox(self, self.search, gap=2)
         layout.addWidget(self.links, 0, Qt.AlignmentFlag.AlignLeft)
         layout.addWidget(self.view, 1)
         self._connect()
@@ -207,11 +183,9 @@ class LogPage(QWidget):
         self.follow_box.toggled.connect(self.view.set_follows)
         self.view.follow_changed.connect(self.follow_box.setChecked)
         self.search_button.clicked.connect(self.search.open_search)
-        for key, act in (
-            (QKeySequence.StandardKey.FindNext, lambda: self._step(backwards=False)),
-            (QKeySequence.StandardKey.FindPrevious, lambda: self._step(backwards=True)),
-        ):
-            QShortcut(QKeySequence(key), self).activated.connect(act)
+        after, before = QKeySequence.StandardKey.FindNext, QKeySequence.StandardKey.FindPrevious
+        QShortcut(QKeySequence(after), self).activated.connect(lambda: self._step(backwards=False))
+        QShortcut(QKeySequence(before), self).activated.connect(lambda: self._step(backwards=True))
         self.search.changed.connect(self._search)
         self.search.step_asked.connect(self._step)
         self.search.closed.connect(self._end_search)
@@ -321,12 +295,13 @@ class LogPage(QWidget):
             part = lines_before(file, last), last
         else:
             part = first, lines_after(file, first)
-        self.view.show_part(*part, arrived=lambda: self._find_there(backwards=backwards))
-        return True
 
-    def _find_there(self, *, backwards: bool) -> None:
-        self.view.find_first(backwards=backwards)
-        self._count()
+        def find() -> None:
+            self.view.find_first(backwards=backwards)
+            self._count()
+
+        self.view.show_part(*part, arrived=find)
+        return True
 
     def _count(self) -> None:
         at, here = self.view.matches()
@@ -334,13 +309,3 @@ class LogPage(QWidget):
         in_file = self._told if self._has_more else None
         self.search.show_matches(at, here, in_file)
         self._counted = (self.view.revision, time.monotonic())
-
-
-def _rank_box() -> QComboBox:
-    box = ChoiceBox()
-    box.setObjectName("rankBox")
-    box.setAccessibleName(tr("Rank"))
-    box.setToolTip(tr("Process whose output is shown"))
-    box.setProperty("compact", True)
-    box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
-    return box

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, QPointF, Qt, Signal
+from PySide6.QtCore import QObject, QPointF, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen, QPolygonF
-from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLineEdit, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLineEdit, QPushButton, QWidget
 
 from core.errors import RunError
 from core.language import join_sentences, tr, tr_noop
@@ -18,7 +18,9 @@ from core.text import one_line
 from gui.base.jobs import Jobs, reason
 from gui.base.theme import current_theme, mark
 from gui.features.log.highlights import LogNumbers
-from gui.widgets.plain_text import PlainLabel
+from gui.widgets.dialogs import MARGINS_PX
+from gui.widgets.layouts import vbox
+from gui.widgets.plain_text import PlainLabel, named
 
 if TYPE_CHECKING:
     from core.metrics.teaching import Lesson
@@ -56,44 +58,6 @@ class Answer:
     """Whether the rule is kept, and the curves are read again when the run is over."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadAnew:
-    """The curves of a run were read again."""
-
-    run_dir: Path
-    problem: str = ""
-    """Why they were not: a sentence."""
-
-
-class RuleTeacher(QObject):
-    """Of several requests that come while one is under way, the last one is answered."""
-
-    answered = Signal(object)
-    """An `Answer`."""
-    read_anew = Signal(object)
-    """A `ReadAnew`."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._teaching, self._rereading = Jobs(self, "teaching"), Jobs(self, "rereading")
-
-    def ask(self, pointed: Pointed, *, keep: bool = False) -> None:
-        """Try a rule for this number; keep it, and read the curves of the run again."""
-        self._teaching.replace(
-            lambda: _answer(pointed, keep=keep),
-            self.answered.emit,
-            lambda error: self.answered.emit(_failed(pointed, error)),
-        )
-
-    def reread(self, run_dir: Path) -> None:
-        """Read the curves of a run again from its logs. The run must have ended."""
-        self._rereading.add(
-            lambda: _reread(run_dir),
-            lambda _: self.read_anew.emit(ReadAnew(run_dir=run_dir)),
-            lambda error: self.read_anew.emit(ReadAnew(run_dir=run_dir, problem=reason(error))),
-        )
-
-
 def _answer(pointed: Pointed, *, keep: bool) -> Answer:
     from core.metrics import teaching  # loads numpy
 
@@ -119,11 +83,6 @@ def _reread(run_dir: Path) -> None:
     reread(run_dir)
 
 
-def _failed(pointed: Pointed, error: Exception) -> Answer:
-    problem = tr("The rule could not be tried: {reason}.", reason=reason(error))
-    return Answer(pointed=pointed, name=pointed.name, problem=problem)
-
-
 WIDTH_PX, CURVE_PX = 520, 110
 MARGIN_PX = 6
 SHOWN_CHARACTERS = 200
@@ -134,8 +93,7 @@ class CurvePreview(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setObjectName("curvePreview")
-        self.setAccessibleName(tr("The curve that the rule gives"))
+        named(self, "curvePreview", tr("The curve that the rule gives"))
         self.setFixedHeight(CURVE_PX)
         self.points: Sequence[tuple[int, float]] = ()
 
@@ -173,25 +131,19 @@ class TeachDialog(QDialog):
 
     def __init__(self, parent: QWidget, *, line: str, heading: str, has_name: bool) -> None:
         super().__init__(parent)
-        self.setObjectName("teachDialog")
-        self.setWindowTitle("Trainyard")
-        title, shown = PlainLabel(heading), PlainLabel(one_line(line, SHOWN_CHARACTERS))
-        title.setProperty("role", "heading")
+        named(self, "teachDialog").setWindowTitle("Trainyard")
+        title, shown = PlainLabel(heading, role="heading"), PlainLabel(one_line(line, SHOWN_CHARACTERS))
         mark(shown, tone="muted")
-        self.edit = QLineEdit()
-        self.edit.setObjectName("metricNameEdit")
-        self.edit.setAccessibleName(tr("Name of the metric"))
+        self.edit = named(QLineEdit(), "metricNameEdit", tr("Name of the metric"))
         self.edit.setPlaceholderText(tr("name of the metric"))
         self.edit.setVisible(has_name)
-        self.words = PlainLabel(tr("Reading the log ..."), name="teachWords")
-        self.words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.words = PlainLabel(tr("Reading the log ..."), name="teachWords", selectable=True)
         self.curve = CurvePreview()
         self.curve.setVisible(has_name)
         for label in (title, shown, self.words):
             label.setWordWrap(True)
             label.setFixedWidth(WIDTH_PX)
-        self.keep = QPushButton(tr("Keep"))
-        self.keep.setObjectName("keepRuleButton")
+        self.keep = named(QPushButton(tr("Keep")), "keepRuleButton")
         self.keep.setEnabled(False)
         mark(self.keep, role="primary")
         cancel = QPushButton(tr("Cancel"))
@@ -203,11 +155,7 @@ class TeachDialog(QDialog):
         self.keep.clicked.connect(self._keep)
         self.edit.textEdited.connect(self._rename)
         self.finished.connect(self.deleteLater)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(20, 18, 20, 14)
-        layout.setSpacing(12)
-        for part in (title, shown, self.edit, self.curve, self.words, buttons):
-            layout.addWidget(part)
+        vbox(self, title, shown, self.edit, self.curve, self.words, buttons, gap=12, margins=MARGINS_PX)
 
     def show_lesson(self, name: str, rule: str, sentences: Sequence[str], points: Sequence[tuple[int, float]]) -> None:
         """Show a rule and what it gives."""
@@ -246,8 +194,8 @@ class TeachController(QObject):
     def __init__(self, panels: MainPanels, services: Services) -> None:
         super().__init__()
         self._panels, self._log = panels, panels.details.log
-        self._session, self._run_list, self._teacher = services.session, services.run_list, services.rule_teacher
-        self._machine = services.machine
+        self._session, self._run_list, self._machine = services.session, services.run_list, services.machine
+        self._teaching, self._rereading = Jobs(self, "teaching"), Jobs(self, "rereading")
         self._dialog: TeachDialog | None = None
         self._pointed: Pointed | None = None
         self._waiting: Path | None = None
@@ -255,16 +203,18 @@ class TeachController(QObject):
         services.session.attached.connect(self._show_numbers)
         self._log.rank_shown.connect(self._show_numbers)
         self._log.view.highlights.pointed.connect(self._point)
-        self._teacher.answered.connect(self._take_answer)
-        self._teacher.read_anew.connect(self._take_curves)
         services.session.changed.connect(self._reread_if_over)
 
     def _reread_if_over(self) -> None:
         """Read the curves again of a run that was taught while it was live, once it has ended and if it is shown."""
         run = self._session.run
         if run is not None and run.dir == self._waiting and not self._session.live:
-            self._teacher.reread(run.dir)
-            self._waiting = None
+            run_dir, self._waiting = run.dir, None
+            self._rereading.add(
+                lambda: _reread(run_dir),
+                lambda _: self._show_curves(run_dir),
+                lambda error: self._panels.message.show_message(reason(error), "bad"),
+            )
 
     def _show_numbers(self) -> None:
         """Mark the numbers of the log of a script."""
@@ -302,19 +252,21 @@ class TeachController(QObject):
 
     def _ask(self, name: str, *, keep: bool) -> None:
         assert self._pointed is not None
-        self._pointed = replace(self._pointed, name=name)
-        self._teacher.ask(self._pointed, keep=keep)
+        pointed = self._pointed = replace(self._pointed, name=name)
+
+        def fail(error: Exception) -> None:
+            problem = tr("The rule could not be tried: {reason}.", reason=reason(error))
+            self._take_answer(Answer(pointed=pointed, name=pointed.name, problem=problem))
+
+        self._teaching.replace(lambda: _answer(pointed, keep=keep), self._take_answer, fail)
 
     def _close(self) -> None:
         self._dialog = self._pointed = None
 
-    def _take_curves(self, done: ReadAnew) -> None:
+    def _show_curves(self, run_dir: Path) -> None:
         """Show the new curves of a run."""
-        if done.problem:
-            self._panels.message.show_message(done.problem, "bad")
-            return
-        self._run_list.reread(done.run_dir)
-        self._session.reload(done.run_dir)
+        self._run_list.reread(run_dir)
+        self._session.reload(run_dir)
 
     def _take_answer(self, answer: Answer) -> None:
         if answer.is_kept:
@@ -323,7 +275,7 @@ class TeachController(QObject):
                 self._waiting = answer.pointed.run_dir
                 self._reread_if_over()
             else:
-                self._take_curves(ReadAnew(run_dir=answer.pointed.run_dir))
+                self._show_curves(answer.pointed.run_dir)
         if self._dialog is None or answer.pointed != self._pointed:
             return
         if answer.is_kept:
@@ -331,7 +283,5 @@ class TeachController(QObject):
         elif answer.lesson is None:
             self._dialog.show_problem(answer.problem)
         else:
-            curves = answer.lesson.curves
-            self._dialog.show_lesson(
-                answer.name, str(answer.lesson.rule), answer.sentences, curves.get(answer.name, ())
-            )
+            points = answer.lesson.curves.get(answer.name, ())
+            self._dialog.show_lesson(answer.name, str(answer.lesson.rule), answer.sentences, points)

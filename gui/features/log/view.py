@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from PySide6.QtCore import QTimer, Signal
@@ -16,6 +17,7 @@ from gui.base.theme import look
 from gui.features.log.files import MAX_LINES, PIECE_BYTES, FileTail, file_size, lines_after, lines_before
 from gui.features.log.highlights import Highlights
 from gui.features.log.terminal import PLAIN, Change, Style, Terminal, TerminalLine, char_format
+from gui.widgets.plain_text import named
 
 SLACK_LINES = 300
 """Lines to remove at a time: removing single lines costs twenty times as much."""
@@ -46,8 +48,7 @@ class LogView(QPlainTextEdit):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setObjectName("logView")
-        self.setAccessibleName(tr("Log of the run"))
+        named(self, "logView", tr("Log of the run"))
         self.setReadOnly(True)
         self.setUndoRedoEnabled(False)
         self.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
@@ -171,11 +172,10 @@ class LogView(QPlainTextEdit):
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
         """Stay at the end while following."""
-        moving, self._ignores_scrolling = self._ignores_scrolling, True
-        super().resizeEvent(event)
-        if self._follows:
-            self._to_end()
-        self._ignores_scrolling = moving
+        with self._own_scrolling():
+            super().resizeEvent(event)
+            if self._follows:
+                self._to_end()
         self.highlights.update_marks()
 
     def _on_scrolled(self, value: int) -> None:
@@ -183,10 +183,18 @@ class LogView(QPlainTextEdit):
             self.set_follows(value >= self.verticalScrollBar().maximum() and not self.has_later)
             self.highlights.update_marks()
 
-    def _to_end(self) -> None:
+    @contextmanager
+    def _own_scrolling(self) -> Iterator[None]:
+        """Move the text without taking that for the user's scrolling."""
         moving, self._ignores_scrolling = self._ignores_scrolling, True
-        self.verticalScrollBar().setValue(self.verticalScrollBar().maximum())
-        self._ignores_scrolling = moving
+        try:
+            yield
+        finally:
+            self._ignores_scrolling = moving
+
+    def _to_end(self) -> None:
+        with self._own_scrolling():
+            self.verticalScrollBar().setValue(self.verticalScrollBar().maximum())
 
     # -- searching -------------------------------------------------------------------------------
 
@@ -228,9 +236,8 @@ class LogView(QPlainTextEdit):
             self.setTextCursor(cursor)
             return False
         self.set_follows(False)
-        moving, self._ignores_scrolling = self._ignores_scrolling, True  # a match at the end must not start following
-        self.setTextCursor(found)
-        self._ignores_scrolling = moving
+        with self._own_scrolling():  # a match at the end must not start following
+            self.setTextCursor(found)
         self.highlights.update_marks()
         return True
 
@@ -254,9 +261,8 @@ class LogView(QPlainTextEdit):
             return
         arrived, self._arrived = self._arrived, None
         if arrived is not None:
-            self._ignores_scrolling = True
-            arrived()
-            self._ignores_scrolling = False
+            with self._own_scrolling():
+                arrived()
 
     def _read_for(self, seconds: float) -> bool:
         """Read for some seconds; return True if there may be more."""
@@ -299,12 +305,11 @@ class LogView(QPlainTextEdit):
         return True
 
     def _restart(self) -> None:
-        moving, self._ignores_scrolling = self._ignores_scrolling, True
-        self._terminal = Terminal()
-        self.clear()
+        with self._own_scrolling():
+            self._terminal = Terminal()
+            self.clear()
         self._trimmed = False
         self.revision += 1
-        self._ignores_scrolling = moving
 
     def _insert(self, change: Change) -> None:
         """Replace the last lines; insert each stretch of one style at once."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
-from PySide6.QtGui import QGuiApplication
 
 from core.language import tr, tr_noop
 from core.memory_watch.verdict import remedies
@@ -58,7 +58,8 @@ class MemoryController(QObject):
         self._orphans.changed.connect(self._show_leftovers)
         self._terminator.ended.connect(self._take_outcome)
         details.processes.end_asked.connect(self._ask_to_end)
-        details.memory.remedies.copy_asked.connect(self._copy)
+        read_it = tr("Copied the command. Read it before you run it in a terminal.")
+        details.memory.remedies.copy_asked.connect(lambda command: self._message.copy(command, read_it))
         details.tabs.currentChanged.connect(lambda _: self._turned())
         strip.show_asked.connect(details.raise_processes)
         strip.end_asked.connect(self._ask_to_sweep)
@@ -106,31 +107,24 @@ class MemoryController(QObject):
             no_verdict_words(facts, shown=session.run is not None),
             seen_words(facts, time.time()),
         )
-        page.show_remedies(remedies(facts.releases.values(), facts.devices) if state_info(facts.state).over else ())
-
-    def _copy(self, command: str) -> None:
-        QGuiApplication.clipboard().setText(command)
-        self._message.show_passing(tr("Copied the command. Read it before you run it in a terminal."))
+        page.remedies.show_remedies(
+            remedies(facts.releases.values(), facts.devices) if state_info(facts.state).over else ()
+        )
 
     def _other_runs_on(self) -> frozenset[str]:
         """Return the devices that live runs use, other than the run that is shown."""
-        looked_at = self._session.run.dir if self._session.run else None
-        return frozenset(
-            device for device, on_it in self._run_list.on_devices.items() if any(run.dir != looked_at for run in on_it)
-        )
+        looked_at, users = self._session.run.dir if self._session.run else None, self._run_list.on_devices
+        return frozenset(each for each, on_it in users.items() if any(run.dir != looked_at for run in on_it))
 
     def _show_processes(self) -> None:
         survey, facts = self._monitor.survey, self._session.facts
         if not self._machine.is_here:
             self._details.processes.show_rows([], empty=tr(THERE, host=self._machine.host), problem="")
             return
-        rows = process_rows(
-            self._scanner.entries(), device_labels(self._monitor.all_machines.devices, facts), self._scanner.runs()
-        )
-        has_gpus = any(device.kind != "cpu" for device in survey.devices)
-        self._details.processes.show_rows(
-            rows, empty=tr(NOBODY if has_gpus else NO_GPU), problem=self._scanner.problem or ""
-        )
+        labels = device_labels(self._monitor.all_machines.devices, facts)
+        rows = process_rows(self._scanner.entries(), labels, self._scanner.runs())
+        empty = NOBODY if any(device.kind != "cpu" for device in survey.devices) else NO_GPU
+        self._details.processes.show_rows(rows, empty=tr(empty), problem=self._scanner.problem or "")
 
     def _turned(self) -> None:
         self._scanner.scan_soon()
@@ -159,10 +153,11 @@ class MemoryController(QObject):
         found = self._orphans.found
         if found:
             question, words = leftovers_confirmation(found)
-            ask(
-                self._panels.window, lambda: self._terminator.end_leftovers(found),
-                question=question, words=words, yes=tr("End them") if len(found) > 1 else tr("End it"),
-            )  # fmt: skip
+            yes, end = (
+                tr("End them") if len(found) > 1 else tr("End it"),
+                partial(self._terminator.end_leftovers, found),
+            )
+            ask(self._panels.window, end, question=question, words=words, yes=yes)
 
     def _take_outcome(self, sentence: str, tone: str) -> None:
         self._message.show_message(sentence, tone)

@@ -9,7 +9,7 @@ from functools import partial
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QKeyEvent, QResizeEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout
+from PySide6.QtWidgets import QFrame
 
 from core.history.removal import OrphanedProcess
 from core.language import join_sentences, tr, tr_noop, tr_plural
@@ -20,7 +20,8 @@ from gui.base.formatting import DASH, age, memory_size
 from gui.base.text_size import scaled
 from gui.widgets.buttons import compact_button
 from gui.widgets.elided_label import ElidedLabel
-from gui.widgets.plain_text import verbatim
+from gui.widgets.layouts import hbox, vbox
+from gui.widgets.plain_text import named, verbatim
 from gui.widgets.table import STRETCH, Column, RowsTable, empty_label
 
 COMMAND_LENGTH, SHORT_COMMAND = 400, 90
@@ -28,6 +29,12 @@ COMMAND_LENGTH, SHORT_COMMAND = 400, 90
 MAX_COMMAND = 2000
 """Maximum characters of a command line in the table: it may have megabytes, which Qt would lay out at every frame."""
 MAX_NAMES, MAX_LINES, MAX_REASONS = 3, 8, 4
+HOW_ENDED = tr_noop(
+    "It is asked to end (SIGTERM) and killed some seconds later if it has not (SIGKILL). Its unsaved data are lost."
+)
+OF_SEVERAL_RUNS = tr_noop(
+    "{count} processes of {runs} ended runs are still running: {processes}. They may use memory of a device."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +91,7 @@ def process_rows(entries: Sequence[ProcessEntry], labels: Mapping[str, str], run
             entry=entry,
             devices=tr(", ").join(labels.get(device, device) for device in entry.devices),
             run=_run_words(entry, runs),
-            of_this_run=_belongs_to(entry.info, runs.shown),
+            of_this_run=runs.shown is not None and entry.info.run_id == runs.shown,
             why_not=why_not_end(entry, runs),
         )
         for entry in entries
@@ -102,16 +109,12 @@ def why_not_end(entry: ProcessEntry, runs: KnownRuns) -> str:
         return tr("It is part of Trainyard.")
     if info.state == "Z":
         return tr("It has already ended; its parent process has not noticed yet.")
-    return "" if entry.leftover is not None else _why_not_run(info, runs)
-
-
-def _why_not_run(info: ProcessInfo, runs: KnownRuns) -> str:
-    if info.run_id is None:
+    if entry.leftover is not None or info.run_id is None:
         return ""
     name = runs.names.get(info.run_id, info.run_id)
-    if info.run_id in runs.living:
-        return tr("It belongs to the active run {name}: stop that run instead.", name=name)
-    return tr("It belongs to the run {name}, which may still be active.", name=name)
+    active = tr("It belongs to the active run {name}: stop that run instead.", name=name)
+    perhaps = tr("It belongs to the run {name}, which may still be active.", name=name)
+    return active if info.run_id in runs.living else perhaps
 
 
 def confirmation(row: ProcessRow) -> tuple[str, str]:
@@ -119,18 +122,12 @@ def confirmation(row: ProcessRow) -> tuple[str, str]:
     info = row.info
     question = tr("End {name} (pid {pid})?", name=info.name, pid=info.pid)
     why = row.entry.leftover.why if row.entry.leftover else tr("It does not belong to a run of Trainyard.")
-    since = age(info.age_s)
+    running = tr("It has been running for {time}.", time=age(info.age_s))
     if info.memory_used_bytes:
         memory = memory_size(info.memory_used_bytes)
-        running = tr("It has been running for {time} and uses {memory}.", time=since, memory=memory)
-    else:
-        running = tr("It has been running for {time}.", time=since)
-    how = tr(
-        "It is asked to end (SIGTERM) and killed some seconds later if it has not (SIGKILL). Its unsaved data are lost."
-    )
+        running = tr("It has been running for {time} and uses {memory}.", time=age(info.age_s), memory=memory)
     command = one_line(info.command or info.name or "", COMMAND_LENGTH)
-    lines = (command, f"{why} {running}", how)
-    return question, "\n\n".join(lines)
+    return question, "\n\n".join((command, f"{why} {running}", tr(HOW_ENDED)))
 
 
 def command_words(info: ProcessInfo) -> str:
@@ -150,16 +147,13 @@ def _run_words(entry: ProcessEntry, runs: KnownRuns) -> str:
     return name if entry.leftover is None else tr("{name} (leftover)", name=name)
 
 
-def _belongs_to(info: ProcessInfo, run_id: str | None) -> bool:
-    return run_id is not None and info.run_id == run_id
-
-
 def leftovers_sentence(found: Sequence[OrphanedProcess], names: Mapping[str, str]) -> str:
     """Return `2 processes of the ended run X are still running: ...`; "" for none. `names`: of runs by id."""
     if not found:
         return ""
     runs = list(dict.fromkeys(each.run_id for each in found))
-    processes = join_names(first_names([_named(each) for each in found], MAX_NAMES))
+    names_of = [tr("{name} (pid {pid})", name=each.name, pid=each.process.pid) for each in found]
+    processes = join_names(first_names(names_of, MAX_NAMES))
     if len(runs) == 1:
         return tr_plural(
             "{count} process of the ended run {name} is still running: {processes}. It may use memory of a device.",
@@ -169,34 +163,18 @@ def leftovers_sentence(found: Sequence[OrphanedProcess], names: Mapping[str, str
             name=names.get(runs[0], runs[0]),
             processes=processes,
         )
-    return tr(
-        "{count} processes of {runs} ended runs are still running: {processes}. They may use memory of a device.",
-        count=len(found),
-        runs=len(runs),
-        processes=processes,
-    )
-
-
-def _named(process: OrphanedProcess) -> str:
-    return tr("{name} (pid {pid})", name=process.name, pid=process.process.pid)
+    return tr(OF_SEVERAL_RUNS, count=len(found), runs=len(runs), processes=processes)
 
 
 def leftovers_confirmation(found: Sequence[OrphanedProcess]) -> tuple[str, str]:
     """Return the question before ending leftover processes, and a list of them."""
-    first = found[0]
-    lines = [
-        tr(
-            "pid {pid}  {name}  ({age} old): {command}",
-            pid=each.process.pid,
-            name=each.name,
-            age=age(each.age_s),
-            command=one_line(each.command, SHORT_COMMAND),
-        )
-        for each in found
-    ]
-    reasons = first_names(
-        list(dict.fromkeys(each.why for each in found)), MAX_REASONS, tr_noop("{count} more runs have ended too.")
-    )
+    first, lines = found[0], []
+    for each in found:
+        command, old = one_line(each.command, SHORT_COMMAND), age(each.age_s)
+        name, pid = each.name, each.process.pid
+        lines.append(tr("pid {pid}  {name}  ({age} old): {command}", pid=pid, name=name, age=old, command=command))
+    whys = list(dict.fromkeys(each.why for each in found))
+    reasons = first_names(whys, MAX_REASONS, tr_noop("{count} more runs have ended too."))
     if len(found) > 1:
         question = tr("End the leftover processes?")
         how = tr("They are asked to end (SIGTERM) and killed some seconds later (SIGKILL).")
@@ -219,24 +197,20 @@ class ProcessesTab(QFrame):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setObjectName("processesTab")
-        self.setAccessibleName(tr("Processes on the devices"))
-        self.table = RowsTable(
-            "processTable", tr("Processes on the devices"), _columns(), key=lambda row: row.key,
-            sorted_by="memory_bytes")  # fmt: skip
+        named(self, "processesTab", tr("Processes on the devices"))
+        title, columns = tr("Processes on the devices"), _columns()
+        self.table = RowsTable("processTable", title, columns, key=lambda row: row.key, sorted_by="memory_bytes")
         self.table.offer("processTableMenu", "processes")
         spoken = tr("End the selected process (asks first)")
         self.end_button = compact_button("endProcess", tr("End…"), role="danger", spoken=spoken)
-        self.words = ElidedLabel()
-        self.words.setObjectName("processWords")
-        self.words.setProperty("role", "small")
-        self.empty = empty_label()
-        self.empty.setObjectName("noProcesses")
+        self.words = ElidedLabel(name="processWords", role="small")
+        self.empty = named(empty_label(), "noProcesses")
         self.empty.hide()
         self._problem = ""
         self.end_button.clicked.connect(self._request_end)
         self.table.chosen_changed.connect(self._show_selection)
-        self._lay_out()
+        layout = vbox(self, self.empty, (self.table, 1), gap=4)
+        hbox(layout, (self.words, 1), self.end_button, gap=6, margins=(6, 0, 0, 0))
         self._show_selection()
 
     def show_rows(self, rows: Sequence[ProcessRow], *, empty: str, problem: str) -> None:
@@ -279,29 +253,11 @@ class ProcessesTab(QFrame):
         row = self.table.chosen()
         why_not = tr(NONE_CHOSEN) if row is None else row.why_not
         self.end_button.setEnabled(not why_not)
-        name = (
-            ""
-            if row is None
-            else tr("End {name} (pid {pid}); asks first (Delete)", name=row.info.name, pid=row.info.pid)
-        )
-        self.end_button.setToolTip(verbatim(why_not or name))
-        chosen = "" if row is None else row.why_not
-        text = join_sentences([chosen, self._problem])
-        if text != self.words.text():
-            self.words.setText(text)
-
-    def _lay_out(self) -> None:
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(4)
-        layout.addWidget(self.empty)
-        layout.addWidget(self.table, 1)
-        below = QHBoxLayout()
-        layout.addLayout(below)
-        below.setContentsMargins(6, 0, 0, 0)
-        below.addWidget(self.words, 1)
-        below.addWidget(self.end_button)
-        layout.addStretch(0)
+        tip = why_not
+        if row is not None and not why_not:
+            tip = tr("End {name} (pid {pid}); asks first (Delete)", name=row.info.name, pid=row.info.pid)
+        self.end_button.setToolTip(verbatim(tip))
+        self.words.setText(join_sentences(["" if row is None else row.why_not, self._problem]))
 
 
 def _columns() -> list[Column[ProcessRow]]:

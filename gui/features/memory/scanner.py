@@ -1,4 +1,4 @@
-"""List the processes on the devices, and terminate those that the user chose."""
+"""List the processes on the devices and those of former runs, and terminate those that the user chose."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from core.runs.facts import RunFacts, RunState, state_info
 from core.schema.event_kinds import ProcessInfo
 from core.system import processes, procfs
 from core.system.processes import ProcessId
+from core.system.procfs import PROC
 from core.system.terminate import GRACE_S, ProcessTarget, terminate
 from core.text import first_names, join_names
 from gui.base.jobs import Jobs, keep_as_it_is, reason
-from gui.features.memory.leftovers import find_orphans
 from gui.features.memory.processes import KnownRuns, ProcessEntry
 from gui.machine.monitor import DeviceMonitor
 from gui.runs.run_list import RunListService
@@ -34,6 +34,7 @@ SCAN_S, SCAN_AFTER_RUN_S = 5.0, 0.5
 AFTER_RUN_S = 30.0
 HANGS_S = 10.0
 """Seconds after which a scan is taken to hang on a process in state D."""
+NOT_LISTED = tr_noop("Processes could not be listed: {reason}. The scan is repeated every few seconds.")
 HANGS = tr_noop(
     "Listing processes takes long: a process may hang in the kernel (state D). The list may be out of date."
 )
@@ -149,7 +150,7 @@ class ProcessScanner(QObject):
         if self._describing.busy:
             return
         self._named, self._described_at = (named, workers), now
-        on_devices = _listed_processes(named)
+        on_devices = [(device, process) for device, listed in named for process in listed or ()]
         if on_devices or workers:
             self._describing.start(lambda: _described(on_devices, workers), self._take_described, keep_as_it_is)
         elif self.device_processes:
@@ -182,14 +183,7 @@ class ProcessScanner(QObject):
             self.changed.emit()
 
     def _take_scan_error(self, error: Exception) -> None:
-        self._take_scan(
-            ProcessScan(
-                problem=tr(
-                    "Processes could not be listed: {reason}. The scan is repeated every few seconds.",
-                    reason=reason(error),
-                )
-            )
-        )
+        self._take_scan(ProcessScan(problem=tr(NOT_LISTED, reason=reason(error))))
 
     def _scan_when_due(self) -> None:
         pause_s = SCAN_AFTER_RUN_S if self.just_ended else SCAN_S
@@ -228,13 +222,11 @@ def _described(
     on_devices: Sequence[tuple[str, Process]], workers: Sequence[tuple[int, str]]
 ) -> tuple[ProcessInfo, ...]:
     """Return the processes that drivers list, and the workers on CPU devices."""
-    return (
-        *(
-            replace(processes.describe(each.pid), device_id=device, memory_used_bytes=each.memory_used_bytes)
-            for device, each in on_devices
-        ),
-        *(replace(_resident(pid), device_id=device) for pid, device in workers),
-    )
+    found = []
+    for device, each in on_devices:
+        described = processes.describe(each.pid)
+        found.append(replace(described, device_id=device, memory_used_bytes=each.memory_used_bytes))
+    return (*found, *(replace(_resident(pid), device_id=device) for pid, device in workers))
 
 
 def _resident(pid: int) -> ProcessInfo:
@@ -245,10 +237,6 @@ def _resident(pid: int) -> ProcessInfo:
 def _lasting(holder: ProcessInfo) -> ProcessInfo:
     """Return a process without values that change by themselves: its age, and whether it runs or waits."""
     return replace(holder, age_s=None, state=holder.state if holder.state in procfs.ENDED else None)
-
-
-def _listed_processes(named: Sequence[tuple[str, Sequence[Process] | None]]) -> list[tuple[str, Process]]:
-    return [(device, process) for device, listed in named for process in listed or ()]
 
 
 def _entry(same: Sequence[ProcessInfo], leftover: OrphanedProcess | None) -> ProcessEntry:
@@ -282,9 +270,6 @@ def _is_there(holder: ProcessInfo) -> bool:
 
 MAX_NAMES = 3
 
-TerminationOutcome = tuple[str, str]
-"""A sentence, and its tone."""
-
 
 class ProcessTerminator(QObject):
     """One request after the other. User and start time of a process are checked again right before each signal."""
@@ -309,8 +294,8 @@ class ProcessTerminator(QObject):
         """End orphaned processes of runs."""
         self._ask(tr("The leftover processes could not be ended"), lambda: end_leftovers(those))
 
-    def _ask(self, failure: str, work: Callable[[], TerminationOutcome]) -> None:
-        """`failure`: the sentence if it fails, without its reason."""
+    def _ask(self, failure: str, work: Callable[[], tuple[str, str]]) -> None:
+        """`failure`: the sentence if it fails, without its reason; `work`: returns a sentence and its tone."""
         self._jobs.add(
             work,
             lambda outcome: self.ended.emit(*outcome),
@@ -322,14 +307,12 @@ def end_leftovers(those: Sequence[OrphanedProcess]) -> tuple[str, str]:
     """End orphaned processes; return a sentence and its tone."""
     outcome = terminate(lambda: those)
     if outcome.left:
-        stuck = " ".join(
-            tr("{name} (pid {pid}): {why}", name=each.target.name, pid=each.target.process.pid, why=each.why)
-            for each in outcome.left
-        )
+        left = [(each.target.name, each.target.process.pid, each.why) for each in outcome.left]
+        stuck = " ".join(tr("{name} (pid {pid}): {why}", name=name, pid=pid, why=why) for name, pid, why in left)
         return tr("Some leftover processes could not be ended. {stuck}", stuck=stuck), "bad"
     if not outcome.ended:
         return tr("The leftover processes have already ended."), "good"
-    ended = [_named(each.target.name, each.target.process.pid) for each in outcome.ended]
+    ended = [tr("{name} (pid {pid})", name=each.target.name, pid=each.target.process.pid) for each in outcome.ended]
     names = join_names(first_names(ended, MAX_NAMES, tr_noop("{count} others")))
     return tr_plural("{names} was ended.", "{names} were ended.", len(ended), names=names), "good"
 
@@ -339,7 +322,7 @@ def end_one(holder: ProcessInfo, grace_s: float | None = None) -> tuple[str, str
 
     `grace_s`: seconds for it to end by itself after a signal; None for the usual ones.
     """
-    name = _named(holder.name, holder.pid)
+    name = tr("{name} (pid {pid})", name=holder.name, pid=holder.pid)
     assert holder.created is not None
     alone = ProcessTarget(process=ProcessId(pid=holder.pid, created=holder.created), run_id=holder.run_id)
     outcome = terminate(lambda: [alone], grace_s=GRACE_S if grace_s is None else grace_s)
@@ -350,5 +333,45 @@ def end_one(holder: ProcessInfo, grace_s: float | None = None) -> tuple[str, str
     return tr("{name} was ended ({signal}).", name=name, signal=outcome.ended[0].signal), "good"
 
 
-def _named(name: str | None, pid: int) -> str:
-    return tr("{name} (pid {pid})", name=name, pid=pid)
+ALIVE_PERIOD_S = 1.0
+"""Seconds between two checks whether the processes that were found are still alive."""
+
+
+class OrphanScanner(QObject):
+    """Searches for processes of former runs that still live. `poll` never blocks."""
+
+    changed = Signal()
+
+    def __init__(self, root: Path, *, is_here: bool = True) -> None:
+        """`is_here`: whether the runs are those of this machine; processes of another one are not searched here."""
+        super().__init__()
+        self._is_here = is_here
+        self.found: tuple[OrphanedProcess, ...] = ()
+        self._root = root
+        self._jobs = Jobs(self, "leftovers")
+        self._asked = 0.0
+
+    def scan(self) -> None:
+        """Search all processes in the background."""
+        root = self._root
+        if self._is_here:
+            self._jobs.start(lambda: find_orphans(root), lambda found: self._show(tuple(found)), keep_as_it_is)
+
+    def poll(self) -> None:
+        """Drop the processes that have ended."""
+        if self.found and time.monotonic() - self._asked > ALIVE_PERIOD_S:
+            self._asked = time.monotonic()
+            self._show(tuple(each for each in self.found if processes.is_alive(each.process)))
+
+    def _show(self, found: tuple[OrphanedProcess, ...]) -> None:
+        if [each.process for each in found] != [each.process for each in self.found]:
+            self.found = found
+            self.changed.emit()
+
+
+def find_orphans(root: Path) -> list[OrphanedProcess]:
+    """Return the orphaned processes of runs, oldest first. Blocks for a while.
+
+    `root`: the folder of runs, for processes that do not name theirs.
+    """
+    return removal.find_orphans([root], PROC)

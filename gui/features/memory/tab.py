@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import QModelIndex, Qt, QTimer, Signal
-from PySide6.QtGui import QFontDatabase
-from PySide6.QtWidgets import QFrame, QGridLayout, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QScrollArea, QWidget
 
 from core.language import tr, tr_noop
 from core.memory_watch.verdict import Remedy
@@ -14,7 +13,9 @@ from gui.base.theme import mark
 from gui.features.memory.table import MemoryBar, MemoryTable
 from gui.runs.verdicts import VerdictRow
 from gui.widgets.buttons import compact_button
-from gui.widgets.plain_text import ColouredLabel, PlainLabel, Span
+from gui.widgets.layouts import grid, scroll_down, vbox
+from gui.widgets.messages import MessageStrip
+from gui.widgets.plain_text import ColouredLabel, PlainLabel, Span, monospaced, named
 from gui.widgets.table import ROW_PX, empty_label
 
 HEADING = tr_noop("What you can try, gentlest first. Trainyard never does these for you.")
@@ -33,49 +34,41 @@ class RemedyList(QWidget):
         super().__init__()
         self.setObjectName("remedyList")
         self._shown: list[Remedy] | None = None
-        heading = PlainLabel(tr(HEADING))
-        heading.setProperty("role", "heading")
-        heading.setWordWrap(True)
         self._steps = QWidget()
-        self._layout = QVBoxLayout(self)
-        self._layout.setContentsMargins(9, 4, 6, 6)
-        self._layout.setSpacing(4)
-        self._layout.addWidget(heading)
-        self._layout.addWidget(self._steps)
+        heading = PlainLabel(tr(HEADING), role="heading", wraps=True)
+        vbox(self, heading, self._steps, gap=4, margins=(9, 4, 6, 6))
         self.show_remedies(())
 
     def show_remedies(self, remedies: Sequence[Remedy]) -> None:
-        """Show these steps."""
+        """Show these steps, which can be tried about memory that was not released."""
         if list(remedies) == self._shown:
             return
         self._shown = list(remedies)
         self.setVisible(bool(remedies))
-        fresh = QWidget()
-        self._layout.replaceWidget(self._steps, fresh)
-        self._steps.deleteLater()
-        self._steps = fresh
-        grid = QGridLayout(fresh)
-        grid.setContentsMargins(0, 0, 0, 0)
-        grid.setHorizontalSpacing(14)
-        grid.setVerticalSpacing(3)
-        grid.setColumnStretch(1, 1)
-        monospace = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont).family()
+        self._steps = _replaced(self._steps)
+        steps = grid(self._steps)
+        steps.setColumnStretch(0, 1)
         for number, remedy in enumerate(remedies):
-            step = PlainLabel(f"{number + 1}.  {remedy.step}")
-            step.setWordWrap(True)
-            command = PlainLabel(remedy.command)
-            command.setWordWrap(True)
+            step = PlainLabel(f"{number + 1}.  {remedy.step}", wraps=True)
+            command = PlainLabel(remedy.command, wraps=True, selectable=True)
+            monospaced(command)
             for text in (step, command):
                 text.setContentsMargins(0, BESIDE_PX, 0, 0)
-            command.setStyleSheet(f'font-family: "{monospace}";')
-            command.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
             spoken = tr("Copy the command: {command}", command=remedy.command)
             button = compact_button(f"remedyCopy{number}", tr("Copy"), spoken=spoken)
             button.clicked.connect(lambda _, command=remedy.command: self.copy_asked.emit(command))
-            grid.addWidget(step, number, 0, Qt.AlignmentFlag.AlignTop)
-            grid.addWidget(command, number, 1, Qt.AlignmentFlag.AlignTop)
-            grid.addWidget(button, number, 2, Qt.AlignmentFlag.AlignTop)
-        grid.setColumnStretch(0, 1)
+            for column, part in enumerate((step, command, button)):
+                steps.addWidget(part, number, column, Qt.AlignmentFlag.AlignTop)
+
+
+def _replaced(former: QWidget) -> QWidget:
+    """Put an empty widget in the place of another one, and return it."""
+    fresh, parent = QWidget(), former.parentWidget()
+    layout = parent.layout() if parent is not None else None
+    assert layout is not None
+    layout.replaceWidget(former, fresh)
+    former.deleteLater()
+    return fresh
 
 
 COLUMNS = (tr_noop("Device"), tr_noop("Before → peak → after"), tr_noop("Took"), tr_noop("Verdict"))
@@ -90,14 +83,9 @@ class VerdictTable(QWidget):
         super().__init__()
         self.setObjectName("releaseFindings")
         self._shown: object = None
-        self._grid = QWidget()
-        self.ended = _label("", "")
-        self.ended.setObjectName("endedLabel")
-        self._layout = QVBoxLayout(self)
-        self._layout.setContentsMargins(9, 6, 6, 2)  # aligned with the table below
-        self._layout.setSpacing(4)
-        for part in (self._grid, self.ended):
-            self._layout.addWidget(part)
+        self._rows = QWidget()
+        self.ended = PlainLabel(name="endedLabel", wraps=True, selectable=True)
+        vbox(self, self._rows, self.ended, gap=4, margins=(9, 6, 6, 2))  # aligned with the table below
         self.show_findings((), "")
 
     def show_findings(self, findings: Sequence[VerdictRow], ended: str, seen: str = "") -> None:
@@ -108,52 +96,25 @@ class VerdictTable(QWidget):
         self.setVisible(bool(findings or ended))
         self.ended.setText(ended)
         self.ended.setVisible(bool(ended))
-        self._show_grid(findings, seen)
-
-    def _show_grid(self, findings: Sequence[VerdictRow], seen: str) -> None:
-        fresh = QWidget()
-        self._layout.replaceWidget(self._grid, fresh)
-        self._grid.deleteLater()
-        self._grid = fresh
-        fresh.setVisible(bool(findings))
-        grid = QGridLayout(fresh)
-        grid.setContentsMargins(0, 0, 0, 0)
-        grid.setHorizontalSpacing(14)
-        grid.setVerticalSpacing(3)
-        grid.setColumnStretch(VERDICT, 1)
+        self._rows = _replaced(self._rows)
+        self._rows.setVisible(bool(findings))
+        rows = grid(self._rows)
+        rows.setColumnStretch(1, 0)
+        rows.setColumnStretch(VERDICT, 1)
         for column, title in enumerate(COLUMNS):
-            heading = _label(tr(", ").join([tr(title), *([seen] if column == VERDICT and seen else [])]), "small")
-            heading.setWordWrap(False)
-            grid.addWidget(heading, 0, column)
-        for number, finding in enumerate(findings):
-            for column, label in enumerate(_labels(finding)):
-                grid.addWidget(label, 2 * number + 1, column)
-            grid.addWidget(_sentence(finding), 2 * number + 2, USAGE, 1, len(COLUMNS) - USAGE)
-
-
-def _labels(finding: VerdictRow) -> tuple[QWidget, ...]:
-    device = ColouredLabel()
-    device.show_groups([(Span("\u25a0  ", finding.colour), Span(finding.label))])
-    usage, took, verdict = (_label(text, "") for text in (finding.usage, finding.took, finding.verdict))
-    mark(verdict, tone=finding.tone)
-    for label in (usage, took, verdict):
-        label.setWordWrap(False)
-    return device, usage, took, verdict
-
-
-def _sentence(finding: VerdictRow) -> PlainLabel:
-    """Return the sentence, which spans all columns except the first."""
-    label = _label(finding.sentence, "")
-    label.setMinimumWidth(MIN_PX)
-    return label
-
-
-def _label(text: str, role: str) -> PlainLabel:
-    label = PlainLabel(text)
-    label.setProperty("role", role)
-    label.setWordWrap(True)
-    label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-    return label
+            text = tr(", ").join([tr(title), *([seen] if column == VERDICT and seen else [])])
+            rows.addWidget(PlainLabel(text, role="small", selectable=True), 0, column)
+        for line, finding in enumerate(findings):
+            device = ColouredLabel()
+            device.show_groups([(Span("\u25a0  ", finding.colour), Span(finding.label))])
+            texts = (finding.usage, finding.took, finding.verdict)
+            labels = [PlainLabel(text, selectable=True) for text in texts]
+            mark(labels[-1], tone=finding.tone)
+            for column, label in enumerate((device, *labels)):
+                rows.addWidget(label, 2 * line + 1, column)
+            sentence = PlainLabel(finding.sentence, wraps=True, selectable=True)
+            sentence.setMinimumWidth(MIN_PX)
+            rows.addWidget(sentence, 2 * line + 2, USAGE, 1, len(COLUMNS) - USAGE)
 
 
 NO_DEVICES = tr_noop("Waiting for the devices …")
@@ -164,24 +125,16 @@ class MemoryTab(QScrollArea):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setObjectName("memoryTab")
-        self.setAccessibleName(tr("Memory of the devices"))
-        self.setWidgetResizable(True)
-        self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # the table has it
+        named(self, "memoryTab", tr("Memory of the devices"))
+        scroll_down(self)  # the table has the keys
         self.table = MemoryTable()
         self.findings = VerdictTable()
         self.remedies = RemedyList()
         self.nothing = empty_label()
         self.empty = empty_label(tr(NO_DEVICES))
         self._content = QWidget()
-        layout = QVBoxLayout(self._content)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(2)
-        for part in (self.findings, self.remedies, self.empty, self.table, self.nothing):  # the verdicts matter most
-            layout.addWidget(part)
-        layout.addStretch(1)
+        # The verdicts matter most.
+        vbox(self._content, self.findings, self.remedies, self.empty, self.table, self.nothing, 0, gap=2)
         self.setWidget(self._content)
         self.table.selectionModel().currentRowChanged.connect(lambda index, _: self._scroll_to(index))
         self.show_rows([])
@@ -201,10 +154,6 @@ class MemoryTab(QScrollArea):
         self.nothing.setText(nothing)
         self.nothing.setVisible(bool(nothing))
 
-    def show_remedies(self, remedies: Sequence[Remedy]) -> None:
-        """Show what can be tried about memory that was not released; nothing hides the list."""
-        self.remedies.show_remedies(remedies)
-
     def scroll_to_remedies(self) -> None:
         """Scroll to what can be tried, once it is laid out."""
         QTimer.singleShot(0, self, lambda: self.verticalScrollBar().setValue(self.remedies.y()))
@@ -214,3 +163,19 @@ class MemoryTab(QScrollArea):
         if index.isValid():
             middle = self.table.viewport().mapTo(self._content, self.table.visualRect(index).center())
             self.ensureVisible(middle.x(), middle.y(), 0, ROW_PX)
+
+
+class LeftoversStrip(MessageStrip):
+    """A message about processes of former runs, with two buttons."""
+
+    show_asked = Signal()
+    end_asked = Signal()
+
+    def __init__(self) -> None:
+        super().__init__("leftoversStrip")
+        show, end = tr("Show these processes"), tr("End these processes (asks first)")
+        self.show_button = compact_button("showLeftovers", tr("Show"), show, spoken=show)
+        self.end_button = compact_button("endLeftovers", tr("End…"), end, spoken=end)
+        for button, asked in ((self.show_button, self.show_asked), (self.end_button, self.end_asked)):
+            self.add_button(button)
+            button.clicked.connect(asked)

@@ -91,8 +91,7 @@ def memory_bars(survey: Survey, colours: Mapping[str, str], known: MemoryKnowled
 
 
 def _row(device: Device, sample: Sample | None, colour: str, known: MemoryKnowledge) -> MemoryBar:
-    words = _why_no_bar(device, sample, known)
-    total = device.memory_total_bytes
+    words, total = _why_no_bar(device, sample, known), device.memory_total_bytes
     if words or sample is None:
         parts: tuple[Bytes, ...] = (None,) * len(PARTS)
     elif device.kind == "cpu":
@@ -107,12 +106,10 @@ def _why_no_bar(device: Device, sample: Sample | None, known: MemoryKnowledge) -
     if sample is None:
         return tr("not read yet")
     unread = device.kind != "cpu" and sample.memory_used_bytes is None
+    age_s = known.stale_age_s.get(device.id)
     reasons = (
         (sample.lost, tr("lost: the device no longer answers")),
-        (
-            device.id in known.stale_age_s,
-            tr("last reading {seconds} s ago", seconds=known.stale_age_s.get(device.id)),
-        ),
+        (age_s is not None, tr("last reading {seconds} s ago", seconds=age_s)),
         (sample.asleep, tr("asleep: reading it would wake it")),
         (device.shared_memory, tr("shared memory: its users are unknown")),
         (unread, tr("its driver does not report the memory in use")),
@@ -123,29 +120,20 @@ def _why_no_bar(device: Device, sample: Sample | None, known: MemoryKnowledge) -
 
 def _gpu_parts(device: Device, sample: Sample, known: MemoryKnowledge) -> tuple[Bytes, ...]:
     used, total = sample.memory_used_bytes or 0, device.memory_total_bytes or 0
-    on_it = _processes_on(device, known)
-    mine = _sum([each for each in on_it if _is_of_shown_run(each, known)])
-    runs = _sum([each for each in on_it if each.run_id is not None and not _is_of_shown_run(each, known)])
-    others = _sum([each for each in on_it if each.run_id is None])
+    mine, runs, others = _by_owner(device, known)
     if sample.processes is None:  # the driver lists no processes: the owner of the used memory is unknown
         mine, runs, others = (part or None for part in (mine, runs, others))
     unclaimed = None
-    if sample.processes is not None and all(process.memory_used_bytes is not None for process in on_it):
+    on_it = [each for each in known.processes if each.device_id == device.id]
+    if sample.processes is not None and all(each.memory_used_bytes is not None for each in on_it):
         unclaimed = max(used - sum(part or 0 for part in (mine, runs, others)), 0)
     return mine, runs, others, unclaimed, max(total - used, 0)
 
 
 def _cpu_parts(device: Device, known: MemoryKnowledge) -> tuple[Bytes, ...]:
     """Return the parts of a CPU device, whose memory is that of the whole machine."""
-    own = known.memory_of_run.get(device.id)
-    mine = (
-        int(own)
-        if own is not None
-        else _sum([each for each in _processes_on(device, known) if _is_of_shown_run(each, known)])
-    )
-    runs = _sum(
-        [each for each in _processes_on(device, known) if each.run_id is not None and not _is_of_shown_run(each, known)]
-    )
+    own, (mine, runs, _) = known.memory_of_run.get(device.id), _by_owner(device, known)
+    mine = mine if own is None else int(own)
     if known.available_bytes is None or device.memory_total_bytes is None:
         return mine, runs, None, None, None
     if device.id in known.other_runs_on and not runs:  # only the other runs know how much they use
@@ -154,12 +142,13 @@ def _cpu_parts(device: Device, known: MemoryKnowledge) -> tuple[Bytes, ...]:
     return mine, runs, others, None, known.available_bytes
 
 
-def _processes_on(device: Device, known: MemoryKnowledge) -> list[ProcessInfo]:
-    return [process for process in known.processes if process.device_id == device.id]
-
-
-def _is_of_shown_run(process: ProcessInfo, known: MemoryKnowledge) -> bool:
-    return process.run_id is not None and process.run_id == known.run_id
+def _by_owner(device: Device, known: MemoryKnowledge) -> tuple[Bytes, Bytes, Bytes]:
+    """Return what the processes of the shown run use on a device, those of other runs, and others."""
+    mine, runs, others = list[ProcessInfo](), list[ProcessInfo](), list[ProcessInfo]()
+    for each in known.processes:
+        if each.device_id == device.id:
+            (others if each.run_id is None else mine if each.run_id == known.run_id else runs).append(each)
+    return _sum(mine), _sum(runs), _sum(others)
 
 
 def _sum(processes: Sequence[ProcessInfo]) -> Bytes:

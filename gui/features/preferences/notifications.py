@@ -7,13 +7,14 @@ from dataclasses import fields, replace
 from typing import Any
 
 from PySide6.QtCore import QEvent, QObject, Signal
-from PySide6.QtWidgets import QLineEdit, QWidget
+from PySide6.QtWidgets import QLineEdit, QSpinBox, QWidget
 
 from core.language import join_sentences, tr
 from core.notifications.channels import OCCASIONS
 from core.notifications.delivery import Outcome
 from core.notifications.settings import CHANNELS, NotificationSettings
 from core.text import capital, join_names
+from gui.base.theme import mark
 from gui.widgets import forms
 from gui.widgets.dialogs import InfoDialog
 from gui.widgets.forms import Editor
@@ -31,12 +32,15 @@ def shown_in_fields(settings: NotificationSettings) -> dict[str, Any]:
 
 def with_fields(settings: NotificationSettings, entered: Mapping[str, Any]) -> tuple[NotificationSettings, str]:
     """Return settings with each field that is valid, and why others are not: sentences, or the empty string."""
-    problems, before = [], shown_in_fields(settings)
+    problems, before = list[str](), shown_in_fields(settings)
     for name, value in entered.items():
         if name == "min_duration_s" and value == before[name]:
             continue  # it may have been set more exactly
-        settings, problem = _with(settings, {name: _typed(value, getattr(settings, name))})
-        problems.append(problem)
+        typed: dict[str, Any] = {name: _typed(value, getattr(settings, name))}
+        try:
+            settings = replace(settings, **typed)
+        except ValueError as error:
+            problems.append(str(error))
     return settings, join_sentences(problems)
 
 
@@ -45,13 +49,6 @@ def _typed(value: object, earlier: object) -> object:
     if isinstance(value, str):
         return tuple(value.split()) if isinstance(earlier, tuple) else value.strip()
     return float(value) if isinstance(earlier, float) and isinstance(value, int) else value
-
-
-def _with(settings: NotificationSettings, value: dict[str, Any]) -> tuple[NotificationSettings, str]:
-    try:
-        return replace(settings, **value), ""
-    except ValueError as error:
-        return settings, str(error)
 
 
 def channels_in_use(settings: NotificationSettings) -> str:
@@ -93,7 +90,11 @@ class NotificationsDialog(InfoDialog):
         self._result.setMinimumHeight(self.lines(RESULT_LINES))
         self.content.addWidget(self._result)
         self._test_button = self.add_button("testNotificationsButton", tr("Send a test message"), self._test)
-        self._fill_in(shown_in_fields(settings))
+        values = shown_in_fields(settings)
+        for name, editor in self._editors.items():
+            editor.set_value(values[name])
+        for name, editor in self._occasions.items():
+            editor.set_value(name in values["occasions"])
         self._ready = True
         if problem:
             self.show_result(problem, "warn")
@@ -102,8 +103,7 @@ class NotificationsDialog(InfoDialog):
     def show_result(self, text: str, tone: str) -> None:
         """Show what became of a test, or what is wrong; a test may be made again."""
         self._result.setText(text)
-        self._result.setProperty("tone", tone)
-        self._result.style().polish(self._result)
+        mark(self._result, tone=tone)
         self._test_button.setEnabled(True)
 
     def reject(self) -> None:
@@ -114,26 +114,27 @@ class NotificationsDialog(InfoDialog):
     def _make_editors(self) -> dict[str, Editor]:
         made = {}
         for each in CHANNELS:
-            if isinstance(getattr(self._settings, each.name), bool):
-                made[each.name] = forms.check(
-                    f"{each.name}Box", tr(each.title), capital(tr(each.help)), self._take, text=tr("On this desktop")
-                )
+            title, what, value = tr(each.title), capital(tr(each.help)), getattr(self._settings, each.name)
+            if isinstance(value, bool):
+                here = tr("On this desktop")
+                made[each.name] = forms.check(f"{each.name}Box", title, what, self._take, text=here)
                 continue
-            what = capital(tr(each.help))
-            if isinstance(getattr(self._settings, each.name), tuple):
+            if isinstance(value, tuple):
                 what = tr("{what}. Put spaces between several", what=what)
-            made[each.name] = forms.text(f"{each.name}Edit", tr(each.title), what, self._check, empty=each.example)
+            made[each.name] = forms.text(f"{each.name}Edit", title, what, self._check, empty=each.example)
             edit = made[each.name].widget
             assert isinstance(edit, QLineEdit)
             edit.editingFinished.connect(self._take)
             if each.is_address:
                 edit.setEchoMode(QLineEdit.EchoMode.Password)
                 edit.installEventFilter(_DotsUnlessFocused(edit))
-        made["min_duration_s"] = forms.integer(
-            "minDurationBox", tr("Shortest run, in seconds"),
-            tr("The end of a run that took less time is not notified; waiting in a queue counts"), self._take,
-            minimum=0, arrows=False, suffix=" s",
-        )  # fmt: skip
+        title = tr("Shortest run, in seconds")
+        tip = tr("The end of a run that took less time is not notified; waiting in a queue counts")
+        shortest = made["min_duration_s"] = forms.integer(
+            "minDurationBox", title, tip, self._take, minimum=0, arrows=False
+        )
+        assert isinstance(shortest.widget, QSpinBox)
+        shortest.widget.setSuffix(" s")
         return made
 
     def _add_fields(self) -> None:
@@ -150,12 +151,6 @@ class NotificationsDialog(InfoDialog):
         shortest = self._editors["min_duration_s"].widget
         when.addRow(self.row_label(tr("Shortest run"), shortest), shortest)
 
-    def _fill_in(self, values: Mapping[str, Any]) -> None:
-        for name, editor in self._editors.items():
-            editor.set_value(values[name])
-        for name, editor in self._occasions.items():
-            editor.set_value(name in values["occasions"])
-
     def _entered(self) -> tuple[NotificationSettings, str]:
         """Return the settings with each field that is valid, and what is wrong with the others."""
         values: dict[str, Any] = {name: editor.value() for name, editor in self._editors.items()}
@@ -165,11 +160,8 @@ class NotificationsDialog(InfoDialog):
     def _check(self) -> None:
         """Show what is wrong with the fields."""
         if self._ready:
-            problem = self._problem()
+            problem = self._entered()[1]
             self.show_result(problem, "warn" if problem else "")
-
-    def _problem(self) -> str:
-        return self._entered()[1]
 
     def _take(self) -> None:
         """Report the fields that are valid."""
@@ -184,7 +176,7 @@ class NotificationsDialog(InfoDialog):
 
     def _test(self) -> None:
         self._take()
-        if self._problem():
+        if self._entered()[1]:
             return
         self.show_result(tr("The test message is being sent …"), "")
         self._test_button.setEnabled(False)
@@ -207,7 +199,5 @@ class _DotsUnlessFocused(QObject):
 
 
 def _occasion_box(name: str, phrase: str, changed: Callable[[], None]) -> Editor:
-    title = f"{phrase[:1].upper()}{phrase[1:]}"
-    return forms.check(
-        f"{name}OccasionBox", title, tr("Notify me when {occasion}", occasion=phrase), changed, text=title
-    )
+    title, tip = capital(phrase), tr("Notify me when {occasion}", occasion=phrase)
+    return forms.check(f"{name}OccasionBox", title, tip, changed, text=title)

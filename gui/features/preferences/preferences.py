@@ -16,7 +16,7 @@ from core.errors import RunError
 from core.language import available, tr, tr_noop
 from core.notifications.delivery import deliver
 from core.notifications.message import trial_message
-from core.notifications.settings import load, save
+from core.notifications.settings import NotificationSettings, load, save
 from core.schema.setting import settings_of
 from core.schema.settings import ReleaseWatch
 from core.schema.spec import RunSpec
@@ -34,7 +34,6 @@ from gui.widgets.fields import row_of
 from gui.widgets.forms import Editor
 
 if TYPE_CHECKING:
-    from core.notifications.settings import NotificationSettings
     from gui.window.layout import MainPanels
 
 
@@ -45,6 +44,7 @@ COLOURS = {
     "desktop": tr_noop("as the desktop"), "standard": tr_noop("standard"), "strong": tr_noop("strong contrast"),
 }  # fmt: skip
 """Values with their titles."""
+SENSELESS = tr_noop("Some preferences in {path} make no sense, and have their defaults: {shown}.")
 NEWER = tr_noop(
     "The preferences were written by a newer Trainyard. What this one does not know is kept in the settings file, and "
     "has no effect."
@@ -112,12 +112,7 @@ class PreferencesFile:
         if isinstance(version, int) and version > VERSION:
             self.problem = tr(NEWER)
         elif wrong:
-            shown = ", ".join(wrong)[:200]
-            self.problem = tr(
-                "Some preferences in {path} make no sense, and have their defaults: {shown}.",
-                path=self._file.path,
-                shown=shown,
-            )
+            self.problem = tr(SENSELESS, path=self._file.path, shown=", ".join(wrong)[:200])
         return known
 
 
@@ -145,19 +140,16 @@ class PreferencesDialog(InfoDialog):
     notifications_wanted = Signal()
     """The user wants to see the settings of notifications."""
 
-    def __init__(
-        self, parent: QWidget, preferences: Preferences, folders: Mapping[str, Path], channels: str
-    ) -> None:  # fmt: skip
+    def __init__(self, parent: QWidget, preferences: Preferences, folders: Mapping[str, Path], channels: str) -> None:
         """`channels`: those by which the user is notified."""
         super().__init__(parent, name="preferencesDialog", heading=tr("Preferences"))
         self._preferences = preferences
         self._paths: dict[str, ElidedLabel] = {}
         self._editors = self._make_editors()
         look = self._add_group(tr("Look"), {"language": tr("Language"), "theme": tr("Theme"), "colours": tr("Colours")})
-        self._zoom = forms.one_of(
-            "textSizeBox", tr("Text size"), tr("Size of all texts, relative to the desktop's"), self._take_zoom,
-            [(f"{each:.0%}".replace("%", " %"), str(each)) for each in ZOOMS],
-        )  # fmt: skip
+        sizes = [(f"{each:.0%}".replace("%", " %"), str(each)) for each in ZOOMS]
+        tip = tr("Size of all texts, relative to the desktop's")
+        self._zoom = forms.one_of("textSizeBox", tr("Text size"), tip, self._take_zoom, sizes)
         self._zoom.set_value(str(zoom()))
         look.addRow(self.row_label(tr("Text size"), self._zoom.widget), self._zoom.widget)
         self._add_folders(folders)
@@ -187,28 +179,20 @@ class PreferencesDialog(InfoDialog):
 
     def _make_editors(self) -> dict[str, Editor]:
         self._ready = False
-        take = self._take
+        take, one_of = self._take, forms.one_of
+        themes = [(tr(title), each) for each, title in THEMES.items()]
+        colours = [(tr(title), each) for each, title in offered_colours(self._preferences.colours).items()]
+        in_words = tr("Language of the window. The command line follows the environment")
+        contrast = tr("Strong contrast: texts at least 7 : 1, borders, lines and marks at least 4.5 : 1")
+        cpus = tr("List CPU devices also where there are GPUs; ticked ones always are")
+        text = tr("Show CPU devices where there are GPUs")
         return {
-            "language": forms.one_of(
-                "languageBox", tr("Language"), tr("Language of the window. The command line follows the environment"),
-                take, self._languages(),
-            ),
-            "theme": forms.one_of(
-                "themeBox", tr("Theme"), tr("Colours of the window"), take,
-                [(tr(title), each) for each, title in THEMES.items()],
-            ),
-            "colours": forms.one_of(
-                "coloursBox", tr("Colours"),
-                tr("Strong contrast: texts at least 7 : 1, borders, lines and marks at least 4.5 : 1"), take,
-                [(tr(title), each) for each, title in offered_colours(self._preferences.colours).items()],
-            ),
-            "show_cpus": forms.check(
-                "showCpusBox", tr("Show CPU devices"),
-                tr("List CPU devices also where there are GPUs; ticked ones always are"), take,
-                text=tr("Show CPU devices where there are GPUs"),
-            ),
+            "language": one_of("languageBox", tr("Language"), in_words, take, self._languages()),
+            "theme": one_of("themeBox", tr("Theme"), tr("Colours of the window"), take, themes),
+            "colours": one_of("coloursBox", tr("Colours"), contrast, take, colours),
+            "show_cpus": forms.check("showCpusBox", tr("Show CPU devices"), cpus, take, text=text),
             **{name: forms.of_setting(DEFAULTS[name], take, box) for name, box in BOXES.items()},
-        }  # fmt: skip
+        }
 
     def _languages(self) -> list[tuple[str, str]]:
         """Return titles and codes. One that there is not stays chosen until the user chooses another."""
@@ -248,8 +232,7 @@ class PreferencesDialog(InfoDialog):
     def _add_folders(self, folders: Mapping[str, Path]) -> None:
         form = self.add_form(tr(FOLDERS))
         for name, path in folders.items():
-            shown = self._paths[name] = ElidedLabel(str(path), min_px=self.characters(12))
-            shown.setObjectName(f"{name}Folder")
+            shown = self._paths[name] = ElidedLabel(str(path), min_px=self.characters(12), name=f"{name}Folder")
             choose = self._button(f"{name}FolderButton", tr("Choose…"), partial(self._browse, name))
             default = self._button(f"{name}DefaultButton", tr("Default"), partial(self.folder_chosen.emit, name, None))
             form.addRow(self.row_label(tr(FOLDER_TITLES[name])), row_of(shown, choose, default, shares=(1, 0, 0)))
@@ -261,10 +244,11 @@ class PreferencesDialog(InfoDialog):
         form.addRow(self.row_label(tr("Sent by")), row_of(self._channels, set_up, shares=(1, 0)))
 
     def _browse(self, name: str) -> None:
-        dialog = FileDialog(
-            self, tr(CHOOSE_FOLDER[name]), lambda path: self.folder_chosen.emit(name, Path(path)),
-            begin=self._paths[name].text(),
-        )  # fmt: skip
+
+        def choose(path: str) -> None:
+            self.folder_chosen.emit(name, Path(path))
+
+        dialog = FileDialog(self, tr(CHOOSE_FOLDER[name]), choose, begin=self._paths[name].text())
         dialog.setObjectName("folderDialog")
         dialog.ask_for_folder()
         dialog.open()
@@ -350,29 +334,24 @@ class PreferencesController(QObject):
         dialog = NotificationsDialog(preferences, loaded.settings, loaded.problem)
         testing = Jobs(dialog, "notify")
 
+        def fail(error: Exception) -> None:
+            dialog.show_result(tr("The test message could not be sent: {reason}.", reason=reason(error)), "bad")
+
         def test(settings: NotificationSettings) -> None:
             """Send a message to all channels that are set, unless the last test is still under way."""
-            testing.start(
-                lambda: trial_result(deliver(settings, trial_message())),
-                lambda result: dialog.show_result(*result),
-                lambda error: dialog.show_result(
-                    tr("The test message could not be sent: {reason}.", reason=reason(error)), "bad"
-                ),
-            )
+            send = partial(deliver, settings, trial_message())
+            testing.start(lambda: trial_result(send()), lambda result: dialog.show_result(*result), fail)
+
+        def take(settings: NotificationSettings) -> None:
+            try:
+                save(settings)
+            except RunError as error:
+                dialog.show_result(str(error), "bad")
+            preferences.show_channels(_channels())
 
         dialog.test_wanted.connect(test)
-        dialog.changed.connect(lambda settings: self._take_notifications(preferences, dialog, settings))
+        dialog.changed.connect(take)
         dialog.open()
-
-    @staticmethod
-    def _take_notifications(
-        preferences: PreferencesDialog, dialog: NotificationsDialog, settings: NotificationSettings
-    ) -> None:
-        try:
-            save(settings)
-        except RunError as error:
-            dialog.show_result(str(error), "bad")
-        preferences.show_channels(_channels())
 
     def _take(self, preferences: Preferences) -> None:
         before = self._file.preferences
@@ -390,11 +369,7 @@ class PreferencesController(QObject):
         self._panels.devices.show_cpus(shown=preferences.show_cpus)
 
     def _choose_folder(self, dialog: PreferencesDialog, name: str, folder: Path | None) -> None:
-        try:
-            folders.choose(name, folder)
-        except RunError as error:
-            self._panels.message.show_message(str(error), "bad")
-        else:
+        if self._panels.message.attempt(lambda: folders.choose(name, folder)):
             dialog.show_folder(name, _folders()[name])
 
 

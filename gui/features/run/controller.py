@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject
 
 from core.devices.device import devices_here
-from core.errors import RunError
 from core.language import tr
 from core.runs.facts import state_info
 from gui.base.colours import device_colours, device_labels
@@ -54,9 +53,9 @@ class RunController(QObject):
         panels.failure.log_asked.connect(panels.details.raise_log)
         panels.details.tabs.currentChanged.connect(lambda _: self._show_settings())
         buttons.stop_asked.connect(self._stop)
-        buttons.force_asked.connect(lambda: self._attempt(session.force))
-        buttons.pause_asked.connect(lambda: self._attempt(session.pause))
-        buttons.save_asked.connect(lambda: self._attempt(session.save))
+        buttons.force_asked.connect(lambda: self._panels.message.attempt(session.force))
+        buttons.pause_asked.connect(lambda: self._panels.message.attempt(session.pause))
+        buttons.save_asked.connect(lambda: self._panels.message.attempt(session.save))
         session.resuming_changed.connect(self.show_head)
 
     def attach_to(self, run_dir: str) -> None:
@@ -66,13 +65,13 @@ class RunController(QObject):
             return
         if self._session.run is None or self._session.run.dir != found:
             self._panels.message.clear()  # other messages were about the last
-        self._attempt(lambda: self._session.attach_to(found))
+        self._panels.message.attempt(lambda: self._session.attach_to(found))
 
     def attach_to_newest(self) -> None:
         """Show the live run that was started last, unless a run is shown already."""
         live: Path | None = self._run_list.newest_live()
         if live is not None and self._session.run is None:
-            self._attempt(lambda: self._session.attach_to(live))
+            self._panels.message.attempt(lambda: self._session.attach_to(live))
 
     def show_machine(self) -> None:
         """Show the devices of this machine, and no run."""
@@ -115,9 +114,8 @@ class RunController(QObject):
             # The plots make room for all of these, and those of other machines are long.
             known = {*spec.devices, *devices_here(labels)}
             labels = {device: label for device, label in labels.items() if device in known}
-        self._panels.plots.show_series(
-            self._session.run_series, self._monitor.series, colours, labels, live_devices=is_live
-        )
+        run_series, live = self._session.run_series, self._monitor.series
+        self._panels.plots.show_series(run_series, live, colours, labels, live_devices=is_live)
 
     @property
     def _shows_live_devices(self) -> bool:
@@ -137,9 +135,8 @@ class RunController(QObject):
         panels.details.events.show_timeline(session.timeline)
         self._show_empty_words()
         message = run_message(facts, session.spec_problem, time.time())
-        panels.run_message.show_message(
-            message.text, message.tone, details=message.details, details_text=tr("What to do")
-        )
+        to_do = tr("What to do")
+        panels.run_message.show_message(message.text, message.tone, details=message.details, details_text=to_do)
         labels = device_labels(self._monitor.all_machines.devices, facts)
         self._show_failure(labels)
         panels.plots.show_memory_note(*note(facts, labels))
@@ -155,7 +152,8 @@ class RunController(QObject):
         situation = situation_of(session.facts, is_shown=session.run is not None, are_runs=are_runs)
         is_first = situation is Situation.FIRST and bool(self._panels.plots.plots)
         self._panels.first_steps.show_heading(empty_words(Place.LOSS, situation) if is_first else "")
-        live, survey = self._shows_live_devices, self._monitor.survey
+        live = self._shows_live_devices
+        is_cpu_only = all(device.kind == "cpu" for device in self._monitor.survey.devices)
         is_read = session.opening is not None
         details.events.show_empty_words(tr(READING) if is_read else empty_words(Place.EVENTS, situation))
         details.log.show_empty_words(empty_words(Place.LOG, situation))
@@ -165,10 +163,8 @@ class RunController(QObject):
                 return ""
             if is_read:
                 return tr(READING)
-            return plot_words(
-                name, Situation.MACHINE if live and name != "lossPlot" else situation,
-                is_script=session.is_script, is_cpu_only=all(device.kind == "cpu" for device in survey.devices),
-            )  # fmt: skip
+            of_plot = Situation.MACHINE if live and name != "lossPlot" else situation
+            return plot_words(name, of_plot, is_script=session.is_script, is_cpu_only=is_cpu_only)
 
         self._panels.plots.show_empty_words(words)
 
@@ -207,10 +203,8 @@ class RunController(QObject):
         service, runs = self._run_list, self._panels.runs
         queue, sorted_by_user = self._queue.runs, bool(service.search.order)
         found = self._tables.fold(service.found)
-        rows = run_rows(
-            found if sorted_by_user else queued_first(found, queue), time.time(), limit=runs.wanted,
-            by_day=not sorted_by_user, queue=queue,
-        )  # fmt: skip
+        found = found if sorted_by_user else queued_first(found, queue)
+        rows = run_rows(found, time.time(), limit=runs.wanted, by_day=not sorted_by_user, queue=queue)
         runs.show_rows(self._tables.with_results(rows))
         self._panels.runs.mark_chosen(self._session.run.dir if self._session.run else None)
 
@@ -223,20 +217,14 @@ class RunController(QObject):
             name = shown.spec.name if shown.spec else shown.id
             asked = stop_question(shown.facts, name, time.time(), refusal=refusal)
         if asked is None:
-            self._attempt(session.stop)
+            self._panels.message.attempt(session.stop)
             return
 
         def answer(action: Callable[[], object]) -> None:
             if session.run is run and state_info(session.facts.state).can_stop:  # it may have ended meanwhile
-                self._attempt(action)
+                self._panels.message.attempt(action)
 
-        ask(
-            self._panels.header.window(), lambda: answer(session.stop), question=asked.question, words=asked.words,
-            yes=asked.yes, other=(tr("Save and stop"), lambda: answer(session.pause)) if asked.can_save else None,
-        )  # fmt: skip
-
-    def _attempt(self, action: Callable[[], object]) -> None:
-        try:
-            action()
-        except (RunError, ValueError) as error:
-            self._panels.message.show_message(str(error), "bad")
+        window, question, words, yes = self._panels.window, asked.question, asked.words, asked.yes
+        save: tuple[str, Callable[[], object]] = (tr("Save and stop"), lambda: answer(session.pause))
+        other = save if asked.can_save else None
+        ask(window, lambda: answer(session.stop), question=question, words=words, yes=yes, other=other)

@@ -18,7 +18,7 @@ from gui.base.painting import Index, draw_elided, paint_row_background
 from gui.base.theme import current_theme
 from gui.widgets.buttons import compact_check
 from gui.widgets.fields import row_of
-from gui.widgets.plain_text import verbatim
+from gui.widgets.plain_text import named, verbatim
 
 SPOKEN = {"warn": tr_noop("{time}, Warning: {text}"), "bad": tr_noop("{time}, Error: {text}")}
 """What a screen reader hears before a row that is marked by a sign and a colour."""
@@ -188,8 +188,7 @@ class EventList(QListView):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setObjectName("eventList")
-        self.setAccessibleName(tr("Events of the run"))
+        named(self, "eventList", tr("Events of the run"))
         self.setUniformItemSizes(True)
         self.setSelectionMode(QListView.SelectionMode.ExtendedSelection)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)

@@ -6,21 +6,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QFontDatabase, QPaintEvent
-from PySide6.QtWidgets import QFrame, QPushButton, QToolButton, QWidget
+from PySide6.QtGui import QPaintEvent
+from PySide6.QtWidgets import QFrame, QPushButton, QWidget
 
 from core.config.validation import smaller_batch
 from core.diagnosis.failures import Cause, failure_of
 from core.language import tr
 from core.runs.facts import RunFacts
 from core.schema.spec import RunSpec
-from gui.base.icons import ButtonIcon
 from gui.base.painting import paint_card
 from gui.base.theme import current_theme, mark
+from gui.widgets.buttons import icon_button
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.layouts import hbox, vbox
 from gui.widgets.messages import announce
-from gui.widgets.plain_text import PlainLabel
+from gui.widgets.plain_text import PlainLabel, monospaced, named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,28 +91,18 @@ class FailureCard(QFrame):
         self.setObjectName("failureCard")
         self._shown: FailureView | None = None
         self._smaller: RunSpec | None = None
-        self.title = PlainLabel(name="failureTitle", role="heading")
+        self.title = PlainLabel(name="failureTitle", role="heading", wraps=True, selectable=True)
         mark(self.title, tone="bad")
-        self.sentence, self.place = PlainLabel(), PlainLabel()
-        self.sentence.setObjectName("failureSentence")
-        self.place.setObjectName("failurePlace")
-        for label in (self.title, self.sentence, self.place):
-            label.setWordWrap(True)
-            label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.sentence = PlainLabel(name="failureSentence", wraps=True, selectable=True)
+        self.place = PlainLabel(name="failurePlace", wraps=True, selectable=True)
         self.lines = [ElidedLabel() for _ in range(3)]
         self._has_details = False
         """Whether there are a place or lines; `fit` may hide them."""
-        self.smaller_button = _button("failureSmallerButton", "")
-        self.smaller_button.setToolTip(tr("Fill the training card with these settings and a smaller batch"))
-        self.log_button = _button("failureLogButton", tr("Show it in the log"))
-        self.log_button.setToolTip(tr("Show the log at this error"))
-        self.again_button = _button("failureAgainButton", tr("Run again"))
-        self.again_button.setToolTip(tr("Start a new run with the same settings"))
-        self.close_button = QToolButton()
-        self.close_button.setObjectName("failureCloseButton")
-        self.close_button.setAccessibleName(tr("Dismiss this message"))
-        self.close_button.setToolTip(tr("Dismiss"))
-        ButtonIcon(self.close_button, "cross")
+        smaller = tr("Fill the training card with these settings and a smaller batch")
+        self.smaller_button = _button("failureSmallerButton", "", smaller)
+        self.log_button = _button("failureLogButton", tr("Show it in the log"), tr("Show the log at this error"))
+        self.again_button = _button("failureAgainButton", tr("Run again"), tr("Start a new run with the same settings"))
+        self.close_button = icon_button("cross", "failureCloseButton", tr("Dismiss this message"), tr("Dismiss"))
         self.close_button.clicked.connect(self.hide)
         self.smaller_button.clicked.connect(lambda: self.smaller_asked.emit(self._smaller))
         self.log_button.clicked.connect(self._ask_log)
@@ -165,11 +155,10 @@ class FailureCard(QFrame):
         self._details.setVisible(self._has_details and rest + details_px <= height)
 
     def _lay_out(self) -> None:
-        monospace = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont).family()
         self._details = QWidget()
         vbox(self._details, self.place, 4, *self.lines, gap=1, margins=(0, 0, 0, 4))
         for label in self.lines:
-            label.setStyleSheet(f'font-family: "{monospace}";')
+            monospaced(label)
         layout = vbox(self, gap=5, margins=(16, 10, 10, 12))
         head = hbox(layout, (self.title, 1), gap=5)
         head.addWidget(self.close_button, 0, Qt.AlignmentFlag.AlignTop)
@@ -179,8 +168,7 @@ class FailureCard(QFrame):
         hbox(layout, self.smaller_button, self.log_button, self.again_button, 0, gap=8)
 
 
-def _button(name: str, text: str) -> QPushButton:
-    button = QPushButton(text)
-    button.setObjectName(name)
+def _button(name: str, text: str, tip: str) -> QPushButton:
+    button = named(QPushButton(text), name, tip=tip)
     button.setAutoDefault(False)
     return button

@@ -15,7 +15,7 @@ from gui.widgets.buttons import SteadyButton
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.layouts import hbox
 from gui.widgets.messages import announce
-from gui.widgets.plain_text import PlainLabel, verbatim
+from gui.widgets.plain_text import PlainLabel, named, verbatim
 
 PARTS = 1000
 HEIGHT_PX = 4
@@ -27,9 +27,7 @@ class ReadingBar(QProgressBar):
 
     def __init__(self, over: QWidget) -> None:
         super().__init__(over.window())
-        self.setObjectName("readingBar")
-        self.setAccessibleName(tr(WHAT))
-        self.setToolTip(tr(WHAT))
+        named(self, "readingBar", tr(WHAT), tr(WHAT))
         self.setRange(0, PARTS)
         self.setTextVisible(False)
         self.setStyleSheet(f"QProgressBar {{ min-height: {HEIGHT_PX}px; max-height: {HEIGHT_PX}px; }}")
@@ -177,9 +175,8 @@ class ProgressLine(QWidget):
     def _show_parts(self) -> None:
         left_px = self._room_px
         for label in (self.detail, self.epoch):
-            is_shown = bool(label.text()) and (
-                label is self.detail or (not self._is_brief and _least_px(label) <= left_px)
-            )
+            fits = label is self.detail or (not self._is_brief and _least_px(label) <= left_px)
+            is_shown = bool(label.text()) and fits
             label.setVisible(is_shown)
             left_px -= _least_px(label) + SPACING_PX if is_shown else 0
         has_room = self.bar.minimumWidth() <= left_px
@@ -193,9 +190,8 @@ class ProgressLine(QWidget):
             self.detail.clear()  # otherwise the label keeps its cached width
         self.detail.setText(detail)
         if keep_width:
-            self.detail.setMinimumWidth(
-                max(self.detail.minimumWidth(), min(self.detail.sizeHint().width(), scaled(MAX_KEPT_PX)))
-            )
+            wanted = min(self.detail.sizeHint().width(), scaled(MAX_KEPT_PX))
+            self.detail.setMinimumWidth(max(self.detail.minimumWidth(), wanted))
 
 
 def _least_px(label: QWidget) -> int:
@@ -230,16 +226,16 @@ class RunButtons(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.start = self._button("startButton", tr("Start"), "primary")
+        self.start = named(SteadyButton(tr("Start")), "startButton", role="primary")
         self.pause = PauseButton()
-        self.stop = self._button("stopButton", tr("Stop"), "danger")
+        self.stop = named(SteadyButton(tr("Stop")), "stopButton", role="danger")
         self.save = SaveButton()
         self.start.setShortcut(QKeySequence(START_KEYS))
         self._forces: Forcing | None = None
         self._compact = False
         self._proposes_start = True
         self.start.clicked.connect(self.start_asked)
-        self.stop.clicked.connect(self._on_stop_pressed)
+        self.stop.clicked.connect(lambda _: (self.stop_asked if self._forces is None else self.force_asked).emit())
         self.pause.pause_asked.connect(self.pause_asked)
         self.pause.resume_asked.connect(self.resume_asked)
         self.save.clicked.connect(self.save_asked)
@@ -285,19 +281,6 @@ class RunButtons(QWidget):
         """Keep the text while the button forces something: its icon says only that it stops."""
         self.stop.show_compact(self._compact and self._forces is None)
 
-    def _on_stop_pressed(self) -> None:
-        if self._forces is not None:
-            self.force_asked.emit()
-        else:
-            self.stop_asked.emit()
-
-    def _button(self, name: str, text: str, role: str) -> SteadyButton:
-        button = SteadyButton(text)
-        button.setObjectName(name)
-        if role:
-            button.setProperty("role", role)
-        return button
-
 
 class PauseButton(SteadyButton):
     """Pauses or resumes a run. Its width fits its longest text, so that nothing moves."""
@@ -310,7 +293,7 @@ class PauseButton(SteadyButton):
         self.setObjectName("pauseButton")
         self._resumes: bool | None = None
         self._icon = ButtonIcon(self, "pause", "text", gap=GAP_PX)
-        self.clicked.connect(self._on_pressed)
+        self.clicked.connect(lambda _: (self.resume_asked if self._resumes else self.pause_asked).emit())
 
     def show_state(self, state: PauseButtonState) -> None:
         """Show the text, tooltip and action of the button."""
@@ -333,21 +316,13 @@ class PauseButton(SteadyButton):
         extra_px = longest_px - metrics.horizontalAdvance(self.text())
         return QSize(hint.width() + max(extra_px, 0), hint.height())
 
-    def _on_pressed(self) -> None:
-        if self._resumes:
-            self.resume_asked.emit()
-        else:
-            self.pause_asked.emit()
-
 
 class SaveButton(SteadyButton):
     """Writes a checkpoint now. An icon only: checkpoints are also written without it."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.setObjectName("saveButton")
-        self.setAccessibleName(tr("Save now"))
-        self.setProperty("role", "flat")
+        named(self, "saveButton", tr("Save now"), role="flat")
         self.setStyleSheet("QPushButton { padding: 5px 6px; }")
         self.setShortcut(QKeySequence(SAVE_KEYS))
         ButtonIcon(self, "save", side=SAVE_ICON_PX)
@@ -361,9 +336,6 @@ class SaveButton(SteadyButton):
         elif saving:
             what = tr("Writing a checkpoint")
         else:
-            what = (
-                tr("Save now: write a checkpoint and continue ({keys})", keys=SAVE_KEYS)
-                if can_save
-                else tr(CANNOT_SAVE)
-            )
+            what = tr("Save now: write a checkpoint and continue ({keys})", keys=SAVE_KEYS)
+            what = what if can_save else tr(CANNOT_SAVE)
         self.setToolTip(verbatim(f"{what}\n{saved}" if saved else what))

@@ -11,7 +11,7 @@ from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QObject, QSize, Qt, S
 from PySide6.QtGui import QImage, QImageReader, QPixmap, QResizeEvent
 from PySide6.QtWidgets import QFrame, QSizePolicy
 
-from core.language import tr
+from core.language import tr, tr_noop
 from core.runs import outputs
 from core.runs.outputs import OutputFile, Outputs
 from core.schema.files import read_whole
@@ -22,7 +22,7 @@ from gui.runs.session import RunSession
 from gui.widgets.context_menu import Entry
 from gui.widgets.layouts import hbox, vbox
 from gui.widgets.messages import open_path
-from gui.widgets.plain_text import PlainLabel
+from gui.widgets.plain_text import PlainLabel, named
 from gui.widgets.table import STRETCH, Column, RowsTable, empty_label
 
 if TYPE_CHECKING:
@@ -124,28 +124,25 @@ class OutputsTab(QFrame):
         super().__init__()
         self.setObjectName("outputsTab")
         self._pixmap = QPixmap()
-        self.table = RowsTable(
-            "outputTable", tr("Files that the recipe has written"), _columns(), key=lambda file: file.path,
-            open_keys=(Qt.Key.Key_Return, Qt.Key.Key_Enter),
-        )  # fmt: skip
+        title, keys = tr("Files that the recipe has written"), (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+        self.table = RowsTable("outputTable", title, _columns(), key=lambda file: file.path, open_keys=keys)
         self.table.offer("outputMenu", "outputs", self._entries)
         self.table.row_opened.connect(lambda file: self.open_asked.emit(file.path))
         self.table.chosen_changed.connect(self._on_selection)
-        self.picture = PlainLabel(name="outputPicture")
-        self.picture.setAccessibleName(tr("Preview of the picture"))
+        self.picture = named(PlainLabel(name="outputPicture"), spoken=tr("Preview of the picture"))
         self.picture.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.picture.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Ignored)
         self.picture.hide()
-        self.note = empty_label()
+        self.note = empty_label(tr("There are more files than these. Open the folder to see all of them."))
         self.note.hide()
-        self._lay_out()
+        layout = hbox(self, gap=4)
+        vbox(layout, (self.table, 1), self.note)
+        layout.setStretch(0, 1)
+        layout.addWidget(self.picture)
 
     def show_outputs(self, found: Outputs) -> None:
         """Show these files; the chosen one stays chosen."""
         self.table.show_rows(found.files, again=True)  # a time of yesterday has its day, too
-        self.note.setText(
-            "" if found.is_complete else tr("There are more files than these. Open the folder to see all of them.")
-        )
         self.note.setVisible(not found.is_complete)
 
     def show_picture(self, path: Path, image: QImage | None) -> None:
@@ -171,27 +168,17 @@ class OutputsTab(QFrame):
             self.picture.clear()
             return
         room = QSize(round(self.width() * MAX_PREVIEW_SHARE), self.height()) * self.devicePixelRatioF()
-        fitting = self._pixmap.scaled(
-            room.boundedTo(self._pixmap.size()),
-            Qt.AspectRatioMode.KeepAspectRatio,
-            Qt.TransformationMode.SmoothTransformation,
-        )
+        keep, smooth = Qt.AspectRatioMode.KeepAspectRatio, Qt.TransformationMode.SmoothTransformation
+        fitting = self._pixmap.scaled(room.boundedTo(self._pixmap.size()), keep, smooth)
         fitting.setDevicePixelRatio(self.devicePixelRatioF())
         self.picture.setPixmap(fitting)
         self.picture.setFixedWidth(round(fitting.deviceIndependentSize().width()) + 8)
 
     def _entries(self) -> list[Entry]:
-        file = self.table.chosen()
-        return [] if file is None else [
-            (tr("Open"), lambda: self.open_asked.emit(file.path)),
-            (tr("Open folder"), lambda: self.open_asked.emit(file.path.parent)), None,
-        ]  # fmt: skip
-
-    def _lay_out(self) -> None:
-        layout = hbox(self, gap=4)
-        vbox(layout, (self.table, 1), self.note)
-        layout.setStretch(0, 1)
-        layout.addWidget(self.picture)
+        file, ask = self.table.chosen(), self.open_asked.emit
+        if file is None:
+            return []
+        return [(tr("Open"), lambda: ask(file.path)), (tr("Open folder"), lambda: ask(file.path.parent)), None]
 
 
 def _columns() -> tuple[Column[OutputFile], ...]:
@@ -207,6 +194,11 @@ def _iso(unix_s: float) -> str:
     return datetime.fromtimestamp(unix_s, UTC).astimezone().isoformat(timespec="seconds")
 
 
+NOT_OPENED = tr_noop(
+    "{path} was not opened, since the run belongs to {owner}. Open it yourself if you trust that user."
+)
+
+
 class OutputController(QObject):
     """Files of another user's run are listed, but neither opened nor read: the desktop might execute them."""
 
@@ -217,7 +209,7 @@ class OutputController(QObject):
         tab = panels.details.outputs
         self._reader.changed.connect(lambda: self._details.show_outputs(self._reader.outputs))
         self._reader.picture_read.connect(tab.show_picture)
-        tab.chosen.connect(self._read_picture)
+        tab.chosen.connect(lambda file: self._reader.read_picture(None if self._owner else file))
         tab.open_asked.connect(self._open)
 
     @property
@@ -225,16 +217,8 @@ class OutputController(QObject):
         """The other user to whom the shown run belongs; the empty string for one's own."""
         return (self._session.run.owner or "") if self._session.run is not None else ""
 
-    def _read_picture(self, file: OutputFile | None) -> None:
-        self._reader.read_picture(None if self._owner else file)
-
     def _open(self, path: Path) -> None:
         if self._owner:
-            sentence = tr(
-                "{path} was not opened, since the run belongs to {owner}. Open it yourself if you trust that user.",
-                path=path,
-                owner=self._owner,
-            )
-            self._message.show_message(sentence, "warn")
+            self._message.show_message(tr(NOT_OPENED, path=path, owner=self._owner), "warn")
         else:
             open_path(path, self._message)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import starmap
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QFontDatabase
-from PySide6.QtWidgets import QBoxLayout, QFrame, QGridLayout, QMenu, QScrollArea, QToolButton, QWidget
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QBoxLayout, QScrollArea, QToolButton, QWidget
 
 from core.catalog import recipes
 from core.catalog.frameworks import framework
@@ -27,13 +28,10 @@ from core.schema.spec import RunSpec
 from core.text import join_names
 from gui.base.formatting import setting_title
 from gui.base.theme import mark
-from gui.widgets.layouts import hbox, vbox
-from gui.widgets.plain_text import PlainLabel
+from gui.widgets.buttons import give_menu_below
+from gui.widgets.layouts import grid, hbox, scroll_down, vbox
+from gui.widgets.plain_text import PlainLabel, monospaced, named
 from gui.widgets.table import empty_label
-
-if TYPE_CHECKING:
-    from PySide6.QtGui import QResizeEvent
-
 
 HIDDEN = tr_noop("hidden")
 """In the place of a value that looks like a secret."""
@@ -41,8 +39,7 @@ SCRIPT_PACKAGES = ("torch", "tensorflow", "keras", "jax", "numpy", "lightning", 
 """Packages whose versions are shown if they are installed: of a recipe's framework too."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SettingRow:
+class SettingRow(NamedTuple):
     """One value."""
 
     label: str
@@ -74,7 +71,9 @@ class RunSettings:
         lines = []
         for group in self.groups:
             lines.append(group.title)
-            lines += [f"  {row.label}: {row.value}{_default(row)}" for row in group.rows]
+            for row in group.rows:
+                default = f" {tr('(default: {value})', value=row.usual)}" if row.usual else ""
+                lines.append(f"  {row.label}: {row.value}{default}")
             lines.append("")
         return "\n".join([*lines, *([tr("Command"), f"  {self.command}", ""] if self.command else [])])
 
@@ -82,20 +81,16 @@ class RunSettings:
 def run_settings(spec: RunSpec, facts: RunFacts, labels: Mapping[str, str], run_dir: str) -> RunSettings:
     """Return what a run was trained with. `labels`: names of devices by id."""
     if spec.imported:
-        rows = [
-            SettingRow(label=tr("Imported from"), value=spec.imported),
-            SettingRow(label=tr("Run folder"), value=run_dir),
-        ]
-        return RunSettings(groups=(SettingGroup(title=tr("Folders"), rows=tuple(rows), is_wide=True),), command="")
+        rows = SettingRow(tr("Imported from"), spec.imported), SettingRow(tr("Run folder"), run_dir)
+        return RunSettings(groups=(SettingGroup(title=tr("Folders"), rows=rows, is_wide=True),), command="")
     named = [*_training_groups(spec)] if spec.script is None else [*_script_groups(spec)]
-    named += [
-        (tr("After training"), [*setting_rows(spec.release, ReleaseWatch()), *_stop_rows(spec)]),
-    ]
+    named.append((tr("After training"), [*setting_rows(spec.release, ReleaseWatch()), *_stop_rows(spec)]))
     changed = [row for _, rows in named for row in rows if row.usual]
+    parts = part_sentences(facts.parts.values(), labels)
     groups = [
         SettingGroup(title=tr("Changed from the defaults"), rows=tuple(changed)),
         SettingGroup(title=tr("Where"), rows=tuple(_where(spec, labels))),
-        SettingGroup(title=tr("Parts of the model"), rows=tuple(_parts(facts, labels)), is_wide=True),
+        SettingGroup(title=tr("Parts of the model"), rows=tuple(starmap(SettingRow, parts)), is_wide=True),
         SettingGroup(title=tr("Software"), rows=tuple(_software(facts))),
         *(SettingGroup(title=title, rows=tuple(row for row in rows if not row.usual)) for title, rows in named),
         SettingGroup(title=tr("Folders"), rows=tuple(_folders(spec, run_dir)), is_wide=True),
@@ -103,22 +98,14 @@ def run_settings(spec: RunSpec, facts: RunFacts, labels: Mapping[str, str], run_
     return RunSettings(groups=tuple(group for group in groups if group.rows), command=repeat_line(spec))
 
 
-def _default(row: SettingRow) -> str:
-    return f" {tr('(default: {value})', value=row.usual)}" if row.usual else ""
-
-
 def setting_rows(values: object, usual: object, left_out: Collection[str] = ()) -> list[SettingRow]:
     """Return the settings of a dataclass as rows, with the default where they differ."""
-    return [
-        SettingRow(
-            label=tr(row.title),
-            value=row.words(value),
-            usual=row.words(default) if value != default else "",
-        )
-        for name, row in settings_of(type(values)).items()
-        if name not in left_out
-        for value, default in [(getattr(values, name), getattr(usual, name))]
-    ]
+    rows = []
+    for name, row in settings_of(type(values)).items():
+        if name not in left_out:
+            value, default = getattr(values, name), getattr(usual, name)
+            rows.append(SettingRow(tr(row.title), row.words(value), row.words(default) if value != default else ""))
+    return rows
 
 
 def _text(value: object) -> str:
@@ -130,15 +117,13 @@ def _text(value: object) -> str:
 
 
 def _training_groups(spec: RunSpec) -> Iterator[tuple[str, list[SettingRow]]]:
-    left_out = {
-        *(() if spec.training.rate_scaling != "none" else ("reference_batch",)),
-        *without_meaning(spec.framework, spec.strategy),
-    }
+    left_out = {*without_meaning(spec.framework, spec.strategy)}
+    left_out |= {"reference_batch"} if spec.training.rate_scaling == "none" else set()
     recipe = _recipe_now(spec)
     rate = recipe.learning_rate if recipe is not None else None  # a run keeps the rate that it found in the recipe
     rows = setting_rows(spec.training, Training(learning_rate=rate), left_out)
     if scaled := rate_arithmetic(spec.training):
-        rows.append(SettingRow(label=tr("Scaled learning rate"), value=scaled, usual=tr("not scaled")))
+        rows.append(SettingRow(tr("Scaled learning rate"), scaled, tr("not scaled")))
     yield tr("Training"), rows
     yield tr("Recipe"), _recipe_rows(spec, recipe)
     hidden = () if spec.checkpoints.unit in COUNTED else ("every",)
@@ -156,32 +141,26 @@ def _recipe_now(spec: RunSpec) -> RecipeFile | None:
 def _recipe_rows(spec: RunSpec, recipe: RecipeFile | None) -> list[SettingRow]:
     """Return the recipe's own settings, with the defaults of its file if that can be read."""
     usual = {each.name: each.default for each in recipe.settings} if recipe is not None else {}
-    return [
-        SettingRow(
-            label=setting_title(name),
-            value=_text(value),
-            usual=_text(usual[name]) if name in usual and usual[name] != value else "",
-        )
-        for name, value in spec.own_recipe.settings.items()
-    ]
+    rows = []
+    for name, value in spec.own_recipe.settings.items():
+        default = _text(usual[name]) if name in usual and usual[name] != value else ""
+        rows.append(SettingRow(setting_title(name), _text(value), default))
+    return rows
 
 
 def _script_groups(spec: RunSpec) -> Iterator[tuple[str, list[SettingRow]]]:
     script = spec.script
     assert script is not None
     arguments = shlex.join(script.arguments)
-    rows = [SettingRow(label=tr("Arguments"), value=arguments or tr("none"))]
+    rows = [SettingRow(tr("Arguments"), arguments or tr("none"))]
     if script.rules:
-        rows.append(SettingRow(label=tr("Rules for the log"), value="\n".join(script.rules)))
+        rows.append(SettingRow(tr("Rules for the log"), "\n".join(script.rules)))
     if script.expression:
-        rows.append(SettingRow(label=tr("Log pattern"), value=script.expression))
+        rows.append(SettingRow(tr("Log pattern"), script.expression))
     yield tr("Script"), rows
-    secret = set(secret_names(spec))
-    variables = [
-        SettingRow(label=name, value=tr(HIDDEN) if name in secret else value or tr("(empty)"))
-        for name, value in script.environment.items()
-    ]
-    variables += [SettingRow(label=name, value=tr("from the environment at the start")) for name in script.inherited]
+    secret = dict.fromkeys(secret_names(spec), tr(HIDDEN))
+    variables = [SettingRow(each, secret.get(each, text or tr("(empty)"))) for each, text in script.environment.items()]
+    variables += [SettingRow(name, tr("from the environment at the start")) for name in script.inherited]
     yield tr("Variables"), variables
 
 
@@ -197,33 +176,28 @@ def _where(spec: RunSpec, labels: Mapping[str, str]) -> Iterator[SettingRow]:
     except ValueError:  # of a newer version
         strategy, title = spec.strategy, spec.framework
     if title:
-        yield SettingRow(label=tr("Framework"), value=title)
-    yield SettingRow(label=tr("Strategy"), value=strategy)
-    yield SettingRow(label=tr("Devices"), value=join_names(labels.get(each, each) for each in spec.devices))
+        yield SettingRow(tr("Framework"), title)
+    yield SettingRow(tr("Strategy"), strategy)
+    yield SettingRow(tr("Devices"), join_names(labels.get(each, each) for each in spec.devices))
     if any(not each.startswith("cpu:") for each in spec.devices):
         yield from setting_rows(spec, replace(spec, cuda_ids="uuid"))
     if spec.allow_open_ports:
-        yield SettingRow(label=tr("Open ports"), value=tr("allowed"))
-
-
-def _parts(facts: RunFacts, labels: Mapping[str, str]) -> Iterator[SettingRow]:
-    found = part_sentences(facts.parts.values(), labels)
-    return (SettingRow(label=label, value=sentence) for label, sentence in found)
+        yield SettingRow(tr("Open ports"), tr("allowed"))
 
 
 def _software(facts: RunFacts) -> Iterator[SettingRow]:
     software = facts.software
     if software is not None:
-        yield SettingRow(label="Python", value=software.version)
+        yield SettingRow("Python", software.version)
         installed = {name.lower().replace("_", "-"): version for name, version in software.packages.items()}
         for name in SCRIPT_PACKAGES:
             if name in installed:
-                yield SettingRow(label=name, value=installed[name])
+                yield SettingRow(name, installed[name])
         if software.trainyard:
-            yield SettingRow(label="Trainyard", value=software.trainyard)
-        yield SettingRow(label=tr("Packages"), value=tr("{count} installed", count=len(software.packages)))
+            yield SettingRow("Trainyard", software.trainyard)
+        yield SettingRow(tr("Packages"), tr("{count} installed", count=len(software.packages)))
     if facts.source is not None:
-        yield SettingRow(label=tr("Git commit"), value=_commit(facts.source))
+        yield SettingRow(tr("Git commit"), _commit(facts.source))
 
 
 def _commit(source: Source) -> str:
@@ -235,10 +209,10 @@ def _commit(source: Source) -> str:
 
 def _folders(spec: RunSpec, run_dir: str) -> Iterator[SettingRow]:
     workload = spec.own_recipe.path if spec.script is None else spec.script.path or f"python -m {spec.script.module}"
-    yield SettingRow(label=tr("Recipe") if spec.script is None else tr("Script"), value=workload)
-    yield SettingRow(label="Python", value=spec.python)
-    yield SettingRow(label=tr("Working folder"), value=spec.working_dir)
-    yield SettingRow(label=tr("Run folder"), value=run_dir)
+    yield SettingRow(tr("Recipe") if spec.script is None else tr("Script"), workload)
+    yield SettingRow("Python", spec.python)
+    yield SettingRow(tr("Working folder"), spec.working_dir)
+    yield SettingRow(tr("Run folder"), run_dir)
 
 
 LETTERS_PER_COLUMN = 36
@@ -255,27 +229,16 @@ class SettingsView(QScrollArea):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setObjectName("settingsView")
-        self.setAccessibleName(tr("Settings of the run"))
-        self.setWidgetResizable(True)
-        self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        named(self, "settingsView", tr("Settings of the run"))
+        scroll_down(self, by_keys=True)
         self._shown: RunSettings | None = None
         self._columns = 0
         self._empty = ""
-        self.controls = QToolButton()
-        self.controls.setObjectName("settingsCopyButton")
-        self.controls.setText(f"{tr('Copy')} ")
-        self.controls.setAccessibleName(tr("Copy the settings"))
+        self.controls = named(QToolButton(), "settingsCopyButton", tr("Copy the settings"))
         self.controls.setToolTip(tr("Copy all settings as text, or the command that starts the same run"))
-        self.controls.setProperty("compact", True)
-        self.controls.setProperty("unfolds", True)
-        self.controls.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        menu = QMenu(self.controls)
-        menu.setObjectName("settingsCopyMenu")
+        menu = give_menu_below(self.controls, tr("Copy"), "settingsCopyMenu")
         menu.addAction(tr("All settings as text"), self._copy)
         menu.addAction(tr("Command that starts the same run"), self.command_asked.emit)
-        self.controls.setMenu(menu)
         self._fill()
 
     def show_settings(self, settings: RunSettings | None, empty: str) -> None:
@@ -333,37 +296,28 @@ def _add_columns(layout: QBoxLayout, groups: list[SettingGroup], count: int) -> 
 
 def _group(group: SettingGroup) -> QWidget:
     widget = QWidget()
-    grid = QGridLayout(widget)
-    grid.setContentsMargins(0, 0, 0, 0)
-    grid.setHorizontalSpacing(14)
-    grid.setVerticalSpacing(3)
-    grid.setColumnStretch(1, 1)
-    heading = PlainLabel(group.title, role="heading")
-    grid.addWidget(heading, 0, 0, 1, 2)
+    rows = grid(widget)
+    rows.addWidget(PlainLabel(group.title, role="heading"), 0, 0, 1, 2)
     for number, row in enumerate(group.rows, 1):
         label = PlainLabel(row.label, role="muted")
         label.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
-        grid.addWidget(label, number, 0)
-        grid.addWidget(_value(row), number, 1)
+        rows.addWidget(label, number, 0)
+        rows.addWidget(_value(row), number, 1)
     return widget
 
 
 def _value(row: SettingRow) -> PlainLabel:
-    value = PlainLabel(
-        tr("{value}  (default {usual})", value=row.value, usual=row.usual) if row.usual else row.value, wraps=True
-    )
+    text = tr("{value}  (default {usual})", value=row.value, usual=row.usual) if row.usual else row.value
+    value = PlainLabel(text, wraps=True, selectable=True)
     value.setAccessibleName(f"{row.label}: {value.text()}")
     value.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
-    value.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
     if row.usual:
         mark(value, tone="accent")
     return value
 
 
 def _command(command: str) -> PlainLabel:
-    label = PlainLabel(command, name="settingsCommand", wraps=True)
+    label = PlainLabel(command, name="settingsCommand", wraps=True, selectable=True)
     label.setAccessibleName(tr("Command that starts the same run"))
-    label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-    monospace = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont).family()
-    label.setStyleSheet(f'font-family: "{monospace}";')
+    monospaced(label)
     return label

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QKeyCombination, QPoint, Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QLineEdit, QPushButton, QToolButton, QWidget
+from PySide6.QtWidgets import QLineEdit, QPushButton, QWidget
 
 from core.language import tr, tr_noop, tr_plural
-from gui.base.icons import SIDE_PX, ButtonIcon
+from gui.base.icons import ButtonIcon
 from gui.base.theme import mark
 from gui.runs.actions import ACTIONS
-from gui.widgets.buttons import compact_button
+from gui.widgets.buttons import compact_button, icon_button
 from gui.widgets.layouts import hbox
-from gui.widgets.plain_text import menu_text, verbatim
+from gui.widgets.plain_text import menu_text, named, verbatim
 
 PLACEHOLDER = tr_noop("Filter: name, lr<0.01 …")
 FILTER_TIP = tr_noop(
@@ -30,8 +30,7 @@ class RunFilter(QLineEdit):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setObjectName("runFilter")
-        self.setAccessibleName(tr("Filter the runs"))
+        named(self, "runFilter", tr("Filter the runs"))
         self.setPlaceholderText(tr(PLACEHOLDER))
         self.setClearButtonEnabled(True)
         self.setStyleSheet("QLineEdit { margin: 3px 4px 6px 2px; }")
@@ -88,16 +87,9 @@ class SeveralBar(QWidget):
         self.setObjectName("severalBar")
         self.compare = compact_button("compareButton", "", tr(COMPARE), role="link")
         self.compare.clicked.connect(self.compare_asked)
-        self.more, self.none = QToolButton(), QToolButton()
-        for button, name, spoken, icon, side in (
-            (self.more, "severalMenuButton", tr("Actions for all ticked runs"), "dots", DOTS_PX),
-            (self.none, "untickButton", tr("Untick all runs (Esc)"), "cross", SIDE_PX),
-        ):
-            ButtonIcon(button, icon, side=side)
-            button.setObjectName(name)
-            button.setProperty("compact", True)
-            button.setAccessibleName(spoken)
-            button.setToolTip(verbatim(spoken))
+        more, none = tr("Actions for all ticked runs"), tr("Untick all runs (Esc)")
+        self.more = icon_button("dots", "severalMenuButton", more, side=DOTS_PX, compact=True)
+        self.none = icon_button("cross", "untickButton", none, compact=True)
         self.more.clicked.connect(lambda: self.menu_asked.emit(self.more.mapToGlobal(QPoint(0, self.more.height()))))
         self.none.clicked.connect(self.untick_asked)
         hbox(self, self.compare, 0, self.more, self.none, gap=2, margins=(6, 4, 0, 0))
@@ -120,8 +112,7 @@ class MachineEntry(QPushButton):
 
     def __init__(self) -> None:
         super().__init__(tr(TITLE))
-        self.setObjectName("machineEntry")
-        self.setProperty("role", "segment")
+        named(self, "machineEntry", role="segment")
         self.setStyleSheet("QPushButton { text-align: left; padding-left: 6px; }")
         self.setCheckable(True)
         self.setChecked(True)

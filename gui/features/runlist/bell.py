@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QModelIndex, QObject, QPoint, QRect, QRectF, QSize, Qt, Signal
@@ -24,11 +25,11 @@ from gui.base.icons import ButtonIcon, paint_mark
 from gui.base.painting import Index, draw_elided, paint_row_background, small_font
 from gui.base.text_size import scaled
 from gui.base.theme import current_theme
-from gui.features.runlist.missed import MissedRow, missed_rows
+from gui.features.runlist.missed import MissedRow, missed_row
 from gui.widgets.buttons import compact_button
 from gui.widgets.layouts import hbox, vbox
 from gui.widgets.messages import announce
-from gui.widgets.plain_text import PlainLabel, verbatim
+from gui.widgets.plain_text import PlainLabel, named
 from gui.widgets.table import ROW, Column, RowsModel
 
 if TYPE_CHECKING:
@@ -70,15 +71,16 @@ class MissedButton(QToolButton):
         count = sum(row.is_new for row in rows)
         if rows or self._popup is not None:
             self._list().show_rows(rows)
-        if not rows:
-            self._close()
+        if not rows and self._popup is not None:
+            self._popup.close()
         has_more = count > self._count
         self._count = count
         self.setText((str(count) if count <= MANY else f"{MANY}+") if count else "")
-        words = tr_plural("{count} run that you missed", "{count} runs that you missed", count) if count else ""
-        self.setAccessibleName(words or tr("Runs that you missed, all seen"))
+        words = tr("Runs that you missed, all seen")
+        if count:
+            words = tr_plural("{count} run that you missed", "{count} runs that you missed", count)
         tip = tr("What became of runs while this window was closed, hidden or not in use")
-        self.setToolTip(verbatim(f"{words or tr('Runs that you missed, all seen')}\n{tip}"))
+        named(self, spoken=words, tip=f"{words}\n{tip}")
         self.setAccessibleDescription(tip)
         self.setVisible(bool(rows))
         self._bell.show("bell", "accent" if count else "muted", gap=GAP_PX if count else 0)
@@ -93,20 +95,16 @@ class MissedButton(QToolButton):
             self._popup.list.activated.connect(self._choose)
         return self._popup
 
-    def _close(self) -> None:
-        if self._popup is not None:
-            self._popup.close()
-
     def _open(self) -> None:
         self._list().open_below(self)
         self.looked_through.emit()
 
     def _mark_all(self) -> None:
-        self._close()
+        self._list().close()
         self.all_seen.emit()
 
     def _choose(self, index: QModelIndex) -> None:
-        self._close()
+        self._list().close()
         self.chosen.emit(str(index.data(ROW).dir))
 
 
@@ -115,17 +113,16 @@ class MissedPopup(QFrame):
 
     def __init__(self, parent: MissedButton) -> None:
         super().__init__(parent, Qt.WindowType.Popup)
-        self.setObjectName("missedPopup")
-        self.setProperty("card", True)
+        named(self, "missedPopup", card=True)
         heading = PlainLabel(tr("While you were away"), role="title")
         heading.setIndent(SIDE_PX)
         self.seen_button = compact_button("missedSeenButton", tr("Mark all as seen"), role="flat")
         self.list = QListView()
         self._model = RowsModel(lambda row: row.dir, self.list)
-        self._model.show_columns([Column("run", text=_text, tip=_spoken, spoken=_spoken)])
+        text, spoken = (lambda row: f"{row.name}\n{row.words}"), (lambda row: row.spoken)
+        self._model.show_columns([Column("run", text=text, tip=spoken, spoken=spoken)])
         self.list.setModel(self._model)
-        self.list.setObjectName("missedList")
-        self.list.setAccessibleName(tr("Runs that you missed"))
+        named(self.list, "missedList", tr("Runs that you missed"))
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.list.setVerticalScrollMode(QListView.ScrollMode.ScrollPerPixel)
         self.list.setUniformItemSizes(True)
@@ -161,14 +158,6 @@ class MissedPopup(QFrame):
         self.list.setFixedHeight(rows * max(self.list.sizeHintForRow(0), 1) + 2 * self.list.frameWidth())
         self.setFixedWidth(scaled(WIDTH_PX))
         self.adjustSize()
-
-
-def _text(row: MissedRow) -> str:
-    return f"{row.name}\n{row.words}"
-
-
-def _spoken(row: MissedRow) -> str:
-    return row.spoken
 
 
 class MissedDelegate(QStyledItemDelegate):
@@ -207,11 +196,11 @@ class MissedController(QObject):
         self._missed, self._session = services.missed_runs, services.session
         button = panels.header.missed
         self._missed.changed.connect(self._show)
-        self._session.attached.connect(self._see_shown)
+        self._session.attached.connect(lambda: self._tell(self._missed.see))
         button.looked_through.connect(self._missed.look_through)
         button.all_seen.connect(self._missed.see_all)
         button.chosen.connect(panels.runs.chosen)  # as if it had been clicked in the list of runs
-        self._session.end_asked.connect(self._expect_end)
+        self._session.end_asked.connect(lambda: self._tell(self._missed.expect))
         self._show()
 
     def poll(self) -> None:
@@ -221,15 +210,13 @@ class MissedController(QObject):
         self._missed.attend(attended=is_shown and _belongs_to(QApplication.activeWindow(), window))
 
     def _show(self) -> None:
-        self._panels.header.missed.show_rows(missed_rows(self._missed.runs, time.time()))
+        rows = [missed_row(run, time.time(), is_new=is_new) for run, is_new in self._missed.runs]
+        self._panels.header.missed.show_rows(rows)
 
-    def _see_shown(self) -> None:
+    def _tell(self, what: Callable[[Path], None]) -> None:
+        """Tell the service something about the shown run."""
         if self._session.run is not None:
-            self._missed.see(self._session.run.dir)
-
-    def _expect_end(self) -> None:
-        if self._session.run is not None:
-            self._missed.expect(self._session.run.dir)
+            what(self._session.run.dir)
 
 
 def _belongs_to(active: QWidget | None, window: QWidget) -> bool:

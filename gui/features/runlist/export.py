@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject
-from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QWidget
 
-from core.errors import RunError
 from core.history.marks import why_no_name
-from core.language import tr
+from core.language import tr, tr_noop
 from core.launchers.export_model import FORMATS
 from core.runs.run import Run
-from core.schema.spec import RunSpec
 from core.series.series import STEP
 from core.table import Table
 from gui.plots import exports
+from gui.plots.exports import Outcome
 from gui.runs.rows import owner_question
-from gui.widgets.dialogs import NameDialog, ask_first
+from gui.widgets.dialogs import ask_first, ask_name
 from gui.widgets.messages import open_path
 
 if TYPE_CHECKING:
@@ -32,6 +30,9 @@ if TYPE_CHECKING:
 
 MAX_REPORTED = 100
 """Runs of one report. The curves of more runs look alike, and reading them takes minutes."""
+
+
+TOO_MANY = tr_noop("{count} runs are chosen, and a report compares at most {limit}. Choose fewer, or filter the list.")
 
 
 class ExportController(QObject):
@@ -64,57 +65,42 @@ class ExportController(QObject):
 
     def _copy_path(self, run_dir: str) -> None:
         path = self._machine.folder_of(Path(run_dir))
-        QGuiApplication.clipboard().setText(path)
-        self._message.show_passing(tr("Copied the path {path}.", path=path))
+        self._message.copy(path, tr("Copied the path {path}.", path=path))
 
     def _ask_for_name(self, run_dir: str) -> None:
-        summary = self._run_list.summary(run_dir)
-        dialog = NameDialog(
-            self._panels.window,
-            question=tr("Name of the run"),
-            name=summary.name if summary else "",
-            yes=tr("Rename"),
-            judge=lambda name: (why_no_name(name), ""),
-        )
-        dialog.named.connect(lambda name: self._rename(Path(run_dir), name))
-        dialog.open()
+        path, summary = Path(run_dir), self._run_list.summary(run_dir)
 
-    def _rename(self, run_dir: Path, name: str) -> None:
-        try:
-            self._machine.rename(run_dir, name)
-        except (RunError, ValueError) as error:
-            self._message.show_message(str(error), "bad")
-        self._run_list.reread(run_dir)
-        self._session.reread_spec(run_dir)
+        def rename(name: str) -> None:
+            self._message.attempt(lambda: self._machine.rename(path, name))
+            self._run_list.reread(path)
+            self._session.reread_spec(path)
+
+        def judge(name: str) -> tuple[str, str]:
+            return why_no_name(name), ""
+
+        window, name = self._panels.window, summary.name if summary else ""
+        ask_name(window, rename, question=tr("Name of the run"), name=name, yes=tr("Rename"), judge=judge)
 
     # -- exports ---------------------------------------------------------------------------------
 
     def _ask_for_csv(self, run_dir: str) -> None:
-        self._exporter.ask_kind(
-            tr("Export measurements"), self._name(run_dir), (".csv",),
-            lambda path, _: lambda: exports.write_csv(Path(run_dir), path),
-        )  # fmt: skip
+        title, work = tr("Export measurements"), partial(exports.write_csv, Path(run_dir))
+        self._exporter.ask_kind(title, self._name(run_dir), (".csv",), lambda path, _: partial(work, path))
 
     def _ask_for_tensorboard(self, run_dirs: Sequence[str]) -> None:
-        paths = [Path(each) for each in run_dirs]
-        self._exporter.ask_where(
-            tr("Export for TensorBoard"), f"{self._name_of(run_dirs)}-tensorboard", {"": tr("Folder (*)")},
-            lambda path, _: self._exporter.write(lambda: exports.write_tensorboard(paths, path), path),
-        )  # fmt: skip
+        paths, kinds = [Path(each) for each in run_dirs], {"": tr("Folder (*)")}
+
+        def write(path: Path, _: str) -> None:
+            self._exporter.write(lambda: exports.write_tensorboard(paths, path), path)
+
+        self._exporter.ask_where(tr("Export for TensorBoard"), f"{self._name_of(run_dirs)}-tensorboard", kinds, write)
 
     def _ask_for_report(self, run_dirs: Sequence[str]) -> None:
         if len(run_dirs) > MAX_REPORTED:
-            self._message.show_message(
-                tr("{count} runs are chosen, and a report compares at most {limit}. Choose fewer, or filter the list.",
-                   count=len(run_dirs), limit=MAX_REPORTED),
-                "warn",
-            )  # fmt: skip
+            self._message.show_message(tr(TOO_MANY, count=len(run_dirs), limit=MAX_REPORTED), "warn")
             return
-        paths = [Path(each) for each in run_dirs]
-        self._exporter.ask_kind(
-            tr("Export report"), self._name_of(run_dirs), (".html",),
-            lambda path, _: lambda: exports.write_report(paths, path),
-        )  # fmt: skip
+        title, work = tr("Export report"), partial(exports.write_report, [Path(each) for each in run_dirs])
+        self._exporter.ask_kind(title, self._name_of(run_dirs), (".html",), lambda path, _: partial(work, path))
 
     def _ask_for_list_report(self) -> None:
         """Ask where to write one report on all runs that the list shows now."""
@@ -125,11 +111,8 @@ class ExportController(QObject):
             self._message.show_message(tr("The list shows no run, so there is nothing to report on."), "warn")
 
     def _ask_for_table(self) -> None:
-        summaries = list(self._run_list.summaries)
-        self._exporter.ask_kind(
-            tr("Export table of runs"), "runs", (".csv", ".md"),
-            lambda path, _: lambda: exports.write_table(summaries, path),
-        )  # fmt: skip
+        title, work = tr("Export table of runs"), partial(exports.write_table, list(self._run_list.summaries))
+        self._exporter.ask_kind(title, "runs", (".csv", ".md"), lambda path, _: partial(work, path))
 
     def _ask_for_model(self, run_dir: str) -> None:
         try:
@@ -140,18 +123,16 @@ class ExportController(QObject):
             return
         formats = {tr("{name}, in a new folder (*)", name=name): name for name in FORMATS.get(spec.framework, ())}
 
+        def write(path: Path, chosen: str) -> None:
+            said = tr("Exporting the model of {name}. This takes as long as loading it.", name=spec.name)
+            self._exporter.write(lambda: exports.write_model(run.dir, path, formats.get(chosen)), path, said)
+
         def ask() -> None:
-            self._exporter.ask_where(
-                tr("Export model to a new folder"), f"{self._name(run_dir)}-model", {"": ";;".join(formats)},
-                lambda path, chosen: self._write_model(spec, Path(run_dir), path, formats.get(chosen)),
-            )  # fmt: skip
+            title, kinds = tr("Export model to a new folder"), {"": ";;".join(formats)}
+            self._exporter.ask_where(title, f"{self._name(run_dir)}-model", kinds, write)
 
         question = owner_question("Export", tr("the model of {name}", name=spec.name), run.owner, spec)
         ask_first(self._panels.window, question, ask)
-
-    def _write_model(self, spec: RunSpec, run_dir: Path, path: Path, format_name: str | None) -> None:
-        said = tr("Exporting the model of {name}. This takes as long as loading it.", name=spec.name)
-        self._exporter.write(lambda: exports.write_model(run_dir, path, format_name), path, said)
 
     def _ask_for_picture(self, widget: QWidget, name: str) -> None:
         run = self._session.run
@@ -165,11 +146,12 @@ class ExportController(QObject):
 
     def _export_table(self, form: str, name: str, table: Table[Any]) -> None:
         """Copy a table as `markdown` or `csv`, or ask for a `file` and save it there; its name begins with `name`."""
+
+        def work(path: Path, kind: str) -> Callable[[], Outcome]:
+            return partial(exports.write_data, table.text(kind).encode(errors="replace"), path)
+
         if form == "file":
-            self._exporter.ask_kind(
-                tr("Save table"), name, (".csv", ".md"),
-                lambda path, kind: partial(exports.write_data, table.text(kind).encode(errors="replace"), path),
-            )  # fmt: skip
+            self._exporter.ask_kind(tr("Save table"), name, (".csv", ".md"), work)
         else:
             self._exporter.copy_table(form, table)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from core.history.search import parse_search, unknown_sentence
 from core.language import tr, tr_plural
 from gui.base.formatting import number
 from gui.runs.actions import ActionState, not_done, obstacles
-from gui.widgets.dialogs import NameDialog
+from gui.widgets.dialogs import ask_name
 
 if TYPE_CHECKING:
     from gui.window.layout import MainPanels
@@ -92,39 +93,29 @@ class HistoryController(QObject):
 
     def _change(self, run_dir: str, **changes: Any) -> bool:  # noqa: ANN401 (as `change_marks`)
         """Change the marks of a run; return whether that was possible."""
-        try:
-            self._machine.change_marks(Path(run_dir), **changes)
-        except (RunError, ValueError) as error:
-            self._message.show_message(str(error), "bad")
-            return False
-        finally:
-            self._run_list.reread(Path(run_dir))
-        return True
+        done = self._message.attempt(lambda: self._machine.change_marks(Path(run_dir), **changes))
+        self._run_list.reread(Path(run_dir))
+        return done
 
     def _archive(self, run_dirs: Sequence[str]) -> None:
         """Archive runs; list one that is archived again."""
         if len(run_dirs) > 1:
-            self._archive_several(run_dirs)
+            done = self._change_several(run_dirs, lambda _: {"archived": True})
+            said = tr_plural(
+                "Archived {count} run. Filter for archived:yes to list archived runs.",
+                "Archived {count} runs. Filter for archived:yes to list archived runs.",
+                done,
+            )
+            if done == len(run_dirs):
+                self._message.show_passing(said)
             return
         (run_dir,), summary = run_dirs, self._run_list.summary(run_dirs[0])
         archived = not self._is(run_dir, "archived")
         if self._change(run_dir, archived=archived) and archived and summary is not None:
-            self._message.show_passing(
-                tr("Archived {name}. Filter for archived:yes to list archived runs.", name=summary.name)
-            )
+            said = tr("Archived {name}. Filter for archived:yes to list archived runs.", name=summary.name)
+            self._message.show_passing(said)
 
     # -- several runs ----------------------------------------------------------------------------
-
-    def _archive_several(self, run_dirs: Sequence[str]) -> None:
-        done = self._change_several(run_dirs, lambda _: {"archived": True})
-        if done == len(run_dirs):
-            self._message.show_passing(
-                tr_plural(
-                    "Archived {count} run. Filter for archived:yes to list archived runs.",
-                    "Archived {count} runs. Filter for archived:yes to list archived runs.",
-                    done,
-                )
-            )
 
     def _change_several(self, run_dirs: Sequence[str], changes: Callable[[Marks], dict[str, Any]]) -> int:
         """Change the marks of these runs; return of how many. What was impossible is a message with the reasons.
@@ -149,28 +140,27 @@ class HistoryController(QObject):
         return len(run_dirs) - len(reasons)
 
     def _ask_for_tags_of_several(self, run_dirs: Sequence[str]) -> None:
-        dialog = NameDialog(
-            self._panels.window,
-            question=tr_plural(
-                "Tags for {count} run, with spaces between them. A tag with a minus before it is removed.",
-                "Tags for {count} runs, with spaces between them. A tag with a minus before it is removed.",
-                len(run_dirs),
-            ),
-            name="", yes=tr("Save"), judge=lambda text: _judge_tags(f" {text}".replace(" -", " ")),
-        )  # fmt: skip
-        dialog.named.connect(lambda text: self._tag_several(run_dirs, _tags(text)))
-        dialog.open()
+        question = tr_plural(
+            "Tags for {count} run, with spaces between them. A tag with a minus before it is removed.",
+            "Tags for {count} runs, with spaces between them. A tag with a minus before it is removed.",
+            len(run_dirs),
+        )
+        judge = partial(_judge_tags, may_remove=True)
+
+        def take(text: str) -> None:
+            self._tag_several(run_dirs, _tags(text))
+
+        ask_name(self._panels.window, take, question=question, name="", yes=tr("Save"), judge=judge)
 
     def _tag_several(self, run_dirs: Sequence[str], words: Sequence[str]) -> None:
         added = [word for word in words if not word.startswith("-")]
         taken = {word[1:] for word in words if word.startswith("-")}
-        self._change_several(
-            run_dirs,
-            lambda marks: {
-                "add_tags": [tag for tag in added if tag not in marks.tags],
-                "remove_tags": [tag for tag in marks.tags if tag in taken],
-            },
-        )
+
+        def changes(marks: Marks) -> dict[str, Any]:
+            new, gone = [tag for tag in added if tag not in marks.tags], [tag for tag in marks.tags if tag in taken]
+            return {"add_tags": new, "remove_tags": gone}
+
+        self._change_several(run_dirs, changes)
 
     # -- dialogs ---------------------------------------------------------------------------------
 
@@ -178,25 +168,20 @@ class HistoryController(QObject):
         marks = self._marks(run_dir)
         if marks is None:
             return
-        before = marks.tags
-        dialog = NameDialog(
-            self._panels.window, question=tr("Tags of the run, with spaces between them"), name=" ".join(before),
-            yes=tr("Save"), judge=_judge_tags, may_be_empty=True,
-        )  # fmt: skip
-        dialog.named.connect(lambda text: self._set_tags(run_dir, before, _tags(text)))
-        dialog.open()
+        before, question = marks.tags, tr("Tags of the run, with spaces between them")
 
-    def _set_tags(self, run_dir: str, before: tuple[str, ...], after: list[str]) -> None:
-        added, removed = [tag for tag in after if tag not in before], [tag for tag in before if tag not in after]
-        if added or removed:
-            self._change(run_dir, add_tags=added, remove_tags=removed)
+        def take(text: str) -> None:
+            after = _tags(text)
+            added, removed = [tag for tag in after if tag not in before], [tag for tag in before if tag not in after]
+            if added or removed:
+                self._change(run_dir, add_tags=added, remove_tags=removed)
+
+        name, save, window = " ".join(before), tr("Save"), self._panels.window
+        ask_name(window, take, question=question, name=name, yes=save, judge=_judge_tags, may_be_empty=True)
 
     def _ask_for_note(self, run_dir: str) -> None:
-        dialog = NameDialog(
-            self._panels.window, question=tr("Note on the run"), name="", yes=tr("Add"), judge=_judge_note
-        )
-        dialog.named.connect(lambda text: self._change(run_dir, note=text))
-        dialog.open()
+        take = lambda text: self._change(run_dir, note=text)  # noqa: E731
+        ask_name(self._panels.window, take, question=tr("Note on the run"), name="", yes=tr("Add"), judge=_judge_note)
 
 
 def _finds_none(count: int, *, is_search: bool) -> str:
@@ -209,9 +194,10 @@ def _tags(text: str) -> list[str]:
     return list(dict.fromkeys(text.replace(",", " ").split()))
 
 
-def _judge_tags(text: str) -> tuple[str, str]:
+def _judge_tags(text: str, *, may_remove: bool = False) -> tuple[str, str]:
+    """Return why these cannot be the tags, and no notice. `may_remove`: a minus may stand before a tag."""
     try:
-        for tag in _tags(text):
+        for tag in _tags(f" {text}".replace(" -", " ") if may_remove else text):
             check_tag(tag)
     except ValueError as error:
         return str(error), ""

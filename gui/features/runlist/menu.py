@@ -14,7 +14,7 @@ from core.language import tr, tr_plural
 from gui.base.icons import ButtonIcon
 from gui.runs.actions import ACTIONS, NO_RUN, RunActions
 from gui.widgets.context_menu import add_action
-from gui.widgets.plain_text import verbatim
+from gui.widgets.plain_text import named, verbatim
 
 DOTS_PX = 15
 
@@ -91,12 +91,10 @@ class RunMenuButton(QToolButton):
 
     def __init__(self, actions: RunActions) -> None:
         super().__init__()
-        self.setObjectName("runMenuButton")
-        self.setAccessibleName(tr("Actions for this run"))
+        named(self, "runMenuButton", tr("Actions for this run"))
         self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.setStyleSheet("QToolButton { padding: 5px 6px; } QToolButton::menu-indicator { image: none; }")
-        self.run_menu = RunMenu(self, actions, with_keys=True)
-        self.run_menu.setObjectName("runMenu")
+        self.run_menu = named(RunMenu(self, actions, with_keys=True), "runMenu")
         self.setMenu(self.run_menu)
         ButtonIcon(self, "dots", side=DOTS_PX)
         self.show_run(None)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from PySide6.QtCore import QObject, Signal
 
@@ -21,8 +21,7 @@ from gui.runs.run_list import RunListService
 from gui.runs.verdicts import SHORT, TONES
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MissedRow:
+class MissedRow(NamedTuple):
     """One run, ready to be shown in two lines."""
 
     dir: Path
@@ -42,20 +41,14 @@ class MissedRow:
         return tr(", ").join(filter(None, (self.name, self.words, self.when)))
 
 
-def missed_rows(runs: Iterable[tuple[RunSummary, bool]], now: float) -> list[MissedRow]:
-    """Return the rows of these runs, each with whether it is new; `now` in unix seconds."""
-    return [_row(summary, now, is_new=is_new) for summary, is_new in runs]
-
-
-def _row(summary: RunSummary, now: float, *, is_new: bool) -> MissedRow:
-    held = summary.verdict if summary.verdict in HELD else None
-    is_success = tone(summary) == "good"
-    return MissedRow(
-        dir=summary.dir, name=summary.name, when="" if summary.ended is None else moment(summary.ended, now),
-        words=outcome(summary) if held is None else f"{outcome(summary)} · {tr(SHORT[held])}",
-        mark="alert" if held is not None and is_success else mark(summary),
-        tone=TONES[held] if held is not None and is_success else tone(summary), is_new=is_new,
-    )  # fmt: skip
+def missed_row(summary: RunSummary, now: float, *, is_new: bool) -> MissedRow:
+    """Return the row of a run; `now` in unix seconds."""
+    when = "" if summary.ended is None else moment(summary.ended, now)
+    words, sign, colour = outcome(summary), mark(summary), tone(summary)
+    if (held := summary.verdict) is not None and held in HELD:
+        words = f"{words} · {tr(SHORT[held])}"
+        sign, colour = ("alert", TONES[held]) if colour == "good" else (sign, colour)
+    return MissedRow(summary.dir, summary.name, when, words, sign, colour, is_new)
 
 
 VERSION = 2

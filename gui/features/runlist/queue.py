@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
@@ -14,7 +15,7 @@ from core.language import join_sentences, tr, tr_plural
 from core.queue import control, folder
 from core.queue.control import revive
 from core.queue.folder import own_line
-from core.queue.listing import queue_view
+from core.queue.listing import QueuedRun, QueueView, queue_view
 from core.runs.facts import state_info
 from core.text import first_names, join_names
 from gui.base.jobs import Jobs, reason
@@ -24,7 +25,6 @@ from gui.runs.run_list import RunListService
 from gui.widgets.dialogs import ask
 
 if TYPE_CHECKING:
-    from core.queue.listing import QueuedRun, QueueView
     from gui.window.layout import MainPanels
     from gui.window.services import Services
 
@@ -155,14 +155,12 @@ class QueueController(QObject):
     def _tell_revived(self, run_dirs: list[Path]) -> None:
         known = {each: self._run_list.summary(str(each)) for each in run_dirs}
         names = [summary.name if summary else run_dir.name for run_dir, summary in known.items()]
-        self._message.show_message(
-            tr_plural(
-                "{names} waits in the queue again. No process waited for it any more, as after a reboot.",
-                "{names} wait in the queue again. No process waited for them any more, as after a reboot.",
-                len(names), names=join_names(first_names(names)),
-            ),
-            "good",
+        said = tr_plural(
+            "{names} waits in the queue again. No process waited for it any more, as after a reboot.",
+            "{names} wait in the queue again. No process waited for them any more, as after a reboot.",
+            len(names), names=join_names(first_names(names)),
         )  # fmt: skip
+        self._message.show_message(said, "good")
 
     def _judge(self, run_dir: str, states: Mapping[str, ActionState]) -> None:
         queued = self._service.queued(run_dir)
@@ -187,61 +185,47 @@ class QueueController(QObject):
     def _move(self, run_dir: Path, place: int | None) -> None:
         if place is not None:
             runs = list(self._service.runs)
-            self._change("move", run_dir, place, runs)
+            self._change(lambda: control.move(run_dir, place, runs))
 
     def _hold_or_release(self, run_dir: str) -> None:
         queued = self._service.queued(run_dir)
         if queued is None:
             return
         if queued.request.why_held:  # the file has changed since: what to train is the user's choice
-            name = queued.run_dir.name
-            ask(
-                self._panels.window, lambda: self._change("let_go", queued.run_dir, "current"),
-                question=tr("Start {run} with the file as it is now?", run=name), words=queued.reason,
-                yes=tr("As it is now"), is_destructive=False,
-                other=(tr("As it was queued"), lambda: self._change("let_go", queued.run_dir, "recorded")),
-            )  # fmt: skip
+            question = tr("Start {run} with the file as it is now?", run=queued.run_dir.name)
+            changes = [partial(control.let_go, queued.run_dir, file) for file in ("current", "recorded")]
+            now, before = (partial(self._change, change) for change in changes)
+            yes, other = tr("As it is now"), (tr("As it was queued"), before)
+            window, words = self._panels.window, queued.reason
+            ask(window, now, question=question, words=words, yes=yes, is_destructive=False, other=other)
         elif queued.request.held:
-            self._change("let_go", queued.run_dir)
+            self._change(lambda: control.let_go(queued.run_dir))
         elif queued.state == HELD:
-            self._change("release_all", queued.run_dir)
+            self._change(lambda: folder.let_go(own_line().line))
         else:
-            self._change("hold", queued.run_dir)
+            self._change(lambda: control.hold(queued.run_dir))
 
     def _ask_to_start(self, run_dir: str) -> None:
         queued, summary = self._service.queued(run_dir), self._run_list.summary(run_dir)
         if queued is None or summary is None:
             return
         sharing = tr("Sharing a device slows down all runs, and any may run out of memory.")
-        ask(
-            self._panels.window, lambda: self._change("start_now", queued.run_dir),
-            question=tr("Start {name} now, whoever uses its devices?", name=summary.name),
-            words=join_sentences([queued.reason, sharing]), yes=tr("Start now"), is_destructive=False,
-        )  # fmt: skip
+        question = tr("Start {name} now, whoever uses its devices?", name=summary.name)
+        words, start = join_sentences([queued.reason, sharing]), partial(control.start_now, queued.run_dir)
+        self._ask(start, question, words, tr("Start now"))
 
     def _ask_to_remove(self, run_dir: str) -> None:
         summary = self._run_list.summary(run_dir)
         if summary is None:
             return
-        ask(
-            self._panels.window, lambda: self._change("cancel", Path(run_dir)),
-            question=tr("Remove {name} from the queue?", name=summary.name),
-            words=tr("It will not start. It stays in the list as stopped, and Run again starts it."),
-            yes=tr("Remove"), is_destructive=False,
-        )  # fmt: skip
+        question = tr("Remove {name} from the queue?", name=summary.name)
+        words = tr("It will not start. It stays in the list as stopped, and Run again starts it.")
+        self._ask(partial(control.cancel, Path(run_dir)), question, words, tr("Remove"))
 
-    def _change(self, name: str, run_dir: Path, *more: Any) -> None:  # noqa: ANN401 (of different functions)
-        self._changing.add(
-            lambda: _do(name, run_dir, *more),
-            lambda _: self._show_change(""),
-            lambda error: self._show_change(reason(error)),
-        )
+    def _ask(self, change: Callable[[], object], question: str, words: str, yes: str) -> None:
+        action, window = partial(self._change, change), self._panels.window
+        ask(window, action, question=question, words=words, yes=yes, is_destructive=False)
 
-
-def _do(name: str, run_dir: Path, *more: Any) -> None:  # noqa: ANN401
-    changes: dict[str, Callable[..., object]] = {
-        "move": control.move, "hold": control.hold, "let_go": control.let_go, "cancel": control.cancel,
-        "start_now": control.start_now,
-        "release_all": lambda _: folder.let_go(own_line().line),
-    }  # fmt: skip
-    changes[name](run_dir, *more)
+    def _change(self, change: Callable[[], object]) -> None:
+        """Change the queue, after all other changes."""
+        self._changing.add(change, lambda _: self._show_change(""), lambda error: self._show_change(reason(error)))

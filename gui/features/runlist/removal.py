@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,9 +14,9 @@ from PySide6.QtCore import QObject
 from core.history import removal
 from core.history.removal import Removed
 from core.history.summary import RunSummary
-from core.language import join_sentences, tr, tr_plural
+from core.language import join_sentences, tr, tr_noop, tr_plural
 from core.results import scaling_command
-from core.results.scaling_record import read_record
+from core.results.scaling_record import ScalingRecord, read_record
 from core.runs.facts import state_info
 from core.text import disk
 from gui.base.jobs import Jobs, reason
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
 
 NAMED = 8
 """Runs that a question names; the others are counted."""
+DELETE_ONE = tr_noop(
+    "It is {state} and takes {size} of disk. Its folder is deleted, with its curves, its log and its checkpoints:\n"
+    "{folder}\n\nThis cannot be undone."
+)
 
 
 class RemovalController(QObject):
@@ -83,35 +88,17 @@ class RemovalController(QObject):
         lines = [tr("{title} ({size})", title=run_title(run, now), size=disk(size)) for run, size in possible[:NAMED]]
         if len(possible) > NAMED:
             lines.append(tr("and {count} more", count=len(possible) - NAMED))
-        parts = [
-            tr("They take {size} of disk. Their folders are deleted, with curves, logs and checkpoints:", size=total),
-            "\n".join(lines),
-            not_done(refused) if refused else "",
-            tr("This cannot be undone."),
-        ]
-        ask(
-            self._panels.window,
-            lambda: self._remove([run for run, _ in possible]),
-            question=tr_plural("Delete {count} run?", "Delete {count} runs?", len(possible)),
-            words="\n\n".join(part for part in parts if part),
-            yes=tr("Delete them"),
-        )
+        size = tr("They take {size} of disk. Their folders are deleted, with curves, logs and checkpoints:", size=total)
+        parts = [size, "\n".join(lines), not_done(refused) if refused else "", tr("This cannot be undone.")]
+        question = tr_plural("Delete {count} run?", "Delete {count} runs?", len(possible))
+        words, runs = "\n\n".join(filter(None, parts)), [run for run, _ in possible]
+        ask(self._panels.window, lambda: self._remove(runs), question=question, words=words, yes=tr("Delete them"))
 
     def _ask_about_one(self, chosen: RunSummary, size_bytes: int) -> None:
-        ask(
-            self._panels.window,
-            lambda: self._remove([chosen]),
-            question=tr("Delete the run {title}?", title=run_title(chosen, time.time())),
-            words=tr(
-                "It is {state} and takes {size} of disk. Its "
-                "folder is deleted, with its curves, its log and its checkpoints:\n{folder}\n\n"
-                "This cannot be undone.",
-                state=tr(state_info(chosen.state).label).lower(),
-                size=disk(size_bytes),
-                folder=self._machine.folder_of(chosen.dir),
-            ),
-            yes=tr("Delete it"),
-        )
+        state, folder = tr(state_info(chosen.state).label).lower(), self._machine.folder_of(chosen.dir)
+        words = tr(DELETE_ONE, state=state, size=disk(size_bytes), folder=folder)
+        question = tr("Delete the run {title}?", title=run_title(chosen, time.time()))
+        ask(self._panels.window, lambda: self._remove([chosen]), question=question, words=words, yes=tr("Delete it"))
 
     def _remove(self, runs: Sequence[RunSummary]) -> None:
         """Delete runs, one after the other, after those that wait."""
@@ -146,17 +133,16 @@ class RemovalController(QObject):
         if problems:
             self._message.show_message(join_sentences(problems), "bad")
         elif len(done) == 1:
-            self._message.show_passing(
-                tr("Deleted {name}. This freed {size} of disk space.", name=done[0].name, size=freed)
-            )
+            said = tr("Deleted {name}. This freed {size} of disk space.", name=done[0].name, size=freed)
+            self._message.show_passing(said)
         else:
-            self._message.show_passing(
-                tr_plural(
-                    "Deleted {count} run. This freed {size} of disk space.",
-                    "Deleted {count} runs. This freed {size} of disk space.",
-                    len(done), size=freed,
-                )
-            )  # fmt: skip
+            said = tr_plural(
+                "Deleted {count} run. This freed {size} of disk space.",
+                "Deleted {count} runs. This freed {size} of disk space.",
+                len(done),
+                size=freed,
+            )
+            self._message.show_passing(said)
 
     # -- scaling tables --------------------------------------------------------------------------
 
@@ -183,11 +169,12 @@ class RemovalController(QObject):
             self._message.show_message(check.why_not, "bad")
             return
         question = tr("Delete the scaling table {name}?", name=record.name)
+        all_of_it = partial(self._delete_table, record, with_runs=True)
+        table_only = partial(self._delete_table, record, with_runs=False)
+        window = self._panels.window
         if not runs:
-            ask(
-                self._panels.window, lambda: self._delete_table(record, with_runs=False), question=question,
-                words=tr("None of its runs exists any more. This cannot be undone."), yes=tr("Delete it"),
-            )  # fmt: skip
+            words = tr("None of its runs exists any more. This cannot be undone.")
+            ask(window, table_only, question=question, words=words, yes=tr("Delete it"))
             return
         words = tr_plural(
             "It has {count} run, which takes {size} of disk. Without the table, the run stays in the list. Deleting "
@@ -196,11 +183,8 @@ class RemovalController(QObject):
             "them, too, deletes their folders, with curves, logs and checkpoints.\n\nThis cannot be undone.",
             runs, size=disk(check.size_bytes),
         )  # fmt: skip
-        ask(
-            self._panels.window, lambda: self._delete_table(record, with_runs=True), question=question, words=words,
-            yes=tr("Delete table and runs"),
-            other=(tr("Delete the table only"), lambda: self._delete_table(record, with_runs=False)),
-        )  # fmt: skip
+        yes, other = tr("Delete table and runs"), (tr("Delete the table only"), table_only)
+        ask(window, all_of_it, question=question, words=words, yes=yes, other=other)
 
     def _delete_table(self, record: ScalingRecord, *, with_runs: bool) -> None:
         if with_runs:
@@ -219,11 +203,10 @@ class RemovalController(QObject):
         if removed.problem:
             self._message.show_message(removed.problem, "bad")
         else:
-            freed = disk(removed.freed_bytes)
-            self._message.show_passing(
-                tr("Deleted the scaling table {name}. This freed {size} of disk space.", name=name, size=freed)
-                if removed.freed_bytes else tr("Deleted the scaling table {name}.", name=name)
-            )  # fmt: skip
+            said, freed = tr("Deleted the scaling table {name}.", name=name), disk(removed.freed_bytes)
+            if removed.freed_bytes:
+                said = tr("Deleted the scaling table {name}. This freed {size} of disk space.", name=name, size=freed)
+            self._message.show_passing(said)
 
 
 def _not_removed(path: Path, error: Exception) -> Removed:

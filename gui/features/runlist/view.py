@@ -29,7 +29,7 @@ from gui.base.theme import current_theme
 from gui.features.runlist.menu import RunMenu, SeveralMenu
 from gui.runs.actions import RunActions
 from gui.runs.rows import RunRow
-from gui.widgets.plain_text import verbatim
+from gui.widgets.plain_text import named, verbatim
 
 TONE = Qt.ItemDataRole.UserRole + 1
 """Item data: name of a colour of the theme."""
@@ -144,8 +144,7 @@ class RunList(QListWidget):
 
     def __init__(self, actions: RunActions) -> None:
         super().__init__()
-        self.setObjectName("runList")
-        self.setAccessibleName(tr("Runs"))
+        named(self, "runList", tr("Runs"))
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setVerticalScrollMode(QListWidget.ScrollMode.ScrollPerPixel)
         self.setSelectionMode(QListWidget.SelectionMode.ExtendedSelection)
@@ -167,8 +166,7 @@ class RunList(QListWidget):
         self._delegate = RunDelegate(self)
         self.setItemDelegate(self._delegate)
         self._actions = actions
-        self.run_menu = RunMenu(self, actions)
-        self.run_menu.setObjectName("runListMenu")
+        self.run_menu = named(RunMenu(self, actions), "runListMenu")
         self.several_menu = SeveralMenu(self, actions)
         self.itemSelectionChanged.connect(self._report_choice)
         self.itemClicked.connect(self._on_item_chosen)
@@ -181,7 +179,8 @@ class RunList(QListWidget):
             return
         known = [row.dir for row in self._rows]
         if known and [row.dir for row in rows[: len(known)]] == known:
-            self._add_items(len(rows) - len(known))  # their end was reached
+            for _ in rows[len(known) :]:  # their end was reached
+                self.addItem(QListWidgetItem())
         elif [row.dir for row in rows] != known:
             self._make_items(rows)
         for number, row in enumerate(rows):
@@ -363,10 +362,6 @@ class RunList(QListWidget):
         if self.count() >= self.wanted and value + 2 * self.viewport().height() > self.verticalScrollBar().maximum():
             self.wanted += ROWS
             self.more_wanted.emit()
-
-    def _add_items(self, count: int) -> None:
-        for _ in range(count):
-            self.addItem(QListWidgetItem())
 
     def _make_items(self, rows: Sequence[RunRow]) -> None:
         """Create items for these runs; keep the selection and the scroll position."""

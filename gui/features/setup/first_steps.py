@@ -5,22 +5,32 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QSize, Signal
-from PySide6.QtWidgets import QGridLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
-from core.language import tr
+from core.language import tr, tr_noop
 from gui.features.setup.start import StartController
 from gui.machine.device_rows import free_devices
-from gui.runs.empty_states import EXAMPLE, FIRST_STEPS, FirstStep
 from gui.widgets.buttons import compact_button
 from gui.widgets.elided_label import ElidedLabel
+from gui.widgets.layouts import grid
 from gui.widgets.plain_text import PlainLabel
 
 if TYPE_CHECKING:
     from gui.window.layout import MainPanels
 
 
+EXAMPLE = "digits_cnn"
+"""The workload for a first run: its data are included and it trains in seconds."""
+FIRST_STEPS = {
+    "firstTickButton": (tr_noop("Tick the free devices"), tr_noop("Choose where to train; nothing uses them.")),
+    "firstExampleButton": (tr_noop("Train {example}"), tr_noop("Train a small example network in seconds.")),
+    "firstScriptButton": (tr_noop("Open a script…"), tr_noop("Train a program of your own, unchanged.")),
+}
+"""By name, the text of a button and what it does. `{example}` stands for `EXAMPLE`."""
+
+
 class FirstSteps(QWidget):
-    """A heading, and a button with a sentence for each of `FIRST_STEPS`. Hidden until there is a heading."""
+    """A heading, and the buttons with their sentences. Hidden until there is a heading."""
 
     asked = Signal(str)
     """The name of a button that was pressed."""
@@ -29,14 +39,14 @@ class FirstSteps(QWidget):
         super().__init__()
         self.setObjectName("firstSteps")
         self._heading = PlainLabel(name="firstStepsHeading", role="heading")
-        self._layout = QGridLayout(self)
-        self._layout.setContentsMargins(0, 0, 0, 0)
-        self._layout.setHorizontalSpacing(12)
-        self._layout.setVerticalSpacing(4)
-        self._layout.setColumnStretch(1, 1)
+        self._layout = grid(self, gap=12, line_gap=4)
         self._layout.addWidget(self._heading, 0, 0, 1, 2)
-        for number, step in enumerate(FIRST_STEPS):
-            self._add(number + 1, step)
+        for line, (name, (text, sentence)) in enumerate(FIRST_STEPS.items(), 1):
+            button = compact_button(name, tr(text, example=EXAMPLE))
+            button.setAccessibleDescription(tr(sentence))
+            button.clicked.connect(lambda _, name=name: self.asked.emit(name))
+            self._layout.addWidget(button, line, 0)
+            self._layout.addWidget(ElidedLabel(tr(sentence), role="muted"), line, 1)
         self.hide()
 
     def show_heading(self, heading: str) -> None:
@@ -49,14 +59,6 @@ class FirstSteps(QWidget):
         """Return the size in which all sentences are whole."""
         return self._layout.sizeHint()
 
-    def _add(self, line: int, step: FirstStep) -> None:
-        button = compact_button(step.name, tr(step.button, example=EXAMPLE))
-        button.setAccessibleDescription(tr(step.sentence))
-        button.clicked.connect(lambda: self.asked.emit(step.name))
-        sentence = ElidedLabel(tr(step.sentence), role="muted")
-        self._layout.addWidget(button, line, 0)
-        self._layout.addWidget(sentence, line, 1)
-
 
 class FirstStepsController(QObject):
     """`RunController` decides when the guidance is shown."""
@@ -67,17 +69,14 @@ class FirstStepsController(QObject):
         panels.first_steps.asked.connect(self._do)
 
     def _do(self, name: str) -> None:
+        devices = self._panels.devices
         match name:
             case "firstTickButton":
-                self._tick_free()
+                devices.chosen.tick_only(free_devices(devices.chosen.rows_of()))
             case "firstExampleButton":
                 self._train_example()
             case "firstScriptButton":
                 self._panels.menu.action("openScript").trigger()
-
-    def _tick_free(self) -> None:
-        chosen = self._panels.devices.chosen
-        chosen.tick_only(free_devices(chosen.rows_of()))
 
     def _train_example(self) -> None:
         """Start the example on the ticked devices, or on the first free one."""

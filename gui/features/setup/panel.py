@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QAction
+from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QButtonGroup, QPushButton, QWidget
 
 from core.catalog import recipes
-from core.catalog.recipes import RecipeFile
 from core.config.choices import RecipeChoices
 from core.devices.device import Device
 from core.language import tr
@@ -24,12 +22,13 @@ from gui.features.setup.script_form import ScriptForm
 from gui.features.setup.settings_sheet import PresetsButton, SettingsSheet
 from gui.machine.script import TypedScript
 from gui.machine.start_check import StartCheck
+from gui.widgets.buttons import compact_button
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.fields import FormScroll, row_of, stacked
 from gui.widgets.forms import SettingsForm, StopForm
 from gui.widgets.layouts import hbox, vbox
 from gui.widgets.messages import announce
-from gui.widgets.plain_text import PlainLabel, verbatim
+from gui.widgets.plain_text import PlainLabel, named
 
 
 class StartStatus(QWidget):
@@ -37,9 +36,8 @@ class StartStatus(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.arithmetic = _label("batchLabel")
-        self.arithmetic.setProperty("role", "muted")
-        self.sentences = _label("problemsLabel")
+        self.arithmetic = PlainLabel(name="batchLabel", role="muted", wraps=True, selectable=True)
+        self.sentences = PlainLabel(name="problemsLabel", wraps=True, selectable=True)
         vbox(self, self.arithmetic, self.sentences, gap=4, margins=(0, 4, 0, 4))
 
     def show_check(self, check: StartCheck) -> None:
@@ -56,12 +54,6 @@ class StartStatus(QWidget):
             mark(self.sentences, tone="warn" if warns else "good")
 
 
-def _label(name: str) -> PlainLabel:
-    label = PlainLabel(name=name, wraps=True)
-    label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-    return label
-
-
 class WorkloadSwitch(QWidget):
     """Two buttons, one of them checked."""
 
@@ -69,9 +61,8 @@ class WorkloadSwitch(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.recipe = _segment(
-            "recipeModeButton", tr("A recipe"), tr("Train a built-in workload or a recipe file with model()")
-        )
+        built_in = tr("Train a built-in workload or a recipe file with model()")
+        self.recipe = _segment("recipeModeButton", tr("A recipe"), built_in)
         self.script = _segment("scriptModeButton", tr("Your own script"), tr("Start a training program unchanged"))
         self.presets = PresetsButton()
         self._group = QButtonGroup(self)
@@ -92,11 +83,8 @@ class WorkloadSwitch(QWidget):
 
 
 def _segment(name: str, text: str, tip: str) -> QPushButton:
-    button = QPushButton(text)
-    button.setObjectName(name)
-    button.setToolTip(verbatim(tip))
+    button = named(QPushButton(text), name, tip=tip, role="segment")
     button.setCheckable(True)
-    button.setProperty("role", "segment")
     return button
 
 
@@ -112,16 +100,17 @@ class SetupPanel(QWidget):
         """`window`: over a part of which the settings are opened; without one, they stay in this panel."""
         super().__init__()
         self._switch = WorkloadSwitch()
-        self._recipe = RecipeSetup()
+        self.recipe = RecipeSetup()
         self.script = ScriptForm()
         self.stop = StopForm()
         self.release = SettingsForm(ReleaseWatch, RELEASE)
         self.naming = SettingsForm(RunSpec, GPUS)
         self._everywhere = (self.naming, self.stop, self.release)
-        self._groups = (*self._recipe.groups, self.script.more, *self._everywhere)
+        self._groups = (*self.recipe.groups, self.script.more, *self._everywhere)
         self.sheet = SettingsSheet(self._groups, window or self)
-        self.all_settings = QPushButton(tr("All settings…"))
-        self._changes = ElidedLabel()
+        tip = tr("Open all settings over the plots, with a search")
+        self.all_settings = compact_button("allSettingsButton", tr("All settings…"), tip, role="link")
+        self._changes = ElidedLabel(name="changedSettings", role="small")
         self.presets = self._switch.presets
         self.status = StartStatus()
         self._has_gpus = False
@@ -142,25 +131,17 @@ class SetupPanel(QWidget):
         cuda_ids = str(self.naming.values()["cuda_ids"]) if self._has_gpus else "uuid"
         if self.is_script:
             return self.script.typed(self._devices, stop, release, cuda_ids)
-        return self._recipe.choices(self._devices, stop, release, cuda_ids)
+        return self.recipe.choices(self._devices, stop, release, cuda_ids)
 
     def open_recipe(self, path: Path | str) -> None:
         """Choose a recipe file."""
         self._switch.show_script(is_script=False)
-        self._recipe.open_file(Path(path))
-
-    def chosen_recipe(self) -> RecipeFile:
-        """Return the chosen recipe, also while a script is chosen. Raises `ValueError` if it cannot be read."""
-        return self._recipe.chosen_recipe()
-
-    def add_recipe_action(self, action: QAction) -> None:
-        """Add an action to the context menu of the workloads."""
-        self._recipe.add_recipe_action(action)
+        self.recipe.open_file(Path(path))
 
     def choose_built_in(self, name: str) -> None:
         """Choose a built-in recipe by its name."""
         self._switch.show_script(is_script=False)
-        self._recipe.choose_built_in(name)
+        self.recipe.choose_built_in(name)
 
     def open_script(self, path: Path | str) -> None:
         """Choose a script."""
@@ -179,7 +160,7 @@ class SetupPanel(QWidget):
     def show_devices(self, devices: Sequence[Device]) -> None:
         """Adapt to the ticked devices."""
         self._devices = tuple(device.id for device in devices)
-        self._recipe.show_devices(devices)
+        self.recipe.show_devices(devices)
         self._emit_changed()
 
     def show_machine(self, devices: Sequence[Device]) -> None:
@@ -191,20 +172,16 @@ class SetupPanel(QWidget):
         """Show whether the run can start, or why not."""
         self.status.show_check(check)
         if not check.pending:
-            self._recipe.show_open_ports(offered=check.offers_open_ports)
+            self.recipe.show_open_ports(offered=check.offers_open_ports)
         if self.is_script and check.proposed:
             self.script.show_suggestion(check.proposed, check.why)
         if self.is_script and check.usual_python:
             self.script.show_default_python(check.usual_python)
 
-    def reread(self) -> None:
-        """Read the recipe file again: it may have been edited."""
-        self._recipe.reread()
-
     def remember(self) -> dict[str, Any]:
         """Return all choices, for the settings file."""
         return {
-            **self._recipe.remember(),
+            **self.recipe.remember(),
             "is_script": self.is_script,
             "script": self.script.remember(),
             "overrides": {**self.release.overrides(), **self.naming.overrides(), **self.stop.overrides()},
@@ -212,7 +189,7 @@ class SetupPanel(QWidget):
 
     def restore(self, kept: Mapping[str, Any]) -> None:
         """Restore what `remember` returned; missing and invalid values are ignored."""
-        self._recipe.restore(kept)
+        self.recipe.restore(kept)
         self.script.restore(plain(kept.get("script")))
         overrides = plain(kept.get("overrides"))
         self.release.restore(overrides)
@@ -225,16 +202,12 @@ class SetupPanel(QWidget):
         if spec.script is not None:
             self.script.fill(spec)
         else:
-            self._recipe.fill(spec)
+            self.recipe.fill(spec)
         self.stop.fill_from(spec)
         self.release.fill(asdict(spec.release))
         self.naming.fill({"cuda_ids": spec.cuda_ids})
         self._switch.show_script(is_script=spec.script is not None)
         self._emit_changed()
-
-    def show_installed(self, frameworks: Collection[str]) -> None:
-        """Mark the frameworks that are not installed."""
-        self._recipe.show_installed(frameworks)
 
     def _emit_changed(self) -> None:
         self._show_changes()
@@ -242,13 +215,13 @@ class SetupPanel(QWidget):
 
     def _show_workload(self) -> None:
         """Show the fields for a recipe or for a script."""
-        self._recipe.setVisible(not self.is_script)
+        self.recipe.setVisible(not self.is_script)
         self.script.setVisible(self.is_script)
         self._show_groups()
 
     def _show_groups(self) -> None:
         """Offer the groups of settings that a recipe or a script has on this machine."""
-        for group in self._recipe.groups:
+        for group in self.recipe.groups:
             group.show_group(wanted=not self.is_script)
         self.script.more.show_group(wanted=self.is_script)
         self.naming.show_group(wanted=self._has_gpus)
@@ -259,14 +232,12 @@ class SetupPanel(QWidget):
 
     def _show_changes(self) -> None:
         """List the settings that differ from their defaults."""
-        own = (self.script.more,) if self.is_script else self._recipe.groups
+        own = (self.script.more,) if self.is_script else self.recipe.groups
         naming = (self.naming,) if self._has_gpus else ()
         changes = [change for group in (*own, *naming, self.stop, self.release) for change in group.changes()]
-        text = (
-            tr("Changed: {changes}", changes=tr(", ").join(changes))
-            if changes
-            else tr("Other settings have their defaults")
-        )
+        text = tr("Other settings have their defaults")
+        if changes:
+            text = tr("Changed: {changes}", changes=tr(", ").join(changes))
         if text != self._changes.text():
             self._changes.setText(text)
             self._changes.setAccessibleName(text)
@@ -274,8 +245,7 @@ class SetupPanel(QWidget):
 
     def _on_switched(self) -> None:
         self._show_workload()
-        if self.is_script:
-            self.search_folder_changed.emit(self.script.search_folder)
+        self._on_search_folder_changed()
         self._emit_changed()
 
     def _on_search_folder_changed(self) -> None:
@@ -290,22 +260,16 @@ class SetupPanel(QWidget):
     def _connect(self) -> None:
         self.script.named.connect(self._on_script_named)
         self.script.search_folder_changed.connect(self._on_search_folder_changed)
-        for part in (self._recipe, self.script, self.stop, self.release, self.naming, self._switch):
+        for part in (self.recipe, self.script, self.stop, self.release, self.naming, self._switch):
             part.changed.connect(self._emit_changed)
         self._switch.changed.connect(self._on_switched)
         self.all_settings.clicked.connect(self.sheet.toggle)
         self.sheet.closed.connect(self.all_settings.setFocus)
 
     def _lay_out(self) -> None:
-        self.all_settings.setObjectName("allSettingsButton")
-        self.all_settings.setProperty("role", "link")
-        self.all_settings.setProperty("compact", True)
-        self.all_settings.setToolTip(tr("Open all settings over the plots, with a search"))
-        self._changes.setObjectName("changedSettings")
-        self._changes.setProperty("role", "small")
         others = row_of(self._changes, self.all_settings, shares=(1, 0))
         others.setContentsMargins(8, 0, 8, 0)
-        content = stacked(self._switch, self._recipe, self.script)
+        content = stacked(self._switch, self.recipe, self.script)
         content.setContentsMargins(8, 2, 8, 2)
         vbox(self, FormScroll(content), others, self.status, 0, gap=4)
         self.status.setContentsMargins(8, 0, 8, 0)

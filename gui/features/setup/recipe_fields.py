@@ -99,31 +99,15 @@ class RunForm(FieldGroup):
         super().__init__(tr("Run"))
         self._filled: dict[str, str] = {}
         """Values copied from another run; they are dropped when the workload changes."""
-        self._add(
-            tr("Name"),
-            name=forms.text(
-                "runNameEdit",
-                tr("Name of the run"),
-                tr("Name of the run in the list of runs"),
-                self.changed.emit,
-                empty=tr("same as workload"),
-            ),
-        )
-        self._add(
-            tr("Working folder"),
-            working_dir=forms.text(
-                "recipeDirEdit", tr("Working folder"), tr("Folder in which relative paths start"), self.changed.emit,
-                empty=tr("current folder"),
-            ),
-        )  # fmt: skip
-        self._add(
-            "Python",
-            python=forms.text(
-                "recipePythonEdit", tr("Python that trains"),
-                tr("A Python executable or an environment folder with the framework; it does not need Trainyard"),
-                self.changed.emit, empty=tr("automatic"),
-            ),
-        )  # fmt: skip
+        folder, changed = tr("Working folder"), self.changed.emit
+        in_list, relative = tr("Name of the run in the list of runs"), tr("Folder in which relative paths start")
+        python = tr("A Python executable or an environment folder with the framework; it does not need Trainyard")
+        of_run = forms.text("runNameEdit", tr("Name of the run"), in_list, changed, empty=tr("same as workload"))
+        in_folder = forms.text("recipeDirEdit", folder, relative, changed, empty=tr("current folder"))
+        trains = forms.text("recipePythonEdit", tr("Python that trains"), python, changed, empty=tr("automatic"))
+        self._add(tr("Name"), name=of_run)
+        self._add(folder, working_dir=in_folder)
+        self._add("Python", python=trains)
         self.set_defaults(dict.fromkeys(self._editors, ""))
 
     def chosen(self) -> dict[str, str | None]:
@@ -217,9 +201,8 @@ class TrainingForm(QWidget):
         for name, editor in self._numbers.items():
             editor.set_value(values[name])
         rate = values["learning_rate"]
-        self._rate.setText(
-            "" if rate is None else self._recipe_rate if rate == typed_number(self._recipe_rate) else str(rate)
-        )
+        is_usual = rate == typed_number(self._recipe_rate)
+        self._rate.setText("" if rate is None else self._recipe_rate if is_usual else str(rate))
         for group in self.groups:
             group.fill(values)
 
@@ -234,6 +217,8 @@ class TrainingForm(QWidget):
 
 
 HEADING = tr_noop("Workload")
+PLAIN = (bool, int, float, str, type(None))
+"""Types of settings that the settings file has."""
 
 
 class RecipeForm(FieldGroup):
@@ -266,10 +251,6 @@ class RecipeForm(FieldGroup):
         self.show_changes()
         self.search(self._search)
 
-    def settings(self) -> dict[str, SettingValue]:
-        """Return the settings as entered; an invalid value stays a string."""
-        return self.remember()
-
     def remember_all(self) -> dict[str, dict[str, SettingValue]]:
         """Return the changed settings by recipe, for the settings file."""
         self._keep()
@@ -278,7 +259,7 @@ class RecipeForm(FieldGroup):
     def restore_all(self, kept: Mapping[str, object]) -> None:
         """Take what `remember_all` returned; `show_recipe` shows it."""
         plain = {
-            recipe: {str(name): value for name, value in values.items() if _is_plain(value)}
+            recipe: {str(name): value for name, value in values.items() if isinstance(value, PLAIN)}
             for recipe, values in kept.items()
             if isinstance(values, dict)
         }
@@ -290,10 +271,9 @@ class RecipeForm(FieldGroup):
     def _keep(self) -> None:
         """Keep only values that differ from the defaults: an edited recipe may have better defaults."""
         changed = {name: value for name, value in self.remember().items() if self._differs(name)}
+        self._kept.pop(self._recipe, None)
         if changed:
             self._kept[self._recipe] = changed
-        else:
-            self._kept.pop(self._recipe, None)
 
     def _differs(self, name: str) -> bool:
         """Return whether a value is another one than the default: here an empty text is a value."""
@@ -301,10 +281,6 @@ class RecipeForm(FieldGroup):
             return False  # it is about to get its default
         value, default = self._editors[name].value(), self._defaults[name]
         return not (value == default or (isinstance(value, str) and value == str(default)))
-
-
-def _is_plain(value: object) -> bool:
-    return isinstance(value, (bool, int, float, str, type(None)))
 
 
 def _editor(setting: Setting, recipe: str, changed: Callable[[], None]) -> Editor:

@@ -17,13 +17,18 @@ from core.catalog.frameworks import interpreter
 from core.catalog.recipes import RecipeFile
 from core.config.choices import RecipeChoices, default_learning_rate
 from core.devices.device import Device
-from core.language import tr
+from core.language import tr, tr_noop
 from core.schema.spec import RunSpec
 from gui.features.setup.recipe_fields import RecipeForm, RecipePicker, RunForm, TrainingForm
 from gui.features.setup.strategy_box import StrategyBox, strategy_rows
 from gui.widgets import forms
 from gui.widgets.fields import choice, form, label, select
 from gui.widgets.forms import CheckpointForm, FieldGroup
+
+OPEN_PORTS = tr_noop(
+    "Start although other users can connect to the ports of this strategy without a password, and read and "
+    "write your files"
+)
 
 
 class RecipeSetup(QWidget):
@@ -36,12 +41,8 @@ class RecipeSetup(QWidget):
         frameworks = [(row.title, row.id) for row in catalog.FRAMEWORKS]
         self._framework = choice("frameworkBox", tr("Framework"), tr("The library that trains"), frameworks)
         self._strategy = StrategyBox()
-        self._ports = forms.check(
-            "allowOpenPorts", tr("Allow open ports"),
-            tr("Start although other users can connect to the ports of this strategy without a password, and read and "
-            "write your files"),
-            self.changed.emit, text=tr("Allow open ports"),
-        )  # fmt: skip
+        allow = tr("Allow open ports")
+        self._ports = forms.check("allowOpenPorts", allow, tr(OPEN_PORTS), self.changed.emit, text=allow)
         self._recipe = RecipePicker()
         self._training = TrainingForm()
         self._settings = RecipeForm()
@@ -68,7 +69,7 @@ class RecipeSetup(QWidget):
             devices=devices,
             framework=self._framework.currentData(),
             strategy=self._strategy.currentData(),
-            settings=self._settings.settings(),
+            settings=self._settings.remember(),
             training=self._training.values(),
             checkpoints=self._checkpoints.values(),
             stop=stop,
@@ -118,9 +119,8 @@ class RecipeSetup(QWidget):
     def show_installed(self, frameworks: Collection[str]) -> None:
         """Mark the frameworks that are not installed."""
         for number, row in enumerate(catalog.FRAMEWORKS):
-            self._framework.setItemText(
-                number, row.title if row.id in frameworks else tr("{name}  (not installed)", name=row.title)
-            )
+            title = row.title if row.id in frameworks else tr("{name}  (not installed)", name=row.title)
+            self._framework.setItemText(number, title)
 
     def remember(self) -> dict[str, Any]:
         """Return all choices, for the settings file."""
@@ -154,7 +154,8 @@ class RecipeSetup(QWidget):
         """Fill in the settings of a run. A recipe without its file is selected too; the start check reports it."""
         select(self._framework, spec.framework)
         recipe = spec.own_recipe
-        reference = _reference(spec)
+        built_in = {str(each.path): each.name for each in recipes.built_in(spec.framework)}
+        reference = built_in.get(recipe.path, recipe.path)
         self._settings.restore_all({**self._settings.remember_all(), self._key(reference): dict(recipe.settings)})
         if "/" in reference:
             self._recipe.open_file(Path(reference))
@@ -242,9 +243,3 @@ class RecipeSetup(QWidget):
 def plain(kept: object) -> dict[str, Any]:
     """Return a restored value if it is a mapping, else an empty one."""
     return kept if isinstance(kept, dict) else {}
-
-
-def _reference(spec: RunSpec) -> str:
-    """Return the name of a built-in recipe, or the path of another."""
-    built_in = {str(each.path): each.name for each in recipes.built_in(spec.framework)}
-    return built_in.get(spec.own_recipe.path, spec.own_recipe.path)

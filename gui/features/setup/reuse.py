@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
-from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFileDialog
 
 from core.catalog import recipes
@@ -15,8 +15,7 @@ from core.catalog.recipes import RecipeFile
 from core.config import presets
 from core.config.presets import repeat_line, shell_line
 from core.devices.device import split_name
-from core.errors import RunError
-from core.language import join_sentences, tr, tr_plural
+from core.language import join_sentences, tr, tr_noop, tr_plural
 from core.runs.foreign import owner_of_file, owner_of_run
 from core.runs.run import Run
 from core.schema.paths import SUPERVISOR_EVENTS
@@ -25,7 +24,7 @@ from core.series.report import export_bytes
 from core.text import join_names
 from gui.features.setup.start import StartController
 from gui.runs.rows import owner_question
-from gui.widgets.dialogs import FileDialog, NameDialog, ask, ask_first, python_files
+from gui.widgets.dialogs import FileDialog, ask, ask_first, ask_name, python_files
 from gui.widgets.messages import open_path
 
 if TYPE_CHECKING:
@@ -41,21 +40,19 @@ class RecipeCopyController(QObject):
         self._panels = panels
         action = panels.menu.action("copyRecipe")
         action.triggered.connect(lambda _: self._ask_where())
-        panels.setup.add_recipe_action(action)
+        panels.setup.recipe.add_recipe_action(action)
 
     def _ask_where(self) -> None:
         """Ask for the new file. The dialog itself asks before it takes the name of a file that exists."""
         try:
-            recipe = self._panels.setup.chosen_recipe()
+            recipe = self._panels.setup.recipe.chosen_recipe()
             recipes.check_source(recipe)
         except ValueError as error:
             self._panels.message.show_message(str(error), "bad")
             return
         begin = FileDialog.last_folder or str(Path.home())
-        dialog = FileDialog(
-            self._panels.window, tr("Copy {name} as a recipe", name=recipe.name),
-            lambda path: self._copy(recipe, Path(path)), begin=begin, names=python_files(),
-        )  # fmt: skip
+        title, copy = tr("Copy {name} as a recipe", name=recipe.name), lambda path: self._copy(recipe, Path(path))
+        dialog = FileDialog(self._panels.window, title, copy, begin=begin, names=python_files())
         dialog.setObjectName("copyRecipeDialog")
         dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
         dialog.setFileMode(QFileDialog.FileMode.AnyFile)
@@ -64,15 +61,20 @@ class RecipeCopyController(QObject):
         dialog.open()
 
     def _copy(self, recipe: RecipeFile, target: Path) -> None:
-        try:
+        def write() -> None:
             recipes.check_copy(recipe, target)
             export_bytes(recipes.standalone(recipe).encode(), target)
-        except (RunError, ValueError) as error:
-            self._panels.message.show_message(str(error), "bad")
-            return
-        self._panels.setup.open_recipe(target)
-        self._panels.message.show_passing(tr("Copied {name} to {path}.", name=recipe.name, path=target))
-        open_path(target, self._panels.message)
+
+        if self._panels.message.attempt(write):
+            self._panels.setup.open_recipe(target)
+            self._panels.message.show_passing(tr("Copied {name} to {path}.", name=recipe.name, path=target))
+            open_path(target, self._panels.message)
+
+
+SECRETS = tr_noop(
+    "Names like this often belong to secrets. The preset then has the name alone, and takes the value "
+    "from the environment at each start. To store the value: trainyard keep RUN NAME --secrets values"
+)
 
 
 class ReuseController(QObject):
@@ -85,16 +87,17 @@ class ReuseController(QObject):
         panels.actions.provide(
             again=lambda runs: self._use_run(runs[0], "Start", start.start_again),
             edit=lambda runs: self._use_run(runs[0], "Use", self._fill),
-            copy=lambda runs: self._copy(runs[0]),
+            copy=lambda runs: self._use_run(runs[0], "Copy", lambda spec: self._copy_command(spec, Path(runs[0]))),
             keep=lambda runs: self._use_run(runs[0], "Save", self._ask_name),
         )
         panels.failure.again_asked.connect(lambda: self._use_shown("Start", start.start_again))
         panels.failure.smaller_asked.connect(lambda smaller: self._use_shown("Use", lambda _: self._fill(smaller)))
         settings = panels.details.settings
-        settings.copy_asked.connect(self._copy_text)
+        copied = tr("Copied the settings of the run as text.")
+        settings.copy_asked.connect(lambda text: self._message.copy(text, copied))
         settings.command_asked.connect(lambda: self._use_shown("Copy", self._copy_own_command))
         preset_button = panels.setup.presets
-        preset_button.fill_asked.connect(lambda path: self._attempt(lambda: self._load(Path(path))))
+        preset_button.fill_asked.connect(lambda path: self._message.attempt(lambda: self._load(Path(path))))
         preset_button.remove_asked.connect(lambda path: self._ask_to_remove(Path(path)))
         preset_button.keep_asked.connect(self._keep_choices)
 
@@ -104,9 +107,14 @@ class ReuseController(QObject):
 
         def use(spec: RunSpec) -> None:
             question = owner_question(verb, tr("the run {name}", name=spec.name), owner, spec)
-            ask_first(self._panels.window, question, lambda: self._attempt(lambda: action(spec)))
+            ask_first(self._panels.window, question, lambda: self._message.attempt(lambda: action(spec)))
 
-        self._with_spec(run_dir, use)
+        def attach() -> None:
+            spec = Run.attach(Path(run_dir)).spec()
+            spec.check_startable()
+            use(spec)
+
+        self._message.attempt(attach)
 
     def _use_shown(self, verb: str, action: Callable[[RunSpec], object]) -> None:
         """Do the same with the run that the window shows."""
@@ -118,7 +126,7 @@ class ReuseController(QObject):
         """Fill the form with a preset; ask first if it belongs to another user."""
         owner, spec = owner_of_file(path), presets.read(path)
         question = owner_question("Load", tr("the preset {name}", name=path.stem), owner, spec)
-        ask_first(self._panels.window, question, lambda: self._attempt(lambda: self._fill(spec)))
+        ask_first(self._panels.window, question, lambda: self._message.attempt(lambda: self._fill(spec)))
 
     def _fill(self, spec: RunSpec) -> None:
         """Choose everything that the spec says, and name the devices that this machine does not have."""
@@ -137,26 +145,17 @@ class ReuseController(QObject):
             )
             self._message.show_message(sentence, "warn")
 
-    def _copy(self, run_dir: str) -> None:
-        # A terminal may execute what is pasted into it at once.
-        self._use_run(run_dir, "Copy", lambda spec: self._copy_command(spec, Path(run_dir)))
-
     def _copy_command(self, spec: RunSpec, run_dir: Path) -> None:
+        """Copy a command. It may have been asked about before: a terminal may execute what is pasted at once."""
         run = Run(run_dir, only=(SUPERVISOR_EVENTS,))
         run.catch_up()
         cores = {name: tuple(device.get("cores") or ()) for name, device in run.facts.devices.items()}
-        QGuiApplication.clipboard().setText(shell_line(spec, cores))
-        self._message.show_passing(
-            tr("Copied the shell command that starts {name} with the same settings.", name=spec.name)
-        )
+        copied = tr("Copied the shell command that starts {name} with the same settings.", name=spec.name)
+        self._message.copy(shell_line(spec, cores), copied)
 
     def _copy_own_command(self, spec: RunSpec) -> None:
-        QGuiApplication.clipboard().setText(repeat_line(spec))
-        self._message.show_passing(tr("Copied the command that starts {name} with the same settings.", name=spec.name))
-
-    def _copy_text(self, text: str) -> None:
-        QGuiApplication.clipboard().setText(text)
-        self._message.show_passing(tr("Copied the settings of the run as text."))
+        copied = tr("Copied the command that starts {name} with the same settings.", name=spec.name)
+        self._message.copy(repeat_line(spec), copied)
 
     def _keep_choices(self) -> None:
         check = self._start.current_check
@@ -168,73 +167,46 @@ class ReuseController(QObject):
             self._ask_name(check.spec)
 
     def _ask_name(self, spec: RunSpec) -> None:
-        dialog = NameDialog(
-            self._panels.window, question=tr("Preset name"), name=spec.name, yes=tr("Save"), judge=_judge
-        )
-        dialog.named.connect(lambda name: self._attempt(lambda: self._keep(spec, name)))
-        dialog.open()
+        def take(name: str) -> None:
+            self._message.attempt(lambda: self._keep(spec, name))
+
+        question, save = tr("Preset name"), tr("Save")
+        ask_name(self._panels.window, take, question=question, name=spec.name, yes=save, judge=_judge)
 
     def _keep(self, spec: RunSpec, name: str) -> None:
         secrets = presets.secret_names(spec)
         if not secrets:
             self._save(spec, name)
             return
-        ask(
-            self._panels.window,
-            lambda: self._attempt(lambda: self._save(presets.without_values(spec, secrets), name)),
-            question=tr("Save the preset without the value of {names}?", names=join_names(secrets)),
-            words=tr(
-                "Names like this often belong to secrets. The preset then has the name alone, and takes the value "
-                "from the environment at each start. To store the value: trainyard keep RUN NAME --secrets values"
-            ),
-            yes=tr("Save without"),
-            is_destructive=False,
-        )
+        question = tr("Save the preset without the value of {names}?", names=join_names(secrets))
+        action = partial(self._message.attempt, lambda: self._save(presets.without_values(spec, secrets), name))
+        window, yes = self._panels.window, tr("Save without")
+        ask(window, action, question=question, words=tr(SECRETS), yes=yes, is_destructive=False)
 
     def _save(self, spec: RunSpec, name: str) -> None:
         path = _path_of(name)
         try:
             presets.save(spec, path)
         except OSError as error:
-            raise ValueError(
-                tr("{path} cannot be written: {reason}. No preset was saved.", path=path, reason=error.strerror)
-            ) from error
+            problem = tr("{path} cannot be written: {reason}. No preset was saved.", path=path, reason=error.strerror)
+            raise ValueError(problem) from error
         self._message.show_passing(
             tr("Saved as {name}. Choose it under Presets, or start it with: trainyard run --setup {name!r}", name=name)
         )
 
     def _ask_to_remove(self, path: Path) -> None:
-        ask(
-            self._panels.window,
-            lambda: self._remove(path),
-            question=tr("Remove the preset {name}?", name=path.stem),
-            words=tr("Its file is deleted: {path}. Runs that were started from it stay as they are.", path=path),
-            yes=tr("Remove it"),
-        )
+        question = tr("Remove the preset {name}?", name=path.stem)
+        words = tr("Its file is deleted: {path}. Runs that were started from it stay as they are.", path=path)
+        ask(self._panels.window, lambda: self._remove(path), question=question, words=words, yes=tr("Remove it"))
 
     def _remove(self, path: Path) -> None:
         try:
             path.unlink(missing_ok=True)
         except OSError as error:
-            self._message.show_message(
-                tr("{path} cannot be removed: {reason}.", path=path, reason=error.strerror), "bad"
-            )
+            problem = tr("{path} cannot be removed: {reason}.", path=path, reason=error.strerror)
+            self._message.show_message(problem, "bad")
         else:
             self._message.show_passing(tr("Removed the preset {name}.", name=path.stem))
-
-    def _with_spec(self, run_dir: str, action: Callable[[RunSpec], object]) -> None:
-        def use() -> None:
-            spec = Run.attach(Path(run_dir)).spec()
-            spec.check_startable()
-            action(spec)
-
-        self._attempt(use)
-
-    def _attempt(self, action: Callable[[], object]) -> None:
-        try:
-            action()
-        except ValueError as error:
-            self._message.show_message(str(error), "bad")
 
 
 def _path_of(name: str) -> Path:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QLineEdit, QPlainTextEdit, QWidget
 
 from core.catalog.strategies import LAUNCH_MODES
 from core.language import tr, tr_noop
+from core.pythons.discovery import FoundPython
 from core.schema.spec import RunSpec
 from gui.base.text_size import scaled
 from gui.features.setup.script_search import python_rows
@@ -22,10 +23,6 @@ from gui.widgets.fields import browse_button, field, form, label, line, with_but
 from gui.widgets.forms import FieldGroup
 from gui.widgets.plain_text import PlainLabel, verbatim
 
-if TYPE_CHECKING:
-    from core.pythons.discovery import FoundPython
-
-
 ENVIRONMENT_PX = 48
 """Height of two lines."""
 LABEL_PX = 94
@@ -36,6 +33,7 @@ BRIEF = {"one": tr_noop("one process"), "per-device": tr_noop("per device")}
 EXPRESSION_TIP = tr_noop("Regular expression whose named groups are metrics: (?P<step>\\d+) (?P<loss>[\\d.]+)")
 RULES_TIP = tr_noop("File of the rules that were taught by pointing at numbers in the log; none: use no rules")
 SCRIPT_TIP = tr_noop("A Python file, a folder with a __main__.py, or -m package.module")
+ENVIRONMENT_TIP = tr_noop("NAME=VALUE, one in each line; NAME alone is taken from the environment at each start")
 HOW_AUTOMATIC = tr_noop("Chosen by reading the source of the script, without running it")
 MAX_CHARACTERS = 32_768
 """Maximum characters of a restored field."""
@@ -46,11 +44,10 @@ class LogPatternForm(FieldGroup):
 
     def __init__(self) -> None:
         super().__init__(tr("Measurements"))
-        editor = forms.text(
-            "expressionEdit", tr("Log pattern"), tr(EXPRESSION_TIP), self.changed.emit, empty=tr("automatic")
-        )
-        rules = forms.text("rulesEdit", tr("Rules"), tr(RULES_TIP), self.changed.emit, empty=tr("beside the script"))
-        self._add(tr("Log pattern"), expression=editor)
+        pattern, usual, changed = tr("Log pattern"), tr("beside the script"), self.changed.emit
+        editor = forms.text("expressionEdit", pattern, tr(EXPRESSION_TIP), changed, empty=tr("automatic"))
+        rules = forms.text("rulesEdit", tr("Rules"), tr(RULES_TIP), changed, empty=usual)
+        self._add(pattern, expression=editor)
         self._add(tr("Rules"), rules=rules)
         self.edit: QLineEdit = editor.widget  # type: ignore[assignment]  # `text` creates one
         self.rules: QLineEdit = rules.widget  # type: ignore[assignment]  # so it does here
@@ -61,9 +58,8 @@ class LogPatternForm(FieldGroup):
 
     def show_trial(self, text: str) -> None:
         """Show what the expression finds in an existing log."""
-        if text != self._trial.text():
-            self._trial.setText(text)
-            self._trial.setVisible(bool(text))
+        self._trial.setText(text)
+        self._trial.setVisible(bool(text))
 
 
 class ScriptForm(QWidget):
@@ -77,22 +73,18 @@ class ScriptForm(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._script = line("scriptPath", tr("Script"), tr(SCRIPT_TIP))
-        self._script.setPlaceholderText(tr("choose or drop a file"))
-        self._arguments = line("argumentsEdit", tr("Arguments"), tr("Arguments of the script, quoted as in a shell"))
-        self._arguments.setPlaceholderText(tr("none"))
-        self._folder = line(
-            "workingDirEdit", tr("Working folder"), tr("Folder in which the script runs; its relative paths start here")
-        )
-        self._folder.setPlaceholderText(tr("the script's folder"))
+        quoted = tr("Arguments of the script, quoted as in a shell")
+        relative = tr("Folder in which the script runs; its relative paths start here")
+        self._script = line("scriptPath", tr("Script"), tr(SCRIPT_TIP), tr("choose or drop a file"))
+        self._arguments = line("argumentsEdit", tr("Arguments"), quoted, tr("none"))
+        self._folder = line("workingDirEdit", tr("Working folder"), relative, tr("the script's folder"))
         self._environment = QPlainTextEdit()
         self._launch = StrategyBox("launchBox", tr("Launch"), tr("How to start the script on several devices"))
         self._python = StrategyBox("pythonBox", "Python", tr("The Python that runs the script"))
         self.more = LogPatternForm()
         self._expression, self._rules = self.more.edit, self.more.rules
         self._default_folder = ""
-        self._suggested, self._reason = "", ""
-        self._chosen_python, self._default_python = "", ""
+        self._suggested = self._reason = self._chosen_python = self._default_python = ""
         self._entries: tuple[FoundPython, ...] = ()
         self._set_up_fields()
         self._lay_out()
@@ -124,20 +116,7 @@ class ScriptForm(QWidget):
         self, devices: tuple[str, ...], stop: Mapping[str, object], release: Mapping[str, object], cuda_ids: str
     ) -> TypedScript:
         """Return the fields together with the choices made elsewhere."""
-        return TypedScript(
-            script=self.script,
-            arguments=self._arguments.text(),
-            working_dir=self._folder.text().strip(),
-            environment=self._environment.toPlainText(),
-            launch=self._launch.currentData() or "",
-            python=self._chosen_python,
-            expression=self.expression,
-            rules=self._rules.text().strip(),
-            devices=devices,
-            stop=stop,
-            release=release,
-            cuda_ids=cuda_ids,
-        )
+        return TypedScript(**self._texts(), devices=devices, stop=stop, release=release, cuda_ids=cuda_ids)
 
     def choose(self, script: str) -> None:
         """Choose a script."""
@@ -169,17 +148,9 @@ class ScriptForm(QWidget):
 
     def remember(self) -> dict[str, Any]:
         """Return the fields, for the settings file."""
-        folder = self._folder.text().strip()
-        return {
-            "script": self.script,
-            "arguments": self._arguments.text(),
-            "working_dir": None if folder == self._default_folder else folder,
-            "environment": self._environment.toPlainText(),
-            "launch": self._launch.currentData() or "",
-            "python": self._chosen_python,
-            "expression": self._expression.text(),
-            "rules": self._rules.text().strip(),
-        }
+        texts = self._texts()
+        is_usual = texts["working_dir"] == self._default_folder
+        return {**texts, "working_dir": None} if is_usual else {**texts}
 
     def restore(self, kept: Mapping[str, Any]) -> None:
         """Restore what `remember` returned; invalid values are ignored."""
@@ -193,22 +164,28 @@ class ScriptForm(QWidget):
         self._launch.show_strategy(texts.get("launch", ""))
         self.choose_python(texts.get("python", ""))
 
+    def _texts(self) -> dict[str, str]:
+        """Return the fields of `TypedScript` as typed."""
+        return {
+            "script": self.script,
+            "arguments": self._arguments.text(),
+            "working_dir": self._folder.text().strip(),
+            "environment": self._environment.toPlainText(),
+            "launch": self._launch.currentData() or "",
+            "python": self._chosen_python,
+            "expression": self.expression,
+            "rules": self._rules.text().strip(),
+        }
+
     def fill(self, spec: RunSpec) -> None:
         """Fill in the script of a run."""
         self.restore(typed_of(spec))
 
     def _show_launches(self) -> None:
-        title = (
-            tr("Automatic: {how}", how=tr(BRIEF.get(self._suggested, self._suggested)))
-            if self._suggested
-            else tr(AUTOMATIC)
-        )
-        rows = [StrategyRow(strategy="", title=title, summary=self._reason or tr(HOW_AUTOMATIC), obstacle="")]
-        rows += [
-            StrategyRow(strategy=row.name, title=tr(row.title), summary=tr(row.summary), obstacle="")
-            for row in LAUNCH_MODES
-        ]
-        self._launch.show_rows(rows)
+        suggested = tr(BRIEF.get(self._suggested, self._suggested))
+        title = tr("Automatic: {how}", how=suggested) if self._suggested else tr(AUTOMATIC)
+        others = [StrategyRow(row.name, tr(row.title), tr(row.summary)) for row in LAUNCH_MODES]
+        self._launch.show_rows([StrategyRow("", title, self._reason or tr(HOW_AUTOMATIC)), *others])
 
     def _show_pythons(self) -> None:
         self._python.show_rows(python_rows(self._entries, self._chosen_python, self._default_python))
@@ -238,20 +215,14 @@ class ScriptForm(QWidget):
     def _connect(self) -> None:
         self._script.textChanged.connect(lambda _: self._on_script_edited())
         self._folder.textChanged.connect(lambda _: self._on_folder_edited())
-        self._arguments.textChanged.connect(lambda _: self.changed.emit())
         self._environment.textChanged.connect(self.changed)
-        self._expression.textChanged.connect(lambda _: self.changed.emit())
-        self._rules.textChanged.connect(lambda _: self.changed.emit())
+        for edit in (self._arguments, self._expression, self._rules):
+            edit.textChanged.connect(lambda _: self.changed.emit())
         self._launch.chosen.connect(self.changed)
         self._python.chosen.connect(self._on_python_chosen)
 
     def _set_up_fields(self) -> None:
-        field(
-            self._environment,
-            "environmentEdit",
-            tr("Environment variables"),
-            tr("NAME=VALUE, one in each line; NAME alone is taken from the environment at each start"),
-        )
+        field(self._environment, "environmentEdit", tr("Environment variables"), tr(ENVIRONMENT_TIP))
         self._environment.setFixedHeight(scaled(ENVIRONMENT_PX))
         self._environment.setPlaceholderText("NAME=VALUE")
         self._environment.setTabChangesFocus(True)
@@ -263,15 +234,10 @@ class ScriptForm(QWidget):
 
     def _lay_out(self) -> None:
         rows = form(self)
-        open_script = browse_button(
-            "scriptButton", tr("Choose a script"), tr("Choose a Python script"), self._browse_script
-        )
-        open_folder = browse_button(
-            "workingDirButton", tr("Choose the working folder"), tr("Choose a folder"), self._browse_folder
-        )
-        open_python = browse_button(
-            "openPythonButton", tr("Choose another Python"), tr("Choose a Python by its file"), self._browse_python
-        )
+        script, folder, python = tr("Choose a Python script"), tr("Choose a folder"), tr("Choose a Python by its file")
+        open_script = browse_button("scriptButton", tr("Choose a script"), script, self._browse_script)
+        open_folder = browse_button("workingDirButton", tr("Choose the working folder"), folder, self._browse_folder)
+        open_python = browse_button("openPythonButton", tr("Choose another Python"), python, self._browse_python)
         rows.addRow(label(tr("&Script"), self._script, LABEL_PX), with_button(self._script, open_script))
         rows.addRow(label(tr("&Arguments"), self._arguments, LABEL_PX), self._arguments)
         rows.addRow(label(tr("W&orking folder"), self._folder, LABEL_PX), with_button(self._folder, open_folder))

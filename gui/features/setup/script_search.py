@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
 from core.language import tr, tr_noop
 from core.metrics.text.expression import describe_result, try_expression
-from core.pythons.discovery import PythonSearch
+from core.pythons.discovery import FoundPython, PythonSearch
+from core.pythons.python_info import Package, PythonInfo
 from gui.base.jobs import Jobs, reason
 from gui.features.setup.strategy_box import StrategyRow
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from core.pythons.discovery import FoundPython
-    from core.pythons.python_info import Package, PythonInfo
-
 
 ASKED = tr_noop("Reading its version and packages …")
 AUTOMATIC = tr_noop("The Python of the active environment or next to the script; otherwise Trainyard's own")
@@ -30,17 +24,12 @@ def python_rows(entries: Sequence[FoundPython], chosen: str, usual: str) -> list
 
     `usual`: the Python that is used if none is chosen; the empty string while it is unknown.
     """
-    rows = [
-        StrategyRow(
-            strategy=entry.found.path,
-            title=_title(entry.found.path, entry.info, own=entry.found.place == "own"),
-            summary=_summary(entry),
-            obstacle=entry.problem,
-        )
-        for entry in entries
-    ]
+    rows = []
+    for each in entries:
+        title = _title(each.found.path, each.info, own=each.found.place == "own")
+        rows.append(StrategyRow(each.found.path, title, _summary(each), each.problem))
     if chosen and chosen not in {row.strategy for row in rows}:
-        rows.append(StrategyRow(strategy=chosen, title=_title(chosen, None), summary=short(chosen), obstacle=""))
+        rows.append(StrategyRow(chosen, _title(chosen, None), short(chosen)))
     rows.sort(key=lambda row: bool(row.obstacle))
     return [usual_row(entries, usual), *rows]
 
@@ -48,14 +37,12 @@ def python_rows(entries: Sequence[FoundPython], chosen: str, usual: str) -> list
 def usual_row(entries: Sequence[FoundPython], usual: str) -> StrategyRow:
     """Return the row for no choice, with the Python that is then used, once it is known."""
     if not usual:
-        return StrategyRow(strategy="", title=tr("Automatic"), summary=tr(AUTOMATIC), obstacle="")
+        return StrategyRow("", tr("Automatic"), tr(AUTOMATIC))
     entry = next((each for each in entries if each.found.path == usual), None)
     own = entry is not None and entry.found.place == "own"
     now = tr("Now: {python}", python=_summary(entry) if entry else short(usual))
-    has = f"{tr(AUTOMATIC)}.\n{now}"
-    return StrategyRow(
-        strategy="", title=tr("Automatic: {python}", python=_title(usual, None, own=own)), summary=has, obstacle=""
-    )
+    title = tr("Automatic: {python}", python=_title(usual, None, own=own))
+    return StrategyRow("", title, f"{tr(AUTOMATIC)}.\n{now}")
 
 
 def short(path: str) -> str:

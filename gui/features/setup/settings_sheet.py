@@ -12,10 +12,10 @@ from core.config import presets
 from core.config.presets import Preset
 from core.language import tr, tr_noop, tr_plural
 from core.runs.foreign import owner_of_file
-from gui.widgets.buttons import compact_button
+from gui.widgets.buttons import compact_button, give_menu_below
 from gui.widgets.forms import FieldGroup
-from gui.widgets.layouts import hbox, vbox
-from gui.widgets.plain_text import PlainLabel, menu_text, verbatim
+from gui.widgets.layouts import hbox, scroll_down, vbox
+from gui.widgets.plain_text import PlainLabel, menu_text, named, verbatim
 
 COLUMN = 44
 """Least width of a column, in letters: enough for fields beside their labels, which need half the height."""
@@ -34,20 +34,15 @@ class SettingsSheet(QFrame):
     def __init__(self, groups: Sequence[FieldGroup], parent: QWidget) -> None:
         """`parent`: the window. With each new parent, Qt would style everything in the sheet again."""
         super().__init__(parent)
-        self.setObjectName("settingsSheet")
-        self.setProperty("card", True)
-        self.setAccessibleName(tr("All settings"))
+        named(self, "settingsSheet", tr("All settings"), card=True)
         self._groups = tuple(groups)
         self._ground: QWidget | None = None
-        self.search = QLineEdit()
-        self.search.setObjectName("settingsSearch")
-        self.search.setAccessibleName(tr("Search the settings"))
+        self.search = named(QLineEdit(), "settingsSearch", tr("Search the settings"))
         self.search.setPlaceholderText(tr("Search the settings"))
         self.search.setClearButtonEnabled(True)
         self.search.textChanged.connect(lambda _: self.show_matching())
-        self.defaults = compact_button(
-            "resetSettings", tr("Reset to defaults"), tr("Give every setting of this sheet its default")
-        )
+        every = tr("Give every setting of this sheet its default")
+        self.defaults = compact_button("resetSettings", tr("Reset to defaults"), every)
         self.defaults.clicked.connect(self._reset)
         done = compact_button("closeSettings", tr("Done"), tr("Close the settings (Escape)"))
         done.clicked.connect(self.close_sheet)
@@ -114,10 +109,7 @@ class SettingsSheet(QFrame):
         layout = vbox(self, gap=10, margins=(14, 10, 14, 10))
         hbox(layout, self._title, (self.search, 1), self.defaults, done, gap=10)
         scroll = QScrollArea()
-        scroll.setWidgetResizable(True)
-        scroll.setFrameShape(QFrame.Shape.NoFrame)
-        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        scroll_down(scroll)
         columns = Columns()
         scroll.setWidget(columns)
         layout.addWidget(self._none)
@@ -178,19 +170,12 @@ class PresetsButton(QToolButton):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setObjectName("setupsButton")
-        self.setText(f"{tr('Presets')} ")
-        self.setAccessibleName(tr("Presets"))
+        named(self, "setupsButton", tr("Presets"))
         self.setToolTip(tr("Load a preset, save the current settings as one, or remove one"))
-        self.setProperty("compact", True)
-        self.setProperty("unfolds", True)
-        self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        menu = QMenu(self)
-        menu.setObjectName("setupsMenu")
+        menu = give_menu_below(self, tr("Presets"), "setupsMenu")
         menu.setToolTipsVisible(True)
         menu.aboutToShow.connect(self.list_presets)
         self._removing = QMenu(tr("Remove"), menu)
-        self.setMenu(menu)
 
     def list_presets(self) -> None:
         """Update the list."""
@@ -218,10 +203,9 @@ class PresetsButton(QToolButton):
 
 def _describe(action: QAction, preset: Preset) -> None:
     owner = owner_of_file(preset.path)
+    belongs = [tr("It belongs to {owner}.", owner=owner)] if owner else []
     action.setEnabled(preset.spec is not None)
-    action.setToolTip(
-        verbatim("\n".join([summary(preset), *([tr("It belongs to {owner}.", owner=owner)] if owner else [])]))
-    )
+    action.setToolTip(verbatim("\n".join([summary(preset), *belongs])))
 
 
 def summary(preset: Preset) -> str:

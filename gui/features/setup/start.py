@@ -115,9 +115,9 @@ class StartController(QObject):
 
     def reread(self) -> None:
         """Check everything again: files may have been edited and packages installed."""
-        self._panels.setup.reread()
+        self._panels.setup.recipe.reread()
         machine = self._machine
-        show = self._panels.setup.show_installed
+        show = self._panels.setup.recipe.show_installed
         self._installed.start(
             machine.installed_frameworks, show, lambda _: show(frozenset(row.id for row in FRAMEWORKS))
         )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from PySide6.QtCore import QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QFontMetrics, QPainter, QStandardItemModel
-from PySide6.QtWidgets import QComboBox, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
+from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from core.catalog import strategies
 from core.catalog.strategies import Strategy
@@ -22,28 +22,20 @@ from gui.widgets.fields import ChoiceBox, field, select
 from gui.widgets.plain_text import verbatim
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StrategyRow:
+class StrategyRow(NamedTuple):
     """One strategy, ready to be shown."""
 
     strategy: str
     title: str
     summary: str
-    obstacle: str
+    obstacle: str = ""
     """Why it cannot be used; the empty string if it can."""
 
 
 def strategy_rows(framework: str, devices: Sequence[Device]) -> list[StrategyRow]:
     """Return all strategies of a framework, those that can use these devices first."""
-    rows = [
-        StrategyRow(
-            strategy=strategy.name,
-            title=tr(strategy.title),
-            summary=tr(strategy.summary),
-            obstacle=_obstacle(strategy, devices),
-        )
-        for strategy in strategies.strategies_of(framework)
-    ]
+    found = strategies.strategies_of(framework)
+    rows = [StrategyRow(each.name, tr(each.title), tr(each.summary), _obstacle(each, devices)) for each in found]
     return sorted(rows, key=lambda row: bool(row.obstacle))
 
 
@@ -88,9 +80,8 @@ class StrategyDelegate(QStyledItemDelegate):
         # Qt asks for all rows whenever one is added, and wrapping a text takes its time.
         asked = option.font.key(), str(text), scaled(TEXT_PX)
         if asked not in self._heights:
-            below = QFontMetrics(small_font(option.font)).boundingRect(
-                QRect(0, 0, asked[2], 10_000), Qt.TextFlag.TextWordWrap, asked[1]
-            )
+            room, wraps = QRect(0, 0, asked[2], 10_000), Qt.TextFlag.TextWordWrap
+            below = QFontMetrics(small_font(option.font)).boundingRect(room, wraps, asked[1])
             self._heights[asked] = 2 * ABOVE_PX + QFontMetrics(option.font).height() + GAP_PX + below.height()
         return QSize(scaled(WIDTH_PX), self._heights[asked])
 
@@ -100,10 +91,8 @@ class StrategyDelegate(QStyledItemDelegate):
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         if text is None:
-            painter.fillRect(
-                QRect(rect.left() + LEFT_PX, rect.center().y(), rect.width() - 2 * LEFT_PX, 1),
-                QColor(current_theme().field_border),
-            )
+            rule = QRect(rect.left() + LEFT_PX, rect.center().y(), rect.width() - 2 * LEFT_PX, 1)
+            painter.fillRect(rule, QColor(current_theme().field_border))
         else:
             self._paint_row(painter, option, index, rect.adjusted(LEFT_PX, ABOVE_PX, -LEFT_PX, -ABOVE_PX))
         painter.restore()
@@ -136,8 +125,6 @@ class StrategyBox(ChoiceBox):
     def __init__(self, name: str = "strategyBox", accessible: str = "", tip: str = "") -> None:
         super().__init__()
         self._tip = tip = tip or tr(TIP)
-        self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-        self.setMinimumContentsLength(4)
         field(self, name, accessible or tr("Strategy"), tip)
         self._rows: list[StrategyRow] = []
         self._delegate = StrategyDelegate(self)
@@ -176,11 +163,9 @@ class StrategyBox(ChoiceBox):
         index = self.count() - 1
         self.setItemData(index, row.obstacle or row.summary, SECOND_LINE)
         self.setItemData(index, verbatim(row.obstacle or row.summary), Qt.ItemDataRole.ToolTipRole)
-        spoken = (
-            tr("{title}, not available: {obstacle}", title=row.title, obstacle=row.obstacle)
-            if row.obstacle
-            else f"{row.title}: {row.summary}"
-        )
+        spoken = f"{row.title}: {row.summary}"
+        if row.obstacle:
+            spoken = tr("{title}, not available: {obstacle}", title=row.title, obstacle=row.obstacle)
         self.setItemData(index, spoken, Qt.ItemDataRole.AccessibleTextRole)
         model = self.model()
         assert isinstance(model, QStandardItemModel)

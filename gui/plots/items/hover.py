@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QWidget
 
 from gui.base.theme import current_theme
 from gui.plots.items.canvas import Canvas
-from gui.widgets.plain_text import ColouredLabel, Span
+from gui.widgets.plain_text import ColouredLabel, Span, named
 
 ONE_COLUMN_UP_TO = 6
 MAX_ROWS = 16
@@ -113,8 +113,7 @@ class _FloatingLabel(ColouredLabel):
     def __init__(self, canvas: Canvas) -> None:
         super().__init__()
         self._canvas = canvas
-        self.setObjectName("hoverReadout")
-        self.setProperty("role", "readout")
+        named(self, "hoverReadout", role="readout")
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         canvas.installEventFilter(self)
 

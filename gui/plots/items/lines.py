@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 import pyqtgraph as pg
+from numpy.typing import NDArray
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QPainter, QPainterPath, QPen, QPolygonF
 from PySide6.QtWidgets import QStyleOptionGraphicsItem, QWidget
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from core.series.min_max_tree import Floats
+from core.series.min_max_tree import Floats
 
 
 class Drawing(pg.GraphicsObject):  # type: ignore[misc]  # pyqtgraph ships no types

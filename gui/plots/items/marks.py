@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import Qt
 
 from core.language import tr, tr_noop
+from core.series.min_max_tree import Floats
 from core.series.run_series import Interruption
 from core.series.series import Axis
 from gui.base.formatting import duration
 from gui.base.text_size import scaled
 from gui.base.theme import current_theme
 from gui.plots.items.canvas import Canvas
-
-if TYPE_CHECKING:
-    from core.series.min_max_tree import Floats
-
 
 ENDED, PAUSED = tr_noop("training ended"), tr_noop("training paused")
 HEIGHT_PX = 24
