@@ -35,14 +35,20 @@ def _absolute(entry: str) -> str:
         return entry
 
 
+def exit_quickly() -> None:
+    """Leave out the garbage collection that the interpreter does at its exit. The system frees the memory anyway."""
+    import atexit  # here, after the path is in order
+    import gc
+
+    atexit.register(gc.freeze)
+
+
 def main() -> None:
     """Run the module that the command line names."""
     search_own_first()
-    import atexit  # here, after the path is in order
-    import gc
-    import runpy
+    import runpy  # here, after the path is in order
 
-    atexit.register(gc.freeze)  # no garbage collection at the exit: the system frees the memory anyway
+    exit_quickly()
     module = sys.argv[2]
     del sys.argv[1:3]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
