@@ -32,7 +32,7 @@ class LossControls(MetricControls):
 
     def __init__(self) -> None:
         super().__init__(compact_box(ChoiceBox(), "xAxisBox", tr("Horizontal axis"), tr(AXIS_TIP)), AXES)
-        self.offer_metrics(["loss"], "loss")
+        self.offer_families(["loss"])
         self.lay_out((self.axis_box, self.smoothing_button), [(self.outliers_box, self.log_box)], self.smoothing_button)
 
     def offer_families(self, families: list[str]) -> None:

@@ -68,18 +68,19 @@ class ExportController(QObject):
         self._message.copy(path, tr("Copied the path {path}.", path=path))
 
     def _ask_for_name(self, run_dir: str) -> None:
-        path, summary = Path(run_dir), self._run_list.summary(run_dir)
-
-        def rename(name: str) -> None:
-            self._message.attempt(lambda: self._machine.rename(path, name))
-            self._run_list.reread(path)
-            self._session.reread_spec(path)
+        summary = self._run_list.summary(run_dir)
 
         def judge(name: str) -> tuple[str, str]:
             return why_no_name(name), ""
 
         window, name = self._panels.window, summary.name if summary else ""
+        rename = partial(self._rename, Path(run_dir))
         ask_name(window, rename, question=tr("Name of the run"), name=name, yes=tr("Rename"), judge=judge)
+
+    def _rename(self, run_dir: Path, name: str) -> None:
+        self._message.attempt(lambda: self._machine.rename(run_dir, name))
+        self._run_list.reread(run_dir)
+        self._session.reread_spec(run_dir)
 
     # -- exports ---------------------------------------------------------------------------------
 
