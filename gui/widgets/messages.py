@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from PySide6 import QtGui
@@ -10,6 +10,7 @@ from PySide6.QtCore import QEvent, Qt, QTimer, QUrl, Signal
 from PySide6.QtGui import QAccessible, QAccessibleEvent, QDesktopServices, QKeyEvent, QPaintEvent
 from PySide6.QtWidgets import QFrame, QPushButton, QSizePolicy, QToolButton, QWidget
 
+from core.errors import RunError
 from core.language import tr
 from gui.base.icons import ButtonIcon
 from gui.base.painting import paint_card
@@ -127,6 +128,15 @@ class MessageStrip(QFrame):
             tr("Message {number} of {count}: show the next message", number=number, count=count)
         )
         self._next.setVisible(count > 1)
+
+    def attempt(self, action: Callable[[], object]) -> bool:
+        """Do something; show why it failed with `RunError` or `ValueError`. Return whether it did not."""
+        try:
+            action()
+        except (RunError, ValueError) as error:
+            self.show_message(str(error), "bad")
+            return False
+        return True
 
     def show_passing(self, text: str) -> None:
         """Show a success message that disappears by itself."""

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, QSize
+from PySide6.QtCore import QSize
 
 from core.config.choices import RecipeChoices
 from core.errors import RunError
@@ -24,12 +24,11 @@ from gui.features.compare.scaling_dialogs import ScalingBar, ScalingDialog, Scal
 from gui.features.compare.scaling_tables import sentence, shown_cells, strategy_title
 from gui.plots import exports
 from gui.plots.exports import KINDS, PICTURES, Outcome, picture_work
+from gui.window.feature import Feature
 
 if TYPE_CHECKING:
     from core.scaling.scaling_table import ScalingTable
     from gui.features.compare.scaling_dialogs import Asked
-    from gui.window.layout import MainPanels
-    from gui.window.services import Services
 
 
 NEEDS_RECIPE = tr_noop("A scaling table is measured with a recipe, and a script is chosen. Choose a recipe instead.")
@@ -44,18 +43,15 @@ class _View:
     plot: ScalingPlot
 
 
-class ScalingController(QObject):
+class ScalingController(Feature):
     """Most windows measure nothing: what is needed for it is imported when it is first used."""
 
-    def __init__(self, panels: MainPanels, services: Services) -> None:
-        super().__init__()
-        self._panels, self._message, self._export = panels, panels.message, panels.exporter
-        self._run_list, self._monitor = services.run_list, services.device_monitor
-        self._tables = services.scaling_tables
+    def set_up(self) -> None:
+        panels = self.panels
+        self._export, self._tables = panels.exporter, self.services.scaling_tables
         self._starting = Jobs(self, "scaling", guards=True)
         self._views: dict[Path, _View] = {}
-        panels.menu.action("scaling").triggered.connect(lambda _: self.ask())
-        panels.menu.action("exportScaling").triggered.connect(lambda _: self._export_newest())
+        panels.menu.provide(scaling=self.ask, exportScaling=self._export_newest)
         panels.menu.file.aboutToShow.connect(self._allow)
         panels.runs.chosen.connect(self._choose)
         self._tables.changed.connect(self._show)
@@ -66,28 +62,22 @@ class ScalingController(QObject):
     def _choose(self, run_dir: str) -> None:
         """Unfold the row of a table and open its view, or fold it."""
         path = Path(run_dir)
-        if not path.name.endswith(SCALING_SUFFIX):
-            return
-        if path in self._tables.unfolded:
-            self._tables.unfolded.discard(path)
-        else:
-            self._tables.unfolded.add(path)
+        if path.name.endswith(SCALING_SUFFIX) and self._tables.turn(path):
             self.open_view(path)
-        self._run_list.changed.emit()
 
     # -- begin, continue, stop -------------------------------------------------------------------
 
     def ask(self) -> None:
         """Ask what is to be measured: with the recipe, its settings and the devices that are chosen now."""
-        if self._panels.setup.is_script:
+        if self.panels.setup.is_script:
             self._message.show_message(tr(NEEDS_RECIPE), "warn")
             return
         try:
-            name = free_name(self._run_list.root, None, self._panels.setup.chosen_recipe().name)
+            name = free_name(self._run_list.root, None, self.panels.setup.chosen_recipe().name)
         except ValueError as error:
             self._message.show_message(str(error), "bad")
             return
-        dialog = ScalingDialog(self._panels.window, name=name, judge=self._judge)
+        dialog = ScalingDialog(self.panels.window, name=name, judge=self._judge)
         dialog.asked.connect(lambda *asked: self._begin(asked))
         dialog.open()
 
@@ -110,7 +100,7 @@ class ScalingController(QObject):
     def _specs(self, asked: Asked) -> list[RunSpec]:
         """Return the specs of a new table. Raises `ValueError` with a sentence."""
         name, batch, _ = asked
-        choices = self._panels.setup.choices()
+        choices = self.panels.setup.choices()
         if not isinstance(choices, RecipeChoices):
             raise ValueError(tr(NEEDS_RECIPE))  # noqa: TRY004 (the user chose a script)
         found = free_name(self._run_list.root, name, "")
@@ -148,8 +138,7 @@ class ScalingController(QObject):
     def _show_started(self, path: Path) -> None:
         self._run_list.poll(now=True)
         self._tables.poll(now=True)
-        self._tables.unfolded.add(path)
-        self._run_list.changed.emit()
+        self._tables.unfold(path)
         self.open_view(path)
 
     def _show_failure(self, error: Exception) -> None:
@@ -172,7 +161,7 @@ class ScalingController(QObject):
             self._views[path].dialog.activateWindow()
             return
         plot = ScalingPlot()
-        dialog = ScalingTableDialog(self._panels.window, name=path.name.removesuffix(SCALING_SUFFIX), plot=plot)
+        dialog = ScalingTableDialog(self.panels.window, name=path.name.removesuffix(SCALING_SUFFIX), plot=plot)
         dialog.export_asked.connect(lambda: self._ask_where(path))
         dialog.compare_asked.connect(lambda: self._compare(path))
         dialog.copy_asked.connect(lambda form: self._copy(path, form))
@@ -187,7 +176,6 @@ class ScalingController(QObject):
 
     def _show(self) -> None:
         """Show what has become of the tables."""
-        self._run_list.changed.emit()
         for path in list(self._views):
             self._show_view(path)
 
@@ -210,16 +198,15 @@ class ScalingController(QObject):
         numbers = table.table if table is not None else None
         runs = [each.run_id for each in numbers.rows[row].trained if each.run_id] if numbers else []
         if runs:
-            self._panels.runs.chosen.emit(str(path.parent / runs[-1]))
+            self.panels.runs.choose(str(path.parent / runs[-1]))
 
     def _compare(self, path: Path) -> None:
         """Compare the runs of a table in the window, in the place of its view."""
         table = self._tables.table(path)
         if table is None:
             return
-        self._tables.unfolded.add(path)
-        self._run_list.changed.emit()
-        runs = self._panels.runs
+        self._tables.unfold(path)
+        runs = self.panels.runs
         runs.tick([str(each) for each in table.finished])
         if not runs.has_several:
             self._message.show_message(
@@ -228,13 +215,13 @@ class ScalingController(QObject):
             )  # fmt: skip
             return
         self._views[path].dialog.reject()
-        self._panels.actions.do("compare", runs.ticked)
+        self.panels.actions.do("compare", runs.ticked)
 
     # -- export ----------------------------------------------------------------------------------
 
     def _allow(self) -> None:
         """Offer the export if there is a table with numbers."""
-        self._panels.menu.action("exportScaling").setEnabled(any(each.table for each in self._tables.tables))
+        self.panels.menu.action("exportScaling").setEnabled(any(each.table for each in self._tables.tables))
 
     def _export_newest(self) -> None:
         """Export the table whose view is open, else that with the newest run."""

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QModelIndex, QObject, QPoint, QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QModelIndex, QPoint, QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QFontMetrics, QPainter
 from PySide6.QtWidgets import (
     QApplication,
     QFrame,
     QListView,
-    QMainWindow,
     QStyledItemDelegate,
     QStyleOptionViewItem,
     QToolButton,
@@ -24,17 +22,13 @@ from gui.base.icons import ButtonIcon, paint_mark
 from gui.base.painting import Index, draw_elided, paint_row_background, small_font
 from gui.base.text_size import scaled
 from gui.base.theme import current_theme
-from gui.features.runlist.missed import MissedRow, missed_rows
+from gui.features.runlist.missed import MissedRow, MissedRuns, missed_rows
 from gui.widgets.buttons import compact_button
 from gui.widgets.layouts import hbox, vbox
 from gui.widgets.messages import announce
 from gui.widgets.plain_text import PlainLabel, verbatim
 from gui.widgets.table import ROW, Column, RowsModel
-
-if TYPE_CHECKING:
-    from gui.window.layout import MainPanels
-    from gui.window.services import Services
-
+from gui.window.feature import Feature
 
 BELL_PX, GAP_PX = 16, 4
 WIDTH_PX, MAX_ROWS = 400, 9
@@ -198,30 +192,34 @@ class MissedDelegate(QStyledItemDelegate):
         painter.restore()
 
 
-class MissedController(QObject):
+class MissedController(Feature):
     """It keeps nothing: the service has what was missed."""
 
-    def __init__(self, window: QMainWindow, panels: MainPanels, services: Services) -> None:
-        super().__init__()
-        self._window, self._panels = window, panels
-        self._missed, self._session = services.missed_runs, services.session
-        button = panels.header.missed
+    def set_up(self) -> None:
+        self._missed = self.services.adopt(MissedRuns(self._run_list))
+        button = self.panels.header.missed
         self._missed.changed.connect(self._show)
         self._session.attached.connect(self._see_shown)
         button.looked_through.connect(self._missed.look_through)
         button.all_seen.connect(self._missed.see_all)
-        button.chosen.connect(panels.runs.chosen)  # as if it had been clicked in the list of runs
+        button.chosen.connect(self.panels.runs.choose)
         self._session.end_asked.connect(self._expect_end)
         self._show()
 
-    def poll(self) -> None:
-        """Note whether the user has the window before them."""
-        window = self._window
+    def prepare(self) -> None:
+        """Note whether the user has the window before them, before the list of runs says what has ended."""
+        window = self.panels.window
         is_shown = window.isVisible() and not window.isMinimized()
         self._missed.attend(attended=is_shown and _belongs_to(QApplication.activeWindow(), window))
 
+    def save(self) -> None:
+        """Write what was missed and seen."""
+        self._missed.save()
+
+    end = save
+
     def _show(self) -> None:
-        self._panels.header.missed.show_rows(missed_rows(self._missed.runs, time.time()))
+        self.panels.header.missed.show_rows(missed_rows(self._missed.runs, time.time()))
 
     def _see_shown(self) -> None:
         if self._session.run is not None:

@@ -7,11 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import QObject
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QWidget
 
-from core.errors import RunError
 from core.history.marks import why_no_name
 from core.language import tr
 from core.launchers.export_model import FORMATS
@@ -23,27 +21,24 @@ from gui.plots import exports
 from gui.runs.rows import owner_question
 from gui.widgets.dialogs import NameDialog, ask_first
 from gui.widgets.messages import open_path
+from gui.window.feature import Feature
 
 if TYPE_CHECKING:
     from gui.plots.run_plot import Plot
-    from gui.window.layout import MainPanels
-    from gui.window.services import Services
 
 
 MAX_REPORTED = 100
 """Runs of one report. The curves of more runs look alike, and reading them takes minutes."""
 
 
-class ExportController(QObject):
+class ExportController(Feature):
     """Asks where to write, and has it written; see `Exporter`."""
 
-    def __init__(self, panels: MainPanels, services: Services) -> None:
-        super().__init__()
-        self._panels, self._message = panels, panels.message
-        self._run_list, self._session, self._machine = services.run_list, services.session, services.machine
+    def set_up(self) -> None:
+        panels = self.panels
         self._exporter = panels.exporter
         panels.actions.provide(
-            folder=lambda runs: open_path(Path(runs[0]), panels.message),
+            folder=lambda runs: open_path(Path(runs[0]), self._message),
             path=lambda runs: self._copy_path(runs[0]),
             rename=lambda runs: self._ask_for_name(runs[0]),
             csv=lambda runs: self._ask_for_csv(runs[0]),
@@ -52,9 +47,10 @@ class ExportController(QObject):
             model=lambda runs: self._ask_for_model(runs[0]),
         )
         panels.actions.provide(tables=True, path=lambda tables: self._copy_path(tables[0]))
-        panels.menu.action("pictures").triggered.connect(lambda _: self._ask_for_picture(panels.plots, "plots"))
-        panels.menu.action("runTable").triggered.connect(lambda _: self._ask_for_table())
-        panels.menu.action("listReport").triggered.connect(lambda _: self._ask_for_list_report())
+        panels.menu.provide(
+            pictures=lambda: self._ask_for_picture(panels.plots, "plots"), runTable=self._ask_for_table,
+            listReport=self._ask_for_list_report,
+        )  # fmt: skip
         panels.plots.copy_asked.connect(self._copy_values)
         panels.plots.picture_asked.connect(lambda plot: self._ask_for_picture(plot, plot.objectName()))
         for tab in (panels.details.memory, panels.details.processes, panels.details.outputs):
@@ -70,7 +66,7 @@ class ExportController(QObject):
     def _ask_for_name(self, run_dir: str) -> None:
         summary = self._run_list.summary(run_dir)
         dialog = NameDialog(
-            self._panels.window,
+            self.panels.window,
             question=tr("Name of the run"),
             name=summary.name if summary else "",
             yes=tr("Rename"),
@@ -80,10 +76,7 @@ class ExportController(QObject):
         dialog.open()
 
     def _rename(self, run_dir: Path, name: str) -> None:
-        try:
-            self._machine.rename(run_dir, name)
-        except (RunError, ValueError) as error:
-            self._message.show_message(str(error), "bad")
+        self._message.attempt(lambda: self._machine.rename(run_dir, name))
         self._run_list.reread(run_dir)
         self._session.reread_spec(run_dir)
 
@@ -147,7 +140,7 @@ class ExportController(QObject):
             )  # fmt: skip
 
         question = owner_question("Export", tr("the model of {name}", name=spec.name), run.owner, spec)
-        ask_first(self._panels.window, question, ask)
+        ask_first(self.panels.window, question, ask)
 
     def _write_model(self, spec: RunSpec, run_dir: Path, path: Path, format_name: str | None) -> None:
         said = tr("Exporting the model of {name}. This takes as long as loading it.", name=spec.name)

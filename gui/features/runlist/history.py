@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from PySide6.QtCore import QObject
+from typing import Any, Self
 
 from core.errors import RunError
 from core.history.marks import MAX_NOTE, NO_MARKS, Marks, check_tag
@@ -15,19 +13,14 @@ from core.language import tr, tr_plural
 from gui.base.formatting import number
 from gui.runs.actions import ActionState, not_done, obstacles
 from gui.widgets.dialogs import NameDialog
-
-if TYPE_CHECKING:
-    from gui.window.layout import MainPanels
-    from gui.window.services import Services
+from gui.window.feature import Feature
 
 
-class HistoryController(QObject):
+class HistoryController(Feature):
     """It keeps nothing: the list of runs has the search, and each run its marks."""
 
-    def __init__(self, panels: MainPanels, services: Services) -> None:
-        super().__init__()
-        self._panels, self._message = panels, panels.message
-        self._run_list, self._machine = services.run_list, services.machine
+    def set_up(self) -> None:
+        panels = self.panels
         self._filter = panels.run_filter
         self._filter.search_changed.connect(self._search)
         self._run_list.changed.connect(self._show)
@@ -53,6 +46,12 @@ class HistoryController(QObject):
         if marks.archived:
             states["archive"].text = tr("List again")
 
+    def carry(self, former: Self) -> None:
+        """Search for the same, and tick the same runs."""
+        self._filter.setText(former.panels.run_filter.text())
+        if former.panels.runs.has_several:
+            self.panels.runs.tick(former.panels.runs.ticked)
+
     # -- search ----------------------------------------------------------------------------------
 
     def _search(self, text: str) -> None:
@@ -67,10 +66,10 @@ class HistoryController(QObject):
     def _show(self) -> None:
         """Show the field if there is something to search, and say if the search finds nothing."""
         every, search, left = self._run_list.summaries, self._run_list.search, self._run_list.left
-        self._panels.runs_left.setVisible(left > 0)
+        self.panels.runs_left.setVisible(left > 0)
         if left:
             done, total = number(len(every), 1), number(len(every) + left, 1)
-            self._panels.runs_left.setText(tr("{done} of {total} runs read", done=done, total=total))
+            self.panels.runs_left.setText(tr("{done} of {total} runs read", done=done, total=total))
         self._filter.setVisible(bool(every) or bool(self._filter.text()))
         problem = ""
         if every and not self._run_list.found:
@@ -79,7 +78,7 @@ class HistoryController(QObject):
         self._filter.show_problem(problem if search.text else "")
         if not problem and not self._machine.knows_runs:
             problem = tr("Runs are not known until there is a connection to {host}.", host=self._machine.host)
-        self._panels.runs.show_empty_words(problem)
+        self.panels.runs.show_empty_words(problem)
 
     # -- marks -----------------------------------------------------------------------------------
 
@@ -92,14 +91,9 @@ class HistoryController(QObject):
 
     def _change(self, run_dir: str, **changes: Any) -> bool:  # noqa: ANN401 (as `change_marks`)
         """Change the marks of a run; return whether that was possible."""
-        try:
-            self._machine.change_marks(Path(run_dir), **changes)
-        except (RunError, ValueError) as error:
-            self._message.show_message(str(error), "bad")
-            return False
-        finally:
-            self._run_list.reread(Path(run_dir))
-        return True
+        is_done = self._message.attempt(lambda: self._machine.change_marks(Path(run_dir), **changes))
+        self._run_list.reread(Path(run_dir))
+        return is_done
 
     def _archive(self, run_dirs: Sequence[str]) -> None:
         """Archive runs; list one that is archived again."""
@@ -150,7 +144,7 @@ class HistoryController(QObject):
 
     def _ask_for_tags_of_several(self, run_dirs: Sequence[str]) -> None:
         dialog = NameDialog(
-            self._panels.window,
+            self.panels.window,
             question=tr_plural(
                 "Tags for {count} run, with spaces between them. A tag with a minus before it is removed.",
                 "Tags for {count} runs, with spaces between them. A tag with a minus before it is removed.",
@@ -180,7 +174,7 @@ class HistoryController(QObject):
             return
         before = marks.tags
         dialog = NameDialog(
-            self._panels.window, question=tr("Tags of the run, with spaces between them"), name=" ".join(before),
+            self.panels.window, question=tr("Tags of the run, with spaces between them"), name=" ".join(before),
             yes=tr("Save"), judge=_judge_tags, may_be_empty=True,
         )  # fmt: skip
         dialog.named.connect(lambda text: self._set_tags(run_dir, before, _tags(text)))
@@ -193,7 +187,7 @@ class HistoryController(QObject):
 
     def _ask_for_note(self, run_dir: str) -> None:
         dialog = NameDialog(
-            self._panels.window, question=tr("Note on the run"), name="", yes=tr("Add"), judge=_judge_note
+            self.panels.window, question=tr("Note on the run"), name="", yes=tr("Add"), judge=_judge_note
         )
         dialog.named.connect(lambda text: self._change(run_dir, note=text))
         dialog.open()

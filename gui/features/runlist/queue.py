@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
@@ -22,11 +22,10 @@ from gui.runs.actions import ACTIONS, ActionState
 from gui.runs.rows import HELD, place_of_drop, place_of_step
 from gui.runs.run_list import RunListService
 from gui.widgets.dialogs import ask
+from gui.window.feature import Feature
 
 if TYPE_CHECKING:
     from core.queue.listing import QueuedRun, QueueView
-    from gui.window.layout import MainPanels
-    from gui.window.services import Services
 
 
 PERIOD_S = 2.0
@@ -118,13 +117,12 @@ class QueueService(QObject):
             self.failed.emit(problem)
 
 
-class QueueController(QObject):
+class QueueController(Feature):
     """It keeps nothing: the service has the queue. What is changed is written in the background."""
 
-    def __init__(self, panels: MainPanels, services: Services) -> None:
-        super().__init__()
-        self._panels, self._message = panels, panels.message
-        self._service, self._run_list = services.queue, services.run_list
+    def set_up(self) -> None:
+        panels = self.panels
+        self._service = self.services.queue
         self._changing = Jobs(self, "queueing", guards=True)
         self._problem = ""
         self._service.failed.connect(self._report)
@@ -187,7 +185,7 @@ class QueueController(QObject):
     def _move(self, run_dir: Path, place: int | None) -> None:
         if place is not None:
             runs = list(self._service.runs)
-            self._change("move", run_dir, place, runs)
+            self._change(control.move, run_dir, place, runs)
 
     def _hold_or_release(self, run_dir: str) -> None:
         queued = self._service.queued(run_dir)
@@ -196,17 +194,17 @@ class QueueController(QObject):
         if queued.request.why_held:  # the file has changed since: what to train is the user's choice
             name = queued.run_dir.name
             ask(
-                self._panels.window, lambda: self._change("let_go", queued.run_dir, "current"),
+                self.panels.window, lambda: self._change(control.let_go, queued.run_dir, "current"),
                 question=tr("Start {run} with the file as it is now?", run=name), words=queued.reason,
                 yes=tr("As it is now"), is_destructive=False,
-                other=(tr("As it was queued"), lambda: self._change("let_go", queued.run_dir, "recorded")),
+                other=(tr("As it was queued"), lambda: self._change(control.let_go, queued.run_dir, "recorded")),
             )  # fmt: skip
         elif queued.request.held:
-            self._change("let_go", queued.run_dir)
+            self._change(control.let_go, queued.run_dir)
         elif queued.state == HELD:
-            self._change("release_all", queued.run_dir)
+            self._change(lambda: folder.let_go(own_line().line))
         else:
-            self._change("hold", queued.run_dir)
+            self._change(control.hold, queued.run_dir)
 
     def _ask_to_start(self, run_dir: str) -> None:
         queued, summary = self._service.queued(run_dir), self._run_list.summary(run_dir)
@@ -214,7 +212,7 @@ class QueueController(QObject):
             return
         sharing = tr("Sharing a device slows down all runs, and any may run out of memory.")
         ask(
-            self._panels.window, lambda: self._change("start_now", queued.run_dir),
+            self.panels.window, lambda: self._change(control.start_now, queued.run_dir),
             question=tr("Start {name} now, whoever uses its devices?", name=summary.name),
             words=join_sentences([queued.reason, sharing]), yes=tr("Start now"), is_destructive=False,
         )  # fmt: skip
@@ -224,24 +222,13 @@ class QueueController(QObject):
         if summary is None:
             return
         ask(
-            self._panels.window, lambda: self._change("cancel", Path(run_dir)),
+            self.panels.window, lambda: self._change(control.cancel, Path(run_dir)),
             question=tr("Remove {name} from the queue?", name=summary.name),
             words=tr("It will not start. It stays in the list as stopped, and Run again starts it."),
             yes=tr("Remove"), is_destructive=False,
         )  # fmt: skip
 
-    def _change(self, name: str, run_dir: Path, *more: Any) -> None:  # noqa: ANN401 (of different functions)
+    def _change(self, change: Callable[..., object], *given: object) -> None:
         self._changing.add(
-            lambda: _do(name, run_dir, *more),
-            lambda _: self._show_change(""),
-            lambda error: self._show_change(reason(error)),
+            lambda: change(*given), lambda _: self._show_change(""), lambda error: self._show_change(reason(error))
         )
-
-
-def _do(name: str, run_dir: Path, *more: Any) -> None:  # noqa: ANN401
-    changes: dict[str, Callable[..., object]] = {
-        "move": control.move, "hold": control.hold, "let_go": control.let_go, "cancel": control.cancel,
-        "start_now": control.start_now,
-        "release_all": lambda _: folder.let_go(own_line().line),
-    }  # fmt: skip
-    changes[name](run_dir, *more)

@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject
-
 from core.history import removal
 from core.history.removal import Removed
 from core.history.summary import RunSummary
@@ -23,26 +21,22 @@ from gui.machine.machine import RemovalCheck
 from gui.runs.actions import not_done
 from gui.runs.rows import run_title
 from gui.widgets.dialogs import ask
+from gui.window.feature import Feature
 
 if TYPE_CHECKING:
     from core.scaling.record import ScalingRecord
-    from gui.window.layout import MainPanels
-    from gui.window.services import Services
 
 
 NAMED = 8
 """Runs that a question names; the others are counted."""
 
 
-class RemovalController(QObject):
+class RemovalController(Feature):
     """A run that the window shows is no longer shown once it is being deleted."""
 
-    def __init__(self, panels: MainPanels, services: Services) -> None:
-        super().__init__()
-        self._panels, self._message = panels, panels.message
-        self._machine = services.machine
-        self._run_list, self._session = services.run_list, services.session
-        self._tables = services.scaling_tables
+    def set_up(self) -> None:
+        panels = self.panels
+        self._tables = self.services.scaling_tables
         self._checking, self._removing = Jobs(self, "size", guards=True), Jobs(self, "removal", guards=True)
         self._checking_table = Jobs(self, "table-size", guards=True)
         self._removing_table = Jobs(self, "table-removal", guards=True)
@@ -90,7 +84,7 @@ class RemovalController(QObject):
             tr("This cannot be undone."),
         ]
         ask(
-            self._panels.window,
+            self.panels.window,
             lambda: self._remove([run for run, _ in possible]),
             question=tr_plural("Delete {count} run?", "Delete {count} runs?", len(possible)),
             words="\n\n".join(part for part in parts if part),
@@ -99,7 +93,7 @@ class RemovalController(QObject):
 
     def _ask_about_one(self, chosen: RunSummary, size_bytes: int) -> None:
         ask(
-            self._panels.window,
+            self.panels.window,
             lambda: self._remove([chosen]),
             question=tr("Delete the run {title}?", title=run_title(chosen, time.time())),
             words=tr(
@@ -185,7 +179,7 @@ class RemovalController(QObject):
         question = tr("Delete the scaling table {name}?", name=record.name)
         if not runs:
             ask(
-                self._panels.window, lambda: self._delete_table(record, with_runs=False), question=question,
+                self.panels.window, lambda: self._delete_table(record, with_runs=False), question=question,
                 words=tr("None of its runs exists any more. This cannot be undone."), yes=tr("Delete it"),
             )  # fmt: skip
             return
@@ -197,7 +191,7 @@ class RemovalController(QObject):
             runs, size=disk(check.size_bytes),
         )  # fmt: skip
         ask(
-            self._panels.window, lambda: self._delete_table(record, with_runs=True), question=question, words=words,
+            self.panels.window, lambda: self._delete_table(record, with_runs=True), question=question, words=words,
             yes=tr("Delete table and runs"),
             other=(tr("Delete the table only"), lambda: self._delete_table(record, with_runs=False)),
         )  # fmt: skip

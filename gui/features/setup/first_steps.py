@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, QSize, Signal
+from PySide6.QtCore import QSize, Signal
 from PySide6.QtWidgets import QGridLayout, QWidget
 
 from core.language import tr
-from gui.features.setup.start import StartController
 from gui.machine.device_rows import free_devices
 from gui.runs.empty_states import EXAMPLE, FIRST_STEPS, FirstStep
 from gui.widgets.buttons import compact_button
@@ -16,7 +15,7 @@ from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.plain_text import PlainLabel
 
 if TYPE_CHECKING:
-    from gui.window.layout import MainPanels
+    from gui.features.setup.start import StartController
 
 
 class FirstSteps(QWidget):
@@ -58,13 +57,12 @@ class FirstSteps(QWidget):
         self._layout.addWidget(sentence, line, 1)
 
 
-class FirstStepsController(QObject):
+class FirstStepsController:
     """`RunController` decides when the guidance is shown."""
 
-    def __init__(self, panels: MainPanels, start: StartController) -> None:
-        super().__init__()
-        self._panels, self._start = panels, start
-        panels.first_steps.asked.connect(self._do)
+    def __init__(self, start: StartController) -> None:
+        self._panels, self._start = start.panels, start
+        start.panels.first_steps.asked.connect(self._do)
 
     def _do(self, name: str) -> None:
         match name:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFileDialog
 
@@ -15,7 +14,6 @@ from core.catalog.recipes import RecipeFile
 from core.config import presets
 from core.config.presets import repeat_line, shell_line
 from core.devices.host_names import split_name
-from core.errors import RunError
 from core.language import join_sentences, tr, tr_plural
 from core.runs.foreign import owner_of_file, owner_of_run
 from core.runs.run import Run
@@ -23,25 +21,21 @@ from core.schema.paths import SUPERVISOR_EVENTS
 from core.schema.spec import RunSpec
 from core.series.report import export_bytes
 from core.text import join_names
-from gui.features.setup.start import StartController
 from gui.runs.rows import owner_question
 from gui.widgets.dialogs import FileDialog, NameDialog, ask, ask_first, python_files
 from gui.widgets.messages import open_path
 
 if TYPE_CHECKING:
-    from gui.window.layout import MainPanels
-    from gui.window.services import Services
+    from gui.features.setup.start import StartController
 
 
-class RecipeCopyController(QObject):
+class RecipeCopyController:
     """The action is in the menu File and in the context menu of the workloads."""
 
-    def __init__(self, panels: MainPanels) -> None:
-        super().__init__()
-        self._panels = panels
-        action = panels.menu.action("copyRecipe")
-        action.triggered.connect(lambda _: self._ask_where())
-        panels.setup.add_recipe_action(action)
+    def __init__(self, start: StartController) -> None:
+        self._panels = panels = start.panels
+        panels.menu.provide(copyRecipe=self._ask_where)
+        panels.setup.add_recipe_action(panels.menu.action("copyRecipe"))
 
     def _ask_where(self) -> None:
         """Ask for the new file. The dialog itself asks before it takes the name of a file that exists."""
@@ -64,24 +58,24 @@ class RecipeCopyController(QObject):
         dialog.open()
 
     def _copy(self, recipe: RecipeFile, target: Path) -> None:
-        try:
+        def write() -> None:
             recipe_copy.check_copy(recipe, target)
             export_bytes(recipe_copy.standalone(recipe).encode(), target)
-        except (RunError, ValueError) as error:
-            self._panels.message.show_message(str(error), "bad")
+
+        if not self._panels.message.attempt(write):
             return
         self._panels.setup.open_recipe(target)
         self._panels.message.show_passing(tr("Copied {name} to {path}.", name=recipe.name, path=target))
         open_path(target, self._panels.message)
 
 
-class ReuseController(QObject):
+class ReuseController:
     """Does what the menu of a run and the list of presets ask for."""
 
-    def __init__(self, panels: MainPanels, services: Services, start: StartController) -> None:
-        super().__init__()
-        self._panels, self._message, self._start = panels, panels.message, start
-        self._monitor, self._session = services.device_monitor, services.session
+    def __init__(self, start: StartController) -> None:
+        self._start, self._panels, self._message = start, start.panels, start.panels.message
+        self._monitor, self._session = start.services.device_monitor, start.services.session
+        panels = self._panels
         panels.actions.provide(
             again=lambda runs: self._use_run(runs[0], "Start", start.start_again),
             edit=lambda runs: self._use_run(runs[0], "Use", self._fill),
@@ -94,7 +88,7 @@ class ReuseController(QObject):
         settings.copy_asked.connect(self._copy_text)
         settings.command_asked.connect(lambda: self._use_shown("Copy", self._copy_own_command))
         preset_button = panels.setup.presets
-        preset_button.fill_asked.connect(lambda path: self._attempt(lambda: self._load(Path(path))))
+        preset_button.fill_asked.connect(lambda path: self._message.attempt(lambda: self._load(Path(path))))
         preset_button.remove_asked.connect(lambda path: self._ask_to_remove(Path(path)))
         preset_button.keep_asked.connect(self._keep_choices)
 
@@ -104,7 +98,7 @@ class ReuseController(QObject):
 
         def use(spec: RunSpec) -> None:
             question = owner_question(verb, tr("the run {name}", name=spec.name), owner, spec)
-            ask_first(self._panels.window, question, lambda: self._attempt(lambda: action(spec)))
+            ask_first(self._panels.window, question, lambda: self._message.attempt(lambda: action(spec)))
 
         self._with_spec(run_dir, use)
 
@@ -118,7 +112,7 @@ class ReuseController(QObject):
         """Fill the form with a preset; ask first if it belongs to another user."""
         owner, spec = owner_of_file(path), presets.read(path)
         question = owner_question("Load", tr("the preset {name}", name=path.stem), owner, spec)
-        ask_first(self._panels.window, question, lambda: self._attempt(lambda: self._fill(spec)))
+        ask_first(self._panels.window, question, lambda: self._message.attempt(lambda: self._fill(spec)))
 
     def _fill(self, spec: RunSpec) -> None:
         """Choose everything that the spec says, and name the devices that this machine does not have."""
@@ -171,7 +165,7 @@ class ReuseController(QObject):
         dialog = NameDialog(
             self._panels.window, question=tr("Preset name"), name=spec.name, yes=tr("Save"), judge=_judge
         )
-        dialog.named.connect(lambda name: self._attempt(lambda: self._keep(spec, name)))
+        dialog.named.connect(lambda name: self._message.attempt(lambda: self._keep(spec, name)))
         dialog.open()
 
     def _keep(self, spec: RunSpec, name: str) -> None:
@@ -181,7 +175,7 @@ class ReuseController(QObject):
             return
         ask(
             self._panels.window,
-            lambda: self._attempt(lambda: self._save(presets.without_values(spec, secrets), name)),
+            lambda: self._message.attempt(lambda: self._save(presets.without_values(spec, secrets), name)),
             question=tr("Save the preset without the value of {names}?", names=join_names(secrets)),
             words=tr(
                 "Names like this often belong to secrets. The preset then has the name alone, and takes the value "
@@ -228,13 +222,7 @@ class ReuseController(QObject):
             spec.check_startable()
             action(spec)
 
-        self._attempt(use)
-
-    def _attempt(self, action: Callable[[], object]) -> None:
-        try:
-            action()
-        except ValueError as error:
-            self._message.show_message(str(error), "bad")
+        self._message.attempt(use)
 
 
 def _path_of(name: str) -> Path:
