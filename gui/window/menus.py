@@ -102,7 +102,7 @@ class MenuBar(QMenuBar):
             )
         )  # fmt: skip
         self._add(self.file, FILE)
-        self._before_export = self.file.addSeparator()
+        self.export_separator = self.file.addSeparator()
         self.export = QMenu(tr("&Export"), self)
         self.export.setObjectName("exportMenu")
         self.export.setToolTipsVisible(True)
@@ -115,7 +115,7 @@ class MenuBar(QMenuBar):
         self._add(self.file, LEAVE)
         self.tabs = [self._action(Entry(name=f"tab{n}", text="", keys=f"Ctrl+{n}")) for n in range(1, TAB_KEYS + 1)]
         self.view.addActions(self.tabs)
-        self._after_tabs = self.view.addSeparator()
+        self.tabs_separator = self.view.addSeparator()
         for entry in RUN:
             self._action(entry).setVisible(False)
         self._add(self.view, VIEW)
@@ -131,19 +131,6 @@ class MenuBar(QMenuBar):
         for name, do in actions.items():
             self._actions[name].triggered.connect(lambda _, do=do: do())
             self._actions[name].setVisible(True)
-
-    def add_exports(self, *actions: QAction) -> None:
-        """Add actions to the menu of exports, above the others."""
-        self.export.insertActions(self.action(EXPORT[0][0].name), actions)
-
-    def add_to_file(self, *actions: QAction) -> None:
-        """Add actions or the actions of submenus to the menu File, below those that open something."""
-        self.file.insertActions(self._before_export, actions)
-
-    def add_to_view(self, *actions: QAction) -> None:
-        """Add actions or the actions of submenus to the menu View, below the tabs."""
-        self.view.insertSeparator(self._after_tabs)
-        self.view.insertActions(self._after_tabs, actions)
 
     def add_choice(self, name: str, text: str, values: Mapping[str, str], choose: Callable[[str], object]) -> QMenu:
         """Add a submenu to View with values and their titles, one of which is ticked; `choose` is called with it."""
@@ -248,7 +235,7 @@ class MenuController(QObject):
         menu, buttons = self._panels.menu, self._panels.header.buttons
         presets = self._panels.setup.presets.menu().menuAction()
         presets.setText(tr("&Presets"))
-        menu.add_to_file(presets)
+        menu.file.insertAction(menu.export_separator, presets)
         menu.add_button("start", buttons.start)
         menu.run.addAction(menu.action("addToQueue"))
         menu.add_button("pause", buttons.pause)
@@ -259,8 +246,9 @@ class MenuController(QObject):
         of_run = self._panels.header.again.run_menu
         exports = [of_run.action(name) for name in EXPORTS]
         menu.run.addActions([each for each in of_run.actions() if each not in exports])
-        menu.add_exports(*exports)
-        menu.add_to_view(self._panels.plots.optional_menu.menuAction())
+        menu.export.insertActions(menu.action("pictures"), exports)
+        menu.view.insertSeparator(menu.tabs_separator)
+        menu.view.insertAction(menu.tabs_separator, self._panels.plots.optional_menu.menuAction())
 
     def _judge(self, run_dir: str, states: Mapping[str, ActionState]) -> None:
         found = table_obstacles() if is_table(run_dir) else obstacles(self._run_list.summary(run_dir))

@@ -382,7 +382,7 @@ def test_the_comparison_and_its_choices_survive_another_language_and_another_win
     panel.until_replaced("en")
     settle(panel, 2)
     panel.until(lambda: panel.runs.count() == 1, "the search in the other window")
-    assert len(panel.window.controllers.comparison.compared) == 2, "the search hides one of them"
+    assert len(panel.window.services.compared.value) == 2, "the search hides one of them"
     panel.window.close()
     again = drive()
     view = opened(again, "a", "c")

@@ -69,7 +69,7 @@ class ComparisonController(Feature):
         self._timer = QTimer(self, interval=TICK_MS)
         self._timer.timeout.connect(self.draw)
         runs = panels.runs
-        panels.actions.provide(compare=lambda _: self.open())
+        panels.actions.provide(compare=lambda _: self.compare(runs.ticked))
         runs.choice_changed.connect(self._follow_choice)
         runs.rows_changed.connect(self._tick_again)
         for left in (panels.machine.clicked, runs.chosen):
@@ -94,15 +94,6 @@ class ComparisonController(Feature):
             self._reader.changed.connect(self._note_change)
             self._reader.table_changed.connect(self._show_table)
         return self._reader
-
-    @property
-    def compared(self) -> list[str]:
-        """The directories of the compared runs, also of those that the list does not show; none while it is closed."""
-        return list(self.services.compared.value)
-
-    def open(self) -> None:
-        """Compare the ticked runs."""
-        self.compare(self.panels.runs.ticked)
 
     def compare(self, run_dirs: Sequence[str]) -> None:
         """Compare these runs, also if the list does not show them."""
@@ -151,8 +142,7 @@ class ComparisonController(Feature):
 
     def carry(self, former: Self) -> None:
         """Compare the same runs."""
-        if former.is_open:
-            self.compare(former.compared)
+        self.compare(former.services.compared.value)
 
     def draw(self) -> None:
         """Take in what was read, and draw in steps."""
@@ -219,7 +209,7 @@ class ComparisonController(Feature):
             self.panels.message.show_message(
                 tr("Tick two or more runs in the list: with their boxes, or with Ctrl or Shift and a click."), "warn"
             )
-        self.open()
+        self.compare(self.panels.runs.ticked)
 
     def _follow_choice(self) -> None:
         """Compare the runs that are ticked now, and those that left the list: a search hides them, or they vanished."""

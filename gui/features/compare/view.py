@@ -287,8 +287,6 @@ class ComparisonView(QWidget):
         )
         self.utilisation.title.setToolTip(tr("The mean of the devices of each run"))
         self.memory.title.setToolTip(tr("The fullest of the devices of each run"))
-        self.count = 0
-        """The number of runs that are compared."""
         self.plots: tuple[ComparedPlot, ...] = (self.plot, self.utilisation, self.memory)
         self.close_button = self._close_button()
         self.plot.header.addWidget(self.close_button)
@@ -309,7 +307,6 @@ class ComparisonView(QWidget):
 
     def show_count(self, count: int) -> None:
         """Show that so many runs are compared."""
-        self.count = count
         self.close_button.setText(tr("Comparing {count}", count=count))
 
     def _close_button(self) -> QPushButton:

@@ -157,8 +157,8 @@ DOUBLE_CLICK_S = 1.0
 class StartController(Feature):
     """Nothing here blocks: choices are checked in the background, and once more right before the start.
 
-    Every start, queueing and resuming goes through `_begin`, `start_again` or `_check_resume`, then `_check_last`, and
-    `_launch`, `_enqueue` or `_launch_resume`.
+    Every start, queueing and resuming goes through `start`, `start_again` or `_check_resume`, then `_check_last`,
+    `_ask_or_launch`, and `_launch`, `_enqueue` or `_launch_resume`.
     """
 
     def set_up(self) -> None:
@@ -167,8 +167,8 @@ class StartController(Feature):
         self._checker = services.adopt(StartChecker(self._machine))
         self._checker.checked.connect(self._take_check)
         self._choices: Choices | None = None
-        self._check: StartCheck | None = None
-        """The newest check of these choices."""
+        self.current_check: StartCheck | None = None
+        """The newest check of these choices; None while it is under way."""
         self._start_when_checked = self._queues_then = False
         self._readings: object = None
         """The part of the readings that the newest check depends on."""
@@ -184,7 +184,7 @@ class StartController(Feature):
         panels.setup.changed.connect(self.check)
         panels.header.buttons.start_asked.connect(self.start)
         panels.header.buttons.resume_asked.connect(self.resume)
-        panels.menu.provide(addToQueue=self.add_to_queue)
+        panels.menu.provide(addToQueue=lambda: self.start(queues=True))
         self._run_list.changed.connect(self.check_again)
         self._scanner.changed.connect(self.take_readings)
         services.devices.changed.connect(panels.setup.show_machine)
@@ -195,15 +195,10 @@ class StartController(Feature):
 
     # -- check -----------------------------------------------------------------------------------
 
-    @property
-    def current_check(self) -> StartCheck | None:
-        """The check of the choices as they are now; None while it is under way."""
-        return self._check
-
     def check(self, choices: Choices) -> None:
         """Check these choices from now on."""
         if choices != self._choices:
-            self._choices, self._check, self._start_when_checked = choices, None, False
+            self._choices, self.current_check, self._start_when_checked = choices, None, False
         self.check_again()
 
     def check_again(self) -> None:
@@ -252,22 +247,22 @@ class StartController(Feature):
         self._debounce.stop()
         if self._choices is not None:
             self._checker.check(self._choices, self._conditions())
-            if self._check is None and not self._pending.isActive():
+            if self.current_check is None and not self._pending.isActive():
                 self._pending.start()
 
     def _show_pending(self) -> None:
-        if self._check is None and self._choices is not None:
+        if self.current_check is None and self._choices is not None:
             self._show(checking(self._choices))
 
     def _take_check(self, choices: Choices, check: StartCheck) -> None:
         if choices != self._choices:
             return
-        self._check = check
+        self.current_check = check
         self._pending.stop()
         self._show(check)
         if self._start_when_checked:
             self._start_when_checked = False
-            self._begin(queues=self._queues_then)
+            self.start(queues=self._queues_then)
 
     def _show(self, check: StartCheck) -> None:
         self.panels.setup.show_check(check)
@@ -290,18 +285,11 @@ class StartController(Feature):
 
     # -- start -----------------------------------------------------------------------------------
 
-    def start(self) -> None:
-        """Start what is chosen. Choices that are being checked are started after the check."""
-        self._begin(queues=False)
-
-    def add_to_queue(self) -> None:
-        """Put what is chosen into the queue; see `start`."""
-        self._begin(queues=True)
-
-    def _begin(self, *, queues: bool) -> None:
+    def start(self, *, queues: bool = False) -> None:
+        """Start or queue what is chosen. Choices that are being checked are started after the check."""
         if self._just_started or self._checking_last.busy or self._choices is None:
             return
-        check, choices = self._check, self._choices
+        check, choices = self.current_check, self._choices
         if check is None:
             self._start_when_checked, self._queues_then = True, queues
             self._check_now()
@@ -429,10 +417,12 @@ class StartController(Feature):
             return choices is None or choices == self._choices
 
         def take(outcome: RunSpec | StartCheck) -> None:
-            if is_wanted() and isinstance(outcome, StartCheck):
-                self._check = outcome
+            if not is_wanted():
+                return
+            if isinstance(outcome, StartCheck):
+                self.current_check = outcome
                 self._show(outcome)
-            elif is_wanted() and isinstance(outcome, RunSpec):
+            else:
                 again = partial(self._check_last, check, choices=choices, resumed=resumed)
                 self._ask_or_launch(outcome, launch, again, resumed, agreed if shares else None)
 
