@@ -111,7 +111,7 @@ def _catch_exceptions(window: MainWindow) -> None:
 
     def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         log.critical("An error in the window", exc_info=(kind, error, trace))
-        window.controllers.help.show_error(error)
+        window.features.show_error(error)
 
     sys.excepthook = hook
 

@@ -78,6 +78,13 @@ class SettingsFile:
                 return
         unsaved.clear()
 
+    def first_time(self, name: str) -> bool:
+        """Return True once: the first time that any window of this user asks for this name."""
+        if self.value(name, bool):
+            return False
+        self.save({name: True})
+        return True
+
     def move_aside_if_damaged(self) -> None:
         """Rename a file that is no JSON, and say so in `problem`; otherwise nothing is saved until it is mended."""
         with config_folder_locked():

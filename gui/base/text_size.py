@@ -26,7 +26,7 @@ def zoom() -> float:
 
 
 def set_zoom(value: float) -> None:
-    """Set the zoom, limited to that of `ZOOMS`. Apply the theme afterwards: `MainWindow.set_text_zoom` does both."""
+    """Set the zoom, limited to that of `ZOOMS`. Apply the theme afterwards, as `PreferencesController` does."""
     app = QApplication.instance()
     if app is not None and math.isfinite(value):
         app.setProperty(_ZOOM, min(max(float(value), ZOOMS[0]), ZOOMS[-1]))

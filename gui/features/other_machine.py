@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import Self
 
-from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QPushButton
 
 from core.hosts.carrier import Failure
@@ -14,11 +13,7 @@ from core.hosts.mirror import MirrorState
 from core.language import join_sentences, tr, tr_noop, tr_plural
 from gui.machine.host_machine import HostMachine
 from gui.widgets.plain_text import verbatim
-
-if TYPE_CHECKING:
-    from gui.window.layout import MainPanels
-    from gui.window.services import Services
-
+from gui.window.feature import Feature
 
 OFF = {
     "openRecipe": tr_noop("Recipes of your own are on {host}, and cannot be chosen from here. Start one there."),
@@ -33,20 +28,13 @@ BUTTONS = ("openRecipeButton", "scriptButton", "workingDirButton", "openPythonBu
 """Buttons that choose files of this machine for a run."""
 
 
-class HostController(QObject):
+class HostController(Feature):
     """Nothing of this machine is shown or used as if it were of the host."""
 
-    connected = Signal()
-    """There is a connection, for the first time or again."""
-    newest_wanted = Signal()
-    """The runs of the host are known, and none is shown: the live one that was started last may be."""
-
-    def __init__(self, panels: MainPanels, services: Services) -> None:
-        super().__init__()
-        assert isinstance(services.machine, HostMachine)
-        self._panels, self._machine = panels, services.machine
-        self._mirror = services.machine.mirror
-        self._run_list, self._session = services.run_list, services.session
+    def set_up(self) -> None:
+        panels, machine = self.panels, self._machine
+        assert isinstance(machine, HostMachine)
+        self._mirror, self._fetch_failures = machine.mirror, machine.fetch_failures
         self._shown: MirrorState | None = None
         self.wants_newest = True
         """Whether no run was shown yet, and runs are still being copied for the first time."""
@@ -56,11 +44,12 @@ class HostController(QObject):
         panels.machine.show_host(self._machine.host)
         self._switch_off()
         self._show(self._mirror.state)
+        self.services.connected.set(self._mirror.state.is_connected)
 
-    def poll(self) -> None:
-        """Show what has become of the connection and of what was asked for. Never blocks."""
-        for failure in self._machine.fetch_failures():
-            self._panels.message.show_message(tr(failure), "bad")
+    def prepare(self) -> None:
+        """Show what has become of the connection and of what was asked for, before copies of runs are read."""
+        for failure in self._fetch_failures():
+            self.panels.message.show_message(tr(failure), "bad")
         for name in self._mirror.fetch_reread():
             self._run_list.forget(self._machine.root / name)
             self._session.reload(self._machine.root / name)
@@ -69,18 +58,23 @@ class HostController(QObject):
             return
         self._show(state)
         if state.is_complete and (before is None or not before.is_complete):
-            self._run_list.changed.emit()  # an empty list means something else now
+            self._run_list.show_again()  # an empty list means something else now
         if self.wants_newest and state.is_complete and not state.left:
             self._run_list.poll(now=True)
             self._offer_newest()
             self.wants_newest = False
         if state.is_connected and (before is None or not before.is_connected):
             self._want()
-            self.connected.emit()
+        self.services.connected.set(state.is_connected)
+
+    def carry(self, former: Self) -> None:
+        """Show the newest run only if the other window would."""
+        self.wants_newest = former.wants_newest
 
     def _offer_newest(self) -> None:
-        if self.wants_newest and self._session.run is None and self._mirror.state.is_complete:
-            self.newest_wanted.emit()
+        newest = self._run_list.newest_live() if self.wants_newest and self._mirror.state.is_complete else None
+        if newest is not None and self._session.run is None:
+            self.panels.message.attempt(lambda: self._session.attach_to(newest))
 
     def _want(self) -> None:
         run = self._session.run
@@ -89,19 +83,19 @@ class HostController(QObject):
 
     def _switch_off(self) -> None:
         """Switch off what would choose files or processes of this machine."""
-        host, menu = self._machine.host, self._panels.menu
+        host, menu = self._machine.host, self.panels.menu
         for name, why in OFF.items():
             menu.action(name).setEnabled(False)
             menu.action(name).setToolTip(verbatim(tr(why, host=host)))
         here = tr("It would choose a file of this machine, and {host} trains with its own. Type the path.", host=host)
         for name in BUTTONS:
-            for button in self._panels.setup.findChildren(QPushButton, name):
+            for button in self.panels.setup.findChildren(QPushButton, name):
                 button.setEnabled(False)
                 button.setToolTip(verbatim(here))
-        for button in self._panels.first_steps.findChildren(QPushButton, "firstScriptButton"):
+        for button in self.panels.first_steps.findChildren(QPushButton, "firstScriptButton"):
             button.setEnabled(False)
             button.setToolTip(verbatim(tr(OFF["openScript"], host=host)))
-        presets = self._panels.setup.presets
+        presets = self.panels.setup.presets
         presets.setEnabled(False)
         presets.setToolTip(
             verbatim(tr("Presets have paths of this machine, and {host} trains with its own files.", host=host))
@@ -109,9 +103,9 @@ class HostController(QObject):
 
     def _show(self, state: MirrorState) -> None:
         self._shown = state
-        self._panels.header.show_host(*chip(self._machine.host, state))
+        self.panels.header.show_host(*chip(self._machine.host, state))
         text, tone = connection_message(self._machine.host, state)
-        self._panels.host_message.show_message(
+        self.panels.host_message.show_message(
             text, tone, details=state.next_try is not None, details_text=tr("Try now")
         )
 

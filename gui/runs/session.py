@@ -48,6 +48,8 @@ class RunSession(QObject):
 
     attached = Signal()
     """Another run, or none, is shown from now on."""
+    started = Signal(object)
+    """The window has started this `Run`, which is shown now."""
     end_asked = Signal()
     """The user of this window has asked the run to end: to stop, to pause, or at once."""
     changed = Signal()
@@ -70,7 +72,8 @@ class RunSession(QObject):
         self.spec: RunSpec | None = None
         self.spec_problem: str | None = None
         """Why the spec of the run cannot be read, such as one of a newer version: a sentence, or None."""
-        self._resuming: frozenset[Path] = frozenset()
+        self._resuming: Path | None = None
+        """The run that is being resumed, which may be another one."""
         self.stop_asked: float | None = None
         """When this window requested a stop, in seconds of `time.monotonic()`."""
         self._last_request: tuple[str, float, Checkpoint | None] | None = None
@@ -150,6 +153,11 @@ class RunSession(QObject):
             take_in(self._read_run(), self.run.catch_up())
         self.attached.emit()
         self.changed.emit()
+
+    def show_started(self, run: Run) -> None:
+        """Show a run that the window has started."""
+        self.attach(run)
+        self.started.emit(run)
 
     def attach_to(self, run_dir: Path) -> None:
         """Show the run in this directory. Raises `ValueError` with a sentence if there is none."""
@@ -297,16 +305,16 @@ class RunSession(QObject):
             self._last_request = (what, time.monotonic(), self.facts.checkpoint)
             self.changed.emit()
 
-    def set_resuming(self, run_dirs: frozenset[Path]) -> None:
-        """Note which runs are being resumed."""
-        if run_dirs != self._resuming:
-            self._resuming = run_dirs
+    def set_resuming(self, run_dir: Path | None) -> None:
+        """Note which run is being resumed; None for none."""
+        if run_dir != self._resuming:
+            self._resuming = run_dir
             self.resuming_changed.emit()
 
     @property
     def is_resuming(self) -> bool:
         """Whether the run is being resumed."""
-        return self.run is not None and self.run.dir in self._resuming
+        return self.run is not None and self.run.dir == self._resuming
 
     def take_requests(self, former: RunSession) -> None:
         """Wait for the same answers of the run as another session did."""

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QMainWindow, QStyle, QTabBar, QTabWidget, QWidget
 
 from core.language import tr
 from gui.base.text_size import scaled
+from gui.base.theme import look
 from gui.features.devices.panel import DevicePanel
 from gui.features.memory.tab import LeftoversStrip
 from gui.features.run.failure import FailureCard
@@ -126,6 +127,8 @@ class DockLayout(QObject):
         for dock in self.docks:
             dock.dockLocationChanged.connect(self._set_moved)
             dock.topLevelChanged.connect(self._set_moved)
+        panels.devices.resized.connect(self.spread)
+        look.changed.connect(self.spread)  # all text may have another size
         window.installEventFilter(self)
         self.reset()
 

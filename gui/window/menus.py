@@ -102,7 +102,7 @@ class MenuBar(QMenuBar):
             )
         )  # fmt: skip
         self._add(self.file, FILE)
-        self._before_export = self.file.addSeparator()
+        self.export_separator = self.file.addSeparator()
         self.export = QMenu(tr("&Export"), self)
         self.export.setObjectName("exportMenu")
         self.export.setToolTipsVisible(True)
@@ -115,9 +115,9 @@ class MenuBar(QMenuBar):
         self._add(self.file, LEAVE)
         self.tabs = [self._action(Entry(name=f"tab{n}", text="", keys=f"Ctrl+{n}")) for n in range(1, TAB_KEYS + 1)]
         self.view.addActions(self.tabs)
-        self._after_tabs = self.view.addSeparator()
+        self.tabs_separator = self.view.addSeparator()
         for entry in RUN:
-            self._action(entry)
+            self._action(entry).setVisible(False)
         self._add(self.view, VIEW)
         self._add(self.tools, TOOLS)
         self._add(self.help, HELP)
@@ -126,18 +126,11 @@ class MenuBar(QMenuBar):
         """Return an action by its name."""
         return self._actions[name]
 
-    def add_exports(self, *actions: QAction) -> None:
-        """Add actions to the menu of exports, above the others."""
-        self.export.insertActions(self.action(EXPORT[0][0].name), actions)
-
-    def add_to_file(self, *actions: QAction) -> None:
-        """Add actions or the actions of submenus to the menu File, below those that open something."""
-        self.file.insertActions(self._before_export, actions)
-
-    def add_to_view(self, *actions: QAction) -> None:
-        """Add actions or the actions of submenus to the menu View, below the tabs."""
-        self.view.insertSeparator(self._after_tabs)
-        self.view.insertActions(self._after_tabs, actions)
+    def provide(self, **actions: Callable[[], object]) -> None:
+        """Set what entries do, by their names. An entry that no feature provides is not shown."""
+        for name, do in actions.items():
+            self._actions[name].triggered.connect(lambda _, do=do: do())
+            self._actions[name].setVisible(True)
 
     def add_choice(self, name: str, text: str, values: Mapping[str, str], choose: Callable[[str], object]) -> QMenu:
         """Add a submenu to View with values and their titles, one of which is ticked; `choose` is called with it."""
@@ -168,10 +161,6 @@ class MenuBar(QMenuBar):
         self.run.aboutToShow.connect(describe)
         self.run.addAction(action)
 
-    def add_to_run(self, name: str) -> None:
-        """Add an action of `RUN` to the menu Run, below those that are there."""
-        self.run.addAction(self.action(name))
-
     def show_tabs(self, titles: Sequence[str]) -> None:
         """Name the tabs that can be seen now."""
         for number, action in enumerate(self.tabs):
@@ -187,6 +176,8 @@ class MenuBar(QMenuBar):
 
     def _add(self, menu: QMenu, entries: Sequence[Entry]) -> None:
         menu.addActions([self._action(entry) for entry in entries])
+        for entry in entries:
+            self._actions[entry.name].setVisible(False)  # until it is provided
 
     def _action(self, entry: Entry) -> QAction:
         action = QAction(tr(entry.text), self)
@@ -221,22 +212,19 @@ class MenuController(QObject):
     """Keeps nothing: the panels and the window have the state, and the menus are brought up to date as they open."""
 
     def __init__(self, window: QMainWindow, panels: MainPanels, services: Services, layout: DockLayout) -> None:
-        super().__init__()
+        super().__init__(window)
         self._window, self._panels = window, panels
-        self._orphans, self._run_list, self._machine = services.orphan_scanner, services.run_list, services.machine
+        self._run_list, self._machine = services.run_list, services.machine
         panels.actions.judge(self._judge)
         self._fill()
         shown = panels.header.again.run_menu  # its keys work while it is closed
         for changed in (services.run_list.changed, services.session.attached, panels.menu.run.aboutToShow):
             changed.connect(shown.refresh)
         menu = panels.menu
-        for name, action in (
-            ("openRecipe", self._open_recipe), ("openScript", self._open_script),
-            ("close", window.close), ("quit", window.close),
-            ("resetLayout", layout.reset), ("fullScreen", self._toggle_full_screen),
-            ("processes", panels.details.raise_processes), ("leftovers", self._find_leftovers),
-        ):  # fmt: skip
-            menu.action(name).triggered.connect(lambda _, action=action: action())
+        menu.provide(
+            openRecipe=self._open_recipe, openScript=self._open_script, close=window.close, quit=window.close,
+            resetLayout=layout.reset, fullScreen=self._toggle_full_screen,
+        )  # fmt: skip
         for number, tab in enumerate(menu.tabs):
             tab.triggered.connect(lambda _, number=number: self._raise_tab(number))
         menu.view.aboutToShow.connect(self._show_view)
@@ -247,9 +235,9 @@ class MenuController(QObject):
         menu, buttons = self._panels.menu, self._panels.header.buttons
         presets = self._panels.setup.presets.menu().menuAction()
         presets.setText(tr("&Presets"))
-        menu.add_to_file(presets)
+        menu.file.insertAction(menu.export_separator, presets)
         menu.add_button("start", buttons.start)
-        menu.add_to_run("addToQueue")
+        menu.run.addAction(menu.action("addToQueue"))
         menu.add_button("pause", buttons.pause)
         menu.add_button("stop", buttons.stop)
         menu.add_button("save", buttons.save, tr("Save checkpoint"))
@@ -258,8 +246,9 @@ class MenuController(QObject):
         of_run = self._panels.header.again.run_menu
         exports = [of_run.action(name) for name in EXPORTS]
         menu.run.addActions([each for each in of_run.actions() if each not in exports])
-        menu.add_exports(*exports)
-        menu.add_to_view(self._panels.plots.optional_menu.menuAction())
+        menu.export.insertActions(menu.action("pictures"), exports)
+        menu.view.insertSeparator(menu.tabs_separator)
+        menu.view.insertAction(menu.tabs_separator, self._panels.plots.optional_menu.menuAction())
 
     def _judge(self, run_dir: str, states: Mapping[str, ActionState]) -> None:
         found = table_obstacles() if is_table(run_dir) else obstacles(self._run_list.summary(run_dir))
@@ -276,10 +265,6 @@ class MenuController(QObject):
         dialog = FileDialog(self._window, title, lambda path: use(Path(path)), names=names)
         dialog.setObjectName("openDialog")
         dialog.open()
-
-    def _find_leftovers(self) -> None:
-        self._orphans.scan()
-        self._panels.details.raise_processes()
 
     def _toggle_full_screen(self) -> None:
         # The other states stay, so that a maximised window is maximised again afterwards.

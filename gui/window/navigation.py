@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from PySide6.QtCore import QObject, Qt
+from PySide6.QtCore import QObject, Qt, QTimer
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QApplication,
@@ -19,13 +19,14 @@ from PySide6.QtWidgets import (
 )
 
 from gui.window.layout import DockLayout, MainPanels
+from gui.window.services import Services
 
 
 class CardNavigation(QObject):
     """Keeps the cards in visual order: header, devices, training, plots with what covers them, tabs, runs."""
 
-    def __init__(self, window: QMainWindow, panels: MainPanels, layout: DockLayout) -> None:
-        super().__init__()
+    def __init__(self, window: QMainWindow, panels: MainPanels, services: Services, layout: DockLayout) -> None:
+        super().__init__(window)
         self._window, self._panels = window, panels
         devices, training, runs, details = layout.docks
         plots = window.centralWidget()
@@ -36,10 +37,9 @@ class CardNavigation(QObject):
         )  # fmt: skip
         self._last: dict[QWidget, QWidget] = {}
         """By card, what had the focus in it when F6 left it."""
-        menu = panels.menu
-        menu.action("nextCard").triggered.connect(lambda _: self.go(1))
-        menu.action("previousCard").triggered.connect(lambda _: self.go(-1))
-        menu.action("find").triggered.connect(lambda _: self.find())
+        panels.menu.provide(nextCard=lambda: self.go(1), previousCard=lambda: self.go(-1), find=self.find)
+        # When all is in its place:
+        services.compared.changed.connect(lambda _: QTimer.singleShot(0, self, self.order_tabs))
         panels.plots.shown_on_request.connect(lambda _: self.order_tabs())
         panels.setup.sheet.opened.connect(self.order_tabs)  # another workload has other fields
 

@@ -91,10 +91,3 @@ class WindowState:
         if self._plots.plots:
             values |= {"window/plots": self._plots.remember(), "window/plot_heights": self._plots.saveState()}
         self._file.save(values)
-
-    def first_time(self, what: str) -> bool:
-        """Return True once: the first time that any window of this user asks."""
-        if self._file.value(f"window/{what}", bool):
-            return False
-        self._file.save({f"window/{what}": True})
-        return True

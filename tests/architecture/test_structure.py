@@ -101,6 +101,12 @@ def test_the_kernel_stays_small() -> None:
     assert total <= KERNEL_LINES
 
 
+def test_the_window_names_no_feature() -> None:
+    """Only the list of features does, and what makes their panels and what they share."""
+    named = [module for module, _, _ in imported(ROOT / "gui" / "window" / "main_window.py")]
+    assert [module for module in named if module.startswith("gui.features")] == []
+
+
 def test_file_names_of_the_run_directory_stand_in_one_module() -> None:
     literal = [
         f"{module_name(path)}:{node.lineno} {node.value!r}"

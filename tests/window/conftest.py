@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from PySide6.QtCore import QCoreApplication, QEvent
+from PySide6.QtWidgets import QMainWindow
 
 from core import language
 from core.history.index import directories
@@ -15,10 +16,16 @@ from core.hosts import ssh
 from core.runs.facts import state_info
 from core.runs.run import Run
 from core.series.run_series import RunSeries
+from gui.base.preferences import PreferencesFile
+from gui.base.settings_file import SettingsFile
 from gui.base.theme import DARK, look
 from gui.base.timers import collect_due
-from gui.features.memory import scanner
+from gui.features.memory import scanner as leftover_scanner
+from gui.machine.machine import Machine
 from gui.plots.registry import PLOTS
+from gui.window import features
+from gui.window.layout import DockLayout, MainPanels
+from gui.window.services import Services
 from tests.support.acting import ProcView
 from tests.support.ssh_server import server, ssh_server  # noqa: F401 (fixtures)
 from tests.support.waiting import PATIENCE_S, wait_until
@@ -78,7 +85,7 @@ def _no_automatic_collection() -> Iterator[None]:
 def own_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ProcView:
     """Let windows list and end leftover processes of their test only, and say nothing of those of others."""
     view = ProcView(tmp_path / "proc", f"TESTS_OF_TRAINYARD={tmp_path}")
-    monkeypatch.setattr(scanner, "PROC", view.path)
+    monkeypatch.setattr(leftover_scanner, "PROC", view.path)
     return view
 
 
@@ -91,7 +98,8 @@ def _style_sheet(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
     look.theme = DARK
     if not request.node.get_closest_marker("styled") and not request.config.getoption("--styled"):
         remove_style()  # of an earlier test
-        monkeypatch.setattr("gui.window.main_window.apply", apply_palette)
+        for module in ("gui.window.main_window", "gui.features.preferences.preferences"):
+            monkeypatch.setattr(f"{module}.apply", apply_palette)
 
 
 @pytest.fixture(autouse=True)
@@ -113,6 +121,28 @@ def patient_with_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"core.hosts.{limit}", PATIENCE_S)
     monkeypatch.setattr("gui.machine.host_machine.ANSWER_S", PATIENCE_S)
     monkeypatch.setitem(ssh.OPTIONS, "ConnectTimeout", f"{PATIENCE_S:.0f}")
+
+
+@pytest.fixture(autouse=True)
+def feature_errors(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Return the titles of the features that fail, which a test that lets them fail empties; else it fails, too."""
+    failed: list[str] = []
+    log = features.log.exception
+    monkeypatch.setattr(features.log, "exception", lambda text, title: (failed.append(title), log(text, title)))
+    yield failed
+    assert failed == []
+
+
+@pytest.fixture
+def parts(qtbot: QtBot, runs_root: Path) -> Iterator[tuple[MainPanels, Services]]:
+    """Return panels in an empty window, and services, with which a feature can be made."""
+    window = QMainWindow()
+    qtbot.addWidget(window)
+    panels = MainPanels(window)
+    DockLayout(window, panels)
+    services = Services(Machine(runs_root), window, PreferencesFile(SettingsFile()))
+    yield panels, services
+    services.device_monitor.close()
 
 
 @pytest.fixture(autouse=True)

@@ -129,7 +129,7 @@ class Driver:
     def resize(self, width: int, height: int) -> None:
         """Resize a window, which may have opened smaller, to at least 1100 pixels; wait until its docks have moved."""
         self.window.resize(width, height)
-        devices, _, runs, _ = self.window.controllers.layout.docks
+        devices, _, runs, _ = self.window.dock_layout.docks
         self.until(lambda: self.window.width() == width and runs.x() > devices.x() + devices.width(), "the docks")
 
     def until_state(self, text: str) -> None:

@@ -73,7 +73,7 @@ def settle(panel: Driver, count: int) -> None:
         return rows == count == len(reader.runs) and len(view.card.table.rows) == len(made.rows)
 
     panel.until(is_there, "the comparison")
-    panel.window.controllers.comparison.poll()
+    panel.window.controllers.comparison.draw()
 
 
 def cells(view: ComparisonView) -> dict[str, list[tuple[str, str]]]:
@@ -153,7 +153,7 @@ def test_runs_are_below_the_heading_of_their_day(panel: Driver, runs_root: Path)
 def test_curves_groups_and_table_of_runs_that_differ_in_rate_and_seed(panel: Driver) -> None:
     view = opened(panel, "a", "b", "c")
     view.plot.controls.smoothing_button.set_weight(0.0)
-    panel.window.controllers.comparison.poll()
+    panel.window.controllers.comparison.draw()
     assert not panel.window.panels.plots.isVisible()
     assert [entry.label for entry in view.plot.entries] == ["1, n = 2", "2"]
     x, mean = view.plot.drawn["1, n = 2"]
@@ -215,7 +215,7 @@ def test_axes_and_readings_share_one_range_and_cursor(panel: Driver) -> None:
     for axis in ("step", "epoch", "samples", "training", "wall"):
         box.setCurrentIndex(box.findData(axis))
         assert controls.axis == axis
-        panel.window.controllers.comparison.poll()
+        panel.window.controllers.comparison.draw()
         for plot in view.plots:
             plot.redraw()
         spans[axis] = view.plot.whole_span()
@@ -382,7 +382,7 @@ def test_the_comparison_and_its_choices_survive_another_language_and_another_win
     panel.until_replaced("en")
     settle(panel, 2)
     panel.until(lambda: panel.runs.count() == 1, "the search in the other window")
-    assert len(panel.window.controllers.comparison.compared) == 2, "the search hides one of them"
+    assert len(panel.window.services.compared.value) == 2, "the search hides one of them"
     panel.window.close()
     again = drive()
     view = opened(again, "a", "c")

@@ -22,7 +22,7 @@ def test_click_on_label_leaves_shares(drive, qtbot) -> None:
     qtbot.mouseClick(panel.window.findChild(QLabel, "stateLabel"), Qt.MouseButton.LeftButton)
     panel.window.resize(2400, 900)
     panel.until(lambda: widths(panel) > [round(1.5 * width) for width in before], "wider docks")
-    assert panel.window.controllers.layout.save().isEmpty()
+    assert panel.window.dock_layout.save().isEmpty()
 
 
 def test_moved_border_is_kept(drive, qtbot) -> None:
@@ -36,7 +36,7 @@ def test_moved_border_is_kept(drive, qtbot) -> None:
     qtbot.mouseMove(panel.window, border - QPoint(90, 0))
     panel.until(lambda: runs.width() > width + 60, "the moved border")
     qtbot.mouseRelease(panel.window, Qt.MouseButton.LeftButton, pos=border - QPoint(90, 0))
-    panel.until(lambda: not panel.window.controllers.layout.save().isEmpty(), "the layout to be kept")
+    panel.until(lambda: not panel.window.dock_layout.save().isEmpty(), "the layout to be kept")
     moved = runs.width()
     panel.window.resize(1900, 900)
     panel.until(lambda: panel.window.width() == 1900)
@@ -66,7 +66,7 @@ def test_narrow_window_clips_nothing_and_has_its_runs_behind_a_tab(drive) -> Non
     panel.window.resize(1480, 900)
     panel.until(lambda: runs.x() > devices.geometry().right(), "the runs at the right")
     panel.until(lambda: start.width() == wide, "the texts")
-    assert panel.window.controllers.layout.save().isEmpty()
+    assert panel.window.dock_layout.save().isEmpty()
 
 
 def test_devices_in_a_narrow_window_are_as_high_as_their_rows(drive, nvml) -> None:

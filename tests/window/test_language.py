@@ -27,10 +27,11 @@ from core import language
 from core.devices.cpu import cpu_devices
 from gui.base import window_language
 from gui.base.jobs import Jobs
+from gui.base.preferences import Preferences, PreferencesFile
 from gui.base.settings_file import SettingsFile
 from gui.base.window_language import can_show
 from gui.features.devices.hosts_dialog import HostsDialog
-from gui.features.preferences.preferences import Preferences, PreferencesDialog, PreferencesFile
+from gui.features.preferences.preferences import PreferencesDialog
 from gui.plots.area import PlotArea
 from gui.widgets.dialogs import ConfirmDialog, ask
 from gui.widgets.fields import whole_number

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QAbstractButton
@@ -15,11 +13,8 @@ from core.text import first_names, one_line
 from gui.base import formatting
 from gui.features.memory import processes as process_rows
 from gui.features.memory.controller import MemoryController
-from gui.features.memory.scanner import ProcessScanner, ProcessTerminator
 from gui.features.memory.tab import LeftoversStrip
-from gui.machine.machine import Machine
-from gui.runs.session import RunSession
-from gui.window.details import EVENTS_TAB, LOG_TAB, MEMORY_TAB, PROCESSES_TAB, DetailTabs
+from gui.window.details import EVENTS_TAB, LOG_TAB, MEMORY_TAB, PROCESSES_TAB
 
 SCRIPT = "python -c import time\n" + "print('a line')\n" * 150
 
@@ -82,31 +77,18 @@ class FakeOrphanScanner(QObject):
     changed = Signal()
     found: tuple[OrphanedProcess, ...] = ()
 
+    def __init__(self, *_: object, **__: object) -> None:
+        super().__init__()
+
     def finds(self, *found: OrphanedProcess) -> None:
         self.found = found
         self.changed.emit()
 
 
 @pytest.fixture
-def controller(qtbot, tmp_path):
-    strip, details = LeftoversStrip(), DetailTabs()
-    for each in (strip, details):
-        qtbot.addWidget(each)
-    run_list = SimpleNamespace(root=tmp_path, summaries=[], on_devices={})
-    monitor = SimpleNamespace(survey=SimpleNamespace(devices=(), samples=()), stale_age_s={})
-    session = RunSession()
-    services = SimpleNamespace(
-        device_monitor=monitor,
-        run_list=run_list,
-        session=session,
-        process_scanner=ProcessScanner(monitor, run_list, session),
-        process_terminator=ProcessTerminator(),
-        orphan_scanner=FakeOrphanScanner(),
-        queue=SimpleNamespace(set_aside={}),
-        machine=Machine(tmp_path),
-    )
-    panels = SimpleNamespace(details=details, leftovers=strip, message=None)
-    return MemoryController(panels, services)
+def controller(parts, monkeypatch):
+    monkeypatch.setattr("gui.features.memory.controller.OrphanScanner", FakeOrphanScanner)
+    return MemoryController(*parts)
 
 
 def test_dismissed_strip_stays_hidden_until_new_leftovers_appear(controller):
@@ -147,7 +129,7 @@ def test_only_visible_page_is_refreshed(controller, monkeypatch):
     monkeypatch.setattr(controller, "_show_memory", lambda: filled.append("Memory"))
     monkeypatch.setattr(controller, "_show_processes", lambda: filled.append("Processes"))
     details = controller._details
-    details.show()
+    details.window().show()
     for tab in (EVENTS_TAB, LOG_TAB, MEMORY_TAB, PROCESSES_TAB):
         details.tabs.setCurrentIndex(tab)
     assert filled == ["Memory", "Processes"]

@@ -212,7 +212,7 @@ def test_only_what_ends_while_window_is_not_in_use_is_news(bell, runs_root, qtbo
     window.showNormal()
     window.activateWindow()
     found.until("1")
-    assert found.panel.window.services.missed_runs.runs[0][0].dir == after
+    assert found.panel.window.controllers.missed._missed.runs[0][0].dir == after
 
 
 @pytest.mark.slow
@@ -317,7 +317,7 @@ def test_what_was_seen_in_one_window_is_missed_in_none(bell, runs_root):
     first.panel.window.poll()  # it lists the run first: otherwise the second, which is in use, says that it was seen
     first.panel.window.services.run_list.poll(now=True)
     second.panel.until(lambda: listed(first, later, "finished")() and listed(second, later, "finished")())
-    missed = first.panel.window.services.missed_runs
+    missed = first.panel.window.controllers.missed._missed
     first.panel.until(lambda: [run.dir for run, _ in missed.runs] == [later], "the other run alone, the first was seen")
     assert second.lines == ["digits_mlp: finished"], "its user has the window before them"
     first.panel.window.activateWindow()

@@ -22,11 +22,12 @@ from core.config import presets
 from core.history import index
 from core.schema.files import MAX_JSON_BYTES
 from core.system import folders
+from gui.base.preferences import COLOURS, KEY, Preferences, PreferencesFile
 from gui.base.settings_file import SettingsFile, default_file
 from gui.base.text_size import set_zoom, zoom
 from gui.base.theme import DARK, LIGHT, STRONG_DARK, current_theme, stylesheet
 from gui.features.preferences import preferences as preferences_dialog
-from gui.features.preferences.preferences import COLOURS, KEY, Preferences, PreferencesDialog, PreferencesFile
+from gui.features.preferences.preferences import PreferencesDialog
 from tests.window.driving import apply_palette
 
 
@@ -70,7 +71,8 @@ def test_colours_hold_at_once_and_in_the_next_window(drive, monkeypatch):
         sheets.append(stylesheet(theme))
         apply_palette(app, theme)
 
-    monkeypatch.setattr("gui.window.main_window.apply", apply)
+    for module in ("gui.window.main_window", "gui.features.preferences.preferences"):
+        monkeypatch.setattr(f"{module}.apply", apply)
     panel = drive()
     box = opened(panel).findChild(QComboBox, "coloursBox")
     assert [box.itemText(each) for each in range(box.count())] == ["as the desktop", "standard", "strong contrast"]

@@ -290,5 +290,5 @@ def test_leftovers_strip_disappears_when_processes_exit(drive, runs_root, tmp_pa
 def test_leftovers_strip_is_hidden_without_leftovers(drive, own_processes):
     own_processes.refresh()
     panel = drive()
-    panel.until(lambda: panel.window.opened and not panel.window.services.orphan_scanner._jobs.busy, "the scan")
+    panel.until(lambda: panel.window.opened and not panel.window.controllers.memory._orphans._jobs.busy, "the scan")
     assert not panel.window.findChild(LeftoversStrip, "leftoversStrip").isVisible()

@@ -12,7 +12,7 @@ from core.config.examination import examine_script
 from core.config.script_check import ScriptCheckRequest, ScriptCheckResult, check_script
 from core.devices.cpu import cpu_devices
 from core.devices.device import Survey
-from gui.features.setup.start_request import StartChecker
+from gui.features.setup.start import StartChecker
 from gui.machine.machine import Machine
 from gui.machine.script import TypedScript
 from gui.machine.start_check import StartConditions, checking, judge

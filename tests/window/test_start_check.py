@@ -10,7 +10,6 @@ from types import SimpleNamespace
 
 import pytest
 from PySide6.QtCore import QObject, Signal
-from PySide6.QtWidgets import QWidget
 
 from core.config.choices import RecipeChoices
 from core.devices.device import Device, Process, Sample, Survey, device_here
@@ -20,14 +19,10 @@ from core.runs.facts import RunFacts, RunState
 from core.runs.run import Run
 from core.schema.spec import write_spec
 from gui.features.setup import start as start_controller
-from gui.features.setup.panel import SetupPanel, StartStatus
-from gui.features.setup.start import StartController
-from gui.features.setup.start_request import shared_device_question
+from gui.features.setup.panel import StartStatus
+from gui.features.setup.start import StartController, shared_device_question
 from gui.machine.machine import Machine
 from gui.machine.start_check import StartCheck, StartConditions, check_start, readings_state
-from gui.runs.actions import RunActions
-from gui.widgets.messages import MessageStrip
-from gui.window.header import HeaderPanel
 from tests.support import no_namespaces
 from tests.support.running import make_spec, write_recipe
 
@@ -259,15 +254,6 @@ class Scanner(QObject):
         return SimpleNamespace(living=frozenset())
 
 
-class Panels(QWidget):
-    """The panels that a start needs."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.setup, self.header = SetupPanel(), HeaderPanel(RunActions())
-        self.message, self.window = MessageStrip("messageStrip"), self
-
-
 class Questions:
     """Records questions without answering; `agree` confirms the last one."""
 
@@ -287,25 +273,18 @@ def questions(monkeypatch) -> Questions:
 
 
 @pytest.fixture
-def controller(qtbot, tmp_path):
+def controller(parts):
     """Return a function that makes a start controller on a machine with one CPU device."""
-    panels = Panels()
-    qtbot.addWidget(panels)
+    panels, services = parts
 
     def make(run_list, session=None) -> StartController:
         here = Survey(devices=(CPU,))
         monitor = SimpleNamespace(survey=here, all_machines=here, stale_age_s={}, hosts=SimpleNamespace(held_by=dict))
-        session = session or SimpleNamespace(attach=lambda run: None, set_resuming=lambda dirs: None)
-        services = SimpleNamespace(
-            device_monitor=monitor,
-            process_scanner=Scanner(),
-            run_list=run_list,
-            session=session,
-            machine=Machine(run_list.root),
-        )
-        new_controller = StartController(panels, services)
-        new_controller.setParent(panels)
-        return new_controller
+        monitor.close = services.device_monitor.close
+        services.device_monitor, services.process_scanner, services.run_list = monitor, Scanner(), run_list
+        services.session = session or SimpleNamespace(show_started=lambda run: None, set_resuming=lambda run_dir: None)
+        services.machine = Machine(run_list.root)
+        return StartController(panels, services)
 
     return make
 
@@ -338,7 +317,7 @@ def test_resume_question_names_other_runs_but_not_itself(qtbot, controller, ques
         facts=RunFacts(),
         poll=lambda: polled.append(1),
         is_resuming=False,
-        set_resuming=lambda dirs: setattr(session, "is_resuming", one.dir in dirs),
+        set_resuming=lambda run_dir: setattr(session, "is_resuming", one.dir == run_dir),
     )
     new_controller = controller(run_list, session)
     monkeypatch.setattr(Run, "resume", resumed.append)

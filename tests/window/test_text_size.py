@@ -86,7 +86,7 @@ def test_plots_grow_with_the_text_and_hold_the_guidance(drive, text) -> None:
     panel = drive()
     panel.window.resize(1280, 800)
     least = {name: plot.minimumHeight() for name, plot in panel.window.panels.plots.plots.items()}
-    panel.window.set_text_zoom(2.0)
+    panel.window.controllers.preferences.set_text_zoom(2.0)
     plots = panel.window.panels.plots.plots
     assert {name: plot.minimumHeight() for name, plot in plots.items()} == {n: 2 * least[n] for n in least}
     steps, loss = panel.window.panels.first_steps, plots["lossPlot"]

@@ -6,28 +6,27 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QTimer
 
 from core.language import tr, tr_noop
 from core.results.comparison import text_table
 from core.results.curves import AXES, axis_of
 from core.results.measured_run import reasons
 from gui.base.jobs import Jobs, reason
-from gui.base.theme import current_theme
+from gui.base.theme import current_theme, look
 from gui.base.timers import StepQueue
 from gui.features.compare.rows import comparison_rows, why_text
 from gui.plots import exports
 from gui.plots.exports import KINDS, PICTURES, Outcome, picture_work
+from gui.window.feature import Feature
 
 if TYPE_CHECKING:
     from core.results.comparison import Comparison
     from gui.features.compare.reader import ComparisonReader
     from gui.features.compare.runs import Entry
     from gui.features.compare.view import ComparisonView
-    from gui.window.layout import MainPanels
-    from gui.window.services import Services
 
 
 READING_S, REST_SHARE = 0.3, 10.0
@@ -40,15 +39,11 @@ TICK_MS = 100
 TOO_MANY = tr_noop("A comparison shows {limit} runs at most. The first {limit} of the {count} ticked runs are shown.")
 
 
-class ComparisonController(QObject):
+class ComparisonController(Feature):
     """The view and its reader are made when they are first needed: most windows never compare."""
 
-    toggled = Signal()
-    """The view was opened or closed."""
-
-    def __init__(self, panels: MainPanels, services: Services) -> None:
-        super().__init__()
-        self._panels, self._services = panels, services
+    def set_up(self) -> None:
+        panels = self.panels
         self._reader: ComparisonReader | None = None
         self._colours: Any = None
         self._baseline: str | None = None
@@ -65,21 +60,21 @@ class ComparisonController(QObject):
         self._why_of: tuple[object, ...] = ()
         """The runs whose differences are shown."""
         self._timer = QTimer(self, interval=TICK_MS)
-        self._timer.timeout.connect(self.poll)
+        self._timer.timeout.connect(self.draw)
         runs = panels.runs
-        panels.actions.provide(compare=lambda _: self.open())
+        panels.actions.provide(compare=lambda _: self.compare(runs.ticked))
         runs.choice_changed.connect(self._follow_choice)
         runs.rows_changed.connect(self._tick_again)
         for left in (panels.machine.clicked, runs.chosen):
             left.connect(lambda _: self.close())
-        panels.menu.action("exportComparison").triggered.connect(lambda _: self._export("file"))
+        panels.menu.provide(compare=self._open_or_explain, exportComparison=lambda: self._export("file"))
         panels.menu.file.aboutToShow.connect(self._allow_export)
-        panels.menu.action("compare").triggered.connect(lambda _: self._open_or_explain())
+        look.changed.connect(self._show_colours)
 
     @property
     def is_open(self) -> bool:
         """Whether the view is shown."""
-        return self._panels.plots.replaced
+        return self.panels.plots.replaced
 
     @property
     def reader(self) -> ComparisonReader:
@@ -93,30 +88,20 @@ class ComparisonController(QObject):
             self._reader.table_changed.connect(self._show_table)
         return self._reader
 
-    @property
-    def compared(self) -> list[str]:
-        """The directories of the compared runs, also of those that the list does not show; none while it is closed."""
-        return [str(each) for each in self.reader.chosen] if self.is_open else []
-
-    def open(self) -> None:
-        """Compare the ticked runs."""
-        self.compare(self._panels.runs.ticked)
-
     def compare(self, run_dirs: Sequence[str]) -> None:
         """Compare these runs, also if the list does not show them."""
-        if not self._panels.plots.plots or len(run_dirs) < 2:
+        if not self.panels.plots.plots or len(run_dirs) < 2:
             return
         view = self._view()
         was_open = self.is_open
         self._choose(run_dirs)
-        self._unlisted = set(run_dirs) - self._panels.runs.listed
+        self._unlisted = set(run_dirs) - self.panels.runs.listed
         if not was_open:
-            self._panels.scroll.show_instead(view)
-            self._panels.machine.show_chosen(chosen=False)
-            self._panels.runs.keeps_ticks = True
+            self.panels.scroll.show_instead(view)
+            self.panels.machine.show_chosen(chosen=False)
+            self.panels.runs.keeps_ticks = True
             self._timer.start()
-            self.toggled.emit()
-        self.poll()
+        self.draw()
 
     def close(self) -> bool:
         """Show the plots again, and untick the runs; return whether the view was open."""
@@ -126,29 +111,39 @@ class ComparisonController(QObject):
         self._timer.stop()
         self._drawing.stop()
         self.reader.go_on()
-        self._panels.scroll.show_instead(None)
+        self.panels.scroll.show_instead(None)
         self.reader.close()
-        if self._panels.comparison is not None:
-            self._panels.comparison.clear()
+        if self.panels.comparison is not None:
+            self.panels.comparison.clear()
         self._entries, self._why_of = (), ()
-        self._panels.runs.keeps_ticks = False
-        self._panels.runs.show_colours({})
-        if self._panels.runs.has_several:
-            self._panels.runs.clearSelection()
-        run = self._services.session.run
-        self._panels.runs.mark_chosen(run.dir if run is not None else None)
-        self._panels.machine.show_chosen(chosen=run is None)
+        self.panels.runs.keeps_ticks = False
+        self.panels.runs.show_colours({})
+        if self.panels.runs.has_several:
+            self.panels.runs.clearSelection()
+        run = self.services.session.run
+        self.panels.runs.mark_chosen(run.dir if run is not None else None)
+        self.panels.machine.show_chosen(chosen=run is None)
         self._is_closing = False
-        self.toggled.emit()
+        self.services.compared.set(())
         return True
 
-    def poll(self) -> None:
+    leave = close
+
+    def end(self) -> None:
+        """End the comparison: nothing is read any more."""
+        self.close()
+
+    def carry(self, former: Self) -> None:
+        """Compare the same runs."""
+        self.compare(former.services.compared.value)
+
+    def draw(self) -> None:
         """Take in what was read, and draw in steps."""
         from gui.features.compare.runs import progress_words
 
         self.reader.hold()  # until all is drawn: two threads of Python hold up each other
         self.reader.poll()
-        view = self._panels.comparison
+        view = self.panels.comparison
         if view is None or not self.is_open:
             self.reader.go_on()
             return
@@ -178,14 +173,14 @@ class ComparisonController(QObject):
 
     # -- the view --------------------------------------------------------------------------------
 
-    def show_colours(self) -> None:
+    def _show_colours(self) -> None:
         """Show the compared runs in the colours of the theme."""
         if self.is_open:
             self._show_runs()
             self._show_table()
 
     def _view(self) -> ComparisonView:
-        panels = self._panels
+        panels = self.panels
         if panels.comparison is None:
             from gui.features.compare.view import ComparisonView
 
@@ -193,7 +188,7 @@ class ComparisonController(QObject):
             view.plot.controls.restore(panels.comparison_choices)
             view.plot.controls.changed.connect(self._apply_controls)
             view.left.connect(self.close)
-            view.picture_asked.connect(lambda plot: self._panels.exporter.save_picture(plot, plot.objectName()))
+            view.picture_asked.connect(lambda plot: self.panels.exporter.save_picture(plot, plot.objectName()))
             view.values_asked.connect(self._copy_values)
             view.card.row_selected.connect(self._select_row)
             view.card.baseline_chosen.connect(self._choose_baseline)
@@ -203,16 +198,16 @@ class ComparisonController(QObject):
         return panels.comparison
 
     def _open_or_explain(self) -> None:
-        if len(self._panels.runs.ticked) < 2:
+        if len(self.panels.runs.ticked) < 2:
             how = tr("Tick two or more runs in the list: with their boxes, or with Ctrl or Shift and a click.")
-            self._panels.message.show_message(how, "warn")
-        self.open()
+            self.panels.message.show_message(how, "warn")
+        self.compare(self.panels.runs.ticked)
 
     def _follow_choice(self) -> None:
         """Compare the runs that are ticked now, and those that left the list: a search hides them, or they vanished."""
         if not self.is_open or self._is_closing:
             return
-        runs = self._panels.runs
+        runs = self.panels.runs
         ticked, listed = runs.ticked, runs.listed
         self._unlisted = {str(each) for each in self.reader.chosen} - listed
         wanted = [str(each) for each in self.reader.chosen if str(each) in {*ticked, *self._unlisted}]
@@ -224,31 +219,32 @@ class ComparisonController(QObject):
 
     def _tick_again(self) -> None:
         """Tick compared runs that are in the list again."""
-        if self.is_open and self._unlisted & self._panels.runs.listed:
-            self._panels.runs.tick([str(each) for each in self.reader.chosen])
+        if self.is_open and self._unlisted & self.panels.runs.listed:
+            self.panels.runs.tick([str(each) for each in self.reader.chosen])
 
     def _choose(self, run_dirs: Sequence[str]) -> None:
         from gui.features.compare.reader import MAX_RUNS
 
         if len(run_dirs) > MAX_RUNS:
-            self._panels.message.show_message(tr(TOO_MANY, limit=MAX_RUNS, count=len(run_dirs)), "warn")
+            self.panels.message.show_message(tr(TOO_MANY, limit=MAX_RUNS, count=len(run_dirs)), "warn")
         self._draw_again_at = 0.0
         self.reader.choose([Path(each) for each in run_dirs])
         self._view().show_count(len(self.reader.chosen))
+        self.services.compared.set(tuple(map(str, self.reader.chosen)))
 
     def _apply_controls(self) -> None:
-        assert self._panels.comparison is not None
-        self._panels.comparison_choices = self._panels.comparison.plot.controls.remember()
+        assert self.panels.comparison is not None
+        self.panels.comparison_choices = self.panels.comparison.plot.controls.remember()
         self._show_runs()
-        self._panels.comparison.plot.invalidate()
-        self._panels.comparison.plot.redraw()
+        self.panels.comparison.plot.invalidate()
+        self.panels.comparison.plot.redraw()
 
     def _show_runs(self) -> None:
         """Show the runs that are read, and how many are not."""
         from gui.features.compare.plots import origin_of
         from gui.features.compare.runs import empty_words, entries_of, metrics_of, usual_metric
 
-        view, reader = self._panels.comparison, self._reader
+        view, reader = self.panels.comparison, self._reader
         self._is_outdated = False
         if view is None or reader is None or not reader.chosen:
             return
@@ -272,7 +268,7 @@ class ComparisonController(QObject):
             view.card.show_problem(empty_words(waiting=False, metric="", of_metric=True))
         own = {str(run_dir): colour for run_dir, colour in colours.items()}
         of_entries = {str(run.dir): entry.colour for entry in self._entries for run in entry.runs}
-        self._panels.runs.show_colours({**own, **of_entries})
+        self.panels.runs.show_colours({**own, **of_entries})
         self._choose_table()
         self._show_notices()
 
@@ -289,14 +285,14 @@ class ComparisonController(QObject):
     def _choose_table(self) -> None:
         from gui.features.compare.reader import TableChoice
 
-        view = self._panels.comparison
+        view = self.panels.comparison
         if view is not None and view.plot.controls.metric_name:
             metric, grouped = view.plot.controls.metric_name, view.plot.controls.group_box.isChecked()
             choice = TableChoice(metric=metric, baseline=self._baseline, target=self._target, grouped=grouped)
             self.reader.choose_table(choice)
 
     def _show_table(self) -> None:
-        view, comparison = self._panels.comparison, self.reader.comparison
+        view, comparison = self.panels.comparison, self.reader.comparison
         if view is None:
             return
         if comparison is None:
@@ -313,7 +309,7 @@ class ComparisonController(QObject):
         return None if None in entries else [entry for entry in entries if entry is not None]
 
     def _show_notices(self) -> None:
-        view = self._panels.comparison
+        view = self.panels.comparison
         if view is not None:
             from gui.features.compare.metric_plot import BOLD_UP_TO
             from gui.features.compare.runs import bands_notice
@@ -334,7 +330,7 @@ class ComparisonController(QObject):
 
     def _select_row(self, row: int) -> None:
         """Make the line of a row of the table bold where not all are."""
-        view, comparison = self._panels.comparison, self.reader.comparison
+        view, comparison = self.panels.comparison, self.reader.comparison
         if view is not None and comparison is not None and row < len(comparison.rows):
             entries = self._entries_of(comparison) or []
             view.plot.select(entries[row].label if 0 <= row < len(entries) else None)
@@ -346,7 +342,7 @@ class ComparisonController(QObject):
 
     def _explain(self) -> None:
         """Have it found out why the selected row, or the first other one, differs from the baseline."""
-        view, comparison = self._panels.comparison, self.reader.comparison
+        view, comparison = self.panels.comparison, self.reader.comparison
         if view is None or comparison is None or not view.card.why_button.isChecked() or len(comparison.rows) < 2:
             return
         chosen = view.card.table.chosen_number()
@@ -373,9 +369,9 @@ class ComparisonController(QObject):
 
     def _export(self, name: str) -> None:
         """Export it as `file`, which asks for one, or to the clipboard as `markdown` or `csv`."""
-        comparison, exporter = self.reader.comparison, self._panels.exporter
+        comparison, exporter = self.reader.comparison, self.panels.exporter
         if comparison is None:
-            self._panels.message.show_message(tr("There is no table yet."), "warn")
+            self.panels.message.show_message(tr("There is no table yet."), "warn")
         elif name == "file":
             exporter.ask_kind(tr("Export comparison"), "comparison", tuple(KINDS), self._export_work)
         else:
@@ -383,13 +379,13 @@ class ComparisonController(QObject):
 
     def _copy_values(self) -> None:
         """Copy the values that the plot of the metric shows."""
-        view = self._panels.comparison
+        view = self.panels.comparison
         if view is not None:
-            self._panels.exporter.copy_values(view.plot.measured(), view.plot.canvas.x_range)
+            self.panels.exporter.copy_values(view.plot.measured(), view.plot.canvas.x_range)
 
     def _export_work(self, path: Path, kind: str) -> Callable[[], Outcome]:
         """Return what writes the comparison as a file of this kind on another thread."""
-        view, comparison, target = self._panels.comparison, self.reader.comparison, self._target
+        view, comparison, target = self.panels.comparison, self.reader.comparison, self._target
         if view is None or comparison is None:  # it was closed while the dialog was open
             closed = tr("Nothing was exported, since the comparison was closed. Open it again.")
             return lambda: (closed, "warn")
@@ -406,4 +402,4 @@ class ComparisonController(QObject):
     def _allow_export(self) -> None:
         """Offer the export while there is a comparison with a table."""
         is_there = self.is_open and self._reader is not None and self._reader.comparison is not None
-        self._panels.menu.action("exportComparison").setEnabled(is_there)
+        self.panels.menu.action("exportComparison").setEnabled(is_there)

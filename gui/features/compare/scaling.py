@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, QSize
+from PySide6.QtCore import QSize
 
 from core.config.choices import RecipeChoices
 from core.history.device_use import use_sentences
@@ -24,12 +24,11 @@ from gui.features.compare.scaling_dialogs import Asked, ScalingBar, ScalingDialo
 from gui.features.compare.scaling_tables import shown_cells, strategy_title, table_sentence
 from gui.plots import exports
 from gui.plots.exports import KINDS, PICTURES, Outcome, picture_work
+from gui.window.feature import Feature
 
 if TYPE_CHECKING:
     from core.results.scaling_table import ScalingTable
     from gui.features.compare.scaling_dialogs import Asked
-    from gui.window.layout import MainPanels
-    from gui.window.services import Services
 
 
 NOT_LISTED = tr_noop("The runs of the scaling table {name} are not in the list now. Clear the filter.")
@@ -37,18 +36,15 @@ NEEDS_RECIPE = tr_noop("A scaling table is measured with a recipe, and a script 
 PICTURE_SIZE = QSize(720, 320)
 
 
-class ScalingController(QObject):
+class ScalingController(Feature):
     """Most windows measure nothing: what is needed for it is imported when it is first used."""
 
-    def __init__(self, panels: MainPanels, services: Services) -> None:
-        super().__init__()
-        self._panels, self._message, self._export = panels, panels.message, panels.exporter
-        self._run_list, self._monitor = services.run_list, services.device_monitor
-        self._tables = services.scaling_tables
+    def set_up(self) -> None:
+        panels = self.panels
+        self._export, self._tables = panels.exporter, self.services.scaling_tables
         self._starting = Jobs(self, "scaling", guards=True)
         self._views: dict[Path, ScalingTableDialog] = {}
-        panels.menu.action("scaling").triggered.connect(lambda _: self.ask())
-        panels.menu.action("exportScaling").triggered.connect(lambda _: self._export_newest())
+        panels.menu.provide(scaling=self.ask, exportScaling=self._export_newest)
         panels.menu.file.aboutToShow.connect(self._allow)
         panels.runs.chosen.connect(self._choose)
         self._tables.changed.connect(self._show)
@@ -59,28 +55,22 @@ class ScalingController(QObject):
     def _choose(self, run_dir: str) -> None:
         """Unfold the row of a table and open its view, or fold it."""
         path = Path(run_dir)
-        if not path.name.endswith(SCALING_SUFFIX):
-            return
-        if path in self._tables.unfolded:
-            self._tables.unfolded.discard(path)
-        else:
-            self._tables.unfolded.add(path)
+        if path.name.endswith(SCALING_SUFFIX) and self._tables.turn(path):
             self.open_view(path)
-        self._run_list.changed.emit()
 
     # -- begin, continue, stop -------------------------------------------------------------------
 
     def ask(self) -> None:
         """Ask what is to be measured: with the recipe, its settings and the devices that are chosen now."""
-        if self._panels.setup.is_script:
+        if self.panels.setup.is_script:
             self._message.show_message(tr(NEEDS_RECIPE), "warn")
             return
         try:
-            name = free_name(self._run_list.root, None, self._panels.setup.recipe.chosen_recipe().name)
+            name = free_name(self._run_list.root, None, self.panels.setup.recipe.chosen_recipe().name)
         except ValueError as error:
             self._message.show_message(str(error), "bad")
             return
-        dialog = ScalingDialog(self._panels.window, name=name, judge=self._judge)
+        dialog = ScalingDialog(self.panels.window, name=name, judge=self._judge)
         dialog.asked.connect(lambda *asked: self._begin(asked))
         dialog.open()
 
@@ -103,7 +93,7 @@ class ScalingController(QObject):
     def _specs(self, asked: Asked) -> list[RunSpec]:
         """Return the specs of a new table. Raises `ValueError` with a sentence."""
         name, batch, _ = asked
-        choices = self._panels.setup.choices()
+        choices = self.panels.setup.choices()
         if not isinstance(choices, RecipeChoices):
             raise ValueError(tr(NEEDS_RECIPE))  # noqa: TRY004 (the user chose a script)
         found = free_name(self._run_list.root, name, "")
@@ -141,8 +131,7 @@ class ScalingController(QObject):
     def _show_started(self, path: Path) -> None:
         self._run_list.poll(now=True)
         self._tables.poll(now=True)
-        self._tables.unfolded.add(path)
-        self._run_list.changed.emit()
+        self._tables.unfold(path)
         self.open_view(path)
 
     def _show_failure(self, error: Exception) -> None:
@@ -163,7 +152,7 @@ class ScalingController(QObject):
             self._views[path].raise_()
             self._views[path].activateWindow()
             return
-        dialog = ScalingTableDialog(self._panels.window, name=path.name.removesuffix(SCALING_SUFFIX))
+        dialog = ScalingTableDialog(self.panels.window, name=path.name.removesuffix(SCALING_SUFFIX))
         dialog.export_asked.connect(lambda: self._ask_where(path))
         dialog.compare_asked.connect(lambda: self._compare(path))
         dialog.copy_asked.connect(lambda form: self._copy(path, form))
@@ -178,7 +167,6 @@ class ScalingController(QObject):
 
     def _show(self) -> None:
         """Show what has become of the tables."""
-        self._run_list.changed.emit()
         for path in list(self._views):
             self._show_view(path)
 
@@ -199,28 +187,27 @@ class ScalingController(QObject):
         numbers = table.table if table is not None else None
         runs = [each.run_id for each in numbers.rows[row].trained if each.run_id] if numbers else []
         if runs:
-            self._panels.runs.chosen.emit(str(path.parent / runs[-1]))
+            self.panels.runs.choose(str(path.parent / runs[-1]))
 
     def _compare(self, path: Path) -> None:
         """Compare the runs of a table in the window, in the place of its view."""
         table = self._tables.table(path)
         if table is None:
             return
-        self._tables.unfolded.add(path)
-        self._run_list.changed.emit()
-        runs = self._panels.runs
+        self._tables.unfold(path)
+        runs = self.panels.runs
         runs.tick([str(each) for each in table.finished])
         if not runs.has_several:
             self._message.show_message(tr(NOT_LISTED, name=table.record.name), "warn")
             return
         self._views[path].reject()
-        self._panels.actions.do("compare", runs.ticked)
+        self.panels.actions.do("compare", runs.ticked)
 
     # -- export ----------------------------------------------------------------------------------
 
     def _allow(self) -> None:
         """Offer the export if there is a table with numbers."""
-        self._panels.menu.action("exportScaling").setEnabled(any(each.table for each in self._tables.tables))
+        self.panels.menu.action("exportScaling").setEnabled(any(each.table for each in self._tables.tables))
 
     def _export_newest(self) -> None:
         """Export the table whose view is open, else that with the newest run."""

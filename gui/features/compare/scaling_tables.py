@@ -209,7 +209,7 @@ class ScalingTables(QObject):
         self._run_list = run_list
         self.tables: tuple[ShownTable, ...] = ()
         """In the order of their names."""
-        self.unfolded: set[Path] = set()
+        self._unfolded: set[Path] = set()
         """The records of tables whose runs are listed, too."""
         self._records: dict[str, tuple[int, ScalingRecord | None]] = {}
         """By the name of the file, the time of its last change, and what is in it; None for what is no table."""
@@ -242,7 +242,18 @@ class ScalingTables(QObject):
         """Put one row in the place of the runs of each table. A search finds the runs themselves."""
         if not self.tables or self._run_list.search.text:
             return list(found)
-        return fold_runs(found, self.tables, self.unfolded, all_read=not self._run_list.left)
+        return fold_runs(found, self.tables, self._unfolded, all_read=not self._run_list.left)
+
+    def unfold(self, path: Path) -> None:
+        """List the runs of a table, too."""
+        if path not in self._unfolded:
+            self.turn(path)
+
+    def turn(self, path: Path) -> bool:
+        """Unfold the row of a table, or fold it; return whether its runs are listed now."""
+        self._unfolded ^= {path}
+        self.changed.emit()
+        return path in self._unfolded
 
     def with_results(self, rows: list[RunRow]) -> list[RunRow]:
         """Show the results of the tables in their rows."""

@@ -243,8 +243,6 @@ class ComparisonView(QWidget):
         self.memory = ComparedReadingsPlot("comparedMemoryPlot", tr("Memory"), "GB", attrgetter("memory"))
         self.utilisation.title.setToolTip(tr("The mean of the devices of each run"))
         self.memory.title.setToolTip(tr("The fullest of the devices of each run"))
-        self.count = 0
-        """The number of runs that are compared."""
         self.plots: tuple[ComparedPlot, ...] = (self.plot, self.utilisation, self.memory)
         end = tr("End the comparison and untick the runs (Esc)")
         self.close_button = compact_button("closeComparisonButton", "", end, role="flat")
@@ -268,7 +266,6 @@ class ComparisonView(QWidget):
 
     def show_count(self, count: int) -> None:
         """Show that so many runs are compared."""
-        self.count = count
         self.close_button.setText(tr("Comparing {count}", count=count))
 
     def _link(self) -> None:

@@ -3,36 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
-
-from PySide6.QtCore import QObject, Signal
 
 from core.history.device_use import largest_others
 from core.language import tr
 from core.system.procfs import available_bytes
 from core.text import join_names
 from gui.base.colours import device_colours
-from gui.base.theme import current_theme
+from gui.base.theme import current_theme, look
 from gui.features.devices.rows import MachineDevices
 from gui.machine.device_rows import DeviceRow, DeviceRows, OnDevices, cpu_summary
-
-if TYPE_CHECKING:
-    from gui.window.layout import MainPanels
-    from gui.window.services import Services
+from gui.window.feature import Feature
 
 
-class DeviceController(QObject):
+class DeviceController(Feature):
     """Fills the list of devices with the latest readings."""
 
-    devices_changed = Signal()
-    """There are other devices than before."""
-    resized = Signal()
-    """The list needs another height."""
-
-    def __init__(self, panels: MainPanels, services: Services) -> None:
-        super().__init__()
-        self._panels, self._panel = panels, panels.devices
-        self._monitor, self._run_list, self._session = services.device_monitor, services.run_list, services.session
+    def set_up(self) -> None:
+        panels, services = self.panels, self.services
+        self._panel = panel = panels.devices
         self._scanner, self._queue = services.process_scanner, services.queue
         self._rows = DeviceRows()
         self._host_rows: dict[str, DeviceRows] = {}
@@ -40,12 +28,11 @@ class DeviceController(QObject):
         panel.chosen.changed.connect(self._pass_on_ticks)
         panel.chosen.folded.connect(self._pass_on_ticks)
         panel.table.processes_asked.connect(panels.details.show_processes_on)
-        self._is_here = services.machine.is_here
+        self._is_here = self._machine.is_here
         panel.cpus_chosen.connect(self.show)
-        panel.resized.connect(self.resized)
-        services.process_scanner.changed.connect(self.show)
-        services.run_list.changed.connect(self.show)
-        services.queue.changed.connect(self.show)
+        look.changed.connect(self.show)
+        for source in (self._scanner, self._run_list, self._queue):
+            source.changed.connect(self.show)
 
     def show(self) -> None:
         """Show the latest readings."""
@@ -62,9 +49,10 @@ class DeviceController(QObject):
         panel.table.show_machines([here, *(self._hosts(colours) if monitor.hosts.states else ())])
         panel.show_banner(tr(survey.banner or ""))
         if before != [row.id for row in chosen.rows]:
-            self._panels.setup.show_machine(monitor.all_machines.devices)
+            self.services.devices.set(tuple(monitor.all_machines.devices))
             self._pass_on_ticks()
-            self.devices_changed.emit()
+
+    take_readings = show
 
     def _on_devices(self) -> OnDevices:
         """Return what is known of the devices besides their readings."""
@@ -106,6 +94,5 @@ class DeviceController(QObject):
         chosen, monitor = self._panel.chosen, self._monitor
         monitor.hosts.want(chosen.wanted)
         folded = {row.id for row in chosen.rows if row.host in chosen.folded_hosts}
-        self._panels.plots.show_ticks(chosen.ticked, folded)
-        ticked = [each for each in monitor.all_machines.devices if each.id in chosen.ticked]
-        self._panels.setup.show_devices(ticked)
+        self.panels.plots.show_ticks(chosen.ticked, folded)
+        self.services.chosen.set(tuple(each for each in monitor.all_machines.devices if each.id in chosen.ticked))

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
-from PySide6.QtCore import QObject
 from PySide6.QtGui import QGuiApplication
 
 from core.errors import RunError
@@ -15,6 +14,7 @@ from gui.base.jobs import Jobs, reason
 from gui.features.devices.hosts_dialog import HostsDialog
 from gui.machine.device_rows import all_together, free_devices
 from gui.widgets.dialogs import ask
+from gui.window.feature import Feature
 
 if TYPE_CHECKING:
     from core.hosts.host_list import Host
@@ -22,17 +22,15 @@ if TYPE_CHECKING:
     from gui.features.devices.hosts_dialog import HostLine
     from gui.machine.host_devices import HostHeading
     from gui.widgets.context_menu import Entry
-    from gui.window.layout import MainPanels
-    from gui.window.services import Services
 
 
-class HostListController(QObject):
+class HostListController(Feature):
     """Loads what it needs of hosts when the user asks for it: most have none."""
 
-    def __init__(self, panels: MainPanels, services: Services) -> None:
-        super().__init__()
-        self._panels, self._panel = panels, panels.devices
-        self._hosts = services.device_monitor.hosts
+    def set_up(self) -> None:
+        panels = self.panels
+        self._panel = panels.devices
+        self._hosts = self._monitor.hosts
         self._testing = Jobs(self, "host-test")
         self._inquiry: Inquiry | None = None
         """The test that is under way."""
@@ -40,27 +38,31 @@ class HostListController(QObject):
         """The host that is added if the test succeeds."""
         self._dialog: HostsDialog | None = None
         self._problem = ""
-        panels.menu.action("hosts").triggered.connect(lambda _: self.show_dialog())
+        panels.menu.provide(hosts=self.show_dialog)
         self._panel.table.retry_asked.connect(self._hosts.retry)
         self._panel.table.host_entries = self._entries
 
     @property
-    def is_open(self) -> bool:
+    def busy(self) -> bool:
         """Whether the dialog is open."""
         return self._dialog is not None
 
-    def poll(self) -> None:
+    def carry(self, former: Self) -> None:  # noqa: ARG002 (of every feature)
+        """Ask hosts again that gave a reason, which comes in the language of this window then."""
+        self._hosts.retry()
+
+    def take_readings(self) -> None:
         """Bring the dialog up to date, and say what is wrong with the list of hosts."""
         if self._hosts.problem != self._problem:
             self._problem = self._hosts.problem
-            self._panels.message.show_message(self._problem, "warn")
+            self.panels.message.show_message(self._problem, "warn")
         if self._dialog is not None:
             self._dialog.show_lines(self._lines())
 
     def show_dialog(self, chosen: str = "") -> None:
         """Open the dialog, or raise it. `chosen`: the host to select."""
         if self._dialog is None:
-            self._dialog = HostsDialog(self._panels.window, self._lines())
+            self._dialog = HostsDialog(self.panels.window, self._lines())
             self._dialog.test_asked.connect(self._test)
             self._dialog.removal_asked.connect(self.ask_to_remove)
             self._dialog.addition_asked.connect(self._add)
@@ -173,7 +175,7 @@ class HostListController(QObject):
         if ticked:
             words.append(tr("Its ticked devices are unticked: {devices}.", devices=join_names(first_names(ticked))))
         ask(
-            self._dialog or self._panels.window, lambda: self._remove(name),
+            self._dialog or self.panels.window, lambda: self._remove(name),
             question=tr("Remove {host} from the list?", host=name), words=join_sentences(words), yes=tr("Remove"),
         )  # fmt: skip
 
@@ -183,12 +185,12 @@ class HostListController(QObject):
         try:
             host = host_list.remove(name)
         except (ValueError, RunError) as error:
-            self._panels.message.show_message(str(error), "bad")
+            self.panels.message.show_message(str(error), "bad")
             return
         self._hosts.look_soon()
         sentence = tr("{name} has been removed from the list. Nothing was changed on {address}.", name=host.name,
                       address=host.address)  # fmt: skip
-        self._panels.message.show_passing(sentence)
+        self.panels.message.show_passing(sentence)
 
     # -- menu --------------------------------------------------------------------------------------
 

@@ -5,20 +5,18 @@ from __future__ import annotations
 import os
 import platform
 import re
-import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, QSize, Qt, Signal
+from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QIcon, QKeySequence
 from PySide6.QtWidgets import QDialog, QGridLayout, QListWidget, QPlainTextEdit, QWidget
 
 from core.config import presets
 from core.devices.device import Survey
-from core.language import join_sentences, tr, tr_noop
+from core.language import tr, tr_noop
 from core.system.installation import document_text, documents, version
 from core.text import size
 from gui.base.formatting import DASH
@@ -30,11 +28,7 @@ from gui.widgets.layouts import hbox
 from gui.widgets.messages import open_path
 from gui.widgets.plain_text import PlainLabel, named, without_mnemonic
 from gui.widgets.table import RowsTable, text_columns
-
-if TYPE_CHECKING:
-    from gui.window.layout import MainPanels
-    from gui.window.services import Services
-
+from gui.window.feature import Feature
 
 PAGE_CHARACTERS, PAGE_LINES, LIST_WIDTH = 128, 36, 24
 """Size of the dialog, and width of the list, in characters and lines."""
@@ -217,67 +211,48 @@ def _library_table() -> RowsTable[Sequence[str]]:
     return table
 
 
-FAILED = tr_noop(
-    "Something went wrong in the window: {error!r}. Runs are not affected. "
-    "Please report this: Copy report puts what is needed on the clipboard."
-)
-MAX_ERROR = 20_000
-"""Characters of an error that the report keeps: its end, which says most."""
-
-
-class HelpController(QObject):
+class HelpController(Feature):
     """Loads what it shows only when it is asked for."""
 
-    def __init__(self, panels: MainPanels, services: Services) -> None:
-        super().__init__()
-        self._panels, self._services = panels, services
-        self._last_error = ""
-        for name, action in (
-            ("documents", self.show_documents), ("keys", self.show_keys), ("report", self.copy_report),
-            ("about", self.show_about),
-        ):  # fmt: skip
-            panels.menu.action(name).triggered.connect(lambda _, action=action: action())
-        panels.message.details_asked.connect(self.copy_report)
-
-    def show_error(self, error: BaseException, sentence: str = "") -> None:
-        """Say that the window itself failed, and offer the report that has the details. `sentence`: comes first."""
-        self._last_error = "".join(traceback.format_exception(error))[-MAX_ERROR:]
-        words = join_sentences([sentence, tr(FAILED, error=error)])
-        self._panels.message.show_message(words, "bad", details=True, details_text=tr("Copy report"))
+    def set_up(self) -> None:
+        self.panels.menu.provide(
+            documents=self.show_documents, keys=self.show_keys, report=self.copy_report, about=self.show_about
+        )
+        self._message.details_asked.connect(self.copy_report)
 
     def copy_report(self) -> None:
         """Put the report on the clipboard."""
-        text = report(self._services.device_monitor.survey, self._places(), self._last_error)
-        self._panels.message.copy(text, tr("Copied a report: versions, platform, devices and the last error."))
+        text = report(self.services.device_monitor.survey, self._places(), self.services.last_error)
+        self.panels.message.copy(text, tr("Copied a report: versions, platform, devices and the last error."))
 
     def show_about(self) -> None:
         """Show version, licences and folders."""
-        dialog = AboutDialog(self._panels.window, self._panels.window.windowIcon(), self._places())
-        dialog.open_asked.connect(partial(open_path, message=self._panels.message))
+        dialog = AboutDialog(self.panels.window, self.panels.window.windowIcon(), self._places())
+        dialog.open_asked.connect(partial(open_path, message=self.panels.message))
         dialog.report_asked.connect(self.copy_report)
         self._open(dialog)
 
     def show_keys(self) -> None:
         """Show the list of keys."""
-        self._open(KeysDialog(self._panels.window, list(self._keys())))
+        self._open(KeysDialog(self.panels.window, list(self._keys())))
 
     def show_documents(self) -> None:
         """Show the documents that are installed."""
-        dialog = DocumentsDialog(self._panels.window, documents(), document_text)
-        dialog.open_asked.connect(partial(open_path, message=self._panels.message))
+        dialog = DocumentsDialog(self.panels.window, documents(), document_text)
+        dialog.open_asked.connect(partial(open_path, message=self.panels.message))
         self._open(dialog)
 
     def _open(self, dialog: QDialog) -> None:
         """Show a dialog, unless there is one of its name already."""
         name = dialog.objectName()
-        others = [each for each in self._panels.window.findChildren(type(dialog), name) if each is not dialog]
+        others = [each for each in self.panels.window.findChildren(type(dialog), name) if each is not dialog]
         if any(each.isVisible() for each in others):
             dialog.deleteLater()
         else:
             dialog.show()
 
     def _keys(self) -> Iterator[tuple[str, str, str]]:
-        menus = self._panels.menu
+        menus = self.panels.menu
         for menu in (menus.file, menus.run, menus.view, menus.tools, menus.help):
             for action in menu.actions():
                 text, _, keys = without_mnemonic(action.text()).partition("\t")
@@ -286,5 +261,5 @@ class HelpController(QObject):
                     yield without_mnemonic(menu.title()), text.removesuffix("…"), keys
 
     def _places(self) -> Places:
-        runs = self._services.run_list.root
+        runs = self.services.run_list.root
         return {"runs": runs, "presets": presets.default_root(), "settings": default_file()}

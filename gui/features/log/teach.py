@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, QPointF, Signal
+from PySide6.QtCore import QPointF, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen, QPolygonF
 from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLineEdit, QPushButton, QWidget
 
@@ -21,11 +21,10 @@ from gui.features.log.highlights import LogNumbers
 from gui.widgets.dialogs import MARGINS_PX
 from gui.widgets.layouts import vbox
 from gui.widgets.plain_text import PlainLabel, named
+from gui.window.feature import Feature
 
 if TYPE_CHECKING:
     from core.metrics.teaching import Lesson
-    from gui.window.layout import MainPanels
-    from gui.window.services import Services
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,22 +187,24 @@ class TeachDialog(QDialog):
 THERE = tr_noop("Rules are kept beside the script, which is on {host}. Open the window there to teach the log.")
 
 
-class TeachController(QObject):
+class TeachController(Feature):
     """One dialog at a time."""
 
-    def __init__(self, panels: MainPanels, services: Services) -> None:
-        super().__init__()
-        self._panels, self._log = panels, panels.details.log
-        self._session, self._run_list, self._machine = services.session, services.run_list, services.machine
+    def set_up(self) -> None:
+        self._log = self.panels.details.log
         self._teaching, self._rereading = Jobs(self, "teaching"), Jobs(self, "rereading")
         self._dialog: TeachDialog | None = None
         self._pointed: Pointed | None = None
         self._waiting: Path | None = None
         """A live run with a new rule: its curves are read again when it is over."""
-        services.session.attached.connect(self._show_numbers)
+        self._session.attached.connect(self._show_numbers)
         self._log.rank_shown.connect(self._show_numbers)
         self._log.view.highlights.pointed.connect(self._point)
-        services.session.changed.connect(self._reread_if_over)
+        self._session.changed.connect(self._reread_if_over)
+
+    def poll(self) -> None:
+        """Show what was printed since."""
+        self._log.follow()
 
     def _reread_if_over(self) -> None:
         """Read the curves again of a run that was taught while it was live, once it has ended and if it is shown."""
@@ -213,7 +214,7 @@ class TeachController(QObject):
             self._rereading.add(
                 lambda: _reread(run_dir),
                 lambda _: self._show_curves(run_dir),
-                lambda error: self._panels.message.show_message(reason(error), "bad"),
+                lambda error: self.panels.message.show_message(reason(error), "bad"),
             )
 
     def _show_numbers(self) -> None:
@@ -231,7 +232,7 @@ class TeachController(QObject):
         if run is None or self._dialog is not None:
             return
         if not self._machine.is_here:
-            self._panels.message.show_message(tr(THERE, host=self._machine.host), "warn")
+            self.panels.message.show_message(tr(THERE, host=self._machine.host), "warn")
             return
         begin, end = number_at(line, position) or (position, position)
         number, is_metric = line[begin:end], role == METRIC.strip()
@@ -241,7 +242,7 @@ class TeachController(QObject):
             heading = tr("{number} is the step", number=number)
         else:
             heading = tr("{number} is not a metric", number=number)
-        dialog = TeachDialog(self._panels.window, line=line, heading=heading, has_name=is_metric)
+        dialog = TeachDialog(self.panels.window, line=line, heading=heading, has_name=is_metric)
         self._pointed = Pointed(run_dir=run.dir, rank=self._log.rank, line=line, position=position, role=role)
         dialog.named.connect(lambda name: self._ask(name, keep=False))
         dialog.keep_asked.connect(lambda name: self._ask(name, keep=True))
@@ -270,7 +271,7 @@ class TeachController(QObject):
 
     def _take_answer(self, answer: Answer) -> None:
         if answer.is_kept:
-            self._panels.message.show_passing(join_sentences(answer.sentences))
+            self.panels.message.show_passing(join_sentences(answer.sentences))
             if answer.waits:
                 self._waiting = answer.pointed.run_dir
                 self._reread_if_over()

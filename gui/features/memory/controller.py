@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from typing import TYPE_CHECKING
-
-from PySide6.QtCore import QObject
 
 from core.language import tr, tr_noop
 from core.memory_watch.verdict import remedies
@@ -14,7 +11,7 @@ from core.runs.facts import state_info
 from core.system.processes import ProcessId
 from core.system.procfs import available_bytes
 from gui.base.colours import device_colours, device_labels
-from gui.base.theme import current_theme
+from gui.base.theme import current_theme, look
 from gui.features.memory.processes import (
     ProcessRow,
     confirmation,
@@ -23,14 +20,11 @@ from gui.features.memory.processes import (
     process_rows,
     why_not_end,
 )
+from gui.features.memory.scanner import OrphanScanner, ProcessTerminator
 from gui.features.memory.table import MemoryKnowledge, memory_bars
 from gui.runs.verdicts import ended_words, no_verdict_words, seen_words, verdict_rows
 from gui.widgets.dialogs import ask
-
-if TYPE_CHECKING:
-    from gui.window.layout import MainPanels
-    from gui.window.services import Services
-
+from gui.window.feature import Feature
 
 NOBODY = tr_noop("No process holds memory of a device.")
 THERE = tr_noop(
@@ -40,16 +34,14 @@ THERE = tr_noop(
 NO_GPU = tr_noop("No GPU was found. Only processes of runs on CPU devices can be listed, and there are none now.")
 
 
-class MemoryController(QObject):
+class MemoryController(Feature):
     """`poll` never blocks."""
 
-    def __init__(self, panels: MainPanels, services: Services) -> None:
-        super().__init__()
-        self._monitor, self._run_list = services.device_monitor, services.run_list
-        self._session, self._scanner = services.session, services.process_scanner
-        self._queue, self._machine = services.queue, services.machine
-        self._terminator, self._orphans = services.process_terminator, services.orphan_scanner
-        self._panels, self._message = panels, panels.message
+    def set_up(self) -> None:
+        panels, services = self.panels, self.services
+        self._scanner = services.process_scanner
+        self._terminator = services.adopt(ProcessTerminator())
+        self._orphans = services.adopt(OrphanScanner(self._machine.root, is_here=self._machine.is_here))
         self._details, self._strip = details, strip = panels.details, panels.leftovers
         self._stale = True
         self._shown_orphans: frozenset[ProcessId] = frozenset()
@@ -64,17 +56,19 @@ class MemoryController(QObject):
         strip.show_asked.connect(details.raise_processes)
         strip.end_asked.connect(self._ask_to_sweep)
         self._session.changed.connect(self.outdate)
+        look.changed.connect(self.outdate)
+        panels.menu.provide(processes=details.raise_processes, leftovers=self._find_leftovers)
 
-    def open(self) -> None:
+    def opened(self) -> None:
         """Search for orphaned processes, once after the first poll."""
         self._orphans.scan()
 
-    def poll(self, *, fresh: bool) -> None:
-        """Bring the pages that can be seen up to date. `fresh`: there are new readings."""
+    def poll(self) -> None:
+        """Bring the pages that can be seen up to date."""
         self._monitor.watch_processes(self._scanner.just_ended)
         self._scanner.poll(shown=self._details.shows_processes)
         self._orphans.poll()
-        if self._details.shows_processes and (fresh or self._stale):
+        if self._details.shows_processes and self._stale:
             self._show()
 
     # -- show --------------------------------------------------------------------------------
@@ -135,11 +129,13 @@ class MemoryController(QObject):
         """Fill the page that can be seen again at the next poll."""
         self._stale = True
 
+    take_readings = outdate
+
     # -- terminate -----------------------------------------------------------------------------
 
     def _ask_to_end(self, chosen: ProcessRow) -> None:
         question, words = confirmation(chosen)
-        ask(self._panels.window, lambda: self._end(chosen), question=question, words=words, yes=tr("End it"))
+        ask(self.panels.window, lambda: self._end(chosen), question=question, words=words, yes=tr("End it"))
 
     def _end(self, chosen: ProcessRow) -> None:
         """End a process, unless it has become one that must not be ended since the question."""
@@ -157,7 +153,11 @@ class MemoryController(QObject):
                 tr("End them") if len(found) > 1 else tr("End it"),
                 partial(self._terminator.end_leftovers, found),
             )
-            ask(self._panels.window, end, question=question, words=words, yes=yes)
+            ask(self.panels.window, end, question=question, words=words, yes=yes)
+
+    def _find_leftovers(self) -> None:
+        self._orphans.scan()
+        self._details.raise_processes()
 
     def _take_outcome(self, sentence: str, tone: str) -> None:
         self._message.show_message(sentence, tone)

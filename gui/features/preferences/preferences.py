@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QFormLayout, QMenu, QPushButton, QWidget
+from PySide6.QtWidgets import QApplication, QFormLayout, QMenu, QPushButton, QWidget
 
 from core.errors import RunError
 from core.language import available, tr, tr_noop
@@ -22,9 +22,9 @@ from core.schema.settings import ReleaseWatch
 from core.schema.spec import RunSpec
 from core.system import folders
 from gui.base.jobs import Jobs, reason
-from gui.base.settings_file import SettingsFile
-from gui.base.text_size import ZOOMS, zoom
-from gui.base.theme import prefers_contrast
+from gui.base.preferences import COLOURS, THEMES, Preferences
+from gui.base.text_size import ZOOMS, next_zoom, set_zoom, zoom
+from gui.base.theme import Theme, apply, current_theme, prefers_contrast
 from gui.features.preferences.notifications import NotificationsDialog, channels_in_use, trial_result
 from gui.widgets import forms
 from gui.widgets.buttons import compact_button
@@ -32,89 +32,7 @@ from gui.widgets.dialogs import FileDialog, InfoDialog
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.fields import row_of
 from gui.widgets.forms import Editor
-
-if TYPE_CHECKING:
-    from gui.window.layout import MainPanels
-
-
-KEY = "window/preferences"
-VERSION = 1
-THEMES = {"desktop": tr_noop("as the desktop"), "dark": tr_noop("dark"), "light": tr_noop("light")}
-COLOURS = {
-    "desktop": tr_noop("as the desktop"), "standard": tr_noop("standard"), "strong": tr_noop("strong contrast"),
-}  # fmt: skip
-"""Values with their titles."""
-SENSELESS = tr_noop("Some preferences in {path} make no sense, and have their defaults: {shown}.")
-NEWER = tr_noop(
-    "The preferences were written by a newer Trainyard. What this one does not know is kept in the settings file, and "
-    "has no effect."
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Preferences:
-    """What the user prefers. Raises `ValueError` with a few words for a value that cannot be."""
-
-    theme: str = "desktop"
-    colours: str = "desktop"
-    """How strong the contrast of the colours is."""
-    language: str = ""
-    """Its code; the empty string for that of the desktop. An unknown code means English."""
-    show_cpus: bool = True
-    """Whether CPU devices are listed where there are GPUs."""
-    tolerance_mb: int = ReleaseWatch().tolerance_mb
-    wait_s: float = ReleaseWatch().wait_s
-    cuda_ids: str = settings_of(RunSpec)["cuda_ids"].default
-
-    def __post_init__(self) -> None:
-        settings_of(RunSpec)["cuda_ids"].check(self.cuda_ids)
-        ReleaseWatch(tolerance_mb=self.tolerance_mb, wait_s=self.wait_s)
-        valid = {
-            "theme": self.theme in THEMES,
-            "colours": self.colours in COLOURS,
-            "language": isinstance(self.language, str),
-            "show_cpus": isinstance(self.show_cpus, bool),
-        }
-        for name, is_valid in valid.items():
-            if not is_valid:
-                raise ValueError(f"{name} = {getattr(self, name)!r}")
-
-
-class PreferencesFile:
-    """Reads and writes the preferences. Keeps what a newer version has written."""
-
-    def __init__(self, file: SettingsFile) -> None:
-        self._file = file
-        self._kept: dict[str, Any] = {}
-        self.problem = ""
-        """What was wrong with the file: a sentence, or the empty string."""
-        self.preferences = self._read()
-
-    def save(self, preferences: Preferences) -> None:
-        """Write the preferences now."""
-        self.preferences = preferences
-        self._kept = {"version": VERSION, **self._kept, **asdict(preferences)}
-        self._file.save({KEY: self._kept})
-
-    def _read(self) -> Preferences:
-        self._file.move_aside_if_damaged()
-        self._kept = self._file.value(KEY, dict)
-        self.problem = self._file.problem
-        known = Preferences()
-        wrong = []
-        for name in (field.name for field in fields(Preferences)):
-            if name in self._kept:
-                try:
-                    known = replace(known, **{name: self._kept[name]})
-                except (ValueError, TypeError):
-                    wrong.append(f"{name} = {self._kept[name]!r}")
-        version = self._kept.get("version", VERSION)
-        if isinstance(version, int) and version > VERSION:
-            self.problem = tr(NEWER)
-        elif wrong:
-            self.problem = tr(SENSELESS, path=self._file.path, shown=", ".join(wrong)[:200])
-        return known
-
+from gui.window.feature import Feature
 
 WIDTH = 64
 """Width of the dialog, in letters."""
@@ -269,50 +187,50 @@ def offered_colours(chosen: str) -> dict[str, str]:
     return offered
 
 
-class PreferencesController(QObject):
-    """The window applies the look when `look_changed` is emitted; the panels apply the rest."""
+class PreferencesController(Feature):
+    """Applies what is chosen at once. The window applies the language."""
 
-    look_changed = Signal()
-    language_changed = Signal()
-    """The user prefers another language, which the window applies."""
-    zoom_chosen = Signal(float)
-    """The text size, as a multiple of the desktop's; the window sets and saves it."""
-
-    def __init__(self, panels: MainPanels, file: PreferencesFile) -> None:
-        super().__init__()
-        self._panels, self._file = panels, file
+    def set_up(self) -> None:
+        panels, services = self.panels, self.services
+        self._file = services.preferences
         self._look_menus: dict[str, QMenu] = {}
-        panels.menu.action("preferences").triggered.connect(lambda _: self.show_dialog())
+        app = QApplication.instance()
+        assert isinstance(app, QApplication)
+        self._app = app
+        panels.menu.provide(
+            preferences=self.show_dialog, larger=lambda: self.set_text_zoom(next_zoom(1)),
+            smaller=lambda: self.set_text_zoom(next_zoom(-1)), normalSize=lambda: self.set_text_zoom(1.0),
+        )  # fmt: skip
         panels.menu.view.aboutToShow.connect(self._show_look_menus)
-        self._apply(file.preferences)
+        services.language.changed.connect(lambda code: self.choose("language", code))
+        self._apply(self._file.preferences)
 
-    def report_problem(self, with_language: str) -> None:
-        """Say what is wrong with the settings file, and with the language, once the window is open."""
-        problems = " ".join(text for text in (self._file.problem, with_language) if text)
-        if problems:
-            self._panels.message.show_message(problems, "warn")
+    def opened(self) -> None:
+        """Say what is wrong with the settings file."""
+        if self._file.problem:
+            self.panels.message.show_message(self._file.problem, "warn")
 
-    @property
-    def is_open(self) -> bool:
-        """Whether the dialog is open."""
-        return bool(self._panels.window.findChildren(PreferencesDialog))
+    def carry(self, former: Self) -> None:
+        """Open the preferences where they were open."""
+        if former.panels.window.findChildren(PreferencesDialog):
+            self.show_dialog()
 
     def show_dialog(self) -> None:
         """Open the preferences, or raise them."""
-        shown = self._panels.window.findChildren(PreferencesDialog)
+        shown = self.panels.window.findChildren(PreferencesDialog)
         if shown:
             shown[0].activateWindow()
             return
-        dialog = PreferencesDialog(self._panels.window, self._file.preferences, _folders(), _channels())
+        dialog = PreferencesDialog(self.panels.window, self._file.preferences, _folders(), _channels())
         dialog.changed.connect(self._take)
-        dialog.zoom_chosen.connect(self.zoom_chosen)
+        dialog.zoom_chosen.connect(self.set_text_zoom)
         dialog.folder_chosen.connect(lambda name, folder: self._choose_folder(dialog, name, folder))
         dialog.notifications_wanted.connect(lambda: self._show_notifications(dialog))
         dialog.show()
 
     def _show_look_menus(self) -> None:
         """Tick theme and colours in the submenus of View, which are made when it is first opened."""
-        preferences, menu = self._file.preferences, self._panels.menu
+        preferences, menu = self._file.preferences, self.panels.menu
         if not self._look_menus:
             colours = offered_colours(preferences.colours)
             for name, title, values in (("theme", tr("&Theme"), THEMES), ("colours", tr("C&olours"), colours)):
@@ -325,7 +243,7 @@ class PreferencesController(QObject):
         """Prefer another theme, other colours or another language, as if they were chosen in the dialog."""
         chosen: dict[str, Any] = {name: value}
         self._take(replace(self._file.preferences, **chosen))
-        for dialog in self._panels.window.findChildren(PreferencesDialog):
+        for dialog in self.panels.window.findChildren(PreferencesDialog):
             dialog.show_look(self._file.preferences)
 
     def _show_notifications(self, preferences: PreferencesDialog) -> None:
@@ -358,18 +276,22 @@ class PreferencesController(QObject):
         self._file.save(preferences)
         self._apply(preferences)
         if (before.theme, before.colours) != (preferences.theme, preferences.colours):
-            self.look_changed.emit()
-        if before.language != preferences.language:
-            self.language_changed.emit()
+            apply(self._app, Theme.chosen(preferences.theme, preferences.colours, self._app))
+        self.services.language.set(preferences.language)
+
+    def set_text_zoom(self, zoom: float) -> None:
+        """Enlarge or reduce all text; 1 is the size of the desktop's font."""
+        set_zoom(zoom)
+        apply(self._app, current_theme())
 
     def _apply(self, preferences: Preferences) -> None:
-        setup = self._panels.setup
+        setup = self.panels.setup
         setup.release.set_defaults({"tolerance_mb": preferences.tolerance_mb, "wait_s": preferences.wait_s})
         setup.naming.set_defaults({"cuda_ids": preferences.cuda_ids})
-        self._panels.devices.show_cpus(shown=preferences.show_cpus)
+        self.panels.devices.show_cpus(shown=preferences.show_cpus)
 
     def _choose_folder(self, dialog: PreferencesDialog, name: str, folder: Path | None) -> None:
-        if self._panels.message.attempt(lambda: folders.choose(name, folder)):
+        if self.panels.message.attempt(lambda: folders.choose(name, folder)):
             dialog.show_folder(name, _folders()[name])
 
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING
-
-from PySide6.QtCore import QObject
+from typing import Self
 
 from core.devices.device import devices_here
 from core.language import tr
 from core.runs.facts import state_info
+from core.runs.run import Run
 from gui.base.colours import device_colours, device_labels
-from gui.base.theme import current_theme
+from gui.base.theme import current_theme, look
 from gui.features.run.failure import failure_view
 from gui.features.run.head import ReadingBar
 from gui.features.run.settings import run_settings
@@ -22,20 +20,16 @@ from gui.runs.rows import queued_first, run_rows
 from gui.runs.verdicts import note, run_message
 from gui.runs.words import run_header, stop_question
 from gui.widgets.dialogs import ask
-
-if TYPE_CHECKING:
-    from gui.window.layout import MainPanels
-    from gui.window.services import Services
+from gui.window.feature import Feature
 
 
-class RunController(QObject):
+class RunController(Feature):
     """It keeps nothing: the session has the run, and the list of runs has all others."""
 
-    def __init__(self, panels: MainPanels, services: Services) -> None:
-        super().__init__()
-        self._panels, self._tables = panels, services.scaling_tables
-        self._session, self._run_list, self._monitor = services.session, services.run_list, services.device_monitor
-        self._queue, self._machine = services.queue, services.machine
+    def set_up(self) -> None:
+        panels, services = self.panels, self.services
+        self._tables, self._queue = services.scaling_tables, services.queue
+        self._attempt = self._message.attempt
         self._reading: ReadingBar | None = None
         session, buttons = self._session, panels.header.buttons
         session.attached.connect(self._show_other)
@@ -45,17 +39,21 @@ class RunController(QObject):
         session.ended.connect(lambda: self._run_list.poll(now=True))  # so that the list shows the end, too
         self._run_list.changed.connect(self._show_list)
         self._queue.changed.connect(self._show_list)
+        self._tables.changed.connect(self._show_list)
+        services.devices.changed.connect(self.show_curves)
+        services.compared.changed.connect(self.show_facts)
+        look.changed.connect(self.show_curves)
         panels.runs.chosen.connect(self.attach_to)
         panels.runs.more_wanted.connect(self._show_list)
         panels.machine.clicked.connect(self.show_machine)
-        panels.menu.action("machine").triggered.connect(lambda _: panels.machine.click())
+        panels.menu.provide(machine=panels.machine.click)
         panels.run_message.details_asked.connect(panels.details.raise_memory)
         panels.failure.log_asked.connect(panels.details.raise_log)
         panels.details.tabs.currentChanged.connect(lambda _: self._show_settings())
         buttons.stop_asked.connect(self._stop)
-        buttons.force_asked.connect(lambda: self._panels.message.attempt(session.force))
-        buttons.pause_asked.connect(lambda: self._panels.message.attempt(session.pause))
-        buttons.save_asked.connect(lambda: self._panels.message.attempt(session.save))
+        buttons.force_asked.connect(lambda: self.panels.message.attempt(session.force))
+        buttons.pause_asked.connect(lambda: self.panels.message.attempt(session.pause))
+        buttons.save_asked.connect(lambda: self.panels.message.attempt(session.save))
         session.resuming_changed.connect(self.show_head)
 
     def attach_to(self, run_dir: str) -> None:
@@ -64,23 +62,44 @@ class RunController(QObject):
         if found is None:
             return
         if self._session.run is None or self._session.run.dir != found:
-            self._panels.message.clear()  # other messages were about the last
-        self._panels.message.attempt(lambda: self._session.attach_to(found))
+            self.panels.message.clear()  # other messages were about the last
+        self.panels.message.attempt(lambda: self._session.attach_to(found))
 
-    def attach_to_newest(self) -> None:
+    def opened(self) -> None:
         """Show the live run that was started last, unless a run is shown already."""
-        live: Path | None = self._run_list.newest_live()
+        live = self._run_list.newest_live()
         if live is not None and self._session.run is None:
-            self._panels.message.attempt(lambda: self._session.attach_to(live))
+            self.panels.message.attempt(lambda: self._session.attach_to(live))
 
     def show_machine(self) -> None:
         """Show the devices of this machine, and no run."""
-        self._panels.machine.show_chosen(chosen=True)  # a click on it has unchecked it
+        self.panels.machine.show_chosen(chosen=True)  # a click on it has unchecked it
         if self._session.run is not None:
-            self._panels.message.clear()  # others were about the run
+            self.panels.message.clear()  # others were about the run
             self._session.show_none()
 
-    def show_run(self) -> None:
+    def poll(self) -> None:
+        """Bring the head and the plots up to date."""
+        self.show_head()
+        self.panels.plots.redraw_in_turns()
+
+    def leave(self) -> bool:
+        """Show the devices of this machine, and no run."""
+        self.show_machine()
+        return True
+
+    def carry(self, former: Self) -> None:
+        """Show the same run, waiting for the same answers, and the same tab about it."""
+        self._run_list.poll(now=True)
+        session, run = self._session, former.services.session.run
+        if run is not None and run.dir.is_dir():
+            session.attach(Run(run.dir))
+            session.take_requests(former.services.session)
+        tab = former.panels.details.currentIndex()
+        if self.panels.details.tabs.isTabVisible(tab):
+            self.panels.details.tabs.setCurrentIndex(tab)
+
+    def show(self) -> None:
         """Show the run of the session, or none, in all panels."""
         self._show_other()
         self.show_facts()
@@ -88,22 +107,22 @@ class RunController(QObject):
     def _show_other(self) -> None:
         """Show what does not change while a run is shown. The session reports its facts after this: `show_facts`."""
         run_dir = self._session.run.dir if self._session.run else None
-        self._panels.machine.show_chosen(chosen=run_dir is None)
-        self._panels.details.log.show_run(run_dir)
+        self.panels.machine.show_chosen(chosen=run_dir is None)
+        self.panels.details.log.show_run(run_dir)
         if self._session.run is not None:
-            self._panels.details.show_kind(is_script=self._session.is_script)
+            self.panels.details.show_kind(is_script=self._session.is_script)
         self.show_curves()
-        self._panels.runs.mark_chosen(run_dir)
-        self._panels.header.again.show_run(run_dir)
-        self._panels.plots.redraw_in_turns()
+        self.panels.runs.mark_chosen(run_dir)
+        self.panels.header.again.show_run(run_dir)
+        self.panels.plots.redraw_in_turns()
 
     def _show_reading(self, share: float) -> None:
         """Show the share of a long run that was read, and what is known of it at once."""
         if self._reading is None:
-            self._reading = ReadingBar(self._panels.plots)
+            self._reading = ReadingBar(self.panels.plots)
         self._reading.show_share(share)
         if share in {0.0, 1.0}:
-            self._panels.plots.redraw_in_turns()
+            self.panels.plots.redraw_in_turns()
 
     def show_curves(self) -> None:
         """Show everything that was measured, in the colours of the theme; the curves follow by themselves."""
@@ -115,7 +134,7 @@ class RunController(QObject):
             known = {*spec.devices, *devices_here(labels)}
             labels = {device: label for device, label in labels.items() if device in known}
         run_series, live = self._session.run_series, self._monitor.series
-        self._panels.plots.show_series(run_series, live, colours, labels, live_devices=is_live)
+        self.panels.plots.show_series(run_series, live, colours, labels, live_devices=is_live)
 
     @property
     def _shows_live_devices(self) -> bool:
@@ -128,7 +147,7 @@ class RunController(QObject):
 
     def show_facts(self) -> None:
         """Show the state of the run and what went wrong in it."""
-        session, facts, panels = self._session, self._session.facts, self._panels
+        session, facts, panels = self._session, self._session.facts, self.panels
         self.show_head()
         if panels.plots.live_devices is not self._shows_live_devices:
             self.show_curves()
@@ -147,11 +166,11 @@ class RunController(QObject):
 
     def _show_empty_words(self) -> None:
         """Set what stands where there is nothing to show."""
-        session, details = self._session, self._panels.details
+        session, details = self._session, self.panels.details
         are_runs = bool(self._run_list.summaries) or not self._machine.knows_runs
         situation = situation_of(session.facts, is_shown=session.run is not None, are_runs=are_runs)
-        is_first = situation is Situation.FIRST and bool(self._panels.plots.plots)
-        self._panels.first_steps.show_heading(empty_words(Place.LOSS, situation) if is_first else "")
+        is_first = situation is Situation.FIRST and bool(self.panels.plots.plots)
+        self.panels.first_steps.show_heading(empty_words(Place.LOSS, situation) if is_first else "")
         live = self._shows_live_devices
         is_cpu_only = all(device.kind == "cpu" for device in self._monitor.survey.devices)
         is_read = session.opening is not None
@@ -166,21 +185,21 @@ class RunController(QObject):
             of_plot = Situation.MACHINE if live and name != "lossPlot" else situation
             return plot_words(name, of_plot, is_script=session.is_script, is_cpu_only=is_cpu_only)
 
-        self._panels.plots.show_empty_words(words)
+        self.panels.plots.show_empty_words(words)
 
     def _show_failure(self, labels: Mapping[str, str]) -> None:
         """Show the card about a failure, if there is one. `labels`: by device id."""
         session = self._session
-        if session.facts.error is None or self._panels.plots.replaced:
-            self._panels.failure.show_failure(None)
+        if session.facts.error is None or self.services.compared.value:
+            self.panels.failure.show_failure(None)
             return
         log_end = session.run.log_end() if session.run is not None else ""
-        self._panels.failure.show_failure(failure_view(session.facts, session.spec, log_end=log_end, labels=labels))
+        self.panels.failure.show_failure(failure_view(session.facts, session.spec, log_end=log_end, labels=labels))
 
     def _show_settings(self) -> None:
         """Show what the run was trained with, if that tab is chosen."""
-        session, view = self._session, self._panels.details.settings
-        if not self._panels.details.shows_settings:
+        session, view = self._session, self.panels.details.settings
+        if not self.panels.details.shows_settings:
             return
         if session.run is None or session.spec is None:
             situation = situation_of(session.facts, is_shown=session.run is not None)
@@ -191,22 +210,20 @@ class RunController(QObject):
 
     def show_head(self) -> None:
         """Show its name, its state and its progress."""
-        resuming = self._session.is_resuming
-        view = self._panels.comparison
-        compared = view.count if view is not None and self._panels.plots.replaced else 0
-        header = run_header(self._session.snapshot(), resuming=resuming, compared=compared)
-        self._panels.header.show_header(header)
-        self._panels.plots.show_start(header.starting)
+        session, compared = self._session, len(self.services.compared.value)
+        header = run_header(session.snapshot(), resuming=session.is_resuming, compared=compared)
+        self.panels.header.show_header(header)
+        self.panels.plots.show_start(header.starting)
 
     def _show_list(self) -> None:
         self._show_empty_words()  # the first run may have been started, or the last one deleted
-        service, runs = self._run_list, self._panels.runs
+        service, runs = self._run_list, self.panels.runs
         queue, sorted_by_user = self._queue.runs, bool(service.search.order)
         found = self._tables.fold(service.found)
         found = found if sorted_by_user else queued_first(found, queue)
         rows = run_rows(found, time.time(), limit=runs.wanted, by_day=not sorted_by_user, queue=queue)
         runs.show_rows(self._tables.with_results(rows))
-        self._panels.runs.mark_chosen(self._session.run.dir if self._session.run else None)
+        self.panels.runs.mark_chosen(self._session.run.dir if self._session.run else None)
 
     def _stop(self) -> None:
         """Stop the run; ask before, if it has trained long since it was saved."""
@@ -217,14 +234,14 @@ class RunController(QObject):
             name = shown.spec.name if shown.spec else shown.id
             asked = stop_question(shown.facts, name, time.time(), refusal=refusal)
         if asked is None:
-            self._panels.message.attempt(session.stop)
+            self.panels.message.attempt(session.stop)
             return
 
         def answer(action: Callable[[], object]) -> None:
             if session.run is run and state_info(session.facts.state).can_stop:  # it may have ended meanwhile
-                self._panels.message.attempt(action)
+                self.panels.message.attempt(action)
 
-        window, question, words, yes = self._panels.window, asked.question, asked.words, asked.yes
+        window, question, words, yes = self.panels.window, asked.question, asked.words, asked.yes
         save: tuple[str, Callable[[], object]] = (tr("Save and stop"), lambda: answer(session.pause))
         other = save if asked.can_save else None
         ask(window, lambda: answer(session.stop), question=question, words=words, yes=yes, other=other)

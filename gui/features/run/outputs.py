@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QObject, QSize, Qt, Signal
+from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QSize, Qt, Signal
 from PySide6.QtGui import QImage, QImageReader, QPixmap, QResizeEvent
 from PySide6.QtWidgets import QFrame, QSizePolicy
 
@@ -18,17 +17,12 @@ from core.schema.files import read_whole
 from core.text import disk
 from gui.base.formatting import moment
 from gui.base.jobs import Jobs, keep_as_it_is
-from gui.runs.session import RunSession
 from gui.widgets.context_menu import Entry
 from gui.widgets.layouts import hbox, vbox
 from gui.widgets.messages import open_path
 from gui.widgets.plain_text import PlainLabel, named
 from gui.widgets.table import STRETCH, Column, RowsTable, empty_label
-
-if TYPE_CHECKING:
-    from gui.window.layout import MainPanels
-    from gui.window.services import Services
-
+from gui.window.feature import Feature
 
 PERIOD_S = 2.0
 """Seconds between two lists of a live run."""
@@ -38,59 +32,6 @@ MAX_BYTES = 32 * 1024 * 1024
 MAX_SIDE = 8192
 PREVIEW_PX = 512
 """Larger pictures are not read; a preview is at most so wide and high."""
-
-
-class OutputReader(QObject):
-    """`poll` never blocks."""
-
-    changed = Signal()
-    """`outputs` are others."""
-    picture_read = Signal(object, object)
-    """A `Path`, and its picture as a `QImage`; None if it is none that can be shown."""
-
-    def __init__(self, session: RunSession) -> None:
-        super().__init__()
-        self.outputs = Outputs()
-        """The outputs of the shown run, as far as they are known."""
-        self._session = session
-        self._run_dir: Path | None = None
-        """The run that `outputs` are of."""
-        self._lists, self._pictures = Jobs(self, "outputs"), Jobs(self, "picture")
-        self._is_due = True
-        """Whether the list was not read since the end of the run."""
-        self._listed_at = float("-inf")
-
-    def poll(self) -> None:
-        """Read the list again while the run is live, and once after its end."""
-        run_dir = self._session.run.dir if self._session.run is not None else None
-        if run_dir != self._run_dir:
-            self._run_dir, self._is_due, self._listed_at = run_dir, True, float("-inf")
-            self._show(Outputs())
-        live = self._session.live
-        if run_dir is not None and (time.monotonic() - self._listed_at >= PERIOD_S if live else self._is_due):
-            where = run_dir
-            if self._lists.start(lambda: outputs.listed(where), lambda found: self._take(where, found), keep_as_it_is):
-                self._is_due, self._listed_at = live, time.monotonic()
-
-    def read_picture(self, file: OutputFile | None) -> None:
-        """Read the picture in a file, to be shown small; None for nothing any more."""
-        self._pictures.drop_waiting()
-        if file is not None and file.path.suffix.lower() in PICTURES and file.size_bytes <= MAX_BYTES:
-            path = file.path
-            self._pictures.add(
-                lambda: preview(path),
-                lambda image: self.picture_read.emit(path, image),
-                lambda _: self.picture_read.emit(path, None),
-            )
-
-    def _take(self, run_dir: Path, found: Outputs) -> None:
-        if self._session.run is not None and run_dir == self._session.run.dir:
-            self._show(found)
-
-    def _show(self, found: Outputs) -> None:
-        if found != self.outputs:
-            self.outputs = found
-            self.changed.emit()
 
 
 def preview(path: Path) -> QImage | None:
@@ -199,23 +140,59 @@ NOT_OPENED = tr_noop(
 )
 
 
-class OutputController(QObject):
+class OutputController(Feature):
     """Files of another user's run are listed, but neither opened nor read: the desktop might execute them."""
 
-    def __init__(self, panels: MainPanels, services: Services) -> None:
-        super().__init__()
-        self._details, self._message = panels.details, panels.message
-        self._session, self._reader = services.session, services.output_reader
-        tab = panels.details.outputs
-        self._reader.changed.connect(lambda: self._details.show_outputs(self._reader.outputs))
-        self._reader.picture_read.connect(tab.show_picture)
-        tab.chosen.connect(lambda file: self._reader.read_picture(None if self._owner else file))
-        tab.open_asked.connect(self._open)
+    def set_up(self) -> None:
+        self._outputs = Outputs()
+        """The outputs of the shown run, as far as they are known."""
+        self._run_dir: Path | None = None
+        """The run that they are of."""
+        self._lists, self._pictures = Jobs(self, "outputs"), Jobs(self, "picture")
+        self._is_due = True
+        """Whether the list was not read since the end of the run."""
+        self._listed_at = float("-inf")
+        self._tab = self.panels.details.outputs
+        self._tab.chosen.connect(self._read_picture)
+        self._tab.open_asked.connect(self._open)
+
+    def poll(self) -> None:
+        """Read the list again while the run is live, and once after its end."""
+        run_dir = self._session.run.dir if self._session.run is not None else None
+        if run_dir != self._run_dir:
+            self._run_dir, self._is_due, self._listed_at = run_dir, True, float("-inf")
+            self._show(Outputs())
+        live = self._session.live
+        if run_dir is not None and (time.monotonic() - self._listed_at >= PERIOD_S if live else self._is_due):
+            where = run_dir
+            if self._lists.start(lambda: outputs.listed(where), lambda found: self._take(where, found), keep_as_it_is):
+                self._is_due, self._listed_at = live, time.monotonic()
+
+    def _take(self, run_dir: Path, found: Outputs) -> None:
+        if self._session.run is not None and run_dir == self._session.run.dir:
+            self._show(found)
+
+    def _show(self, found: Outputs) -> None:
+        if found != self._outputs:
+            self._outputs = found
+            self.panels.details.show_outputs(found)
 
     @property
     def _owner(self) -> str:
         """The other user to whom the shown run belongs; the empty string for one's own."""
         return (self._session.run.owner or "") if self._session.run is not None else ""
+
+    def _read_picture(self, file: OutputFile | None) -> None:
+        """Read the picture in a file, to be shown small; None for nothing any more."""
+        self._pictures.drop_waiting()
+        is_shown = file is not None and file.path.suffix.lower() in PICTURES and file.size_bytes <= MAX_BYTES
+        if file is not None and is_shown and not self._owner:
+            path = file.path
+            self._pictures.add(
+                lambda: preview(path),
+                lambda image: self._tab.show_picture(path, image),
+                lambda _: self._tab.show_picture(path, None),
+            )
 
     def _open(self, path: Path) -> None:
         if self._owner:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QModelIndex, QObject, QPoint, QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QModelIndex, QPoint, QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QFontMetrics, QPainter
 from PySide6.QtWidgets import (
     QApplication,
     QFrame,
     QListView,
-    QMainWindow,
     QStyledItemDelegate,
     QStyleOptionViewItem,
     QToolButton,
@@ -25,17 +23,13 @@ from gui.base.icons import ButtonIcon, paint_mark
 from gui.base.painting import Index, draw_elided, paint_row_background, small_font
 from gui.base.text_size import scaled
 from gui.base.theme import current_theme
-from gui.features.runlist.missed import MissedRow, missed_row
+from gui.features.runlist.missed import MissedRow, MissedRuns, missed_row
 from gui.widgets.buttons import compact_button
 from gui.widgets.layouts import hbox, vbox
 from gui.widgets.messages import announce
 from gui.widgets.plain_text import PlainLabel, named
 from gui.widgets.table import ROW, Column, RowsModel
-
-if TYPE_CHECKING:
-    from gui.window.layout import MainPanels
-    from gui.window.services import Services
-
+from gui.window.feature import Feature
 
 BELL_PX, GAP_PX = 16, 4
 WIDTH_PX, MAX_ROWS = 400, 9
@@ -187,31 +181,35 @@ class MissedDelegate(QStyledItemDelegate):
         painter.restore()
 
 
-class MissedController(QObject):
+class MissedController(Feature):
     """It keeps nothing: the service has what was missed."""
 
-    def __init__(self, window: QMainWindow, panels: MainPanels, services: Services) -> None:
-        super().__init__()
-        self._window, self._panels = window, panels
-        self._missed, self._session = services.missed_runs, services.session
-        button = panels.header.missed
+    def set_up(self) -> None:
+        self._missed = self.services.adopt(MissedRuns(self._run_list))
+        button = self.panels.header.missed
         self._missed.changed.connect(self._show)
         self._session.attached.connect(lambda: self._tell(self._missed.see))
         button.looked_through.connect(self._missed.look_through)
         button.all_seen.connect(self._missed.see_all)
-        button.chosen.connect(panels.runs.chosen)  # as if it had been clicked in the list of runs
+        button.chosen.connect(self.panels.runs.choose)
         self._session.end_asked.connect(lambda: self._tell(self._missed.expect))
         self._show()
 
-    def poll(self) -> None:
-        """Note whether the user has the window before them."""
-        window = self._window
+    def prepare(self) -> None:
+        """Note whether the user has the window before them, before the list of runs says what has ended."""
+        window = self.panels.window
         is_shown = window.isVisible() and not window.isMinimized()
         self._missed.attend(attended=is_shown and _belongs_to(QApplication.activeWindow(), window))
 
+    def save(self) -> None:
+        """Write what was missed and seen."""
+        self._missed.save()
+
+    end = save
+
     def _show(self) -> None:
         rows = [missed_row(run, time.time(), is_new=is_new) for run, is_new in self._missed.runs]
-        self._panels.header.missed.show_rows(rows)
+        self.panels.header.missed.show_rows(rows)
 
     def _tell(self, what: Callable[[Path], None]) -> None:
         """Tell the service something about the shown run."""

@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QWidget
 
 from core.history.marks import why_no_name
@@ -21,11 +20,10 @@ from gui.plots.exports import Outcome
 from gui.runs.rows import owner_question
 from gui.widgets.dialogs import ask_first, ask_name
 from gui.widgets.messages import open_path
+from gui.window.feature import Feature
 
 if TYPE_CHECKING:
     from gui.plots.run_plot import Plot
-    from gui.window.layout import MainPanels
-    from gui.window.services import Services
 
 
 MAX_REPORTED = 100
@@ -35,16 +33,14 @@ MAX_REPORTED = 100
 TOO_MANY = tr_noop("{count} runs are chosen, and a report compares at most {limit}. Choose fewer, or filter the list.")
 
 
-class ExportController(QObject):
+class ExportController(Feature):
     """Asks where to write, and has it written; see `Exporter`."""
 
-    def __init__(self, panels: MainPanels, services: Services) -> None:
-        super().__init__()
-        self._panels, self._message = panels, panels.message
-        self._run_list, self._session, self._machine = services.run_list, services.session, services.machine
+    def set_up(self) -> None:
+        panels = self.panels
         self._exporter = panels.exporter
         panels.actions.provide(
-            folder=lambda runs: open_path(Path(runs[0]), panels.message),
+            folder=lambda runs: open_path(Path(runs[0]), self._message),
             path=lambda runs: self._copy_path(runs[0]),
             rename=lambda runs: self._ask_for_name(runs[0]),
             csv=lambda runs: self._ask_for_csv(runs[0]),
@@ -53,9 +49,10 @@ class ExportController(QObject):
             model=lambda runs: self._ask_for_model(runs[0]),
         )
         panels.actions.provide(tables=True, path=lambda tables: self._copy_path(tables[0]))
-        panels.menu.action("pictures").triggered.connect(lambda _: self._ask_for_picture(panels.plots, "plots"))
-        panels.menu.action("runTable").triggered.connect(lambda _: self._ask_for_table())
-        panels.menu.action("listReport").triggered.connect(lambda _: self._ask_for_list_report())
+        panels.menu.provide(
+            pictures=lambda: self._ask_for_picture(panels.plots, "plots"), runTable=self._ask_for_table,
+            listReport=self._ask_for_list_report,
+        )  # fmt: skip
         panels.plots.copy_asked.connect(self._copy_values)
         panels.plots.picture_asked.connect(lambda plot: self._ask_for_picture(plot, plot.objectName()))
         for tab in (panels.details.memory, panels.details.processes, panels.details.outputs):
@@ -73,7 +70,7 @@ class ExportController(QObject):
         def judge(name: str) -> tuple[str, str]:
             return why_no_name(name), ""
 
-        window, name = self._panels.window, summary.name if summary else ""
+        window, name = self.panels.window, summary.name if summary else ""
         rename = partial(self._rename, Path(run_dir))
         ask_name(window, rename, question=tr("Name of the run"), name=name, yes=tr("Rename"), judge=judge)
 
@@ -133,7 +130,7 @@ class ExportController(QObject):
             self._exporter.ask_where(title, f"{self._name(run_dir)}-model", kinds, write)
 
         question = owner_question("Export", tr("the model of {name}", name=spec.name), run.owner, spec)
-        ask_first(self._panels.window, question, ask)
+        ask_first(self.panels.window, question, ask)
 
     def _ask_for_picture(self, widget: QWidget, name: str) -> None:
         run = self._session.run

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from PySide6.QtCore import QObject
+from typing import Any, Self
 
 from core.errors import RunError
 from core.history.marks import MAX_NOTE, NO_MARKS, Marks, check_tag
@@ -16,19 +14,14 @@ from core.language import tr, tr_plural
 from gui.base.formatting import number
 from gui.runs.actions import ActionState, not_done, obstacles
 from gui.widgets.dialogs import ask_name
-
-if TYPE_CHECKING:
-    from gui.window.layout import MainPanels
-    from gui.window.services import Services
+from gui.window.feature import Feature
 
 
-class HistoryController(QObject):
+class HistoryController(Feature):
     """It keeps nothing: the list of runs has the search, and each run its marks."""
 
-    def __init__(self, panels: MainPanels, services: Services) -> None:
-        super().__init__()
-        self._panels, self._message = panels, panels.message
-        self._run_list, self._machine = services.run_list, services.machine
+    def set_up(self) -> None:
+        panels = self.panels
         self._filter = panels.run_filter
         self._filter.search_changed.connect(self._search)
         self._run_list.changed.connect(self._show)
@@ -54,6 +47,12 @@ class HistoryController(QObject):
         if marks.archived:
             states["archive"].text = tr("List again")
 
+    def carry(self, former: Self) -> None:
+        """Search for the same, and tick the same runs."""
+        self._filter.setText(former.panels.run_filter.text())
+        if former.panels.runs.has_several:
+            self.panels.runs.tick(former.panels.runs.ticked)
+
     # -- search ----------------------------------------------------------------------------------
 
     def _search(self, text: str) -> None:
@@ -68,10 +67,10 @@ class HistoryController(QObject):
     def _show(self) -> None:
         """Show the field if there is something to search, and say if the search finds nothing."""
         every, search, left = self._run_list.summaries, self._run_list.search, self._run_list.left
-        self._panels.runs_left.setVisible(left > 0)
+        self.panels.runs_left.setVisible(left > 0)
         if left:
             done, total = number(len(every), 1), number(len(every) + left, 1)
-            self._panels.runs_left.setText(tr("{done} of {total} runs read", done=done, total=total))
+            self.panels.runs_left.setText(tr("{done} of {total} runs read", done=done, total=total))
         self._filter.setVisible(bool(every) or bool(self._filter.text()))
         problem = ""
         if every and not self._run_list.found:
@@ -80,7 +79,7 @@ class HistoryController(QObject):
         self._filter.show_problem(problem if search.text else "")
         if not problem and not self._machine.knows_runs:
             problem = tr("Runs are not known until there is a connection to {host}.", host=self._machine.host)
-        self._panels.runs.show_empty_words(problem)
+        self.panels.runs.show_empty_words(problem)
 
     # -- marks -----------------------------------------------------------------------------------
 
@@ -150,7 +149,7 @@ class HistoryController(QObject):
         def take(text: str) -> None:
             self._tag_several(run_dirs, _tags(text))
 
-        ask_name(self._panels.window, take, question=question, name="", yes=tr("Save"), judge=judge)
+        ask_name(self.panels.window, take, question=question, name="", yes=tr("Save"), judge=judge)
 
     def _tag_several(self, run_dirs: Sequence[str], words: Sequence[str]) -> None:
         added = [word for word in words if not word.startswith("-")]
@@ -176,12 +175,12 @@ class HistoryController(QObject):
             if added or removed:
                 self._change(run_dir, add_tags=added, remove_tags=removed)
 
-        name, save, window = " ".join(before), tr("Save"), self._panels.window
+        name, save, window = " ".join(before), tr("Save"), self.panels.window
         ask_name(window, take, question=question, name=name, yes=save, judge=_judge_tags, may_be_empty=True)
 
     def _ask_for_note(self, run_dir: str) -> None:
         take = lambda text: self._change(run_dir, note=text)  # noqa: E731
-        ask_name(self._panels.window, take, question=tr("Note on the run"), name="", yes=tr("Add"), judge=_judge_note)
+        ask_name(self.panels.window, take, question=tr("Note on the run"), name="", yes=tr("Add"), judge=_judge_note)
 
 
 def _finds_none(count: int, *, is_search: bool) -> str:

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
@@ -23,11 +22,7 @@ from gui.runs.actions import ACTIONS, ActionState
 from gui.runs.rows import HELD, place_of_drop, place_of_step
 from gui.runs.run_list import RunListService
 from gui.widgets.dialogs import ask
-
-if TYPE_CHECKING:
-    from gui.window.layout import MainPanels
-    from gui.window.services import Services
-
+from gui.window.feature import Feature
 
 PERIOD_S = 2.0
 """Seconds between two readings while a run under the window's folder is queued."""
@@ -118,13 +113,12 @@ class QueueService(QObject):
             self.failed.emit(problem)
 
 
-class QueueController(QObject):
+class QueueController(Feature):
     """It keeps nothing: the service has the queue. What is changed is written in the background."""
 
-    def __init__(self, panels: MainPanels, services: Services) -> None:
-        super().__init__()
-        self._panels, self._message = panels, panels.message
-        self._service, self._run_list = services.queue, services.run_list
+    def set_up(self) -> None:
+        panels = self.panels
+        self._service = self.services.queue
         self._changing = Jobs(self, "queueing", guards=True)
         self._problem = ""
         self._service.failed.connect(self._report)
@@ -196,7 +190,7 @@ class QueueController(QObject):
             changes = [partial(control.let_go, queued.run_dir, file) for file in ("current", "recorded")]
             now, before = (partial(self._change, change) for change in changes)
             yes, other = tr("As it is now"), (tr("As it was queued"), before)
-            window, words = self._panels.window, queued.reason
+            window, words = self.panels.window, queued.reason
             ask(window, now, question=question, words=words, yes=yes, is_destructive=False, other=other)
         elif queued.request.held:
             self._change(lambda: control.let_go(queued.run_dir))
@@ -223,7 +217,7 @@ class QueueController(QObject):
         self._ask(partial(control.cancel, Path(run_dir)), question, words, tr("Remove"))
 
     def _ask(self, change: Callable[[], object], question: str, words: str, yes: str) -> None:
-        action, window = partial(self._change, change), self._panels.window
+        action, window = partial(self._change, change), self.panels.window
         ask(window, action, question=question, words=words, yes=yes, is_destructive=False)
 
     def _change(self, change: Callable[[], object]) -> None:

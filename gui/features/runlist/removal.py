@@ -7,9 +7,6 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-from PySide6.QtCore import QObject
 
 from core.history import removal
 from core.history.removal import Removed
@@ -24,12 +21,7 @@ from gui.machine.machine import RemovalCheck
 from gui.runs.actions import not_done
 from gui.runs.rows import run_title
 from gui.widgets.dialogs import ask
-
-if TYPE_CHECKING:
-    from core.results.scaling_record import ScalingRecord
-    from gui.window.layout import MainPanels
-    from gui.window.services import Services
-
+from gui.window.feature import Feature
 
 NAMED = 8
 """Runs that a question names; the others are counted."""
@@ -39,15 +31,12 @@ DELETE_ONE = tr_noop(
 )
 
 
-class RemovalController(QObject):
+class RemovalController(Feature):
     """A run that the window shows is no longer shown once it is being deleted."""
 
-    def __init__(self, panels: MainPanels, services: Services) -> None:
-        super().__init__()
-        self._panels, self._message = panels, panels.message
-        self._machine = services.machine
-        self._run_list, self._session = services.run_list, services.session
-        self._tables = services.scaling_tables
+    def set_up(self) -> None:
+        panels = self.panels
+        self._tables = self.services.scaling_tables
         self._checking, self._removing = Jobs(self, "size", guards=True), Jobs(self, "removal", guards=True)
         self._checking_table = Jobs(self, "table-size", guards=True)
         self._removing_table = Jobs(self, "table-removal", guards=True)
@@ -92,13 +81,13 @@ class RemovalController(QObject):
         parts = [size, "\n".join(lines), not_done(refused) if refused else "", tr("This cannot be undone.")]
         question = tr_plural("Delete {count} run?", "Delete {count} runs?", len(possible))
         words, runs = "\n\n".join(filter(None, parts)), [run for run, _ in possible]
-        ask(self._panels.window, lambda: self._remove(runs), question=question, words=words, yes=tr("Delete them"))
+        ask(self.panels.window, lambda: self._remove(runs), question=question, words=words, yes=tr("Delete them"))
 
     def _ask_about_one(self, chosen: RunSummary, size_bytes: int) -> None:
         state, folder = tr(state_info(chosen.state).label).lower(), self._machine.folder_of(chosen.dir)
         words = tr(DELETE_ONE, state=state, size=disk(size_bytes), folder=folder)
         question = tr("Delete the run {title}?", title=run_title(chosen, time.time()))
-        ask(self._panels.window, lambda: self._remove([chosen]), question=question, words=words, yes=tr("Delete it"))
+        ask(self.panels.window, lambda: self._remove([chosen]), question=question, words=words, yes=tr("Delete it"))
 
     def _remove(self, runs: Sequence[RunSummary]) -> None:
         """Delete runs, one after the other, after those that wait."""
@@ -171,7 +160,7 @@ class RemovalController(QObject):
         question = tr("Delete the scaling table {name}?", name=record.name)
         all_of_it = partial(self._delete_table, record, with_runs=True)
         table_only = partial(self._delete_table, record, with_runs=False)
-        window = self._panels.window
+        window = self.panels.window
         if not runs:
             words = tr("None of its runs exists any more. This cannot be undone.")
             ask(window, table_only, question=question, words=words, yes=tr("Delete it"))

@@ -353,9 +353,12 @@ class RunList(QListWidget):
             self._report_choice()
 
     def _on_item_chosen(self, item: QListWidgetItem) -> None:
-        if self._pressed_beside:
-            return
-        self.chosen.emit(str(item.data(Qt.ItemDataRole.UserRole)))
+        if not self._pressed_beside:
+            self.choose(str(item.data(Qt.ItemDataRole.UserRole)))
+
+    def choose(self, run_dir: str) -> None:
+        """Choose a run, as a click on it does, also if it is not listed."""
+        self.chosen.emit(run_dir)
 
     def _on_scrolled(self, value: int) -> None:
         """Want more rows when the last ones come into sight."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, QSize, Signal
+from PySide6.QtCore import QSize, Signal
 from PySide6.QtWidgets import QWidget
 
 from core.language import tr, tr_noop
-from gui.features.setup.start import StartController
 from gui.machine.device_rows import free_devices
 from gui.widgets.buttons import compact_button
 from gui.widgets.elided_label import ElidedLabel
@@ -16,7 +15,7 @@ from gui.widgets.layouts import grid
 from gui.widgets.plain_text import PlainLabel
 
 if TYPE_CHECKING:
-    from gui.window.layout import MainPanels
+    from gui.features.setup.start import StartController
 
 
 EXAMPLE = "digits_cnn"
@@ -60,13 +59,12 @@ class FirstSteps(QWidget):
         return self._layout.sizeHint()
 
 
-class FirstStepsController(QObject):
+class FirstStepsController:
     """`RunController` decides when the guidance is shown."""
 
-    def __init__(self, panels: MainPanels, start: StartController) -> None:
-        super().__init__()
-        self._panels, self._start = panels, start
-        panels.first_steps.asked.connect(self._do)
+    def __init__(self, start: StartController) -> None:
+        self._panels, self._start = start.panels, start
+        start.panels.first_steps.asked.connect(self._do)
 
     def _do(self, name: str) -> None:
         devices = self._panels.devices

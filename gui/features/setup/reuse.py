@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QFileDialog
 
 from core.catalog import recipes
@@ -22,25 +21,21 @@ from core.schema.paths import SUPERVISOR_EVENTS
 from core.schema.spec import RunSpec
 from core.series.report import export_bytes
 from core.text import join_names
-from gui.features.setup.start import StartController
 from gui.runs.rows import owner_question
 from gui.widgets.dialogs import FileDialog, ask, ask_first, ask_name, python_files
 from gui.widgets.messages import open_path
 
 if TYPE_CHECKING:
-    from gui.window.layout import MainPanels
-    from gui.window.services import Services
+    from gui.features.setup.start import StartController
 
 
-class RecipeCopyController(QObject):
+class RecipeCopyController:
     """The action is in the menu File and in the context menu of the workloads."""
 
-    def __init__(self, panels: MainPanels) -> None:
-        super().__init__()
-        self._panels = panels
-        action = panels.menu.action("copyRecipe")
-        action.triggered.connect(lambda _: self._ask_where())
-        panels.setup.recipe.add_recipe_action(action)
+    def __init__(self, start: StartController) -> None:
+        self._panels = panels = start.panels
+        panels.menu.provide(copyRecipe=self._ask_where)
+        panels.setup.recipe.add_recipe_action(panels.menu.action("copyRecipe"))
 
     def _ask_where(self) -> None:
         """Ask for the new file. The dialog itself asks before it takes the name of a file that exists."""
@@ -77,13 +72,13 @@ SECRETS = tr_noop(
 )
 
 
-class ReuseController(QObject):
+class ReuseController:
     """Does what the menu of a run and the list of presets ask for."""
 
-    def __init__(self, panels: MainPanels, services: Services, start: StartController) -> None:
-        super().__init__()
-        self._panels, self._message, self._start = panels, panels.message, start
-        self._monitor, self._session = services.device_monitor, services.session
+    def __init__(self, start: StartController) -> None:
+        self._start, self._panels, self._message = start, start.panels, start.panels.message
+        self._monitor, self._session = start.services.device_monitor, start.services.session
+        panels = self._panels
         panels.actions.provide(
             again=lambda runs: self._use_run(runs[0], "Start", start.start_again),
             edit=lambda runs: self._use_run(runs[0], "Use", self._fill),

@@ -14,6 +14,7 @@ from core.pythons.discovery import FoundPython, PythonSearch
 from core.pythons.python_info import Package, PythonInfo
 from gui.base.jobs import Jobs, reason
 from gui.features.setup.strategy_box import StrategyRow
+from gui.window.feature import Feature
 
 ASKED = tr_noop("Reading its version and packages …")
 AUTOMATIC = tr_noop("The Python of the active environment or next to the script; otherwise Trainyard's own")
@@ -120,24 +121,21 @@ def _tried(expression: str, run_dir: Path) -> str:
         return str(error)
 
 
-class PythonFinder(QObject):
-    """`poll` never blocks. A Python that has answered is not asked again."""
+class ScriptSearchController(Feature):
+    """Searches while the form of a script is shown. A Python that has answered is not asked again."""
 
-    found = Signal(list)
-    """All that is known by now."""
-
-    def __init__(self, *, is_here: bool = True) -> None:
-        """`is_here`: whether runs are started on this machine; the Pythons of another one are not searched here."""
-        super().__init__()
-        self._is_here = is_here
+    def set_up(self) -> None:
         self._search: PythonSearch | None = None
         self._near: Path | None = None
         self._entries: list[FoundPython] = []
+        self._form = self.panels.setup.script
+        self._tester = self.services.adopt(ExpressionTester())
+        self._tester.tested.connect(self._form.show_trial)
+        if self._machine.is_here:  # the Pythons of another machine are not searched here
+            self.panels.setup.search_folder_changed.connect(self._search_near)
 
-    def search(self, near: Path | None) -> None:
+    def _search_near(self, near: Path | None) -> None:
         """Search, beginning near this folder. The same folder, or one that does not exist, changes nothing."""
-        if not self._is_here:
-            return
         if self._search is None:
             self._search = PythonSearch()
         elif near == self._near or (near is not None and not near.is_dir()):
@@ -146,15 +144,16 @@ class PythonFinder(QObject):
         self._search.start(near)
 
     def poll(self) -> None:
-        """Continue the search."""
-        if self._search is None or self._search.done:
-            return
-        entries = self._search.poll()
-        if entries != self._entries:
-            self._entries = entries
-            self.found.emit(entries)
+        """Continue the search, and try what is typed by now."""
+        if self._search is not None and not self._search.done:
+            entries = self._search.poll()
+            if entries != self._entries:
+                self._entries = entries
+                self._form.show_pythons(entries)
+        run = self._session.run
+        self._tester.poll(self._form.expression, run.dir if run else None)
 
-    def close(self) -> None:
+    def end(self) -> None:
         """End the search and its processes."""
         if self._search is not None:
             self._search.close()

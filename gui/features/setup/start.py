@@ -2,45 +2,148 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from core.catalog.frameworks import FRAMEWORKS
-from core.errors import RunError
+from core.devices.device import Survey
 from core.history.device_use import largest_others
-from core.language import tr
+from core.history.summary import RunSummary
+from core.language import join_sentences, tr, tr_noop
 from core.runs.facts import RunFacts
 from core.runs.run import Run
 from core.schema.spec import RunSpec
-from gui.base.jobs import Jobs
-from gui.features.setup.start_request import (
-    SharedDeviceQuestion,
-    StartChecker,
-    StartRequest,
-    last_check,
-    shared_device_question,
-    spec_of_choices,
-    spec_unless,
-)
+from core.system.own_processes import at_logout, logout_warning
+from core.text import join_names
+from gui.base.jobs import Jobs, reason
+from gui.base.settings_file import SettingsFile
+from gui.features.setup.first_steps import FirstStepsController
+from gui.features.setup.reuse import RecipeCopyController, ReuseController
 from gui.machine.machine import Machine
-from gui.machine.start_check import (
-    StartCheck,
-    StartConditions,
-    checking,
-    readings_state,
-)
-from gui.runs.rows import owner_question
+from gui.machine.start_check import StartCheck, StartConditions, checking, readings_state, refused
+from gui.runs.rows import owner_question, run_title
 from gui.widgets.dialogs import ask, ask_first
+from gui.window.feature import Feature
 
 if TYPE_CHECKING:
     from gui.machine.start_check import Choices
-    from gui.window.layout import MainPanels
-    from gui.window.services import Services
+
+
+Neighbour = tuple[str, Path]
+"""A device id, and the directory of a live run on that device."""
+
+
+QUESTIONS = {
+    "Start": (tr_noop("Start {name} and share {devices} with {runs}?"), tr_noop("Start anyway")),
+    "Resume": (tr_noop("Resume {name} and share {devices} with {runs}?"), tr_noop("Resume anyway")),
+}
+"""By verb, the question and the text of the button that agrees."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedDeviceQuestion:
+    """The texts of the question."""
+
+    question: str
+    words: str
+    """The consequences."""
+    yes: str
+    """The text of the button that agrees."""
+    neighbours: frozenset[Neighbour]
+    """What a yes agrees to."""
+
+
+def shared_device_question(
+    verb: str,
+    spec: RunSpec,
+    survey: Survey,
+    on_devices: Mapping[str, Sequence[RunSummary]],
+    *,
+    agreed: frozenset[Neighbour],
+    own: Path | None = None,
+) -> SharedDeviceQuestion | None:
+    """Return the question before this run shares its devices; None if it shares them only as `agreed`.
+
+    `verb`: `Start` or `Resume`; `on_devices`: the live runs by device id; `own`: the directory of this run, if it has
+    one, since another window may have resumed it just now.
+    """
+    on_it = {device: [each for each in on_devices.get(device, ()) if each.dir != own] for device in spec.devices}
+    neighbours = frozenset((device, each.dir) for device, runs in on_it.items() for each in runs)
+    if neighbours <= agreed:
+        return None
+    where = join_names([device.label for device in survey.devices if on_it.get(device.id)])
+    now = time.time()
+    runs = {each.dir: run_title(each, now) for those in on_it.values() for each in those}
+    question, yes = QUESTIONS[verb]
+    return SharedDeviceQuestion(
+        question=tr(question, name=spec.name, devices=where, runs=join_names(list(runs.values()))),
+        words=tr("Sharing a device slows down both runs, and either may run out of memory.")
+        if len(runs) == 1
+        else tr("Sharing a device slows down all runs, and any may run out of memory."),
+        yes=tr(yes),
+        neighbours=neighbours,
+    )
+
+
+ABANDON_S = 1.0
+"""Seconds under way after which a check is abandoned if other choices wait for theirs."""
+
+
+class StartChecker(QObject):
+    """Checks the newest choices. Choices that are replaced while they wait are not checked."""
+
+    checked = Signal(object, StartCheck)
+    """The choices and the result."""
+
+    def __init__(self, machine: Machine) -> None:
+        super().__init__()
+        self._machine = machine
+        self._jobs = Jobs(self, "check")
+        self._newest: Choices | None = None
+        self._checking: Choices | None = None
+        """The choices whose check is under way."""
+        self._patience = QTimer(self, singleShot=True)
+        self._patience.timeout.connect(self._abandon_others)
+
+    def check(self, choices: Choices, conditions: StartConditions) -> None:
+        """Check these choices, after the check that is under way."""
+        machine = self._machine
+        self._newest = choices
+        if not self._jobs.busy:
+            self._checking = choices
+        self._jobs.replace(
+            lambda: machine.check(choices, conditions),
+            lambda check: self._take(choices, check),
+            lambda error: self._take(choices, _failed(error)),
+        )
+        self._abandon_others()
+
+    def _take(self, choices: Choices, check: StartCheck) -> None:
+        self._checking = self._newest
+        self.checked.emit(choices, check)
+
+    def _abandon_others(self) -> None:
+        """Abandon a check of other choices than the newest once it takes too long; its thread ends by itself."""
+        if not self._jobs.busy or self._checking == self._newest:
+            return
+        if (left_s := ABANDON_S - self._jobs.busy_s) > 0:
+            self._patience.start(math.ceil(1000 * left_s))
+        else:
+            self._jobs.abandon()
+            self._checking = self._newest
+
+
+def _failed(error: Exception) -> StartCheck:
+    return refused(
+        "", tr("The choices could not be checked: {reason}. Change one of them to try again.", reason=reason(error))
+    )
 
 
 DEBOUNCE_MS = 80
@@ -51,39 +154,27 @@ DOUBLE_CLICK_S = 1.0
 """Seconds after a start in which another start is the second half of a double click."""
 
 
-class StartController(QObject):
+class StartController(Feature):
     """Nothing here blocks: choices are checked in the background, and once more right before the start.
 
-    Every start, queueing and resuming goes through `_request_start`, `start_again` or `_request_resume`, then
-    `_check_request` and `_take_checked_request`, `_ask_or_launch`, and `_launch`, `_enqueue` or `_launch_resume`.
+    Every start, queueing and resuming goes through `start`, `start_again` or `_check_resume`, then `_check_last`,
+    `_ask_or_launch`, and `_launch`, `_enqueue` or `_launch_resume`.
     """
 
-    started = Signal()
-    """A run was started, and the window shows it."""
-    began = Signal()
-    """A run was started, queued or resumed."""
-
-    def __init__(self, panels: MainPanels, services: Services) -> None:
-        super().__init__()
-        self._panels, self._message = panels, panels.message
-        self._monitor, self._scanner = services.device_monitor, services.process_scanner
-        self._run_list, self._session = services.run_list, services.session
-        self._machine = services.machine
-        self._checker = StartChecker(self._machine)
-        self._checker.setParent(self)
+    def set_up(self) -> None:
+        panels, services = self.panels, self.services
+        self._scanner = services.process_scanner
+        self._checker = services.adopt(StartChecker(self._machine))
         self._checker.checked.connect(self._take_check)
         self._choices: Choices | None = None
-        self._check: StartCheck | None = None
-        """The newest check of these choices."""
+        self.current_check: StartCheck | None = None
+        """The newest check of these choices; None while it is under way."""
         self._start_when_checked = self._queues_then = False
         self._readings: object = None
         """The part of the readings that the newest check depends on."""
-        self._request: StartRequest | None = None
-        """The request that is being checked."""
-        self._requesting = Jobs(self, "last-check", guards=True)
+        self._checking_last = Jobs(self, "last-check", guards=True)
         self._starting = Jobs(self, "start-there", guards=True)
         self._resuming = Jobs(self, "resume", guards=True)
-        self._resuming_dir: Path | None = None
         self._installed = Jobs(self, "frameworks")
         self._started_at = float("-inf")
         self._debounce = QTimer(self, singleShot=True, interval=DEBOUNCE_MS)
@@ -93,35 +184,40 @@ class StartController(QObject):
         panels.setup.changed.connect(self.check)
         panels.header.buttons.start_asked.connect(self.start)
         panels.header.buttons.resume_asked.connect(self.resume)
+        panels.menu.provide(addToQueue=lambda: self.start(queues=True))
         self._run_list.changed.connect(self.check_again)
         self._scanner.changed.connect(self.take_readings)
+        services.devices.changed.connect(panels.setup.show_machine)
+        services.chosen.changed.connect(panels.setup.show_devices)
+        services.connected.changed.connect(lambda connected: self.reread() if connected else None)
+        # Kept here: no signal holds them.
+        self._others = ReuseController(self), RecipeCopyController(self), FirstStepsController(self)
 
     # -- check -----------------------------------------------------------------------------------
-
-    @property
-    def current_check(self) -> StartCheck | None:
-        """The check of the choices as they are now; None while it is under way."""
-        return self._check
 
     def check(self, choices: Choices) -> None:
         """Check these choices from now on."""
         if choices != self._choices:
-            self._choices, self._check, self._start_when_checked = choices, None, False
+            self._choices, self.current_check, self._start_when_checked = choices, None, False
         self.check_again()
 
     def check_again(self) -> None:
         """Check the choices again soon: the machine or the runs may have changed."""
         self._debounce.start()
 
+    def opened(self) -> None:
+        """Check everything for the first time."""
+        self.reread()
+
     def reread(self) -> None:
         """Check everything again: files may have been edited and packages installed."""
-        self._panels.setup.recipe.reread()
+        self.panels.setup.recipe.reread()
         machine = self._machine
-        show = self._panels.setup.recipe.show_installed
+        show = self.panels.setup.recipe.show_installed
         self._installed.start(
             machine.installed_frameworks, show, lambda _: show(frozenset(row.id for row in FRAMEWORKS))
         )
-        self.check(self._panels.setup.choices())
+        self.check(self.panels.setup.choices())
 
     def take_readings(self) -> None:
         """Check the choices again if the readings of the chosen devices say something else."""
@@ -136,7 +232,12 @@ class StartController(QObject):
         """Whether a run is started once its choices are checked."""
         return self._start_when_checked
 
-    def close(self) -> None:
+    def carry(self, former: Self) -> None:
+        """Open the settings where they were open."""
+        if former.panels.setup.sheet.isVisible():
+            self.panels.setup.sheet.toggle()
+
+    def end(self) -> None:
         """Check and start nothing any more. The jobs are closed by the window."""
         self._start_when_checked = False
         self._debounce.stop()
@@ -146,26 +247,26 @@ class StartController(QObject):
         self._debounce.stop()
         if self._choices is not None:
             self._checker.check(self._choices, self._conditions())
-            if self._check is None and not self._pending.isActive():
+            if self.current_check is None and not self._pending.isActive():
                 self._pending.start()
 
     def _show_pending(self) -> None:
-        if self._check is None and self._choices is not None:
+        if self.current_check is None and self._choices is not None:
             self._show(checking(self._choices))
 
     def _take_check(self, choices: Choices, check: StartCheck) -> None:
         if choices != self._choices:
             return
-        self._check = check
+        self.current_check = check
         self._pending.stop()
         self._show(check)
         if self._start_when_checked:
             self._start_when_checked = False
-            self._request_start(queues=self._queues_then)
+            self.start(queues=self._queues_then)
 
     def _show(self, check: StartCheck) -> None:
-        self._panels.setup.show_check(check)
-        self._panels.header.buttons.allow_start("\n".join(check.problems), is_proposed=not check.busy)
+        self.panels.setup.show_check(check)
+        self.panels.header.buttons.allow_start("\n".join(check.problems), is_proposed=not check.busy)
         if not check.pending and check.folder_problem != self._message.lasting:
             self._message.lasting = check.folder_problem
             self._message.clear()
@@ -184,18 +285,11 @@ class StartController(QObject):
 
     # -- start -----------------------------------------------------------------------------------
 
-    def start(self) -> None:
-        """Start what is chosen. Choices that are being checked are started after the check."""
-        self._request_start(queues=False)
-
-    def add_to_queue(self) -> None:
-        """Put what is chosen into the queue; see `start`."""
-        self._request_start(queues=True)
-
-    def _request_start(self, *, queues: bool) -> None:
-        if self._just_started or self._requesting.busy or self._choices is None:
+    def start(self, *, queues: bool = False) -> None:
+        """Start or queue what is chosen. Choices that are being checked are started after the check."""
+        if self._just_started or self._checking_last.busy or self._choices is None:
             return
-        check, choices = self._check, self._choices
+        check, choices = self.current_check, self._choices
         if check is None:
             self._start_when_checked, self._queues_then = True, queues
             self._check_now()
@@ -203,66 +297,59 @@ class StartController(QObject):
             self._check_now()
         else:
             now, machine = self._conditions(), self._machine
-            self._check_request(
-                StartRequest(
-                    verb="Start",
-                    check=lambda: spec_of_choices(machine, check, choices, now),
-                    launch=self._enqueue if queues else self._launch,
-                    choices=choices,
-                    queues=queues,
-                )
-            )
+
+            def last() -> RunSpec | StartCheck:
+                found = machine.check_again(check, choices, now)
+                return found if found.problems or found.spec is None else found.spec
+
+            self._check_last(last, self._enqueue if queues else self._launch, choices=choices, shares=not queues)
 
     def start_again(self, spec: RunSpec) -> None:
         """Start the same as another run, whatever is chosen now."""
-        if self._just_started or self._requesting.busy:
+        if self._just_started or self._checking_last.busy:
             return
         self._message.show_message("")
         survey, machine = self._monitor.all_machines, self._machine
-
-        def check() -> RunSpec:
-            return spec_unless(machine.spec_problems(spec, survey), spec)
-
-        self._check_request(StartRequest(verb="Start", check=check, launch=self._launch))
+        self._check_last(lambda: _unless(machine.spec_problems(spec, survey), spec), self._launch)
 
     def _launch(self, spec: RunSpec) -> None:
-        if self._machine.is_here:
-            self._show_started(self._machine.start(spec))
-        else:
-            self._launch_there(spec, lambda machine: machine.start(spec), self._show_started)
+        """Start a run, and show it."""
+        self._do(spec, lambda machine: machine.start(spec), self._show_started)
+
+    def _enqueue(self, spec: RunSpec) -> None:
+        """Let a run wait for its devices. The window goes on showing what it shows."""
+        labels = {each.id: each.label for each in self._monitor.all_machines.devices if each.id in spec.devices}
+        self._do(spec, lambda machine: machine.enqueue(spec, labels), lambda _: self._show_queued(spec))
+
+    def _do(self, spec: RunSpec, work: Callable[[Machine], Run], show: Callable[[Run], None]) -> None:
+        """Start or queue a run; on a host in the background, since its answer may take seconds."""
+        machine = self._machine
+        if machine.is_here:
+            show(work(machine))
+        elif self._starting.start(lambda: work(machine), show, self._show_failure):
+            self._started_at = time.monotonic()
+            self._message.show_message(tr("Starting {name} on {host} …", name=spec.name, host=machine.host), "good")
 
     def _show_started(self, run: Run) -> None:
         self._started_at = time.monotonic()
         self._run_list.poll(now=True)
         self._message.show_message("")
-        self._session.attach(run)
+        self._session.show_started(run)
         self.check_again()
-        self.started.emit()
-        self.began.emit()
-
-    def _enqueue(self, spec: RunSpec) -> None:
-        """Let a run wait for its devices. The window goes on showing what it shows."""
-        labels = {each.id: each.label for each in self._monitor.all_machines.devices if each.id in spec.devices}
-        if self._machine.is_here:
-            self._machine.enqueue(spec, labels)
-            self._show_queued(spec)
-        else:
-            self._launch_there(spec, lambda machine: machine.enqueue(spec, labels), lambda _: self._show_queued(spec))
-
-    def _launch_there(self, spec: RunSpec, work: Callable[[Machine], Run], show: Callable[[Run], None]) -> None:
-        """Start or queue a run on the host, in the background: its answer may take seconds."""
-        machine = self._machine
-        if self._starting.start(lambda: work(machine), show, self._show_failure):
-            self._started_at = time.monotonic()
-            self._message.show_message(tr("Starting {name} on {host} …", name=spec.name, host=machine.host), "good")
+        self._warn_of_logout()
 
     def _show_queued(self, spec: RunSpec) -> None:
         self._started_at = time.monotonic()
         self._run_list.poll(now=True)
-        self._message.show_passing(
-            tr("Added {name} to the queue. It starts when its devices are free.", name=spec.name)
-        )
-        self.began.emit()
+        added = tr("Added {name} to the queue. It starts when its devices are free.", name=spec.name)
+        self._message.show_passing(added)
+        self._warn_of_logout()
+
+    def _warn_of_logout(self) -> None:
+        """Say that a log-out may end runs, the first time that a run is started on this machine."""
+        sentence = logout_warning() if self._machine.is_here else ""
+        if sentence and SettingsFile().first_time("window/warned_of_logout"):
+            self._message.show_message(join_sentences([self._message.text, sentence]), "warn")
 
     @property
     def _just_started(self) -> bool:
@@ -270,110 +357,108 @@ class StartController(QObject):
 
     # -- resume ----------------------------------------------------------------------------------
 
-    def _tell_resuming(self) -> None:
-        requested = self._request.run_dir if self._request is not None else None
-        self._session.set_resuming(frozenset(each for each in (requested, self._resuming_dir) if each is not None))
-
     def resume(self) -> None:
         """Resume the run that the window shows."""
         run, spec, facts = self._session.run, self._session.spec, self._session.facts
-        if run is None or self._requesting.busy or self._resuming.busy:
+        if run is None or self._checking_last.busy or self._resuming.busy:
             return
         self._message.show_message("")
         question = owner_question("Resume", tr("the run {name}", name=spec.name if spec else run.id), run.owner, spec)
-        ask_first(self._panels.window, question, lambda: self._request_resume(run, spec, facts))
+        ask_first(self.panels.window, question, lambda: self._check_resume(run, spec, facts))
 
-    def _request_resume(self, run: Run, spec: RunSpec | None, facts: RunFacts) -> None:
+    def _check_resume(self, run: Run, spec: RunSpec | None, facts: RunFacts) -> None:
         if spec is None:
             self._launch_resume(run.dir)
             return
         survey, machine = self._monitor.all_machines, self._machine
-        self._check_request(
-            StartRequest(
-                verb="Resume",
-                check=lambda: spec_unless(machine.resume_problems(run, spec, facts, survey), spec),
-                launch=lambda _: self._launch_resume(run.dir),
-                run_dir=run.dir,
-            )
-        )
+        self._check_last(
+            lambda: _unless(machine.resume_problems(run, spec, facts, survey), spec),
+            lambda _: self._launch_resume(run.dir), resumed=run.dir,
+        )  # fmt: skip
 
     def _launch_resume(self, run_dir: Path) -> None:
-        self._resuming_dir, machine = run_dir, self._machine
-        self._resuming.start(
+        machine = self._machine
+        if self._resuming.start(
             lambda: machine.resume(run_dir),
             lambda _: self._take_resumed(""),
             lambda error: self._take_resumed(str(error)),
-        )
-        self._tell_resuming()
+        ):
+            self._session.set_resuming(run_dir)
 
     def _take_resumed(self, problem: str) -> None:
-        self._resuming_dir = None
-        self._tell_resuming()
+        self._session.set_resuming(None)
         self._message.show_message(tr(problem), "bad")
         self._session.poll()
         self._run_list.poll(now=True)
         if not problem:
-            self.began.emit()
+            self._warn_of_logout()
 
-    # -- from a request to its launch -------------------------------------------------------------
+    # -- the last check --------------------------------------------------------------------------
 
-    def _check_request(self, request: StartRequest) -> None:
-        check = request.check
-        if self._requesting.start(
-            lambda: last_check(check),
-            lambda outcome: self._take_checked_request(request, outcome),
-            lambda error: self._show_failure(error) if self._end_request(request) else None,
-        ):
-            self._request = request
-            self._tell_resuming()
+    def _check_last(
+        self, check: Callable[[], RunSpec | StartCheck], launch: Callable[[RunSpec], None], *,
+        choices: Choices | None = None, resumed: Path | None = None, shares: bool = True,
+        agreed: frozenset[Neighbour] = frozenset(),
+    ) -> None:  # fmt: skip
+        """Check in the background, then launch the run, or ask first whether it may share its devices.
 
-    def _end_request(self, request: StartRequest) -> bool:
-        """Return whether a request that was checked is still wanted: no other choices were made meanwhile."""
-        self._request = None
-        self._tell_resuming()
-        return request.choices is None or request.choices == self._choices
+        `check`: returns the spec, or a check with problems; raises `ValueError` for other problems. `choices`: those
+        that must still be chosen then. `resumed`: the run to be resumed. `shares`: whether it may share devices, as a
+        queued run does not. `agreed`: what the user has agreed to share.
+        """
 
-    def _take_checked_request(self, request: StartRequest, outcome: RunSpec | StartCheck) -> None:
-        if not self._end_request(request):
-            return
-        if isinstance(outcome, StartCheck):
-            self._check = outcome
-            self._show(outcome)
-        else:
-            self._ask_or_launch(request, outcome)
+        def work() -> RunSpec | StartCheck:
+            at_logout()  # asked once, and the start needs it
+            return check()
 
-    def _ask_or_launch(self, request: StartRequest, spec: RunSpec) -> None:
-        """Launch the run, or ask first if it would share a device with runs that the user has not agreed to."""
+        def is_wanted() -> bool:
+            if resumed is not None:
+                self._session.set_resuming(None)
+            return choices is None or choices == self._choices
+
+        def take(outcome: RunSpec | StartCheck) -> None:
+            if not is_wanted():
+                return
+            if isinstance(outcome, StartCheck):
+                self.current_check = outcome
+                self._show(outcome)
+            else:
+                again = partial(self._check_last, check, choices=choices, resumed=resumed)
+                self._ask_or_launch(outcome, launch, again, resumed, agreed if shares else None)
+
+        def fail(error: Exception) -> None:
+            if is_wanted():
+                self._show_failure(error)
+
+        if self._checking_last.start(work, take, fail) and resumed is not None:
+            self._session.set_resuming(resumed)
+
+    def _ask_or_launch(
+        self, spec: RunSpec, launch: Callable[[RunSpec], None], again: Callable[..., None], resumed: Path | None,
+        agreed: frozenset[Neighbour] | None,
+    ) -> None:  # fmt: skip
+        """Launch a run that was checked, unless it shares more than was agreed; check `again` after a yes."""
         self._run_list.poll(now=True)
-        question = None if request.queues else self._question(request, spec)
+        question = None if agreed is None else shared_device_question(
+            "Resume" if resumed else "Start", spec, self._monitor.all_machines, self._run_list.on_devices,
+            agreed=agreed, own=resumed,
+        )  # fmt: skip
         if question is not None:
-            agreed = replace(request, agreed=question.neighbours)
-            queued = replace(request, launch=self._enqueue, queues=True)
             ask(
-                self._panels.window,
-                lambda: self._check_request(agreed),
-                question=question.question,
-                words=question.words,
-                yes=question.yes,
-                is_destructive=False,
-                other=(tr("Add to queue"), lambda: self._check_request(queued)) if request.run_dir is None else None,
-            )
-            return
-        try:
-            request.launch(spec)
-        except (RunError, ValueError) as error:
-            self._show_failure(error)
-
-    def _question(self, request: StartRequest, spec: RunSpec) -> SharedDeviceQuestion | None:
-        return shared_device_question(
-            request.verb,
-            spec,
-            self._monitor.all_machines,
-            self._run_list.on_devices,
-            agreed=request.agreed,
-            own=request.run_dir,
-        )
+                self.panels.window, lambda: again(launch, agreed=question.neighbours), question=question.question,
+                words=question.words, yes=question.yes, is_destructive=False,
+                other=None if resumed else (tr("Add to queue"), lambda: again(self._enqueue, shares=False)),
+            )  # fmt: skip
+        elif not self._message.attempt(lambda: launch(spec)):
+            self.check_again()
 
     def _show_failure(self, error: Exception) -> None:
         self._message.show_message(tr(str(error)), "bad")
         self.check_again()
+
+
+def _unless(problems: list[str], spec: RunSpec) -> RunSpec:
+    """Return the spec; raise `ValueError` with the problems if there are any."""
+    if problems:
+        raise ValueError(join_sentences(problems))
+    return spec

@@ -1,0 +1,157 @@
+"""The features of the window, one row each."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, TypeVar
+
+from core.language import join_sentences, tr, tr_noop
+from core.text import join_names
+from gui.features.compare.controller import ComparisonController
+from gui.features.compare.scaling import ScalingController
+from gui.features.devices.controller import DeviceController
+from gui.features.devices.hosts import HostListController
+from gui.features.help.controller import HelpController
+from gui.features.log.teach import TeachController
+from gui.features.memory.controller import MemoryController
+from gui.features.preferences.preferences import PreferencesController
+from gui.features.run.controller import RunController
+from gui.features.run.outputs import OutputController
+from gui.features.runlist.bell import MissedController
+from gui.features.runlist.export import ExportController
+from gui.features.runlist.history import HistoryController
+from gui.features.runlist.queue import QueueController
+from gui.features.runlist.removal import RemovalController
+from gui.features.setup.script_search import ScriptSearchController
+from gui.features.setup.start import StartController
+from gui.window.feature import Feature
+
+if TYPE_CHECKING:
+    from gui.window.layout import MainPanels
+    from gui.window.services import Services
+
+
+log = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
+
+
+def _host(panels: MainPanels, services: Services) -> Feature | None:
+    """Return what shows the connection to a host; None for a window on this machine, which loads nothing of it."""
+    if services.machine.is_here:
+        return None
+    from gui.features.other_machine import HostController
+
+    return HostController(panels, services)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A feature."""
+
+    name: str
+    title: str
+    """What users call it."""
+    make: Callable[[MainPanels, Services], Feature | None]
+    """Makes it; returns None if this window does not need it."""
+
+
+FEATURES = (
+    Row("missed", tr_noop("Runs that you missed"), MissedController),
+    Row("host", tr_noop("Connection"), _host),
+    # Carries over the shown run, before others carry over what is shown of it.
+    Row("run", tr_noop("Run"), RunController),
+    Row("start", tr_noop("Training"), StartController),
+    Row("script_search", tr_noop("Search for Python"), ScriptSearchController),
+    Row("export", tr_noop("Export"), ExportController),
+    Row("scaling", tr_noop("Scaling tables"), ScalingController),
+    Row("history", tr_noop("Runs"), HistoryController),
+    Row("queue", tr_noop("Queue"), QueueController),
+    Row("removal", tr_noop("Deleting runs"), RemovalController),
+    Row("log", tr_noop("Log"), TeachController),
+    Row("memory", tr_noop("Memory"), MemoryController),
+    Row("devices", tr_noop("Devices"), DeviceController),
+    Row("host_list", tr_noop("Hosts"), HostListController),
+    Row("help", tr_noop("Help"), HelpController),
+    Row("outputs", tr_noop("Outputs"), OutputController),
+    # Carries over a comparison after the ticks of the list. Escape leaves it before the run: see `Features.leave`.
+    Row("comparison", tr_noop("Comparison"), ComparisonController),
+    # Says last what is wrong with the settings, so that the message is seen.
+    Row("preferences", tr_noop("Preferences"), PreferencesController),
+)
+"""In the order in which they are made, and in which their hooks are called."""
+MAX_ERROR = 20_000
+"""Characters of an error that the report keeps: its end, which says most."""
+
+
+class Features:
+    """The features of one window. If one of them fails, its name is shown, and the others go on."""
+
+    def __init__(self, panels: MainPanels, services: Services) -> None:
+        self._panels, self._services = panels, services
+        self._failures: list[tuple[str, type[Exception]]] = []
+        """The titles of what has failed, with the kinds of the errors: a poll may fail four times a second."""
+        self._made: dict[Row, Feature] = {}
+        self._hooks: dict[str, list[tuple[Row, Callable[[], object]]]] = {}
+        for row in FEATURES:
+            feature = self.attempt(row.title, partial(row.make, panels, services))
+            if feature is not None:
+                self._made[row] = feature
+        self.named = SimpleNamespace(**{row.name: feature for row, feature in self._made.items()})
+
+    def call(self, hook: str) -> None:
+        """Call a hook of the features that have one of their own."""
+        if hook not in self._hooks:
+            self._hooks[hook] = [
+                (row, getattr(feature, hook)) for row, feature in self._made.items()
+                if getattr(type(feature), hook) is not getattr(Feature, hook)
+            ]  # fmt: skip
+        for row, do in self._hooks[hook]:
+            self.attempt(row.title, do)
+
+    def carry(self, former: Features) -> None:
+        """Show what the features of another window show."""
+        for row, feature in self._made.items():
+            if row in former._made:
+                self.attempt(row.title, partial(feature.carry, former._made[row]))
+
+    def leave(self) -> None:
+        """Leave what was opened last, as Escape asks for."""
+        any(feature.leave() for feature in reversed(self._made.values()))
+
+    @property
+    def busy(self) -> bool:
+        """Whether no other window may take the place of this one now."""
+        return any(feature.busy for feature in self._made.values())
+
+    def attempt(self, title: str, work: Callable[[], Result]) -> Result | None:
+        """Return the result of some work of this part; if it fails, log and show that once, and return None."""
+        try:
+            return work()
+        except Exception as error:
+            failure = title, type(error)
+            if failure not in self._failures:
+                self._failures.append(failure)
+                log.exception("%s does not work", title)
+                parts = join_names(list(dict.fromkeys(tr(title) for title, _ in self._failures)))
+                sentence = tr(
+                    "Parts of this window do not work: {parts}. The others do. To try again, open the window again.",
+                    parts=parts,
+                )
+                self.show_error(error, sentence)
+            return None
+
+    def show_error(self, error: BaseException, sentence: str = "") -> None:
+        """Say that the window itself failed, and offer the report that has the details. `sentence`: comes first."""
+        self._services.last_error = "".join(traceback.format_exception(error))[-MAX_ERROR:]
+        wrong = tr(
+            "Something went wrong in the window: {error!r}. Runs are not affected. "
+            "Please report this: Copy report puts what is needed on the clipboard.", error=error,
+        )  # fmt: skip
+        text = join_sentences([sentence, wrong])
+        self._panels.message.show_message(text, "bad", details=True, details_text=tr("Copy report"))
