@@ -262,7 +262,7 @@ class HostWatch:
     def join(self, timeout_s: float) -> None:
         """Wait until nothing is left of the connection, up to `timeout_s` seconds."""
         deadline = time.monotonic() + timeout_s
-        for each in self._ending:
+        for each in filter(Follower.is_alive, self._ending):
             each.join(max(0.0, deadline - time.monotonic()))
 
     # -- the thread ------------------------------------------------------------------------------

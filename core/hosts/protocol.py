@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from core.history.device_use import DeviceUse
 
 
-VERSION = 3
+VERSION = 4
 MARK = "trainyard agent"
 """What tells a hello from noise."""
 MAX_LINE_BYTES = 1024 * 1024

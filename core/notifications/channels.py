@@ -19,7 +19,7 @@ from core.language import tr, tr_noop
 from core.runs.facts import RunState
 from core.system.helper_process import HelperProcess, clean_environment
 from core.system.installation import COMMAND
-from core.text import join_names, one_line, replace_control_characters
+from core.text import join_names
 from resources import ROOT
 
 if TYPE_CHECKING:
@@ -300,7 +300,6 @@ NTFY_LIMIT, NTFY_NORMAL, NTFY_HIGH = 3500, 3, 4
 """Characters of a text that ntfy shows as such, and two of its priorities."""
 TAGS = {"failed": "x", "lost": "x", "stalled": "warning", "finished": "white_check_mark"}
 """The emoji that ntfy shows, by occasion."""
-MAX_REASON = 80
 TEMPORARY = (408, 425, 429)
 """Answers of a server that may take the message later, besides those from 500 on."""
 
@@ -329,6 +328,7 @@ def post_to_ntfy(address: str, message: Message, timeout_s: float) -> None:
 
 def _post(address: str, document: object, timeout_s: float) -> None:
     import ssl  # these are imported here: each command knows the channels, and hardly any sends a message
+    from http import HTTPStatus
     from http.client import HTTPException
     from urllib.error import HTTPError, URLError
     from urllib.request import HTTPRedirectHandler, build_opener
@@ -343,9 +343,10 @@ def _post(address: str, document: object, timeout_s: float) -> None:
         with build_opener(NoRedirect).open(request, timeout=timeout_s):
             return
     except HTTPError as error:
-        reason = replace_control_characters(one_line(str(error.reason or ""), MAX_REASON))
         error.close()
         kind = TemporaryError if error.code in TEMPORARY or error.code >= 500 else NotDeliveredError
+        # The words of the standard and not those of the answer, which may repeat what is secret in the address.
+        reason = next((each.phrase for each in HTTPStatus if each == error.code), "")
         raise kind(
             tr("{host} answered {code} {reason}.", host=host, code=error.code, reason=reason).replace(" .", ".")
         ) from None

@@ -10,7 +10,6 @@ import fcntl
 import json
 import os
 import re
-import secrets
 import shutil
 import stat
 import time
@@ -132,7 +131,7 @@ def _own_folder(plain: Path) -> Path:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if (found := _existing(plain)) is not None:
                 return found
-            folder = plain.with_name(f"{plain.name}-{secrets.token_hex(8)}")
+            folder = plain.with_name(f"{plain.name}-{os.urandom(8).hex()}")
             folder.mkdir(FOLDER_MODE)
             return folder
     return plain

@@ -44,8 +44,13 @@ def _is_of_network(error: BaseException) -> bool:
     return False
 
 
+def _is(error: BaseException, name: str) -> bool:
+    """Return whether an error is of a framework's class of this name, or of one derived from it."""
+    return any(each.__name__ == name for each in type(error).__mro__)
+
+
 def _of_pytorch(error: BaseException, text: str, context: Context) -> str | None:
-    if type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in text:
+    if _is(error, "OutOfMemoryError") or "can't allocate memory" in text:
         return _pytorch_out_of_memory(text, context)
     if out_of_bounds := re.search(r"Target (-?\d+) is out of bounds", text):
         return tr(
@@ -82,8 +87,8 @@ def _pytorch_out_of_memory(text: str, context: Context) -> str:
 
 
 def _of_tensorflow(error: BaseException, text: str, context: Context) -> str | None:
-    kind, own = type(error).__name__, context.assignment
-    if kind == "ResourceExhaustedError" or isinstance(error, MemoryError):
+    own = context.assignment
+    if _is(error, "ResourceExhaustedError") or isinstance(error, MemoryError):
         return _tensorflow_out_of_memory(text, context)
     if label := re.search(r"label value of (-?\d+) which is outside the valid range of \[0, (\d+)\)", text):
         return tr(
@@ -92,7 +97,7 @@ def _of_tensorflow(error: BaseException, text: str, context: Context) -> str | N
             label=label[1],
             outputs=label[2],
         )
-    if kind == "InternalError" and "Unable to parse request" in text:
+    if _is(error, "InternalError") and "Unable to parse request" in text:
         return tr(
             "TensorFlow's connection between the chief and a worker failed (Unable to parse request), which happens "
             "now and then. Resume the run: it continues from its last checkpoint."
@@ -103,7 +108,7 @@ def _of_tensorflow(error: BaseException, text: str, context: Context) -> str | N
             "resume the run again.",
             address=own.addresses[own.rank],
         )
-    if kind == "UnavailableError":
+    if _is(error, "UnavailableError"):
         return tr("Another worker of the run can no longer be reached: {error}", error=text.splitlines()[0])
     return _while_tracing(text)
 

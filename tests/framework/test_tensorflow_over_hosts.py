@@ -145,6 +145,20 @@ def test_stop_and_a_cut_connection(server: SshServer, runs_root: Path) -> None:
     assert processes_there(server) == []
 
 
+def test_parameter_server_that_is_gone_is_explained() -> None:
+    """The error that the chief gets is of a class of its own, derived from that of any other worker."""
+    with mock.patch.dict(os.environ):  # which importing TensorFlow changes
+        import tensorflow as tf
+        from tensorflow.python.distribute.coordinator.cluster_coordinator import PSUnavailableError
+
+    context = SimpleNamespace(
+        assignment=SimpleNamespace(addresses=(), rank=0), has_no_network=False,
+        spec=SimpleNamespace(framework="tensorflow"),
+    )  # fmt: skip
+    text = explain(PSUnavailableError(tf.errors.UnavailableError(None, None, "gone")), cast("Context", context))
+    assert text == "Another worker of the run can no longer be reached: gone"
+
+
 @pytest.mark.soak
 def test_port_that_another_program_has_taken_is_explained() -> None:
     with mock.patch.dict(os.environ):  # which importing TensorFlow changes

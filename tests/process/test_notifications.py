@@ -225,6 +225,8 @@ def test_ntfy_gets_topic_title_and_credentials() -> None:
     ("server", "why"),
     [
         (WebServer(status=404), " answered 404 Not Found."),
+        (WebServer(status=404, phrase="token=secret <b>"), " answered 404 Not Found."),
+        (WebServer(status=499, phrase="token=secret"), " answered 499."),
         (WebServer(status=302, headers={"Location": "http://127.0.0.1:9/secret"}), " answered 302 Found."),
         (WebServer(silent=True), " did not answer within 3 s."),
     ],

@@ -23,6 +23,7 @@ class WebServer:
     """Answers with `status`; with `silent`, it hangs up without an answer when it is closed."""
 
     status: int = 200
+    phrase: str | None = None
     silent: bool = False
     headers: dict[str, str] = field(default_factory=dict)
     posts: list[Post] = field(default_factory=list)
@@ -60,7 +61,7 @@ class WebServer:
                     outer._let_go.wait()
                     self.close_connection = True
                     return
-                self.send_response(outer.status)
+                self.send_response(outer.status, outer.phrase)
                 for name, text in outer.headers.items():
                     self.send_header(name, text)
                 self.send_header("Content-Length", "0")
