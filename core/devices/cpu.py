@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import time
@@ -202,8 +203,7 @@ class ProcessMemory:
 
 def descendants(pids: Iterable[int]) -> set[int]:
     """Return the processes, their children, their children's children, and so on."""
-    # Not every kernel was built with lists of children.
-    children = procfs.children if (PROC / "thread-self" / "children").exists() else _children_by_scan()
+    children = _children_of_tasks if (PROC / "thread-self" / "children").exists() else _children_by_scan()
     found: set[int] = set()
     todo = list(pids)
     while todo:
@@ -211,6 +211,15 @@ def descendants(pids: Iterable[int]) -> set[int]:
         if pid not in found:
             found.add(pid)
             todo.extend(children(pid))
+    return found
+
+
+def _children_of_tasks(pid: int) -> list[int]:
+    """Read the kernel's own lists, one per thread; not every kernel was built with them."""
+    found: list[int] = []
+    for file in PROC.glob(f"{pid}/task/*/children"):
+        with contextlib.suppress(OSError):  # the thread has ended
+            found += map(int, file.read_text().split())
     return found
 
 

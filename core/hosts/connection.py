@@ -69,6 +69,8 @@ class Answer:
     done: bool = False
     is_wanted: bool = True
     """Whether it was not cancelled."""
+    is_late: bool = False
+    """Whether it was given up, since it had not come in time."""
     held_bytes: int = 0
     """Bytes of `items`, and of those before that were never all taken."""
 
@@ -161,13 +163,17 @@ class Connection:
             self.fail_at(tr("It has a line of more than {limit} bytes.", limit=protocol.MAX_LINE_BYTES))
         if status is not None:
             self._fail(self._ended(status))
-        if any(time.monotonic() > answer.until for answer in self._answers.values()):
-            self._fail(self._carrier.explain_silence(DEADLINE_S))
+        self._give_up_late()
         self._flush()
         if not is_open and timeout_s:
             time.sleep(min(timeout_s, NAP_S))  # it has closed its output, and ends
         if self.hello and time.monotonic() - self._sent_at > protocol.ALIVE_S:
             self._send(protocol.ALIVE)
+
+    def _give_up_late(self) -> None:
+        for answer in self._answers.values():
+            if time.monotonic() > answer.until:
+                answer.is_late = answer.done = True
 
     def wait(self, is_done: Callable[[], object], timeout_s: float) -> None:
         """Poll until this is so, for up to `timeout_s` seconds, while the connection is wanted."""
@@ -196,6 +202,10 @@ class Connection:
 
     def result(self, answer: Answer) -> Any:  # noqa: ANN401 (JSON)
         """Return the value of an answer that is done."""
+        if answer.is_late:
+            late = tr("{name} has not answered this for {duration}. Whether it was done is seen when it answers.",
+                      name=self.host.name, duration=duration(DEADLINE_S))  # fmt: skip
+            raise HostError(Failure.NO_ANSWER, late)
         if answer.error is not None:
             # The connection goes on: this is no failure of it.
             sentence = tr("{name} says: {error}", name=self.host.name, error=last_line(tr(answer.error)))

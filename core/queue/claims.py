@@ -120,7 +120,8 @@ class Claims(Companion):
         """Return by device the runs that had claimed it before this run."""
         if self._line is None:
             return {}
-        holding = [each for each in self._line.tickets() if each.state == HOLDING and each.run != self._run]
+        own = (self._line.uid, self._run)
+        holding = [each for each in self._line.tickets() if each.state == HOLDING and each.key != own]
         before = [each for each in holding if each.since <= self._fields["since"]]
         found = {device: [each for each in before if device in each.devices] for device in self.devices}
         return {device: users for device, users in found.items() if users or device not in self._devices}

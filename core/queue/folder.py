@@ -15,7 +15,6 @@ import stat
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +86,7 @@ def own_line() -> OwnLine:
     problem = _misplaced(above)
     for _ in range(2 if problem is None else 0):  # another user may make the plain name in this moment
         folder = _own_folder(above / f"{prefix}{os.getuid()}")
-        if (problem := _prepare(folder)) is None:
+        if (problem := _prepare(folder)) is None and _existing(above / f"{prefix}{os.getuid()}") == folder:
             _remove_left(above)
             return OwnLine(line=Line(str(folder), str(above), prefix))
     from core.system.folders import cache_folder  # imported here, since it is hardly ever needed
@@ -190,9 +189,9 @@ def _prepare(folder: Path) -> str | None:
 
 def _remove_left(above: Path) -> None:
     """Remove this user's folders of earlier boots."""
-    own = f"-{os.getuid()}"
+    name = re.compile(rf"{PREFIX}(?:[0-9a-f-]{{36}}|unknown)-{os.getuid()}(?:-[0-9a-f]{{16}})?")
     with contextlib.suppress(OSError):
-        for path in chain(above.glob(f"{PREFIX}*{own}"), above.glob(f"{PREFIX}*{own}-*")):
+        for path in (each for each in above.glob(f"{PREFIX}*") if name.fullmatch(each.name)):
             if boot_id() not in path.name and not path.is_symlink() and path.lstat().st_uid == os.getuid():
                 shutil.rmtree(path, ignore_errors=True)
 

@@ -48,13 +48,14 @@ MAX_TICKETS = 1000
 """Tickets of one user that are looked at."""
 MAX_OTHERS = 4000
 """Tickets of all other users that are looked at."""
-MAX_OTHERS_BYTES = 256 * 1024
-"""Bytes of the tickets of all other users that are read. A user who has less than an equal share leaves the rest."""
+MAX_OTHERS_BYTES = 512 * 1024
+"""Bytes of the tickets of all other users that are read: about 400 that wait for any of 8 GPUs. The smallest of a user
+come first, which are those of runs that train. A user who has less than an equal share leaves the rest."""
 LEAST_BYTES = 128
 """Bytes that a ticket counts at least."""
 MAX_NAMES = 65_536
 """Names of folders that are looked at."""
-MAX_USERS = 1024
+MAX_USERS = 8192
 """Other users whose folders are looked at, those with the lowest ids: ids that users give to containers are high."""
 MAX_PASSED = 100
 """Folders that are named as passed over."""
@@ -196,7 +197,7 @@ class Line:
         shares = _shares({uid: sum(map(_cost, live[uid].values())) for uid in live if uid != self.uid})
         found, seen = [], set()
         for uid, tickets in live.items():
-            for path, stamp in tickets.items():
+            for path, stamp in sorted(tickets.items(), key=lambda ticket: ticket[1][1]):
                 if uid in shares:
                     shares[uid] -= _cost(stamp)
                     if shares[uid] < 0:

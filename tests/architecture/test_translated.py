@@ -43,6 +43,7 @@ EXEMPT = {
     "core/launchers/loopback.py": {"{} cannot be started: {}": "printed by a program without our packages"},
     "core/launchers/program.py": {
         "it has no cells": "printed by a program without our packages",
+        "code cell ": "printed by a program without our packages",
         "{}, cell {}: left out {}": "printed by a program without our packages",
     },
     "core/metrics/reading.py": {

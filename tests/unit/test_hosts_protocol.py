@@ -403,6 +403,8 @@ def test_request_that_is_never_answered_has_a_deadline(
 ) -> None:
     monkeypatch.setattr("core.hosts.connection.DEADLINE_S", 0.2)
     opened = hostile(0)
-    opened.request("read")
-    with pytest.raises(HostError, match=r"silent for 0\.2 s"):
-        opened.wait(lambda: False, PATIENCE_S)
+    answer = opened.request("read")
+    opened.wait(lambda: answer.done, PATIENCE_S)
+    with pytest.raises(HostError, match=r"h has not answered this for 0\.2 s\. Whether it was done is seen when"):
+        opened.result(answer)
+    opened.poll()

@@ -285,17 +285,24 @@ class TrackerDatabase:
         number, rows = self.number, []
         select = "SELECT {} FROM metrics WHERE {number} > ? ORDER BY {number} LIMIT ?"
         numbers, whole = (select.format(each, number=number) for each in (number, ", ".join((number, *self.columns))))
+        begin = self._last_row
         for most in (MAX_ROWS, 1):  # alone, after the next row or the row after it was too large
             count = 0
-            with contextlib.suppress(sqlite3.DataError):
+            try:
                 for columns in database.execute(whole, (self._last_row, most)):
                     self._last_row, count = columns[0], count + 1
                     with contextlib.suppress(ValueError, TypeError, OverflowError, RecursionError):
                         rows.append(self.row(columns))
-                self.more = count == most
-                return rows
-        self._last_row = database.execute(numbers, (self._last_row, 1)).fetchone()[0]
-        self.more = True
+            except sqlite3.DataError:
+                continue
+            except sqlite3.Error:
+                self._last_row = begin  # these rows are read again
+                raise
+            self.more = count == most
+            return rows
+        too_large = database.execute(numbers, (self._last_row, 1)).fetchone()
+        self.more = too_large is not None
+        self._last_row = too_large[0] if too_large is not None else self._last_row
         return rows
 
     def _reading(self, row: Row) -> Reading | None:
