@@ -133,6 +133,7 @@ class ConfirmDialog(Question):
         mark(self.yes, role="danger" if is_destructive else "primary" if other is None else "")
         self.yes.setDefault(False)
         self.yes.setAutoDefault(False)
+        self.no.setAutoDefault(True)  # so that Enter on another button does not cancel
         self.no.setDefault(True)
         if other is not None:
             text, action = other

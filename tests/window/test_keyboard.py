@@ -199,5 +199,7 @@ def delete_run(panel, keys: Keyboard) -> None:
         if question.focusWidget() is yes:
             break
         panel.qtbot.keyClick(question.focusWidget() or question, Qt.Key.Key_Tab)
+    panel.qtbot.keyClick(yes, Qt.Key.Key_Return)
+    assert question.isVisible(), "Enter on another button does not cancel"
     panel.qtbot.keyClick(yes, Qt.Key.Key_Space)
     panel.until(lambda: panel.runs.count() == 0, "the deletion")

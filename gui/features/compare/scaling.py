@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize
 
@@ -25,11 +24,6 @@ from gui.features.compare.scaling_tables import shown_cells, strategy_title, tab
 from gui.plots import exports
 from gui.plots.exports import KINDS, PICTURES, Outcome, picture_work
 from gui.window.feature import Feature
-
-if TYPE_CHECKING:
-    from core.results.scaling_table import ScalingTable
-    from gui.features.compare.scaling_dialogs import Asked
-
 
 NOT_LISTED = tr_noop("The runs of the scaling table {name} are not in the list now. Clear the filter.")
 NEEDS_RECIPE = tr_noop("A scaling table is measured with a recipe, and a script is chosen. Choose a recipe instead.")

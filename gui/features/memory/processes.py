@@ -211,6 +211,7 @@ class ProcessesTab(QFrame):
         self.table.chosen_changed.connect(self._show_selection)
         layout = vbox(self, self.empty, (self.table, 1), gap=4)
         hbox(layout, (self.words, 1), self.end_button, gap=6, margins=(6, 0, 0, 0))
+        layout.addStretch(0)  # takes the height while the table is hidden
         self._show_selection()
 
     def show_rows(self, rows: Sequence[ProcessRow], *, empty: str, problem: str) -> None:

@@ -29,7 +29,6 @@ class RunController(Feature):
     def set_up(self) -> None:
         panels, services = self.panels, self.services
         self._tables, self._queue = services.scaling_tables, services.queue
-        self._attempt = self._message.attempt
         self._reading: ReadingBar | None = None
         session, buttons = self._session, panels.header.buttons
         session.attached.connect(self._show_other)
