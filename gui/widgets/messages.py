@@ -133,7 +133,7 @@ class MessageStrip(QFrame):
         try:
             action()
         except (RunError, ValueError) as error:
-            self.show_message(str(error), "bad")
+            self.show_message(tr(str(error)), "bad")
             return False
         return True
 

@@ -32,6 +32,7 @@ from gui.features.setup.start import StartController
 from gui.window.feature import Feature
 
 if TYPE_CHECKING:
+    from gui.widgets.messages import MessageStrip
     from gui.window.layout import MainPanels
     from gui.window.services import Services
 
@@ -94,8 +95,8 @@ class Features:
 
     def __init__(self, panels: MainPanels, services: Services) -> None:
         self._panels, self._services = panels, services
-        self._failures: list[tuple[str, type[Exception]]] = []
-        """The titles of what has failed, with the kinds of the errors: a poll may fail four times a second."""
+        self.failures: dict[tuple[object, ...], Exception] = {}
+        """What has failed, by title, kind of the error and line of the source: a poll may fail four times a second."""
         self._made: dict[Row, Feature] = {}
         self._hooks: dict[str, list[tuple[Row, Callable[[], object]]]] = {}
         for row in FEATURES:
@@ -134,19 +135,31 @@ class Features:
         try:
             return work()
         except Exception as error:
-            failure = title, type(error)
-            if failure not in self._failures:
-                self._failures.append(failure)
+            *_, place = traceback.extract_tb(error.__traceback__)
+            failure = title, type(error), place.filename, place.lineno
+            if failure not in self.failures:
+                self.failures[failure] = error
                 log.exception("%s does not work", title)
-                parts = join_names(list(dict.fromkeys(tr(title) for title, _ in self._failures)))
+                parts = join_names([tr(title) for title in self.failed])
                 sentence = tr(
                     "Parts of this window do not work: {parts}. The others do. To try again, open the window again.",
                     parts=parts,
                 )
-                self.show_error(error, sentence)
+                self.show_error(error, sentence, self._panels.broken)
             return None
 
-    def show_error(self, error: BaseException, sentence: str = "") -> None:
+    def check_beside(self, former: Features) -> None:
+        """Raise the error of a feature that works in another window."""
+        new = [error for (title, *_), error in self.failures.items() if title not in former.failed]
+        if new:
+            raise new[0]
+
+    @property
+    def failed(self) -> list[str]:
+        """The titles of what has failed."""
+        return list(dict.fromkeys(str(title) for title, *_ in self.failures))
+
+    def show_error(self, error: BaseException, sentence: str = "", strip: MessageStrip | None = None) -> None:
         """Say that the window itself failed, and offer the report that has the details. `sentence`: comes first."""
         self._services.last_error = "".join(traceback.format_exception(error))[-MAX_ERROR:]
         wrong = tr(
@@ -154,4 +167,5 @@ class Features:
             "Please report this: Copy report puts what is needed on the clipboard.", error=error,
         )  # fmt: skip
         text = join_sentences([sentence, wrong])
-        self._panels.message.show_message(text, "bad", details=True, details_text=tr("Copy report"))
+        shown = strip or self._panels.message
+        shown.show_message(text, "bad", details=True, details_text=tr("Copy report"))

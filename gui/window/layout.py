@@ -48,7 +48,9 @@ class MainPanels:
         self.leftovers = LeftoversStrip()
         self.host_message = MessageStrip("hostStrip")
         """About the connection to the host whose runs are shown."""
-        self.messages = MessageStack((self.message, self.run_message, self.leftovers, self.host_message))
+        self.broken = MessageStrip("brokenStrip")
+        """Which parts of the window do not work."""
+        self.messages = MessageStack((self.message, self.run_message, self.leftovers, self.host_message, self.broken))
         self.devices = DevicePanel()
         self.setup = SetupPanel(window)
         self.machine = MachineEntry()

@@ -163,6 +163,7 @@ class MainWindow(QMainWindow):
         try:
             window = MainWindow(self._machine, self.services.device_monitor)
             window.create_plots()
+            window.features.check_beside(self.features)
         except Exception as error:  # such as a translation with a field that its sentence does not have
             log.exception("The window cannot be made in another language")
             if window is not None:

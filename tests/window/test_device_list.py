@@ -237,6 +237,20 @@ def test_device_that_vanishes_while_ticked_is_ticked_when_it_is_back(panel):
     assert device_line(table, "GPU-2").is_ticked
 
 
+def test_click_and_current_line_survive_that_other_devices_come_and_go(panel, qtbot):
+    table, chosen = panel.table, panel.chosen
+    show_devices(table, GPUS[1:])
+    at = table.visualRect(index_of(table, device_line(table, GPUS[1].id))).center()
+    qtbot.mousePress(table.viewport(), Qt.MouseButton.LeftButton, pos=at)
+    show_devices(table, [*GPUS[1:2], *GPUS[3:]])
+    qtbot.mouseRelease(table.viewport(), Qt.MouseButton.LeftButton, pos=at)
+    assert chosen.ticked == (GPUS[1].id,)
+    show_devices(table, GPUS)
+    table.setCurrentIndex(index_of(table, device_line(table, GPUS[2].id)))
+    show_devices(table, [*GPUS[:2], *GPUS[3:]])
+    assert table.currentIndex() == index_of(table, device_line(table, GPUS[3].id))
+
+
 def test_line_of_cpu_devices_tells_load_and_host_memory(tmp_path):
     devices = tuple(
         Device(

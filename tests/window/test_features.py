@@ -72,15 +72,15 @@ def test_feature_that_fails_is_named_once_and_the_others_go_on(drive, monkeypatc
         former = panel.window
         former.services.language.set("en")
         panel.until(lambda: panel.window is not former, "the other window")
-    panel.until(lambda: panel.message("messageStrip"), "the message")
+    panel.until(lambda: panel.message("brokenStrip"), "the message")
     sentence = "Parts of this window do not work: Queue. The others do. To try again, open the window again."
-    assert panel.message("messageStrip").startswith(f"{sentence} Something went wrong in the window: KeyError(")
-    panel.window.panels.message.dismiss()
+    assert panel.message("brokenStrip").startswith(f"{sentence} Something went wrong in the window: KeyError(")
+    panel.window.panels.broken.dismiss()
     panel.tick("cpu:0")
     panel.until_ready()
     for _ in range(3):
         panel.window.poll()
-    assert not panel.message("messageStrip")
+    assert not panel.message("brokenStrip")
     assert feature_errors == ["Queue"]
     assert "an unexpected error" in panel.window.services.last_error, "the report has it"
     feature_errors.clear()

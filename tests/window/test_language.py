@@ -32,6 +32,7 @@ from gui.base.settings_file import SettingsFile
 from gui.base.window_language import can_show
 from gui.features.devices.hosts_dialog import HostsDialog
 from gui.features.preferences.preferences import PreferencesDialog
+from gui.features.runlist.queue import QueueController
 from gui.plots.area import PlotArea
 from gui.widgets.dialogs import ConfirmDialog, ask
 from gui.widgets.fields import whole_number
@@ -318,8 +319,10 @@ def test_another_language_waits_until_nothing_would_be_cut(drive, pseudo, monkey
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", [(MainPanels, "__init__"), (PlotArea, "create_plots")])
-def test_language_in_which_no_window_can_be_made_is_not_kept(drive, pseudo, monkeypatch, caplog, part):
+@pytest.mark.parametrize(
+    "part", [(MainPanels, "__init__"), (PlotArea, "create_plots"), (QueueController, "set_up")], ids=str
+)
+def test_language_in_which_no_window_can_be_made_is_not_kept(drive, pseudo, monkeypatch, caplog, feature_errors, part):
     panel, make = drive(), getattr(*part)
     before = panel.window
 
@@ -341,6 +344,7 @@ def test_language_in_which_no_window_can_be_made_is_not_kept(drive, pseudo, monk
     assert PreferencesFile(SettingsFile()).preferences.language == ""
     panel.tick("cpu:0")
     panel.until_ready()
+    feature_errors.clear()
 
 
 @pytest.mark.slow

@@ -164,6 +164,12 @@ def test_cuda_ids_choice_reaches_spec_and_is_remembered(drive, nvml):
     panel.window.close()
     reopened = drive()
     reopened.until(lambda: reopened.spec().cuda_ids == "integer", "the remembered choice")
+    setup, start = reopened.window.panels.setup, reopened.window.controllers.start
+    every = reopened.window.services.device_monitor.all_machines.devices
+    setup.show_machine([each for each in every if each.kind == "cpu"])  # the GPU is lost, and comes back
+    assert start._choices.cuda_ids == "uuid"
+    setup.show_machine(every)
+    assert start._choices.cuda_ids == "integer"
 
 
 @pytest.mark.slow

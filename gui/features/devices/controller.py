@@ -24,7 +24,6 @@ class DeviceController(Feature):
         self._scanner, self._queue = services.process_scanner, services.queue
         self._rows = DeviceRows()
         self._host_rows: dict[str, DeviceRows] = {}
-        panel = self._panel
         panel.chosen.changed.connect(self._pass_on_ticks)
         panel.chosen.folded.connect(self._pass_on_ticks)
         panel.table.processes_asked.connect(panels.details.show_processes_on)

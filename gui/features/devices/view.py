@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QAbstractListModel, QEvent, QModelIndex, QSize, Qt, Signal
-from PySide6.QtGui import QContextMenuEvent, QGuiApplication, QKeyEvent, QResizeEvent
+from PySide6.QtGui import QContextMenuEvent, QGuiApplication, QKeyEvent, QMouseEvent, QResizeEvent
 from PySide6.QtWidgets import QAbstractItemView, QMenu, QTreeView
 
 from core.devices.device import own_id
@@ -63,6 +63,11 @@ class DeviceModel(QAbstractListModel):
     def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008, N802 (Qt's name and default)
         """Return the number of lines."""
         return 0 if parent.isValid() else len(self.lines)
+
+    def headerData(self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole) -> object:  # noqa: N802 (Qt's name)
+        """Return the name of the only column, which is read out and not shown."""
+        is_name = orientation == Qt.Orientation.Horizontal and role == Qt.ItemDataRole.DisplayRole
+        return tr("Device") if is_name else super().headerData(section, orientation, role)
 
     def flags(self, index: Index) -> Qt.ItemFlag:
         """Let the keys pass over the headings of models."""
@@ -123,7 +128,8 @@ class DeviceView(QTreeView):
         self.setStyleSheet(
             "QTreeView:focus { border-color: transparent; } QTreeView::item:hover { background: transparent; }"
         )
-        self.clicked.connect(self._act)
+        self._pressed: object = None
+        """The key of the line on which the mouse was pressed: meanwhile there may be other lines."""
         chosen.changed.connect(self._show_ticks)
         chosen.folded.connect(self._show_lines)
 
@@ -160,7 +166,7 @@ class DeviceView(QTreeView):
 
     def _show_lines(self) -> None:
         """Show the present lines. What is in sight stays there, and the current line stays current."""
-        current: Line | None = self.currentIndex().data(LINE)
+        current, row = self.currentIndex().data(LINE), self.currentIndex().row()
         scrolled, before = self.verticalScrollBar().value(), self.lines
         changed = self._lines.show(rows.lines(self._machines, self._chosen))
         if changed is None or any(rows.widths(self.lines[at]) != rows.widths(before[at]) for at in changed):
@@ -169,7 +175,8 @@ class DeviceView(QTreeView):
             self._lay_out()
         if changed is None:
             if current is not None:
-                self.setCurrentIndex(self._index_of(current))
+                at = self._index_of(current)
+                self.setCurrentIndex(at if at.isValid() else self._lines.index(min(row, len(self.lines) - 1)))
             self.verticalScrollBar().setValue(scrolled)
 
     def _show_ticks(self) -> None:
@@ -230,6 +237,22 @@ class DeviceView(QTreeView):
         self.scrollTo(self._index_of(line))
 
     # -- events ------------------------------------------------------------------------------------
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802 (Qt's name)
+        """Note the line."""
+        super().mousePressEvent(event)
+        line = self.indexAt(event.position().toPoint()).data(LINE)
+        is_left = event.button() is Qt.MouseButton.LeftButton
+        self._pressed = rows.key(line) if line is not None and is_left else None
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:  # noqa: N802 (Qt's name)
+        """Do what the line is for on which the mouse was pressed."""
+        super().mouseReleaseEvent(event)
+        at, pressed = self.indexAt(event.position().toPoint()), self._pressed
+        self._pressed = None
+        line = at.data(LINE)
+        if line is not None and pressed is not None and rows.key(line) == pressed:
+            self._act(at)
 
     def scrollTo(  # noqa: N802 (Qt's name)
         self, index: Index, hint: QAbstractItemView.ScrollHint = QAbstractItemView.ScrollHint.EnsureVisible

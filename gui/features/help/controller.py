@@ -218,7 +218,8 @@ class HelpController(Feature):
         self.panels.menu.provide(
             documents=self.show_documents, keys=self.show_keys, report=self.copy_report, about=self.show_about
         )
-        self._message.details_asked.connect(self.copy_report)
+        for strip in (self._message, self.panels.broken):
+            strip.details_asked.connect(self.copy_report)
 
     def copy_report(self) -> None:
         """Put the report on the clipboard."""

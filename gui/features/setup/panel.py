@@ -165,8 +165,10 @@ class SetupPanel(QWidget):
 
     def show_machine(self, devices: Sequence[Device]) -> None:
         """Adapt to the devices of this machine: without a GPU, hide the field for GPU names."""
-        self._has_gpus = any(device.kind != "cpu" for device in devices)
+        had_gpus, self._has_gpus = self._has_gpus, any(device.kind != "cpu" for device in devices)
         self._show_groups()
+        if self._has_gpus is not had_gpus:
+            self._emit_changed()  # the choices have another `cuda_ids`
 
     def show_check(self, check: StartCheck) -> None:
         """Show whether the run can start, or why not."""

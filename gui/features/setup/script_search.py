@@ -131,8 +131,10 @@ class ScriptSearchController(Feature):
         self._form = self.panels.setup.script
         self._tester = self.services.adopt(ExpressionTester())
         self._tester.tested.connect(self._form.show_trial)
+        self._asked: list[Path | None] = []
+        """Near which folder to search, at the next poll: the first frame does not wait for its processes."""
         if self._machine.is_here:  # the Pythons of another machine are not searched here
-            self.panels.setup.search_folder_changed.connect(self._search_near)
+            self.panels.setup.search_folder_changed.connect(self._asked.append)
 
     def _search_near(self, near: Path | None) -> None:
         """Search, beginning near this folder. The same folder, or one that does not exist, changes nothing."""
@@ -144,7 +146,9 @@ class ScriptSearchController(Feature):
         self._search.start(near)
 
     def poll(self) -> None:
-        """Continue the search, and try what is typed by now."""
+        """Begin or continue the search, and try what is typed by now."""
+        while self._asked:
+            self._search_near(self._asked.pop(0))
         if self._search is not None and not self._search.done:
             entries = self._search.poll()
             if entries != self._entries:
