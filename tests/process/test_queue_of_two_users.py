@@ -88,7 +88,7 @@ def test_users_see_the_claims_of_each_other_and_can_neither_remove_nor_fake_them
 
     def look() -> None:
         line = own_line().line
-        _, theirs = line.tickets()
+        theirs = next(each for each in line.tickets() if each.run == "their-run")
         assert (theirs.uid, theirs.name, theirs.devices) == (ATTACKER, "theirs", ("cpu:0",))
         assert line.claim("cpu:0") is None
         assert line.claim("cpu:1") is not None

@@ -30,7 +30,14 @@ from core.results.scaling_record import (
 from core.results.scaling_table import TOLERANCES, ScalingTable, read_table, text_table, to_json
 from core.runs.facts import RunState
 from core.schema.files import write_whole
-from gui.features.compare.scaling_tables import ShownTable, fold_runs, outcome, sentence, shown_cells, with_results
+from gui.features.compare.scaling_tables import (
+    ShownTable,
+    fold_runs,
+    outcome,
+    shown_cells,
+    table_sentence,
+    with_results,
+)
 from gui.runs.rows import run_rows
 from tests.support.running import write_recipe
 from tests.support.scaling_runs import LOSSES, PER_EPOCH, STEPS, planned, recorded, trained
@@ -333,10 +340,10 @@ def test_a_row_says_what_became_of_the_table(tmp_path: Path) -> None:
     one, two = (trained(tmp_path, name, devices, 2.0 / devices) for name, devices in (("one", 1), ("two", 2)))
     record = recorded(tmp_path, [one]).taken()
     assert outcome(shown(record)) == "1 of 2 trained"
-    assert sentence(shown(record)) == "Training 2 of 2: 2 devices with the strategy Data parallel (DDP)."
+    assert table_sentence(shown(record)) == "Training 2 of 2: 2 devices with the strategy Data parallel (DDP)."
     record = record.left("CPU 1 is gone.")
     assert (shown(record).state, outcome(shown(record))) == (RunState.STOPPED, "stopped · 1 of 2 trained")
-    assert sentence(shown(record)) == "CPU 1 is gone. 1 of 2 trainings have finished. Continue makes the others."
+    assert table_sentence(shown(record)) == "CPU 1 is gone. 1 of 2 trainings have finished. Continue makes the others."
     record = recorded(tmp_path, [one, two])
     assert outcome(shown(record)) == "finished", "as long as the numbers are not read"
     assert outcome(shown(record, table=read_table(record))) == "speed-up 2.00 on 2 devices"
