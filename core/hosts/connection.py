@@ -37,9 +37,9 @@ ANSWER_S = 30.0
 SILENT_S = 12.0
 """Seconds without a word after which a connection counts as cut: an agent that is stopped says nothing."""
 DEADLINE_S = 300.0
-"""Longest wait for an answer that nobody waits for meanwhile, such as that of a removal."""
+"""Seconds after which a request without an answer is given up: a removal of large checkpoints takes minutes."""
 MAX_HELD_BYTES = 16 * 1024 * 1024
-"""Bytes of the items of a stream that nobody has taken yet."""
+"""Bytes of stream items that may wait to be read; more of them end the connection."""
 ERRORS_BYTES = 16 * 1024
 """The end of what carrier and agent write to standard error that is kept."""
 WAIT_S = 0.1
@@ -70,7 +70,7 @@ class Answer:
     is_wanted: bool = True
     """Whether it was not cancelled."""
     is_late: bool = False
-    """Whether it was given up, since it had not come in time."""
+    """Whether the request was given up at its deadline."""
     held_bytes: int = 0
     """Bytes of `items`, and of those before that were never all taken."""
 

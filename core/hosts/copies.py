@@ -37,7 +37,7 @@ LISTS = 1 / 8
 """Share of them that is kept for what lists need: measurements and output stop before it."""
 MAX_RUNS = 20_000
 """Runs that are copied."""
-MAX_FILES = 400_000
+MAX_ALL_FILES = 400_000
 """Files of all runs that are copied: twenty of each."""
 
 
@@ -207,7 +207,7 @@ class Plan:
         """Take what is known of a run now; return whether it is one that can be copied. Raises `OSError`."""
         known = len(self.entries[run].files) if run in self.entries else 0
         files = self._files + len(entry.files) - known
-        if (run not in self.entries and len(self.entries) >= MAX_RUNS) or files > MAX_FILES:
+        if (run not in self.entries and len(self.entries) >= MAX_RUNS) or files > MAX_ALL_FILES:
             return False
         self.entries[run], self._files = entry, files
         self.look(run)

@@ -234,7 +234,7 @@ class HostWatch:
             self._follower.start()
 
     def end(self) -> None:
-        """Ask the host no more. What is known of it stays."""
+        """Stop asking the host. Its last known state stays."""
         if self._follower is not None:
             self._follower.end()
             self._ending = [each for each in self._ending if each.is_alive()]

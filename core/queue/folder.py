@@ -118,7 +118,7 @@ def _misplaced(above: Path) -> str | None:
 def _own_folder(plain: Path) -> Path:
     """Return the folder of this user: the plain name, unless another user made that first.
 
-    Then it has a name that nobody can know before; this user's processes agree on it by a lock in the user's own cache.
+    Then its name is random, and this user's processes agree on it through a lock in the user's cache folder.
     """
     if (found := _existing(plain)) is not None or not os.path.lexists(plain):
         return found or plain

@@ -105,7 +105,7 @@ _FOLLOWING = {
     RunState.RELEASING: (
         RunState.FINISHED, RunState.STOPPED, RunState.PAUSED, RunState.FAILED, RunState.HEAD_LOST,
     ),
-    # Resumed; or queued anew, by the shutdown of a machine.
+    # A run is resumed, or put into the queue again after the machine was shut down.
     RunState.PAUSED: (RunState.STARTING,),
     RunState.STOPPED: (RunState.STARTING, RunState.QUEUED),
     RunState.FAILED: (RunState.STARTING,),

@@ -114,7 +114,7 @@ def test_all_bytes_of_all_files_count_in_the_limit(tmp_path: Path) -> None:
 
 
 def test_runs_with_too_many_files_in_all_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("core.hosts.copies.MAX_FILES", 10)
+    monkeypatch.setattr("core.hosts.copies.MAX_ALL_FILES", 10)
     plan, entry = Plan(Copies(tmp_path)), RunEntry(files={f"events/worker-{rank}.jsonl": (1, 1) for rank in range(4)})
     assert [plan.put(name, entry) for name in "abca"] == [True, True, False, True]
     plan.forget("b")

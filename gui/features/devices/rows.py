@@ -23,7 +23,7 @@ ROOMY_UP_TO = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineDevices:
-    """The devices of a machine, and what is known of it."""
+    """The devices of a machine, its CPUs and its heading."""
 
     rows: Sequence[DeviceRow]
     cpus: CpuSummary
