@@ -44,7 +44,6 @@ soak: $(VENV)/test
 
 lint: $(VENV)/dev
 	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 

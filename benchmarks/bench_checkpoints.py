@@ -70,7 +70,7 @@ def _row(name: str, data: dict) -> list[str]:
     return [
         name, f"{data['mb']:.2f}", f"{data['seconds'] * 1e3:.0f}", f"{data['seconds_per_mb']:.4f}",
         f"{data['steps_per_s_without']:,.1f}", f"{data['steps_per_s_with']:,.1f}",
-    ]  # fmt: skip
+    ]
 
 
 def main() -> int:

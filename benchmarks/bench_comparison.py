@@ -55,14 +55,14 @@ def main() -> None:
         (f"{zoom:g}", *(f"{each[zoom]['frame_ms']:.1f}" for each in (found["many"], found["two"])),
          f"{found['many'][zoom]['worst_ms']:.1f}", f"{found['many'][zoom]['all_ms']:.1f}")
         for zoom in ZOOMS
-    ]  # fmt: skip
+    ]
     table(
         f"A frame of a comparison, {options.steps:,} steps a run, ms of the window's thread, median of {FRAMES}",
         ("share of the range", f"{options.runs} runs", "2 runs", "worst", "all three plots"), rows,
-    )  # fmt: skip
+    )
     print(f"Opened {options.runs} runs in {found['open_s']:.2f} s (mark {MARK_OPEN_S} s); of them the window's thread "
           f"worked {found['open_cpu_s']:.2f} s. Its longest turn was {found['longest_turn_ms']:.0f} ms, the longest "
-          f"work in one {found['longest_work_ms']:.0f} ms (mark {MARK_TURN_MS:.0f} ms).")  # fmt: skip
+          f"work in one {found['longest_work_ms']:.0f} ms (mark {MARK_TURN_MS:.0f} ms).")
     worst = max(each["frame_ms"] for each in found["many"].values())
     print(f"The slowest zoom takes {worst:.1f} ms a frame (mark {MARK_FRAME_MS} ms).")
     print("written:", write_json("comparison", found))
@@ -96,7 +96,7 @@ def write_cached_runs(root: Path, runs: int, steps: int) -> None:
             file.write(padding)
         run = Run.attach(run_dir)
         spec = replace(run.spec(), training=replace(run.spec().training, learning_rate=0.001 * (number // 2 + 1),
-                                                    seed=number % 2))  # fmt: skip
+                                                    seed=number % 2))
         from core.schema.spec import write_spec
 
         write_spec(run_dir, spec)
@@ -128,7 +128,7 @@ def _lengthen(series: object, steps: int, number: int) -> None:
     for device in list(series.utilisation):
         for kept, values in (
             (series.utilisation, 80 + noise.normal(0, 5, READINGS)), (series.memory, np.full(READINGS, 5e10 + number)),
-        ):  # fmt: skip
+        ):
             kept[device] = Series()
             kept[device].append(np.arange(READINGS, dtype=np.float64), times, values)
     series.prepare()
@@ -146,7 +146,7 @@ def _measure(root: Path) -> dict[str, object]:
     window.resize(*SIZE)
     window.show()
     _until(app, lambda: window.panels.runs.count() > 0 and bool(window.panels.plots.plots)
-           and not window.services.run_list.left, lambda: None)  # fmt: skip
+           and not window.services.run_list.left, lambda: None)
     every = [str(each.dir) for each in window.services.run_list.found]
     _open(app, window, every[:2])
     window.controllers.comparison.close()
@@ -192,7 +192,7 @@ def _open(app: object, window: MainWindow, run_dirs: list[str]) -> dict[str, flo
         "open_s": time.perf_counter() - began, "open_cpu_s": time.thread_time() - worked,
         "longest_turn_ms": 1e3 * max(turn for turn, _ in turns),
         "longest_work_ms": 1e3 * max(work for _, work in turns),
-    }  # fmt: skip
+    }
 
 
 def _frames(app: object, window: MainWindow) -> dict[float, dict[str, float]]:
@@ -219,7 +219,7 @@ def _frames(app: object, window: MainWindow) -> dict[float, dict[str, float]]:
         found[zoom] = {
             "frame_ms": median(max(turns) for turns in spent), "worst_ms": max(max(turns) for turns in spent),
             "all_ms": median(sum(turns) for turns in spent),
-        }  # fmt: skip
+        }
     window.controllers.comparison._timer.start()
     return found
 

@@ -124,7 +124,7 @@ class Turns:
             "p50_ms": float(np.median(found)), "p99_ms": float(np.percentile(found, 99)),
             "longest_ms": float(found.max()), "turns": len(found),
             "cpu_p99_ms": float(np.percentile(self.cpu_ms, 99)), "cpu_longest_ms": max(self.cpu_ms),
-        }  # fmt: skip
+        }
 
 
 def _whole(window: MainWindow, steps: int = STEPS) -> bool:

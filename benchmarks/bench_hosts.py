@@ -42,7 +42,7 @@ def main() -> int:
         "ratio": found.ratio, "error": found.error, "ratios": found.ratios, "mark": MARK,
         "by_hand_steps_per_s": found.hand * found.steps_per_epoch,
         "panel_steps_per_s": found.panel * found.steps_per_epoch, "losses_apart": apart, "stolen": stolen.share(),
-    }  # fmt: skip
+    }
     _tell(data)
     if chosen.epochs == EPOCHS:
         print("written:", write_json("hosts", data))
@@ -55,10 +55,10 @@ def _tell(data: dict) -> None:
     row = [
         f"{data['by_hand_steps_per_s']:,.0f}", f"{data['panel_steps_per_s']:,.0f}", f"{data['ratio']:.3f}",
         f"{data['error']:.3f}", f"{MARK:.2f}", f"{data['losses_apart']:.1e}", f"{data['stolen']:.1%}",
-    ]  # fmt: skip
+    ]
     header = [
         "torchrun, steps/s", "panel, steps/s", "ratio", "standard error", "mark", "losses apart", "stolen",
-    ]  # fmt: skip
+    ]
     table("ddp on two hosts under the panel over torchrun --nnodes 2 by hand", header, [row])
     if data["ratio"] < MARK:
         print("Below its mark.")

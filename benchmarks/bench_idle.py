@@ -170,7 +170,7 @@ def _with_hosts(standin: StandIn, folder: Path) -> dict[str, dict[str, float]]:
 def _share_percent(
     code: str, gpus: int, standin: StandIn, folder: Path, *, gpus_here: int | None = None,
     more: Mapping[str, str] | None = None,
-) -> dict[str, float]:  # fmt: skip
+) -> dict[str, float]:
     """Of one core, by the process itself and by those that it started. `gpus`: those that it waits for."""
     standin.write(gpus=gpus if gpus_here is None else gpus_here)
     environment = {**os.environ, **standin.env, "QT_QPA_PLATFORM": "offscreen", "TRAINYARD_CONFIG_DIR": str(folder)}

@@ -95,7 +95,7 @@ def opened(root: Path, cache: Path) -> dict[str, float]:
     done = subprocess.run(
         [sys.executable, "-c", PROBE, str(root), str(time.time()), json.dumps(SEARCHES)],
         env=environment, capture_output=True, text=True, check=True,
-    )  # fmt: skip
+    )
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return found
 

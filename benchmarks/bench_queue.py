@@ -76,7 +76,7 @@ def _wait(folder: Path, number: int) -> subprocess.Popen[bytes]:
         "line": [line.own, line.parent, line.prefix], "lock": [], "ticket": ticket,
         "ticket_fields": {**FIELDS, "order": float(number)}, "request": "queue.json",
         "events": "events", "lock_file": "lock", "stop": "control/stop", "retry_s": 15.0,
-    }  # fmt: skip
+    }
     command = [sys.executable, "-I", "-S", waiter.__file__, str(run_dir), json.dumps(state)]
     process = subprocess.Popen(command, pass_fds=[ticket])
     os.close(ticket)

@@ -84,7 +84,7 @@ def main() -> int:
             f"{MARK_PER_S}" if name == "plain" else "-",
         )
         for name, rates in found.items()
-    ]  # fmt: skip
+    ]
     header = ("lines", "a second", "from, to", "mark")
     table(f"Reading {given.lines} lines of metrics, from a log's bytes to events", header, rows)
     print("written:", write_json("reading", found))

@@ -78,7 +78,7 @@ def measure(chosen: argparse.Namespace) -> dict[str, Any]:
                 *("--learning-rate", "0.01", "--checkpoint-every", "never", "--runs", folder, "--json"),
             ],
             stdout=subprocess.PIPE, text=True, check=True,
-        )  # fmt: skip
+        )
     document: dict[str, Any] = json.loads(done.stdout)
     return document
 
@@ -91,7 +91,7 @@ def _tell(document: dict[str, Any], ceiling: Ceiling) -> None:
             row["same_curve"], row["curve"]["largest_difference"],
         ]
         for row in document["rows"]
-    ]  # fmt: skip
+    ]
     header = ["cores", "strategy", "samples/s", "speed-up", "efficiency", "same curve", "difference"]
     table("Scaling table of a compute-bound model", header, rows)
     gain = document["rows"][1]["speed_up"]

@@ -86,7 +86,7 @@ def under_the_panel(script: Path, folder: Path) -> Measured:
     choices = ScriptChoices(
         script=str(script), arguments=(str(answer),), working_dir=str(folder), launch="one", python=sys.executable,
         devices=(device.id,),
-    )  # fmt: skip
+    )
     spec = fill_in(check_script(ScriptCheckRequest.of(choices)), choices, cpu_devices())
     began = time.time()
     run = Run.start(spec, folder / "runs")
@@ -106,7 +106,7 @@ def from_a_shell(script: Path, folder: Path) -> Measured:
             ["taskset", "--cpu-list", cores, sys.executable, str(script), str(answer)],
             check=True, cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             env=_environment(len(device.cores)),
-        )  # fmt: skip
+        )
     return _measured(answer, began)
 
 
@@ -146,7 +146,7 @@ def main() -> int:
         [name, f"{statistics.median(each['ratio']):.3f}", f"{min(each['ratio']):.3f} to {max(each['ratio']):.3f}",
          f"{statistics.median(each['later_s']):.2f}", THROUGHPUT_MARK if name == "trains" else "-", START_MARK_S]
         for name, each in found.items()
-    ]  # fmt: skip
+    ]
     header = ["script", "throughput over a shell's", "from, to", "starts later, s", "mark", "mark, s"]
     table("A script under the panel over the same from a shell", header, rows)
     write_json("script", found)

@@ -114,7 +114,7 @@ def _case(row: Strategy) -> Case:
     return Case(
         name, work, MARKS.get(name, MARK), APART_OTHER_ORDER if other_order else APART,
         turn_s=RANKS_TURN_S if row.processes == "per_device" else TURN_S, pairs=PAIRS.get(name, 1),
-    )  # fmt: skip
+    )
 
 
 def measure(case: Case) -> dict:
@@ -147,7 +147,7 @@ def _row(name: str, data: dict) -> list[str]:
         name, f"{data['by_hand_steps_per_s']:,.0f}", f"{data['panel_steps_per_s']:,.0f}", f"{data['ratio']:.3f}",
         f"{data['error']:.3f}", f"{data['mark']:.2f}", "-" if apart is None else f"{apart:.1e}",
         f"{data['stolen']:.1%}",
-    ]  # fmt: skip
+    ]
 
 
 def main() -> int:
@@ -172,7 +172,7 @@ def main() -> int:
             "case", "by hand, steps/s", "panel, steps/s", "ratio", "standard error", "mark", "losses apart", "stolen",
         ],
         [_row(name, each) for name, each in data.items()],
-    )  # fmt: skip
+    )
     below = [name for name, each in data.items() if each["ratio"] < each["mark"]]
     if below:
         print("Below their marks:", ", ".join(below))

@@ -73,7 +73,7 @@ def main() -> int:
             ]
             for name, each in data.items()
         ],
-    )  # fmt: skip
+    )
     if chosen.only is None:
         print("written:", write_json("training_metrics", data))
     return 0

@@ -49,7 +49,7 @@ def by_hand(work: Work) -> Result:
     command = [
         interpreter(row), str(SCRIPTS / f"{work.framework}_{work.strategy}.py"), str(recipe.path), str(work.epochs),
         str(work.batch_size), str(work.rate),
-    ]  # fmt: skip
+    ]
     seats = _seats(cell.processes, [device.cores for device in cpu_devices() if device.id in work.devices])
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as log:
         processes = [
@@ -110,7 +110,7 @@ def _environments(seats: list[Seat]) -> list[dict[str, str]]:
             **_tf_config(cluster, seat.role, roles[:rank].count(seat.role)),
         }
         for rank, seat in enumerate(seats)
-    ]  # fmt: skip
+    ]
 
 
 def _tf_config(cluster: dict[str, list[str]], role: str, index: int) -> dict[str, str]:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 SIDES: dict[str, Callable[[Work], object]] = {
     "panel": under_the_panel, "hand": by_hand, "two hosts": on_two_hosts, "torchrun": by_torchrun,
-}  # fmt: skip
+}
 TURN_S = 1.0
 """Much longer than the quarter of a second between the reports of a process, which makes one more report per turn."""
 RANKS_TURN_S = 3.0

@@ -54,7 +54,7 @@ def by_torchrun(work: Work) -> Result:
     script = [
         str(SCRIPTS / f"{work.framework}_{work.strategy}.py"), str(recipe.path), str(work.epochs),
         str(work.batch_size), str(work.rate),
-    ]  # fmt: skip
+    ]
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as log:
         nodes = [
             subprocess.Popen(
@@ -70,7 +70,7 @@ def by_torchrun(work: Work) -> Result:
                 stdin=subprocess.DEVNULL, stdout=out, stderr=log, start_new_session=True,
             )
             for rank, device in enumerate(cpu_devices()[:NODES])
-        ]  # fmt: skip
+        ]
         deadline = time.monotonic() + TIMEOUT_S
         try:
             for node in nodes:

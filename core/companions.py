@@ -48,7 +48,7 @@ def meeting_signs(spec: RunSpec) -> MeetingSigns:
         found = analyse_script(
             script.path, module=script.module or None, cwd=spec.working_dir, python=spec.python,
             variables=script.environment,
-        )  # fmt: skip
+        )
     except ValueError:
         return MeetingSigns()
     has_torch = not found.frameworks or "torch" in found.frameworks

@@ -111,7 +111,7 @@ class Message(str):
     def __new__(
         cls, text: str, say: tuple[str, ...] = (), values: Mapping[str, Any] | tuple[str, ...] = (),
         english: str | None = None,
-    ) -> Message:  # fmt: skip
+    ) -> Message:
         """`english`: None if it is to be made from the template when it is needed, with the values as texts."""
         made = super().__new__(cls, text)
         made.say, made.values, made._english = say, values, english

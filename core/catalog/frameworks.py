@@ -43,7 +43,7 @@ FRAMEWORKS = (
               imports=("tensorflow", "keras"), compiler="XLA"),
     Framework(id="keras", title="Keras", module="keras", extra="tensorflow", recipes="keras",
               imports=("tensorflow", "keras"), compiler="XLA"),
-)  # fmt: skip
+)
 
 
 def framework_title(name: str) -> str:

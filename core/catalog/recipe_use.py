@@ -23,18 +23,18 @@ def check_strategy(recipe: RecipeFile, framework: str, strategy: str, *, varies:
         raise ValueError(
             tr("Strategy {strategy} cannot call on_epoch_end() of recipe {name}, because {reason}. Choose another "
                "strategy, or remove the function.", strategy=row.name, name=recipe.name, reason=tr(row.no_epoch_end))
-        )  # fmt: skip
+        )
     _check_optimizers(recipe, framework, row)
     if "schedule" in recipe.functions and framework != "pytorch":
         raise ValueError(
             tr("Recipe {name} has schedule(), which works with PyTorch only. Give the optimizer a schedule of "
                "keras.optimizers.schedules instead.", name=recipe.name)
-        )  # fmt: skip
+        )
     if "schedule" in recipe.functions and varies:
         raise ValueError(
             tr("Recipe {name} has a learning rate schedule of its own. Leave the schedule of the run constant, "
                "without warm-up steps and without scaling of the rate.", name=recipe.name)
-        )  # fmt: skip
+        )
 
 
 def doubt(recipe: RecipeFile, framework: str) -> str:
@@ -49,18 +49,18 @@ def doubt(recipe: RecipeFile, framework: str) -> str:
                 "the function {names} of the recipe is not one that a run calls",
                 "the functions {names} of the recipe are not ones that a run calls", len(unknown), names=names,
             )
-        )  # fmt: skip
+        )
     if only_keras:
         found[-1] = tr(
             "{sentence} ({callbacks}() is for framework keras; on_epoch_end(model, metrics, folder) is called "
             "after each epoch)", sentence=found[-1], callbacks=CALLBACKS,
-        )  # fmt: skip
+        )
     if recipe.named_device is not None:
         device, line = recipe.named_device
         found.append(
             tr("model() of the recipe names the device {device} (line {line}), but the strategy decides where the "
                "model is: name devices in placed_model(devices), for strategy placement", device=device, line=line)
-        )  # fmt: skip
+        )
     return tr("; ").join(found)
 
 
@@ -78,7 +78,7 @@ def check_framework(recipe: RecipeFile, row: Framework) -> None:
             tr("Recipe {name} imports {package}: it is for {titles} and cannot be trained with {title}. "
                "Choose framework {ids}, or another recipe.",
                name=recipe.name, package=package, titles=titles, title=row.title, ids=ids)
-        )  # fmt: skip
+        )
 
 
 def _check_steps(recipe: RecipeFile, strategy: Strategy) -> None:
@@ -89,7 +89,7 @@ def _check_steps(recipe: RecipeFile, strategy: Strategy) -> None:
             tr("Recipe {name} has collate(), which Keras' fit does not call. Choose framework tensorflow, whose "
                "own loop calls it, or let train_data() return arrays or a tf.data.Dataset without collate().",
                name=recipe.name)
-        )  # fmt: skip
+        )
     if not own or not strategy.no_steps:
         return
     others = [row.name for row in strategies_of(strategy.framework) if row.target and not row.no_steps]
@@ -98,7 +98,7 @@ def _check_steps(recipe: RecipeFile, strategy: Strategy) -> None:
            "Choose strategy {others}.",
            strategy=strategy.name, name=recipe.name, function=own[0], reason=tr(strategy.no_steps),
            others=join_names(others, "or"))
-    )  # fmt: skip
+    )
 
 
 def _check_optimizers(recipe: RecipeFile, framework: str, strategy: Strategy) -> None:
@@ -107,7 +107,7 @@ def _check_optimizers(recipe: RecipeFile, framework: str, strategy: Strategy) ->
         raise ValueError(
             tr("optimizer() of recipe {name} needs the model, but in a pipeline no device has the whole model. "
                "Let it take the parameters, or choose another strategy.", name=recipe.name)
-        )  # fmt: skip
+        )
     if "optimizers" not in recipe.functions:
         return
     problem = ""
@@ -135,8 +135,8 @@ def _check_optimizer(recipe: RecipeFile, row: Framework) -> None:
         return
     if gets:
         called = tr("optimizer() of {path} needs {names}, but it is called with the parameters of the model.",
-                    path=recipe.path, names=join_names(needs))  # fmt: skip
+                    path=recipe.path, names=join_names(needs))
     else:
         called = tr("optimizer() of {path} needs {names}, but it is called without arguments.",
-                    path=recipe.path, names=join_names(needs))  # fmt: skip
+                    path=recipe.path, names=join_names(needs))
     raise ValueError(join_sentences([called, tr("Give each of its other parameters a default.")]))

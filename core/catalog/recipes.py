@@ -48,22 +48,22 @@ def _check_signature(path: Path, node: ast.FunctionDef, *, several: bool) -> Non
                "which needs {names}. Put that function inside {function}() and return it.",
                function=node.name, path=path, line=node.lineno, returned=tr(_MUST_RETURN[node.name]),
                names=join_names(needs))
-        )  # fmt: skip
+        )
     raise ValueError(
         tr("{function}() in {path}, line {line}, needs {names}, but it is called without arguments. "
            "Give each of its parameters a default.",
            function=node.name, path=path, line=node.lineno, names=join_names(needs))
-    )  # fmt: skip
+    )
 
 
 _CALLED_WITH = {
     "training_step": ("model", "batch"), "validation_step": ("model", "batch"), "collate": ("items",),
     "schedule": ("optimizer", "steps"), "optimizers": ("model",), "on_epoch_end": ("model", "metrics", "folder"),
-}  # fmt: skip
+}
 """What functions are called with that need arguments, other than `optimizer`."""
 _CALLED_WITH_NAME = {
     "training_step": ("model", "batch", "optimizer"), "schedule": ("optimizer", "steps", "name"),
-}  # fmt: skip
+}
 """What these functions are called with in a recipe of several optimizers: the last argument is the name of one."""
 
 
@@ -79,7 +79,7 @@ def _check_parameters(path: Path, node: ast.FunctionDef, needs: Sequence[str], *
            "def {function}({gets}), and give each further parameter a default.",
            function=node.name, path=path, line=node.lineno, gets=", ".join(gets),
            takes=", ".join(each.arg for each in takes) or tr("no arguments"))
-    )  # fmt: skip
+    )
 
 
 def _check_loss(path: Path, tree: ast.Module) -> None:
@@ -93,7 +93,7 @@ def _check_loss(path: Path, tree: ast.Module) -> None:
             raise ValueError(
                 tr("loss in {path}, line {line}, is a {kind} and not a function. Write: def loss(): return {code}",
                    path=path, line=node.lineno, kind=name, code=ast.unparse(node.value))
-            )  # fmt: skip
+            )
 
 
 def _required_parameters(node: ast.FunctionDef) -> list[str]:
@@ -132,7 +132,7 @@ def _merged_defaults(path: Path, functions: Mapping[str, ast.FunctionDef]) -> di
                     tr("Recipe {path} gives its setting {name!r} two defaults, {merged!r} and {default!r} "
                        "(in {node}(), line {lineno}). Give both the same, or rename one.",
                        path=path, name=name, merged=merged[name], default=default, node=node.name, lineno=node.lineno)
-                )  # fmt: skip
+                )
             merged[name] = default
     return merged
 
@@ -203,7 +203,7 @@ class RecipeFile:
                 raise ValueError(
                     tr("Recipe {recipe} has no setting {name!r}. {known_settings}",
                        recipe=self.name, name=name, known_settings=known)
-                )  # fmt: skip
+                )
             values[name] = _convert(name, value, values[name])
         return Recipe(name=self.name, path=str(self.path), settings=values)
 
@@ -249,7 +249,7 @@ def find(reference: str, framework: str) -> RecipeFile:
         raise ValueError(
             tr("Recipe {reference!r} is built in for {others}, not for {framework}. Add --framework {choices}.",
                reference=reference, others=join_names(others), framework=framework, choices=join_names(others, "or"))
-        )  # fmt: skip
+        )
     known = (
         tr("Built in for {framework}: {names}.", framework=framework, names=", ".join(files))
         if files
@@ -258,7 +258,7 @@ def find(reference: str, framework: str) -> RecipeFile:
     raise ValueError(
         tr("There is no recipe {reference!r}. {known} Or give the path of a Python file.",
            reference=reference, known=known)
-    )  # fmt: skip
+    )
 
 
 def read(path: Path) -> RecipeFile:
@@ -286,7 +286,7 @@ def _read(path: Path, changed: tuple[int, int, int] | None) -> RecipeFile:
                "If it is a program that trains by itself, run it as it is: trainyard run --script {path}",
                path=path, missing=tr(" and no function ").join(f"{name}()" for name in missing),
                required_functions=tr(" and ").join(f"{name}()" for name in REQUIRED_FUNCTIONS))
-        )  # fmt: skip
+        )
     for node in functions.values():
         _check_signature(path, node, several="optimizers" in functions)
     _check_loss(path, tree)
@@ -316,13 +316,13 @@ def _parse(path: Path) -> ast.Module:
         raise ValueError(
             tr("Recipe {path} could not be read: {strerror}. Check the path and its permissions.",
                path=path, strerror=error.strerror)
-        ) from error  # fmt: skip
+        ) from error
     except SyntaxError as error:
         where = tr(", line {lineno}", lineno=error.lineno) if error.lineno else ""
         raise ValueError(
             tr("Recipe {path} is not valid Python: {msg}{where}. Correct it there.",
                path=path, msg=error.msg, where=where)
-        ) from error  # fmt: skip
+        ) from error
     except (ValueError, RecursionError, MemoryError) as error:
         raise ValueError(tr("Recipe {path} is not a Python text file: {error}.", path=path, error=error)) from error
 
@@ -353,7 +353,7 @@ def _convert(name: str, value: SettingValue, default: SettingValue) -> SettingVa
         raise ValueError(
             tr("Setting {name!r} is {value!r}. Give {words}, such as {default!r}.",
                name=name, value=value, words=words[kind], default=default)
-        ) from None  # fmt: skip
+        ) from None
 
 
 def _guess(value: SettingValue) -> SettingValue:
@@ -370,7 +370,7 @@ def _guess(value: SettingValue) -> SettingValue:
 _BOOLEANS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 _CASTS: dict[type, Callable[[Any], SettingValue]] = {
     bool: lambda value: _BOOLEANS[str(value).lower()], int: int, float: float, str: str,
-}  # fmt: skip
+}
 
 
 INSTALLED = "Path(__file__).resolve().parent.parent.parent"
@@ -390,7 +390,7 @@ def check_source(recipe: RecipeFile) -> None:
         raise ValueError(
             tr("{path} is a file of your own, which you can change as it is. Choose a built-in workload to copy.",
                path=recipe.path)
-        )  # fmt: skip
+        )
 
 
 def standalone(recipe: RecipeFile) -> str:

@@ -158,7 +158,7 @@ STRATEGIES = (
     Strategy(framework="keras", name="placement", title=tr_noop("Placement"), target="keras.strategies:placement",
          parallel="device", min_devices=2, no_compile=NO_COMPILED_PARTS,
          summary=tr_noop("model.fit on one model whose parts are on several devices.")),
-)  # fmt: skip
+)
 """The order decides the default: see `default_strategy`."""
 
 LAUNCH_MODES = (
@@ -171,7 +171,7 @@ LAUNCH_MODES = (
          summary=tr_noop(
          "As torchrun starts it, the devices numbered from 0: for programs written for torchrun, Accelerate, "
          "Lightning, DeepSpeed or TensorFlow's MultiWorkerMirroredStrategy.")),
-)  # fmt: skip
+)
 """The launch modes of a script. They have no module in `core.worker`: the script itself trains."""
 
 

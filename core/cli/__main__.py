@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     except OSError as error:
         _warn(tr("{filename} cannot be used: {strerror}.", filename=error.filename or tr("The output"),
-                 strerror=error.strerror))  # fmt: skip
+                 strerror=error.strerror))
         return WRONG_USE
 
 
@@ -101,12 +101,12 @@ def _check_host(options: Namespace) -> None:
         raise ValueError(
             tr("--host opens the window on the runs of another machine. To run one command there: ssh {host} trainyard "
                "{command}", host=options.host, command=options.parser.prog.rpartition(" ")[2])
-        )  # fmt: skip
+        )
     if options.runs != index.default_root():
         raise ValueError(
             tr("--runs is a folder of this machine, and --host opens the runs of another one. To name a folder there: "
                "trainyard hosts add ADDRESS --command 'trainyard --runs DIR'")
-        )  # fmt: skip
+        )
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ class Parser(argparse.ArgumentParser):
         from difflib import get_close_matches  # the window, which is never refused, starts without it
 
         unknown = tr_plural("{words} is not an argument of {prog}.", "{words} are not arguments of {prog}.",
-                            len(words), words=" ".join(words), prog=self.prog)  # fmt: skip
+                            len(words), words=" ".join(words), prog=self.prog)
         if alike := get_close_matches(words[0], self._option_string_actions, n=1, cutoff=0.8):
             hint = tr(" Did you mean {option}?", option=alike[0])
         else:
@@ -55,7 +55,7 @@ class _HelpFormatter(argparse.HelpFormatter):
     def add_usage(
         self, usage: str | None, actions: Iterable[argparse.Action],
         groups: Iterable[argparse._MutuallyExclusiveGroup], prefix: str | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().add_usage(usage, actions, groups, tr("usage: ") if prefix is None else prefix)
 
     def start_section(self, heading: str | None) -> None:
@@ -80,7 +80,7 @@ _PLAIN = (
     (r"argument (?P<name>\S+): expected one argument", tr_noop("{name} needs a value.")),
     (r"argument (?P<name>\S+): ignored explicit argument .*", tr_noop("{name} takes no value.")),
     (r"the following arguments are required: (?P<names>.*)", tr_noop("Missing: {names}.")),
-)  # fmt: skip
+)
 """Messages of argparse, and plain sentences in their place."""
 
 
@@ -97,7 +97,7 @@ def common() -> Parser:
     parser.add_argument(
         "--runs", type=Path, default=argparse.SUPPRESS, metavar="DIR",
         help=tr("the folder of the runs; default: {default_root}", default_root=index.default_root()),
-    )  # fmt: skip
+    )
     return parser
 
 
@@ -113,7 +113,7 @@ def add_host(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--host", default=argparse.SUPPRESS, metavar="HOST",
         help=tr("open the window on the runs of another machine: USER@HOST, or a name that `trainyard hosts` lists"),
-    )  # fmt: skip
+    )
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:
@@ -150,7 +150,7 @@ def _add_choices(parser: argparse.ArgumentParser) -> None:
         "--python", metavar="PATH",
         help=tr("the Python that trains (`trainyard pythons` lists them); default: for a recipe, one that has the "
         "framework; for a script, the active environment, or one next to the script, or Trainyard's own"),
-    )  # fmt: skip
+    )
 
 
 def _add_script(parser: argparse.ArgumentParser) -> None:
@@ -164,22 +164,22 @@ def _add_script(parser: argparse.ArgumentParser) -> None:
         "--env", action="append", default=[], metavar="NAME=VALUE",
         help=tr("an environment variable; NAME alone takes the value from the environment at each start, and does not "
         "store it; can be repeated"),
-    )  # fmt: skip
+    )
     add(
         "--launch", metavar="HOW",
         help=tr("{modes}: one process that sees all devices, or one process per device as with torchrun; "
         "default: chosen from the source", modes=modes),
-    )  # fmt: skip
+    )
     add(
         "--expression", default="", metavar="REGEX",
         help=tr("how to read metrics from the log: "
                 "a regular expression with a named group for each, as (?P<loss>\\S+)"),
-    )  # fmt: skip
+    )
     add(
         "--rules", default="", metavar="FILE",
         help=tr("rules for reading the log, as `trainyard try RUN --point` makes them; default: SCRIPT.rules.json "
                 "beside the script, if there is one; none: no rules"),
-    )  # fmt: skip
+    )
 
 
 def _add_settings(parser: argparse.ArgumentParser) -> None:
@@ -188,7 +188,7 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
     add_settings(parser, Checkpoints).add_argument(
         "--checkpoint-every", metavar="TEXT",
         help=tr("epoch, '5 epochs', '100 steps', '10 minutes', auto or never; default: auto, which costs little time"),
-    )  # fmt: skip
+    )
     for owner in (StopTimeouts, ReleaseWatch, RunSpec):
         add_settings(parser, owner)
 
@@ -237,7 +237,7 @@ def add_open_ports(parser: argparse.ArgumentParser) -> None:
         ALLOW, action="store_true", default=None,
         help=tr("for {opening}: run it although other users can connect to its ports without a password",
                 opening=opening),
-    )  # fmt: skip
+    )
 
 
 def add_detach(parser: argparse.ArgumentParser) -> None:

@@ -219,13 +219,13 @@ def release_lines(facts: RunFacts) -> list[str]:
                 steps=" -> ".join(size(each) if each is not None else "-" for each in amounts),
                 after=tr("{seconds:.1f} s after the end", seconds=found.seconds),
             )
-        )  # fmt: skip
+        )
         if found.verdict is not Verdict.RELEASED:
             lines.append(f"  {tr(found.sentence)}")
     for each in facts.ended_processes[:MAX_PROCESSES]:
         line = tr("ended by the {by}: {process} ({signal}) {command}", by=tr(ENDED_BY.get(each.by, each.by)),
                   process=f"pid {each.pid} {each.name or ''}".rstrip(), signal=each.signal,
-                  command=shortened(each.command or "", 80))  # fmt: skip
+                  command=shortened(each.command or "", 80))
         lines.append(line.rstrip())
     more = len(facts.ended_processes) - MAX_PROCESSES
     if more > 0:
@@ -290,7 +290,7 @@ def check_file(path: Path, *, force: bool) -> None:
         raise ValueError(
             tr("{path} cannot be written: there is no folder {folder}. Name another file.",
                path=path, folder=path.parent)
-        )  # fmt: skip
+        )
 
 
 def write_tables(options: Namespace, table: Callable[[], Table[Any]]) -> None:

@@ -27,7 +27,7 @@ RECIPE_ONLY = (
     *(row.attribute for owner in (Training, Checkpoints, StopTimeouts) for row in settings_of(owner).values()
       if row.flag and not (owner is StopTimeouts and row.is_for(SCRIPT))),
     "framework", "strategy", "allow_open_ports", "set", "checkpoint_every",
-)  # fmt: skip
+)
 """A script does not know Trainyard: it writes no checkpoints, and cannot be asked to stop before SIGINT."""
 SCRIPT_ONLY = ("cwd", "env", "launch", "expression", "rules", "arguments")
 COMMON = tuple(row.attribute for owner in (StopTimeouts, ReleaseWatch) for row in settings_of(owner).values())
@@ -42,14 +42,14 @@ def choices(options: argparse.Namespace) -> RecipeChoices | ScriptChoices | str:
         workloads.insert(0, "a recipe")
     if len(workloads) > 1:
         raise ValueError(tr("Both {given} and {other} are given. A run trains one of them: leave the other out.",
-                            given=workloads[0], other=workloads[1]))  # fmt: skip
+                            given=workloads[0], other=workloads[1]))
     if not workloads:
         raise ValueError(
             tr("No recipe or script is given. Name a recipe (`trainyard recipes` lists them), or --script FILE.")
         )
     if "/" in (options.name or ""):
         raise ValueError(tr("--name {options!r} has a slash. A run's folder gets this name: use - or _ instead.",
-                            options=options.name))  # fmt: skip
+                            options=options.name))
     if options.setup is not None:
         for_others = [*RECIPE_ONLY, *SCRIPT_ONLY, *COMMON]
         _refuse(options, for_others, tr("cannot be combined with --setup, which has its own value"))
@@ -64,7 +64,7 @@ def _script_choices(options: argparse.Namespace) -> ScriptChoices:
         environment=dict(_pair("--env", text) for text in options.env if "=" in text),
         inherited=tuple(text for text in options.env if "=" not in text), working_dir=options.cwd,
         launch=options.launch, expression=options.expression, rules=options.rules, **_common_choices(options),
-    )  # fmt: skip
+    )
 
 
 def recipe_choices(options: argparse.Namespace) -> RecipeChoices:
@@ -76,7 +76,7 @@ def recipe_choices(options: argparse.Namespace) -> RecipeChoices:
         settings=dict(_pair("--set", text) for text in options.set), training=given(options, Training),
         checkpoints={**interval, **given(options, Checkpoints)}, allow_open_ports=options.allow_open_ports is True,
         **_common_choices(options),
-    )  # fmt: skip
+    )
 
 
 def _common_choices(options: argparse.Namespace) -> dict[str, Any]:
@@ -85,7 +85,7 @@ def _common_choices(options: argparse.Namespace) -> dict[str, Any]:
         "devices": device_names(options), "name": options.name, "python": options.python,
         "stop": given(options, StopTimeouts), "release": given(options, ReleaseWatch),
         "cuda_ids": options.cuda_ids or "uuid",
-    }  # fmt: skip
+    }
 
 
 def _refuse(options: argparse.Namespace, names: Iterable[str], why: str) -> None:
@@ -128,7 +128,7 @@ def _interval(text: str) -> dict[str, object]:
         raise ValueError(tr(
             "--checkpoint-every {text!r} is not understood. Give epoch, '5 epochs', '100 steps', '10 minutes', "
             "auto or never.", text=text,
-        ))  # fmt: skip
+        ))
     return {"unit": f"{found[2]}s", "every": int(found[1] or 1)}
 
 
@@ -139,7 +139,7 @@ MAX_S = 1e9
 MAX_BYTES = 2**60
 UNITS_S = {"s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 SIZES = {"M": BYTES_PER_MB, "MB": BYTES_PER_MB, "G": BYTES_PER_GB, "GB": BYTES_PER_GB, "T": 1024 * BYTES_PER_GB,
-         "TB": 1024 * BYTES_PER_GB}  # fmt: skip
+         "TB": 1024 * BYTES_PER_GB}
 
 
 def add_queue_options(parser: argparse.ArgumentParser) -> None:
@@ -151,24 +151,24 @@ def add_queue_options(parser: argparse.ArgumentParser) -> None:
     add(
         "--free-memory", metavar="SIZE",
         help=tr("memory that must be free on each device, such as 20GB; then other programs may use the rest"),
-    )  # fmt: skip
+    )
     add("--priority", type=int, metavar="N",
-        help=tr("among your own runs the highest priority starts first; default: 0"))  # fmt: skip
+        help=tr("among your own runs the highest priority starts first; default: 0"))
     add(
         "--after", metavar="RUN[:ok|:end]",
         help=tr("wait for the end of another run; with :ok, start only if that has finished; default: :end"),
-    )  # fmt: skip
+    )
     add("--not-before", metavar="TIME", help=tr("do not start earlier: 22:00, '2026-12-24 06:00' or +2h"))
     add("--time-limit", metavar="DURATION", help=tr("stop the run after this time of training, such as 90m, 8h or 2d"))
     add(
         "--requeue", action="store_true", default=None,
         help=tr("after a reboot, go on from the last checkpoint; recipes only"),
-    )  # fmt: skip
+    )
     add(
         "--if-changed", metavar="WHAT",
         help=tr("if the recipe or script has changed by the start: {known}; default: hold",
                 known=join_names(IF_CHANGED, "or")),
-    )  # fmt: skip
+    )
 
 
 def check_queue_options(options: argparse.Namespace) -> None:
@@ -204,18 +204,18 @@ def choose_any(options: argparse.Namespace, devices: Sequence[Device]) -> tuple[
         raise ValueError(
             tr("There is no device of kind {kind!r} here. There is: {kinds}. `trainyard devices` lists them.",
                kind=kind, kinds=join_names(kinds))
-        )  # fmt: skip
+        )
     needed = _size(options.free_memory)
     of_kind = [device for device in devices if device.kind == kind and not device.blocked]
     fitting = tuple(
         device for device in of_kind
         if needed is None or device.memory_total_bytes is None or device.memory_total_bytes >= needed
-    )  # fmt: skip
+    )
     if len(fitting) < options.any:
         raise ValueError(
             tr("--any asks for {count} devices, and there are {there} of kind {kind!r} that fit. Ask for fewer.",
                count=options.any, there=len(fitting), kind=kind)
-        )  # fmt: skip
+        )
     options.devices = ",".join(device.id for device in fitting[: options.any])
     return fitting
 
@@ -228,20 +228,20 @@ def queue_request(
         raise ValueError(
             tr("--priority is {given}. Give a whole number from -{most} to {most}.", given=options.priority,
                most=MAX_PRIORITY)
-        )  # fmt: skip
+        )
     other, mode = _after(options.after, runs_root) if options.after is not None else ("", "end")
     if options.if_changed is not None and options.if_changed not in IF_CHANGED:
         raise ValueError(
             tr("--if-changed is {given!r}. Choose one of: {known}.", given=options.if_changed,
                known=join_names(IF_CHANGED, "or"))
-        )  # fmt: skip
+        )
     return QueueRequest(
         any_of=tuple(device.id for device in among), count=options.any or 0,
         free_memory_bytes=_size(options.free_memory), labels={device.id: device.label for device in devices},
         priority=options.priority or 0, after=other, after_mode=mode,
         not_before=None if options.not_before is None else _time(options.not_before),
         requeue=bool(options.requeue), if_changed=options.if_changed or "hold",
-    )  # fmt: skip
+    )
 
 
 def time_limit_s(options: argparse.Namespace) -> float | None:
@@ -253,7 +253,7 @@ def time_limit_s(options: argparse.Namespace) -> float | None:
         raise ValueError(
             tr("--time-limit {text!r} is not understood. Give a time such as 90m, 8h, 2d or 1:30:00.",
                text=options.time_limit)
-        )  # fmt: skip
+        )
     return seconds
 
 
@@ -275,7 +275,7 @@ def _size(text: str | None) -> int | None:
         raise ValueError(
             tr("{option} {text!r} is not understood. Give a size such as 20GB or 500MB.", option="--free-memory",
                text=text)
-        )  # fmt: skip
+        )
     return int(float(found[1]) * unit)
 
 

@@ -39,7 +39,7 @@ from core.text import as_sentence, cut_to_columns, first_names, join_names, repl
 EXIT_CODES = {
     RunState.FINISHED: 0, RunState.FAILED: 1, RunState.STOPPED: 3, RunState.PAUSED: 3, RunState.LOST: 4,
     RunState.HEAD_LOST: 4,
-}  # fmt: skip
+}
 """Exit code of a command that followed a run to this state."""
 
 RUN = tr_noop(
@@ -93,7 +93,7 @@ def check_owner(options: Namespace, what: str, owner: str | None, spec: RunSpec)
     if owner is None or options.yes:
         return
     warning = tr("{what} belongs to {owner}. {execution_warning}", what=replace_control_characters(what), owner=owner,
-                 execution_warning=execution_warning(owner, spec))  # fmt: skip
+                 execution_warning=execution_warning(owner, spec))
     if options.json or not is_interactive():
         raise ValueError(
             tr("{warning}\nNothing was done: there is no terminal to ask on. Add --yes if you agree.", warning=warning)

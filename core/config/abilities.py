@@ -109,7 +109,7 @@ def _gpu_check() -> GpuCheck:
 
 START_ABILITIES: dict[str, Callable[[Request], object]] = {
     "examine": examine, "check_spec": check_spec, "frameworks": frameworks, "start": start,
-}  # fmt: skip
+}
 """By the name under which a connection asks for it."""
 
 
@@ -280,7 +280,7 @@ def _end(run_dir: Path) -> bool:
             raise RunError(tr(
                 "An earlier part of this run ({run}) still runs there and does not end within {seconds:.0f} s. End "
                 "it there (trainyard stop {run} --force), then resume the run.", run=run.id, seconds=END_S,
-            ))  # fmt: skip
+            ))
         time.sleep(END_NAP_S)
         run.poll()
     return True
@@ -297,7 +297,7 @@ def _with_recipe(spec: RunSpec, run_dir: Path, files: dict[str, Any], sent_hash:
             raise RunError(tr(
                 "The recipe that has arrived in {folder} differs from the one that was sent. Check the disk there, "
                 "then start the run again.", folder=folder,
-            ))  # fmt: skip
+            ))
         path = str(folder / PurePosixPath(recipe.path).name)
     else:
         path = str(recipes.find(recipe.name, spec.framework).path)
@@ -337,5 +337,5 @@ def part_state(request: Request) -> dict[str, Any]:
 PART_ABILITIES: dict[str, Callable[[Request], object]] = {
     "equipment": equipment, "script": script, "peer": peer, "reach": reach, "listen": listen, "part": part,
     "hold": hold, "part_state": part_state,
-}  # fmt: skip
+}
 """By the name under which a connection asks for it."""

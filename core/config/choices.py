@@ -98,7 +98,7 @@ def compose(choices: RecipeChoices, devices: Sequence[Device]) -> RunSpec:
         release=ReleaseWatch(**choices.release),  # type: ignore[arg-type]
         cuda_ids=choices.cuda_ids, allow_open_ports=choices.allow_open_ports,
         python=_python(choices.python, row), working_dir=check_folder(absolute_folder(choices.working_dir)),
-    )  # fmt: skip
+    )
 
 
 def _python(chosen: str | None, row: Framework) -> str:

@@ -87,7 +87,7 @@ def examine_script(choices: ScriptChoices, result: ScriptCheckResult, devices: S
         notes=tuple(script_check.cautions_of(result, spec)),
         arithmetic=_launch_words(spec, result, guessed=choices.launch is None), proposed=result.proposed,
         why=result.why, usual_python=result.usual_python,
-    )  # fmt: skip
+    )
 
 
 def spec_obstacles(spec: RunSpec, devices: Sequence[Device]) -> tuple[list[str], list[Problem]]:
@@ -145,7 +145,7 @@ def _launch_words(spec: RunSpec, result: ScriptCheckResult, *, guessed: bool) ->
         return tr("{how}. {why}", how=how, why=result.why)
     proposed = tr(find_launch_mode(result.proposed).title).lower()
     return tr("{how}, as you chose. The source of the script suggests {proposed}. {why}", how=how, proposed=proposed,
-              why=result.why)  # fmt: skip
+              why=result.why)
 
 
 GOOD_S, BAD_S = 600.0, 5.0

@@ -58,7 +58,7 @@ def path_of(name: str, root: Path) -> Path:
         raise ValueError(tr(
             "{name!r} is not a valid preset name. Use letters, digits, spaces and . + - _, or give a path.",
             name=name,
-        ))  # fmt: skip
+        ))
     return root / f"{name}{SUFFIX}"
 
 

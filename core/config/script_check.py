@@ -41,7 +41,7 @@ class ScriptCheckRequest:
             script=choices.script, module=choices.module, working_dir=choices.working_dir,
             environment=tuple(sorted(choices.environment.items())), launch=choices.launch, python=choices.python,
             changed=_changed(choices.script),
-        )  # fmt: skip
+        )
 
     @classmethod
     def of_spec(cls, spec: RunSpec) -> ScriptCheckRequest:
@@ -51,7 +51,7 @@ class ScriptCheckRequest:
             script=spec.script.path, module=spec.script.module, working_dir=spec.working_dir,
             environment=tuple(sorted(spec.script.environment.items())), launch=spec.strategy, python=spec.python,
             changed=_changed(spec.script.path),
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,14 +96,14 @@ def check_script(request: ScriptCheckRequest) -> ScriptCheckResult:
             name=script.name.removesuffix(".py").removesuffix(program.SUFFIX), framework=SCRIPT,
             strategy=find_launch_mode(request.launch or look.launch).name, script=script, devices=(), python=python,
             working_dir=str(folder),
-        )  # fmt: skip
+        )
         found = problems(look, python=python, cwd=spec.working_dir, variables=variables)
     except ValueError as error:
         return ScriptCheckResult(usual_python=usual, problems=(str(error),))
     return ScriptCheckResult(
         spec=spec, proposed=look.launch, why=look.why, usual_python=usual, look=look, guesses=request.launch is None,
         problems=tuple(found),
-    )  # fmt: skip
+    )
 
 
 def on_devices(result: ScriptCheckResult, devices: int) -> ScriptCheckResult:
@@ -146,7 +146,7 @@ def fill_in(result: ScriptCheckResult, choices: ScriptChoices, devices: Sequence
         release=ReleaseWatch(**choices.release),  # type: ignore[arg-type]  # it checks each field itself
         stop_timeouts=replace(StopTimeouts.usual(is_script=True), **choices.stop),  # type: ignore[arg-type]  # so does this
         cuda_ids=choices.cuda_ids,
-    )  # fmt: skip
+    )
 
 
 def _changed(path: str) -> tuple[int, int] | None:

@@ -74,7 +74,7 @@ def obstacle(strategy: Strategy, devices: Sequence[Device]) -> str:
             return tr("Strategy {strategy} runs on {names} only.", strategy=strategy.name, names=device_kinds(strategy))
         case ProblemKind.TOO_FEW:
             return tr("Strategy {strategy} needs {min_devices} devices or more, but {count} is chosen.",
-                      strategy=strategy.name, min_devices=strategy.min_devices, count=len(devices))  # fmt: skip
+                      strategy=strategy.name, min_devices=strategy.min_devices, count=len(devices))
         case ProblemKind.TOO_MANY:
             return tr(
                 "Strategy {strategy} trains on {max_devices} device, but {count} are chosen "
@@ -82,7 +82,7 @@ def obstacle(strategy: Strategy, devices: Sequence[Device]) -> str:
                 strategy=strategy.name, max_devices=strategy.max_devices, count=len(devices),
                 chosen=", ".join(device.label for device in devices),
                 others=join_names(_fitting(strategy, devices), "or"),
-            )  # fmt: skip
+            )
         case _:
             return ""
 
@@ -179,7 +179,7 @@ def _device_problems(spec: RunSpec, strategy: Strategy, devices: Sequence[Device
     if len(chosen) > 1 and any(device.is_mig for device in chosen):  # NVIDIA's MIG user guide
         names = ", ".join(device.label for device in chosen)
         found.append(tr("A process can use only one MIG device and no other device. Chosen: {names}. Choose one MIG "
-                        "device.", names=names))  # fmt: skip
+                        "device.", names=names))
     return _of(found) or _fit_problems(strategy, chosen)
 
 
@@ -191,7 +191,7 @@ def _not_over_hosts(spec: RunSpec, strategy: Strategy, labels: Sequence[str]) ->
             "A run over several machines needs a device of this one, where its checkpoints are kept, besides {names}. "
             "Choose one, or start the run there: trainyard --host {host}",
             names=names, host=(split_name(spec.devices[0]) or ("",))[0],
-        )  # fmt: skip
+        )
     if reason := strategy.unavailable():
         return reason
     if not strategy.spans_hosts:
@@ -203,7 +203,7 @@ def _not_over_hosts(spec: RunSpec, strategy: Strategy, labels: Sequence[str]) ->
         return tr(
             "{title} runs on one machine, and {names} is on another. {remedy}",
             title=tr(strategy.title), names=names, remedy=remedy,
-        )  # fmt: skip
+        )
     return ""
 
 
@@ -213,7 +213,7 @@ def _fit_problems(strategy: Strategy, chosen: Sequence[Device]) -> list[Problem]
         names = join_names(tr(KIND_NAMES.get(kind, kind)) for kind in kinds)
         labels = ", ".join(device.label for device in chosen)
         return _of([tr("{names} cannot be used together ({labels}). A run uses one kind of device: choose one kind.",
-                       names=names, labels=labels)])  # fmt: skip
+                       names=names, labels=labels)])
     reason = obstacle(strategy, chosen)
     if not reason:
         return []
@@ -236,7 +236,7 @@ def port_problems(spec: RunSpec) -> list[Problem]:
     if spec.allow_open_ports and not strategy.needs_addresses:
         opening = join_names(row.name for row in STRATEGIES if row.needs_addresses)
         return _of([tr("Strategy {strategy} opens no ports: {allow} is for {opening}. Leave it out.",
-                       strategy=strategy.name, allow=loopback.ALLOW, opening=opening)])  # fmt: skip
+                       strategy=strategy.name, allow=loopback.ALLOW, opening=opening)])
     if spec.allow_open_ports or not strategy.needs_addresses:
         return []
     if any(split_name(name) for name in spec.devices):
@@ -252,7 +252,7 @@ def _setting_problems(spec: RunSpec, strategy: Strategy) -> list[str]:
         found.append(tr(
             "Strategy {name} cannot scale the loss for float16, because {reason}. Choose bfloat16 or float32.",
             name=strategy.name, reason=tr(strategy.no_float16),
-        ))  # fmt: skip
+        ))
     if strategy.has("micro_batches") and (count := spec.training.micro_batches) < len(spec.devices):
         found.append(tr_plural(
             "{count} micro-batch cannot fill a pipeline of {stages} stages. "
@@ -260,7 +260,7 @@ def _setting_problems(spec: RunSpec, strategy: Strategy) -> list[str]:
             "{count} micro-batches cannot fill a pipeline of {stages} stages. "
             "Choose at least as many micro-batches as devices.",
             count, stages=len(spec.devices),
-        ))  # fmt: skip
+        ))
     if strategy.no_compile and spec.training.compile:
         found.append(tr(strategy.no_compile))
     return found
@@ -279,7 +279,7 @@ def where(row: Setting) -> str:
     if not strategies:
         return frameworks
     return tr_plural("strategy {strategies} of {frameworks}", "strategies {strategies} of {frameworks}",
-                     len(strategies), strategies=join_names(strategies), frameworks=frameworks)  # fmt: skip
+                     len(strategies), strategies=join_names(strategies), frameworks=frameworks)
 
 
 def without_meaning(framework_name: str, strategy: str) -> set[str]:
@@ -297,7 +297,7 @@ def _training_problems(spec: RunSpec, kinds: set[str]) -> Iterator[str]:
                 "default.",
                 title=tr(row.title), where=where(row), chosen=spec.strategy,
                 framework=framework(spec.framework).title,
-            )  # fmt: skip
+            )
             return
     yield from _conflicts(spec, on_cpu="cpu" in kinds)
 
@@ -322,7 +322,7 @@ def _conflicts(spec: RunSpec, *, on_cpu: bool) -> Iterator[str]:
             "The output device is number {number}, but the run has {count} devices, counted from 0. Choose a smaller "
             "number.",
             len(spec.devices), number=training.output_device,
-        )  # fmt: skip
+        )
     if training.meta_device and training.make_on_device:
         yield tr("The model cannot be made on the meta device and on its own device. Choose one of them.")
     if training.gradient_compression == "powersgd" and training.precision == "float16":
@@ -381,7 +381,7 @@ def _batch_problems(spec: RunSpec, strategy: Strategy) -> list[str]:
     helps = batch_size % (divisor // steps) == 0  # then it can be split with one accumulation step, at least
     remedy = tr("Choose {near}, or another accumulation.", near=near) if helps else tr("Choose {near}.", near=near)
     return [tr("A batch of {batch_size} cannot be split evenly over {counts}. {remedy}", batch_size=batch_size,
-               counts=join_names(counts), remedy=remedy)]  # fmt: skip
+               counts=join_names(counts), remedy=remedy)]
 
 
 def _product(parts: Sequence[tuple[int, str]]) -> int:
@@ -402,7 +402,7 @@ def batch_arithmetic(spec: RunSpec) -> str:
     *outer, (accumulation, _) = parts
     counts = " × ".join(f"{count} {name}" for count, name in outer)
     batch = tr("{batch_size} = {counts} × {each} × {accumulation} accumulation", batch_size=spec.training.batch_size,
-               counts=counts, each=spec.training.batch_size // product, accumulation=accumulation)  # fmt: skip
+               counts=counts, each=spec.training.batch_size // product, accumulation=accumulation)
     scaled = rate_arithmetic(spec.training)
     return tr("{batch}; learning rate {product}", batch=batch, product=scaled) if scaled else batch
 

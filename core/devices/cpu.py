@@ -40,7 +40,7 @@ def cpu_devices() -> list[Device]:
             name=f"{model}, {len(cores)} core{'s' if len(cores) > 1 else ''}",
         )
         for number, cores in enumerate(shares())
-    ]  # fmt: skip
+    ]
 
 
 class CpuReader:
@@ -81,7 +81,7 @@ class CpuReader:
             # Without a tick in between, or with a core gone offline, there is no reading. Idle time may drop by a tick.
             utilisation_percent=min(max(100.0 * busy / total, 0.0), 100.0) if total > 0 else None,
             memory_used_bytes=None if memory is None else memory.resident_bytes(),
-        )  # fmt: skip
+        )
 
 
 def core_ticks() -> dict[int, Ticks]:
@@ -133,7 +133,7 @@ def usable_cores(setting: str | None, usable: Collection[int]) -> list[int]:
                 "name each core once, as in 2-5 or 1,0, of {cores}, or unset it.",
                 variable=CORES_VARIABLE, value=setting, cores=_listed(sorted(usable)),
             )
-        )  # fmt: skip
+        )
     return cores
 
 
@@ -151,7 +151,7 @@ def device_count(setting: str | None, cores: int) -> int:
                 "set it to a whole number from 1 to {count}, or unset it.",
                 variable=COUNT_VARIABLE, value=setting, count=most,
             )
-        )  # fmt: skip
+        )
     return count
 
 

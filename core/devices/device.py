@@ -116,7 +116,7 @@ class Sample:
             memory_used_bytes=self.memory_used_bytes, temperature_celsius=self.temperature_celsius,
             power_watts=self.power_watts, power_limit_watts=self.power_limit_watts, sm_clock_mhz=self.sm_clock_mhz,
             clock_reasons=self.clock_reasons, processes=self.processes, lost=self.lost, asleep=self.asleep,
-        )  # fmt: skip
+        )
 
 
 _READING: Callable[[Sample], tuple[object, ...]] = attrgetter(

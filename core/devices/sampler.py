@@ -292,7 +292,7 @@ class Sampler:
     def __init__(
         self, *, kinds: Sequence[Kind] = KINDS, only: Collection[str] | None = None, wake: Collection[str] = (),
         period_s: float = 1.0, timeouts: HelperTimeouts | None = None, clock: Callable[[], float] = time.monotonic,
-    ) -> None:  # fmt: skip
+    ) -> None:
         timeouts = timeouts or HelperTimeouts()
         options = Options(
             only=None if only is None else frozenset(only), retry_s=timeouts.retry_s, wake=frozenset(wake)

@@ -108,7 +108,7 @@ def evidence_of(facts: RunFacts, spec: RunSpec | None, error: str, labels: Mappi
     return FailureEvidence(
         facts=facts, spec=spec, error=error, kind=kind, message=message,
         devices=_named(english, known) or devices, labels=own | dict(labels), rank=int(rank or 0),
-    )  # fmt: skip
+    )
 
 
 def _named(error: str, known: Sequence[str]) -> tuple[str, ...]:
@@ -132,7 +132,7 @@ def place_of(traceback: str, spec: RunSpec | None) -> Place | None:
             function="" if each["function"] in {None, "<module>"} else each["function"],
         )
         for each in FRAME.finditer(traceback)
-    ]  # fmt: skip
+    ]
     folder = str(PurePath(workload).parent if workload else spec.working_dir).rstrip("/") + "/"
     own = [each for each in frames if each.file == workload]
     near = [each for each in frames if each.file.startswith(folder) and "/site-packages/" not in each.file]
@@ -205,7 +205,7 @@ def failure_of(
         cause=row.cause, title=one_line(title, MAX_TITLE).rstrip("."), sentence=one_line(sentence, MAX_SENTENCE),
         place=place_of(facts.traceback or "", spec), rank=evidence.rank,
         lines=tuple(line if len(line) <= MAX_LINE else f"{line[: MAX_LINE - 1]}…" for line in shown),
-    )  # fmt: skip
+    )
 
 
 KERNEL_KILLED = tr_noop("The kernel ended a process for lack of memory meanwhile.")
@@ -249,13 +249,13 @@ SHORT = {
 
 
 NO_MEMORY = (r"\bOutOfMemoryError\b", r"CUDA out of memory", r"ran out of memory", r"\bResourceExhaustedError\b",
-             r"CUDA_ERROR_OUT_OF_MEMORY", r"CUBLAS_STATUS_ALLOC_FAILED")  # fmt: skip
+             r"CUDA_ERROR_OUT_OF_MEMORY", r"CUBLAS_STATUS_ALLOC_FAILED")
 NO_HOST_MEMORY = (r"can't allocate memory", r"\bMemoryError\b", r"Cannot allocate memory", r"std::bad_alloc")
 NO_DISK = (r"No space left on device", r"[Dd]isk\b.* (?:is|was) full", r"Disk quota exceeded")
 IMPORT_ERRORS = frozenset({"ModuleNotFoundError", "ImportError"})
 NO_CUDA = (r"CUDA driver's library cannot be used", r"CUDA driver (would|cannot|did|has)", r"asks the CUDA driver",
            r"libcuda\.so", r"sees (0|no) CUDA", r"Torch not compiled with CUDA", r"CUDA driver initialization failed",
-           r"no kernel image is available")  # fmt: skip
+           r"no kernel image is available")
 NO_MODULE = r"No module named '([^']+)'"
 TENSORFLOW_1 = (
     r"module 'tensorflow(?:\.\S+)?' has no attribute '(placeholder\w*|Session|InteractiveSession|ConfigProto|contrib|"
@@ -324,7 +324,7 @@ def _missing_module(evidence: FailureEvidence) -> tuple[str, str]:
             "{python} does not have {module}. Install the package that provides it there, or choose another Python.",
             python=python, module=module,
         ),
-    )  # fmt: skip
+    )
 
 
 def _tensorflow_1(evidence: FailureEvidence) -> tuple[str, str]:
@@ -430,7 +430,7 @@ _ROWS = (
         tr("The program ended with exit code {code}", code=each.found(r"ended with exit code (\d+)")), tr(each.error),
     )),
     _Row(Cause.OTHER, lambda _: True, lambda each: (tr("The run failed"), tr(each.error))),
-)  # fmt: skip
+)
 """The causes, the most certain first; the last applies to every failure."""
 
 

@@ -147,7 +147,7 @@ def _as_python_prints(text: str) -> str:
     if start < 0:
         return text
     frames = [f'  File "{found["file"]}", line {found["line"]}, in {found["function"]}'
-              for line in lines[start:end] if (found := RICH_FRAME.match(line))]  # fmt: skip
+              for line in lines[start:end] if (found := RICH_FRAME.match(line))]
     return "\n".join([*lines[:start], TRACEBACK, *(frames or ["  ..."]), *lines[end + 1 :]])
 
 

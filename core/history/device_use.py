@@ -126,7 +126,7 @@ def use_sentences(devices: Iterable[Device], users: Mapping[str, Sequence[str]])
         names: tr_plural("{devices} is used by {names}", "{devices} are used by {names}", len(those),
                          devices=join_labels(those), names=join_names(names))
         for names, those in labels.items()
-    }  # fmt: skip
+    }
 
 
 def largest_others(survey: Survey, processes: Iterable[ProcessInfo], living: Iterable[str]) -> dict[str, str]:

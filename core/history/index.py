@@ -80,7 +80,7 @@ def find(root: Path, text: str) -> Path:
         return matches[0]
     if matches:
         raise RunNotFoundError(tr("{text!r} is the beginning of {count} runs: {names}. Give more of the name.",
-                                  text=text, count=len(matches), names=_names(matches)))  # fmt: skip
+                                  text=text, count=len(matches), names=_names(matches)))
     given = [path for path in known if name_and_kind(path)[0] == text]
     if len(given) == 1:
         return given[0]
@@ -88,7 +88,7 @@ def find(root: Path, text: str) -> Path:
         raise RunNotFoundError(tr(
             "{count} runs are called {text!r}: {names}. Give the name of a folder, or its beginning.",
             count=len(given), text=text, names=_names(given),
-        ))  # fmt: skip
+        ))
     if Path(text).is_absolute():
         raise RunNotFoundError(tr("There is no run at {path}. It may have been removed.", path=text))
     latest = tr("The latest: {names}.", names=_names(known)) if known else tr("There are none yet.")
@@ -322,7 +322,7 @@ class RunIndex:
                 error=tr("The run in {path} cannot be read: {kind}. Its files are damaged.", path=path,
                          kind=type(error).__name__),
                 last_loss=None, step=0, plan=None, owner=owner_of_run(path),
-            )  # fmt: skip
+            )
             self._over[path.name] = CachedSummary(summary, mark(path), folders_mark(path))
             return summary
 

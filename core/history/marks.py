@@ -78,7 +78,7 @@ def read_marks(run_dir: Path) -> Marks:
 def change_marks(
     run_dir: Path, *, star: bool | None = None, archived: bool | None = None, add_tags: Iterable[str] = (),
     remove_tags: Iterable[str] = (), note: str = "",
-) -> Marks:  # fmt: skip
+) -> Marks:
     """Change what is given, and return the marks.
 
     Raises `ValueError` with a sentence for a tag or note that cannot be used or a run of another user, `RunError` if
@@ -93,7 +93,7 @@ def change_marks(
     before = read_marks(run_dir)
     if missing := [tag for tag in removed if tag not in before.tags]:
         raise ValueError(tr("Run {id} has no tag {tag}. `trainyard runs` lists the tags.", id=run_dir.name,
-                            tag=missing[0]))  # fmt: skip
+                            tag=missing[0]))
     if len({*before.tags, *added} - {*removed}) > MAX_TAGS:
         raise ValueError(tr("A run can have {limit} tags. Remove some first.", limit=MAX_TAGS))
     change = MarkChange(star=star, archived=archived, tags=tuple(added), untag=tuple(removed), note=note)
@@ -108,7 +108,7 @@ def check_tag(tag: str) -> str:
     tag = tag.strip()
     if not tag or len(tag) > MAX_TAG or not tag.isprintable() or any(each in tag for each in ' ,"'):
         raise ValueError(tr("{tag!r} cannot be a tag. Give up to {limit} characters without spaces, commas and quotes.",
-                            tag=tag, limit=MAX_TAG))  # fmt: skip
+                            tag=tag, limit=MAX_TAG))
     return tag
 
 
@@ -162,7 +162,7 @@ def marks_fields(marks: Marks) -> dict[str, Any]:
     return {
         "star": marks.star, "archived": marks.archived, "tags": list(marks.tags),
         "notes": [{"time": note.time, "text": note.text} for note in marks.notes],
-    }  # fmt: skip
+    }
 
 
 def why_no_name(name: str) -> str:

@@ -70,7 +70,7 @@ def blind(proc: Path = PROC) -> str | None:
     if procfs.pids(proc):
         return None
     return tr("There is no {proc}, so processes that runs have left behind cannot be seen. Mount it, then try again.",
-              proc=proc)  # fmt: skip
+              proc=proc)
 
 
 def find_orphans(roots: Sequence[Path], proc: Path = PROC, *, uid: int | None = None) -> list[OrphanedProcess]:
@@ -114,7 +114,7 @@ def _read(pid: int, proc: Path, uid: int) -> _Tagged | None:
     return _Tagged(
         process=ProcessId(pid=pid, created=stat.created), run_id=run_id, run_dir=Path(run_dir) if run_dir else None,
         user=about.user, words=procfs.words(pid, proc), stat=stat,
-    )  # fmt: skip
+    )
 
 
 # -- decide which are orphaned -------------------------------------------------------------------
@@ -157,7 +157,7 @@ def _spared(seen: Sequence[_Tagged]) -> set[int]:
         in_use = {
             pid for pid, each in group.items()
             if each.stat.terminal or is_main_process(each.words) or pid == os.getpid()
-        }  # fmt: skip
+        }
         ancestries = {pid: _ancestry(pid, group) for pid in group}
         spared |= {pid for pid, ancestry in ancestries.items() if in_use & ancestry}
         spared |= {pid for each in in_use for pid in ancestries[each]}
@@ -180,7 +180,7 @@ def _orphan(seen: _Tagged, run_dir: Path | None, why: str, proc: Path) -> Orphan
         command=processes.printable(" ".join(seen.words))
         or f"[{name}]",  # as ps(1) shows a process without a command line
         memory_bytes=procfs.resident_bytes(seen.process.pid, proc), why=why,
-    )  # fmt: skip
+    )
 
 
 BLOCK_BYTES = 512
@@ -215,7 +215,7 @@ def why_not(run_dir: Path) -> str:
     state = state_info(facts.state)
     if not state.over:
         return tr("Run {id} is {state}, so it was not removed. Stop it first: trainyard stop {id}", id=run_id,
-                  state=tr(state.label).lower())  # fmt: skip
+                  state=tr(state.label).lower())
     if why := stopped.guard_sentence(run_dir, facts):
         return tr("Run {id} was not removed. {why}", id=run_id, why=why)
     try:
@@ -230,7 +230,7 @@ def why_not(run_dir: Path) -> str:
         "trainyard sweep --end",
         len(left), run=run_id,
         names=join_names(first_names([f"pid {each.process.pid} ({each.name})" for each in left])),
-    )  # fmt: skip
+    )
 
 
 def size_bytes(run_dir: Path) -> int:
@@ -361,8 +361,8 @@ def _not_whole(run_dir: Path, problems: list[str]) -> str:
         return ""
     if len(problems) == 1:
         return tr("Not all of run {run} could be removed. {problem}. Change that, then remove it again.",
-                  run=run_dir.name, problem=problems[0])  # fmt: skip
+                  run=run_dir.name, problem=problems[0])
     return tr(
         "Not all of run {run} could be removed. {problem}, and {count} more. Change that, then remove it again.",
         run=run_dir.name, problem=problems[0], count=len(problems) - 1,
-    )  # fmt: skip
+    )

@@ -25,7 +25,7 @@ WORD = re.compile(r'(?:"[^"]*"|\S)+')
 """A part of a search; quotes keep spaces."""
 ORDERED: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
-}  # fmt: skip
+}
 ALIASES = {"lr": "learning_rate", "batch": "batch_size", "steps": "step", "workload": "recipe"}
 """Short names of settings and facts."""
 SORT = "sort"
@@ -143,7 +143,7 @@ class Search:
         texts = [
             ((value if isinstance(value, str) else ", ".join(value)).lower(), run)
             for value, run in keys if isinstance(value, (str, tuple)) and value
-        ]  # fmt: skip
+        ]
         # In both directions runs with equal values keep their order: the newest first.
         numbers.sort(key=lambda pair: pair[0], reverse=self.descending)  # type: ignore[arg-type,return-value]  # numbers
         texts.sort(key=lambda pair: pair[0], reverse=self.descending)
@@ -172,7 +172,7 @@ def unknown_sentence(keys: Sequence[str]) -> str:
     """Return that no run has something of these names."""
     known = join_names(sorted([*FACTS, SORT]))
     return tr("No run has {keys}. Search for words, for a setting such as lr or framework, or for {known}.",
-              keys=join_names(first_names(list(keys)), last="or"), known=known)  # fmt: skip
+              keys=join_names(first_names(list(keys)), last="or"), known=known)
 
 
 def value_of(run: RunSummary, key: str) -> Value:
@@ -236,7 +236,7 @@ def _date(text: str) -> float | None:
     try:
         return datetime.fromisoformat(text).timestamp() if "T" in text else datetime.combine(
             date.fromisoformat(text), datetime.min.time()
-        ).timestamp()  # fmt: skip
+        ).timestamp()
     except (ValueError, OverflowError):
         return None
 

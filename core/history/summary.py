@@ -196,7 +196,7 @@ def _script_values(script: Script) -> dict[str, SettingValue]:
     values |= {
         "env": " ".join(script.inherited), "expression": script.expression, "rules": "\n".join(script.rules),
         "rules_file": script.rules_file,
-    }  # fmt: skip
+    }
     return values
 
 
@@ -302,7 +302,7 @@ class SummaryReader:
             plan=self._plan, owner=self._run.owner, mean_loss=recent_mean(losses),
             renamed=bool(given_name(self._path)), verdict=release.verdict if release is not None else None,
             marks=read_marks(self._path), settings=self._settings,
-        )  # fmt: skip
+        )
 
 
 def present_facts(run_dir: Path) -> RunFacts:

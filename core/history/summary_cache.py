@@ -148,7 +148,7 @@ def _encoded(name: str, kept: CachedSummary) -> tuple[str, str, str] | None:
         each.renamed, each.verdict.value if each.verdict else None,
         each.marks.star, each.marks.archived, each.marks.tags, [(note.time, note.text) for note in each.marks.notes],
         dict(each.settings),
-    ]  # fmt: skip
+    ]
     try:
         texts = json.dumps(kept.mark), json.dumps(kept.folders), json.dumps(fields)
         for text in (name, *texts):
@@ -182,7 +182,7 @@ def _parsed(mark: str, folders: str, text: str) -> Any:  # noqa: ANN401 (JSON)
 
 def _summary(run_dir: Path, fields: Sequence[Any]) -> RunSummary:
     (name, state, started, ended, error, last_loss, step, plan, is_script, owner, mean_loss, best, renamed, verdict,
-     star, archived, tags, notes, settings) = fields  # fmt: skip
+     star, archived, tags, notes, settings) = fields
     if not (isinstance(name, str) and isinstance(step, int) and isinstance(settings, dict) and isinstance(tags, list)):
         raise TypeError(fields)
     return RunSummary(
@@ -194,7 +194,7 @@ def _summary(run_dir: Path, fields: Sequence[Any]) -> RunSummary:
         marks=Marks(star=star, archived=archived, tags=tuple(tags),
                     notes=tuple(Note(time=time, text=text) for time, text in notes)),
         settings=settings,
-    )  # fmt: skip
+    )
 
 
 def _mark(value: Sequence[Sequence[int] | None]) -> Mark:

@@ -135,7 +135,7 @@ class Connection:
             self._process = HelperProcess(
                 self._carrier.command_line(devices), cwd=self._carrier.cwd, environment=self._carrier.environment(),
                 stdin=True, stderr=subprocess.PIPE,
-            )  # fmt: skip
+            )
         except OSError as error:
             raise self._carrier.not_started(error) from error
 
@@ -204,7 +204,7 @@ class Connection:
         """Return the value of an answer that is done."""
         if answer.is_late:
             late = tr("{name} has not answered this for {duration}. Whether it was done is seen when it answers.",
-                      name=self.host.name, duration=duration(DEADLINE_S))  # fmt: skip
+                      name=self.host.name, duration=duration(DEADLINE_S))
             raise HostError(Failure.NO_ANSWER, late)
         if answer.error is not None:
             # The connection goes on: this is no failure of it.
@@ -247,7 +247,7 @@ class Connection:
             "What {name} ({address}) sends makes no sense. {why} Check that nothing else writes to the output of "
             "{command} there, and that it starts Trainyard.", why=why, name=self.host.name, address=self.host.address,
             command=self.host.command,
-        )  # fmt: skip
+        )
         self._fail(HostError(failure, sentence))
 
     def fail_silent(self, silent_s: float) -> NoReturn:
@@ -408,7 +408,7 @@ class Follower(Thread):
         except Exception as error:  # an error of our own ends this connection, and not the window's view of the host
             log.exception("The connection to %s failed", self._host.name)
             return HostError(Failure.NONSENSE, tr("An error of Trainyard here: {kind}: {error}",
-                                                  kind=type(error).__name__, error=error))  # fmt: skip
+                                                  kind=type(error).__name__, error=error))
         return HostError(Failure.CUT, "")
 
 
@@ -419,5 +419,5 @@ def _other_version(host: Host, hello: protocol.Hello) -> HostError:
         "{name} ({address}) has Trainyard {version} with protocol {protocol}, which does not fit the one here: {own} "
         "with protocol {own_protocol}. Install the same version on both.", name=host.name, address=host.address,
         version=last_line(hello.version) or "?", own=version(), protocol=hello.protocol, own_protocol=protocol.VERSION,
-    )  # fmt: skip
+    )
     return HostError(Failure.OTHER_VERSION, sentence)

@@ -108,7 +108,7 @@ def load() -> HostList:
     rows = found.get("hosts") if isinstance(found, dict) else None
     if isinstance(version, int) and version > VERSION:
         return HostList(problem=tr("The hosts in {path} are those of a newer version of Trainyard. Use that version.",
-                                   path=path))  # fmt: skip
+                                   path=path))
     if version != VERSION or not isinstance(rows, list):
         return HostList(problem=tr("The hosts in {path} are damaged. Delete the file, then add them again.", path=path))
     return _read(rows)
@@ -131,7 +131,7 @@ def _read(rows: list[object]) -> HostList:
     problem = tr(
         "These hosts in {path} make no sense: {numbers}, counted from 1. Correct the file, or delete it and add them "
         "again.", path=hosts_file(), numbers=", ".join(wrong),
-    )  # fmt: skip
+    )
     return HostList(hosts=listed.hosts, problem=problem)
 
 
@@ -143,7 +143,7 @@ def check_new(host: Host, listed: HostList) -> None:
         raise ValueError(tr(
             "There is a host {name} already: {address}. Choose another name with --name, or remove that one: "
             "trainyard hosts remove {name}", name=known.name, address=known.address,
-        ))  # fmt: skip
+        ))
 
 
 def add(host: Host) -> None:

@@ -126,7 +126,7 @@ def state_words(report: HostReport) -> str:
     if report.error is not None or report.hello is None or report.clock is None:
         return str(report.error)
     state = tr("reachable, Trainyard {version}, Python {python}, clock {offset:+.1f} s", version=report.hello.version,
-               python=report.hello.python, offset=report.clock.offset_s)  # fmt: skip
+               python=report.hello.python, offset=report.clock.offset_s)
     return join_sentences([f"{state}.", report.clock_problem]) if report.clock_problem else state
 
 
@@ -168,7 +168,7 @@ NO_USES = HostUses(by_device={})
 PASSING = frozenset({
     Failure.UNKNOWN_NAME, Failure.UNREACHABLE, Failure.CLOSED_PORT, Failure.SSH, Failure.NO_ANSWER, Failure.CUT,
     Failure.REFUSED,
-})  # fmt: skip
+})
 """Failures that may pass by themselves: a network that comes back, a machine that is switched on."""
 
 
@@ -332,5 +332,5 @@ class _Readings:
         self.survey = Survey(
             devices=self.survey.devices if devices is None else devices,
             samples=tuple(sample for _, sample in self._known.values()), banner=answer.banner, arrived=arrived,
-        )  # fmt: skip
+        )
         return fresh

@@ -89,7 +89,7 @@ class Link:
             self._there = replace(
                 read_there(self._copies.root), host=self.connection.host.name, folder=self.connection.hello.runs,
                 cut_since=None,
-            )  # fmt: skip
+            )
         while self._runs.items:
             self._take_listing(self._runs.items.popleft())
         if self._runs.done:
@@ -372,7 +372,7 @@ class Mirror(Follower):
         self._set(
             is_connected=False, cut_since=self.state.cut_since or time.time(), failure=error.failure, why=str(error),
             next_try=time.time() + self.wait_s, problem="",
-        )  # fmt: skip
+        )
         self._give_up(_drain(self._asked))
         return True
 
@@ -382,7 +382,7 @@ class Mirror(Follower):
             asked.error = tr(
                 "The connection to {host} was cut before it answered. Whether it was done is seen when the connection "
                 "is back.", host=self.host.name,
-            )  # fmt: skip
+            )
             asked.done = True
 
     def _turn(self, link: Link, under_way: dict[Asked, Answer]) -> None:
@@ -400,7 +400,7 @@ class Mirror(Follower):
         self._set(
             is_connected=True, was_connected=True, cut_since=None, failure=None, why="", next_try=None,
             is_complete=link.is_complete or not self._copies.is_kept, left=link.plan.left(), problem=problem,
-        )  # fmt: skip
+        )
 
     def _bring_up_to_date(self, link: Link) -> str:
         """Take what has arrived; return why the copies cannot be written, or the empty string."""
@@ -416,12 +416,12 @@ class Mirror(Follower):
             return not_written(
                 self.root, error, otherwise=tr("What is shown of {host} stays as it was.", host=self.host.name),
                 if_full=tr("What is shown of {host} stays as it was. Free some space here.", host=self.host.name),
-            )  # fmt: skip
+            )
         if now < self._write_at:
             return self.state.problem
         if link.plan.is_full():
             return tr("The copies of {host} have all the space that they may take. Measurements of older runs stay "
-                      "there.", host=self.host.name)  # fmt: skip
+                      "there.", host=self.host.name)
         return ""
 
     def _set(self, **changes: Any) -> None:  # noqa: ANN401 (fields of different types)

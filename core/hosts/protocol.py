@@ -199,4 +199,4 @@ def unpack_readings(document: Any, previous: Sequence[Sample] = ()) -> HelperAns
         devices=found.devices, banner=found.banner, absent=found.absent,
         samples=tuple([previous[place].at(found.time) if each is None else each
                        for place, each in enumerate(found.samples)]),
-    )  # fmt: skip
+    )

@@ -101,18 +101,18 @@ ROWS = {
     "ray": Explanation(Failure.RAY, tr_noop(
         "The Ray cluster of {address} cannot be used. Try it in a terminal: ray status. Ray says: {line}"
     )),
-}  # fmt: skip
+}
 """By the reason of a report. Further fields are `python`, and those of the report."""
 SIGNAL = Explanation(Failure.CUT, tr_noop("The driver of Ray for {name} ({address}) was ended by a signal. Try again."))
 OTHER_END = Explanation(
     Failure.NO_AGENT, tr_noop("On {name} ({address}), Trainyard ended before it answered. It wrote: {line}")
-)  # fmt: skip
+)
 CUT = Explanation(Failure.CUT, tr_noop(
     "The connection to {name} ({address}) was cut, or Trainyard was ended there. Check ray status, and try again."
-))  # fmt: skip
+))
 SILENCE = Explanation(Failure.NO_ANSWER, tr_noop(
     "{what} has not answered within {seconds:g} s. Check in a terminal whether the Ray cluster does: ray status"
-))  # fmt: skip
+))
 
 
 class RayCarrier(Carrier):
@@ -136,7 +136,7 @@ class RayCarrier(Carrier):
         if len(self.address) <= MAX_ADDRESS and CLUSTER.fullmatch(self._cluster) and is_node:
             return ""
         return tr("{address!r} is no address of a Ray cluster. Give ray:auto for the cluster of this machine, or "
-                  "ray:HOST:PORT as in ray start --address=HOST:PORT.", address=self.address)  # fmt: skip
+                  "ray:HOST:PORT as in ray start --address=HOST:PORT.", address=self.address)
 
     @property
     def default_name(self) -> str:
@@ -162,7 +162,7 @@ class RayCarrier(Carrier):
         """See `Carrier`."""
         cores, uses_gpus = sum(len(each.cores) for each in devices), any(not each.cores for each in devices)
         return [self.command, *DRIVER, "agent", self._cluster, self._node, str(cores), str(int(uses_gpus)), version(),
-                *sources()]  # fmt: skip
+                *sources()]
 
     def find(self) -> dict[str, str]:
         """Return by name the addresses of the hosts behind the address: one node, or all of a cluster.
@@ -176,7 +176,7 @@ class RayCarrier(Carrier):
         sentence = tr(
             "The Python with Ray cannot be started: {path}: {why}. Name another one: trainyard hosts add ray:HOST:PORT "
             "--python /PATH/TO/python", path=error.filename, why=error.strerror,
-        )  # fmt: skip
+        )
         return HostError(Failure.NO_RAY, sentence)
 
     def explain_start(self, status: int, errors: str, noise: str) -> HostError:
@@ -201,7 +201,7 @@ class RayCarrier(Carrier):
         return self._error(
             ROWS[report.why], python=self.command, line=shown_line(report.line) or "-",
             cluster=shown_line(report.cluster), nodes=shown_line(report.nodes) or "-",
-        )  # fmt: skip
+        )
 
     def _nodes(self) -> list[dict[str, str]]:
         command = [self.command, *DRIVER, "nodes", self._cluster]
@@ -223,7 +223,7 @@ class RayCarrier(Carrier):
         if reported := self._reported(errors):
             raise reported
         sentence = tr("{python} lists no nodes of the Ray cluster {address}. It says: {line}", python=self.command,
-                      address=self.address, line=last_line(errors) or "-")  # fmt: skip
+                      address=self.address, line=last_line(errors) or "-")
         raise HostError(Failure.RAY, sentence)
 
 

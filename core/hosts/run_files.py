@@ -37,7 +37,7 @@ WHOLE = frozenset({SPEC_FILE, NAME_FILE, QUEUE_FILE, RULES_FILE, WORKLOAD_FILE})
 """Files that are replaced as a whole. All others are only appended to."""
 SMALL = WHOLE | {
     MARKS_FILE, *(f"{EVENTS}/{name}" for name in (SUPERVISOR_EVENTS, GUARD_EVENTS, NOTIFICATION_EVENTS)),
-}  # fmt: skip
+}
 """Files that a list of runs needs. Those with measurements and output are copied after them."""
 _LARGE = re.compile(
     rf"{EVENTS}/(?:worker-\d{{1,5}}\.jsonl|{COLLECTOR_EVENTS}|{DEVICE_EVENTS})|log(?:\.\d{{1,5}})?\.txt"
@@ -163,7 +163,7 @@ def _checked(entry: RunEntry) -> RunEntry:
     return replace(
         entry, identity=_printable(entry.identity), lost=_safe(entry.lost), stopped=_safe(entry.stopped),
         owner=_printable(entry.owner), files={name: file_state(*state) for name, state in entry.files.items()},
-    )  # fmt: skip
+    )
 
 
 def file_state(size: int, mtime: int) -> FileState:

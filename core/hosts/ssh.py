@@ -33,7 +33,7 @@ OPTIONS = {
     "ClearAllForwardings": "yes",  # forwardings of the user's configuration would open ports
     "RemoteCommand": "none",
     "LogLevel": "ERROR",  # its errors, but not the welcome of the other machine
-}  # fmt: skip
+}
 FLAGS = ("-T", "-a", "-x")
 """No terminal there; keys and screen stay here."""
 AGENT = "agent --stdio"
@@ -43,7 +43,7 @@ NOT_FOUND, NOT_EXECUTABLE = 127, 126
 """Exit statuses of a shell that cannot start a program."""
 ADDRESS = re.compile(
     r"(?:ssh://)?(?:[\w.+][\w.+@-]*@)?(?:[\w.][\w.-]*|[0-9A-Fa-f:]+(?:%\w+)?|\[[0-9A-Fa-f:]+(?:%\w+)?\])(?::\d{1,5})?/?"
-)  # fmt: skip
+)
 """A destination of ssh. No part begins with `-`, which would be an option, or has a character of the shell: with some
 versions of ssh, a ProxyCommand passes it on to one."""
 MAX_ADDRESS = 255
@@ -79,7 +79,7 @@ OF_SSH = (
         "The ssh to {name} ({address}) ended before Trainyard answered there. Try it in a terminal: ssh {address}. "
         "{said}"
     )),
-)  # fmt: skip
+)
 """Errors of ssh before it has started anything. The first row that fits is meant."""
 OF_COMMAND = (
     Explanation(Failure.NO_PYTHON, tr_noop(
@@ -94,25 +94,25 @@ OF_COMMAND = (
         "The Trainyard on {name} is older than this one and cannot answer other machines. Install the same version "
         "there. It says: {line}"
     ), r"^trainyard: .*\bagent\b"),
-)  # fmt: skip
+)
 """Errors of the command that ssh has started, whatever its exit status is."""
 NOTHING_STARTED = Explanation(Failure.NO_TRAINYARD, tr_noop(
     "On {name}, {command} starts nothing. Install Trainyard there, or give its path: "
     "trainyard hosts add {address} --command /PATH/TO/trainyard. The shell there says: {line}"
-))  # fmt: skip
+))
 SIGNAL = Explanation(Failure.CUT, tr_noop("The ssh to {name} ({address}) was ended by a signal. Try again."))
 OTHER_END = Explanation(Failure.NO_AGENT, tr_noop(
     "On {name}, {command} ended with exit status {status} and did not answer as Trainyard. Give the path of "
     "Trainyard there: trainyard hosts add {address} --command /PATH/TO/trainyard. It wrote: {line}"
-))  # fmt: skip
+))
 CUT = Explanation(Failure.CUT, tr_noop(
     "The connection to {name} ({address}) was cut, or Trainyard was ended there. What trains there goes on. Check "
     "the network, and try again. {said}"
-))  # fmt: skip
+))
 SILENCE = Explanation(Failure.NO_ANSWER, tr_noop(
     "{name} ({address}) has not answered within {seconds:g} s. See in a terminal what it waits for: "
     "ssh {address} {command} devices"
-))  # fmt: skip
+))
 
 
 class SshCarrier(Carrier):
@@ -126,7 +126,7 @@ class SshCarrier(Carrier):
         if re.fullmatch(r"(?:[^:/@]+@)?[^:/@]+:\d+", self.address):
             uri = f"ssh://{self.address}"
             return tr("{address} has a port. Write it as {uri}, or name the port in ~/.ssh/config.",
-                      address=self.address, uri=uri)  # fmt: skip
+                      address=self.address, uri=uri)
         if len(self.address) <= MAX_ADDRESS and ADDRESS.fullmatch(self.address):
             return ""
         return tr(

@@ -67,7 +67,7 @@ def export_model(
     return Exported(
         folder=folder, format=chosen, checkpoint=checkpoint.name, step=answer["step"],
         files=tuple(sorted(path.name for path in folder.iterdir())),
-    )  # fmt: skip
+    )
 
 
 def _format(spec: RunSpec, wanted: str | None) -> str:
@@ -94,7 +94,7 @@ def _ask(spec: RunSpec, run_dir: Path, checkpoint: Path, folder: Path, format_na
         request = {
             "run_dir": str(run_dir.resolve()), "checkpoint": str(checkpoint.resolve()), "folder": str(folder),
             "format": format_name, "answer": str(file),
-        }  # fmt: skip
+        }
         output = _run(spec, json.dumps(request))
         try:
             answer: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
@@ -119,7 +119,7 @@ def _run(spec: RunSpec, request: str) -> str:
             environment={**clean_environment(), "CUDA_VISIBLE_DEVICES": "", "PYTHONUNBUFFERED": "1"},
             stdin=True,  # the dead-man switch: it exits when this process, and with it the pipe, is gone
             stderr=subprocess.STDOUT, max_bytes=sys.maxsize,
-        )  # fmt: skip
+        )
     except OSError as error:
         sentence = tr_noop("{python}, which trained this run, cannot be started: {strerror}.")
         raise RunError(tr(sentence, python=spec.python, strerror=error.strerror)) from error

@@ -44,7 +44,7 @@ def assign_ranks(devices: Sequence[Device], strategy: Strategy) -> list[RankAssi
             serves=role != "chief" and slots[0][0] == "chief",
         )
         for rank, (role, own) in enumerate(slots)
-    ]  # fmt: skip
+    ]
 
 
 def fetcher(assignments: Sequence[RankAssignment]) -> RankAssignment:
@@ -165,7 +165,7 @@ def check_visible_devices(
 def launch(
     spec: RunSpec, run_dir: Path, assignment: RankAssignment, names: Mapping[str, str] | None = None,
     network: LoopbackNetwork | None = None,
-) -> subprocess.Popen[bytes]:  # fmt: skip
+) -> subprocess.Popen[bytes]:
     """Start one worker. Its stdin is the dead-man switch: it exits when the caller's end of the pipe is closed.
 
     Its output goes to `log.txt`, because a pipe would end with its reader, and the training with it. It leads a
@@ -184,7 +184,7 @@ def launch(
             pass_fds=passed if network is None else (*passed, *network.descriptors),
             stdin=subprocess.PIPE, stdout=log, stderr=log, cwd=spec.working_dir, start_new_session=True,
             env={**environment(inherited, run_dir.name, assignment, names), RUN_DIR: str(run_dir)},
-        )  # fmt: skip
+        )
 
 
 def visible_ids(assignment: RankAssignment) -> tuple[str, ...]:

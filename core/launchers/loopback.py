@@ -36,7 +36,7 @@ MADE = b"made"
 FORBIDDING = (
     ("user/max_user_namespaces", "0"), ("user/max_net_namespaces", "0"), ("kernel/unprivileged_userns_clone", "0"),
     ("kernel/apparmor_restrict_unprivileged_userns", "1"),
-)  # fmt: skip
+)
 """Settings below /proc/sys, and the values with which they forbid namespaces."""
 ALLOW = "--allow-open-ports"
 
@@ -104,7 +104,7 @@ def refusal(strategy: str, why: NoLoopbackNetworkError) -> str:
         "could read and write your files through them. Trainyard runs it in a network of its own, but this machine "
         "does not allow one ({why}). Choose strategy mirrored, or allow open ports ({allow}).",
         strategy=strategy, why=why, allow=ALLOW,
-    )  # fmt: skip
+    )
 
 
 def refusal_over_machines(strategy: str) -> str:
@@ -116,7 +116,7 @@ def refusal_over_machines(strategy: str) -> str:
         "who can connect to one could read and write your files there. In a network that you trust, allow open ports "
         "({allow}), or choose devices of one machine.",
         strategy=strategy, allow=ALLOW,
-    )  # fmt: skip
+    )
 
 
 def enter(descriptors: Sequence[int]) -> None:

@@ -59,7 +59,7 @@ def serve_store(spec: RunSpec, script: Script, meeting: str) -> TorchStore | Non
 def launch(
     spec: RunSpec, run_dir: Path, assignment: RankAssignment, names: Mapping[str, str] | None, *,
     port: str, has_store: bool, umask: int,
-) -> subprocess.Popen[bytes]:  # fmt: skip
+) -> subprocess.Popen[bytes]:
     """Start one process. Raises `OSError` if the interpreter or the working folder is missing.
 
     Its stdin is empty: nothing can be typed, and the guard replaces a dead-man switch. It leads a process group, so
@@ -84,7 +84,7 @@ def launch(
         process = subprocess.Popen(
             [spec.python, *copy, *command_of(script)], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             cwd=spec.working_dir, env=variables, start_new_session=True, umask=umask,
-        )  # fmt: skip
+        )
     if assignment.cores and hasattr(os, "sched_setaffinity"):
         with contextlib.suppress(ProcessLookupError):  # it has ended
             os.sched_setaffinity(process.pid, assignment.cores)  # before it loads a library that counts cores
@@ -119,7 +119,7 @@ def as_torchrun(
         "TORCHELASTIC_RESTART_COUNT": "0", "TORCHELASTIC_MAX_RESTARTS": "0", "TORCHELASTIC_RUN_ID": "none",
         AGENT_STORE: str(has_store),
         **({"NODE_RANK": node} if assignment.interface else loopback_variables(base)),
-    }  # fmt: skip
+    }
 
 
 def tf_config(assignment: RankAssignment) -> str:

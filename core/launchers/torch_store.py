@@ -62,7 +62,7 @@ class TorchStore:
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,  # the log is the script's
                 env={**environment, "CUDA_VISIBLE_DEVICES": "", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}, cwd=cwd,
                 pass_fds=[listener.fileno()], start_new_session=True,
-            )  # fmt: skip
+            )
 
     def is_ready(self) -> bool:
         """Return whether that Python has a PyTorch that can serve the store; wait for the answer if needed."""

@@ -106,7 +106,7 @@ def compare_usage(evidence: MemoryEvidence) -> UsageDelta:
         shrunk=tuple(_shrinkage(evidence)), gone_unmeasured=tuple(_gone_unmeasured(evidence)), grown=grown,
         grown_unidentified=tuple(part for part in parts if part[0].name is None), perhaps_grown=tuple(perhaps_grown),
         unexplained_bytes=evidence.after - evidence.before - _sum(grown),
-    )  # fmt: skip
+    )
 
 
 def _growth(evidence: MemoryEvidence) -> tuple[list[Share], list[ProcessInfo]]:

@@ -23,7 +23,7 @@ NODE = re.compile(rb"/dev/nvidia(\d+)")
 ANY_NODE = b"/dev/nvidia"
 WATCHERS = frozenset({
     "nvidia-smi", "nvidia-persiste", "nvtop", "nvitop", "gpustat", "nv-hostengine", "dcgm-exporter", "dcgmi",
-})  # fmt: skip
+})
 """Programs that only read from the device files and hold no memory. The kernel cuts names after 15 characters."""
 
 Open = dict[int, set[str | None]]

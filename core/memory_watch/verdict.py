@@ -127,7 +127,7 @@ def _missing(evidence: MemoryEvidence, delta: UsageDelta) -> Judgement:
     """Judge a device that uses more than before, and more than visible other processes have taken."""
     if evidence.cut_short:
         skipped = tr("{excess}, and the check was skipped, so it is not known whether the rest is released.",
-                     excess=excess_words(evidence))  # fmt: skip
+                     excess=excess_words(evidence))
         return _cannot(evidence, skipped)
     unidentified_explain = delta.grown_unidentified and delta.least_unexplained_bytes <= evidence.tolerance_bytes
     if delta.perhaps_grown or unidentified_explain:
@@ -286,7 +286,7 @@ def excess_words(evidence: MemoryEvidence) -> str:
     return tr(
         "{label} uses {excess} more than before the run ({before} before, {peak} at most, {after} {when})",
         **_sizes(evidence), excess=size(evidence.excess),
-    )  # fmt: skip
+    )
 
 
 def _sizes(evidence: MemoryEvidence) -> dict[str, str]:
@@ -295,7 +295,7 @@ def _sizes(evidence: MemoryEvidence) -> dict[str, str]:
     return {
         "label": evidence.label, "before": size(evidence.before), "peak": size(evidence.peak),
         "after": size(evidence.after), "when": tr("after its end") if evidence.seconds < 1.5 else when,
-    }  # fmt: skip
+    }
 
 
 def with_run(process: ProcessInfo) -> str:
@@ -380,7 +380,7 @@ def remedies(releases: Iterable[Release], devices: Mapping[str, Mapping[str, obj
 SEE_OTHERS = Remedy(step=tr_noop("See what these processes are."), command="ps -o pid,user,etime,args -p '{pids}'")
 END_OWN = Remedy(step=tr_noop("End the processes of this run that are left."), command="kill -9 {pids}")
 FIND = Remedy(step=tr_noop("See which programs use the GPUs, and end those that you do not need."),
-              command="sudo fuser -v /dev/nvidia*")  # fmt: skip
+              command="sudo fuser -v /dev/nvidia*")
 RESET = Remedy(
     step=tr_noop("Reset {label}. No program may use it meanwhile."), command="sudo nvidia-smi --gpu-reset -i {bus}"
 )

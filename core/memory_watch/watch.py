@@ -133,7 +133,7 @@ class MemoryWatch:
     def __init__(
         self, run_id: str, devices: Sequence[Device], settings: ReleaseWatch, access: ProcessAccess,
         clock: Callable[[], float] = time.monotonic,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`clock`: returns the seconds of any steady clock."""
         self._run_id, self._settings, self._access, self._clock = run_id, settings, access, clock
         self._devices = {device.id: _DeviceMemory(device) for device in devices}
@@ -241,7 +241,7 @@ class MemoryWatch:
             device_id=memory.device.id, verdict=verdict, before_bytes=evidence.before, peak_bytes=evidence.peak,
             after_bytes=evidence.after, seconds=round(evidence.seconds, 3), sentence=sentence,
             holders=() if verdict is Verdict.RELEASED else (*evidence.own, *evidence.gone, *evidence.holders),
-        )  # fmt: skip
+        )
         return memory.release
 
     def _evidence(self, memory: _DeviceMemory) -> MemoryEvidence:
@@ -260,7 +260,7 @@ class MemoryWatch:
             trouble=scan.trouble if scan else None, blind=blind,
             seconds=seconds, due=self._is_due(for_own=bool(own)),
             may_wait=seconds < min(self._wait_s, LOST_PATIENCE_S), cut_short=self._hurried,
-        )  # fmt: skip
+        )
 
     def _own_on_cpu(self, device: Device) -> tuple[ProcessInfo, ...]:
         """Return the processes of the run that are left and may run on this device's cores, or on any."""

@@ -50,7 +50,7 @@ class ForeignRun:
     def left_out(self) -> str:
         """The sentence on a table beside event files."""
         return tr("{path} was left out, since the event files beside it have the curves. If it has others, import it "
-                  "by its path.", path=self.source)  # fmt: skip
+                  "by its path.", path=self.source)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,20 +89,20 @@ def find_runs(path: Path) -> list[ForeignRun]:
     tables = [
         ForeignRun(name=_name(each, path), source=each, files=(each,))
         for each in found if EVENT_FILE not in each.name and each.name.lower().endswith((*TABLES, *JSON_LINES))
-    ]  # fmt: skip
+    ]
     runs = [
         ForeignRun(
             name=_name(home, path), source=home, files=tuple(files),
             beside=tuple(each for each in tables if each.source.parent == home),
         )
         for home, files in homes.items()
-    ]  # fmt: skip
+    ]
     runs += [each for each in tables if each.source.parent not in homes]
     if not runs:
         raise ValueError(
             tr("{path} has no TensorBoard event file, and no CSV or JSON-lines file with a column such as loss.",
                path=path)
-        )  # fmt: skip
+        )
     return runs
 
 
@@ -133,7 +133,7 @@ def import_run(found: ForeignRun, runs_root: Path) -> ImportedRun:
     spec = RunSpec(
         name=found.name, framework=SCRIPT, strategy="one", script=Script(path=str(found.source)), devices=(),
         python=sys.executable, working_dir=str(found.source.parent), imported=str(found.source),
-    )  # fmt: skip
+    )
     reader = RankReader(found.source / "no-run", spec, 0, None)
     for file in found.files:
         reader.add_file(file, 0)
@@ -143,7 +143,7 @@ def import_run(found: ForeignRun, runs_root: Path) -> ImportedRun:
         raise ValueError(
             tr("{path} has no curve that can be read: it is no TensorBoard event file, no CSV table whose first line "
                "names the columns, and no JSON lines, or has no number yet.", path=found.source)
-        )  # fmt: skip
+        )
     run_dir = None
     try:
         run_dir = directory.new_directory(runs_root, found.name)

@@ -297,7 +297,7 @@ class MetricMerger:
                 self.notices.append(
                     tr("{source} has a curve of {name}, too. Only the curve in {shown} is shown.",
                        source=folder, name=name, shown=shown)
-                )  # fmt: skip
+                )
             if claim <= curve.claim:
                 return
         if curve.claim[0] and not claim[0]:

@@ -29,7 +29,7 @@ MEANS = frozenset({"avg", "average", "mean", "running", "current", "cur"})
 ALIASES = {
     "acc": "accuracy", "lr": "learning_rate", "learningrate": "learning_rate", "ppl": "perplexity", "cost": "loss",
     "total_cost": "total_loss",
-}  # fmt: skip
+}
 
 MAX_STEP = 2**53
 """The limit for steps and epochs: float64 cannot represent larger integers exactly."""
@@ -39,7 +39,7 @@ OF_VALIDATION = "val_"
 STEPS = frozenset({"step", "steps", "global_step", "iter", "iters", "iteration", "iterations", "it", "update",
                    "num_updates", "num_update", "trainer_global_step", "train_global_step", "train_step",
                    "num_timesteps", "total_timesteps", "timesteps", "timestep", "steps_executed", "epoch_step",
-                   "steps_done"})  # fmt: skip
+                   "steps_done"})
 EPOCHS = frozenset({"epoch", "ep", "current_epoch", "train_epoch"})
 _OTHERS = """
     batch batches batch_size bs bsz micro_batch_size global_batch_size seed rank local_rank world_size node nodes

@@ -109,7 +109,7 @@ def reread(run_dir: Path) -> Result:
                     path, error, if_full=tr("Free some space. The recorded curves are unchanged."),
                     otherwise=tr("Check the permissions of its folder. The recorded curves are unchanged."),
                 )
-            ) from error  # fmt: skip
+            ) from error
     _, new = _recorded(run_dir)
     return Result(
         before=_counts(old), after=_counts(new), kept=reader.kept, times=reader.times, troubles=tuple(reader.troubles)
@@ -122,12 +122,12 @@ def _check(run: Run, spec: RunSpec) -> None:
         raise ValueError(
             tr("Run {id} was imported. To read its files again, import them again: trainyard import {path}",
                id=run.id, path=spec.imported)
-        )  # fmt: skip
+        )
     if spec.script is None:
         raise ValueError(
             tr("Run {id} trains a recipe, which reports its measurements itself: there is nothing to read again.",
                id=run.id)
-        )  # fmt: skip
+        )
     if run.owner:
         raise ValueError(tr("Run {id} belongs to {owner}, who alone can read it again.", id=run.id, owner=run.owner))
     run.catch_up()
@@ -338,7 +338,7 @@ def _timed(
 def _time(
     reading: MergedReading, known: Mapping[str, Mapping[int, tuple[float, float]]], steps: Mapping[int, float],
     times: Times,
-) -> float | None:  # fmt: skip
+) -> float | None:
     """Return when a reading was measured; None if nothing says so."""
     assert reading.step is not None
     for name, value in reading.values.items():

@@ -156,7 +156,7 @@ def check_rule(rule: Rule) -> None:
                 "The rule {rule!r} says nothing. Mark a number in it, as {example} or {other}.",
                 rule=str(rule), example="{metric loss}", other="{step}",
             )
-        )  # fmt: skip
+        )
     if len(rule.roles) > MAX_NUMBERS:
         raise ValueError(tr("The rule {rule!r} has more than {count} numbers.", rule=str(rule), count=MAX_NUMBERS))
     is_open = rule.open_begin or rule.open_end
@@ -194,7 +194,7 @@ def _role(text: str, rule: str) -> str:
             "The rule {rule!r} has a number of the kind {{{role}}}. Write {{metric NAME}}, {{step}}, {{epoch}}, "
             "{{no metric}} or {{}}.", rule=rule, role=role,
         )
-    )  # fmt: skip
+    )
 
 
 def _literal(text: str, *, at_begin: bool = False, at_end: bool = False) -> str:
@@ -319,7 +319,7 @@ def _conflict(line: str, found: Sequence[Sequence[Claim]], owners: Sequence[Rule
                 return tr("Two rules claim the number {number} of the line {line!r}: {first!r} and {second!r}. "
                           "The first is used.",
                           number=line[claim.begin : claim.end], line=one_line(line, SHOWN_CHARACTERS),
-                          first=str(owner), second=str(rule))  # fmt: skip
+                          first=str(owner), second=str(rule))
     return ""
 
 
@@ -370,7 +370,7 @@ def read_rules(path: Path) -> tuple[str, ...]:
                 '"rules".',
                 path=path, count=MAX_RULES,
             )
-        )  # fmt: skip
+        )
     if isinstance(found.get("version"), int) and found["version"] > VERSION:
         raise ValueError(tr("The rules {path} were written by a newer Trainyard. Update Trainyard.", path=path))
     try:

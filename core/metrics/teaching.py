@@ -90,7 +90,7 @@ def find_number(line: str, number: str) -> int:
                 "The line {line!r} has the number {number} {count} times. Write {number}#1 for the first.",
                 line=shown, number=text, count=len(places),
             )
-        )  # fmt: skip
+        )
     if which and not (which.isdecimal() and 1 <= int(which) <= len(places)):
         raise ValueError(
             tr("The line {line!r} has the number {number} {count} times.", line=shown, number=text, count=len(places))
@@ -279,7 +279,7 @@ class Teacher:
             raise ValueError(
                 tr("Run {id} reads its log with an expression, which takes the place of rules. Start it without.",
                    id=self._run.id)
-            )  # fmt: skip
+            )
         self.rules = usable_rules(self._spec.script.rules)
         """The rules that the run has."""
 
@@ -335,7 +335,7 @@ def describe(lesson: Lesson) -> list[str]:
                 len(points),
                 name=name, first=first, first_step=first_step, last=last, last_step=last_step,
             )
-        )  # fmt: skip
+        )
     return sentences
 
 

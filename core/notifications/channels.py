@@ -43,7 +43,7 @@ OCCASIONS = {
 OCCASION_OF = {
     RunState.FINISHED: FINISHED, RunState.STOPPED: STOPPED, RunState.PAUSED: STOPPED, RunState.FAILED: FAILED,
     RunState.LOST: LOST, RunState.HEAD_LOST: LOST,
-}  # fmt: skip
+}
 """By the state in which a run is over."""
 
 
@@ -102,7 +102,7 @@ def run_command(command: str, message: Message, timeout_s: float) -> None:
         process = HelperProcess(
             ["/bin/sh", "-c", command], cwd=str(home) if home.is_dir() else "/", stdin=True, stderr=-1,
             environment={**clean_environment(), **variables(message)},
-        )  # fmt: skip
+        )
     except OSError as error:
         raise NotDeliveredError(tr("The command could not be started: {strerror}.", strerror=error.strerror)) from error
     with process:
@@ -127,7 +127,7 @@ def variables(message: Message) -> dict[str, str]:
     parts = {
         "TITLE": message.title, "TEXT": message.text, "OCCASION": message.occasion or "test",
         "RUNS": "\n".join(each.run_dir for each in message.news),
-    }  # fmt: skip
+    }
     return {f"NOTIFICATION_{name}": text.replace("\0", "?")[:MAX_ENVIRONMENT] for name, text in parts.items()}
 
 
@@ -150,7 +150,7 @@ def send_by_apprise(addresses: Sequence[str], message: Message) -> None:
         raise NotDeliveredError(
             tr("Apprise does not know the address {names}. Its documentation lists all services.",
                names=join_names(unknown))
-        )  # fmt: skip
+        )
     if failed:
         raise NotDeliveredError(tr("Apprise could not deliver to {names}.", names=join_names(failed)))
 
@@ -182,7 +182,7 @@ def apprise_problem(address: str) -> str:
     if SCHEME.match(address) and address.isprintable():
         return ""
     return tr("An address for Apprise must be SERVICE://..., for instance mailto://USER:PASSWORD@HOST. {name} is none.",
-              name=repr(masked(address)))  # fmt: skip
+              name=repr(masked(address)))
 
 
 def masked(address: str) -> str:
@@ -214,7 +214,7 @@ def _problem(address: str, named: str) -> str:
         return tr("{address} must begin with https:// or http:// and a host.", address=named)
     if not address.isascii() or not address.isprintable() or " " in address:
         return tr("{address} has a space or a character that addresses cannot have. Write it with percent signs, as a "
-                  "browser shows it when it is copied.", address=named)  # fmt: skip
+                  "browser shows it when it is copied.", address=named)
     return ""
 
 
@@ -281,7 +281,7 @@ def show_on_desktop(message: Message, timeout_s: float) -> None:
 
 def _call(
     connection: DBusConnection, timeout_s: float, method: str, signature: str | None = None, body: object = ()
-) -> tuple[list[str], ...]:  # fmt: skip
+) -> tuple[list[str], ...]:
     """Call a method of the service, and return its reply. Raises `DBusErrorResponse`, `TimeoutError` or `OSError`."""
     from jeepney import DBusAddress, new_method_call
     from jeepney.wrappers import unwrap_msg
@@ -320,7 +320,7 @@ def post_to_ntfy(address: str, message: Message, timeout_s: float) -> None:
     document = {
         "topic": unquote(topic), "title": message.title, "message": message.text[:NTFY_LIMIT],
         "priority": NTFY_HIGH if message.is_bad else NTFY_NORMAL,
-    }  # fmt: skip
+    }
     if tag := TAGS.get(message.occasion):
         document["tags"] = [tag]
     _post(server, document, timeout_s)

@@ -57,7 +57,7 @@ class Outbox:
     def __init__(
         self, deliver: Callable[[Sequence[RunNews]], None], *, folder: Path | None = None,
         now: Callable[[], float] = time.time, sleep: Callable[[float], None] = time.sleep,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._deliver, self._now, self._sleep = deliver, now, sleep
         self._folder = folder or cache_folder() / "notifications"
 
@@ -188,7 +188,7 @@ class Undelivered:
 def deliver(
     settings: NotificationSettings, message: Message, limit_s: float = LIMIT_S, *,
     channels: Sequence[Channel] = CHANNELS,
-) -> list[Outcome]:  # fmt: skip
+) -> list[Outcome]:
     """Send a message through those of the channels that are set, at the same time.
 
     Returns within `limit_s` and some seconds.
@@ -272,7 +272,7 @@ def _outcome(channel: Channel, settings: NotificationSettings, message: Message,
         return Outcome(
             channel=channel, why=str(error), detail=error.detail, is_absent=isinstance(error, NoDesktopError),
             is_temporary=isinstance(error, TemporaryError),
-        )  # fmt: skip
+        )
     except Exception as error:  # noqa: BLE001 (the outer border of a thread; a library of others may raise anything)
         why = tr("It failed for an unexpected reason: {error}. Please report this.", error=type(error).__name__)
         return Outcome(channel=channel, why=why, detail=repr(error))

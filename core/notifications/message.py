@@ -110,7 +110,7 @@ def _news(run_dir: Path, facts: RunFacts, occasion: str, when: float, detail: st
         best_validation_loss=None if best is None else best[1], memory=_memory_words(facts, memory),
         memory_verdict="" if memory is None else memory.verdict.value,
         detail=one_line(tr(detail).partition("\n")[0], MAX_TEXT),
-    )  # fmt: skip
+    )
 
 
 def _starts(facts: RunFacts) -> tuple[float | None, float | None]:
@@ -143,7 +143,7 @@ WORDS = {
     ),
     STOPPED: (tr_noop("{name} was stopped"), tr_noop("{count} stopped"), tr_noop("Stopped: {names}.")),
     FINISHED: (tr_noop("{name} has finished"), tr_noop("{count} finished"), tr_noop("Finished: {names}.")),
-}  # fmt: skip
+}
 """The occasions, the worst first: the title about one run, and the number and the names of several."""
 PAUSED = tr_noop("{name} was paused")
 BAD = frozenset({FAILED, LOST})
@@ -170,7 +170,7 @@ class Message:
         return {
             "title": self.title, "message": self.text, "text": whole, "content": whole, "occasion": self.occasion,
             "host": socket.gethostname(), "runs": [encode(each) for each in self.news],
-        }  # fmt: skip
+        }
 
 
 def trial_message() -> Message:
@@ -190,7 +190,7 @@ def message_about(news: Sequence[RunNews], held: str = "") -> Message:
     return Message(
         title=replace_control_characters(title), text=replace_control_characters(text, keep="\n"), occasion=worst,
         news=tuple(news),
-    )  # fmt: skip
+    )
 
 
 def _about_one(news: RunNews) -> tuple[str, str]:

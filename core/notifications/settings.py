@@ -149,7 +149,7 @@ def load() -> Loaded:
         found = None
     if not isinstance(found, dict):
         return Loaded(problem=tr("The notification settings in {path} are damaged. Delete the file, then set them "
-                                 "again.", path=path))  # fmt: skip
+                                 "again.", path=path))
     return _read(found)
 
 

@@ -34,7 +34,7 @@ MAX_ENTRIES = 2000
 CONDA_ROOTS = (
     "miniconda3", "anaconda3", "miniforge3", "mambaforge", "micromamba", "miniconda", "anaconda", ".conda",
     ".local/share/mamba",
-)  # fmt: skip
+)
 SYSTEM_CONDA_ROOTS = ("/opt/conda", "/opt/miniconda3", "/opt/anaconda3", "/opt/miniforge3")
 COMMANDS = ("python3", "python", *(f"python3.{minor}" for minor in range(6, 16)))
 
@@ -83,7 +83,7 @@ def locate_python(text: str, environment: Mapping[str, str] = os.environ) -> str
             raise ValueError(
                 tr("There is no Python called {text!r} on PATH. Give its path; "
                    "`trainyard pythons` lists those of this machine.", text=text)
-            )  # fmt: skip
+            )
         return str(Path(command).absolute())
     path = Path(os.path.expanduser(text)).absolute()
     inside = path / "bin" / "python"
@@ -109,7 +109,7 @@ def python_for_script(named: str | None, near: Path) -> str:
             tr("{environment} belongs to {owner}, whose Python is not started without being chosen. If you trust it, "
                "choose it with --python {python}; otherwise choose another.",
                environment=environment, owner=owner, python=python)
-        )  # fmt: skip
+        )
     return python
 
 

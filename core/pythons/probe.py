@@ -36,7 +36,7 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
         "executable": sys.executable, "prefix": sys.prefix, "base_prefix": sys.base_prefix,
         "implementation": sys.implementation.name, "pip": find("pip") is not None,
         "torch": torch(), "tensorflow": tensorflow(), "keras": keras(),
-    }  # fmt: skip
+    }
     result["folders"] = sorted({str(Path(each).absolute()) for each in [*sys.path, site.getusersitepackages()]})
     if question.get("folder"):
         sys.path.insert(0, question["folder"])

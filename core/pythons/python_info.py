@@ -139,7 +139,7 @@ class PythonProbe:
             raise ValueError(
                 tr("{python} is not a Python interpreter: it printed without end instead of its version. {remedy}",
                    python=self.python, remedy=tr(REMEDY))
-            ) from None  # fmt: skip
+            ) from None
         if ended:
             self.close()
             return self._parse(process)
@@ -149,7 +149,7 @@ class PythonProbe:
                 tr("{python} did not report its version within {timeout_s:g} s. "
                    "Start it in a terminal to see what it waits for, or choose another; "
                    "`trainyard pythons` lists those of this machine.", python=self.python, timeout_s=self._timeout_s)
-            )  # fmt: skip
+            )
         return None
 
     def wait(self) -> Answer:
@@ -175,18 +175,18 @@ class PythonProbe:
                 raise ValueError(
                     tr("{python} cannot be used: it ended with {how}{printed} instead of its version. {remedy}",
                        python=self.python, how=how, printed=printed, remedy=tr(REMEDY))
-                )  # fmt: skip
+                )
             raise ValueError(
                 tr("{python} is not a Python interpreter: it ended without reporting its version{printed}. {remedy}",
                    python=self.python, printed=printed, remedy=tr(REMEDY))
-            )  # fmt: skip
+            )
         version = answer["version"]
         if version >= [3, 8] and "prefix" not in answer:
             raise ValueError(
                 tr("{python} cannot be used: Python {version} started and then ended with {how}{printed}. {remedy}",
                    python=self.python, version=".".join(map(str, version)), how=how or tr("no answer"),
                    printed=tr(", and printed “{words}”", words=last_error) if last_error else "", remedy=tr(REMEDY))
-            )  # fmt: skip
+            )
         return answer
 
 
@@ -218,19 +218,19 @@ def _check(python: str) -> None:
         raise ValueError(
             tr("{python} is a folder, not a Python. Name the interpreter in it, such as {path}.",
                python=python, path=path / "bin/python")
-        )  # fmt: skip
+        )
     if not is_there and is_link:
         raise ValueError(
             tr("{python} is a link to {readlink}, which is gone: the Python of this environment was removed. "
                "Create the environment again. {remedy}", python=python, readlink=path.readlink(), remedy=tr(REMEDY))
-        )  # fmt: skip
+        )
     if not is_there:
         raise ValueError(tr("There is no Python at {python}. {remedy}", python=python, remedy=tr(REMEDY)))
     if not os.access(path, os.X_OK):
         raise ValueError(
             tr("{python} may not be executed. Allow it (chmod +x), if it is a Python. {remedy}",
                python=python, remedy=tr(REMEDY))
-        )  # fmt: skip
+        )
 
 
 def _answer(output: bytearray) -> Answer:

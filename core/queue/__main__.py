@@ -54,7 +54,7 @@ def _leave(run_dir: Path, given: dict[str, Any]) -> None:
     """
     other, _, state = given["about"].rpartition(" ")
     why = tr("The run was not started, since it was to follow run {other} only if that finished: it is {state}.",
-             other=other, state=state)  # fmt: skip
+             other=other, state=state)
     control.end_unstarted(run_dir, why if given["why"] == "after" else None)
     Line(*given["line"]).remove(run_dir.name, given["ticket"])
     if given["why"] == "after":

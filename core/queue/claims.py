@@ -42,7 +42,7 @@ NOT_RECORDED = tr_noop(
     "`trainyard queue release {run} --current`, or put the old text back."
 )
 GONE = tr_noop("{file} is gone since the run was queued. Put it back, or start what was queued with "
-               "`trainyard queue release {run} --recorded`.")  # fmt: skip
+               "`trainyard queue release {run} --recorded`.")
 
 
 class Claims(Companion):
@@ -135,7 +135,7 @@ class Claims(Companion):
             "{devices} is claimed by {runs}. This run shares it; the queue waits for the end of both.",
             "{devices} are claimed by {runs}. This run shares them; the queue waits for the end of all.", len(names),
             devices=join_labels(names), runs=join_names(users) if users else tr("another run"),
-        )  # fmt: skip
+        )
 
     def poll(self, facts: RunFacts) -> str:
         """Tell the line at times when the run will end. Return once that its time limit is over."""
@@ -242,4 +242,4 @@ def _fields(spec: RunSpec) -> dict[str, Any]:
     return {
         "state": HOLDING, "name": shown_name(spec.name), "devices": list(spec.devices), "since": time.time(),
         "limit_s": spec.time_limit_s,
-    }  # fmt: skip
+    }

@@ -119,7 +119,7 @@ def wait_in_line(run_dir: Path) -> None:
         **{action: own_command(QUEUE, str(run_dir), action) for action in ("enter", "leave", "check")},
         "log": LOG_FILE, "request": QUEUE_FILE, "events": f"{EVENTS}/{SUPERVISOR_EVENTS}", "lock_file": LOCK,
         "stop": f"{CONTROL}/stop",
-    }  # fmt: skip
+    }
     os.execv(sys.executable, [sys.executable, "-I", "-S", str(WAITER), str(run_dir), json.dumps(state)])  # noqa: S606
 
 
@@ -189,7 +189,7 @@ def move(run_dir: Path, place: int, queued: list[QueuedRun]) -> int:
         raise ValueError(
             tr("There is no place {place} in your queue. Give a number from 1 to {last}.", place=place,
                last=len(others) + 1)
-        )  # fmt: skip
+        )
     before = others[place - 2].request if place > 1 else None
     after = others[place - 1].request if place <= len(others) else None
     priority, order = _between(own, before, after)
@@ -373,7 +373,7 @@ def _user(device: Device, sample: Sample, free_bytes: int) -> str | None:
         if total is None or used is None or total - used >= free_bytes:
             return None
         return tr("{device} has {free} of free memory, and the run needs {needed}.", device=device.label,
-                  free=size(max(0, total - used)), needed=size(free_bytes))  # fmt: skip
+                  free=size(max(0, total - used)), needed=size(free_bytes))
     large = LARGE_BYTES if total is None else min(LARGE_BYTES, LARGE_SHARE * total)
     listed = sorted(sample.processes or (), key=lambda each: each.memory_used_bytes or 0, reverse=True)
     unexplained = (used or 0) - sum(each.memory_used_bytes or 0 for each in listed)
@@ -384,8 +384,8 @@ def _user(device: Device, sample: Sample, free_bytes: int) -> str | None:
         assert process is not None
         seen = replace(glance(process.pid), memory_used_bytes=process.memory_used_bytes)
         return tr("{device} is used by {program} (pid {pid}), which is no run of this queue.", device=device.label,
-                  program=program_name(seen), pid=process.pid)  # fmt: skip
+                  program=program_name(seen), pid=process.pid)
     if unexplained >= large and not device.shared_memory:
         return tr("{used} of {device}'s memory are in use, by no process that the driver lists.", used=size(used),
-                  device=device.label)  # fmt: skip
+                  device=device.label)
     return None

@@ -30,7 +30,7 @@ MAX_DEVICES = 1024
 # Why a run waits.
 GRANTED, HELD, NOT_BEFORE, AFTER, USED, KEPT, BLOCKED, TOO_FEW = (
     "granted", "held", "not_before", "after", "used", "kept", "blocked", "too_few",
-)  # fmt: skip
+)
 
 
 class Ticket:
@@ -39,7 +39,7 @@ class Ticket:
     __slots__ = (
         "after", "among", "any", "blocked", "devices", "ends_at", "held", "labels", "limit_s", "name", "not_before",
         "order", "priority", "run", "since", "state", "uid",
-    )  # fmt: skip
+    )
 
     def __init__(self, uid: int, run: str, fields: Any) -> None:  # noqa: ANN401 (JSON of any user)
         """Raise `ValueError`, `TypeError` or `KeyError` for fields that make no ticket."""
@@ -95,7 +95,7 @@ class Outcome:
     def __init__(
         self, reason: str, devices: Sequence[str] = (), other: Ticket | None = None, until: float | None = None,
         expected: float | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.reason = reason
         self.devices = tuple(devices)
         """The devices that it may take now, that are set aside for it, or that the reason is about."""

@@ -104,7 +104,7 @@ def _misplaced(above: Path) -> str | None:
     """Return why the folders of all users cannot be here, or None."""
     if not above.is_absolute():
         return tr("{variable} is {folder}, which is another folder for each process. Give a path that begins with /.",
-                  variable=VARIABLE, folder=above)  # fmt: skip
+                  variable=VARIABLE, folder=above)
     mount = mount_of(above)
     if mount is None or not mount.kind.startswith(NETWORK):
         return None
@@ -112,7 +112,7 @@ def _misplaced(above: Path) -> str | None:
         "{folder} is on a file system ({kind}) whose locks may be those of several machines. Name a local folder that "
         "all users can write to with {variable}, the same for all of them.", folder=above, kind=mount.kind,
         variable=VARIABLE,
-    )  # fmt: skip
+    )
 
 
 def _own_folder(plain: Path) -> Path:
@@ -183,7 +183,7 @@ def _prepare(folder: Path) -> str | None:
             folder, error, if_full=tr("Free some space."),
             otherwise=tr("Make {parent} writable, or name another place with {variable}.",
                          parent=folder.parent, variable=VARIABLE),
-        )  # fmt: skip
+        )
     return None
 
 

@@ -188,7 +188,7 @@ def claim_sentences(devices: Iterable[Device], runs_root: Path) -> list[str]:
             found.append(tr("{device} is claimed by {runs}.", device=device.label, runs=join_names(names)))
         elif kept is not None and not users:
             found.append(tr("{device} is kept for {run}, which is queued.", device=device.label,
-                            run=run_words(kept)))  # fmt: skip
+                            run=run_words(kept)))
     return found
 
 
@@ -203,13 +203,13 @@ def _described_other(ticket: Ticket, place: int, outcome: Outcome, now: float) -
         user=user_name(ticket.uid), run=shown_name(ticket.run), line_place=place,
         state=IS_HELD if is_held else QUEUED, needs=needs_words(ticket), expected_start=outcome.expected,
         reason=tr("Its user holds it.") if is_held else reason_words(ticket, outcome, now),
-    )  # fmt: skip
+    )
 
 
 def _described(
     run_dir: Path, request: QueueRequest, decision: Decision, now: float, *, holding: set[tuple[int, str]],
     held: str,
-) -> QueuedRun:  # fmt: skip
+) -> QueuedRun:
     """Return a queued run. `holding`: the tickets of runs that have their devices. `held`: why the queue is held."""
     key = (os.getuid(), run_dir.name)
     ticket = next((each for each in decision.order if each.key == key), None)
@@ -230,7 +230,7 @@ def _described(
         run_dir=run_dir, request=request, place=0, needs=needs_words(ticket), waits=waits,
         state=IS_HELD if request.held or outcome.reason == HELD else QUEUED,
         reason=reason if waits else tr(NO_PROCESS_WAITS), expected_start=outcome.expected if waits else None,
-    )  # fmt: skip
+    )
 
 
 def _stopped_waiter(run_dir: Path) -> int | None:
@@ -342,11 +342,11 @@ def _of_other(ticket: Ticket, outcome: Outcome, other: Ticket, now: float) -> st
     about = "" if outcome.until is None or outcome.until <= now else duration_words(outcome.until - now)
     if outcome.reason == reasons.USED:
         text = tr_plural("{devices} is used by {run}", "{devices} are used by {run}", len(outcome.devices),
-                         devices=devices, run=run_words(other))  # fmt: skip
+                         devices=devices, run=run_words(other))
     else:
         text = tr_plural("{devices} is free, kept for {run}, which needs {needed}",
                          "{devices} are free, kept for {run}, which needs {needed}", len(outcome.devices),
-                         devices=devices, run=run_words(other), needed=other.count)  # fmt: skip
+                         devices=devices, run=run_words(other), needed=other.count)
     return as_sentence(tr("{text}; {about}", text=text, about=about) if about else text)
 
 

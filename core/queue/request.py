@@ -67,7 +67,7 @@ class QueueRequest:
             "priority": self.priority, "order": self.order, "since": time.time(), "held": self.held,
             "not_before": self.not_before, "after": shown_name(self.after.rpartition("/")[2]),
             "limit_s": spec.time_limit_s,
-        }  # fmt: skip
+        }
 
 
 def read_request(run_dir: Path) -> QueueRequest | None:

@@ -139,7 +139,7 @@ def chart(title: str, lines: Sequence[Line], pixels: int, *, name: str, along: s
         element("desc", " ".join(_descriptions(drawing.lines, along)), id=f"{name}-desc"),
         *drawing.content,
         viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img", aria_labelledby=f"{name}-title {name}-desc",
-    )  # fmt: skip
+    )
     heading = element("figcaption", drawing.heading)
     return element("figure", heading, picture, _legend(drawing.lines), class_="chart")
 
@@ -151,7 +151,7 @@ def draw(title: str, lines: Sequence[Line], pixels: int, *, along: str) -> Drawi
         return None
     ends = [
         line.axis.place(_column(line, each)[[0, -1]]).tolist() for line in lines for each in line.all_series
-    ]  # fmt: skip
+    ]
     low, high = min(first for first, _ in ends), max(last for _, last in ends)
     across = Scale(low=low, high=high) if high > low else Scale(low=low - 0.5, high=high + 0.5)
     drawn = [_drawn(line, across, pixels) for line in lines]
@@ -161,16 +161,16 @@ def draw(title: str, lines: Sequence[Line], pixels: int, *, along: str) -> Drawi
         return None
     up = _vertical(float(finite.min()), float(finite.max()))
     paths = [_band(line, across.place(x), up.place(below), up.place(above))
-             for line, (_, band) in zip(lines, drawn, strict=True) if band for x, below, above in [band]]  # fmt: skip
+             for line, (_, band) in zip(lines, drawn, strict=True) if band for x, below, above in [band]]
     paths += [_path(line, across.place(x), up.place(y))
-              for line, (curves, _) in zip(lines, drawn, strict=True) for x, y in curves]  # fmt: skip
+              for line, (curves, _) in zip(lines, drawn, strict=True) for x, y in curves]
     return Drawing(
         heading=tr("{title} (logarithmic scale)", title=title) if up.is_log else title, lines=lines,
         content=(
             *_grid(across, up, along, whole=all(line.axis == STEP for line in lines)),
             element("g", *paths, class_="lines", transform=f"translate({LEFT} {TOP}) scale({1 / FINE:g})"),
         ),
-    )  # fmt: skip
+    )
 
 
 def _column(line: Line, series: Series) -> Floats:
@@ -310,7 +310,7 @@ def _descriptions(lines: Sequence[Line], along: str) -> Iterator[str]:
             len(series), label=line.label, along=along, begin=tick_text(begin), end=tick_text(end),
             first=short(float(finite[0])), last=short(float(finite[-1])), low=short(float(finite.min())),
             high=short(float(finite.max())),
-        )  # fmt: skip
+        )
 
 
 def _group_description(line: Line, along: str) -> str:
@@ -324,7 +324,7 @@ def _group_description(line: Line, along: str) -> str:
         label=line.label, along=along, begin=tick_text(float(ends.min())), end=tick_text(float(ends.max())),
         last=", ".join(short(each.last) for each in line.group), low=short(float(finite.min())),
         high=short(float(finite.max())),
-    )  # fmt: skip
+    )
 
 
 DRAWER = "gui.plots.svg_to_png"
@@ -361,7 +361,7 @@ def svg(chart: Chart) -> bytes | None:
         element("g", *legend, class_="legend", transform=f"translate(0 {HEAD_PX + HEIGHT})"),
         xmlns="http://www.w3.org/2000/svg", viewBox=f"0 0 {WIDTH} {height}", width=f"{WIDTH}", height=f"{height}",
         font_family="sans-serif", font_size="12",
-    )  # fmt: skip
+    )
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{picture}\n'.encode("utf-8", "replace")
 
 

@@ -124,7 +124,7 @@ class Comparison:
 def compare(
     runs: Sequence[MeasuredRun], *, metric: str | None = None, baseline: str | None = None,
     target: float | None = None, lower: bool | None = None, grouped: bool = True,
-) -> Comparison:  # fmt: skip
+) -> Comparison:
     """Compare runs.
 
     `metric`: None for one that most runs have. `baseline`: the id of one of the runs; None for the first. `lower`:
@@ -146,13 +146,13 @@ def compare(
             differences=None if at == chosen else _differences(statistics[at], statistics[chosen], lower=lower_wins),
         )
         for at, group in enumerate(groups)
-    )  # fmt: skip
+    )
     first = runs[0].settings
     return Comparison(
         metric=metric, lower_is_better=lower_wins, target=target, rows=rows, baseline=chosen,
         same={name: first.shown(name) for name in first.values if _is_same(runs, name)},
         is_direction_assumed=lower is None and by_name is None,
-    )  # fmt: skip
+    )
 
 
 def groups_of(runs: Sequence[MeasuredRun]) -> list[tuple[MeasuredRun, ...]]:
@@ -221,16 +221,16 @@ def _notices(comparison: Comparison, name: Callable[[Row], str]) -> Iterator[str
         yield tr(
             "The name {metric} does not say whether lower or higher is better; lower was assumed. "
             "If higher is better, give the command compare or report the option --maximize.", metric=metric,
-        )  # fmt: skip
+        )
     for row in rows:
         lengths = {each.last_step for each in row.results}
         if len(lengths) > 1:
             steps = ", ".join("-" if each.last_step is None else str(each.last_step) for each in row.results)
             yield tr("The runs of the group of {run} have different lengths; their last values are those of steps "
-                     "{steps}.", run=name(row), steps=steps)  # fmt: skip
+                     "{steps}.", run=name(row), steps=steps)
     if len({each.by_epoch for row in rows for each in row.results if each.last_step is not None}) > 1:
         yield tr("Some runs count {metric} by epochs and others by steps: their steps of the best differ in unit.",
-                 metric=metric)  # fmt: skip
+                 metric=metric)
 
 
 # -- as text -------------------------------------------------------------------------------------
@@ -265,7 +265,7 @@ def _setting_column(comparison: Comparison, name: str, *, is_shown: bool) -> Col
     return Column(
         f"setting {name}", lambda row: row.differs[name], name if is_shown else None,
         lambda row: setting_text(comparison, name, row),
-    )  # fmt: skip
+    )
 
 
 def _quantity_columns(comparison: Comparison, quantity: Quantity) -> list[Column[Row]]:
@@ -278,7 +278,7 @@ def _quantity_columns(comparison: Comparison, quantity: Quantity) -> list[Column
                lambda row: _value(row, quantity)),
         Column(f"{name}_deviation", lambda row: (found := row.statistics.get(name)) and found.deviation, None),
         Column(f"{name}_percent", lambda row: (found := (row.differences or {}).get(name)) and found.percent, None),
-    ]  # fmt: skip
+    ]
 
 
 def sentences(comparison: Comparison) -> Iterator[str]:
@@ -287,13 +287,13 @@ def sentences(comparison: Comparison) -> Iterator[str]:
     baseline = comparison.rows[comparison.baseline].runs[0].id
     if len(comparison.rows) > 1:
         yield tr("Last and best of {metric}; {better}. Percentages are differences from {baseline}.",
-                 metric=comparison.metric, better=better, baseline=baseline)  # fmt: skip
+                 metric=comparison.metric, better=better, baseline=baseline)
     else:
         yield tr("Last and best of {metric}; {better}.", metric=comparison.metric, better=better)
     for row in comparison.rows:
         if len(row.runs) > 1:
             yield tr("{run} stands for {runs}, which differ in nothing but the seed: mean ± standard deviation.",
-                     run=row.runs[0].id, runs=", ".join(run.id for run in row.runs))  # fmt: skip
+                     run=row.runs[0].id, runs=", ".join(run.id for run in row.runs))
 
 
 def left_out(comparison: Comparison, max_settings: int) -> Iterator[str]:
@@ -339,7 +339,7 @@ def to_json(comparison: Comparison) -> Json:
         "metric": comparison.metric, "lower_is_better": comparison.lower_is_better, "target": comparison.target,
         "baseline": comparison.baseline, "rows": [_row_to_json(row) for row in comparison.rows],
         "same": dict(comparison.same), "notices": comparison.notices,
-    }  # fmt: skip
+    }
 
 
 def _row_to_json(row: Row) -> Json:
@@ -357,4 +357,4 @@ def _row_to_json(row: Row) -> Json:
             name: {"value": each.value, "percent": each.percent, "better": each.better}
             for name, each in sorted(row.differences.items())
         },
-    }  # fmt: skip
+    }

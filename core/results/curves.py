@@ -32,7 +32,7 @@ MIN_SHARE = 0.1
 T_95 = (
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
     2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
-)  # fmt: skip
+)
 """The 97.5th percentiles of Student's t distribution for 1, 2, ... 30 degrees of freedom."""
 Span = tuple[float, float]
 
@@ -122,11 +122,11 @@ def group_curve(
     if max(last - first for first, last in inside) <= 2 * pixels:
         steps = np.unique(np.concatenate([
             each.series.steps[first:last] for each, (first, last) in zip(members, inside, strict=True)
-        ]))  # fmt: skip
+        ]))
         values = np.array([
             _at_steps(each.series, first, last, steps, weight)
             for each, (first, last) in zip(members, inside, strict=True)
-        ])  # fmt: skip
+        ])
     else:
         borders = np.linspace(lo, hi, pixels + 1)
         steps, values = borders[1:], np.array([_between_steps(each.series, borders, weight) for each in members])

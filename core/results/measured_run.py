@@ -172,7 +172,7 @@ def reasons(first: MeasuredRun, second: MeasuredRun) -> Reasons:
         settings={name: (first.settings.shown(name), second.settings.shown(name)) for name in differing},
         packages=differing_packages(first, second), devices=_differing(_devices(first), _devices(second)),
         commits=commits if commits[0] != commits[1] else None, text=tuple(text), text_notice=notice,
-    )  # fmt: skip
+    )
 
 
 def differing_packages(first: MeasuredRun, second: MeasuredRun) -> dict[str, Pair]:
@@ -214,7 +214,7 @@ def _text_difference(first: MeasuredRun, second: MeasuredRun) -> tuple[list[str]
         text = workload_text(run.dir, run.spec, run.facts.started, foreign=run.owner is not None)
         if text is None:
             return [], tr("The text that run {run} trained is not known: no copy was kept, and its file has changed.",
-                          run=run.id)  # fmt: skip
+                          run=run.id)
         texts.append(text.splitlines())
     before, after = texts
     return list(difflib.unified_diff(before, after, first.id, second.id, lineterm="")), ""
@@ -223,13 +223,13 @@ def _text_difference(first: MeasuredRun, second: MeasuredRun) -> tuple[list[str]
 LOWER = frozenset({
     "cer", "distance", "err", "error", "fid", "kl", "loss", "mae", "mape", "mse", "nll", "perplexity", "ppl", "rmse",
     "wer",
-})  # fmt: skip
+})
 """Words in the name of a metric of which lower values are better. They count before those of `HIGHER`."""
 HIGHER = frozenset({
     "acc", "accuracy", "ap", "auc", "auprc", "auroc", "bleu", "chrf", "dice", "f1", "fps", "iou", "jaccard", "kappa",
     "map", "mcc", "meteor", "miou", "mrr", "ndcg", "precision", "psnr", "r2", "recall", "return", "reward", "rouge",
     "score", "sensitivity", "specificity", "ssim", "throughput", "top1", "top5",
-})  # fmt: skip
+})
 """Words in the name of a metric of which higher values are better."""
 SETTINGS = frozenset({"learning_rate"})
 """Series that say how the run was trained, not what it came to: never chosen, but compared on request."""
@@ -285,7 +285,7 @@ def _nothing_in_common(names: Mapping[str, set[str]]) -> str:
         for run, found in names.items()
     ]
     return tr("These runs have no metric in common: {runs}. Name one of them with --metric.",
-              runs=join_names(first_names(each)))  # fmt: skip
+              runs=join_names(first_names(each)))
 
 
 # -- what the numbers are found in ---------------------------------------------------------------
@@ -326,7 +326,7 @@ def throughput(run: MeasuredRun, *, after: int = 0) -> Throughput | None:
     return Throughput(
         steps=steps, seconds=last - first,
         samples_per_s=steps / (last - first) * plan.samples_per_epoch / plan.steps_per_epoch if plan else None,
-    )  # fmt: skip
+    )
 
 
 def highest(peaks: Iterable[Mapping[str, float]]) -> dict[str, float]:
@@ -434,7 +434,7 @@ QUANTITIES = (
     Quantity(name="peak_memory_bytes", heading=tr_noop("Peak GB"), lower_is_better=True, is_compared=True,
              write=lambda value: f"{value / BYTES_PER_GB:.2f}",
              of=lambda found: max(found.peaks.values(), default=None)),
-)  # fmt: skip
+)
 """In the order of the columns."""
 
 
@@ -448,7 +448,7 @@ def result_of(run: MeasuredRun, metric: str, *, lower: bool, target: float | Non
         last_step=int(series.steps[-1]) if len(series) else None, best=best,
         reached=None if reached is None else float(series.times[reached]), rate=throughput(run),
         peaks=peak_memory(run.series.memory), verdict=release.verdict.value if release else None,
-    )  # fmt: skip
+    )
     numbers = {each.name: each.of(found) for each in QUANTITIES}
     return replace(found, numbers={name: number for name, number in numbers.items() if number is not None})
 

@@ -56,7 +56,7 @@ def table(caption: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) 
         "div",
         element("table", element("caption", caption), element("thead", head), element("tbody", *lines)),
         class_="wide", tabindex="0", role="region", aria_label=caption,
-    )  # fmt: skip
+    )
 
 
 def fold(summary: str, *content: str, is_open: bool = False) -> Markup:

@@ -79,7 +79,7 @@ def read_reported(run_dirs: Sequence[Path]) -> list[ReportedRun]:
 def report(
     runs: Sequence[ReportedRun], *, made: float, metric: str | None = None, baseline: str | None = None,
     target: float | None = None, lower: bool | None = None, grouped: bool = True,
-) -> bytes:  # fmt: skip
+) -> bytes:
     """Return a report as a file of HTML.
 
     `made`: unix seconds at which it is made. The others are those of `compare`, which are of use for several runs.
@@ -93,7 +93,7 @@ def report(
     if len(runs) > 1:
         compared = joined(_comparison(
             runs, metric=metric, baseline=baseline, target=target, lower=lower, grouped=grouped
-        ))  # fmt: skip
+        ))
     return page(title, [header(title, made), *parts(runs, compared, grouped=grouped)])
 
 
@@ -206,7 +206,7 @@ def _left_out(count: int) -> Markup:
     if count <= 0:
         return Markup("")
     return element("p", tr_plural("{count} more row is left out.", "{count} more rows are left out.", count),
-                   class_="muted")  # fmt: skip
+                   class_="muted")
 
 
 # -- curves --------------------------------------------------------------------------------------
@@ -224,14 +224,14 @@ def curves(runs: Sequence[ReportedRun], *, grouped: bool = True) -> Iterator[Mar
     count = sum(BAND_LINES + len(line.group) if len(line.group) > 1 else 1 for each in shown for line in each.lines)
     columns = max(MIN_COLUMNS, min(INNER_WIDTH, MAX_COLUMNS // max(count, 1)))
     drawn = [chart(each.title, each.lines, columns, name=f"chart-{at}", along=each.along)
-             for at, each in enumerate(shown)]  # fmt: skip
+             for at, each in enumerate(shown)]
     if any(drawn):
         yield element("div", *drawn, class_="charts")
     if more > 0:
         yield element("p", tr_plural(
             "{count} more metric has no chart; the table of all metrics has it.",
             "{count} more metrics have no chart; the table of all metrics has them.", more,
-        ), class_="muted")  # fmt: skip
+        ), class_="muted")
 
 
 def charts_of(runs: Sequence[MeasuredRun], *, grouped: bool = True) -> list[Chart]:
@@ -376,11 +376,11 @@ def memory(runs: Sequence[ReportedRun]) -> Markup:
                 each.id, _label(each.run, device), tr(found.verdict.value),
                 *("-" if amount is None else size(amount) for amount in amounts), duration(found.seconds),
                 tr(found.sentence),
-            ])  # fmt: skip
+            ])
     headings = [
         tr("Run"), tr("Device"), tr("Verdict"), tr("Before"), tr("Peak"), tr("After"), tr("Time after the end"),
         tr("In words"),
-    ]  # fmt: skip
+    ]
     return table(tr("Memory of the devices before, during and after the run"), headings, rows)
 
 
@@ -415,7 +415,7 @@ def scaling_report(found: ScalingTable, *, made: float) -> bytes:
         header(tr("Scaling table {name}", name=record.name), made),
         section(tr("Result"), *_result(found)),
         *(parts(runs) if runs else []),
-    ])  # fmt: skip
+    ])
 
 
 def _result(found: ScalingTable) -> Iterator[Markup]:
@@ -425,7 +425,7 @@ def _result(found: ScalingTable) -> Iterator[Markup]:
         "The training of {recipe} on 1, 2, ... devices; {count} training on each number.",
         "The training of {recipe} on 1, 2, ... devices; {count} trainings on each number.",
         record.repeats, recipe=recipe.name,
-    ))  # fmt: skip
+    ))
     yield table(tr("What each further device gains"), headings, rows)
     for notice in found.notices:
         yield element("p", notice, class_="warn")
@@ -447,7 +447,7 @@ def scaling_charts(found: ScalingTable) -> list[Chart]:
         Chart(name="scaling-speed-up", title=speed_up, lines=lines, along=tr("devices")),
         Chart(name="scaling-rate", title=rate, lines=[Line(label=rate, colour=0, series=_series(rates))],
               along=tr("devices")),
-    ]  # fmt: skip
+    ]
 
 
 def _series(points: Sequence[tuple[int, float]]) -> Series:

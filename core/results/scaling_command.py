@@ -91,20 +91,20 @@ def why_not(record: ScalingRecord) -> str:
     owner = owner_of_file(record.path)
     if owner and os.geteuid() != 0:
         return tr("The scaling table {name} belongs to {owner}, who alone can delete it.",
-                  name=record.name, owner=owner)  # fmt: skip
+                  name=record.name, owner=owner)
     if record.is_measured:
         return tr("The scaling table {name} is being measured, so it was not deleted. Stop the measuring first.",
-                  name=record.name)  # fmt: skip
+                  name=record.name)
     if record.measured_by is not None and record.host.host != processes.here().host:
         return tr(
             "The scaling table {name} may be measured on the machine {host}, so it was not deleted. Delete it there.",
             name=record.name, host=record.host.host,
-        )  # fmt: skip
+        )
     if live := [each.name for each in own_runs(record) if not state_info(present_facts(each).state).over]:
         return tr(
             "The scaling table {name} was not deleted, since a run of it goes on: {runs}. Stop it first.",
             name=record.name, runs=join_names(first_names(live)),
-        )  # fmt: skip
+        )
     return ""
 
 
@@ -127,5 +127,5 @@ def delete(root: Path, name: str, *, with_runs: bool) -> Removed:
             record.path.unlink(missing_ok=True)
         except OSError as error:
             problems = [tr("The file {path} of the scaling table stays, since it cannot be deleted: {strerror}.",
-                           path=record.path, strerror=error.strerror)]  # fmt: skip
+                           path=record.path, strerror=error.strerror)]
     return Removed(freed_bytes=freed, problem=join_sentences(problems))

@@ -62,7 +62,7 @@ def plan_specs(choices: RecipeChoices, devices: Sequence[Device], *, name: str, 
         raise ValueError(tr(
             "Strategy {strategy} does not split the batch over its devices, so none of them has a batch of its "
             "own. Keep the global batch fixed, or choose another strategy.", strategy=strategy.name,
-        ))  # fmt: skip
+        ))
     counts = device_counts(len(chosen))
     base = compose(_for_devices(choices, chosen[: counts[-1]], strategy.name, name), devices)
     if base.training.epochs < MIN_EPOCHS:
@@ -109,7 +109,7 @@ def _check_devices(choices: RecipeChoices, chosen: Sequence[str]) -> None:
         raise ValueError(tr_plural(
             "A scaling table needs at least two devices, but {count} is chosen. Choose more of them.",
             "A scaling table needs at least two devices, but {count} are chosen. Choose more of them.", len(chosen),
-        ))  # fmt: skip
+        ))
 
 
 def _strategy(choices: RecipeChoices, chosen: Sequence[Device]) -> Strategy:
@@ -123,7 +123,7 @@ def _strategy(choices: RecipeChoices, chosen: Sequence[Device]) -> Strategy:
         raise ValueError(tr(
             "Strategy {strategy} trains on one device, and a scaling table compares several. "
             "Choose one of: {others}.", strategy=name, others=", ".join(usable),
-        ))  # fmt: skip
+        ))
     return strategy
 
 
@@ -141,7 +141,7 @@ def _check_batch(specs: Sequence[RunSpec]) -> None:
         "{accumulation}. Choose a batch of {near}.",
         batch_size=batch_size, counts=join_names([str(len(spec.devices)) for spec in specs]),
         accumulation=specs[0].training.accumulation, near=near,
-    ))  # fmt: skip
+    ))
 
 
 VERSION = 1
@@ -228,13 +228,13 @@ class ScalingRecord:
             raise ValueError(tr(
                 "The scaling table {name} was begun on the machine {host}, whose devices it measures. "
                 "Continue it there, or measure another one here.", name=self.name, host=self.host.host,
-            ))  # fmt: skip
+            ))
         if self.is_measured:
             assert self.measured_by is not None
             raise ValueError(tr(
                 "The scaling table {name} is being measured by another command (pid {pid}). "
                 "Wait for it, or stop it with Ctrl-C.", name=self.name, pid=self.measured_by.pid,
-            ))  # fmt: skip
+            ))
 
     def left(self, note: str = "") -> ScalingRecord:
         """Note that no process makes the runs any longer, and why not all were made. Raises `RunError`."""
@@ -269,12 +269,12 @@ def free_name(root: Path, wanted: str | None, default: str) -> str:
         raise ValueError(tr(
             "A scaling table cannot have the name {name!r}, since its file has it, too. Give at most {limit} "
             "characters without a slash and without a dot at the beginning.", name=name, limit=MAX_NAME,
-        ))  # fmt: skip
+        ))
     if is_regular(_path(root, name)):
         raise ValueError(tr(
             "There is a scaling table {name} already. Give another name, or continue it: "
             "trainyard scale --resume {name}", name=shlex.quote(name),
-        ))  # fmt: skip
+        ))
     return name
 
 
@@ -305,7 +305,7 @@ def _to_json(record: ScalingRecord) -> dict[str, Any]:
         "specs": [spec.to_json() for spec in record.specs], "host": asdict(record.host),
         "runs": [asdict(each) for each in record.runs],
         "measured_by": None if record.measured_by is None else asdict(record.measured_by), "note": stored(record.note),
-    }  # fmt: skip
+    }
 
 
 def read_record(root: Path, name: str) -> ScalingRecord:
@@ -357,4 +357,4 @@ def _from_json(path: Path, name: str, data: Any) -> ScalingRecord:  # noqa: ANN4
     return ScalingRecord(
         path=path, name=name, batch=found.batch, repeats=found.repeats, specs=found.specs, runs=found.runs,
         host=found.host, measured_by=found.measured_by, note=found.note,
-    )  # fmt: skip
+    )

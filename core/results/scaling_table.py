@@ -139,7 +139,7 @@ def read_table(record: ScalingRecord) -> ScalingTable:
             check=_check(own, reference, TOLERANCES[spec.framework]) if compares else None,
         )
         for spec, own, rate in zip(record.specs, trained, rates, strict=True)
-    )  # fmt: skip
+    )
     return ScalingTable(record=record, rows=rows, notices=tuple(_notices(record, rows)))
 
 
@@ -155,7 +155,7 @@ def _trained(record: ScalingRecord, spec: RunSpec, repeat: int) -> Trained:
     return Trained(
         state=run.facts.state.value, run_id=run.id, error=run.facts.error, run=run if finished else None,
         rate=throughput(run, after=run.plan.steps_per_epoch) if finished and run.plan else None,
-    )  # fmt: skip
+    )
 
 
 def _speed_up(rate: Statistic | None, single: Statistic | None, *, alone: bool) -> Statistic | None:
@@ -186,7 +186,7 @@ def _why_not_compared(record: ScalingRecord) -> str | None:
         )
     if strategy_of(several).is_asynchronous:
         return tr("Strategy {strategy} is asynchronous. The curves differ by design and are not compared.",
-                  strategy=several.strategy)  # fmt: skip
+                  strategy=several.strategy)
     if several.training.gradient_compression != Training().gradient_compression:
         return tr(
             "The gradients are compressed between several devices ({compression}). The curves differ by design and "
@@ -247,7 +247,7 @@ def _notices(record: ScalingRecord, rows: Sequence[ScalingRow]) -> Iterator[str]
                 reason = tr(each.error).partition("\n")[0] if each.error else tr("The reason is not known.")
                 yield tr_plural("Run {run} on {count} device has no result. {reason}",
                                 "Run {run} on {count} devices has no result. {reason}",
-                                row.devices, run=each.run_id, reason=reason)  # fmt: skip
+                                row.devices, run=each.run_id, reason=reason)
     if rows[0].samples_per_s is None and any(row.samples_per_s for row in rows):
         yield tr("No run on one device has finished, so there is no speed-up and no efficiency.")
     if why := _why_not_compared(record):
@@ -270,7 +270,7 @@ def _difference(row: ScalingRow, check: CurveCheck) -> str:
         row.devices, step=check.first_step, steps=check.steps,
         largest="-" if check.largest is None else f"{check.largest:.2g}",
         allowed=f"{TOLERANCES[row.spec.framework]:g}",
-    )  # fmt: skip
+    )
 
 
 def _doubts(rows: Sequence[ScalingRow]) -> Iterator[str]:
@@ -279,7 +279,7 @@ def _doubts(rows: Sequence[ScalingRow]) -> Iterator[str]:
     seconds = [each.rate.seconds for row in rows for each in row.trained if each.rate]
     if seconds and min(seconds) < MIN_MEASURED_S:
         yield tr("The shortest run trained for {seconds:.2g} s after its first epoch, which is little to measure a "
-                 "throughput. Give more epochs.", seconds=min(seconds))  # fmt: skip
+                 "throughput. Give more epochs.", seconds=min(seconds))
     for run in runs:
         if run.facts.starts > 1:
             yield tr("Run {run} was resumed; its throughput includes another start.", run=run.id)
@@ -293,7 +293,7 @@ def _doubts(rows: Sequence[ScalingRow]) -> Iterator[str]:
     if len(set(kinds.values())) > 1:
         devices = {name: {"name": kind} for name, kind in kinds.items()}
         yield tr("The devices differ: {devices}. Their number alone does not explain the throughput.",
-                 devices=shown_name(device_text(devices, devices)))  # fmt: skip
+                 devices=shown_name(device_text(devices, devices)))
 
 
 # -- as text -------------------------------------------------------------------------------------
@@ -327,7 +327,7 @@ def text_table(table: ScalingTable, strategy: Callable[[RunSpec], str] | None = 
         Column("peak_memory_bytes_by_device",
                lambda row: [f"{name}={peak:.0f}" for name, peak in row.peaks.items()], None),
         Column("state", title=tr("State"), text=_state),
-    ), table.rows, table.notices)  # fmt: skip
+    ), table.rows, table.notices)
 
 
 def _statistic_columns(
@@ -394,7 +394,7 @@ def to_json(table: ScalingTable) -> Json:
         "name": record.name, "recipe": first.own_recipe.name, "framework": first.framework, "batch": record.batch,
         "repeats": record.repeats, "complete": all(state == RunState.FINISHED.value for state in table.states),
         "rows": [_row_to_json(row) for row in table.rows], "notices": list(table.notices),
-    }  # fmt: skip
+    }
 
 
 def _row_to_json(row: ScalingRow) -> Json:
@@ -413,4 +413,4 @@ def _row_to_json(row: ScalingRow) -> Json:
             "steps": check.steps, "largest_difference": check.largest, "first_different_step": check.first_step,
         },
         "peak_memory_bytes": row.peaks,
-    }  # fmt: skip
+    }

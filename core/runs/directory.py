@@ -81,12 +81,12 @@ def cannot_make(runs_root: Path, error: OSError | subprocess.CalledProcessError)
             return tr(
                 "{runs_root} cannot be a folder of runs, since {above} is a file. {remedy}",
                 runs_root=runs_root, above=above, remedy=tr(ELSEWHERE),
-            )  # fmt: skip
+            )
         if error.errno not in FULL:
             return tr(
                 "{runs_root} could not be created in {above}: {strerror}. {remedy}",
                 runs_root=runs_root, above=above, strerror=error.strerror, remedy=tr(ELSEWHERE),
-            )  # fmt: skip
+            )
     return cannot_start(runs_root, error)
 
 
@@ -103,7 +103,7 @@ def cannot_write(folder: Path, error: OSError) -> str:
     return not_written(
         folder, error, if_full=tr("Free some space, or keep runs elsewhere with --runs DIR."),
         otherwise=tr("Change its permissions, or keep runs elsewhere with --runs DIR.") if denied else tr(ELSEWHERE),
-    )  # fmt: skip
+    )
 
 
 def folder_is_gone(run_dir: Path, folder: int) -> str:
@@ -118,7 +118,7 @@ def folder_is_gone(run_dir: Path, folder: int) -> str:
         "The run's folder {run_dir} was renamed{where} while it trained, so the run cannot write there any more. "
         "Rename the folder of a run only after its end.",
         run_dir=run_dir, where=where,
-    )  # fmt: skip
+    )
 
 
 def remove_sockets(run_dir: Path) -> None:
@@ -138,7 +138,7 @@ def folder_problem(root: Path) -> str | None:
             "Runs cannot be kept in {root}: {strerror}. "
             "Change its permissions, or choose another folder with --runs DIR.",
             root=root, strerror=error.strerror,
-        )  # fmt: skip
+        )
 
 
 def printed_logs(run_dir: Path) -> list[Path]:

@@ -90,7 +90,7 @@ STATES = (
     StateInfo(state=RunState.HEAD_LOST, label=tr_noop("Head lost"), colour="bad", over=True,
              sentence=tr_noop("The machine that has this run was lost, so the part of it here was ended. Resume it "
                               "there. This part can be removed.")),
-)  # fmt: skip
+)
 
 _FOLLOWING = {
     RunState.CREATED: (RunState.QUEUED, RunState.STARTING, RunState.FAILED),
@@ -110,7 +110,7 @@ _FOLLOWING = {
     RunState.STOPPED: (RunState.STARTING, RunState.QUEUED),
     RunState.FAILED: (RunState.STARTING,),
     RunState.LOST: (RunState.STARTING, RunState.QUEUED),
-}  # fmt: skip
+}
 TRANSITIONS = frozenset((state, following) for state, rows in _FOLLOWING.items() for following in rows)
 """Every transition that an event file may hold. Readers conclude LOST; it is never written."""
 
@@ -157,7 +157,7 @@ def _modules(names: Sequence[str]) -> str:
 
 BADNESS = (
     Verdict.RELEASED, Verdict.CANNOT_BE_JUDGED, Verdict.HELD_BY_OTHERS, Verdict.UNEXPLAINED, Verdict.HELD_BY_RUN
-)  # fmt: skip
+)
 """From the best to the worst."""
 HELD = frozenset({Verdict.HELD_BY_RUN, Verdict.HELD_BY_OTHERS, Verdict.UNEXPLAINED})
 """The verdicts on memory that did not come back."""

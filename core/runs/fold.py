@@ -74,7 +74,7 @@ def _state(facts: RunFacts, change: kinds.StateChange) -> RunFacts:
         asked=facts.asked if state_info(state).can_pause else "", waiting=None,
         stalled=None, phase=facts.phase if state_info(state).can_pause else None,
         slowed=facts.slowed if state is RunState.RUNNING else {}, stopped_by_signal=change.by_signal,
-    )  # fmt: skip
+    )
 
 
 def _supervisor(facts: RunFacts, start: kinds.SupervisorStart) -> RunFacts:
@@ -101,7 +101,7 @@ def _resumed(facts: RunFacts) -> RunFacts:
         earlier_plan=facts.plan or facts.earlier_plan, stop_steps=(), error=None, traceback=None,
         notices=_ended_sentence(facts.ended_before_resume), unticked_device_uses=(),
         releases={}, ended_processes=facts.ended_before_resume, ended_before_resume=(),
-    )  # fmt: skip
+    )
 
 
 def _worker(facts: RunFacts, start: kinds.WorkerStart) -> RunFacts:
@@ -204,7 +204,7 @@ _READERS: dict[str, Reader] = dict([
     _on(kinds.Software, lambda facts, software: replace(facts, software=software)),
     _on(kinds.Source, lambda facts, source: replace(facts, source=source)),
     _on(kinds.ModelPart, _parts),
-])  # fmt: skip
+])
 """By the name of the kind. Of measurements, `fold` itself takes the last step."""
 _METRICS, _REWIND = kinds.Metrics.kind, kinds.Rewind.kind
 _STARTS = frozenset({kinds.SupervisorStart.kind, kinds.Queued.kind})
@@ -214,5 +214,5 @@ _COLLECTED = frozenset(
         kinds.StateChange, kinds.SupervisorStart, kinds.Queued, kinds.WorkerStart, kinds.WorkerExit, kinds.RunDevice,
         kinds.StopStep, kinds.Notice, kinds.UntickedDeviceUse, kinds.Release, kinds.Ended,
     )
-)  # fmt: skip
+)
 """Kinds of which every event is kept: each makes the facts larger."""

@@ -64,7 +64,7 @@ def execution_warning(owner: str, spec: RunSpec | None) -> str:
         "This would be executed with your permissions, and {owner} may be able to change it at any time:"
         "\n\n{shown}\n\nContinue only if you trust {owner}.",
         owner=owner, shown=shown,
-    )  # fmt: skip
+    )
 
 
 def _executed(spec: RunSpec) -> list[str]:
@@ -130,7 +130,7 @@ def refuse(run_dir: Path) -> None:
                 "(trainyard --host {host}), or there.",
                 run=run_dir.name, host=found.host or run_dir.parent.name,
             )
-        )  # fmt: skip
+        )
 
 
 def read_there(root: Path) -> There:

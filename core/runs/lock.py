@@ -64,7 +64,7 @@ def take(folder: Path) -> Lock | None:
                     folder / LOCK, error, if_full=tr("Free some space, or keep runs elsewhere with --runs DIR."),
                     otherwise=tr("Change its permissions, or keep runs elsewhere with --runs DIR."),
                 )
-            ) from error  # fmt: skip
+            ) from error
         try:
             if not _lock(lock.descriptors[1]):
                 return None
@@ -127,7 +127,7 @@ def _cannot_lock(folder: Path, error: OSError) -> str:
         "train one run. Keep runs on another disk with --runs DIR, or have it mounted with locks (for NFS a lock "
         "service, for Lustre the option flock).",
         folder=folder, strerror=error.strerror, where=where,
-    )  # fmt: skip
+    )
 
 
 def already_running(run_dir: Path) -> str:

@@ -117,7 +117,7 @@ class Run:
                     "trainyard resume {run}",
                     id=run.id, head=part.head, run=part.run,
                 )
-            )  # fmt: skip
+            )
         run.spec().check_startable()
         if run.spec().script is not None:
             sentence = tr_noop(
@@ -247,7 +247,7 @@ class Run:
                         "then try again.",
                         id=self.id, control=control,
                     )
-                ) from error  # fmt: skip
+                ) from error
             raise RunError(directory.cannot_write(self.dir, error)) from error
 
     def log_end(self, max_bytes: int = 4000) -> str:
@@ -305,7 +305,7 @@ class Run:
         return replace(
             without_present(self.facts), state=RunState.LOST, error=self._how_lost(),
             history=(*self.facts.history, (ended, RunState.LOST)),
-        )  # fmt: skip
+        )
 
     def _how_lost(self) -> str:
         if (there := foreign.there(self.dir)) is not None:

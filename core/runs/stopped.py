@@ -30,7 +30,7 @@ def sentences(run_dir: Path, facts: RunFacts) -> str:
                 "Continue it (kill -CONT {pid}), or end the run: trainyard stop {run} --force",
                 supervisor=_supervisor(facts), state=state, pid=_pid(facts.supervisor), run=run_dir.name,
             )
-        )  # fmt: skip
+        )
     if guard := guard_sentence(run_dir, facts):
         found.append(guard)
     found += [
@@ -42,7 +42,7 @@ def sentences(run_dir: Path, facts: RunFacts) -> str:
         for each in facts.workers.values()
         if each.exit_code is None and not each.host
         and (state := _state(each.process)) and _is_of_owner(run_dir, each.process)
-    ]  # fmt: skip
+    ]
     return join_sentences(found)
 
 
@@ -53,7 +53,7 @@ def guard_sentence(run_dir: Path, facts: RunFacts) -> str:
         "The guard of run {run} (pid {pid}) is stopped (state {state}), so it cannot terminate "
         "what is left of the run. Continue it: kill -CONT {pid}",
         run=run_dir.name, pid=_pid(facts.guard), state=state,
-    )  # fmt: skip
+    )
 
 
 def continue_supervisor(run_dir: Path, facts: RunFacts) -> str:

@@ -124,7 +124,7 @@ def _rows(kind: type) -> tuple[_Row, ...]:
             is_needed=each.default is MISSING and each.default_factory is MISSING,
         )
         for each in fields(kind)
-    )  # fmt: skip
+    )
 
 
 def _reader(kind: Any) -> _Read:  # noqa: ANN401 (an annotation)

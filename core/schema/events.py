@@ -96,7 +96,7 @@ class Writer:
                     self.path, error, if_full=tr("Free some space, then resume the run."),
                     otherwise=tr("Make the folder writable, then resume the run."),
                 )
-            ) from error  # fmt: skip
+            ) from error
 
     def close(self) -> None:
         """Close the file, after a last attempt to write lines that a full disk refused, which was reported."""
@@ -139,7 +139,7 @@ def make_reserve(folder: Path) -> None:
 def metrics_line(
     *, since: float, until: float, first_step: int, values: Mapping[str, Sequence[float]], unit: str = "",
     every: int = 1,
-) -> str:  # fmt: skip
+) -> str:
     """Return the line of a batch of measurements: per metric the values of the steps from `first_step` on.
 
     `every`: the number of steps from one value to the next. `since`, `until`: unix seconds at which the first and the

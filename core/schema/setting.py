@@ -158,12 +158,12 @@ class Setting:
 def setting(
     default: object, kind: Kind, *, title: str, help: str, group: str,  # noqa: A002 (as in argparse)
     none: str = "", only: tuple[str, ...] = (), option: str | None = "", script_default: object = None,
-) -> Any:  # noqa: ANN401 (the type of the field is in its annotation)  # fmt: skip
+) -> Any:  # noqa: ANN401 (the type of the field is in its annotation)
     """Return a field of a dataclass that is a setting: see `Setting`."""
     row = Setting(
         kind=kind, title=title, help=help, group=group, none=none, only=only, option=option, default=default,
         script_default=default if script_default is None else script_default,
-    )  # fmt: skip
+    )
     return field(default=default, metadata={"setting": row})
 
 

@@ -28,7 +28,7 @@ GPUS = tr_noop("GPUs")
 RECIPE_FUNCTIONS = (
     "model", "train_data", "val_data", "loss", "optimizer", "metrics", "stages", "placed_model",
     "training_step", "validation_step", "collate", "schedule", "optimizers", "on_epoch_end", "callbacks",
-)  # fmt: skip
+)
 """The functions a recipe may have; the first two it must have."""
 REQUIRED_FUNCTIONS = RECIPE_FUNCTIONS[:2]
 RUN_KEYWORDS = ("seed", "learning_rate", "batch_size", "epochs")
@@ -50,123 +50,123 @@ class Training:
     batch_size: int = setting(
         64, Whole(1), group=TRAINING, title=tr_noop("Global batch"),
         help=tr_noop("items per optimizer step, over all devices and accumulation steps"),
-    )  # fmt: skip
+    )
     learning_rate: float | None = setting(
         None, Number(), group=TRAINING, title=tr_noop("Learning rate"), none=tr_noop("from the recipe"),
         help=tr_noop("step size of the optimizer"),
-    )  # fmt: skip
+    )
 
     schedule: str = setting(
         "constant", OneOf({"constant": tr_noop("constant"), "cosine": tr_noop("cosine")}), group=OPTIMIZER,
         title=tr_noop("Schedule"),
         help=tr_noop("learning rate after the warm-up: constant, or half a cosine down to 0 at the last step"),
-    )  # fmt: skip
+    )
     warmup_steps: int = setting(
         0, Whole(0), group=OPTIMIZER, title=tr_noop("Warm-up steps"),
         help=tr_noop("optimizer steps in which the learning rate rises linearly to its full value"),
-    )  # fmt: skip
+    )
     rate_scaling: str = setting(
         "none", OneOf({"none": tr_noop("off"), "linear": tr_noop("linear"), "sqrt": tr_noop("square root")}),
         group=OPTIMIZER, title=tr_noop("Learning rate scaling"),
         help=tr_noop("multiply the learning rate by global batch / reference batch, as for SGD (Goyal et al. 2017), or "
                      "by the square root of that, as for Adam; needs a reference batch; give warm-up steps, too"),
-    )  # fmt: skip
+    )
     reference_batch: int | None = setting(
         None, Whole(1), group=OPTIMIZER, title=tr_noop("Reference batch"), none=tr_noop("none"),
         help=tr_noop("global batch for which the learning rate was chosen"),
-    )  # fmt: skip
+    )
     weight_decay: float | None = setting(
         None, Number(zero=True), group=OPTIMIZER, title=tr_noop("Weight decay"), none=tr_noop("from the recipe"),
         help=tr_noop("weights shrink by rate × decay before each step (decoupled, as in AdamW)"),
-    )  # fmt: skip
+    )
     gradient_clip: float | None = setting(
         None, Number(), group=OPTIMIZER, title=tr_noop("Gradient clipping"), none=tr_noop("off"),
         help=tr_noop("maximum norm of the gradient of the whole model, over the global batch"),
-    )  # fmt: skip
+    )
 
     patience: int | None = setting(
         None, Whole(1), group=EARLY_STOPPING, title=tr_noop("Patience in epochs"), none=tr_noop("off"),
         help=tr_noop("stop after this many epochs without a better val_loss (loss, without validation)"),
-    )  # fmt: skip
+    )
     stop_on_nan: bool = setting(
         False, Flag(), group=EARLY_STOPPING, title=tr_noop("Stop on NaN"),
         help=tr_noop("fail when the loss becomes NaN or infinite; otherwise only a warning is shown"),
-    )  # fmt: skip
+    )
 
     precision: str = setting(
         "float32", OneOf({each: each for each in PRECISIONS}), group=COMPUTING, title=tr_noop("Precision"),
         help=tr_noop("number format of the computation; bfloat16 and float16 use half the memory where possible "
                      "(autocast), float16 scales the loss"),
-    )  # fmt: skip
+    )
     accumulation: int = setting(
         1, Whole(1), group=COMPUTING, title=tr_noop("Accumulation"),
         help=tr_noop("parts per device and optimizer step, computed one after the other; more parts need less memory"),
-    )  # fmt: skip
+    )
     micro_batches: int = setting(
         4, Whole(1), group=COMPUTING, title=tr_noop("Micro-batches"), only=("pytorch.pipeline",),
         help=tr_noop("parts of a batch that the stages of the pipeline compute at the same time"),
-    )  # fmt: skip
+    )
     training_metrics: bool = setting(
         True, Flag(), group=COMPUTING, title=tr_noop("Training metrics"),
         help=tr_noop("measure the recipe's metrics on training batches, too, in at most 1 % of the time"),
-    )  # fmt: skip
+    )
     steps_per_epoch: int | None = setting(
         None, Whole(1), group=COMPUTING, title=tr_noop("Steps per epoch"), none=tr_noop("all of the data"),
         only=("pytorch", "tensorflow"),
         help=tr_noop("optimizer steps that make an epoch; a stream of unknown length needs it"),
-    )  # fmt: skip
+    )
     loader_workers: int = setting(
         0, Whole(0), group=COMPUTING, title=tr_noop("Data-loader workers"), only=("pytorch",),
         help=tr_noop("processes per rank that load data; with 0 the training process loads them"),
-    )  # fmt: skip
+    )
     seed: int = setting(
         0, Whole(0, 2**63 - 1), group=COMPUTING, title=tr_noop("Seed"),
         help=tr_noop("random seed of shuffling, splitting and initial weights"),
-    )  # fmt: skip
+    )
     compile: bool = setting(
         False, Flag(), group=COMPUTING, title=tr_noop("Compile"),
         help=tr_noop("compile the model (torch.compile for PyTorch, XLA for TensorFlow and Keras): the first steps "
                      "take longer, later steps may be faster"),
-    )  # fmt: skip
+    )
 
     cross_device_ops: str = setting(
         "auto", OneOf({"auto": tr_noop("auto"), "nccl": "NCCL", "hierarchical_copy": tr_noop("hierarchical copy"),
                        "one_device": tr_noop("on one device")}),
         group=DEVICES, title=tr_noop("Reduction over devices"), only=("tensorflow.mirrored", "keras.mirrored"),
         help=tr_noop("how MirroredStrategy adds up gradients; nccl is for GPUs only"),
-    )  # fmt: skip
+    )
     output_device: int = setting(
         0, Whole(0), group=DEVICES, title=tr_noop("Output device"), only=("pytorch.data_parallel",),
         help=tr_noop("which of the run's devices gathers the outputs and computes the loss, counted from 0"),
-    )  # fmt: skip
+    )
     bucket_mb: int | None = setting(
         None, Whole(1), group=DEVICES, title=tr_noop("Gradient buckets in MB"), only=("pytorch.ddp",),
         none=tr_noop("PyTorch's 25"),
         help=tr_noop("gradients that are reduced at once, while others are computed; by default, the first bucket has "
                      "1 MB"),
-    )  # fmt: skip
+    )
     gradient_compression: str = setting(
         "none", OneOf({"none": tr_noop("off"), "bfloat16": "bfloat16", "float16": "float16", "powersgd": "PowerSGD"}),
         group=DEVICES, title=tr_noop("Gradient compression"), only=("pytorch.ddp",),
         help=tr_noop("send fewer bytes per gradient; changes the curve; bfloat16 is for GPUs only"),
-    )  # fmt: skip
+    )
     meta_device: bool = setting(
         False, Flag(), group=DEVICES, title=tr_noop("Meta device"), only=("pytorch.fsdp",),
         help=tr_noop("make the model in shards, so that no process ever holds the whole of it; its weights stay the "
                      "same"),
-    )  # fmt: skip
+    )
     make_on_device: bool = setting(
         False, Flag(), group=DEVICES, title=tr_noop("Model made on its device"),
         only=("pytorch.single", "pytorch.ddp", "pytorch.fsdp"),
         help=tr_noop("make the model in the memory of each rank's device, not of the host; a GPU draws other random "
                      "numbers than the CPU, so its first weights are others"),
-    )  # fmt: skip
+    )
     activation_checkpointing: bool = setting(
         False, Flag(), group=DEVICES, title=tr_noop("Activation checkpointing"),
         only=("pytorch.single", "pytorch.ddp", "pytorch.fsdp"),
         help=tr_noop("keep only the inputs of each block, and compute the block again in the backward pass: less "
                      "memory, about a third more computing"),
-    )  # fmt: skip
+    )
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -195,19 +195,19 @@ class Checkpoints:
         group=CHECKPOINTS, title=tr_noop("Save checkpoints"), option=None,
         help=tr_noop("automatic: at the end of an epoch, using at most 1 % of the time. Pause and Save now always "
                      "write a checkpoint"),
-    )  # fmt: skip
+    )
     every: int = setting(
         1, Whole(1), group=CHECKPOINTS, title=tr_noop("Checkpoint interval"), option=None,
         help=tr_noop("epochs, steps or minutes between two checkpoints"),
-    )  # fmt: skip
+    )
     keep: int = setting(
         2, Whole(1), group=CHECKPOINTS, title=tr_noop("Keep the latest"), option="keep-checkpoints",
         help=tr_noop("number of latest checkpoints to keep"),
-    )  # fmt: skip
+    )
     best: bool = setting(
         True, Flag(), group=CHECKPOINTS, title=tr_noop("Keep the best"), option="keep-best",
         help=tr_noop("also keep the checkpoint with the lowest val_loss (loss, without validation)"),
-    )  # fmt: skip
+    )
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -285,16 +285,16 @@ class StopTimeouts:
     ask_s: float = setting(
         10.0, Number(metavar="SECONDS"), group=STOP, title=tr_noop("Seconds until SIGINT"),
         option="ask-timeout", only=(RECIPE,), help=tr_noop("time from the request to stop until SIGINT"),
-    )  # fmt: skip
+    )
     interrupt_s: float = setting(
         5.0, Number(metavar="SECONDS"), group=STOP, title=tr_noop("Seconds until SIGTERM"),
         option="interrupt-timeout", script_default=30.0,
         help=tr_noop("time from SIGINT until SIGTERM; many programs save when they get SIGINT"),
-    )  # fmt: skip
+    )
     terminate_s: float = setting(
         5.0, Number(metavar="SECONDS"), group=STOP, title=tr_noop("Seconds until SIGKILL"),
         option="terminate-timeout", help=tr_noop("time from SIGTERM until SIGKILL"),
-    )  # fmt: skip
+    )
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -314,12 +314,12 @@ class ReleaseWatch:
         64, Whole(0, metavar="MB"), group=RELEASE, title=tr_noop("Memory tolerance in MB"), option="release-tolerance",
         help=tr_noop("a device counts as released when it uses at most this much more memory than before the run, in "
                      "MB of 2**20 bytes"),
-    )  # fmt: skip
+    )
     wait_s: float = setting(
         60.0, Number(metavar="SECONDS"), group=RELEASE, title=tr_noop("Memory wait in seconds"),
         option="release-wait",
         help=tr_noop("maximum time to wait for the devices' memory after training; it is usually back within a second"),
-    )  # fmt: skip
+    )
 
     def __post_init__(self) -> None:
         check_settings(self)

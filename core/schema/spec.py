@@ -56,7 +56,7 @@ class RunSpec:
         "uuid", OneOf(CUDA_IDS), group=GPUS, title=tr_noop("GPU names"),
         help=tr_noop("how CUDA_VISIBLE_DEVICES names the GPUs; give numbers if a library (such as vLLM) cannot read "
                      "UUIDs: they are looked up at the start"),
-    )  # fmt: skip
+    )
     allow_open_ports: bool = False
     """Run a strategy whose workers listen in the machine's network, where others can connect without a password."""
     time_limit_s: float | None = None
@@ -100,7 +100,7 @@ class RunSpec:
                     "Start that program itself.",
                     name=self.name, path=self.imported,
                 )
-            )  # fmt: skip
+            )
 
     def to_json(self) -> dict[str, Any]:
         """Return the content of `spec.json`. A script's has no recipe, training or checkpoint settings."""
@@ -123,7 +123,7 @@ class RunSpec:
                     "Update Trainyard to open it.",
                     version=version, own=VERSION,
                 )
-            )  # fmt: skip
+            )
         return decode(cls, data)
 
 

@@ -30,7 +30,7 @@ INCLUDED = {
     "accelerate": ("torch",), "deepspeed": ("torch",), "fastai": ("torch",), "lightning": ("torch",),
     "lightning_fabric": ("torch",), "pytorch_lightning": ("torch",), "timm": ("torch",), "torchvision": ("torch",),
     "tf_keras": ("tensorflow", "keras"), "flax": ("jax",), "optax": ("jax",),
-}  # fmt: skip
+}
 """Frameworks that a package uses."""
 
 
@@ -147,7 +147,7 @@ def _analyse_module(module: str, working: Path, python: str, variables: dict[str
             tr("There is no module {module}, neither in the working folder {working} nor in {python}. "
                "Check its name, use the folder that contains its package as working folder, or choose another Python.",
                module=module, working=working, python=python)
-        )  # fmt: skip
+        )
     if found.get("package"):
         raise ValueError(_no_main(module))
     if not found.get("file"):
@@ -161,7 +161,7 @@ def _analyse_module(module: str, working: Path, python: str, variables: dict[str
 
 def _no_main(module: str) -> str:
     return tr("{module} is a package without a __main__.py, so python -m cannot run it. Name one of its modules.",
-              module=module)  # fmt: skip
+              module=module)
 
 
 def _analyse(
@@ -195,7 +195,7 @@ def _analyse(
         meets_by_tf_config=any(map(meets_by_tf_config, usages.values())),
         chooses_port=any(source.usage.chooses_port for source in sources),
         finds_more=any(_finds_more(source.usage) for source in sources),
-    )  # fmt: skip
+    )
 
 
 def _unparsed(error: SyntaxError, script: ScriptAnalysis) -> ScriptAnalysis:
@@ -205,11 +205,11 @@ def _unparsed(error: SyntaxError, script: ScriptAnalysis) -> ScriptAnalysis:
         raise ValueError(
             tr("{script} is not a Python program: it is for {first_line}. Name the Python program that it starts.",
                script=script.name, first_line=first_line.removeprefix("#!").strip())
-        ) from error  # fmt: skip
+        ) from error
     ours = f"Python {sys.version_info.major}.{sys.version_info.minor}"
     if error.lineno:
         why = tr("It could not be analysed: {python}, this application's, cannot parse line {line}.",
-                 python=ours, line=error.lineno)  # fmt: skip
+                 python=ours, line=error.lineno)
     else:
         why = tr("It could not be analysed: {python}, this application's, cannot parse it.", python=ours)
     return replace(script, why=why, files=(script.file,), own_files=(script.file,), chooses_port=True)
@@ -256,7 +256,7 @@ def cautions(script: ScriptAnalysis, launch: Launch | str, devices: int, *, on_c
         found.append(
             tr("{what} makes a replica on each GPU. On CPU devices it makes one, on the cores of all.",
                what=script.replicates)
-        )  # fmt: skip
+        )
     return found
 
 
@@ -267,13 +267,13 @@ def _numbers(script: ScriptAnalysis, devices: int, *, on_cpu: bool) -> list[str]
         found.append(
             tr("{name} sets CUDA_VISIBLE_DEVICES itself, so it may use other GPUs. Remove that line.",
                name=script.name)
-        )  # fmt: skip
+        )
     if number is not None and devices and not on_cpu and number.number >= devices:
         found.append(
             tr("{file} names GPU {number} in line {line}. Inside a run numbers begin at 0, and the last one here is "
                "{last}. Change that number, or choose more devices.",
                file=script.device_file, number=number.number, line=number.line, last=devices - 1)
-        )  # fmt: skip
+        )
     return found
 
 
@@ -284,10 +284,10 @@ def _alone(script: ScriptAnalysis, devices: int, *, on_cpu: bool) -> list[str]:
             tr("On CPU devices Lightning trains the same thing in each of the {count} processes. Choose one device, "
                'or give its Trainer devices={count} and strategy="ddp".',
                count=devices)
-        ]  # fmt: skip
+        ]
     if script.launch == "one" and not script.trains_together:
         return [
             tr("Nothing in {name} joins its processes, so each of the {count} would train the same thing. Choose one "
                "process, or one device.", name=script.name, count=devices)
-        ]  # fmt: skip
+        ]
     return []

@@ -20,7 +20,7 @@ LIGHTNING = ("lightning", "pytorch_lightning", "lightning_fabric", "lightning_py
 LAUNCHERS = {"torchrun", "torch.distributed.run", "torch.distributed.launch", "deepspeed", "horovodrun"}
 LAUNCHER_MODULES = (
     "torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch", "deepspeed.launcher.runner",
-)  # fmt: skip
+)
 SPREADING = {"auto", "balanced", "balanced_low_0", "sequential"}
 
 
@@ -145,7 +145,7 @@ SIGNS = (
          why=tr_noop("It uses TensorFlow's {found}{where}, which trains with a process per device.")),
     Sign(launch="one", find=lambda usage: usage.uses(["tensorflow"], ["*Strategy"]),
          why=tr_noop("It uses TensorFlow's {found}{where}, which drives all devices from one process.")),
-)  # fmt: skip
+)
 
 BY_FRAMEWORK = {
     "keras": tr_noop("It is a Keras program: one process sees all devices."),

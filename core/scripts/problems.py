@@ -29,7 +29,7 @@ DISTRIBUTIONS = {
     "hydra": "hydra-core", "ignite": "pytorch-ignite", "pl_bolts": "lightning-bolts",
     "pytorch_lightning": "pytorch-lightning", "segment_anything": "segment-anything", "skimage": "scikit-image",
     "sklearn": "scikit-learn", "tensorflow_datasets": "tensorflow-datasets", "yaml": "pyyaml",
-}  # fmt: skip
+}
 """Packages whose names differ for import and installation."""
 REMOVED = {"asynchat", "asyncore", "cgi", "cgitb", "crypt", "distutils", "imp", "imghdr", "pipes", "smtpd", "telnetlib"}
 """Modules of the standard library that later Pythons have removed."""
@@ -50,7 +50,7 @@ _CACHE = ProblemCache()
 def problems(
     script: ScriptAnalysis, *, python: str, cwd: str, variables: Mapping[str, str] | None = None,
     timeout_s: float = TIMEOUT_S, cache: ProblemCache | None = None, min_version: tuple[int, int] = MIN_FOR_SCRIPTS,
-) -> list[str]:  # fmt: skip
+) -> list[str]:
     """Return a sentence with a remedy for each thing that would end this program at once under this Python.
 
     Waits up to `timeout_s` for the Python's answer, unless it is in the cache. `variables` are added to this process's
@@ -105,7 +105,7 @@ def _syntax_error(script: ScriptAnalysis, path: str, python: PythonInfo, error: 
     line, words = error.get("line"), str(error.get("words") or "").rstrip(".")
     if line:
         fault = tr("{name} has a syntax error in line {line}: {words} ({python}).",
-                   name=name, line=line, words=words, python=python.title)  # fmt: skip
+                   name=name, line=line, words=words, python=python.title)
     else:
         fault = tr("{name} has a syntax error: {words} ({python}).", name=name, words=words, python=python.title)
     return join_sentences([fault, tr("Correct it, or choose the Python that it was written for.")])
@@ -138,7 +138,7 @@ def _not_on_path(name: str, near: Mapping[str, Path]) -> list[str]:
            "Set PYTHONPATH={path} for it, or run it as a module, with that working folder.",
            name=name, module=each, folder=folder, path=shlex.quote(str(folder)))
         for each, folder in near.items()
-    ]  # fmt: skip
+    ]
 
 
 def _not_installed(name: str, missing: Sequence[str], python: PythonInfo, near: Collection[str]) -> list[str]:
@@ -156,7 +156,7 @@ def _not_installed(name: str, missing: Sequence[str], python: PythonInfo, near: 
             "{name} needs the packages {packages}, which {title} at {python} does not have. "
             "Install them ({install}), or choose another Python.",
             len(packages), packages=join_names(packages), install=install, **about,
-        )  # fmt: skip
+        )
         found.append(needs)
     if own:
         lacks = tr_plural(
@@ -165,6 +165,6 @@ def _not_installed(name: str, missing: Sequence[str], python: PythonInfo, near: 
             "{name} needs the modules {modules} of another Python's standard library, which {title} at {python} "
             "does not have. Choose an earlier or a later Python.",
             len(own), modules=join_names(own), **about,
-        )  # fmt: skip
+        )
         found.append(lacks)
     return found

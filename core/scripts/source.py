@@ -66,7 +66,7 @@ def read(path: Path) -> bytes:
             raise ValueError(
                 tr("{name} is not a notebook: {error}. Save it again as .ipynb, or name a program.",
                    name=name, error=error)
-            ) from error  # fmt: skip
+            ) from error
     if b"\0" in data:
         raise ValueError(tr("{name} is not a text file: it contains NUL bytes. Name a Python program.", name=name))
     try:
@@ -76,7 +76,7 @@ def read(path: Path) -> bytes:
         raise ValueError(
             tr("Python cannot decode {name}: {error}. Save it as UTF-8, or name its encoding in its first line.",
                name=name, error=error)
-        ) from error  # fmt: skip
+        ) from error
     return data
 
 
@@ -89,7 +89,7 @@ def lines_left_out(path: Path) -> tuple[str, ...]:
 
 def _unreadable(path: Path, error: OSError) -> str:
     return tr("{path} cannot be read: {strerror}. Make it readable, or name another script.",
-              path=path, strerror=error.strerror)  # fmt: skip
+              path=path, strerror=error.strerror)
 
 
 def source_of(path: Path, package: tuple[str, ...], *, needed: bool) -> SourceFile:
@@ -240,10 +240,10 @@ def differences(wanted: Mapping[str, str]) -> list[str]:
         found.append(
             tr("These files of the script are missing or cannot be read: {files}. Copy the script and its modules to "
                "the same paths.", files=enumerated(missing))
-        )  # fmt: skip
+        )
     if changed:
         found.append(
             tr("These files of the script have another content than on the machine that starts the run: {files}. "
                "Copy them from there.", files=enumerated(changed))
-        )  # fmt: skip
+        )
     return found

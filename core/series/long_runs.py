@@ -52,7 +52,7 @@ ALIGNMENT = 64
 """Bytes at whose multiples arrays begin."""
 MADE_OF = (
     "core", "core/diagnosis", "core/runs", "core/runs/facts", "core/schema", "core/series", "core/system", "gui/runs",
-)  # fmt: skip
+)
 """Folders of the program whose code decides what is in a file."""
 PROGRAM = ("core.", "gui.")
 FOREIGN = {
@@ -103,7 +103,7 @@ def pack(run: Run, objects: object) -> Packed | None:
             "code": _code(), "language": language.current(), "run": str(run.dir), "seen": seen, "pickled": len(pickled),
             "arrays": [buffer.nbytes for buffer in buffers],
         }
-    ).encode()  # fmt: skip
+    ).encode()
     parts: list[bytes | memoryview] = [FORMAT + len(index).to_bytes(8, "little") + index, pickled]
     at = sum(map(len, parts))
     for buffer in buffers:
@@ -121,7 +121,7 @@ def load(run_dir: Path) -> Any | None:  # noqa: ANN401 (as they were packed)
     path = _path(run_dir)
     # A file that is damaged in whatever way counts as none: then the run is read.
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, ImportError,
-                             IndexError, pickle.UnpicklingError):  # fmt: skip
+                             IndexError, pickle.UnpicklingError):
         with open_to_read(path) as file:
             status = os.fstat(file.fileno())
             if status.st_uid != os.geteuid() or status.st_mode & 0o022:  # others may write it
@@ -156,7 +156,7 @@ def _unpacked(data: memoryview, run_dir: Path) -> Any | None:  # noqa: ANN401 (a
     return _Unpickler(io.BytesIO(pickled), buffers=arrays).load()
 
 
-class _Unpickler(pickle.Unpickler):
+class _Unpickler(pickle.Unpickler):  # noqa: S301 (which it makes safe)
     """Loads objects of this program, and what those are made of."""
 
     def find_class(self, module: str, name: str) -> Any:  # noqa: ANN401 (a class, or a function)
@@ -271,7 +271,7 @@ def sketch(run_dir: Path) -> tuple[RunFacts, RunSeries]:
     facts = replace(
         facts, state=known.state, history=known.history, error=known.error, traceback=known.traceback,
         plan=facts.plan or facts.earlier_plan,  # the present one is somewhere in the middle of a resumed run
-    )  # fmt: skip
+    )
     return facts, run_series
 
 

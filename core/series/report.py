@@ -73,7 +73,7 @@ def document(run: Run) -> Json:
         "source": facts.source.fields() if facts.source else None,
         "parts": [_part(part) for part in facts.parts.values()],
         "marks": marks_fields(read_marks(run.dir)),
-    }  # fmt: skip
+    }
 
 
 def _release(facts: RunFacts) -> Json | None:
@@ -103,7 +103,7 @@ def _part(part: ModelPart) -> Json:
     return {
         "device": part.device, "parameters": list(part.parameters), "where": part.where, "size_bytes": part.size_bytes,
         "reads_from": part.reads_from or "",
-    }  # fmt: skip
+    }
 
 
 def _metric(series: Series) -> Json:
@@ -118,7 +118,7 @@ def _device(name: str, fields: Json, run_series: RunSeries) -> Json:
         "memory_total_bytes": _plain(fields.get("memory_total_bytes")),
         "utilisation_mean_percent": _statistic(np.nanmean, utilisation),
         "memory_peak_bytes": _statistic(np.nanmax, memory),
-    }  # fmt: skip
+    }
 
 
 def _statistic(function: Any, series: Series | None) -> float | None:  # noqa: ANN401 (numpy's own types differ)

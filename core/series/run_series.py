@@ -271,7 +271,7 @@ class RunSeries:
     def add_reading(
         self, device_id: str, at: float, utilisation_percent: float | None, memory_used_bytes: float | None,
         heat: Heat = NO_HEAT,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Add a reading of a device, taken at `at` in unix seconds; None: no reading."""
         self.version += 1
         if self.started is None:

@@ -75,7 +75,7 @@ def main() -> int:
         supervisor = Supervisor(
             run_dir, spec, Sampler.for_run(here),
             job(spec, run_dir, umask=users_umask, signs=meeting_signs), facts, guard=guard, companions=companions,
-        )  # fmt: skip
+        )
     except (RunError, RecordError, ValueError, OSError) as error:
         print(error, file=sys.stderr)  # noqa: T201 (into log.txt)
         if claims is not None:

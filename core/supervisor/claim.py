@@ -110,7 +110,7 @@ def clear(run_dir: Path) -> None:
                 run_dir, error, if_full=tr("Free some space, then resume the run again."),
                 otherwise=tr("Change its permissions, then resume the run again."),
             )
-        ) from error  # fmt: skip
+        ) from error
 
 
 def _facts(run_dir: Path) -> RunFacts:
@@ -144,7 +144,7 @@ def _terminate_remaining(run_dir: Path) -> None:
                 "Run {run_dir} cannot be resumed while processes of it are left: {names}. {why}",
                 run_dir=run_dir.name, names=join_names(first_names(names)), why=outcome.left[0].why,
             )
-        )  # fmt: skip
+        )
 
 
 def _namesake(run_dir: Path) -> str | None:

@@ -173,7 +173,7 @@ def _open_ports(first: RankAssignment) -> str:
             "{addresses}. Everybody who can connect to one of these ports can read and write your files on its "
             "machine.",
             addresses=", ".join(first.addresses), allow=loopback.ALLOW,
-        )  # fmt: skip
+        )
     *others, last = (address.rpartition(":")[2] for address in first.addresses)
     ports = tr("Port {last} is", last=last)
     if others:
@@ -182,7 +182,7 @@ def _open_ports(first: RankAssignment) -> str:
         "{ports} open without a password as long as this run trains, as you allowed ({allow}). Every user who can "
         "connect to this machine can read and write your files through them.",
         ports=ports, allow=loopback.ALLOW,
-    )  # fmt: skip
+    )
 
 
 class ScriptJob(Job):
@@ -217,7 +217,7 @@ class ScriptJob(Job):
         process = script.launch(
             self._spec, self._run_dir, assignment, self._names, umask=self._umask,
             port=self._store.port if self._store else self._port, has_store=self._store is not None,
-        )  # fmt: skip
+        )
         if self._store is not None:
             self._store.add_rank(process.pid)
         return process
@@ -275,7 +275,7 @@ class ScriptJob(Job):
             text = tr(
                 "{program} ended with exit code {code}. Its last line of output: {line}.",
                 program=program, code=code, line=last,
-            )  # fmt: skip
+            )
         else:
             text = tr("{program} ended with exit code {code}. It printed nothing.", program=program, code=code)
         full = self._disk.poll()

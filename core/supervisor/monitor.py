@@ -35,7 +35,7 @@ class RunMonitor:
     def __init__(
         self, own: RunProcesses, spec: RunSpec, devices: Sequence[Device], before: Iterable[Sample], *,
         readings: DeviceLog, write: Callable[[Record], None], has_steps: bool,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`own`: the processes of the run. `before`: readings from before the first process.
 
         `write`: writes an event. `has_steps`: whether the steps of the run are reported here; those of a part are
@@ -85,7 +85,7 @@ class RunMonitor:
 def watch_release(
     watch: MemoryWatch, readings: DeviceLog, write: Callable[[Record], None], workers: Iterable[ProcessId], *,
     is_hurried: Callable[[], bool], meanwhile: Callable[[], Any],
-) -> None:  # fmt: skip
+) -> None:
     """Step a watch until it is done, and record what it finds.
 
     Returns at once if no process of the run is left and no device needs a reading. `write`: writes an event.

@@ -67,7 +67,7 @@ class SoftwareRecord:
             lambda status, tracked: _source(status, tracked, repository),
             [*command, "status", "--porcelain=v2", "--branch", "--untracked-files=no"],
             [*command, "ls-files", "--error-unmatch", "--", str(workload)], folder=repository,
-        )  # fmt: skip
+        )
 
     def poll(self) -> None:
         """Record the answers that have come; end the processes that take too long."""
@@ -114,7 +114,7 @@ def source_of(status: str, folder: str, *, is_tracked: bool) -> Source:
     return Source(
         folder=folder, commit="" if commit == "(initial)" else commit, branch="" if branch == "(detached)" else branch,
         changed=not is_tracked or any(not line.startswith("#") for line in lines if line),
-    )  # fmt: skip
+    )
 
 
 def _source(status: HelperProcess, tracked: HelperProcess, folder: str) -> Source | None:

@@ -70,7 +70,7 @@ class Supervisor:
     def __init__(
         self, run_dir: Path, spec: RunSpec, sampler: Sampler, job: Job, facts: RunFacts | None = None, *,
         guard: Guard | None = None, companions: Sequence[Companion] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._run_dir, self._spec, self._job, self._companions = run_dir, spec, job, companions
         self._here = devices_here(spec.devices)
         self._folder = open_folder(run_dir)
@@ -151,7 +151,7 @@ class Supervisor:
                     id=device.id, device_kind=device.kind, label=device.label, name=device.name, cores=device.cores,
                     memory_total_bytes=device.memory_total_bytes, pci_bus_id=device.pci_bus_id,
                 )
-            )  # fmt: skip
+            )
         assignments: Sequence[RankAssignment] = local.assign_ranks(devices, strategy_of(self._spec))
         for each in self._companions:
             assignments = each.assign(assignments)
@@ -181,7 +181,7 @@ class Supervisor:
                     "Check the interpreter {python} and the working folder {working_dir}.",
                     strerror=error.strerror, python=self._spec.python, working_dir=self._spec.working_dir,
                 )
-            ) from error  # fmt: skip
+            ) from error
         identity = processes.identify(process.pid)
         self._workers.add(Worker(assignment, process, identity, tail))
         self._events.write(
@@ -189,7 +189,7 @@ class Supervisor:
                 rank=assignment.rank, role=assignment.role, pid=process.pid,
                 created=identity.created if identity else 0.0, devices=assignment.own,
             )
-        )  # fmt: skip
+        )
 
     def _start_monitor(self, devices: Sequence[Device], before: Sequence[Sample], *, has_steps: bool) -> None:
         from core.supervisor.monitor import RunMonitor  # here, so that a user's program does not wait for it
@@ -197,7 +197,7 @@ class Supervisor:
         self._monitor = RunMonitor(
             self._processes, replace(self._spec, devices=self._here), devices, before, readings=self._readings,
             write=self._record, has_steps=has_steps,
-        )  # fmt: skip
+        )
 
     # -- while it runs ---------------------------------------------------------------------------
 

@@ -83,7 +83,7 @@ class DeviceLog:
                     power_watts=each.power_watts, sm_clock_mhz=each.sm_clock_mhz, slowdowns=each.slowdowns,
                     lost=each.lost,
                 )
-            )  # fmt: skip
+            )
         return samples
 
     def stop_recording(self) -> None:
@@ -202,7 +202,7 @@ def _use(pids: Sequence[int], device: Device) -> str:
         "Processes {pids} of this run are on {label} ({name}), which was not chosen for it. "
         "Stop the run, and look for device numbers in its recipe or script.",
         len(pids), pids=join_names(first_names([str(pid) for pid in pids])), label=device.label, name=device.name,
-    )  # fmt: skip
+    )
 
 
 PATIENCE_S = 60.0
@@ -256,7 +256,7 @@ def _stall(step: int | None, still_s: float, busy: str) -> str:
         "No step has been reported {which}, but all processes are running{devices}. A process may be waiting for data "
         "or for another process; a long validation looks the same. If training does not continue, stop the run.",
         which=tr(which, step=step, since=since), devices=f" ({busy})" if busy else "",
-    )  # fmt: skip
+    )
 
 
 LASTS_S = 5.0

@@ -298,7 +298,7 @@ class StopEscalation:
     def __init__(
         self, steps: EscalationSteps, *, send: Callable[[signal.Signals], None],
         record: Callable[[str, float | None], None] = lambda *_: None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`send` signals the workers. `record` receives the name and the timeout in seconds of each step taken."""
         self._steps = list(steps)
         self._send, self._record = send, record

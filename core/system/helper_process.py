@@ -67,7 +67,7 @@ class HelperProcess:
     def __init__(
         self, command: Sequence[str], *, cwd: Path | str | None = "/", environment: Mapping[str, str] | None = None,
         stdin: bool = False, stderr: int = subprocess.DEVNULL, max_bytes: int = MAX_BYTES,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Start it, by default with the `clean_environment`. Raises `OSError` if the system cannot.
 
         `stdin`: open a pipe to it; `stderr`: as in `subprocess`, where PIPE fills `errors`.
@@ -76,7 +76,7 @@ class HelperProcess:
             command, cwd=cwd, env=clean_environment() if environment is None else environment, bufsize=0,
             stdin=subprocess.PIPE if stdin else subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr,
             start_new_session=True,
-        )  # fmt: skip
+        )
         self.output, self.errors = bytearray(), bytearray()
         """What it wrote to stdout and stderr, as far as `receive` has read it."""
         self._max_bytes = max_bytes

@@ -66,7 +66,7 @@ def start_in_background(command: Sequence[str], output: int, *, survives_logout:
         # What is started from within a training does not belong to that training.
         env={name: value for name, value in os.environ.items() if name not in {processes.TAG, processes.RUN_DIR}},
         start_new_session=True, check=True,
-    )  # fmt: skip
+    )
     return processes.identify(int(shell.stdout))
 
 
@@ -246,7 +246,7 @@ def _scope() -> str:
             tried = subprocess.run(
                 [*command.split(), "true"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL, timeout=max(0.0, until - time.monotonic()), check=False,
-            )  # fmt: skip
+            )
         except (OSError, subprocess.TimeoutExpired):
             return ""
         if tried.returncode == 0:

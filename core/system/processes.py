@@ -144,7 +144,7 @@ def glance(pid: int, proc: Path = PROC) -> ProcessInfo:
     return ProcessInfo(
         pid=pid, created=stat.created, name=stat.name, user=None if uid is None else user_name(uid), age_s=stat.age_s,
         state=stat.state, ours=uid == os.getuid(),
-    )  # fmt: skip
+    )
 
 
 def printable(text: str) -> str:

@@ -82,7 +82,7 @@ def stat(pid: int, proc: Path = PROC) -> Stat | None:
     return Stat(
         name=head.partition(b"(")[2].decode(errors="replace"), state=fields[0].decode(), parent=int(fields[1]),
         terminal=int(fields[4]), flags=int(fields[6]), ticks=int(fields[19]),
-    )  # fmt: skip
+    )
 
 
 def children(pid: int, proc: Path = PROC) -> list[int]:

@@ -189,7 +189,7 @@ class Context:
                 rank=self.rank, device=device, parameters=tuple(names), where=where, size_bytes=size_bytes,
                 reads_from=reads_from,
             )
-        )  # fmt: skip
+        )
 
     def notice_empty_device(self, device: str, remedy: str | None = None) -> None:
         """Tell that a ticked device holds nothing of a divided model. `remedy`: what to do; default: for placement."""

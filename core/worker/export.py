@@ -100,7 +100,7 @@ def _write_bundle(
         "recipe": spec.own_recipe.name, "framework": spec.framework, "strategy": spec.strategy,
         "checkpoint": checkpoint, "step": position.step, "epoch": position.epoch, "model": recipe.settings_of("model"),
         "settings": dict(spec.own_recipe.settings), "training": asdict(spec.training),
-    }  # fmt: skip
+    }
     (folder / SETTINGS).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 PHASES = {
     "train_data": "data", "val_data": "data", "model": "model", "placed_model": "model", "stages": "model",
-}  # fmt: skip
+}
 """What a worker does while it calls these functions; see `Context.enter_phase`."""
 
 TRAINING_STEP = "training_step"
@@ -38,7 +38,7 @@ class LoadedRecipe:
 
     def __init__(
         self, spec: RunSpec, run_dir: Path, *, enter_phase: Callable[[str], object] | None = None
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`enter_phase`: called with `data` or `model` before a function that may take long."""
         self._enter_phase = enter_phase
         self.name = spec.own_recipe.name
@@ -47,7 +47,7 @@ class LoadedRecipe:
         of_run = {name: getattr(spec.training, name) for name in RUN_KEYWORDS}
         self._values: dict[str, Any] = {
             **spec.own_recipe.settings, **{name: value for name, value in of_run.items() if value is not None}
-        }  # fmt: skip
+        }
 
     def has(self, function: str) -> bool:
         """Return whether the recipe defines this function."""

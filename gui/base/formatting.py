@@ -14,12 +14,12 @@ MONTHS = (
     # Translators: short names of the months, as in "19 Nov 18:03".
     tr_noop("Jan"), tr_noop("Feb"), tr_noop("Mar"), tr_noop("Apr"), tr_noop("May"), tr_noop("Jun"), tr_noop("Jul"),
     tr_noop("Aug"), tr_noop("Sep"), tr_noop("Oct"), tr_noop("Nov"), tr_noop("Dec"),
-)  # fmt: skip
+)
 LONG_MONTHS = (
     tr_noop("January"), tr_noop("February"), tr_noop("March"), tr_noop("April"), tr_noop("May"), tr_noop("June"),
     tr_noop("July"), tr_noop("August"), tr_noop("September"), tr_noop("October"), tr_noop("November"),
     tr_noop("December"),
-)  # fmt: skip
+)
 
 
 def percent(value: float | None) -> str:

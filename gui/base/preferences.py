@@ -16,7 +16,7 @@ VERSION = 1
 THEMES = {"desktop": tr_noop("as the desktop"), "dark": tr_noop("dark"), "light": tr_noop("light")}
 COLOURS = {
     "desktop": tr_noop("as the desktop"), "standard": tr_noop("standard"), "strong": tr_noop("strong contrast"),
-}  # fmt: skip
+}
 """Values with their titles."""
 SENSELESS = tr_noop("Some preferences in {path} make no sense, and have their defaults: {shown}.")
 NEWER = tr_noop(

@@ -166,11 +166,11 @@ def _tip(state: HostState) -> str:
         lines.append(
             tr("Trainyard {version}, Python {python}, user {user} on {host}", version=hello.version,
                python=hello.python, user=hello.user, host=hello.host)
-        )  # fmt: skip
+        )
         lines.append(tr("Folder of runs there: {folder}", folder=hello.runs))
     if clock is not None:
         lines.append(
             tr("Clock: {offset:+.2f} s; an answer takes {seconds:.2f} s", offset=clock.offset_s,
                seconds=clock.round_trip_s)
-        )  # fmt: skip
+        )
     return "\n".join(lines)

@@ -122,7 +122,7 @@ class HostMachine(Machine):
                         host=host, folder=where, run=run_dir.name),
             "keep": tr("Presets have paths of one machine. Save this one on {host}: trainyard keep {run} NAME",
                        host=host, run=run_dir.name),
-        }  # fmt: skip
+        }
 
     # -- at once ---------------------------------------------------------------------------------
 
@@ -239,7 +239,7 @@ class HostMachine(Machine):
         while not is_run(run_dir):
             if time.monotonic() > until or not self.mirror.is_wanted():
                 raise RunError(tr("{run} was started on {host}, and is not copied yet. The list shows it when it is.",
-                                  run=name, host=self.host))  # fmt: skip
+                                  run=name, host=self.host))
             time.sleep(NAP_S)
         return Run.attach(run_dir)
 

@@ -264,7 +264,7 @@ class DeviceMonitor:
             self.series.add_reading(
                 sample.device_id, sample.time, sample.utilisation_percent, sample.memory_used_bytes,
                 (sample.temperature_celsius, sample.power_watts, sample.sm_clock_mhz, sample.slowdowns),
-            )  # fmt: skip
+            )
         newest = ordered[-1].time if ordered else 0.0
         if self.series.started is not None and newest - self.series.started > KEPT_S + SLACK_S:
             trim(self.series, newest - KEPT_S)

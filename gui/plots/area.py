@@ -178,7 +178,7 @@ class PlotArea(QSplitter):
     def show_series(
         self, run: RunSeries | None, live: RunSeries, colours: Mapping[str, str], labels: Mapping[str, str],
         *, live_devices: bool,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Draw the run; with `live_devices`, the plots of the devices show their present readings (`live`) instead."""
         self.live_devices = live_devices
         self._emphasise()

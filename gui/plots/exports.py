@@ -36,7 +36,7 @@ KINDS = {
     ".csv": tr_noop("CSV table (*.csv)"), ".md": tr_noop("Markdown table (*.md)"),
     ".html": tr_noop("HTML page (*.html)"), ".png": tr_noop("PNG picture (*.png)"),
     ".svg": tr_noop("SVG drawing (*.svg)"),
-}  # fmt: skip
+}
 """Kinds of files by their suffixes, as a dialog offers them."""
 PICTURES = (".png", ".svg")
 SILENT_MS = 1500

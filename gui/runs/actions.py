@@ -135,7 +135,7 @@ ACTIONS = (
             tr_noop("Delete…"), tr_noop("Delete their folders, after a question; only of runs that have ended"),
         ),
     ),
-)  # fmt: skip
+)
 """In the order of the menus."""
 NO_RUN = tr_noop("No run is shown. Select one in the list.")
 MAX_REASONS = 5
@@ -217,4 +217,4 @@ def not_done(reasons: Mapping[str, str]) -> str:
     return tr_plural(
         "{count} run was left as it was. {reasons}", "{count} runs were left as they were. {reasons}", len(each),
         reasons=" ".join(each[:MAX_REASONS]),
-    )  # fmt: skip
+    )

@@ -62,7 +62,7 @@ class RunRow:
 def run_rows(
     summaries: Sequence[RunSummary], now: float, *, limit: int | None = None, by_day: bool = False,
     queue: Sequence[QueuedRun] = (),
-) -> list[RunRow]:  # fmt: skip
+) -> list[RunRow]:
     """Return the rows of the first `limit` summaries, in their order; `now` in unix seconds.
 
     `by_day`: the first run of each day has its heading, with the number of all summaries of that day; so has the first

@@ -122,7 +122,7 @@ class ConfirmDialog(Question):
     def __init__(
         self, parent: QWidget, *, question: str, words: str, yes: str, is_destructive: bool = True,
         other: tuple[str, Callable[[], object]] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`yes`: text of the agreeing button; `is_destructive`: mark that button as dangerous.
 
         `other`: text and action of another answer, which is then the proposed one.
@@ -155,7 +155,7 @@ class ConfirmDialog(Question):
 def ask(
     parent: QWidget, agreed: Callable[[], object], *, question: str, words: str, yes: str, is_destructive: bool = True,
     other: tuple[str, Callable[[], object]] | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """Ask, unless another question is open; call `agreed` if the answer is yes."""
     if not any(each.isVisible() for each in parent.findChildren(ConfirmDialog)):
         dialog = ConfirmDialog(
@@ -191,7 +191,7 @@ class NameDialog(Question):
     def __init__(
         self, parent: QWidget, *, question: str, name: str, yes: str, judge: Callable[[str], tuple[str, str]],
         may_be_empty: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`judge`: returns why a name cannot be used (or the empty string), and a notice about it."""
         super().__init__(parent, "nameDialog", yes)
         self._judge, self._may_be_empty = judge, may_be_empty
@@ -216,7 +216,7 @@ class NameDialog(Question):
 def ask_name(
     parent: QWidget, named: Callable[[str], object], *, question: str, name: str, yes: str,
     judge: Callable[[str], tuple[str, str]], may_be_empty: bool = False,
-) -> None:  # fmt: skip
+) -> None:
     """Ask for a name with a `NameDialog`; call `named` with it."""
     dialog = NameDialog(parent, question=question, name=name, yes=yes, judge=judge, may_be_empty=may_be_empty)
     dialog.named.connect(named)

@@ -183,7 +183,7 @@ NAMES = {
     "bucket_mb": "bucketEdit", "gradient_compression": "compressionBox", "activation_checkpointing": "activationBox",
     "unit": "checkpointUnitBox", "every": "checkpointEveryBox", "keep": "checkpointKeepBox",
     "best": "checkpointBestBox",
-}  # fmt: skip
+}
 """Object names of fields that are not made from their options."""
 WITHOUT_ARROWS = ("epochs", "batch_size", "warmup_steps", "every", "keep", "tolerance_mb")
 """Numbers that one types rather than counts up."""

@@ -139,7 +139,7 @@ class RowsTable(QTableView, Generic[Row]):
     def __init__(
         self, name: str, accessible: str, columns: Sequence[Column[Row]], *, key: Callable[[Row], Hashable] = hash,
         sorted_by: str = "", open_keys: Collection[Qt.Key] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__()
         self._model = RowsModel(key, self)
         self._sorted_by: Column[Row] | None = None

@@ -51,7 +51,7 @@ class DetailTabs(QStackedWidget):
             (tr("Events"), self.events), (tr("Log"), self.log), (tr("Memory"), self.memory),
             (tr("Processes"), self.processes), (tr("Settings"), self.settings), (tr("Outputs"), self.outputs),
             (tr("Error"), self.error),
-        ):  # fmt: skip
+        ):
             self.tabs.setTabToolTip(self.tabs.addTab(title), verbatim(title))  # which may be elided
             self.addWidget(page)
         self.tabs.setTabVisible(ERROR_TAB, False)

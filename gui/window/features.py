@@ -111,7 +111,7 @@ class Features:
             self._hooks[hook] = [
                 (row, getattr(feature, hook)) for row, feature in self._made.items()
                 if getattr(type(feature), hook) is not getattr(Feature, hook)
-            ]  # fmt: skip
+            ]
         for row, do in self._hooks[hook]:
             self.attempt(row.title, do)
 
@@ -165,7 +165,7 @@ class Features:
         wrong = tr(
             "Something went wrong in the window: {error!r}. Runs are not affected. "
             "Please report this: Copy report puts what is needed on the clipboard.", error=error,
-        )  # fmt: skip
+        )
         text = join_sentences([sentence, wrong])
         shown = strip or self._panels.message
         shown.show_message(text, "bad", details=True, details_text=tr("Copy report"))

@@ -149,4 +149,4 @@ class HeaderPanel(QWidget):
         hbox(
             self, self.buttons, self.again, 8, self._state, 2, self._name, self._owner, (self._what, 1), 8,
             self.progress, self._released, self.host, self.missed, gap=8, margins=(2, 10, 2, 10),
-        )  # fmt: skip
+        )

@@ -258,7 +258,7 @@ class MainWindow(QMainWindow):
         path = dropped_program(event)
         if path is not None and not self._machine.is_here:
             sentence = tr("{host} trains with its own files. Type the path that the script has there.",
-                          host=self._machine.host)  # fmt: skip
+                          host=self._machine.host)
             self.panels.message.show_message(sentence, "warn")
         elif path is not None:
             self.panels.setup.open_file(path)

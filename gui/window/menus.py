@@ -100,7 +100,7 @@ class MenuBar(QMenuBar):
                 ("fileMenu", tr("&File")), ("runMenuBar", tr("&Run")), ("viewMenu", tr("&View")),
                 ("toolsMenu", tr("&Tools")), ("helpMenu", tr("&Help")),
             )
-        )  # fmt: skip
+        )
         self._add(self.file, FILE)
         self.export_separator = self.file.addSeparator()
         self.export = QMenu(tr("&Export"), self)
@@ -224,7 +224,7 @@ class MenuController(QObject):
         menu.provide(
             openRecipe=self._open_recipe, openScript=self._open_script, close=window.close, quit=window.close,
             resetLayout=layout.reset, fullScreen=self._toggle_full_screen,
-        )  # fmt: skip
+        )
         for number, tab in enumerate(menu.tabs):
             tab.triggered.connect(lambda _, number=number: self._raise_tab(number))
         menu.view.aboutToShow.connect(self._show_view)

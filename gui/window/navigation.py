@@ -34,7 +34,7 @@ class CardNavigation(QObject):
         self._cards: tuple[QWidget, ...] = (
             panels.header, devices, training, panels.setup.sheet, panels.failure, panels.first_steps, plots,
             panels.messages, details, runs,
-        )  # fmt: skip
+        )
         self._last: dict[QWidget, QWidget] = {}
         """By card, what had the focus in it when F6 left it."""
         panels.menu.provide(nextCard=lambda: self.go(1), previousCard=lambda: self.go(-1), find=self.find)

@@ -14,7 +14,7 @@ import core
 CORE = Path(core.__file__).resolve().parent
 LOADED_BY_WORKERS = (
     CORE / "__init__.py", CORE / "language.py", *(CORE / "schema").rglob("*.py"), *(CORE / "worker").rglob("*.py"),
-)  # fmt: skip
+)
 HEAVY = ("PySide6", "pyqtgraph", "torch", "tensorflow", "keras", "pynvml")
 
 

@@ -60,7 +60,7 @@ def would_do(project: Path, *arguments: str) -> list[str]:
     done = subprocess.run(
         ["make", "--dry-run", "--no-print-directory", "run", *arguments],
         cwd=project, env=variables, capture_output=True, text=True, check=True,
-    )  # fmt: skip
+    )
     return done.stdout.splitlines()
 
 
@@ -137,7 +137,7 @@ def made_with(root: Path, *pythons: str) -> tuple[str, str]:
     done = subprocess.run(
         ["sh", str(ENVIRONMENT), str(root / "made"), *pythons],
         env={"PATH": f"{root}:{os.environ['PATH']}"}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    )
     assert (done.returncode, done.stdout) in ((0, ""), (2, ""))
     return (root / "made").read_text() if done.returncode == 0 else "", done.stderr
 
@@ -146,7 +146,7 @@ def make_python(path: Path, **facts: object) -> str:
     """Simulate a Python: by default 3.12, compiled by hand without optimizations, with headers. Return its path."""
     built: dict[str, object] = {
         "version": (3, 12, 1), "prefix": "/opt/python", "built": "'--prefix=/opt/python'", "headers": str(path.parent)
-    }  # fmt: skip
+    }
     write_program(path, PYTHON.format(python=sys.executable, name=path.name, **built | facts))
     (path.parent / "Python.h").touch()
     return str(path)
@@ -189,7 +189,7 @@ def test_driver_is_detected_by_kernel_module_or_library(tmp_path: Path) -> None:
         ({"libraries": ("/usr/lib/x86_64-linux-gnu/libcuda.so.1",)}, "1"),
         ({"libraries": ("/usr/lib/wsl/lib/libcuda.so.1",)}, "1"),
         ({"libraries": ("/usr/local/cuda/compat/libcuda.so.1", "/usr/local/cuda/lib64/stubs/libcuda.so.1")}, "0"),
-    ]):  # fmt: skip
+    ]):
         root = tmp_path / str(number)
         root.mkdir()
         assert driver(machine(root, **facts)) == seen, facts
@@ -250,7 +250,7 @@ def build_sentence(root: Path, module: str, code: str, **variables: str) -> str:
         [sys.executable, str(BUILDS), module],
         env={**os.environ, "PYTHONPATH": str(root), "PATH": path, **variables},
         capture_output=True, text=True, check=True,
-    )  # fmt: skip
+    )
     assert done.stdout.count("\n") == 1
     return done.stdout
 

@@ -16,7 +16,7 @@ INTERPRETING = {
     "QLabel", "QMessageBox", "QInputDialog", "QErrorMessage", "QProgressDialog", "QWizardPage",
     "QTextBrowser", "QGraphicsTextItem", "QStaticText", "QToolTip", "QWhatsThis", "QSystemTrayIcon", "LegendItem",
     "LabelItem",
-}  # fmt: skip
+}
 """Classes that take a text for HTML if it looks like HTML. Only the helper may use `QLabel`."""
 INTERPRETING_METHODS = {"setHtml", "insertHtml", "appendHtml", "setMarkdown", "setTextFormat", "setTitle", "setLabel"}
 """Methods that take HTML; the last two are pyqtgraph's."""
@@ -83,11 +83,11 @@ def test_the_check_finds_what_it_is_for() -> None:
         "item.setData(Qt.ItemDataRole.ToolTipRole, name)", "QMessageBox.warning(w, name, name)",
         "QtWidgets.QLabel(name)", "QToolTip.showText(at, name)", "form.addRow('Name', field)", "pg.TextItem(html=name)",
         "tabs.setTabToolTip(0, name)", "label.setTextFormat(Qt.TextFormat.AutoText)",
-    )  # fmt: skip
+    )
     allowed = (
         "w.setToolTip('a' if x else TIP)", "w.setToolTip(tr('a') if x else tr(TIP))",
         "w.setToolTip(verbatim(name))", "PlainLabel(name)",
         "box.setItemData(0, verbatim(name), Qt.ItemDataRole.ToolTipRole)", "form.addRow(label('a', f), f)",
-    )  # fmt: skip
+    )
     assert [each for each in refused if not problems(each)] == []
     assert [each for each in allowed if problems(each)] == []

@@ -77,7 +77,7 @@ EXEMPT = {
     "gui/features/help/controller.py": {"Last error of the window:": "read by those who maintain the program"},
     "gui/widgets/fields.py": {"\nQSpinBox::up-button": MARKUP},
     "gui/widgets/plain_text.py": {"{}<table ": MARKUP, "<td ": MARKUP, "<span ": MARKUP},
-}  # fmt: skip
+}
 """By module: the beginnings of texts that stay English, each with the reason."""
 DIALECTS = "core/metrics/dialects/"
 """Its modules have no sentences of ours: they compare what they read with what other programs print."""

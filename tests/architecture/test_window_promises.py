@@ -145,7 +145,7 @@ PROMISES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("40 The file dialog shows its icons and begins in the folder used last", (
         "window/test_file_dialog.py::test_dialog_begins_in_folder_used_last",
         "window/test_file_dialog.py::test_dialog_shows_its_icons_only_on_tool_buttons")),
-)  # fmt: skip
+)
 """Number and promise, and its tests by file and name."""
 
 

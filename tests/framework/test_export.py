@@ -42,7 +42,7 @@ def python(folder: Path, code: str) -> str:
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)], cwd=folder, env=environment, capture_output=True, text=True,
         check=False,
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -261,7 +261,7 @@ def test_exporting_a_replaced_checkpoint_fails_with_a_clear_message(tmp_path: Pa
     request = {
         "run_dir": str(tmp_path), "checkpoint": str(tmp_path / "checkpoints" / "step-00000007"),
         "folder": str(tmp_path), "format": "state_dict", "answer": str(tmp_path / "answer.json"),
-    }  # fmt: skip
+    }
     write_spec(tmp_path, make_spec("digits_mlp"))
     boot = Path(exporter.__file__).with_name("boot.py")
     command = [sys.executable, str(boot), "--export", json.dumps(request)]

@@ -110,7 +110,7 @@ def test_worker_under_another_python_needs_only_its_framework(runs_root: Path, f
     assert ended.state is RunState.FAILED
     assert f"pytorch could not be imported by {foreign}: ModuleNotFoundError: No module named 'torch'" in str(
         ended.run.facts.error
-    )  # fmt: skip
+    )
 
 
 def test_recipe_is_refused_if_the_python_lacks_its_framework(
@@ -126,7 +126,7 @@ def test_recipe_is_refused_if_the_python_lacks_its_framework(
     ("framework", "strategy", "devices"),
     [("pytorch", "single", "cpu:0"), ("pytorch", "ddp", "cpu:0,cpu:1"), ("tensorflow", "single", "cpu:0"),
      ("keras", "mirrored", "cpu:0,cpu:1")],
-)  # fmt: skip
+)
 def test_recipe_under_another_python_has_the_same_losses(
     runs_root: Path, foreign_with: Callable[[str], str], framework: str, strategy: str, devices: str
 ) -> None:

@@ -57,7 +57,7 @@ def test_strategies_without_a_gpu_are_available() -> None:
         "tensorflow-single", "tensorflow-mirrored", "tensorflow-central_storage", "tensorflow-multi_worker_mirrored",
         "tensorflow-parameter_server", "tensorflow-towers", "tensorflow-placement",
         "keras-single", "keras-mirrored", "keras-placement",
-    ]  # fmt: skip
+    ]
 
 
 def started(strategy: Strategy) -> Any:

@@ -107,7 +107,7 @@ def test_model_made_in_shards_resumes(runs_root: Path, blocks: str, blocks_alone
         (("self.apply(", "self.unset = nn.Parameter(torch.empty(2)); self.apply("),
          "model() gives unset no values on the meta device"),
     ],
-)  # fmt: skip
+)
 def test_model_that_the_meta_device_cannot_make_is_refused(
     runs_root: Path, tmp_path: Path, change: tuple[str, str], words: str
 ) -> None:
@@ -208,7 +208,7 @@ class Layers(nn.Module):
         self.blocks = nn.Sequential(
             *(nn.Sequential(nn.Linear(32, 256), nn.ReLU(), nn.Dropout(drops), nn.Linear(256, 32), norm)
               for _ in range(blocks))
-        )  # fmt: skip
+        )
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         return self.blocks(inputs)  # type: ignore[no-any-return]

@@ -76,7 +76,7 @@ def test_one_and_two_devices_have_the_same_losses_from_the_command_line(
         code = main([
             "run", "digits_cnn", "--framework", "pytorch", "--strategy", strategy, "--devices", devices,
             "--epochs", "5", "--batch-size", "64", "--seed", "0", "--json", "--runs", str(runs_root),
-        ])  # fmt: skip
+        ])
         printed, errors = capsys.readouterr()
         assert code == 0, errors
         shown = json.loads(printed)

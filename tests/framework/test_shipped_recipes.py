@@ -84,7 +84,7 @@ UNABLE = {
 """Strategies that cannot train a recipe, and what the run says then. Others are refused before the start."""
 ALIKE = {
     "digits_cnn", "digits_mlp", "mnist_cnn", "mnist_mlp", "fashion_cnn", "char_transformer", "two_branch_lstm",
-}  # fmt: skip
+}
 """Recipes with inputs, a target and a loss of the two, as the tests of all strategies have them."""
 TOLERANCE = {"pytorch": 1e-5, "tensorflow": 1e-4, "keras": 1e-4}
 
@@ -145,7 +145,7 @@ def small_spec(key: Key, data: Path) -> RunSpec:
         settings={each: value for each, value in wanted.items() if each in known},
         accumulation=1 if alone else 2, batch_size=small.batch_size, epochs=2, seed=3,
         training_metrics=False,  # whose number of measurements depends on the time that they take
-    )  # fmt: skip
+    )
 
 
 def _with_pictures(framework: str, folder: Path) -> str:

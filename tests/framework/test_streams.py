@@ -68,7 +68,7 @@ def batches(
     return StreamBatches(
         Shuffled, "train_data", shares=Shares(BATCH, rank, ranks, accumulation), device=torch.device("cpu"),
         steps=steps, loader_workers=workers, seed=5, any_shape=True, collate=list,
-    )  # fmt: skip
+    )
 
 
 def read(stream: StreamBatches, epoch: int = 0, skip: int = 0) -> list[list[Any]]:
@@ -110,7 +110,7 @@ def test_rank_without_an_item_takes_part_with_share_zero() -> None:
     stream = StreamBatches(
         lambda: iter(range(5)), "train_data", shares=Shares(4, 1, 2, 1), device=torch.device("cpu"), steps=2,
         any_shape=True, collate=list,
-    )  # fmt: skip
+    )
     assert [[tuple(batch) for batch in step] for step in stream.shuffled(0)] == [[([2, 3], 0.5)], [([4], 0.0)]]
 
 
@@ -236,7 +236,7 @@ def test_state_that_is_not_of_plain_values_is_not_kept() -> None:
     stream = StreamBatches(
         Placed, "train_data", shares=Shares(BATCH, 0, 1, 1), device=torch.device("cpu"), steps=STEPS, any_shape=True,
         collate=list,
-    )  # fmt: skip
+    )
     steps = stream.shuffled(0)
     next(steps)
     assert stream.state_dict() == {}

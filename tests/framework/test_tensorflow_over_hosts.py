@@ -85,7 +85,7 @@ def test_parameter_server_over_two_machines_reaches_the_same_accuracy_over_a_pau
     assert any("asynchronous" in text for text in facts.notices)
     assert {rank: (each.role, each.host) for rank, each in facts.workers.items()} == {
         0: ("chief", ""), 1: ("worker", ""), 2: ("worker", "one"), 3: ("ps", ""),
-    }  # fmt: skip
+    }
     assert parts(server) == []
     assert processes_there(server) == []
 
@@ -154,7 +154,7 @@ def test_parameter_server_that_is_gone_is_explained() -> None:
     context = SimpleNamespace(
         assignment=SimpleNamespace(addresses=(), rank=0), has_no_network=False,
         spec=SimpleNamespace(framework="tensorflow"),
-    )  # fmt: skip
+    )
     text = explain(PSUnavailableError(tf.errors.UnavailableError(None, None, "gone")), cast("Context", context))
     assert text == "Another worker of the run can no longer be reached: gone"
 
@@ -171,7 +171,7 @@ def test_port_that_another_program_has_taken_is_explained() -> None:
         context = SimpleNamespace(
             assignment=SimpleNamespace(addresses=(address,), rank=0), has_no_network=False,
             spec=SimpleNamespace(framework="tensorflow"),
-        )  # fmt: skip
+        )
         text = explain(caught.value, cast("Context", context))
     assert text is not None
     assert text.startswith(f"TensorFlow cannot listen at {address}: another program has taken this port")

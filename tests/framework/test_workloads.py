@@ -28,7 +28,7 @@ from tests.support.worker_pool import WorkerPools
 
 KERAS = Path(__file__).resolve().parents[1] / "support" / "keras_workloads.py"
 BOTH = ["char_transformer", "digits_cnn", "digits_mlp", "fashion_cnn", "mnist_cnn", "mnist_mlp", "shared_layer_lstm",
-        "two_branch_lstm"]  # fmt: skip
+        "two_branch_lstm"]
 PYTORCH_ONLY = ["char_lora", "digits_gan", "digits_vae", "forecast_stream", "hugging_face_gpt", "shapes_detector"]
 BRANCHES = {
     "two_branch_lstm": [0, 0, 0, 1, 1, 1, 0, 0, 0, 0],
@@ -36,7 +36,7 @@ BRANCHES = {
 }
 """The device of each variable of a placed Keras model whose parts are not on the devices in order."""
 IDX = {"x_train": "train-images-idx3-ubyte", "y_train": "train-labels-idx1-ubyte",
-       "x_test": "t10k-images-idx3-ubyte", "y_test": "t10k-labels-idx1-ubyte"}  # fmt: skip
+       "x_test": "t10k-images-idx3-ubyte", "y_test": "t10k-labels-idx1-ubyte"}
 SETTINGS: dict[str, dict[str, Any]] = {
     "mnist_cnn": {"items": 48},
     "mnist_mlp": {"items": 48},
@@ -223,7 +223,7 @@ def test_hugging_face_model_is_made_of_a_configuration_file(load: Callable[[str]
     recipe = load("hugging_face_gpt")
     config = tmp_path / "config.json"
     written = {"model_type": "llama", "hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1,
-               "num_attention_heads": 2, "vocab_size": 99, "bos_token_id": None, "eos_token_id": None}  # fmt: skip
+               "num_attention_heads": 2, "vocab_size": 99, "bos_token_id": None, "eos_token_id": None}
     config.write_text(json.dumps(written))
     model = recipe.model(config=str(tmp_path))
     assert type(model).__name__ == "LlamaForCausalLM"

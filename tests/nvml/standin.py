@@ -43,7 +43,7 @@ ROOT = Path(__file__).parents[2]
 READINGS = (
     "name", "uuid", "pci", "memory", "utilisation", "temperature", "power", "power_limit", "clock", "clock_reasons",
     "compute", "graphics", "mps", "minor", "numa", "mig", "mig_count", "mig_devices",
-)  # fmt: skip
+)
 
 
 def compiler() -> str | None:

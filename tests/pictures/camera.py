@@ -139,7 +139,7 @@ def _is_busy(window: MainWindow) -> bool:
         or services.run_list.left > 0 or log._loading.isActive() or log.follow()
         or start.current_check is None or services.session.opening is not None or window.panels.plots._turns.busy
         or start._debounce.isActive() or any(jobs.busy for jobs in window.findChildren(Jobs))
-    )  # fmt: skip
+    )
 
 
 if __name__ == "__main__":

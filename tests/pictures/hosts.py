@@ -19,7 +19,7 @@ PERIOD_S, PAST_S = 1.0, 120
 HELLO = Hello(
     protocol=1, version="0.1.0", python="3.12.3", user="anna", runs="/home/anna/.local/share/trainyard/runs",
     identity=HostId(host="node2", boot="", pid_namespace=""),
-)  # fmt: skip
+)
 AWAY = HostError(
     Failure.UNREACHABLE,
     "node4 (anna@node4) cannot be reached. Check that it is switched on, its firewall, and the network or VPN. "
@@ -71,7 +71,7 @@ def _past(samples: Sequence[Sample]) -> list[Sample]:
 
 def _survey(host: str, gpus: Sequence[Device], samples: Sequence[Sample]) -> Survey:
     cpu = Device(id="cpu:0", kind="cpu", label="CPU 0", name="AMD EPYC 9554 64-Core Processor, 64 cores",
-                 memory_total_bytes=1024 * GB, cores=tuple(range(64)))  # fmt: skip
+                 memory_total_bytes=1024 * GB, cores=tuple(range(64)))
     devices = (*gpus, cpu)
     own = (*samples, Sample(device_id=cpu.id, time=NOW, utilisation_percent=21.0))
     return Survey(
@@ -82,7 +82,7 @@ def _survey(host: str, gpus: Sequence[Device], samples: Sequence[Sample]) -> Sur
 
 def _gpu(host: str, number: int, model: str, gigabytes: int) -> Device:
     return Device(id=f"GPU-{host}{number}", kind="nvidia", label=f"GPU {number}", name=model,
-                  memory_total_bytes=gigabytes * GB)  # fmt: skip
+                  memory_total_bytes=gigabytes * GB)
 
 
 def _state(name: str, survey: Survey, offset_s: float, uses: HostUses) -> HostState:
@@ -100,7 +100,7 @@ def _busy() -> Survey:
         Sample(device_id=gpu.id, time=NOW, utilisation_percent=busy, memory_used_bytes=int(used * GB),
                temperature_celsius=heat, power_watts=watts, power_limit_watts=700.0)
         for gpu, (busy, used, heat, watts) in zip(gpus, LOADS, strict=True)
-    ]  # fmt: skip
+    ]
     return _survey("node2", gpus, samples)
 
 
@@ -110,7 +110,7 @@ def _idle() -> Survey:
         Sample(device_id=gpu.id, time=NOW, utilisation_percent=0.0, memory_used_bytes=GB // 4,
                temperature_celsius=36, power_watts=22.0, power_limit_watts=450.0)
         for gpu in gpus
-    ]  # fmt: skip
+    ]
     return _survey("node3", gpus, samples)
 
 

@@ -51,7 +51,7 @@ FONT_SETTINGS = """\
 MODELS = (
     *[("NVIDIA H100 80GB HBM3", 80, 700)] * 4, *[("NVIDIA GeForce RTX 4090", 24, 450)] * 2,
     ("NVIDIA GeForce RTX 3090", 24, 350), ("Tesla T4", 16, 70),
-)  # fmt: skip
+)
 """Name, memory in GB and power limit in watts of each GPU."""
 GPUS = tuple(uuid(number) for number in range(len(MODELS)))
 CPUS = tuple(
@@ -60,7 +60,7 @@ CPUS = tuple(
         memory_total_bytes=512 * GB, cores=tuple(range(16 * number, 16 * number + 16)),
     )
     for number in range(2)
-)  # fmt: skip
+)
 HOST_AVAILABLE = 416 * GB
 BLENDER = 4711
 OTHERS = {BLENDER: ("blender", "anna", "blender -b scene.blend -a")}
@@ -99,7 +99,7 @@ def environment(folder: Path, scale: int, language: str) -> dict[str, str]:
         "FONTCONFIG_FILE": str(fonts), "HOME": str(home), "LANGUAGE": language, "LC_ALL": "C.UTF-8", "TZ": "UTC",
         "QT_QPA_PLATFORM": f"offscreen:configfile={screens}", "QT_SCALE_FACTOR": str(scale),
         "TRAINYARD_CACHE_DIR": str(folder / "cache"), "XDG_CONFIG_HOME": str(home / "config"),
-    }  # fmt: skip
+    }
     kept = ("PATH", "LD_LIBRARY_PATH", "TMPDIR", "PYTHONPATH", "TESTS_OF_TRAINYARD", "COVERAGE_PROCESS_START")
     return {**{name: os.environ[name] for name in kept if name in os.environ}, **own}
 
@@ -221,7 +221,7 @@ def _settings(number: int, load: Load) -> dict[str, object]:
         "temperature": load.temperature, "power_mw": load.watts * 1000, "power_limit_mw": limit_w * 1000,
         "sm_clock_mhz": load.clock_mhz, "clock_reasons": load.reasons,
         "compute": ",".join(f"{pid}:{int(total * share)}" for pid, share in load.processes),
-    }  # fmt: skip
+    }
 
 
 def _process(pid: int, run_id: str) -> ProcessInfo:
@@ -229,7 +229,7 @@ def _process(pid: int, run_id: str) -> ProcessInfo:
     return ProcessInfo(
         pid=pid, created=1.0, name=name, user=user, command=command, age_s=1500.0, state="S", listed=True,
         run_id=None if pid in OTHERS else run_id, ours=pid not in OTHERS,
-    )  # fmt: skip
+    )
 
 
 def _no_scan(gpus: object, listed: Mapping[str, Sequence[Process] | None], root: object, run_id: str | None) -> object:

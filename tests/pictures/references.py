@@ -51,7 +51,7 @@ class Shot:
         return cls(
             scene=scene, size=(int(width), int(height)), theme=theme, scale=int(scale),
             language=language[0].replace("-", "_") if language else ENGLISH,
-        )  # fmt: skip
+        )
 
 
 def _shots(row: int, state: str) -> Iterator[Shot]:
@@ -61,7 +61,7 @@ def _shots(row: int, state: str) -> Iterator[Shot]:
         yield Shot(
             scene=state, size=size, theme=THEMES[theme], scale=SCALES[(low + theme + row) % 2],
             language=LANGUAGES[(high + theme + row // 2) % 2],
-        )  # fmt: skip
+        )
 
 
 COMPARED = (
@@ -76,5 +76,5 @@ IN_DOCUMENTATION = {
         ("running-dark", "running", "dark"), ("running-light", "running", "light"), ("ready", "ready", "light"),
         ("failed", "failed", "dark"), ("memory-held", "memory-held", "light"), ("hosts", FEW, "dark"),
     )
-}  # fmt: skip
+}
 """By the name of the file."""

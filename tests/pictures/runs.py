@@ -82,7 +82,7 @@ class PlayedRun:
             name=self.name, framework="pytorch", strategy=strategy, devices=tuple(GPUS[each] for each in self.gpus),
             recipe=Recipe(name=self.name, path=f"{HOME}/{self.name}.py"), python="/home/ben/cats-env/bin/python",
             training=Training(epochs=self.epochs, batch_size=256, learning_rate=self.learning_rate), working_dir=HOME,
-        )  # fmt: skip
+        )
         write_spec(run_dir, spec)
 
     @property
@@ -136,7 +136,7 @@ class PlayedRun:
                     "utilisation_percent": round(max(0.0, busy + 6 * wave(at, gpu)), 1) if works else 0.0,
                     "memory_used_bytes": int(used * MODELS[gpu][1] * GB),
                     "temperature_celsius": 40 + busy // 3, "power_watts": round(MODELS[gpu][2] * busy / 105),
-                }  # fmt: skip
+                }
                 if self.hot is not None and gpu == self.hot[0] and self.hot[1] <= at < self.hot[2]:
                     reading |= {"temperature_celsius": 91, "slowdowns": ["too hot"]}
                     reading["utilisation_percent"] = 61.0
@@ -153,7 +153,7 @@ class PlayedRun:
                 name=MODELS[gpu][0], memory_total_bytes=MODELS[gpu][1] * GB, pci_bus_id=None, cores=[],
             )
             for gpu in self.gpus
-        ]  # fmt: skip
+        ]
         workers = [
             _event(self.began + 0.4, "worker", rank=rank, **us, devices=[GPUS[gpu]])
             for rank, gpu in enumerate(self.gpus)
@@ -161,13 +161,13 @@ class PlayedRun:
         events = [
             _event(self.began, "supervisor", **us, **asdict(processes.here())),
             _event(self.began, "state", state="starting"), *devices, *workers,
-        ]  # fmt: skip
+        ]
         if self.since_s is None:
             events.append(_event(self.began + FIRST_STEP_S - 0.5, "state", state="running"))
         if self.hot is not None:
             gpu, since, until = self.hot
             text = [tr("{device} is slowed down: {celsius:.0f} °C.", device=f"GPU {gpu}", celsius=91.0),
-                    tr("It holds the others up."), tr("Check its cooling.")]  # fmt: skip
+                    tr("It holds the others up."), tr("Check its cooling.")]
             events.append(_event(self.began + since, "slowed", device=GPUS[gpu], text=stored(join_sentences(text))))
             over = {"device": GPUS[gpu], "text": "", "seconds": until - since}
             events.append(_event(self.began + until, "slowed", **over))
@@ -179,7 +179,7 @@ class PlayedRun:
             {"device": GPUS[gpu], "verdict": "released", "before_bytes": GB // 2, "peak_bytes": int(0.72 * 80 * GB),
              "after_bytes": GB // 2, "seconds": 1.2, "sentence": "", "holders": []}
             for gpu in self.gpus
-        ]  # fmt: skip
+        ]
         known = {each["device"]: each for each in (*gave_back, *self.releases)}
         asked = [_event(at - 2, "request", asked="pause")] if self.end == "paused" else []
         if self.end == "paused":
@@ -190,7 +190,7 @@ class PlayedRun:
             *asked, _event(at + 0.5, "state", state="releasing"),
             *(_event(at + 1.7, "release", **each) for each in known.values()),
             _event(at + 2, "state", state=self.end, **error),
-        ]  # fmt: skip
+        ]
 
 
 def _event(at: float, kind: str, **fields: object) -> dict[str, Any]:

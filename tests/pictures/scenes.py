@@ -42,11 +42,11 @@ WATTS, HEAT = (561, 574, 522, 558, 388, 392, 331, 69), (67, 69, 82, 66, 71, 70, 
 TRAINING = tuple(
     Load(busy, share, HEAT[gpu], WATTS[gpu], 1980, processes=((4101 + gpu, share - 0.01),))
     for gpu, (busy, share) in enumerate(BUSY)
-)  # fmt: skip
+)
 LIVE = PlayedRun(
     name="resnet_cats", began=NOW - 507 * 1.0, gpus=range(8), steps=4900, loads=BUSY,
     hot=(2, 430.0, 470.0),
-)  # fmt: skip
+)
 TRACEBACK = """\
 Traceback (most recent call last):
   File "/home/ben/cats/resnet_cats.py", line 41, in loss
@@ -58,7 +58,7 @@ torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.
 WITH_BLENDER = tuple(
     replace(load, utilisation=3, memory=0.73, temperature=41, watts=38, processes=((BLENDER, 0.72),))
     if gpu == 4 else load for gpu, load in enumerate(IDLE)
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +93,7 @@ def _starting(root: Path, machine: Machine) -> None:
     run = replace(LIVE, began=NOW - 8, since_s=8.0, steps=0, hot=None)
     _write(root, [*EARLIER, run])
     loads = [replace(load, memory=0.03, clock_mhz=1400, processes=((4101 + gpu, 0.02),))
-             for gpu, load in enumerate(IDLE)]  # fmt: skip
+             for gpu, load in enumerate(IDLE)]
     machine.set_up(loads, run.id)
 
 
@@ -117,16 +117,16 @@ def _failed(root: Path, machine: Machine) -> None:
     release = {
         "device": GPUS[4], "verdict": "released", "before_bytes": GB // 4, "peak_bytes": int(23.6 * GB),
         "after_bytes": GB // 4, "seconds": 0.8, "sentence": "", "holders": [],
-    }  # fmt: skip
+    }
     run = replace(LIVE, began=NOW - 4 * MINUTE_S, gpus=(4,), steps=214, end="failed", error=error, hot=None,
-                  traceback=TRACEBACK, releases=[release])  # fmt: skip
+                  traceback=TRACEBACK, releases=[release])
     _write(root, [*EARLIER, run])
     machine.set_up(IDLE)
 
 
 def _held(root: Path, machine: Machine) -> None:
     holder = {"pid": BLENDER, "name": "blender", "user": "anna", "command": "blender -b scene.blend -a",
-              "memory_used_bytes": int(17.28 * GB), "age_s": 1500.0, "listed": True}  # fmt: skip
+              "memory_used_bytes": int(17.28 * GB), "age_s": 1500.0, "listed": True}
     what = tr_plural(
         "This run released its memory on {label}. Another process took {size} meanwhile: {names}.",
         "This run released its memory on {label}. Other processes took {size} meanwhile: {names}.",
@@ -144,9 +144,9 @@ def _held(root: Path, machine: Machine) -> None:
     release = {
         "device": GPUS[4], "verdict": "held by others", "before_bytes": GB // 4, "peak_bytes": int(19.4 * GB),
         "after_bytes": int(17.5 * GB), "seconds": 60.0, "sentence": sentence, "holders": [holder],
-    }  # fmt: skip
+    }
     run = replace(LIVE, began=NOW - 5 * MINUTE_S, gpus=(4, 5), epochs=3, steps=1200, end="finished", hot=None,
-                  releases=[release])  # fmt: skip
+                  releases=[release])
     _write(root, [*EARLIER, run])
     machine.set_up(WITH_BLENDER)
 

@@ -92,7 +92,7 @@ def test_chief_and_server_are_here_each_worker_is_where_its_device_is_and_all_en
     found = assignments(notes, 4)
     assert [(each["role"], each["host"], each["own"], each["serves"]) for each in found] == [
         ("chief", 0, [], False), ("worker", 0, ["cpu:0"], True), ("worker", 1, ["cpu:1"], True), ("ps", 0, [], True),
-    ]  # fmt: skip
+    ]
     (addresses,) = {tuple(each["addresses"]) for each in found}
     assert len(set(addresses)) == 4
     assert {each["world_size"] for each in found} == {4}

@@ -132,12 +132,12 @@ class Chaos:
             self._window = subprocess.Popen(
                 [sys.executable, "-m", "tests.support.watching", str(self._root)], cwd=ROOT,
                 stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
-            )  # fmt: skip
+            )
         if self._command is None and self._chance.random() < 0.4:
             self._command = subprocess.Popen(
                 [sys.executable, "-m", "core.cli", "attach", str(followed.run.dir)], cwd=ROOT,
                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
-            )  # fmt: skip
+            )
 
     def _nap(self) -> None:
         moment = time.monotonic() + self._chance.random() * MOMENT_S

@@ -360,7 +360,7 @@ def test_garbage_lines_in_events_are_skipped(call: Call, runs_root: Path, tmp_pa
         b"\xff\xfe\x00garbage\n", b'{"kind": "metrics", "t": "soon"}\n', b"[1, 2]\n", b'{"t": 1}\n',
         b'{"t": 2e9, "kind": "metrics", "first": "x", "values": 3}\n', b'{"t": 2e9, "kind": "sample"}\n',
         b'{"t": 2e9, "kind": "state", "state": "flying"}\n', b'{"t": 2e9, "kind": "unheard-of"}\n', b'{"torn": ',
-    ]  # fmt: skip
+    ]
     for file in (followed.run.dir / "events").glob("*.jsonl"):
         with file.open("ab") as events:
             events.writelines(garbage)

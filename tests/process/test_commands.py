@@ -260,7 +260,7 @@ def test_help_shows_defaults(capsys) -> None:
         "for PyTorch only; default: 0", "latest checkpoints to keep; default: 2", "SIGINT; default: 5; script: 30",
         "nccl is for GPUs only; choose auto, nccl, hierarchical_copy or one_device; for strategy mirrored of",
         "torch.compile for PyTorch, XLA for TensorFlow and Keras",
-    ):  # fmt: skip
+    ):
         assert words in text
     assert "`trainyard runs` lists them" in " ".join(call(capsys, "show", "--help")[1].split())
 

@@ -48,7 +48,7 @@ def start_process() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
                 [sys.executable, "-c", HOLD_SOURCE, *map(str, opened)], cwd=folder, env={TAG: run_id},
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             )
-        )  # fmt: skip
+        )
         stdout = started[-1].stdout
         assert stdout is not None
         stdout.read(1)

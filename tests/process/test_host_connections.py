@@ -87,7 +87,7 @@ def test_agent_speaks_english_in_every_language(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "core.cli", "--runs", tmp_path, "agent", "--stdio"],
         input='{"id": 1, "do": "fly"}\n', cwd=ROOT, env=environment, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert "The Trainyard there cannot do this: fly." in done.stdout
 

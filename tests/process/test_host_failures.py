@@ -29,7 +29,7 @@ def fails(host, *, asked=False):
         ("closed", Failure.CLOSED_PORT, r"ssh says: ssh: connect to host 127\.0\.0\.1 port \d+: Connection refused$"),
         ("nowhere", Failure.UNKNOWN_NAME, r"ssh says: ssh: Could not resolve hostname nowhere\.invalid: "),
     ],
-)  # fmt: skip
+)
 def test_connection_that_fails_is_explained(server, address, failure, sentence):
     error = fails(Host(name="lab", address=address))
     assert error.failure is failure
@@ -57,7 +57,7 @@ def test_connection_that_fails_is_explained(server, address, failure, sentence):
         ('echo \'{"hello": "trainyard agent"}\'; exec cat', Failure.NO_AGENT, "Its hello has no version"),
         ("exec head -c 3000000 </dev/zero", Failure.NO_AGENT, "sends makes no sense"),
     ],
-)  # fmt: skip
+)
 def test_command_that_is_no_trainyard_is_explained(server, script, command, failure, sentence):
     made = command if re.fullmatch(r"[\w/ -]+", command) else script(command)
     error = fails(Host(name="lab", address="one", command=made))
@@ -68,7 +68,7 @@ def test_command_that_is_no_trainyard_is_explained(server, script, command, fail
 HELLO = json.dumps(
     {"hello": "trainyard agent", "protocol": protocol.VERSION, "version": "0", "python": "3", "user": "u", "runs": "/",
      "identity": {"host": "h", "boot": "b", "pid_namespace": "p"}}
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize(

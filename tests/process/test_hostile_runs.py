@@ -29,7 +29,7 @@ COMMANDS = (
     ("show",), ("show", "--json"), ("command",), ("command", "--json"), ("export", "--csv", "-"),
     ("export", "--tensorboard", "tb", "--force"), ("report", "--output", "report.html", "--force"),
     ("try", r"(?P<loss>\S+)"), ("keep", "kept.json", "--secrets", "names", "--yes"),
-)  # fmt: skip
+)
 
 
 def batches(count: int | None) -> Iterator[int]:
@@ -107,7 +107,7 @@ def test_processes_of_the_command_line_survive_hostile_runs(tmp_path: Path) -> N
             [sys.executable, "-m", "core.cli", *words, "--runs", str(hostile.root)], capture_output=True,
             timeout=PATIENCE_S,
             check=False, cwd=Path(core.__file__).parents[1],
-        )  # fmt: skip
+        )
         assert done.returncode in {0, 2}
         assert b"Traceback" not in done.stderr
     assert Run.attach(readable[0]).id

@@ -93,7 +93,7 @@ def test_host_that_cannot_be_asked_is_a_sentence_beside_the_others(server, capsy
     code, out, _ = call(capsys, "hosts", "--json")
     assert [(each["state"], each["failure"]) for each in json.loads(out)] == [
         ("not reachable", "closed port"), ("reachable", None),
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.parametrize(

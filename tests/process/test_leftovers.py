@@ -106,7 +106,7 @@ def as_found(process: subprocess.Popen[bytes], run_id: str) -> OrphanedProcess:
     return OrphanedProcess(
         process=identity, run_id=run_id, run_dir=None, name="sleep", command="sleep 3600", age_s=1.0, user="me",
         memory_bytes=None, why="Its run is over.",
-    )  # fmt: skip
+    )
 
 
 def test_orphan_of_abandoned_run_is_found_and_terminated(abandoned: Followed, view: ProcView) -> None:
@@ -211,7 +211,7 @@ def test_shells_and_panels_started_inside_training_are_no_orphans(
     server = launch(
         sys.executable, "-c", "import os, pty; pty.spawn(['sh', '-c', 'setsid sleep 3600 & sleep 3600'])",
         run_id=abandoned.run.id, run_dir=abandoned.run.dir, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
-    )  # fmt: skip
+    )
     wait_until(lambda: len(psutil.Process(server.pid).children(recursive=True)) >= 3, "the shell's children")
     panel = launch(
         "trainyard", "-c", "import time; time.sleep(3600)", run_id=abandoned.run.id, executable=sys.executable

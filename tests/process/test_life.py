@@ -94,7 +94,7 @@ def test_recipe_that_ignores_stop_is_terminated_by_signals(runs_root: Path, tmp_
     assert followed.states == STOPPED
     assert [(step.name, step.grace_s) for step in followed.run.facts.stop_steps] == [
         ("asked", 1), ("SIGINT", 1), ("SIGTERM", 1), ("SIGKILL", None),
-    ]  # fmt: skip
+    ]
     assert followed.run.facts.workers[0].exit_code == -signal.SIGKILL
 
 

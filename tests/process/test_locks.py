@@ -109,7 +109,7 @@ def test_command_names_the_file_system_and_starts_no_run(runs_root: Path, tmp_pa
     command = [
         sys.executable, "-m", "tests.support.without_locks", str(errno.ENOLCK), sys.executable, "-m", "core.cli", "run",
         recipe, "--framework", "pytorch", "--devices", "cpu:0", "--runs", str(runs_root),
-    ]  # fmt: skip
+    ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if "Function not implemented" in done.stderr and "prctl" in done.stderr:
         pytest.skip(f"a filter of system calls cannot be set here: {done.stderr}")

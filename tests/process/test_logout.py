@@ -37,7 +37,7 @@ def properties(
     """What systemd-logind answers. `lingers`: None if it does not know the user."""
     known = {
         "KillUserProcesses": ("b", kills), "KillExcludeUsers": ("as", [*excluded]), "KillOnlyUsers": ("as", [*only]),
-    }  # fmt: skip
+    }
     return known if lingers is None else {**known, "Linger": ("b", lingers)}
 
 

@@ -139,7 +139,7 @@ def test_recipe_downloads_once_and_its_workers_reach_nobody(runs_root: Path, tmp
     assert {(path.stat().st_uid, path.stat().st_gid) for path in written} == {(os.getuid(), os.getgid())}
     assert {rank: worker.role for rank, worker in followed.run.facts.workers.items()} == {
         0: "worker", 1: "worker", FETCHER: "fetch",
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.slow
@@ -171,7 +171,7 @@ def test_connection_from_outside_reaches_no_port(tmp_path: Path) -> None:
         done = subprocess.run(
             [python, "-B", "attack.py"], cwd=folder, capture_output=True, text=True,
             check=False, env={"TRAINYARD_RUN": "a-run"}, **user,
-        )  # fmt: skip
+        )
     finally:
         shutil.rmtree(folder)
     assert done.returncode == 0, done.stderr
@@ -179,7 +179,7 @@ def test_connection_from_outside_reaches_no_port(tmp_path: Path) -> None:
     assert told == {
         "connected from outside": False, "socket outside": False,
         "user": [OTHER_UID, OTHER_UID] if os.getuid() == 0 else [os.getuid(), os.getgid()], "rights": 0, "tag": True,
-    }  # fmt: skip
+    }
 
 
 ATTACK = """
@@ -286,7 +286,7 @@ def test_run_without_roots_rights_is_kept_apart_and_ended_as_well(runs_root: Pat
         [*without, sys.executable, "-m", "core.cli", *command, "--framework", "tensorflow", "--devices",
          "cpu:0,cpu:1", "--detach", "--runs", str(runs_root)],
         cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     (run_dir,) = runs_root.iterdir()
     followed = Followed(Run.attach(run_dir)).until_trained()
@@ -333,7 +333,7 @@ def denied(*arguments: str, runs_root: Path) -> subprocess.CompletedProcess[str]
     done = subprocess.run(
         [sys.executable, no_namespaces.__file__, sys.executable, "-m", "core.cli", *arguments, "--runs", runs_root],
         cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    )
     if done.returncode == no_namespaces.CANNOT:
         pytest.skip("this machine allows no user namespace, in which namespaces could be forbidden")
     return done
@@ -387,7 +387,7 @@ def test_run_that_was_started_elsewhere_fails_with_the_reason(runs_root: Path, t
         [sys.executable, no_namespaces.__file__, sys.executable, "-c", start_it],
         input=pickle.dumps((spec, runs_root)), cwd=ROOT, capture_output=True, check=False,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     (run_dir,) = runs_root.iterdir()
     followed = Followed(Run.attach(run_dir)).until_over()

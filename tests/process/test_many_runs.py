@@ -37,7 +37,7 @@ KEPT = {
     "spec.json", "log.txt", "events", "control", "checkpoints",
     "events/supervisor.jsonl", "events/worker-0.jsonl", "events/devices.jsonl", "events/guard.jsonl",
     "control/stop", "lock", "events/lock", "workload.py",
-}  # fmt: skip
+}
 """All files that a run may leave in its folder."""
 RESERVE = "events/reserve"
 """Disk space reserved for final events: a lost run still has it and uses it when resumed."""
@@ -49,7 +49,7 @@ def window(runs_root: Path) -> Iterator[psutil.Popen]:
     process = psutil.Popen(
         [sys.executable, "-m", "tests.support.watching", str(runs_root)],
         cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    )
     yield process
     process.stdin.close()
     process.stdout.close()
@@ -131,7 +131,7 @@ def _guard(followed: Followed) -> list[ProcessId]:
 
 VICTIMS: dict[str, Callable[[Followed], list[ProcessId]]] = {
     "supervisor": _supervisor, "worker": _worker, "guard": _guard,
-}  # fmt: skip
+}
 
 
 def until_seen(window: psutil.Popen, ids: set[str]) -> None:

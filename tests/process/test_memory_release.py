@@ -122,7 +122,7 @@ def test_memory_freed_late_is_waited_for_and_counts_as_released(
     found = followed.run.facts.releases[stage.id]
     assert (found.verdict, found.before_bytes, found.peak_bytes, found.after_bytes) == (
         Verdict.RELEASED, IDLE, BUSY, IDLE,
-    )  # fmt: skip
+    )
     assert found.seconds >= 2
     assert stage.memory(followed)[-1] == IDLE  # the plot goes on to the end of the watch
     document = json.loads(shown(followed, capsys, "--json"))["release"]
@@ -255,7 +255,7 @@ def test_cpu_run_releases_its_memory(tmp_path: Path, runs_root: Path, capsys: py
     (found,) = followed.run.facts.releases.values()
     assert (found.device_id, found.verdict, found.before_bytes, found.after_bytes) == (
         "cpu:0", Verdict.RELEASED, 0, 0,
-    )  # fmt: skip
+    )
     assert found.sentence.startswith("Nothing of this run is left on CPU 0: its memory came back.")
     assert followed.run.facts.ended_processes == ()
     assert json.loads(shown(followed, capsys, "--json"))["release"]["devices"].keys() == {"cpu:0"}
@@ -274,7 +274,7 @@ def test_leftover_process_that_ignores_sigterm_is_killed_and_reported(
     assert ended.keys() == {"SIGTERM", "SIGKILL"}
     assert (ended["SIGTERM"].name, ended["SIGTERM"].command, ended["SIGTERM"].by) == (
         "sleep", "sleep 3600", "supervisor",
-    )  # fmt: skip
+    )
     assert "signal.SIG_IGN" in str(ended["SIGKILL"].command)
     document = json.loads(shown(followed, capsys, "--json"))["release"]
     assert {each["pid"] for each in document["ended"]} == {each.pid for each in ended.values()}

@@ -297,7 +297,7 @@ def test_nothing_acts_on_a_copy(root, open_mirror, spec):
         lambda: copy.request("stop"), lambda: Run.resume(copy.dir), lambda: Run.start(spec, mirror.root),
         lambda: change_marks(copy.dir, star=True), lambda: rename(copy.dir, "x"), lambda: cancel(copy.dir),
         lambda: launch_supervisor(copy.dir), lambda: held(copy.dir).__enter__(),
-    ):  # fmt: skip
+    ):
         with pytest.raises(RunError, match="is a run of one, and this folder has a copy of it"):
             act()
     assert "not removed" in removal.why_not(copy.dir)

@@ -100,7 +100,7 @@ def test_server_that_never_answers_does_not_delay_the_end_and_is_recorded(tmp_pa
     with WebServer(silent=True) as server:
         save(settings(
             webhook=f"http://me:secret@{server.host}/secret", command=f"echo $NOTIFICATION_OCCASION >> {told}; exit 3",
-        ))  # fmt: skip
+        ))
         run = train(played(tmp_path, name="mine", steps=3), runs_root)
         assert run.state is RunState.FINISHED
         wait_until(lambda: without_a_supervisor(run), "the supervisor to leave")
@@ -137,7 +137,7 @@ def test_failing_runs_and_a_lost_one_are_one_message(tmp_path: Path, runs_root: 
     assert post.body["title"] == "3 runs: 2 failed, 1 lost"
     assert {each["name"]: each["occasion"] for each in post.body["runs"]} == {
         "broken_0": "failed", "broken_1": "failed", "killed": "lost",
-    }  # fmt: skip
+    }
     lines = post.body["message"].splitlines()
     assert lines[:2] == ["Failed: broken_0 and broken_1.", "Lost: killed."]
     assert lines[2].startswith("The last error: The run's supervisor (pid ")
@@ -265,7 +265,7 @@ def test_service_that_cannot_be_reached_for_a_while_is_tried_again(tmp_path: Pat
     unavailable = f"The notification could not be sent to your webhook. {host} answered 503 Service Unavailable."
     assert list(run.facts.notices[:2]) == [
         unavailable, "A later attempt to send the notification through Webhook succeeded.",
-    ]  # fmt: skip
+    ]
     assert told.read_text() == "told\n" * 2
     retry([replace(undelivered[0], settings=settings(webhook=f"http://{NOTHING_LISTENS}/"))], waits.append)
     assert waits[2:] == [*RETRY_S], "it is given up after the last"

@@ -49,7 +49,7 @@ def test_a_link_that_another_user_made_counts_as_that_users_run(runs_root: Path,
 COMMANDS = [
     ("again", "RUN", "--detach"), ("resume", "RUN", "--detach"), ("keep", "RUN", "copy"),
     ("export", "RUN", "--model", "model"), ("run", "--setup", "PRESET", "--devices", "cpu:0", "--detach"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.two_users
@@ -57,7 +57,7 @@ COMMANDS = [
 def test_what_another_user_named_is_executed_only_after_a_question(
     runs_root: Path, tmp_path: Path, command: tuple[str, ...], capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     run_dir = recorded(runs_root)
     preset = tmp_path / "preset.json"
     preset.write_bytes((run_dir / "spec.json").read_bytes())
@@ -81,7 +81,7 @@ def test_what_another_user_named_is_executed_only_after_a_question(
         f"{OTHER_NAME} may be able to change it at any time:\n\nProgram: {spec.own_recipe.path}\n"
         f"Python: {spec.python}\nFolder: {spec.working_dir}\n\nContinue only if you trust {OTHER_NAME}.\n"
         "Nothing was done: there is no terminal to ask on. Add --yes if you agree."
-    )  # fmt: skip
+    )
 
     asked = []
     monkeypatch.setattr("core.cli.runs.is_interactive", lambda: True)

@@ -43,7 +43,7 @@ def test_user_modules_are_imported_by_the_script_alone(tmp_path: Path, planted: 
          "--runs", tmp_path / "runs"],
         cwd=planted, env={**os.environ, "PYTHONPATH": variable, "MARK": str(mark)}, capture_output=True, text=True,
         check=False,
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     script = tmp_path / "train.py"
     assert mark.read_text() == f"platformdirs in {script}\ncore in {script}\n"
@@ -55,5 +55,5 @@ def test_own_module_is_started_with_what_it_needs_from_pythonpath(tmp_path: Path
     done = subprocess.run(
         own_command("only_here"), env={**os.environ, "PYTHONPATH": str(tmp_path)}, cwd="/", capture_output=True,
         text=True, check=True,
-    )  # fmt: skip
+    )
     assert done.stdout == "found\n"

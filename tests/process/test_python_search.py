@@ -101,7 +101,7 @@ class TestCommand:
             "path": str(python), "place": "near", "version": VERSION, "implementation": "cpython",
             "prefix": str(tmp_path / "project" / ".venv"), "torch": {"version": "2.6.0", "cuda": False},
             "tensorflow": None, "keras": None, "problem": None,
-        }  # fmt: skip
+        }
 
     def test_table_lists_pythons_then_unusable_ones(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -114,7 +114,7 @@ class TestFinding:
         variables = {
             "CONDA_EXE": f"{conda}/bin/conda", "PYENV_ROOT": str(pyenv), "UV_PYTHON_INSTALL_DIR": str(uv),
             "PATH": f"{pyenv}/shims", "HOME": "/nowhere",
-        }  # fmt: skip
+        }
         found = [each for each in find_pythons(variables=variables) if each.path.startswith(str(tmp_path))]
         assert [each.place for each in found] == ["conda", "pyenv", "uv"]
         assert {os.path.realpath(each.path) for each in found} == set(map(str, made.values()))
@@ -226,7 +226,7 @@ class TestProbing:
             ("#!/bin/sh\necho 'trainyard-answer:{\"version\": [3, 11, 4]}'\n", "Python 3.11.4 started and then ended"),
             ("#!/bin/sh\necho 'trainyard-answer:[1]'; echo 'trainyard-answer:{\"version\": \"3\"}'\n", "is not a Py"),
         ],
-    )  # fmt: skip
+    )
     def test_program_that_is_not_python_is_reported(self, tmp_path: Path, text: str, sentence: str) -> None:
         program = write_program(tmp_path / "python", text)
         with pytest.raises(ValueError, match=sentence) as caught:
@@ -301,7 +301,7 @@ class TestProbeCache:
         ["", "rubbish", "[]", '{"format": 1, "pythons": []}', '{"format": 99, "pythons": {}}', "[" * 100_000,
          '{"format": 1, "pythons": {"KEY": 3}}', '{"format": 1, "pythons": {"KEY": {"answer": {}, "seen": {}}}}',
          '{"format": 1, "pythons": {"KEY": {"answer": {"version": [3]}, "seen": {}}}}'],
-    )  # fmt: skip
+    )
     def test_corrupt_cache_is_ignored(self, tmp_path: Path, bare: Path, text: str) -> None:
         file = tmp_path / "pythons.json"
         key = json.dumps(json.dumps([str(bare), os.environ.get("PYTHONPATH", ""), ""]))

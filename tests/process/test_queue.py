@@ -108,7 +108,7 @@ def test_workers_do_not_inherit_claims_and_the_supervisor_holds_them(queue: Queu
 def test_a_run_that_starts_beside_another_says_so_and_both_count(queue: Queue) -> None:
     first, second = queue.start(), queue.start()
     assert any(f"CPU 0 is claimed by run {first.run.spec().name}. This run shares it" in each
-               for each in second.run.facts.notices)  # fmt: skip
+               for each in second.run.facts.notices)
     waiting = queue.add("waiting")
     stop(first)
     queue.until_reason("waiting", "CPU 0 is used by run")
@@ -393,7 +393,7 @@ def test_odd_names_and_runs_that_wait_for_each_other(queue: Queue, capsys) -> No
     change_request(one.run.dir, after=str(two.run.dir))
     queue.until_reason("two", f"waits for its own end. Stop one of them, such as: trainyard stop {two.run.id}")
     code, _, err = call(capsys, "run", queue.recipe, "--devices", "cpu:0", "--epochs", 1, "--detach",
-                        "--runs", queue.runs_root.parent / "elsewhere")  # fmt: skip
+                        "--runs", queue.runs_root.parent / "elsewhere")
     assert code == 0
     assert f"CPU 0 is claimed by run {running.run.spec().name}." in err
     (two.run.dir / "queue.json").write_text("{")
@@ -427,7 +427,7 @@ def test_200_kills_at_random_moments(queue: Queue) -> None:
     needs = (
         {"devices": "cpu:0"}, {"devices": "cpu:1"}, {"devices": "cpu:0,cpu:1"},
         {"any_of": ("cpu:0", "cpu:1"), "count": 1},
-    )  # fmt: skip
+    )
 
     def check() -> None:
         for each in runs:

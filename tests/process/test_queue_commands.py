@@ -88,7 +88,7 @@ def test_times_and_sizes() -> None:
 
     assert [limit(text) for text in ("90m", "1h30m", "8 h", "2d", "1:30:00", "45 min", "30s")] == [
         5400, 5400, 28800, 172800, 5400, 2700, 30,
-    ]  # fmt: skip
+    ]
 
     def start(text: str) -> float:
         options = SimpleNamespace(
@@ -109,7 +109,7 @@ def test_times_and_sizes() -> None:
 
 def test_any_device_is_one_of_the_kind_with_enough_memory() -> None:
     gpus = [Device(id=f"GPU-{at}", kind="nvidia", label=f"GPU {at}", name="", memory_total_bytes=size * 2**30)
-            for at, size in enumerate((8, 24, 24))]  # fmt: skip
+            for at, size in enumerate((8, 24, 24))]
     options = SimpleNamespace(any=1, kind=None, free_memory="20GB", devices="")
     assert [each.id for each in run_options.choose_any(options, gpus)] == ["GPU-1", "GPU-2"]
     assert options.devices == "GPU-1"

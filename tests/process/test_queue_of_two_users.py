@@ -77,7 +77,7 @@ def test_users_see_the_claims_of_each_other_and_can_neither_remove_nor_fake_them
     hostile = {
         "foreign": "belongs to another user than its folder", "garbage": "is not a valid ticket",
         "huge": "is larger than a ticket may be", "link": "is not a regular file",
-    }  # fmt: skip
+    }
 
     def refused(act: Callable[[], object]) -> bool:
         try:
@@ -97,7 +97,7 @@ def test_users_see_the_claims_of_each_other_and_can_neither_remove_nor_fake_them
             ticket.unlink, (folder / "devices" / "cpu:0").unlink, lambda: ticket.write_text("{}"),
             lambda: (folder / "tickets" / "planted").write_text("{}"), lambda: folder.rename(common / "gone"),
             lambda: folder.chmod(0o777), lambda: (folder / "held").write_text("held"),
-        ):  # fmt: skip
+        ):
             assert refused(act)
         planted = common / f"{line.prefix}{ATTACKER - 1000}" / "tickets"  # the folder says another user than its owner
         planted.mkdir(parents=True)
@@ -109,7 +109,7 @@ def test_users_see_the_claims_of_each_other_and_can_neither_remove_nor_fake_them
         (other,) = view.others
         assert (other.run, other.needs, other.state, other.reason) == (
             "their-next", "CPU 0", "held", "Its user holds it.",
-        )  # fmt: skip
+        )
 
     with holding_a_device(ATTACKER) as path, contextlib.ExitStack() as stack:
         ticket = Path(path)
@@ -122,7 +122,7 @@ def test_users_see_the_claims_of_each_other_and_can_neither_remove_nor_fake_them
         listed = said.out.splitlines()
         assert [line.split()[:4] for line in listed] == [
             ["PLACE", "USER", "RUN", "STATE"], ["1", OTHER_NAME, "their-next", "held"],
-        ]  # fmt: skip
+        ]
         (row,) = json.loads(trainyard(VICTIM, *words, "--json", home=homes[VICTIM]).out)
         assert (row["user"], row["run"], row["line_place"], row["dir"]) == (OTHER_NAME, "their-next", 1, None)
         assert trainyard(VICTIM, "queue", "--json", *words[2:], home=homes[VICTIM]).out == "[]\n"

@@ -84,14 +84,14 @@ def test_nodes_are_added_listed_with_their_devices_and_removed(cluster, capsys, 
     rows = json.loads(out)
     assert [(each["name"], each["state"], each["problem"]) for each in rows] == [
         ("alpha", "reachable", None), ("beta", "reachable", None),
-    ]  # fmt: skip
+    ]
     assert {each["runs"] for each in rows} == {f"{cluster.folder}/home/.local/share/trainyard/runs"}
     assert {each["command"] for each in rows} == {sys.executable}
 
     code, out, err = call(capsys, "hosts", "add", f"ray:{cluster.address}")
     assert (code, err.split(":")[0], err.endswith("are in the list already. See them: trainyard hosts\n")) == (
         2, "trainyard", True,
-    )  # fmt: skip
+    )
     code, out, err = call(capsys, "hosts", "remove", "beta")
     assert out == f"beta has been removed from the list. Nothing was changed on ray:{cluster.address}/beta.\n"
     monkeypatch.setenv("RAY_ADDRESS", cluster.address)
@@ -369,7 +369,7 @@ def test_cluster_that_asks_for_a_token(capsys, monkeypatch):
     refused = {
         "nothing": {"RAY_AUTH_MODE": "disabled"}, "no token": {"RAY_AUTH_MODE": "token"},
         "another token": {**token, "RAY_AUTH_TOKEN": "f" * 32},
-    }  # fmt: skip
+    }
     try:
         for what, variables in refused.items():
             with monkeypatch.context() as patch:

@@ -24,7 +24,7 @@ RECORDED = CODE / "tests" / "recorded_runs"
 RECIPES = RECORDED / "recipes"
 
 ASKED = ("--framework pytorch --strategy {strategy} --devices {devices} --name {name} "
-         "--set items=32 --set val_items=16 --batch-size 8 --learning-rate 0.1")  # fmt: skip
+         "--set items=32 --set val_items=16 --batch-size 8 --learning-rate 0.1")
 
 Metric = tuple[int, float, float, float]
 
@@ -163,7 +163,7 @@ EXPECTED = {
         error="The run never started: its supervisor exited before its first event, or was never launched. "
               "The log is empty.",
     ),
-}  # fmt: skip
+}
 
 every_run = pytest.mark.parametrize("name", EXPECTED)
 
@@ -197,7 +197,7 @@ class Root:
         known = {
             "@RECIPES@": str(RECIPES), "@PYTHON@": sys.executable, "@FOLDER@": str(self.path),
             "@HOST@": host or socket.gethostname(),
-        }  # fmt: skip
+        }
         for placeholder, own in known.items():
             text = text.replace(placeholder, own)
         return text
@@ -254,7 +254,7 @@ def test_runs_lists_all_of_them_with_their_states(root: Root) -> None:
         "finished": 0.00026894029, "finished_ddp": 0.00026894029, "finished_script": 0.05, "failed": 1.430305,
         "stopped": 0.135862157, "paused": 0.0337435193, "resumed": 0.00026894029, "lost": 0.147438914,
         "lost_guarded": 0.147438914, "never_came_up": None,
-    }  # fmt: skip
+    }
     assert rows["resumed"]["started"] == 1745383027.6719446
     assert rows["resumed"]["ended"] == 1745383035.346116
     assert rows["failed"]["error"] == "Worker 0 on cpu:0: ValueError: the sixth step is one too many."

@@ -38,7 +38,7 @@ def over(runs_root: Path, name: str, *, days_ago: float = 0.0, kib: int = 100) -
         {"t": ended - 60, "kind": "supervisor", **NOBODY},
         *({"t": ended - 50 + number, "kind": "state", "state": state} for number, state in enumerate(
             ("starting", "running", "releasing", "finished"))),
-    ]  # fmt: skip
+    ]
     (run_dir / "events" / "supervisor.jsonl").write_text("".join(json.dumps(each) + "\n" for each in records))
     write_spec(run_dir, make_spec(write_recipe(runs_root.parent, LONG)))
     return run_dir

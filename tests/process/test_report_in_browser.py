@@ -79,7 +79,7 @@ def browse(page: Path) -> dict[str, Any]:
     command = [sys.executable, str(browser.__file__), BROWSER, str(page), READ, str(page.with_suffix(".png"))]
     done = subprocess.run(
         [*WITHOUT_NETWORK, *command], stdout=subprocess.PIPE, text=True, check=True, timeout=PATIENCE_S
-    )  # fmt: skip
+    )
     found = json.loads(done.stdout.splitlines()[-1])
     assert (found["asked"], found["said"]) == ([], [])
     seen: dict[str, Any] = json.loads(found["result"])

@@ -145,7 +145,7 @@ def test_rewind_to_step_0_discards_all_metrics() -> None:
     run_series.fold([
         {"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0]}},
         {"t": 2.0, "kind": "rewind", "step": 0},
-    ])  # fmt: skip
+    ])
     assert run_series.metrics == {}
 
 

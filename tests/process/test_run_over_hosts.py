@@ -191,7 +191,7 @@ def test_script_over_machines_gets_the_variables_of_torchrun(
     assert run.losses() == pytest.approx([1 / step for step in range(1, 21)], abs=1e-4), "the curve is that of rank 0"
     assert {rank: (each.devices, each.host, each.exit_code) for rank, each in run.run.facts.workers.items()} == {
         0: (("cpu:0",), "", 0), 1: (("one/cpu:0",), "one", 0), 2: (("one/cpu:1",), "one", 0),
-    }  # fmt: skip
+    }
     assert set(run.run.facts.releases) == {"cpu:0", "one/cpu:0", "one/cpu:1"}
     assert parts(server) == []
 

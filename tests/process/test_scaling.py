@@ -62,7 +62,7 @@ def test_the_document_has_a_row_for_each_number_of_devices(measured) -> None:
     assert err == "", "with --json, all is in the document"
     assert [(row["devices"], row["strategy"], row["device_ids"]) for row in (one, two)] == [
         (1, "single", ["cpu:0"]), (2, "ddp", ["cpu:0", "cpu:1"]),
-    ]  # fmt: skip
+    ]
     assert (one["speed_up"], one["efficiency"], one["n"], two["n"]) == (1.0, 1.0, 2, 2)
     assert two["speed_up"] == pytest.approx(two["samples_per_s"] / one["samples_per_s"])
     assert two["efficiency"] == pytest.approx(two["speed_up"] / 2)
@@ -262,7 +262,7 @@ def planted(runs_root: Path) -> Path:
         (("digits_mlp", "--resume", "taken"), "A recipe cannot be combined with --resume: "),
         (("--show", "taken", "--epochs", "5"), "--epochs cannot be combined with --show: "),
     ],
-)  # fmt: skip
+)
 def test_what_makes_no_table_is_one_sentence_and_starts_nothing(
     planted: Path, capsys, arguments: tuple[str, ...], sentence: str
 ) -> None:

@@ -110,7 +110,7 @@ def test_run_in_a_network_of_its_own_is_stopped_from_outside(tmp_path: Path) -> 
     source = WAITS.replace("import os, time", "import os, socket, time\nprint(socket.if_nameindex())")
     (tmp_path / "program.py").write_text(source)
     words = [sys.executable, "-m", "core.cli", "run", "--detach", "--script", str(tmp_path / "program.py"),
-             "--devices", "cpu:0,cpu:1", "--launch", "per-device", "--runs", str(tmp_path / "runs")]  # fmt: skip
+             "--devices", "cpu:0,cpu:1", "--launch", "per-device", "--runs", str(tmp_path / "runs")]
     inside = f"ip link set lo up && exec {shlex.join(words)}"
     subprocess.run([*own.split(), inside], cwd=root, check=True, capture_output=True)
 

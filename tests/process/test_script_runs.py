@@ -68,7 +68,7 @@ def test_script_runs_exactly_as_from_a_shell(tmp_path: Path, runs_root: Path, te
     subprocess.run(
         [sys.executable, str(tells), *arguments], cwd=here, check=True,
         env={**os.environ, **environment, "TOLD": str(tmp_path / "shell.json")},
-    )  # fmt: skip
+    )
     panel, shell = report_of(tmp_path / "panel.json"), report_of(tmp_path / "shell.json")
     for name in ("argv", "name", "path", "cwd", "file", "modules", "umask"):
         assert panel[name] == shell[name], name
@@ -87,7 +87,7 @@ def test_module_runs_as_with_python_m(tmp_path: Path, runs_root: Path) -> None:
     (package / "fit.py").write_text(TELLS)
     spec = script_spec(
         cwd=tmp_path / "mine", module="train.fit", environment={"TOLD": str(tmp_path / "told.json")}
-    )  # fmt: skip
+    )
 
     assert train(spec, runs_root).state is RunState.FINISHED
 
@@ -109,7 +109,7 @@ def test_user_packages_named_like_ours_are_imported(tmp_path: Path, runs_root: P
 def test_process_per_device_gets_the_torchrun_environment(tmp_path: Path, runs_root: Path, tells: Path) -> None:
     spec = script_spec(
         tells, cwd=tmp_path, devices="cpu:0,cpu:1", launch="per-device", environment={"TOLD": str(tmp_path / "told")}
-    )  # fmt: skip
+    )
 
     ended = train(spec, runs_root)
 
@@ -123,7 +123,7 @@ def test_process_per_device_gets_the_torchrun_environment(tmp_path: Path, runs_r
             "RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2, "GROUP_RANK": 0,
             "ROLE_RANK": rank, "MASTER_ADDR": "127.0.0.1", "OMP_NUM_THREADS": len(cores[f"cpu:{rank}"]),
             "CUDA_VISIBLE_DEVICES": "",
-        }  # fmt: skip
+        }
         assert {name: environment[name] for name in wanted} == {name: str(value) for name, value in wanted.items()}
         assert found["cores"] == cores[f"cpu:{rank}"]
     ports = {found["environment"]["MASTER_PORT"] for found in ranks}  # type: ignore[index]
@@ -137,7 +137,7 @@ def test_workers_of_tensorflow_find_each_other_by_tf_config(tmp_path: Path, runs
     spec = script_spec(
         tmp_path / "tells.py", cwd=tmp_path, devices="cpu:0,cpu:1", launch="per-device",
         environment={"TOLD": str(tmp_path / "told")},
-    )  # fmt: skip
+    )
 
     assert train(spec, runs_root).state is RunState.FINISHED
 

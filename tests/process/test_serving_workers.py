@@ -73,7 +73,7 @@ def test_each_process_gets_its_role_devices_and_all_addresses(actors, runs_root:
     workers = followed.run.facts.workers
     assert [(workers[rank].role, workers[rank].devices) for rank in range(4)] == [
         ("chief", ()), ("worker", ("cpu:0",)), ("worker", ("cpu:1",)), ("ps", ()),
-    ]  # fmt: skip
+    ]
     assert followed.states == [*CAME_UP, RunState.STOPPING, RunState.RELEASING, RunState.STOPPED]
 
 

@@ -31,7 +31,7 @@ def test_status_of_a_repository_is_read() -> None:
 
 def test_damaged_events_become_notices() -> None:
     for event in ({"kind": "software", "version": 3}, {"kind": "software", "version": "3", "packages": []},
-                  {"kind": "source", "folder": "/r", "commit": 5}):  # fmt: skip
+                  {"kind": "source", "folder": "/r", "commit": 5}):
         facts = fold(RunFacts(), [{"t": 1.0, **event}])
         assert (facts.software, facts.source) == (None, None) or facts.software.packages == {}
 
@@ -50,7 +50,7 @@ def test_run_records_its_python_its_packages_and_its_commit(tmp_path: Path) -> N
     wait_until(
         lambda: followed.poll().run.facts.software is not None and followed.run.facts.source is not None,
         "what it trains with",
-    )  # fmt: skip
+    )
     facts = followed.run.facts
     assert facts.software is not None
     assert facts.source is not None

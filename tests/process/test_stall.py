@@ -100,7 +100,7 @@ def test_part_of_a_run_whose_steps_are_reported_elsewhere_is_never_stalled(
     made = monitor.RunMonitor(
         own, make_spec("digits_mlp"), [], [], readings=readings, write=told.append,
         has_steps=has_steps,
-    )  # fmt: skip
+    )
     made.poll(None, trains=True)
     assert told == [Stall(text="No step.")] * has_steps
 

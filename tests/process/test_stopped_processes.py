@@ -27,7 +27,7 @@ def followed(runs_root: Path, tmp_path: Path) -> Followed:
     spec = make_spec(
         write_recipe(tmp_path, LONG), epochs=FOREVER, checkpoints={"unit": "never"},
         stop_timeouts=StopTimeouts(ask_s=0.3, interrupt_s=0.3, terminate_s=0.3),
-    )  # fmt: skip
+    )
     return start(spec, runs_root).until_trained(1)
 
 
@@ -38,7 +38,7 @@ class Command:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "core.cli", *arguments], cwd=ROOT,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+        )
         self.pid = self._process.pid
 
     def first_words(self) -> str:

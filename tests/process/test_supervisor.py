@@ -119,7 +119,7 @@ def test_first_worker_is_terminated_when_the_second_cannot_start(
         started.append(subprocess.Popen(
             ["sleep", "600"], stdin=subprocess.PIPE, start_new_session=True,
             env={**os.environ, TAG: run_dir.name},
-        ))  # fmt: skip
+        ))
         return started[-1]
 
     monkeypatch.setattr(local, "launch", launch)

@@ -153,7 +153,7 @@ def stop_planted(run_dir: Path, process: subprocess.Popen[bytes], homes: dict[in
         assert said == Said(
             2, "", f"trainyard: {run_dir} is damaged: {run_dir}/control is missing or is not a folder. "
             "Start another run.\n",
-        )  # fmt: skip
+        )
     found = procfs.stat(process.pid)
     assert found is not None
     assert found.state == "T"

@@ -99,7 +99,7 @@ def run(installed: Installed, *words: object, **variables: str) -> str:
     done = subprocess.run(
         [installed.python.with_name(str(program)), *map(str, arguments)],
         cwd=installed.python.parents[2], env={**os.environ, **variables}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -140,7 +140,7 @@ def test_run_of_a_wheel_trains_in_another_python_with_the_users_packages(
         ended = run(
             installed, "trainyard", "--runs", runs_root, "run", recipe, "--devices", "cpu:0,cpu:1", "--strategy", "ddp",
             "--epochs", "1", "--json", **variables,
-        )  # fmt: skip
+        )
         assert json.loads(ended)["state"] == "finished"
 
 

@@ -13,7 +13,7 @@ data = [{"input_ids": each, "labels": each} for each in tokens]
 arguments = TrainingArguments(
     output_dir="out", num_train_epochs=2, per_device_train_batch_size=8, logging_steps=2, save_strategy="no",
     report_to=[], use_cpu=True, eval_strategy="epoch",
-)  # fmt: skip
+)
 trainer = Trainer(model=model, args=arguments, train_dataset=data, eval_dataset=data[:16])
 trainer.train()
 if len(sys.argv) > 1:

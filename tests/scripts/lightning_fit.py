@@ -32,5 +32,5 @@ loader = DataLoader(TensorDataset(data, data.sum(dim=1, keepdim=True)), batch_si
 trainer = lightning.Trainer(
     max_epochs=3, accelerator="cpu", devices=1, log_every_n_steps=1, logger=CSVLogger("logs"),
     enable_checkpointing=False, enable_model_summary=False,
-)  # fmt: skip
+)
 trainer.fit(Linear(), loader, loader)

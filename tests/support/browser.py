@@ -29,7 +29,7 @@ OPTIONS = (
     "--headless=new", "--remote-debugging-pipe", "--no-first-run", "--disable-gpu", "--disable-dev-shm-usage",
     "--disable-background-networking", "--disable-extensions",
     "--no-sandbox",  # which root cannot have, nor a process in a namespace of its own
-)  # fmt: skip
+)
 CONSOLE = {"Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded"}
 Json = dict[str, Any]
 
@@ -45,7 +45,7 @@ class Browser:
         self._process = subprocess.Popen(
             [command, *OPTIONS, f"--user-data-dir={profile}", "about:blank"],
             pass_fds=(TO_BROWSER, FROM_BROWSER), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+        )
         for each in (requests, answers, TO_BROWSER, FROM_BROWSER):
             os.close(each)
         self._received = b""

@@ -66,7 +66,7 @@ def ciede2000(one: Triple, other: Triple) -> float:
     weight = (
         1 - 0.17 * cos(radians(hue - 30)) + 0.24 * cos(radians(2 * hue))
         + 0.32 * cos(radians(3 * hue + 6)) - 0.20 * cos(radians(4 * hue - 63))
-    )  # fmt: skip
+    )
     by_lightness = (l2 - l1) / (1 + 0.015 * (lightness - 50) ** 2 / sqrt(20 + (lightness - 50) ** 2))
     by_chroma = (c2 - c1) / (1 + 0.045 * chroma)
     by_hue = 2 * sqrt(c1 * c2) * sin(radians(turn / 2)) / (1 + 0.015 * chroma * weight)

@@ -45,7 +45,7 @@ class FakeMachine:
         self.left[process] = ProcessInfo(
             pid=pid, created=7.0, device_id=on, name="python", user="anna", run_id=RUN, ours=True, state=state,
             memory_used_bytes=GB,
-        )  # fmt: skip
+        )
         self.immune[pid] = {signal.Signals[name] for name in immune.split()}
         return process
 
@@ -84,11 +84,11 @@ def other(
     return ProcessInfo(
         pid=pid, created=3.0, device_id=GPU.id, memory_used_bytes=memory, name="blender", user="bob",
         run_id=run_id, ours=run_id is not None, listed=listed, state="S",
-    )  # fmt: skip
+    )
 
 
 def reading(memory: int | None, device: Device = GPU, *, time: float = 0.0, lost: str | None = None, pids: Sequence[
-    Process] | None = ()) -> Sample:  # fmt: skip
+    Process] | None = ()) -> Sample:
     processes = None if pids is None else tuple(pids)
     return Sample(device_id=device.id, time=time, memory_used_bytes=memory, lost=lost, processes=processes)
 

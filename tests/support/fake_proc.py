@@ -14,7 +14,7 @@ def add_process(
     proc: Path, pid: int, *, name: str = "python", uid: int | None = None, open_files: Sequence[str] = (),
     run_id: str | None = None, command: Sequence[str] = ("python", "train.py"), state: str = "S", created: float = 50.0,
     flags: int = 0,
-) -> None:  # fmt: skip
+) -> None:
     """One process, as proc(5) describes it; `created` in seconds since the machine's start."""
     folder = proc / str(pid)
     (folder / "fd").mkdir(parents=True)

@@ -63,7 +63,7 @@ def install(folder: Path) -> Path:
     text = START.format(
         python=sys.executable, folder=str(Path(__file__).parent), list_packages=LIST_PACKAGES,
         folders=[site for site in sys.path if site.endswith("-packages")],
-    )  # fmt: skip
+    )
     python.write_text(text, encoding="utf-8")
     python.chmod(0o755)
     return python

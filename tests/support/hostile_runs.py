@@ -24,7 +24,7 @@ MAX_READ_BYTES = 128 * 1024 * 1024
 NAMES = (
     b"2026-plain", b"<img src=x>", b"new\nline", b"\xff\xfe", b"\x1b[2J", b"space name", b"-rf", b"x" * 200,
     "käse-🧀".encode(), b"%s%n", b"'quoted'", b".hidden",
-)  # fmt: skip
+)
 
 
 def values(random: Random) -> Any:
@@ -37,7 +37,7 @@ def values(random: Random) -> Any:
         "", "x" * 300_000, "\ud800", "\0", "\x1b[31m\r\n", "<img src='/dev/zero'>", "../../etc/passwd", "/dev/zero",
         "nan", [], {}, [None], [[]], {"": {}}, deep, ["x"] * 5000, {f"k{each}": each for each in range(5000)},
         time.time(), time.time() + 1e9, os.getpid(), 1,
-    ])  # fmt: skip
+    ])
 
 
 class Hostile:
@@ -57,7 +57,7 @@ class Hostile:
         (run_dir / "checkpoints").mkdir(exist_ok=True)
         for _ in range(self.random.randint(1, 4)):
             self.random.choice([self._bytes, self._bytes, self._lines, self._lines, self._json, self._json, self._json,
-                                self._replace, self._folder, self._more, self._pids])(run_dir)  # fmt: skip
+                                self._replace, self._folder, self._more, self._pids])(run_dir)
         return run_dir
 
     def preset(self, number: int) -> Path:

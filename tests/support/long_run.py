@@ -19,7 +19,7 @@ EPOCHS = 20
 def write_long_run(
     root: Path, *, steps: int = 1_000_000, hours: float = 10.0, lines: int = 20_000, devices: int = 8,
     rounds: int = 18_000, name: str = "20260101-000000-long-0000",
-) -> Path:  # fmt: skip
+) -> Path:
     """Write a finished run of `steps` in `lines` batches, with `rounds` readings of each device; return its folder."""
     run_dir = root / name
     for part in (EVENTS, CONTROL, CHECKPOINTS):
@@ -83,5 +83,5 @@ def _write_supervisor(path: Path, ids: list[str], seconds: float) -> None:
         {"t": end + 2, "kind": "worker_exit", "rank": 0, "exit_code": 0},
         {"t": end + 2, "kind": "state", "state": "releasing"},
         {"t": end + 3, "kind": "state", "state": "finished"},
-    ]  # fmt: skip
+    ]
     path.write_text("".join(json.dumps(event) + "\n" for event in events))

@@ -101,7 +101,7 @@ def main() -> int:
             done = subprocess.run(
                 command, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"}, capture_output=True, text=True,
                 check=False,
-            )  # fmt: skip
+            )
         if not done.returncode:
             return 0
         why_not = (done.stderr.strip().splitlines() or [f"apt-get ended with {done.returncode}"])[-1]

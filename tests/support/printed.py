@@ -133,7 +133,7 @@ KERAS_2 = (
     + "\r12/12 [==============================] - 1s 9ms/step - loss: 0.7000 - accuracy: 0.3000 - val_loss: 0.6500 "
     "- val_accuracy: 0.4000\nEpoch 2/2\n"
     "12/12 - 1s - loss: 0.5000 - accuracy: 0.5000 - val_loss: 0.4500 - val_accuracy: 0.6000 - 1s/epoch - 90ms/step\n"
-)  # fmt: skip
+)
 LOGS = {
     name.lower(): text
     for name, text in dict(globals()).items()

@@ -31,7 +31,7 @@ class Queue:
         return start(self.spec(devices, epochs=FOREVER, **training), self.runs_root).until(RunState.RUNNING)
 
     def add(self, name: str, devices: str = "cpu:0", *, epochs: int = 5, limit_s: float | None = None,
-            recipe: str = "", **request: Any) -> Followed:  # fmt: skip
+            recipe: str = "", **request: Any) -> Followed:
         """Queue a run."""
         spec = replace(self.spec(devices, epochs=epochs, recipe=recipe), name=name, time_limit_s=limit_s)
         run = control.enqueue(spec, self.runs_root, QueueRequest(labels=LABELS, **request))

@@ -122,7 +122,7 @@ def rival_of(cluster: RayCluster, cores: int, wait_s: float) -> subprocess.Popen
     return subprocess.Popen(
         [sys.executable, "-c", RIVAL, cluster.address, str(cores), str(wait_s)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    )
 
 
 def said_by(rival: subprocess.Popen[str]) -> str:
@@ -145,13 +145,13 @@ def run_cluster(extra: Mapping[str, str], names: tuple[str, ...] = ("alpha", "be
         **{name: os.environ[name] for name in KEPT if name in os.environ},
         "HOME": str(folder / "home"), "TMPDIR": str(folder / "tmp"), "RAY_TMPDIR": str(folder),
         "TRAINYARD_CPU_DEVICES": str(CORES), "RAY_USAGE_STATS_ENABLED": "0", **extra,
-    }  # fmt: skip
+    }
     command = [sys.executable, "-m", "tests.support.ray_cluster", *names]
     with (
         (folder / "log.txt").open("w") as log,
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
                          cwd=ROOT, env=environment) as process,
-    ):  # fmt: skip
+    ):
         assert process.stdout is not None
         address = process.stdout.readline().strip()
         assert address, (folder / "log.txt").read_text()

@@ -21,14 +21,14 @@ def finding(device: str = "cpu:0", verdict: str = "released", **known: Any) -> d
     usual = {
         "before_bytes": 0, "peak_bytes": 2 * GB, "after_bytes": 0, "seconds": 1.2,
         "sentence": "All memory is back.", "holders": [],
-    }  # fmt: skip
+    }
     return {"device": device, "verdict": verdict, **usual, **known}
 
 
 def recorded(
     runs_root: Path, *, findings: Sequence[dict[str, Any]] = (), more: Sequence[dict[str, Any]] = (),
     last: str = "finished", devices: str = "cpu:0",
-) -> Path:  # fmt: skip
+) -> Path:
     """Write a run of one minute whose memory was watched for five seconds. Return its folder."""
     run_dir = runs_root / "20250615-150000-digits_mlp-0001"
     (run_dir / "events").mkdir(parents=True)
@@ -52,7 +52,7 @@ def recorded(
          "memory_used_bytes": 2 * GB * (second <= TRAINED_S)}
         for second in range(TRAINED_S + 5)
         for each in devices.split(",")
-    ]  # fmt: skip
+    ]
     losses = [
         {"t": BEGAN, "kind": "plan", "epochs": 1, "steps_per_epoch": 50, "samples_per_epoch": 3200},
         *(

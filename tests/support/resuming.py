@@ -20,7 +20,7 @@ from tests.support.waiting import wait_until
 EVERY_STEP = {"unit": "steps", "every": 1, "keep": 1000}
 LEARNING = {
     "epochs": 3, "batch_size": 16, "schedule": "cosine", "warmup_steps": 4, "weight_decay": 0.1, "gradient_clip": 0.5,
-}  # fmt: skip
+}
 """Settings that show in the curve of a run that resumes at a wrong step."""
 
 

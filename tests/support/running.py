@@ -90,12 +90,12 @@ def make_spec(
     recipe: str, *, devices: str = "cpu:0", framework: str = "pytorch", strategy: str | None = None,
     settings: dict[str, Any] | None = None, checkpoints: dict[str, Any] | None = None, stop_timeouts: Any = None,
     **training: Any,
-) -> RunSpec:  # fmt: skip
+) -> RunSpec:
     """Return a spec on CPU devices as the command line makes it."""
     choices = RecipeChoices(
         recipe=recipe, devices=tuple(devices.split(",")), framework=framework, strategy=strategy,
         settings=settings or {}, checkpoints=checkpoints or {}, training=training,
-    )  # fmt: skip
+    )
     spec = compose(choices, cpu_devices())
     if stop_timeouts is None:
         return spec
@@ -105,12 +105,12 @@ def make_spec(
 def script_spec(
     script: Path | str = "", *arguments: str, cwd: Path, devices: str = "cpu:0", launch: str | None = "one",
     **choices: Any,
-) -> RunSpec:  # fmt: skip
+) -> RunSpec:
     """Return a script's spec on CPU devices as the command line makes it, with the current Python."""
     chosen = ScriptChoices(
         script=str(script), arguments=arguments, working_dir=str(cwd), devices=tuple(devices.split(",")),
         launch=launch, python=choices.pop("python", sys.executable), **choices,
-    )  # fmt: skip
+    )
     return fill_in(check_script(ScriptCheckRequest.of(chosen)), chosen, cpu_devices())
 
 

@@ -59,7 +59,7 @@ def recorded(root: Path, runs: Sequence[Path] = (), *, repeats: int = 1, **chang
 def trained(
     root: Path, name: str, devices: int, step_s: float, losses: Iterable[float] = LOSSES, *,
     first_s: float = 100.0, states: Any = ONE_PART, recipe: str = "", **more: Any,
-) -> Path:  # fmt: skip
+) -> Path:
     """Write a run of two epochs: its first one takes `first_s` seconds, each further step `step_s`."""
     found = list(losses)
     plan = {"t": BEGAN, "kind": "plan", "epochs": 2, "steps_per_epoch": PER_EPOCH, "samples_per_epoch": 128}

@@ -17,7 +17,7 @@ LISTENERS = "listeners.json"
 COLD = {
     ("pytorch", "single"), ("pytorch", "ddp"), ("tensorflow", "mirrored"), ("tensorflow", "multi_worker_mirrored"),
     ("keras", "single"),
-}  # fmt: skip
+}
 """Framework and strategy of the runs that start as users start them: of each framework, and of each layout of
 processes. The others are forked from a pool, which imports a framework once.
 
@@ -39,4 +39,4 @@ def spec_of(framework: str, strategy: str, accumulation: int = 1, **training: ob
         "digits_cnn", framework=framework, strategy=strategy,
         devices=devices_of(strategies.find_strategy(framework, strategy)),
         accumulation=accumulation, **{"epochs": EPOCHS, "batch_size": 64, "seed": 3, **training},
-    )  # fmt: skip
+    )

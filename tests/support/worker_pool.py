@@ -64,7 +64,7 @@ class WorkerPool:
                 "OPENBLAS_NUM_THREADS": "1",  # numpy's starts them at once
                 **changes,
             },
-        )  # fmt: skip
+        )
 
     def supervise(self, run_dir: Path, *options: str) -> ProcessId | None:
         """Fork a supervisor for a run directory, as `core.runs.directory.launch_supervisor` starts one."""
@@ -76,7 +76,7 @@ class WorkerPool:
             found = self._ask(
                 code=code, arguments=arguments, environment={**os.environ, **environment},
                 output=output.name, errors=errors.name,
-            )  # fmt: skip
+            )
             assert found == status, f"the program ended with {found}:\n{errors.read()}"
             return output.read()
 

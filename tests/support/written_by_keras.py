@@ -32,7 +32,7 @@ def write(folder: Path) -> None:
         [sys.executable, "-u", "-m", __name__, str(folder)],
         cwd=ROOT, env={**os.environ, "CUDA_VISIBLE_DEVICES": "", **WITHOUT_ONEDNN},
         capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    )
     assert not done.returncode, done.stderr
 
 

@@ -28,7 +28,7 @@ def write_run(
     root: Path, name: str, events: Iterable[dict[str, Any]] = (), *, spec: RunSpec | None = None,
     states: Iterable[tuple[float, str]] = ONE_PART, more: Iterable[dict[str, Any]] = (), file: str = "worker-0",
     devices: Iterable[dict[str, Any]] = (),
-) -> Path:  # fmt: skip
+) -> Path:
     """Write a run with these events of its worker. `more`: further events of its supervisor; `devices`: readings."""
     run_dir = root / name
     (run_dir / EVENTS).mkdir(parents=True)

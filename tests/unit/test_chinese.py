@@ -44,7 +44,7 @@ def read_back(make: Callable[[], object]) -> Message:
 def failed_worker(message: str) -> Worker:
     assignment = RankAssignment(
         rank=0, world_size=1, devices=("GPU 4",), own=("GPU 4",), kind="nvidia", cores=(), target="pytorch.ddp",
-    )  # fmt: skip
+    )
     worker = Worker(assignment, None, None, Tail(Path("none")))
     worker.error = WorkerError(type_name="OutOfMemoryError", message=message)
     return worker
@@ -55,7 +55,7 @@ def slowed() -> str:
     sample = Sample(device_id="a", time=1.0, temperature_celsius=91.0, clock_reasons=("too hot",))
     watch = SlowdownWatch(["a", "b"], waits=True)
     return [*watch.poll(Survey(devices=(device,), samples=(sample,)), 0.0),
-            *watch.poll(Survey(devices=(device,), samples=(sample,)), 1e6)][0].sentence  # fmt: skip
+            *watch.poll(Survey(devices=(device,), samples=(sample,)), 1e6)][0].sentence
 
 
 STORED = (
@@ -69,7 +69,7 @@ STORED = (
     (lambda: enumerated(["pid 1", "pid 2", "c", "d", "e", "f", "g"]), "pid 1；pid 2；c；d；e；另外 2 个"),
     (lambda: tr_plural("{count} process", "{count} processes", 2), "2 个进程"),
     (lambda: "ValueError: the user's own words", "ValueError: the user's own words"),
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize(("make", "shown"), STORED)

@@ -44,15 +44,15 @@ RANK = RankAssignment(
 GPU = Device(
     id="GPU-1", kind="nvidia", label="GPU 0", name="N", memory_total_bytes=8, pci_bus_id="01:00.0", cores=(1,), minor=3,
     shared_memory=True, blocked="hidden",
-)  # fmt: skip
+)
 READING = Sample(
     device_id="GPU-1", time=1.0, utilisation_percent=3.0, memory_used_bytes=5, temperature_celsius=40.0,
     power_watts=9.0, power_limit_watts=10.0, sm_clock_mhz=5.0, clock_reasons=("too hot",), lost="gone", asleep=True,
     processes=(Process(pid=1), Process(2, 3)),
-)  # fmt: skip
+)
 SCRIPT = Script(
     path="/s.py", arguments=("--lr", "3"), environment={"A": "b"}, inherited=("C",), rules=("a {step}",)
-)  # fmt: skip
+)
 SPEC = make_spec("digits_cnn", settings={"width": 8}, epochs=3)
 WITHOUT_DEFAULT = {Whole: 5, Number: 0.5}
 """Values of settings whose default is None."""
@@ -110,21 +110,21 @@ RECORDS = (
     kinds.Slowed(time=3.0, device_id="GPU-1", sentence="", seconds=7.5),
     kinds.Reread(time=3.0, times={"recorded": 3}, kept=("loss",)),
     kinds.MarkChange(time=3.0, star=True, tags=("best",), note="Better."),
-)  # fmt: skip
+)
 DEEP: Any = json.loads("[" * 90 + "]" * 90)
 BAD = (
     None, True, False, 0, -1, 1.5, 2**63, -(10**400), 10**400, float("nan"), float("inf"), "", "x", "..", "a\0\n",
     "x" * 10_000, [], [1], ["x"], [[1]], [None], {}, {"a": 1}, {"..": "x"}, {"": None}, DEEP,
-)  # fmt: skip
+)
 
 READERS: dict[type, Callable[[Any], Any]] = {
     RunSpec: RunSpec.from_json, HelperAnswer: unpack_readings, Listing: unpack_listing,
-}  # fmt: skip
+}
 """Functions that read a record and check more than its types; the codec itself reads the other records."""
 WRITERS: dict[type, Callable[[Any], dict[str, Any]]] = {HelperAnswer: to_document}
 ANYTHING = {
     (RunSpec, "recipe", "settings"), (RecipeChoices, "training"), (kinds.SupervisorStart, "guard"),
-}  # fmt: skip
+}
 """Objects whose values may be of any type."""
 
 
@@ -246,7 +246,7 @@ class Numbers:
     ("field", "value"),
     [("whole", True), ("whole", 1.0), ("whole", 2**63), ("whole", "1"), ("number", True), ("number", "1"),
      ("number", float("nan")), ("number", float("-inf")), ("number", 10**400), ("flag", 1), ("flag", None)],
-)  # fmt: skip
+)
 def test_number_of_another_kind_is_refused(field: str, value: object) -> None:
     with pytest.raises(ValueError, match=rf"^Its field {field} is .* is expected\.$"):
         decode(Numbers, {field: value})

@@ -146,7 +146,7 @@ def test_a_missing_metric_is_no_number_and_is_counted(tmp_path: Path) -> None:
 
 def test_pauses_do_not_count_as_training(tmp_path: Path) -> None:
     states = ((0, "starting"), (1, "running"), (12, "releasing"), (12, "paused"),
-              (1000, "starting"), (1001, "running"), (1013, "releasing"), (1014, "finished"))  # fmt: skip
+              (1000, "starting"), (1001, "running"), (1013, "releasing"), (1014, "finished"))
     parts = [
         values(1, 2, 11, loss=[1.0] * 10),
         {"t": BEGAN + 1001, "kind": "rewind", "step": 8},
@@ -213,7 +213,7 @@ def test_the_identity_of_devices_does_not_count_but_kind_and_number_do(tmp_path:
     assert [row["runs"] for row in rows] == [["a", "b"], ["c"], ["d"]]
     assert [row["differs"] for row in rows] == [
         {"devices": "2 × H100"}, {"devices": "1 × H100"}, {"devices": "2 × P40"}
-    ]  # fmt: skip
+    ]
 
 
 def test_the_window_shortens_the_kinds_of_devices_and_has_them_whole_in_a_tip(tmp_path: Path) -> None:
@@ -256,7 +256,7 @@ def test_differences_say_which_is_better_for_each_quantity(tmp_path: Path) -> No
     assert second["difference"]["time_to_target_s"]["better"], "less time"
     assert second["difference"]["peak_memory_bytes"] == {
         "value": -20.0, "percent": pytest.approx(-200 / 3), "better": True
-    }  # fmt: skip
+    }
     back = rows_of(compare(read_runs([slow, fast]), baseline="fast", lower=True))
     assert back[1]["difference"] is None
     assert back[0]["difference"]["samples_per_s"]["percent"] == pytest.approx(-50)
@@ -267,7 +267,7 @@ def test_differences_say_which_is_better_for_each_quantity(tmp_path: Path) -> No
     ("metric", "lower"),
     [("val_loss", True), ("reward_loss", True), ("val_accuracy", False), ("mAP50-95", False), ("top1", False),
      ("rouge2", False), ("binary_accuracy", False), ("mean_squared_error", True), ("temperature", None)],
-)  # fmt: skip
+)
 def test_the_name_of_a_metric_says_whether_lower_is_better(metric: str, lower: bool | None) -> None:
     assert lower_is_better(metric) is lower
 
@@ -350,7 +350,7 @@ def test_why_lists_settings_packages_devices_commits_and_the_text(tmp_path: Path
              "packages": {"torch": f"2.{number}", "numpy": "2.0"} | ({"timm": "1.0"} if number else {})},
             {"t": BEGAN + 1, "kind": "source", "folder": str(tmp_path), "commit": "abc", "branch": "main",
              "changed": bool(number)},
-        ]  # fmt: skip
+        ]
         run_dir = write_run(tmp_path, f"run-{number}", [values(1, 1, 2, loss=[2.0])], spec=spec, more=more)
         keep_workload(run_dir, spec)
         found.append(read_run(run_dir))
@@ -391,5 +391,5 @@ def test_secrets_of_a_script_are_not_shown_but_differ(tmp_path: Path) -> None:
     runs = read_runs(folders)
     assert [row["differs"] for row in rows_of(compare(runs))] == [
         {"env.HF_TOKEN": "(hidden)", "env.MODE": "0"}, {"env.HF_TOKEN": "(hidden)", "env.MODE": "1"}
-    ]  # fmt: skip
+    ]
     assert reasons(*runs).settings["env.HF_TOKEN"] == ("(hidden)", "(hidden)")

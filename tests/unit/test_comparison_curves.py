@@ -136,7 +136,7 @@ def test_groups_with_own_steps_gaps_and_unequal_lengths_against_numpy(seed: int)
     whole = np.array([[table.get(step, np.nan) for step in every_step] for table in tables])
     complete = np.isfinite(whole).all(axis=0)
     for drawn, combined in ((found.mean, whole.mean(axis=0)), (found.low, whole.min(axis=0)),
-                            (found.high, whole.max(axis=0))):  # fmt: skip
+                            (found.high, whole.max(axis=0))):
         assert np.allclose(drawn[complete], combined[complete], rtol=1e-12)
         assert np.isnan(drawn[~complete]).all(), "no value is made up where a run has none"
     for (_, alone), own in zip(found.rest, whole, strict=False):
@@ -203,7 +203,7 @@ def test_axes_of_a_run_with_a_pause(tmp_path: Path) -> None:
 
     assert {name: last(name) for name in AXES} == {
         "step": 16, "epoch": 4, "samples": 400, "training": pytest.approx(14.0), "wall": pytest.approx(69.0),
-    }  # fmt: skip
+    }
     times = guide_of(run).times_of(axis_of(run, "epoch"), np.array([0.25, 2.0, 9.0]))
     assert times[:2].tolist() == pytest.approx([BEGAN + 2, BEGAN + 9])
     assert np.isnan(times[2]), "nothing was trained there"

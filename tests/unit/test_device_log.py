@@ -71,4 +71,4 @@ def test_clock_and_slowdown_are_recorded_only_where_there_are_any(tmp_path: Path
     assert (first["sm_clock_mhz"], first["slowdowns"]) == (1200.0, ["far too hot"]), "a power limit is no trouble"
     assert second.keys() == {
         "t", "kind", "device", "utilisation_percent", "memory_used_bytes", "temperature_celsius", "power_watts"
-    }  # fmt: skip
+    }

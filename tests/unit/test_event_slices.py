@@ -134,13 +134,13 @@ def test_lines_are_parsed_together_as_one_by_one() -> None:
         b'{"t": 1,', b'"kind": "d"}', b'{"t": 1, "kind": "e", "deep": ' + b"[" * 200 + b"]" * 200 + b"}", b"\xff",
         b'{"t": 1, "kind": "sample", "device": "x", "memory_used_bytes": 1' + b"0" * 30 + b"}", b"[1]", b"7" * 5000,
         b'{"t": 1, "kind": "e"}, {"t": 2, "kind": "f"}', b'\t{"t": 3, "kind": "g"}', '{"t":4,"kind":"é "}'.encode(),
-    ]  # fmt: skip
+    ]
     for some in (lines, [line for line in lines if b"\\" not in line and b"\xff" not in line]):
         data = b"\n".join(some)
         assert parse_lines(data) == [parse(line) for line in data.splitlines() if line.strip()]
     assert parse_lines(b'{"t": 1, "kind": "a"}\r{"t": 2, "kind": "b"}') == [
         {"t": 1, "kind": "a"}, {"t": 2, "kind": "b"},
-    ]  # fmt: skip
+    ]
 
 
 def test_sketch_has_the_state_and_values_from_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,7 +175,7 @@ def packed_lines(**changes: object) -> bytes:
         {"t": 100.0 + number // 2, "kind": "sample", "device": f"gpu-{number % 2}", "utilisation_percent": 90.5,
          "memory_used_bytes": 7 << 30, "temperature_celsius": None, "power_watts": 300.0}
         for number in range(6)
-    ]  # fmt: skip
+    ]
     rows[1] |= {"sm_clock_mhz": 1980, "slowdowns": ["too hot"]}
     rows[-1] |= changes
     return "".join(json.dumps(row) + "\n" for row in rows).encode()
@@ -207,7 +207,7 @@ def test_packed_readings_are_those_of_their_lines() -> None:
         {"utilisation_percent": float("inf")}, {"slowdowns": "too hot"}, {"slowdowns": [[1]]}, {"more": {"a": 1}},
         {"device": "a\nb"}, {"device": "a[b"}, {"device": "a{b"},
     ],
-)  # fmt: skip
+)
 def test_unusual_readings_are_not_packed(changes: dict[str, object]) -> None:
     assert pack(packed_lines(**changes), 0.0) is None
 
@@ -235,7 +235,7 @@ def test_readings_are_in_order_with_a_resumed_part(tmp_path: Path) -> None:
         {"t": 100.0, **LOST}, {"t": 100.0, "kind": "state", "state": "starting"},
         {"t": 150.5, **LOST, "pid": 999_999_998}, {"t": 150.5, "kind": "state", "state": "starting"},
         {"t": 160.0, "kind": "state", "state": "failed"},
-    ]  # fmt: skip
+    ]
     (events / "supervisor.jsonl").write_text("".join(json.dumps(line) + "\n" for line in supervisor))
     write_spec(tmp_path / "run", make_spec("digits_cnn"))
     run = Run.attach(tmp_path / "run")

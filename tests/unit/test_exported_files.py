@@ -99,7 +99,7 @@ def test_names_of_files_are_different_and_harmless(tmp_path: Path) -> None:
     written = chart.write_charts(charts, tmp_path, "svg", force=False)
     assert [each.name for each in written] == [
         "a-b.svg", "a-b-2.svg", "A-B-3.svg", "plot.svg", "plot-2.svg", "é.svg", f"{'x' * 100}.svg",
-    ]  # fmt: skip
+    ]
     assert all(each.parent == tmp_path and each.is_file() for each in written)
 
 
@@ -111,7 +111,7 @@ def test_texts_of_a_run_stay_texts_in_a_drawing(tmp_path: Path) -> None:
     root = ET.fromstring(data)
     assert {each.tag.removeprefix(NAME) for each in root.iter()} == {
         "svg", "title", "style", "rect", "text", "g", "line", "path",
-    }  # fmt: skip
+    }
     assert sum((each.text or "").startswith("</title><script>alert(1)</script>&") for each in root.iter()) == 5
 
 
@@ -207,7 +207,7 @@ def test_export_replaces_a_file_only_with_force(runs_root: Path, tmp_path: Path,
     words = ["export", run_dir.name, "--csv", table, "--runs", runs_root]
     assert call(capsys, *words) == (
         2, "", f"trainyard: {table} exists already. Name another file, or add --force to replace it.\n",
-    )  # fmt: skip
+    )
     assert table.read_text() == "mine"
     assert call(capsys, *words, "--force")[0] == 0
     assert table.read_text().startswith("metric,step,time,value")

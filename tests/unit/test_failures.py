@@ -34,7 +34,7 @@ def script() -> RunSpec:
     return RunSpec(
         name="train", framework="script", strategy="as-is", script=Script(path="/home/u/project/train.py"),
         devices=("GPU-aa",), python="/usr/bin/python3", working_dir="/home/u/project",
-    )  # fmt: skip
+    )
 
 
 def failed(error: str, *, spec: RunSpec | None = None, log_end: str = "", **known: Any) -> Failure:
@@ -80,7 +80,7 @@ def failed(error: str, *, spec: RunSpec | None = None, log_end: str = "", **know
         ("train.py ended with exit code 3. It printed nothing.", Cause.EXIT, "The program ended with exit code 3"),
         ("Something else.", Cause.OTHER, "The run failed"),
     ],
-)  # fmt: skip
+)
 def test_cause_is_told_in_words(error: str, cause: Cause, title: str) -> None:
     failure = failed(error, step=214)
     assert (failure.cause, failure.title) == (cause, title)
@@ -91,7 +91,7 @@ def test_full_device_says_how_full_it_was() -> None:
     release = Release(
         device_id="GPU-aa", verdict=Verdict.RELEASED, before_bytes=0, peak_bytes=int(23.6 * GB), after_bytes=0,
         seconds=1.0, sentence="",
-    )  # fmt: skip
+    )
     error = "Worker 0 on GPU-aa: OutOfMemoryError: Device GPU-aa ran out of memory when allocating 2.00 GiB more."
     sentence = failed(error, releases={"GPU-aa": release}).sentence
     assert "23.6 of 24.0 GB were in use at most. The step that failed asked for 2.00 GB more." in sentence
@@ -106,7 +106,7 @@ def test_place_is_the_deepest_line_of_the_users_code() -> None:
     failure = failed("train.py ended with exit code 1: ValueError: shapes do not fit.", traceback=TRACE)
     assert str(failure.place) == "train.py, line 12, in loss()"
     assert failure.lines == ('  File "/usr/lib/python3/site-packages/torch/nn.py", line 400, in forward',
-                             "    return self.module(x)", "ValueError: shapes do not fit")  # fmt: skip
+                             "    return self.module(x)", "ValueError: shapes do not fit")
 
 
 def test_exception_of_many_lines_is_shown_from_its_name_on() -> None:

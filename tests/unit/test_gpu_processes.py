@@ -62,7 +62,7 @@ def test_driver_list_and_open_files_are_merged_into_one_process(proc: Path) -> N
     assert holder == ProcessInfo(
         pid=7, created=9.0, device_id="GPU-0", memory_used_bytes=GB, name="python", user=me,
         command="python train.py", age_s=holder.age_s, run_id="run-1", state="S", ours=True, listed=True,
-    )  # fmt: skip
+    )
     assert (result.trouble, result.blind) == (None, False)
     assert holder.words == f"pid 7 python ({me})"
 
@@ -167,7 +167,7 @@ def test_process_description_contains_what_may_be_read(proc: Path) -> None:
     one = describe(8, proc)
     assert (one.name, one.user, one.state, one.created, one.command, one.ours) == (
         "a) b (c", "user 4000000", "D", 12.5, "sh -c x y", False,
-    )  # fmt: skip
+    )
     assert describe(9, proc) == ProcessInfo(pid=9)
     me = describe(os.getpid())
     assert me.ours

@@ -95,7 +95,7 @@ def test_device_of_a_host_that_is_away_stays_if_it_is_chosen_and_says_why_it_can
     [None, [], {}, {"uses": 3}, {"uses": {"cpu:0": 3}}, {"uses": {"cpu:0": {"runs": [1], "others": []}}},
      {"uses": {"cpu:0": {"runs": ["20260101-a"], "others": []}}}, {"uses": {"cpu:0": {"runs": [], "program": 3}}},
      {"uses": {}, "available_bytes": "much"}],
-)  # fmt: skip
+)
 def test_uses_that_make_no_sense_are_refused(document) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 (its text is not shown)
         decode(HostUses, document)

@@ -71,7 +71,7 @@ def test_file_of_a_newer_version_is_told_and_not_overwritten():
     "row",
     [7, [], {}, {"name": "x"}, {"name": "x", "address": 3}, {"name": "x", "address": "a", "port": 3},
      {"name": "lab", "address": "twice"}, {"name": "x", "address": "-oProxyCommand=reboot"}],
-)  # fmt: skip
+)
 def test_host_that_makes_no_sense_is_counted_and_the_others_are_used(row):
     rows = [{"name": LAB.name, "address": LAB.address, "command": LAB.command}, row]
     write(json.dumps({"version": 1, "hosts": rows}))
@@ -94,7 +94,7 @@ def test_hosts_that_are_added_at_once_are_all_kept():
     "address",
     ["lab", "anna@lab", "anna@lab.example.org", "ssh://anna@lab:2222", "10.0.0.7", "anna@10.0.0.7", "fe80::1%eth0",
      "anna@fe80::1", "ssh://[fe80::1]:22/", "anna.b-c@ad.example@lab", "_gateway", "anna+x@lab_2"],
-)  # fmt: skip
+)
 def test_address_is_accepted(address):
     assert Host(name="x", address=address).address == address
 
@@ -104,7 +104,7 @@ def test_address_is_accepted(address):
     ["", "-oProxyCommand=reboot", "-", "--", "anna@-oProxyCommand=reboot", "-l@lab", "ssh://-oX=y", "ssh://a@-oX=y",
      "lab;reboot", "lab reboot", "$(reboot)", "`reboot`@lab", "a'b", 'a"b', "lab\n", "\nlab", "lab|x", "la\tb", "a@",
      "@lab", "http://lab", "a" * 300],
-)  # fmt: skip
+)
 def test_address_that_is_an_option_or_a_command_is_refused(address):
     with pytest.raises(ValueError, match="is no address of a machine"):
         Host(name="x", address=address)
@@ -131,7 +131,7 @@ def test_command_that_is_no_line_is_refused(command):
     ("address", "name"),
     [("anna@lab.example.org", "lab"), ("lab", "lab"), ("anna@10.0.0.7", "10.0.0.7"), ("ssh://anna@lab:2222", "lab"),
      ("ssh://anna@[fe80::1]:22/", "fe80-1"), ("anna@fe80::1", "fe80-1")],
-)  # fmt: skip
+)
 def test_host_is_named_after_its_address(address, name):
     assert host_list.carrier_of(address).default_name == name
     assert Host(name=name, address=address).name == name

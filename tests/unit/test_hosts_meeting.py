@@ -154,7 +154,7 @@ def test_ports_are_closed_when_the_stream_is_closed(tmp_path: Path) -> None:
         {"interface": "lo", "address": 16}, {"interface": "lo", "address": "10.0.0.1:22,evil"},
         {"interface": "lo", "address": "::1"},
     ],
-)  # fmt: skip
+)
 def test_answer_that_is_no_address_is_refused(found: object) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 (`PartLink` says what is wrong)
         own_address(found)

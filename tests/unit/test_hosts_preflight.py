@@ -105,7 +105,7 @@ def test_paths_of_the_data_are_settings_that_name_something_that_exists(
     spec = settings(
         tmp_path, absolute=str(tmp_path / "data"), relative="data/train", home="~/data", word="data",
         new=str(tmp_path / "new"), number=3, url="https://example.org/data", several="a\nb/c",
-    )  # fmt: skip
+    )
     assert workload.data_paths(spec) == [str(tmp_path / "data"), str(tmp_path / "data/train"), "~/data"]
 
 
@@ -154,12 +154,12 @@ def test_recipe_that_arrives_changed_is_refused_before_anything_starts(tmp_path:
     spec = make_spec(write_recipe(tmp_path / "here", RECIPE))
     assignment = RankAssignment(
         rank=1, world_size=2, devices=("cpu:0",), own=("cpu:0",), kind="cpu", cores=(0,), target="pytorch.ddp", host=1
-    )  # fmt: skip
+    )
     own = Part(head="head", run="20260101-recipe", assignments=(assignment,))
     terms = {
         "spec": spec.to_json(), "part": encode(own), "files": {"recipe.py": f"{RECIPE}# changed\n"},
         "hash": files_hash({"recipe.py": RECIPE}),
-    }  # fmt: skip
+    }
     root = tmp_path / "runs"
     with pytest.raises(RunError, match="differs from the one that was sent"):
         PART_ABILITIES["part"](Request(runs_root=root, terms=terms))

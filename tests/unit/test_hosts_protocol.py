@@ -46,7 +46,7 @@ def test_hello_arrives_as_it_was_sent():
     "noise",
     [b"", b"Welcome to lab!", b"\xff\xfe", b"{}", b"[1]", b'"trainyard agent"', b"trainyard agent: 3 users",
      b'{"hello": "trainyard agents"}', b"[" * 5000 + b"trainyard agent"],
-)  # fmt: skip
+)
 def test_noise_is_no_hello(noise):
     assert protocol.hello_of(noise) is None
 
@@ -254,7 +254,7 @@ def test_ability_of_a_newer_version_is_refused(serve):
     "message",
     [b"nonsense\n", b"\xff\n", b"[]\n", b"3\n", {"id": "1", "do": "echo"}, {"id": 1},
      {"id": 1, "do": "echo", "with": 3}, {"id": 0, "do": "echo"}, {"cancel": [1]}, b"{" * (2**20 + 70_000)],
-)  # fmt: skip
+)
 def test_agent_ends_at_a_message_that_makes_no_sense(serve, message):
     agent = serve(echo=lambda request: "here")
     with suppress(BrokenPipeError):  # it may have gone before all of it was sent
@@ -359,7 +359,7 @@ def hostile(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], Connect
             carrier = SimpleNamespace(
                 command_line=lambda _: words, cwd="/", environment=clean_environment,
                 explain_silence=lambda silent_s: HostError(Failure.NO_ANSWER, f"silent for {silent_s:g} s"),
-            )  # fmt: skip
+            )
             opened = stack.enter_context(
                 Connection(SimpleNamespace(name="h", address="h", command="trainyard", carrier=carrier))
             )

@@ -30,7 +30,7 @@ def nodes(*rows):
     "address",
     ["ray:auto", "ray:head:6379", "ray:10.0.0.1:6379", "ray:[fe80::1]:6379", "ray:auto/alpha", "ray:head:6379/10.0.0.7",
      "ray:a.b.c:1/" + "3" * 56, "ray:head:6379/a_b-c@d"],
-)  # fmt: skip
+)
 def test_address_of_a_cluster_or_node_is_accepted(address):
     assert isinstance(Host(name="x", address=address, command="python").carrier, RayCarrier)
 
@@ -39,7 +39,7 @@ def test_address_of_a_cluster_or_node_is_accepted(address):
     "address",
     ["ray:", "ray:head", "ray://head:10001", "ray:head:6379/a/b", "ray:head:6379/-x",
      "ray:-head:6379", "ray:head:6379 x", "ray:head:port", "ray:" + "a" * 300 + ":1", "ray:auto\n", "ray:local"],
-)  # fmt: skip
+)
 def test_address_that_is_none_of_a_cluster_is_refused(address):
     with pytest.raises(ValueError, match=r"is no address of a Ray cluster\. Give ray:auto"):
         Host(name="x", address=address, command="python")
@@ -131,7 +131,7 @@ This process on node 10.0.0.1 was started with:
     [(MISMATCH, "version"), ("Token authentication is enabled but no authentication token was found", "token"),
      ("InvalidAuthToken: Authentication token is missing or incorrect", "token"),
      ("Can't find a node to connect to on this host", "not-in-the-cluster"), ("Something else", "ray")],
-)  # fmt: skip
+)
 def test_refusal_of_a_cluster_is_understood(said, why):
     """What Ray 2.60 says."""
     error = ConnectionError("Failed to connect to Ray cluster at 10.0.0.1:6379")
@@ -157,7 +157,7 @@ def test_code_that_travels_is_enough_for_an_agent_without_our_packages(tmp_path)
     with subprocess.Popen(
         [python, "-I", "-S", *words], env={"HOME": str(tmp_path), PEER: "10.0.0.9"},
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    ) as agent:  # fmt: skip
+    ) as agent:
         agent.stdin.write('{"id": 1, "do": "devices"}\n')
         agent.stdin.flush()
         _, hello, answer = (json.loads(agent.stdout.readline().strip() or "null") for _ in range(3))
@@ -177,7 +177,7 @@ def test_included_recipes_and_the_supervisor_of_a_part_travel_with_the_code(tmp_
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", program, tmp_path, "digits_cnn", "char_transformer"], check=False,
         capture_output=True, text=True, env={"HOME": str(tmp_path)},
-    )  # fmt: skip
+    )
     folder = tmp_path / "resources" / "recipes" / "pytorch"
     assert (done.stdout, done.stderr) == (f"{folder}/digits_cnn.py {folder}/char_transformer.py\n", "")
 

@@ -58,7 +58,7 @@ Connection closed by UNKNOWN port 65535\r
         ("/home/anna/.ssh/config: terminating, 1 bad configuration options\r\n", Failure.SSH, "1 bad configuration"),
         ("", Failure.SSH, "Try it in a terminal: ssh anna@lab.example.org. ssh does not say why."),
     ],
-)  # fmt: skip
+)
 def test_error_of_ssh_is_explained(errors, failure, sentence):
     error = LAB.carrier.explain_start(SSH_FAILED, errors, "")
     assert error.failure is failure
@@ -89,7 +89,7 @@ def test_error_of_ssh_is_explained(errors, failure, sentence):
         (0, "", Failure.NO_AGENT),
         (-9, "", Failure.CUT),
     ],
-)  # fmt: skip
+)
 def test_error_of_what_was_started_is_explained(status, errors, failure):
     error = LAB.carrier.explain_start(status, errors, "")
     assert error.failure is failure
@@ -111,5 +111,5 @@ def test_ssh_neither_asks_nor_accepts_a_key_nor_passes_anything_on():
     assert options >= {
         "BatchMode=yes", "StrictHostKeyChecking=yes", "ClearAllForwardings=yes", "ControlMaster=no",
         "ConnectTimeout=10",
-    }  # fmt: skip
+    }
     assert {"-T", "-a", "-x"} <= {*words}

@@ -107,7 +107,7 @@ def test_english_needs_no_catalogue():
     assert tr("{braces} without values") == "{braces} without values"
     assert [tr_plural("{count} device", "{count} devices", count) for count in (0, 1, 2)] == [
         "0 devices", "1 device", "2 devices",
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.usefixtures("in_test_language")
@@ -157,7 +157,7 @@ def written():
         (lambda: "Training is running.", "Training is running.", "Training is running."),  # of a program
         (lambda: "", "", ""),
     ],
-)  # fmt: skip
+)
 @pytest.mark.usefixtures("in_test_language")
 def test_message_that_is_stored_is_shown_in_the_language_of_its_reader(written, make, english, shown):
     message = Message.read(written(make))
@@ -182,7 +182,7 @@ def test_message_that_is_stored_is_shown_in_the_language_of_its_reader(written, 
         {"text": "T", "say": 3, "with": {}},
         {"text": "T", "join": 3},
     ],
-)  # fmt: skip
+)
 @pytest.mark.usefixtures("in_test_language")
 def test_message_that_another_user_has_planted_is_shown_as_its_text(data):
     assert tr(Message.read(data)) == "T"
@@ -233,7 +233,7 @@ def test_command_line_translates_what_a_run_stored(written):
     release = Release(
         device_id="gpu:0", verdict=Verdict.HELD_BY_RUN, before_bytes=None, peak_bytes=None, after_bytes=None,
         seconds=1.0, sentence=sentence,
-    )  # fmt: skip
+    )
     first, second = release_lines(RunFacts(releases={"gpu:0": release}))
     assert "被本次运行占用" in first
     assert second == "  本次运行仍占用 GPU 0：pid 7 a。"

@@ -267,7 +267,7 @@ def test_cpu_run_without_survivors_is_released_at_the_first_step(machine: FakeMa
     assert machine.scans == 0
     assert (found.verdict, found.before_bytes, found.peak_bytes, found.after_bytes, found.seconds) == (
         Verdict.RELEASED, 0, 2 * GB, 0, 0.0,
-    )  # fmt: skip
+    )
     assert found.sentence == "Nothing of this run is left on CPU 0: its memory came back. It held 2.0 GB at most."
 
 

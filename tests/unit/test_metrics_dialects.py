@@ -82,7 +82,7 @@ PLACES: dict[str, dict[str, Any]] = {
     " 45/375 ━━━━━━━ 1s 3ms/step - loss: 0.62": {"done": 45, "total": 375, "unit": "steps"},
     '{"step": 3, "epoch": 0.5, "loss": 1, "time": 1790000000.5}': {"step": 3, "epoch": 0.5, "time": 1790000000.5},
     "{'loss': 0.52, 'learning_rate': 4e-05, 'epoch': 0.5}": {"epoch": 0.5},
-}  # fmt: skip
+}
 PLACE_FIELDS = ("step", "epoch", "done", "total", "unit", "time")
 
 

@@ -20,7 +20,7 @@ SAME = {
     "acc@1": ["Acc@1"],
     "train": ["train"],
     "loss_epoch": ["train_loss_epoch"],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("ours", "theirs"), [(ours, name) for ours, names in SAME.items() for name in names])
@@ -36,7 +36,7 @@ def test_spellings_of_a_metric_map_to_one_name(ours: str, theirs: str) -> None:
      ("epoch", "epoch"), ("Epoch", "epoch"), ("batch", None), ("time", None), ("eta", None), ("elapsed", None),
      ("it/s", None), ("samples/s", None), ("train_runtime", None), ("eval_samples_per_second", None),
      ("data_time", None), ("v_num", None), ("tokens_per_sec", None), ("wall time", None), ("batch_size", None)],
-)  # fmt: skip
+)
 def test_counter_is_not_a_metric(name: str, what: str | None) -> None:
     assert is_counter(name)
     assert counts(name) == what

@@ -299,4 +299,4 @@ def test_batches_of_a_validation_are_no_curve_and_a_test_set_is_marked(tmp_path:
     readings = EventFile(tmp_path / "events.out.tfevents.1").poll()
     assert [(each.values, each.of_test) for each in readings] == [
         ({"val_loss": 1.0}, False), ({"val_loss": 3.0}, True), ({"loss": 4.0}, False), ({"val_loss": 5.0}, True),
-    ]  # fmt: skip
+    ]

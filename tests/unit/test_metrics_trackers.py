@@ -115,12 +115,12 @@ HOSTILE_TRACKIO = {
     "table": '{"table": {"_type": "trackio.table", "rows": [[1, {"loss": 2}]]}, "loss": 0.5}',
     "digits": '{"loss": ' + "9" * 4200 + "}", "infinite": '{"loss": 1e400}', "large": "x" * (MAX_ROW_BYTES + 1),
     "bytes": b"\xff" * 10, "none": None, "name": '{"' + "n" * 10_000 + '": 1}',
-}  # fmt: skip
+}
 HOSTILE_MLFLOW: dict[str, tuple[object, ...]] = {
     "text": ("loss", "abc", 1, 0), "bytes": ("loss", b"\xff", 1, 0), "step": ("loss", 0.5, "x", 0), "none": (None,) * 4,
     "infinite": ("loss", 9e999, 2**62, 0), "name": ("n" * 1_000_000, 0.5, 1, 0), "escape": ("\x1b[31m", 0.5, 1, 0),
     "large": ("loss", "x" * (MAX_ROW_BYTES + 1), 1, 0),
-}  # fmt: skip
+}
 
 
 def _without_constraints(database: sqlite3.Connection) -> None:
@@ -144,7 +144,7 @@ def test_an_odd_row_of_a_tracker_loses_at_most_its_own_value(tmp_path: Path) -> 
     known = {name: place for place, name in enumerate(HOSTILE_TRACKIO, 1)}
     assert {step: loss for step, loss in found.items() if math.isfinite(loss)} == {
         0: 0.25, known["table"]: 0.5, len(rows) - 1: 0.125,
-    }  # fmt: skip
+    }
     assert source.trouble == ""
 
     path = unpacked("mlflow.db", tmp_path)

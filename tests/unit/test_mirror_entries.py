@@ -17,12 +17,12 @@ GOOD = {"runs": {"a": {"id": "1-2", "live": True, "files": {"spec.json": [3, 4]}
 BAD_NAMES = (
     "", ".", "..", "../x", "a/b", "/etc/passwd", ".hidden", "new\nline", "\x1b[2J", "nul\0", "x" * 256, "\ud800",
     "\u202etxt", ".there.json", ".lock", "a\x7f",
-)  # fmt: skip
+)
 BAD_FILES = (
     "", "..", "../spec.json", "/etc/passwd", "events/../spec.json", "events/x.jsonl", "events/", "lock", "control/stop",
     "checkpoints/a/state.json", "worker-0.jsonl", "events/worker--1.jsonl", "events/worker-1.jsonl\n", "log.txt\0",
     "log.../x.txt", "outputs/x.png", "events/reserve", ".there.json", "events/worker-1234567.jsonl",
-)  # fmt: skip
+)
 
 
 def test_listing_arrives():
@@ -43,7 +43,7 @@ def test_name_that_no_run_can_have_is_refused(name, tmp_path):
         lambda: copies.append(name, "log.txt", 0, b"x"), lambda: copies.replace(name, "spec.json", b"{}"),
         lambda: copies.remove(name), lambda: copies.rename("a", name), lambda: copies.rename(name, "a"),
         lambda: copies.drop(name, "log.txt"), lambda: copies.announce(name),
-    ):  # fmt: skip
+    ):
         with pytest.raises(ValueError):  # noqa: PT011
             act()
     assert list(tmp_path.iterdir()) == []
@@ -87,7 +87,7 @@ def zeros(size: int, times: int) -> bytes:
     [None, 3, "", "!", base64.b64encode(b"no zlib").decode(), base64.b64encode(zlib.compress(b"abc")[:-3]).decode(),
      base64.b64encode(zlib.compress(bytes(MAX_PART_BYTES + 1))).decode(),
      base64.b64encode(zeros(MAX_PART_BYTES, 1000)).decode()],
-)  # fmt: skip
+)
 def test_part_that_is_damaged_or_unpacks_to_too_much_is_refused(packed):
     with pytest.raises(ValueError):  # noqa: PT011
         unpack_parts({"parts": [{"data": packed}]}, 1)[0].unpacked()

@@ -45,7 +45,7 @@ def test_cells_run_in_order_in_one_namespace_as_a_program_would(tmp_path: Path) 
     path = written(
         tmp_path, "%pip install torch\nimport sys, mine", "print(__name__, sys.argv, mine.rate)",
         "def fit():\n    return 1 / 0", "display('loss: 1')\nfit()",
-    )  # fmt: skip
+    )
     done = subprocess.run(
         [sys.executable, program.__file__, str(path), "--lr", "1"], capture_output=True, text=True, check=False
     )
@@ -63,7 +63,7 @@ def test_notebook_is_analysed_as_the_program_that_it_becomes(tmp_path: Path) -> 
     found = analyse_script("train.ipynb", cwd=str(tmp_path), python=sys.executable)
     assert (found.name, found.launch, found.frameworks, found.left_out) == (
         "train.ipynb", "one", ("torch",), ("!nvidia-smi",),
-    )  # fmt: skip
+    )
     (tmp_path / "train.ipynb").write_text("{}")
     with pytest.raises(ValueError, match=r"train.ipynb is not a notebook: it has no cells. Save it again"):
         analyse_script("train.ipynb", cwd=str(tmp_path), python=sys.executable)

@@ -26,7 +26,7 @@ NEWS = RunNews(
     run_dir="/runs/a", name="digits_cnn", occasion="finished", state="finished", time=1000.0, duration_s=11_400.0,
     asked_s=11_400.0, last_loss=0.03, best_validation_loss=0.0213, memory="The memory of GPU 0 and 1 is free again.",
     memory_verdict="released", detail="",
-)  # fmt: skip
+)
 
 
 def failed(name: str, error: str = "CUDA is out of memory.") -> RunNews:
@@ -70,7 +70,7 @@ def test_news_of_a_run_are_read_from_its_directory(tmp_path: Path) -> None:
     release = Release(
         device_id="cpu:0", verdict=Verdict.RELEASED, before_bytes=1, peak_bytes=2, after_bytes=1, seconds=0.2,
         sentence="All is free.",
-    )  # fmt: skip
+    )
     more = [
         {"t": BEGAN + 0.1, "kind": "device", "id": "cpu:0", "device_kind": "cpu", "label": "CPU 0"},
         replace(release, time=BEGAN + 9000.5).event(),

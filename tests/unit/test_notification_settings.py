@@ -15,7 +15,7 @@ from core.notifications.settings import NotificationSettings, load, save, settin
 GIVEN = NotificationSettings(
     desktop=False, command="true", webhook="https://hooks.example.org/T0/secret", ntfy="https://ntfy.sh/topic",
     apprise=("mailto://me:secret@example.org",), occasions=("failed",), min_duration_s=60,
-)  # fmt: skip
+)
 
 
 def write(text: str) -> None:
@@ -62,7 +62,7 @@ def test_damaged_file_is_told_and_does_no_harm(text: str) -> None:
         ("apprise", [1]), ("occasions", ["lunch"]), ("occasions", "failed"), ("min_duration_s", -1),
         ("min_duration_s", float("nan")), ("min_duration_s", True),
     ],
-)  # fmt: skip
+)
 def test_value_that_cannot_be_is_named_and_the_others_are_used(name: str, value: object) -> None:
     write(json.dumps({"min_duration_s": 5, "ntfy": "https://ntfy.sh/a", name: value}))
     loaded = load()

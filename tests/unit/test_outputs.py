@@ -23,7 +23,7 @@ def test_files_are_listed_newest_first(tmp_path: Path) -> None:
     found = outputs.listed(tmp_path)
     assert [(each.name, each.size_bytes) for each in found.files] == [
         ("huge.bin", 1 << 40), ("samples/b.txt", 2), ("samples/a.txt", 1),
-    ]  # fmt: skip
+    ]
     assert found.is_complete
     assert found.size_bytes == (1 << 40) + 3
 

@@ -26,7 +26,7 @@ from tests.support.waiting import wait_until
 ASSIGNMENT = RankAssignment(
     rank=3, world_size=4, devices=("cpu:0", "cpu:1"), own=("cpu:1",), kind="cpu", cores=(1,), target="pytorch.ddp",
     host=1, meeting="10.0.0.1:4000", interface="eth0",
-)  # fmt: skip
+)
 PART = Part(head="head", run="20260101-digits", assignments=(ASSIGNMENT,), grace_s=5.0)
 
 
@@ -107,7 +107,7 @@ def test_what_is_translated_is_said_by_the_kinds_of_events() -> None:
     part = ModelPart(time=9.0, device="cpu:0", parameters=(), where="cpu", reads_from="cpu:1").event()
     assert translate(part, OF_WORKERS, "node2", 2.0) == {
         **part, "t": 7.0, "device": "node2/cpu:0", "reads_from": "node2/cpu:1",
-    }  # fmt: skip
+    }
     nothing = {**part, "reads_from": None}
     assert translate(nothing, OF_WORKERS, "node2", 0.0) == {**nothing, "device": "node2/cpu:0"}
     notice = Notice(time=9.0, text="It is slow.").event()

@@ -117,7 +117,7 @@ def test_neither_start_nor_pause_nor_watch_counts_as_training():
     history = state_history(
         (1000, RunState.STARTING), (1001, RunState.RUNNING), (1009, RunState.RELEASING), (1010, RunState.PAUSED),
         (9000, RunState.STARTING), (9003, RunState.RUNNING), (9020, RunState.RELEASING), (9025, RunState.FINISHED),
-    )  # fmt: skip
+    )
     facts, run_series = RunFacts(state=RunState.FINISHED, plan=PLAN, step=1000, history=history), RunSeries()
     assert took_s(facts, None) == 8 + 17
     for at, step in ((1003.0, 1), (1008.0, 2), (9010.0, 3)):

@@ -87,7 +87,7 @@ def test_shell_command_of_a_recipe_parses_back_to_the_same_spec(tmp_path: Path) 
         schedule="cosine", stop_on_nan=True, weight_decay=0.5, training_metrics=False,
         checkpoints={"unit": "steps", "every": 7, "keep": 3, "best": False},
         stop_timeouts=StopTimeouts(ask_s=2.5, interrupt_s=30, terminate_s=0.123456789),
-    )  # fmt: skip
+    )
     spec = replace(spec, release=ReleaseWatch(wait_s=5.0, tolerance_mb=8), cuda_ids="integer", name="a name")
     spec = replace(spec, allow_open_ports=True)
 
@@ -110,7 +110,7 @@ def test_command_that_repeats_a_run_parses_back_to_the_same_spec(tmp_path: Path)
         tmp_path / "train.py", "--data", "a b", cwd=tmp_path, environment={"LEVEL": "7 8"}, inherited=("HOME",),
         expression="(?P<loss>\\S+)", release={"wait_s": 5.0}, name="it's",
         stop={"interrupt_s": 5.0, "terminate_s": 60.0},
-    )  # fmt: skip
+    )
     for spec in (recipe, script):
         cd, line = repeat_line(spec).split(" && ")
         words = shlex.split(line)
@@ -132,7 +132,7 @@ def test_command_names_the_python_of_a_recipe_unless_it_is_the_usual_one() -> No
     assert "--python" not in shell_line(spec, {})
     assert shlex.split(shell_line(replace(spec, python="/opt/other/bin/python"), {}))[-2:] == [
         "--python", "/opt/other/bin/python",
-    ]  # fmt: skip
+    ]
 
 
 def test_command_of_a_run_that_was_renamed_has_a_name_that_is_accepted() -> None:
@@ -147,7 +147,7 @@ def test_shell_command_with_several_ranks_uses_torchrun(script: Path) -> None:
     begin = words.index(spec.python)
     assert words[begin:] == [
         spec.python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(script), "x",
-    ]  # fmt: skip
+    ]
 
 
 def error_of(capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -163,7 +163,7 @@ def test_options_that_do_not_apply_are_refused(script: Path, capsys: pytest.Capt
     assert error_of(capsys, "run", "--devices", "cpu:0").startswith("No recipe or script is given.")
     assert error_of(capsys, "run", "digits_cnn", "--script", path) == (
         "Both a recipe and --script are given. A run trains one of them: leave the other out."
-    )  # fmt: skip
+    )
     assert error_of(capsys, "run", "--script", path, "--epochs", "0") == "--epochs is for recipes only. Leave it out."
     for words in (("--ask-timeout", "3"), ("--keep-best",)):
         assert error_of(capsys, "run", "--script", path, *words) == f"{words[0]} is for recipes only. Leave it out."
@@ -178,7 +178,7 @@ def test_options_that_do_not_apply_are_refused(script: Path, capsys: pytest.Capt
     assert "'two' is not a launch mode of scripts" in error_of(capsys, "run", "--script", path, "--launch", "two")
     assert "cannot be set for a script" in error_of(
         capsys, "run", "--script", path, "--devices", "cpu:0", "--env", "CUDA_VISIBLE_DEVICES=0"
-    )  # fmt: skip
+    )
     assert "There is no Python called 'nopy'" in error_of(capsys, "run", "--script", path, "--python", "nopy")
     assert "There is no preset" in error_of(capsys, "run", "--setup", "none", "--devices", "cpu:0")
 

@@ -92,7 +92,7 @@ def test_a_run_is_private_and_its_spec_stays_so_when_the_folder_is_opened(secret
         ("TOKENIZERS_PARALLELISM", "false", False), ("MAX_TOKENS", "5", False), ("KEYBOARD", "de", False),
         ("PATH", "/bin", False), ("URL", "http://host:80/x", False),
     ],
-)  # fmt: skip
+)
 def test_secrets_are_recognised(secret: RunSpec, name: str, value: str, is_secret: bool) -> None:
     assert secret.script
     spec = replace(secret, script=replace(secret.script, environment={name: value}))

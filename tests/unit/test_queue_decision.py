@@ -26,7 +26,7 @@ def waiting(run, devices="", *, uid=ANNA, order=0.0, **fields):
 def any_of(run, count, devices, *, uid=ANNA, order=0.0, **fields):
     return Ticket(
         uid, run, {"state": "waiting", "any": count, "among": devices.split(), "order": order, **fields}
-    )  # fmt: skip
+    )
 
 
 def holding(run, devices, *, uid=ANNA, since=NOW, ends_at=None):

@@ -87,7 +87,7 @@ def test_a_device_must_be_free_for_some_seconds(monkeypatch: pytest.MonkeyPatch)
     for begins, hangs, ends in (
         (QUIET_S - 1, never, QUIET_S - 1), (QUIET_S + 1, never, None), (never, 1.0, 1.0 + STALE_S),
         (never, QUIET_S - 1, None),
-    ):  # fmt: skip
+    ):
         clock[0] = 0.0
         monkeypatch.setattr(Sampler, "for_run", lambda _, given=(begins, hangs): Readings(*given))
         said = busy_devices(["GPU-1"], 0).get("GPU-1", "")

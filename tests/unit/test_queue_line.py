@@ -128,7 +128,7 @@ def test_hostile_tickets_are_passed_over_and_told(line: Line, tmp_path: Path) ->
     told = {Path(path).name: why for path, why in line.refused.items()}
     assert told == dict.fromkeys(HOSTILE, "content") | {
         "size": "size", "link": "kind", "pipe": "kind", "folder": "kind",
-    }  # fmt: skip
+    }
     *named, last = queue_view(tmp_path / "runs").troubles
     assert len(named) == MAX_REFUSED
     assert last == f"{len(told) - MAX_REFUSED} more tickets or folders are passed over."

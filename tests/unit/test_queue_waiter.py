@@ -33,7 +33,7 @@ def waiting(folder: Path, name: str, **fields: Any) -> Waiter:
         "line": [line.own, line.parent, line.prefix], "lock": [], "ticket": line.put(name, ticket),
         "ticket_fields": ticket, "stop": "stop", "request": "queue.json",
         "claimed": "{device} is claimed.", "late_s": LATE_S, "start": [],
-    }  # fmt: skip
+    }
     return Waiter(str(run_dir), given)
 
 

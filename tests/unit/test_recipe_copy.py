@@ -98,7 +98,7 @@ def test_command_copies_a_recipe(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert __main__.main([*command, "--framework", "keras", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {
         "recipe": "two_branch_lstm", "framework": "keras", "path": str(target)
-    }  # fmt: skip
+    }
     assert "keras.Model" in target.read_text()
     assert __main__.main(command) == 2
     assert "mine.py exists already. Name another file." in capsys.readouterr().err

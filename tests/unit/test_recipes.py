@@ -43,7 +43,7 @@ def test_settings_are_keyword_arguments_with_plain_defaults(recipe: recipes.Reci
     assert {setting.name: setting.default for setting in recipe.settings} == {
         "width": 16, "deep": False, "name": "x", "rate": 0.5, "nothing": None, "tail": -1,
         "root": "data", "momentum": 0.9,
-    }  # fmt: skip
+    }
     assert recipe.learning_rate == default_learning_rate(recipe) == 0.3
 
 
@@ -53,7 +53,7 @@ def test_settings_are_keyword_arguments_with_plain_defaults(recipe: recipes.Reci
         ("width", "32", 32), ("width", 32.0, 32), ("deep", "true", True), ("deep", "off", False), ("name", "5", "5"),
         ("rate", "1e-3", 0.001), ("rate", 2, 2.0), ("nothing", "7", 7), ("nothing", "words", "words"),
     ],
-)  # fmt: skip
+)
 def test_setting_is_converted_to_the_type_of_its_default(
     recipe: recipes.RecipeFile, name: str, given: object, value: object
 ) -> None:
@@ -77,7 +77,7 @@ def test_setting_that_cannot_be_converted_is_refused(recipe: recipes.RecipeFile,
         ("loss = nn.CrossEntropyLoss()",
          "line 7, is a CrossEntropyLoss and not a function. Write: def loss(): return nn.CrossEntropyLoss()"),
     ],
-)  # fmt: skip
+)
 def test_function_that_cannot_be_called_is_refused_with_its_line(tmp_path: Path, source: str, sentence: str) -> None:
     path = write_recipe(tmp_path, f"def model():\n    pass\n\ndef train_data(seed):\n    pass\n\n{source}\n", "mine")
     with pytest.raises(ValueError, match="mine") as error:
@@ -92,7 +92,7 @@ def test_function_that_cannot_be_called_is_refused_with_its_line(tmp_path: Path,
         "def loss(*args, **kwargs):\n    return 0", "def metrics(batch_size):\n    return 0", "loss = make_loss()",
         "def helper(a, b):\n    return 0", "def stages(devices):\n    return 0",
     ],
-)  # fmt: skip
+)
 def test_functions_that_can_be_called_are_accepted(tmp_path: Path, source: str) -> None:
     path = write_recipe(tmp_path, f"def model():\n    pass\n\ndef train_data():\n    pass\n\n{source}\n")
     assert recipes.read(Path(path)).functions[:2] == ("model", "train_data")
@@ -102,7 +102,7 @@ def test_functions_that_can_be_called_are_accepted(tmp_path: Path, source: str) 
     ("def optimiser(params):\n    pass", ("optimiser",)),
     ("def helper():\n    pass\n\ndef metrics():\n    return {'a': helper}", ()), ("def _own():\n    pass", ()),
     ("@hook\ndef called_by_the_hook():\n    pass", ()), ("def named():\n    pass\nALL = ['named']", ()),
-])  # fmt: skip
+])
 def test_functions_that_no_run_calls_are_named(tmp_path: Path, source: str, unknown: tuple[str, ...]) -> None:
     path = write_recipe(tmp_path, f"def model():\n    pass\n\ndef train_data():\n    pass\n\n{source}\n")
     recipe = recipes.read(Path(path))
@@ -129,7 +129,7 @@ def test_callbacks_are_for_keras_alone(tmp_path: Path) -> None:
     ("with tf.device('/gpu:1'):\n        pass", "", ("/gpu:1", 2)), ("return net().to('cuda:0')", "", ("cuda:0", 2)),
     ("return net().to('cuda')", "", None), ("return net(name='gpu')", "", None),
     ("return net().to('cuda:0')", "def placed_model(devices):\n    pass", None),
-])  # fmt: skip
+])
 def test_device_that_a_model_names_is_told(
     tmp_path: Path, body: str, further: str, named: tuple[str, int] | None
 ) -> None:
@@ -144,7 +144,7 @@ def test_device_that_a_model_names_is_told(
 @pytest.mark.parametrize(("framework", "takes", "is_refused"), [
     ("pytorch", "params, learning_rate=0.1", False), ("pytorch", "params, rate", True), ("pytorch", "", False),
     ("keras", "learning_rate=0.1", False), ("keras", "params, learning_rate=0.1", True),
-])  # fmt: skip
+])
 def test_optimizer_gets_what_its_framework_gives(tmp_path: Path, framework: str, takes: str, is_refused: bool) -> None:
     package = "torch" if framework == "pytorch" else "keras"
     source = f"import {package}\ndef model(): ...\ndef train_data(): ...\ndef optimizer({takes}): ...\n"

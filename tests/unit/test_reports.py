@@ -28,7 +28,7 @@ PATH_TAGS = {"path", "line", "text", "g", "svg", "title", "desc"}
 KNOWN_TAGS = PATH_TAGS | {
     "html", "head", "meta", "style", "body", "main", "header", "section", "h1", "h2", "p", "div", "table", "caption",
     "thead", "tbody", "tr", "th", "td", "figure", "figcaption", "ul", "li", "span", "strong", "details", "summary",
-}  # fmt: skip
+}
 """Elements of a report: none of them loads or executes anything."""
 
 
@@ -98,14 +98,14 @@ def series(*numbers: float) -> Series:
 def test_a_report_on_one_run_has_everything(tmp_path: Path, capsys) -> None:
     software = {
         "t": BEGAN, "kind": "software", "version": "3.12.3", "packages": {"torch": "2.9.0"}, "trainyard": "0.1.0",
-    }  # fmt: skip
+    }
     device = {"t": BEGAN, "kind": "device", "id": "cpu:0", "device_kind": "cpu", "label": "CPU 0", "name": "A chip",
-              "memory_total_bytes": 2**34}  # fmt: skip
+              "memory_total_bytes": 2**34}
     release = {"t": BEGAN + 9000.5, "kind": "release", "device": "cpu:0", "verdict": "released", "before_bytes": 0,
                "peak_bytes": 2**30, "after_bytes": 0, "seconds": 0.5, "sentence": "All is back.",
-               "holders": []}  # fmt: skip
+               "holders": []}
     samples = [{"t": BEGAN + at, "kind": "sample", "device": "cpu:0", "utilisation_percent": 50.0,
-                "memory_used_bytes": 2**30} for at in range(3)]  # fmt: skip
+                "memory_used_bytes": 2**30} for at in range(3)]
     events = [values(1, 1.0, 4.0, loss=[1.0, 0.5, 0.25, 0.125]), values(4, 4.0, 4.0, val_loss=[0.75])]
     run = write_run(tmp_path, "one", events, more=[software, device, release], devices=samples)
     page = made(capsys, tmp_path, run)
@@ -131,7 +131,7 @@ def test_a_report_on_one_run_has_everything(tmp_path: Path, capsys) -> None:
 def test_a_report_needs_no_network_and_is_accessible(tmp_path: Path, capsys) -> None:
     events = [values(1, 1.0, 2.0, loss=[1.0, 0.5], reward=[1.0, 2.0])]
     runs = [write_run(tmp_path, name, events, spec=make_spec("digits_mlp", epochs=number))
-            for number, name in enumerate(("a", "b"), start=1)]  # fmt: skip
+            for number, name in enumerate(("a", "b"), start=1)]
     page = made(capsys, tmp_path, *runs)
     text = (tmp_path / "report.html").read_text()
     names = {name for _, attributes in page.tags for name in attributes}
@@ -173,9 +173,9 @@ def test_several_runs_are_compared(tmp_path: Path, capsys) -> None:
 def test_seeds_are_a_mean_with_a_band_that_ends_where_fewer_go_on(tmp_path: Path, capsys) -> None:
     losses = {"a": [4.0, 3.0, 2.0, 1.0], "b": [2.0, 1.0, 2.0]}
     runs = [write_run(tmp_path, name, [values(1, 1.0, 3.0, loss=found)], spec=make_spec("digits_mlp", seed=seed))
-            for seed, (name, found) in enumerate(losses.items())]  # fmt: skip
+            for seed, (name, found) in enumerate(losses.items())]
     runs.append(write_run(tmp_path, "c", [values(1, 1.0, 3.0, loss=[4.0, 0.0])],
-                          spec=make_spec("digits_mlp", learning_rate=0.7)))  # fmt: skip
+                          spec=make_spec("digits_mlp", learning_rate=0.7)))
     page = made(capsys, tmp_path, *runs)
     assert [each["class"] for each in page.all("path")] == ["band b0", "c0", "c0", "c1"]
     band, mean, alone, single = (points(each["d"].removesuffix("z")) for each in page.all("path"))
@@ -214,15 +214,15 @@ def test_texts_of_a_run_stay_texts(tmp_path: Path, capsys) -> None:
     spec = RunSpec(
         name=NASTY, framework="script", strategy=NASTY, script=script, devices=(NASTY,), python=NASTY,
         working_dir=NASTY,
-    )  # fmt: skip
+    )
     release = {"t": BEGAN + 9000.5, "kind": "release", "device": NASTY, "verdict": "held by others",
                "before_bytes": 1, "peak_bytes": 1, "after_bytes": 1, "seconds": 0.5, "sentence": NASTY,
-               "holders": []}  # fmt: skip
+               "holders": []}
     more = [
         {"t": BEGAN, "kind": "notice", "text": NASTY}, release,
         {"t": BEGAN, "kind": "software", "version": NASTY, "packages": {NASTY: NASTY}, "trainyard": NASTY},
         {"t": BEGAN + 9002, "kind": "state", "state": "failed", "error": f"{NASTY}\x1b[2J"},
-    ]  # fmt: skip
+    ]
     runs = [
         write_run(tmp_path, f"run-{number}<b>", [values(1, 1.0, 2.0, **{NASTY: [1.0, number]})], spec=spec, more=more)
         for number in range(2)

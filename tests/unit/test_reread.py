@@ -140,11 +140,11 @@ def test_command_says_what_changed(tmp_path: Path, capsys: pytest.CaptureFixture
         ({"recipe": True}, "trains a recipe, which reports its measurements itself: there is nothing to read again."),
         ({"state": "running"}, "is not over. Its curves can be read again when it has ended."),
     ],
-)  # fmt: skip
+)
 def test_runs_that_cannot_be_read_anew(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], given: dict[str, Any], sentence: str,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.setattr("core.runs.run.processes.is_alive", lambda _: True)
     run_dir = written(tmp_path, **given)
     assert __main__.main(["reread", str(run_dir)]) == 2

@@ -42,7 +42,7 @@ def test_a_rule_reads_what_no_dialect_reads() -> None:
         ("cost 1,234.5", 1234.5), ("cost -3e-4", -3e-4), ("cost    nan", math.nan), ("cost -inf", -math.inf),
         ("cost .5", 0.5), ("cost 1,2", None), ("costs 1", None), ("cost 1 2", None), ("the cost 1", None),
     ],
-)  # fmt: skip
+)
 def test_numbers_that_a_rule_matches(line: str, expected: float | None) -> None:
     found = parse_rule("cost {metric cost}").claims(line)
     value = found[0].value if found else None

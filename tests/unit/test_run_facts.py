@@ -163,11 +163,11 @@ def test_run_that_ended_without_a_final_state_was_lost_at_its_last_event() -> No
 RELEASED: dict[str, object] = {
     "t": 5.5, "kind": "release", "device": "GPU-1", "verdict": "held by others", "before_bytes": 1, "peak_bytes": None,
     "after_bytes": 5, "seconds": 1.5, "sentence": "It is held.", "holders": [{"pid": 5, "memory_used_bytes": None}],
-}  # fmt: skip
+}
 ENDED: dict[str, object] = {
     "t": 5.6, "kind": "ended", "by": "supervisor",
     "processes": [{"pid": 9, "created": 4.0, "name": "python", "command": "python x", "signal": "SIGKILL"}],
-}  # fmt: skip
+}
 
 
 def test_memory_watch_results_are_kept_until_the_run_is_resumed() -> None:
@@ -178,7 +178,7 @@ def test_memory_watch_results_are_kept_until_the_run_is_resumed() -> None:
     found = facts.releases["GPU-1"]
     assert (found.verdict, found.before_bytes, found.peak_bytes, found.after_bytes, found.seconds) == (
         Verdict.HELD_BY_OTHERS, 1, None, 5, 1.5,
-    )  # fmt: skip
+    )
     assert found.holders[0].words == "pid 5 (in a container, or already ended)"
     assert [(each.pid, each.name, each.signal, each.by) for each in facts.ended_processes] == [
         (9, "python", "SIGKILL", "supervisor")

@@ -30,7 +30,7 @@ def spec_of(launch: str = "one", devices: tuple[str, ...] = ("cpu:0", "cpu:1")) 
     return RunSpec(
         name="train", framework="script", strategy=launch, script=Script(path="/x/train.py"), devices=devices,
         python="/usr/bin/python3", working_dir="/x",
-    )  # fmt: skip
+    )
 
 
 def progress_event(done: float, total: float, unit: str, *, at: float) -> dict:
@@ -78,12 +78,12 @@ def test_header_of_a_starting_run_says_what_it_does(monkeypatch):
         {"t": NOW, "kind": "state", "state": "starting"},
         {"t": NOW, "kind": "worker", "rank": 0, "pid": 8, "created": 3.6, "devices": ["cpu:0"]},
         {"t": NOW + 1, "kind": "phase", "rank": 0, "name": "framework"},
-    ]  # fmt: skip
+    ]
     monkeypatch.setattr(time, "time", lambda: NOW + 4.2)
     starting = run_header(snapshot(fold(RunFacts(), events)))
     assert (starting.label, starting.epoch, starting.fraction, starting.detail) == (
         "Starting", "", None, "loading PyTorch 3 s"
-    )  # fmt: skip
+    )
     assert starting.starting == starting.detail
     stopping = fold(RunFacts(), [*events, {"t": NOW + 2, "kind": "state", "state": "stopping"}])
     assert run_header(snapshot(stopping)).starting == ""
@@ -102,12 +102,12 @@ def test_resumed_run_keeps_its_bar_and_says_from_where_it_goes_on(monkeypatch, s
         {"t": NOW, "kind": "supervisor", "pid": 9, "created": 4.5},
         {"t": NOW, "kind": "state", "state": "starting"},
         {"t": NOW, "kind": "phase", "rank": 0, "name": "framework"},
-    ]  # fmt: skip
+    ]
     monkeypatch.setattr(time, "time", lambda: NOW + 3)
     header = run_header(snapshot(fold(RunFacts(), events)))
     assert (header.label, header.epoch, header.fraction, header.detail) == (
         "Resuming", where, share, "loading PyTorch 3 s"
-    )  # fmt: skip
+    )
     again = [{"t": NOW, "kind": "rewind", "step": 7}, plan, {"t": NOW, "kind": "phase", "rank": 0, "name": "step"}]
     running = fold(RunFacts(), [*events, *again, {"t": NOW, "kind": "state", "state": "running"}])
     assert (run_header(snapshot(running)).epoch, run_header(snapshot(running)).detail) == (

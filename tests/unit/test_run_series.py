@@ -188,7 +188,7 @@ def test_heat_has_series_only_of_devices_that_report_it():
         {**sample(2, "gpu", 80.0, 5), **hot},
         sample(2, "cpu:0", 80.0, 5),
         {**sample(3, "gpu", None, None), "lost": "It is gone."},
-    ])  # fmt: skip
+    ])
     assert run_series.temperature.keys() == run_series.clock.keys() == {"gpu"}
     np.testing.assert_array_equal(run_series.temperature["gpu"].values, [60, 91, np.nan])
     np.testing.assert_array_equal(run_series.power["gpu"].values, [500, 402.5, np.nan])
@@ -220,5 +220,5 @@ def test_training_lasts_from_the_first_measurement_to_its_end_without_pauses():
         {"t": 20.0, "kind": "state", "state": "releasing"}, {"t": 21.0, "kind": "state", "state": "paused"},
         {"t": 50.0, "kind": "state", "state": "starting"}, metrics(62.0, 3, since=60.0, loss=[1.0, 1.0]),
         {"t": 70.0, "kind": "state", "state": "releasing"},
-    ])  # fmt: skip
+    ])
     assert run_series.trained == [(10.0, 12.0), (60.0, 70.0)]

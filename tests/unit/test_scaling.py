@@ -61,7 +61,7 @@ def test_one_device_is_trained_by_single_and_several_by_the_default(framework: s
     specs = planned("cpu:3", "cpu:1", "cpu:0", framework=framework, training={"batch_size": 66})
     assert [(spec.devices, spec.strategy) for spec in specs] == [
         (("cpu:3",), "single"), (("cpu:3", "cpu:1"), strategy), (("cpu:3", "cpu:1", "cpu:0"), strategy),
-    ]  # fmt: skip
+    ]
     assert [spec.name for spec in specs] == ["table: 1 device", "table: 2 devices", "table: 3 devices"]
     assert {spec.training.batch_size for spec in specs} == {66}
     assert {(spec.training, spec.checkpoints, spec.release) for spec in specs[1:]} == {
@@ -218,7 +218,7 @@ def test_what_makes_the_numbers_doubtful_is_said(tmp_path: Path) -> None:
     write_recipe(tmp_path, "def model(): return 1\ndef train_data(): pass\n")
     kinds = [{"t": BEGAN, "kind": "device", "id": f"cpu:{at}", "name": name} for at, name in enumerate("XY")]
     states = ((0.0, "starting"), (0.5, "running"), (101.0, "releasing"), (101.1, "paused"), (101.2, "starting"),
-              (101.3, "running"), (9000.0, "releasing"), (9001.0, "finished"))  # fmt: skip
+              (101.3, "running"), (9000.0, "releasing"), (9001.0, "finished"))
     starts = [{"t": BEGAN + at, "kind": "supervisor", "pid": 1, "created": at} for at in (-0.1, 101.15)]
     second = trained(tmp_path, "two", 2, 0.3, states=states, recipe=recipe, more=[*kinds, *starts])
     table = read_table(recorded(tmp_path, [first, second]))

@@ -67,7 +67,7 @@ def test_a_table_with_a_live_run_is_kept(record: ScalingRecord) -> None:
     (live / "spec.json").touch()
     record = record.with_run(2, 1, live)
     assert "since a run of it goes on: live. Stop it first." in scaling_command.delete(
-        record.root, "table", with_runs=False).problem  # fmt: skip
+        record.root, "table", with_runs=False).problem
     assert record.path.exists()
 
 

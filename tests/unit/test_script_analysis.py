@@ -93,7 +93,7 @@ class TestGuess:
         seen = look(tmp_path, "import torch\nfrom tools import local\n")
         assert (seen.launch, seen.why) == (
             "per-device", "It reads LOCAL_RANK in tools/ranks.py, as programs written for torchrun do."
-        )  # fmt: skip
+        )
 
     def test_frameworks_are_found_in_local_modules_two_levels_deep(self, tmp_path: Path) -> None:
         write(tmp_path, "import second, first\n", "first.py")
@@ -154,7 +154,7 @@ class TestNeeds:
         )
         assert set(seen.imports) == {
             "needed", "also_needed", "tried_for_another_reason", "in_a_class", "in_main", "needed_by_helper"
-        }  # fmt: skip
+        }
         assert {Path(each).name for each in seen.files} == {"train.py", "helper.py"}
 
     def test_relative_imports_are_resolved_in_the_package_of_the_module(self, tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ class TestWhatCannotBeRun:
             "book.ipynb": "is not a notebook: it has no cells",
             "huge.py": "larger than 16 MB", "": "No script is given", "a\0b.py": "No script is given",
             "x" * 300 + ".py": "cannot be read|There is no script",
-        }.items():  # fmt: skip
+        }.items():
             with pytest.raises(ValueError, match=sentence):
                 analyse_script(name, cwd=str(tmp_path), python=NOWHERE)
 
@@ -247,7 +247,7 @@ class TestModules:
             "gone.train": f"no module gone.train, neither in the working folder {tmp_path} nor in {bare}",
             "package": "package is a package without a __main__.py", "json": "json is a package without a __main__.py",
             "train.py": "no module train.py", "a-b": "is not a module name", "": "is not a module name",
-        }.items():  # fmt: skip
+        }.items():
             with pytest.raises(ValueError, match=sentence):
                 analyse_script("", module=name, cwd=str(tmp_path), python=bare)
 

@@ -44,7 +44,7 @@ def test_program_that_trains_without_rank_is_one_process_on_one_device(
         choices = ScriptChoices(
             script=str(tmp_path / "train.py"), working_dir=str(tmp_path), devices=devices, launch=launch,
             python=sys.executable,
-        )  # fmt: skip
+        )
         return fill_in(check_script(ScriptCheckRequest.of(choices)), choices, CPUS).strategy
 
     assert (launched(1), launched(2)) == (on_one, "per-device")
@@ -112,7 +112,7 @@ def test_cautions_follow_from_the_spec(tmp_path: Path) -> None:
     choices = ScriptChoices(
         script=str(tmp_path / "train.py"), working_dir=str(tmp_path), devices=("cpu:0", "cpu:1"), launch="per-device",
         python=sys.executable,
-    )  # fmt: skip
+    )
     result = check_script(ScriptCheckRequest.of(choices))
     (caution,) = cautions_of(result, fill_in(result, choices, CPUS))
     typed = TypedScript(

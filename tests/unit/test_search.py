@@ -20,7 +20,7 @@ NOON = 1_750_000_000.0
 def summary(name: str, state: RunState = RunState.FINISHED, **known: Any) -> RunSummary:
     fields: dict[str, Any] = {
         "started": NOON, "ended": NOON + 60, "error": None, "last_loss": None, "step": 10, "plan": None,
-    }  # fmt: skip
+    }
     return RunSummary(dir=Path("/runs") / f"2025-{name}", name=name, state=state, **{**fields, **known})
 
 
@@ -35,7 +35,7 @@ RUNS = (
             marks=Marks(notes=(Note(time=NOON, text="Warm-up was too short"),))),
     summary("old", step=2, last_loss=math.nan, started=None, ended=None, marks=Marks(archived=True)),
     summary("plain", last_loss=0.1, mean_loss=0.1, settings={"learning_rate": None, "framework": "keras"}),
-)  # fmt: skip
+)
 
 
 def found(text: str) -> str:

@@ -69,7 +69,7 @@ def test_short_or_harmless_slowdown_and_other_devices_are_not_reported() -> None
             "GPU 2 is slowed down by its hardware. Check its cooling and its power cables.",
         ),
     ],
-)  # fmt: skip
+)
 def test_sentence_names_the_reason_and_what_to_do(reasons, celsius, sentence) -> None:
     for watch in (SlowdownWatch(["GPU-2"], waits=True), SlowdownWatch(BOTH, waits=False)):
         sentences(watch, 0, *reasons)
@@ -86,4 +86,4 @@ def test_hot_gpu_of_the_driver_is_reported(nvml: StandIn) -> None:
     (found,) = watch.poll(hot, LASTS_S)
     assert (found.device_id, found.sentence) == (
         uuid(1), "GPU 1 is slowed down: 91 °C. It holds the others up. Check its cooling."
-    )  # fmt: skip
+    )

@@ -134,7 +134,7 @@ def test_two_roots_do_not_mix(root: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["delete", "empty", "text", "bytes", "cut", "version", "table", "columns", "rows",
-                                    "folder", "json"])  # fmt: skip
+                                    "folder", "json"])
 def test_a_damaged_index_is_made_again(root: Path, damage: str, monkeypatch) -> None:
     file = default_file()
     data = file.read_bytes()
@@ -372,7 +372,7 @@ def test_every_field_survives(tmp_path: Path) -> None:
         owner="anna", mean_loss=0.1, best_validation=(7, 0.25), renamed=True,
         verdict=Verdict.HELD_BY_OTHERS,
         settings={"a": None, "b": True, "c": 1e-300, "d": "text", "e": 5},
-    )  # fmt: skip
+    )
     change_marks(write_run(tmp_path, "run"), star=True, archived=True, add_tags=["one"], note="a\nb")
     (marked,) = RunIndex(tmp_path).poll()
     summary = replace(summary, marks=marked.marks)

@@ -20,7 +20,7 @@ BEGAN = 1_700_000_000.0
 PHASES = (
     ("framework", 0.5, {"python": "3.12.3"}), ("recipe", 6.3, {"framework": "2.13.0"}), ("data", 6.4, {}),
     ("model", 8.3, {}), ("join", 8.4, {}), ("step", 8.5, {}),
-)  # fmt: skip
+)
 
 
 def start(*, gpus: int = 2, resumed: bool = False) -> list[dict[str, Any]]:
@@ -49,7 +49,7 @@ def losses(first: int, *values: float, at: float) -> dict[str, Any]:
 def validation(step: int, *, at: float, **values: float) -> dict[str, Any]:
     return {
         "t": BEGAN + at, "kind": "metrics", "first": step, "values": {name: [value] for name, value in values.items()}
-    }  # fmt: skip
+    }
 
 
 def texts(events: list[dict[str, Any]], *, framework: str = "PyTorch") -> list[str]:
@@ -111,7 +111,7 @@ def test_epoch_with_a_step_whose_loss_is_not_known_has_no_mean():
         {"t": 1.0, "kind": "plan", "epochs": 2, "steps_per_epoch": 4, "samples_per_epoch": 4},
         {"t": 9.0, "kind": "metrics", "since": 2.0, "first": 1, "values": {"loss": [1.0, None, 1.0, 1.0] + [2.0] * 4}},
         {"t": 10.0, "kind": "done", "rank": 0},
-    ])  # fmt: skip
+    ])
     assert [each.text for each in timeline.entries if each.is_epoch] == ["Epoch 1", "Epoch 2: loss 2"]
 
 
@@ -163,7 +163,7 @@ def test_script_has_its_validations_and_epochs_but_no_parts_of_a_start():
         losses(1, 0.5, 0.4, at=2), validation(2, at=3, val_loss=0.6),
         {"t": BEGAN + 4, "kind": "progress", "done": 1.0, "total": 3.0, "unit": "epochs"},
         {"t": BEGAN + 5, "kind": "progress", "done": 1.4, "total": 3.0, "unit": "epochs"},
-    ]  # fmt: skip
+    ]
     assert texts(events, framework="")[2:] == ["Step 2: val. loss 0.6", "Epoch 1 of 3 is done: loss 0.4"]
 
 

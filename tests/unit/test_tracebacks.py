@@ -86,7 +86,7 @@ GROUP = f"""  + Exception Group {TRACEBACK}
         ("ValueError: bad\n[rank0]:[W1123 ProcessGroup.cpp:1] destroy_process_group() was not called\n",
          "ValueError: bad"),
     ],
-)  # fmt: skip
+)
 def test_exception_is_named_with_its_first_sentence(printed: str, sentence: str) -> None:
     trace = last_traceback(as_printed(f"epoch 1\n{TRACEBACK}\n{FRAME}{printed}"))
     assert trace is not None
@@ -101,7 +101,7 @@ def test_exception_is_named_with_its_first_sentence(printed: str, sentence: str)
 
 @pytest.mark.parametrize(("printed", "sentence"), [
     (RICH, "RuntimeError: no data"), (GROUP, "ExceptionGroup: two failed (2 sub-exceptions)"),
-])  # fmt: skip
+])
 def test_other_forms_of_tracebacks_become_pythons_own(printed: str, sentence: str) -> None:
     trace = last_traceback(as_printed(f"epoch 1\n{printed}"))
     assert trace is not None

@@ -21,7 +21,7 @@ def test_lines_whose_shape_recurs_with_decimals_come_first() -> None:
     found = unread_lines(LOG)
     assert [(each.text, each.number, each.times) for each in found] == [
         ("total cost : 1.18", "1.18", 3), ("round 3 of 3", "3", 3), ("Loading 60000 images", "60000", 1),
-    ]  # fmt: skip
+    ]
     assert last_line(LOG) == "done"
 
 

@@ -164,7 +164,7 @@ def test_batch_arithmetic_is_written_as_a_product(
         ("pytorch", "ddp", {"rate_scaling": "linear"}, "cannot be scaled to the batch size: the batch size for which"),
         ("keras", "mirrored", {"reference_batch": 32}, "given, but nothing scales the rate. Choose linear or sqrt"),
     ],
-)  # fmt: skip
+)
 def test_settings_that_do_not_fit_are_refused(
     framework: str, strategy: str, training: dict[str, object], words: str
 ) -> None:

@@ -30,7 +30,7 @@ def notices(machine: FakeMachine) -> list[object]:
     watch_release(
         watch, NoSamples(), written.append, [WORKER],  # type: ignore[arg-type]
         is_hurried=lambda: False, meanwhile=lambda: None,
-    )  # fmt: skip
+    )
     if ended := [each for each in written if isinstance(each, Ended)]:
         assert [each.by for each in ended] == ["supervisor"]
     return [each.text for each in written if isinstance(each, Notice)]

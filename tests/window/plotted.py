@@ -62,7 +62,7 @@ def resume_events(step: int) -> list[dict]:
         {"t": resumed + 1, "kind": "rewind", "step": step},
         {"t": resumed + 4, "kind": "metrics", "since": resumed + 2, "first": step + 1,
          "values": {"loss": [7.0] * 30, "accuracy": [0.5] * 30}},
-    ]  # fmt: skip
+    ]
 
 
 def draw(run_series: RunSeries | None, *plots: Plot) -> None:

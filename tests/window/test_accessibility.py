@@ -69,7 +69,7 @@ def test_state_verdict_and_messages_are_announced(qtbot, told) -> None:
     strip.show_message("The disk is full.", "bad")
     assert told == [
         "State of the run: Running", "State of the run: Finished", "memory released in 0.5 s", "The disk is full.",
-    ]  # fmt: skip
+    ]
 
 
 def test_nothing_is_announced_without_a_reader(qtbot, monkeypatch) -> None:

@@ -42,7 +42,7 @@ def write_three(root: Path) -> list[Path]:
             {"t": BEGAN + at, "kind": "sample", "device": "cpu:0", "utilisation_percent": 50.0 + place,
              "memory_used_bytes": (2 + place) * 2**30}
             for at in range(1, 8)
-        ]  # fmt: skip
+        ]
         events = [plan, values(1, 1, len(losses), loss=losses, **({"rare": [1.0]} if name == "a" else {}))]
         spec = make_spec("digits_mlp", learning_rate=rate, seed=seed)
         folders.append(write_run(root, f"20260101-00000{place}-{name}", events, spec=spec, devices=readings))
@@ -224,7 +224,7 @@ def test_axes_and_readings_share_one_range_and_cursor(panel: Driver) -> None:
         assert np.nanmax(view.memory.drawn["2"][1]) == 2.0
     assert {axis: spans[axis] for axis in ("step", "epoch", "samples", "training")} == {
         "step": (0, 4), "epoch": (0, 2), "samples": (0, 64), "training": (0, 3),
-    }  # fmt: skip
+    }
     assert spans["wall"][1] - spans["wall"][0] == pytest.approx(3)
     view.utilisation.canvas.pointed.emit(spans["wall"][0] + 1)
     assert view.plot.crosshair.isVisible()
@@ -329,7 +329,7 @@ def test_a_live_run_goes_on_in_the_comparison(drive, runs_root: Path) -> None:
             {"t": BEGAN, "kind": "supervisor", "pid": 1, "created": 1.0, "host": "elsewhere", "boot": "0",
              "pid_namespace": "0"}
         ], spec=make_spec("digits_mlp", learning_rate=0.7),
-    )  # fmt: skip
+    )
     panel = drive()
     panel.until(lambda: panel.runs.count() == 4, "the runs")
     view = opened(panel, "live", "a")

@@ -32,7 +32,7 @@ def row(label: str, name: str = "H100", **values) -> DeviceRow:
     return DeviceRow(
         id=ids[kind], label=label, name=name, full_name=f"NVIDIA {name}", colour="#4d9bff",
         is_cpu=kind == "CPU", is_mig=kind == "MIG", **readings,
-    )  # fmt: skip
+    )
 
 
 GPUS = [row(f"GPU {number}", "H100" if number < 4 else "RTX 4090") for number in range(8)]
@@ -76,7 +76,7 @@ def test_gpus_of_one_model_are_below_its_heading(panel):
     shown = [each for each in table.lines if isinstance(each, ModelLine | DeviceLine)]
     assert [each.row.label if isinstance(each, DeviceLine) else spoken(each) for each in shown] == [
         "H100 4 ×", "GPU 0", "GPU 1", "GPU 2", "GPU 3", "RTX 4090 4 ×", "GPU 4", "GPU 5", "GPU 6", "GPU 7",
-    ]  # fmt: skip
+    ]
 
 
 def test_keys_pass_over_headings(panel, qtbot):
@@ -302,7 +302,7 @@ def test_row_tells_heat_power_and_why_it_is_slowed_down():
     sample = Sample(
         device_id="g", time=1, utilisation_percent=61, memory_used_bytes=57 * GB, temperature_celsius=91,
         power_watts=402.4, power_limit_watts=700, clock_reasons=("power limit", "too hot"),
-    )  # fmt: skip
+    )
     survey = Survey(devices=(gpu,), samples=(sample,))
     (found,) = DeviceRows().make(survey, {"g": "#ffffff"}, OnDevices(used_by={"g": "resnet_cats"}))
     assert (found.temperature, found.power_of_limit, found.hot, found.in_trouble) == (

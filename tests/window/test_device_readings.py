@@ -74,7 +74,7 @@ def view(qtbot) -> DeviceView:
          "blocked · 5 s old · runs mnist"),
         ({}, {"lost": "It fell off the bus."}, {"used_by": {"g": "x"}}, "lost: It fell off the bus."),
     ],
-)  # fmt: skip
+)
 def test_row_status_shows_use_block_and_age(device, sample, known, status):
     gpu = Device(id="g", kind="nvidia", label="GPU 0", name="RTX", **device)
     survey = Survey(devices=(gpu,), samples=(Sample(device_id="g", time=1, utilisation_percent=82, **sample),))

@@ -32,7 +32,7 @@ def busy_run(devices: int, *, until: int = 100) -> RunSeries:
             {"t": START + second, "kind": "sample", "device": f"gpu-{number}",
              "utilisation_percent": None if 40 <= second < 50 else 90.0 if 20 <= second < 80 else 0.0}
             for number in range(devices)
-        )  # fmt: skip
+        )
     series = RunSeries()
     series.fold(sorted(found, key=lambda event: event["t"]))
     return series

@@ -102,7 +102,7 @@ def epochs(numbers: Iterable[int]) -> list[dict[str, Any]]:
     plan = {"t": 1.0, "kind": "plan", "epochs": 10**6, "steps_per_epoch": 1, "samples_per_epoch": 1}
     return [
         plan, *({"t": time.time(), "kind": "metrics", "first": step, "values": {"loss": [0.5]}} for step in numbers)
-    ]  # fmt: skip
+    ]
 
 
 def test_epochs_are_appended_and_the_oldest_removed_but_not_how_the_run_began(events):

@@ -68,7 +68,7 @@ def test_a_comparison_is_exported_as_it_is_shown(panel: Driver, tmp_path: Path) 
     menu.close()
     reader = panel.window.controllers.comparison.reader
     panel.until(lambda: "time_to_target_s" in reader.comparison.rows[0].statistics and reader.comparison.baseline == 1,
-                "the table with baseline and target")  # fmt: skip
+                "the table with baseline and target")
     panel.window.panels.menu.file.aboutToShow.emit()
     for name in ("c.csv", "c.md", "c.html", "c.png", "c.svg"):
         export.trigger()

@@ -21,7 +21,7 @@ FULL = "Worker 0 on cpu:0: RuntimeError: can't allocate memory: you tried to all
 VIEW = FailureView(
     title="The program ended with exit code 3", sentence="It printed nothing.", place="", lines=(), smaller=None,
     smaller_words="", can_run_again=True, rank=0, sought="",
-)  # fmt: skip
+)
 
 
 def fail(run_dir: Path, error: str, log: str = "") -> None:

@@ -36,7 +36,7 @@ def test_answers_are_remembered_and_bad_ones_only_for_a_moment(asked):
     now = [0.0]
     gpus = GpuCheck(lambda: now[0])
     devices = [Device(id=GPU, kind="nvidia", label="GPU 0", name="H100"), Device(id="cpu:0", kind="cpu", label="CPU 0",
-               name="CPU")]  # fmt: skip
+               name="CPU")]
     on_cpu = make_spec("digits_mlp")
     spec = replace(on_cpu, devices=(GPU,))
     assert gpus.problem(on_cpu, devices) == ""

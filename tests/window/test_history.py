@@ -39,7 +39,7 @@ def write_runs(root: Path, count: int) -> list[Path]:
             spec=make_spec("digits_mlp", learning_rate=0.5 if number % 3 == 0 else 0.1),
         )
         for number in range(count)
-    ]  # fmt: skip
+    ]
 
 
 def listed(panel: Driver) -> list[str]:
@@ -291,7 +291,7 @@ def test_several_runs_are_deleted_after_one_question_except_one_that_runs(drive,
         runs_root, "20260103-000000-live", states=[(0.0, "starting"), (0.5, "running")],
         more=[{"t": BEGAN, "kind": "supervisor", "pid": 1, "created": 1.0, "host": "elsewhere", "boot": "0",
                "pid_namespace": "0"}],
-    )  # fmt: skip
+    )
     panel = drive()
     panel.until(lambda: panel.runs.count() == 4, "the runs")
     panel.runs.tick([str(each) for each in [*folders[:2], live]])

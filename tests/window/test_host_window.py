@@ -116,7 +116,7 @@ def test_run_is_started_paused_resumed_and_stopped_on_the_host(open_window, ther
     assert driver.window.windowTitle() == "one – Trainyard"
     assert [row.id for row in driver.devices] == [
         "cpu:0", "cpu:1",
-    ], "the devices of the host"  # fmt: skip
+    ], "the devices of the host"
     driver.tick("cpu:1")
     driver.window.panels.setup.choose_built_in("digits_cnn")
     driver.set_number("epochsBox", FOREVER)
@@ -142,7 +142,7 @@ def test_run_is_started_paused_resumed_and_stopped_on_the_host(open_window, ther
     driver.until(save.isEnabled, "Save")
     driver.qtbot.mouseClick(save, Qt.MouseButton.LeftButton)
     driver.until(lambda: driver.window.services.session.facts.checkpoint is not None
-                 and driver.window.services.session.facts.checkpoint.reason == "asked", "the checkpoint")  # fmt: skip
+                 and driver.window.services.session.facts.checkpoint.reason == "asked", "the checkpoint")
     driver.stop()
     driver.until_state("Stopped")
     driver.until(lambda: shown_losses(driver) == all_losses(run_dir), "every point once")
@@ -254,7 +254,7 @@ def test_nothing_of_this_machine_is_taken_for_the_host(open_window, there, tmp_p
     for target in (
         "core.system.processes.send", "core.system.processes.tagged", "core.system.terminate.terminate",
         "core.history.removal.find_orphans", "core.system.processes.describe", "core.queue.control.revive",
-    ):  # fmt: skip
+    ):
         monkeypatch.setattr(target, lambda *_, target=target, **__: asked.append(target))
     own = start(make_spec(write_recipe(tmp_path, LONG), epochs=FOREVER), there).until_trained(20)
     driver = open_window()

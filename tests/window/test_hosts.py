@@ -335,7 +335,7 @@ def test_keys_lead_through_the_hosts_in_the_order_of_sight_and_scroll_to_them(se
     assert visited == [
         (DeviceLine, ""), (DeviceLine, ""), (HostLine, "one"), (DeviceLine, "one"), (DeviceLine, "one"),
         (HostLine, "closed"), (NoteLine, "closed"), (RetryLine, "closed"),
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.slow

@@ -78,7 +78,7 @@ def test_tab_follows_the_order_of_sight(drive) -> None:
         "SteadyButton startButton", "DeviceView deviceTable", "QPushButton recipeModeButton", "ChoiceBox frameworkBox",
         "StrategyBox strategyBox", "ChoiceBox recipeBox", "QSpinBox epochsBox", "QSpinBox batchBox",
         "QLineEdit rateEdit", "ChoiceBox xAxisBox", "QCheckBox logBox", "EventList eventList", "RunList runList",
-    ]  # fmt: skip
+    ]
     assert [name for name in names if name in wanted] == wanted
     assert keys.focus is panel.start_button, "once round"
     plot = panel.plot("lossPlot")

@@ -23,7 +23,7 @@ def orphan(pid: int, run_id: str = "old", why: str = "Run old is over (finished)
     return OrphanedProcess(
         process=ProcessId(pid=pid, created=1.0), run_id=run_id, run_dir=None, name="python", command=SCRIPT, age_s=75,
         user="anna", memory_bytes=None, why=why,
-    )  # fmt: skip
+    )
 
 
 # -- texts ---------------------------------------------------------------------------------------
@@ -118,7 +118,7 @@ def test_tab_order_of_strip_buttons_matches_layout(qtbot):
     buttons = [each for each in chain if isinstance(each, QAbstractButton) and not each.isHidden()]
     assert [each.accessibleName() for each in buttons[-3:]] == [
         "Show these processes", "End these processes (asks first)", "Dismiss this message",
-    ]  # fmt: skip
+    ]
 
 
 # -- the pages -----------------------------------------------------------------------------------

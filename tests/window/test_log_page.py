@@ -162,7 +162,7 @@ def test_whole_file_is_searched_as_it_grows(qtbot, tmp_path):
     qtbot.waitUntil(lambda: not search.busy)
     assert (search.count, search.before(6), search.before(0), search.after(7), search.after(10**9)) == (
         60_000, 0, None, 12, None,
-    )  # fmt: skip
+    )
     append(path, "one")
     search.go_on()
     qtbot.waitUntil(lambda: not search.busy)

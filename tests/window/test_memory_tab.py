@@ -255,11 +255,11 @@ def test_held_memory_is_red_and_terminated_processes_are_named(drive, runs_root)
     ended = {
         "kind": "ended", "by": "supervisor",
         "processes": [{"pid": 99, "created": 1.0, "name": "pt_data_worker", "command": "python", "signal": "SIGKILL"}],
-    }  # fmt: skip
+    }
     recorded(
         runs_root, more=[ended], last="stopped",
         findings=[finding(verdict="held by this run", after_bytes=2 * GB, seconds=60, sentence=sentence)],
-    )  # fmt: skip
+    )
     panel = drive()
     open_run(panel)
     panel.until_state("Stopped")
@@ -331,7 +331,7 @@ def facts(state=RunState.FINISHED, devices=("cpu:0",), waiting=None, **verdicts)
         found[device] = Release(
             device_id=device, verdict=verdict, before_bytes=None, peak_bytes=None, after_bytes=None,
             seconds=took_s, sentence=f"A sentence on {number}.",
-        )  # fmt: skip
+        )
     return RunFacts(state=state, devices={device: {} for device in devices}, releases=found, waiting=waiting)
 
 
@@ -353,7 +353,7 @@ GOOD, BAD = (Verdict.RELEASED, 1.2), (Verdict.HELD_BY_RUN, 60.0)
         (facts(RunState.RUNNING), ("", ""), ("", "")),
         (facts(), ("", ""), ("", "")),
     ],
-)  # fmt: skip
+)
 def test_verdict_note_and_header_text(known, note, head):
     labels = {f"cpu:{number}": f"CPU {number}" for number in range(3)}
     assert memory_verdicts.note(known, labels) == note

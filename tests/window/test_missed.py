@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 HELD = {
     "device": "cpu:0", "verdict": "held by others", "before_bytes": 1, "peak_bytes": 3, "after_bytes": 3,
     "seconds": 1.0, "sentence": "", "holders": [],
-}  # fmt: skip
+}
 OPENED = 3600.0
 """How long ago what `write_ended` writes was started, in seconds."""
 
@@ -60,7 +60,7 @@ def write_live(root: Path, name: str, supervisor: int | None = None) -> Path:
     return write_run(
         root, name, states=((now - OPENED + 1, "starting"), (now - OPENED + 2, "running")),
         more=[{**began, **asdict(processes.here())}],
-    )  # fmt: skip
+    )
 
 
 def finish(run_dir: Path, state: str, when: float | None = None, **more: object) -> None:
@@ -140,7 +140,7 @@ def test_what_ended_while_window_was_closed_is_told_once(bell, runs_root):
     second.open()
     assert second.lines == [
         "digits_mlp: failed · ValueError: No cats.", "digits_mlp: finished · memory used by others",
-    ]  # fmt: skip
+    ]
     assert cell(second.list, 1, 0, Qt.ItemDataRole.AccessibleTextRole).startswith(
         "digits_mlp, finished · memory used by others, "
     )
@@ -280,7 +280,7 @@ def test_progress_gives_way_to_bell_in_narrow_header(qtbot, tmp_path):
     header.show_header(
         RunHeader(label="Running", name="resnet_cats", what="PyTorch, data parallel (DDP) on 8 devices",
                   epoch="epoch 13 of 30", fraction=0.4, detail="2 560 samples/s · 1:11:50 left")
-    )  # fmt: skip
+    )
     header.resize(2000, 60)
     window.show()
     detail, bar = header.progress.detail, header.progress.bar

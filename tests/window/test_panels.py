@@ -147,7 +147,7 @@ def test_run_row_outcome_texts(tmp_path):
     assert [row.outcome for row in rows] == [
         "running · epoch 4 of 10", "finished · loss 0.214", "stopped · epoch 4 of 10",
         "failed · ValueError: no such file", "created",
-    ]  # fmt: skip
+    ]
     started = time.localtime(runs[0].started)
     assert rows[0].title == time.strftime("%H:%M:%S mnist", started), "several have one name and one minute"
     assert run_rows(runs[:1], NOW)[0].title == time.strftime("%H:%M mnist", started)
@@ -226,7 +226,7 @@ def test_header_title_is_cut_only_without_room(qtbot, room):
     header = HeaderPanel(RunActions())
     qtbot.addWidget(header)
     running = RunHeader(name="digits_cnn", what="PyTorch, data parallel (DDP) on 2 devices", epoch="epoch 71 of 2000",
-                   fraction=0.04, detail="12 340 samples/s · 42:08 left")  # fmt: skip
+                   fraction=0.04, detail="12 340 samples/s · 42:08 left")
     header.resize(2000, 60)
     header.show()
     header.show_header(running)

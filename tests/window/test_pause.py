@@ -84,7 +84,7 @@ def test_paused_run_resumes_and_finishes(drive, runs_root, tmp_path):
     assert [state for _, state in run.facts.history] == [
         RunState.STARTING, RunState.RUNNING, RunState.RELEASING, RunState.PAUSED,
         RunState.STARTING, RunState.RUNNING, RunState.RELEASING, RunState.FINISHED,
-    ]  # fmt: skip
+    ]
     assert panel.window.services.session.run_series.metrics["loss"].steps.tolist() == list(range(1, STEPS + 1))
     panel.until(lambda: panel.log.toPlainText().count("recipe is loaded") == 2, "the log of both parts")
     panel.until(lambda: "finished" in panel.runs.item(0).text(), "the list")

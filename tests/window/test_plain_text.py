@@ -112,7 +112,7 @@ def shown_in(window: QWidget) -> str:
         "python train.py", "<b>bold</b> a  b", '<img src="/dev/zero">', "\n <i>x", "&lt;b&gt;", "a < b > c", "<!-- ",
         "<?xml version='1'?><b>", "<!doctype html>", "<a href='x'>y</a>\n\n\nthird", "<table><tr><td>",
     ],
-)  # fmt: skip
+)
 def test_tooltip_shows_the_text_as_it_is(qtbot, text):
     label = PlainLabel(text)
     qtbot.addWidget(label)

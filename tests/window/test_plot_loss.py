@@ -112,7 +112,7 @@ def test_x_axis_can_be_steps_time_or_epochs(plots, run_series) -> None:
     assert loss.axis_name() == "step"
     for axis, first, last in (
         ("training", 0, STEPS / 10 - 0.1), ("epoch", 1 / PER_EPOCH, STEPS / PER_EPOCH), ("step", 1, STEPS)
-    ):  # fmt: skip
+    ):
         choose(loss, "axis_box", axis)
         x, _ = loss.curves()["loss"]
         assert (x[0], x[-1]) == pytest.approx((first, last))

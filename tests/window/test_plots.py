@@ -193,7 +193,7 @@ def drag(plot: Plot, first: QPoint, last: QPoint, keys: Qt.KeyboardModifier) -> 
     for kind, at in (
         (QEvent.Type.MouseButtonPress, first), (QEvent.Type.MouseMove, (first + last) / 2),
         (QEvent.Type.MouseMove, last), (QEvent.Type.MouseButtonRelease, last),
-    ):  # fmt: skip
+    ):
         held = Qt.MouseButton.NoButton if kind is QEvent.Type.MouseButtonRelease else button
         event = QMouseEvent(kind, at.toPointF(), area.mapToGlobal(at).toPointF(), button, held, keys)
         QApplication.sendEvent(area, event)

@@ -29,7 +29,7 @@ def area(qtbot) -> PlotArea:
          "memory_used_bytes": 2**30, "temperature_celsius": 91.0 if 5 <= second < 8 else 60.0, "power_watts": 400.0,
          "sm_clock_mhz": 1980.0, "slowdowns": ["too hot"] if 5 <= second < 8 else []}
         for second in range(12)
-    )  # fmt: skip
+    )
     made.show_series(series, RunSeries(), {"gpu-0": "#00ff00"}, {"gpu-0": "GPU 0"}, live_devices=False)
     return made
 
@@ -41,7 +41,7 @@ def test_temperature_power_and_clock_are_created_when_they_are_first_shown(area)
     area.set_plot_shown("temperaturePlot", True)
     assert [area.widget(place).objectName() for place in range(area.count())] == [
         "lossPlot", "utilisationPlot", "memoryPlot", "temperaturePlot", "clockPlot"
-    ]  # fmt: skip
+    ]
     assert area.plots["temperaturePlot"].reading_at(2).rows[1].text == "GPU 0 60 °C"
     assert area.plots["clockPlot"].reading_at(2).rows[1].text == "GPU 0 1\u2009980 MHz"
     clock = area.plots["clockPlot"]

@@ -87,7 +87,7 @@ def test_leftover_process_is_described_outside_main_thread(scanner_and_changes, 
     orphan = OrphanedProcess(
         process=ProcessId(pid=8, created=1.0), run_id="old", run_dir=None, name="python", command="python", age_s=1,
         user="anna", memory_bytes=5, why="Its run is over.",
-    )  # fmt: skip
+    )
     monkeypatch.setattr(process_scanner, "find_orphans", lambda root: [orphan])
     monkeypatch.setattr(process_scanner, "_is_there", lambda holder: True)
     poll_until(qtbot, scanner, lambda: [each.leftover for each in scanner.entries()] == [None, orphan], shown=True)

@@ -65,7 +65,7 @@ def test_leftover_of_ended_run_can_be_ended():
     orphan = removal.OrphanedProcess(
         process=process, run_id="old", run_dir=None, name="python", command="python", age_s=1, user="anna",
         memory_bytes=None, why="Its run is over.",
-    )  # fmt: skip
+    )
     assert why_not_end(replace(process_entry(run_id="old"), leftover=orphan), RUNS) == ""
 
 
@@ -91,7 +91,7 @@ def test_rows_format_values_and_sort_by_what_is_shown(qtbot):
     assert orders == {
         "PID": [1, 2, 3, 4], "User": [1, 2, 3, 4], "Name": [1, 2, 3, 4], "Command": [1, 2, 3, 4], "Age": [2, 3, 1, 4],
         "Memory": [2, 4, 3, 1], "Device": [4, 1, 2, 3], "Run": [2, 1, 3, 4],
-    }  # fmt: skip
+    }
 
 
 # -- the table -----------------------------------------------------------------------------------

@@ -19,14 +19,14 @@ def with_remedies(sentence: str) -> str:
 
 
 DEVICES = {f"GPU-{name}": {"label": f"GPU {number}", "pci_bus_id": f"0000:0{number}:00.0"}
-           for number, name in enumerate("ab")}  # fmt: skip
+           for number, name in enumerate("ab")}
 
 
 def release(device: str, verdict: Verdict = Verdict.UNEXPLAINED, after: int = 9 * GB, holders=()) -> Release:
     return Release(
         device_id=device, verdict=verdict, before_bytes=GB, peak_bytes=20 * GB, after_bytes=after, seconds=60.0,
         sentence=with_remedies(f"{device} uses 8.0 GB more than before the run."), holders=tuple(holders),
-    )  # fmt: skip
+    )
 
 
 def test_unexplained_memory_of_several_devices_is_one_sentence():

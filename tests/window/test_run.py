@@ -47,7 +47,7 @@ def test_run_can_be_started_watched_and_stopped(drive):
     panel.until_state("Stopped")
     assert [state for _, state in panel.run.facts.history] == [
         RunState.STARTING, RunState.RUNNING, RunState.STOPPING, RunState.RELEASING, RunState.STOPPED,
-    ]  # fmt: skip
+    ]
     panel.until(lambda: panel.runs.count() == 1 and "stopped" in panel.runs.item(0).text(), "the run in the list")
     assert f"of {FOREVER}" in panel.runs.item(0).text()
     assert not panel.stop_button.isEnabled()

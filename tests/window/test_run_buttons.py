@@ -161,7 +161,7 @@ def test_description_gives_way_to_the_numbers_and_the_verdict(qtbot, qapp):
             epoch="epoch 84 of 600", fraction=0.14, detail="val. loss 0.0815 · took 0:29",
             released="memory released in under 0.1 s", released_tone="good",
         )
-    )  # fmt: skip
+    )
     important = (header.progress.epoch, header.progress.detail, header.findChild(QLabel, "releasedLabel"))
     qtbot.waitUntil(lambda: header.progress.bar.width() == header.progress.bar.minimumWidth())
     assert [part.text() for part in important if part.width() < part.sizeHint().width()] == []
@@ -178,7 +178,7 @@ def test_header_fits_a_narrow_window(qtbot, qapp):
             owner="mallory", epoch="epoch 100 of 100", fraction=1.0, detail="took 12:03",
             released="memory not released, cause unknown", released_tone="bad",
         )
-    )  # fmt: skip
+    )
     assert header.minimumSizeHint().width() <= NARROW_PX
     header.resize(NARROW_PX, header.sizeHint().height())
     with qtbot.waitExposed(header):

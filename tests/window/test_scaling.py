@@ -113,7 +113,7 @@ def test_a_table_is_folded_searched_and_exported(drive, runs_root: Path, tmp_pat
     assert "This row is a scaling table." in menu.action("csv").toolTip()
     assert [name for name in ("path", "report", "remove", "csv", "again") if menu.action(name).isEnabled()] == [
         "path", "report", "remove",
-    ]  # fmt: skip
+    ]
     show_theme(LIGHT)
     assert LIGHT.accent in {
         shown.plot.grab().toImage().pixelColor(x, 200).name() for x in range(0, shown.plot.width(), 8)
@@ -243,7 +243,7 @@ def test_bars_are_as_high_as_the_speed_up(qtbot) -> None:
     plot.show_bars([
         ScalingBar(devices=1, speed_up=1.0, deviation=None), ScalingBar(devices=2, speed_up=1.5, deviation=0.1),
         ScalingBar(devices=4, speed_up=None, deviation=None),
-    ])  # fmt: skip
+    ])
     show_theme(LIGHT)
     image = plot.grab().toImage()
     width = image.width() / 3

@@ -66,7 +66,7 @@ def test_duplicate_and_edit_fills_form_from_run(drive, script, runs_root, tmp_pa
     of_recipe = make_spec(
         recipe, devices="cpu:0,cpu:1", strategy="ddp", epochs=3, batch_size=32, learning_rate=0.25, seed=7,
         gradient_clip=1.5, settings={"noise": 0.25}, checkpoints={"unit": "steps", "every": 9},
-    )  # fmt: skip
+    )
     of_recipe = replace(of_recipe, name="nightly", working_dir=str(script.parent))
     runs = [train(spec, runs_root).run for spec in (of_script, of_recipe)]
     panel = drive()
@@ -80,7 +80,7 @@ def test_duplicate_and_edit_fills_form_from_run(drive, script, runs_root, tmp_pa
         new_spec = panel.spec()
         assert (new_spec.script, new_spec.recipe, new_spec.training, new_spec.checkpoints) == (
             spec.script, spec.recipe, spec.training, spec.checkpoints,
-        )  # fmt: skip
+        )
         assert (new_spec.devices, new_spec.strategy, new_spec.python) == (spec.devices, spec.strategy, spec.python)
         assert (new_spec.name, new_spec.working_dir) == (spec.name, spec.working_dir)
     menu_action(menu, "Copy as command").trigger()

@@ -24,7 +24,7 @@ class WithOneMore(Training):
     spare_mb: int | None = setting(
         None, Whole(1), group=DEVICES, title="Spare memory in MB", none="all of it", only=("pytorch.ddp",),
         help="memory that stays free on each device",
-    )  # fmt: skip
+    )
 
     def __post_init__(self) -> None:
         check_settings(self)

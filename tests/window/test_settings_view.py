@@ -22,7 +22,7 @@ def test_tab_shows_settings_of_the_run_and_copies_them(drive, runs_root):
     run_dir = recorded(runs_root, more=[
         {"kind": "software", "version": "3.12.9", "packages": {"torch": "2.13.0"}, "trainyard": "0.1.0"},
         {"kind": "source", "folder": "/r", "commit": "5b1f" * 10, "branch": "topic", "changed": True},
-    ])  # fmt: skip
+    ])
     panel = drive()
     view = panel.window.findChild(QScrollArea, "settingsView")
     panel.open_tab("Settings")
@@ -51,7 +51,7 @@ def test_changed_values_come_first_with_their_defaults():
     assert first.title == "Changed from the defaults"
     assert [(row.label, row.value, row.usual) for row in first.rows] == [
         ("Epochs", "3", "10"), ("Gradient clipping", "0.5", "off"),
-    ]  # fmt: skip
+    ]
     rows = {row.label: row.value for group in others for row in group.rows}
     assert not {"Epochs", "Micro-batches"} & rows.keys()
     assert (rows["Global batch"], rows["Devices"], rows["Run folder"]) == ("64", "CPU 0", "/runs/a")
@@ -69,7 +69,7 @@ def test_secrets_of_a_script_stay_hidden(tmp_path):
     words = shlex.split(shown.command.partition(" && ")[2])
     assert [word for before, word in pairwise(words) if before == "--env"] == [
         "LEVEL=7", "TOKEN", "API_KEY", "PROXY",
-    ]  # fmt: skip
+    ]
 
 
 def test_run_without_records_says_only_what_is_known():
@@ -82,7 +82,7 @@ def test_run_without_records_says_only_what_is_known():
 def test_view_uses_the_room_that_it_has(qtbot):
     spec = make_spec("digits_mlp", epochs=3)
     facts = RunFacts(software=Software(version="3", packages={"torch": "2"}),
-                     source=Source(folder="/r", commit="", branch="", changed=False))  # fmt: skip
+                     source=Source(folder="/r", commit="", branch="", changed=False))
     view = SettingsView()
     qtbot.addWidget(view)
     view.show_settings(run_settings(spec, facts, {}, "/runs/a"), "")

@@ -84,7 +84,7 @@ def test_start_check_explains_open_ports_and_offers_to_allow_them():
     done = subprocess.run(
         [sys.executable, no_namespaces.__file__, sys.executable, "-c", PORTS_CHECK],
         capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2],
-    )  # fmt: skip
+    )
     if done.returncode == no_namespaces.CANNOT:
         pytest.skip("this machine allows no user namespace, in which namespaces could be forbidden")
     refused, not_resumed, allowed, resumed = done.stdout.splitlines()
@@ -166,7 +166,7 @@ IN_USE = "GPU 1 is held by blender (anna): 20.0 / 24 GB in use, about 100 % busy
         ({"utilisation_percent": 20}, ANNA, "Ready: GPU 0 and GPU 1 are free, 23.0 GB or more each."),
         ({"utilisation_percent": 97}, {}, "Ready: GPU 0 and GPU 1 are free, 23.0 GB or more each."),
     ],
-)  # fmt: skip
+)
 def test_gpu_mostly_used_by_others_is_ready_with_warning(sample, held_by, words):
     current = survey()
     current = replace(current, samples=(current.samples[0], replace(current.samples[1], **sample)))

@@ -115,9 +115,9 @@ def test_recipe_of_another_framework_is_refused(drive, tmp_path):
 NUMBERS = {
     "epochsBox": 7, "batchBox": 32, "warmupBox": 20, "accumulationBox": 2, "microBatchesBox": 8, "workersBox": 1,
     "seedBox": 5, "checkpointEveryBox": 3, "checkpointKeepBox": 4,
-}  # fmt: skip
+}
 TEXTS = {"rateEdit": "0,25", "decayEdit": "1e-4", "clipEdit": "1", "patienceEdit": "6", "stepsPerEpochEdit": "9",
-         "referenceBatchEdit": "16"}  # fmt: skip
+         "referenceBatchEdit": "16"}
 CHOICES = {
     "scheduleBox": "cosine",
     "rateScalingBox": "linear",
@@ -129,7 +129,7 @@ EVERYTHING = Training(
     epochs=7, batch_size=32, learning_rate=0.25, seed=5, accumulation=2, precision="bfloat16", loader_workers=1,
     schedule="cosine", warmup_steps=20, weight_decay=1e-4, gradient_clip=1, patience=6, stop_on_nan=True, compile=True,
     micro_batches=8, steps_per_epoch=9, rate_scaling="linear", reference_batch=16, training_metrics=False,
-)  # fmt: skip
+)
 
 
 def set_everything(panel) -> None:
@@ -190,7 +190,7 @@ def test_each_strategy_shows_the_settings_that_it_alone_has(drive):
     panel.window.findChild(object, "allSettingsButton").click()
     panel.tick("cpu:0", "cpu:1")
     names = ("crossDeviceOpsBox", "outputDeviceBox", "bucketEdit", "compressionBox", "metaDeviceBox", "makeOnDeviceBox",
-             "activationBox")  # fmt: skip
+             "activationBox")
 
     def shown() -> list[str]:
         return [name for name in names if panel.window.findChild(QWidget, name).isVisible()]

@@ -43,14 +43,14 @@ COLUMNS = (
            tone=lambda row: "text" if row.is_ripe else "bad", is_bold=lambda row: row.is_ripe),
     Column("grams", lambda row: row.grams, "Weight", lambda row: None if row.grams is None else f"{row.grams:.0f} g",
            is_number=True, is_descending=True, about="Of one fruit"),
-)  # fmt: skip
+)
 PEAR, APPLE, PLUM = Fruit(name="pear", grams=150), Fruit(name="apple", grams=180), Fruit(name="plum", grams=None)
 
 
 @pytest.fixture
 def table(qtbot) -> RowsTable[Fruit]:
     made = RowsTable("fruits", "Fruits", COLUMNS, key=lambda row: row.name, sorted_by="grams",
-                     open_keys=[Qt.Key.Key_Return])  # fmt: skip
+                     open_keys=[Qt.Key.Key_Return])
     qtbot.addWidget(made)
     made.offer("fruitMenu", "fruits")
     made.resize(400, 90)
@@ -188,7 +188,7 @@ def memory(qtbot) -> MemoryTab:
             id="GPU-1", label="GPU 0", colour="#4d9bff", total_bytes=24 * GB, parts=(GB, 0, None, GB // 2, 3 * GB)
         ),
         MemoryBar(id="GPU-2", label="GPU 1", colour="#4d9bff", total_bytes=None, parts=(None,) * 5, words="asleep"),
-    ])  # fmt: skip
+    ])
     return tab
 
 
@@ -196,7 +196,7 @@ def processes(qtbot) -> ProcessesTab:
     info = ProcessInfo(
         pid=4711, created=1.0, device_id="GPU-1", memory_used_bytes=3 * GB, name="python", user="anna",
         command=COMMAND, age_s=90.26, run_id="this", state="S", ours=True,
-    )  # fmt: skip
+    )
     runs = KnownRuns(shown="this", names={"this": "digits"}, living=frozenset())
     entries = [ProcessEntry(info=info, devices=("GPU-1", "GPU-2"))]
     tab = ProcessesTab()
@@ -240,7 +240,7 @@ WHEN = time.localtime(1_750_000_000)
             ["file,size_bytes,modified", f"'=words.txt,5,{time.strftime('%Y-%m-%dT%H:%M:%S%z', WHEN)[:-2]}:00"],
         ),
     ],
-)  # fmt: skip
+)
 def test_a_table_is_copied_as_it_is_shown_and_unrounded(qtbot, made, markdown, csv) -> None:
     """A missing reading is no zero, and a text no formula of a spreadsheet."""
     tab = made(qtbot)

@@ -178,7 +178,7 @@ def test_command_without_display_fails_with_one_sentence(runs_root):
     done = subprocess.run(
         [sys.executable, "-m", "core.cli", "--runs", str(runs_root)],
         cwd=ROOT, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
-    )  # fmt: skip
+    )
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr.count("\n") == 1
@@ -271,6 +271,6 @@ def test_command_goes_on_with_the_window_of_another_language_and_keeps_no_former
     done = subprocess.run(
         [sys.executable, "-c", REPLACED, str(runs_root)],
         cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
-    )  # fmt: skip
+    )
     assert (done.returncode, done.stdout) == (0, "4 windows\n"), done.stderr
     assert "Traceback" not in done.stderr

@@ -86,7 +86,7 @@ def test_window_is_maximised_minimised_and_shown_on_the_full_screen(act) -> None
     first, maximised, again, full, back, minimised, shown = act(
         HD, "open", "state", "maximise", "state", "normal", "state", "full_screen", "state", "normal", "state",
         "minimise", "state", "normal", "state",
-    )  # fmt: skip
+    )
     assert first["window"][2:] == [1480, 900]
     assert first["frame"][3] > first["window"][3], "it has a title bar: there is a window manager"
     left, top, width, height = maximised["window"]

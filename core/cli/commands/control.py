@@ -39,7 +39,7 @@ def add_force(parser: ArgumentParser) -> None:
         "--force", action="store_true",
         help=tr("kill the workers at once; after training, do not wait for device memory; continue a stopped "
                 "supervisor"),
-    )  # fmt: skip
+    )
 
 
 def stop(options: Namespace) -> int:
@@ -135,7 +135,7 @@ def _wait(run: Run, request: str, *, quiet: bool, force: bool = False, forced: b
             if request == "pause" and run.facts.state is RunState.RUNNING and not _is_pending(run, request):
                 run.poll()  # the reason is written before the request is taken back
                 why = tr("Run {id} could not be paused and continues. {last_notice}", id=run.id,
-                         last_notice=_last_notice(run))  # fmt: skip
+                         last_notice=_last_notice(run))
                 raise RunError(why.strip())
             time.sleep(POLL_S)
     except KeyboardInterrupt:
@@ -204,7 +204,7 @@ def add_queue_actions(parser: ArgumentParser) -> None:
     add(
         "action", nargs="?", metavar="ACTION", choices=ACTIONS,
         help=tr("move RUN PLACE, hold [RUN], release [RUN], start RUN, or revive; without one, the queue is listed"),
-    )  # fmt: skip
+    )
     add(
         "run", nargs="?", metavar="RUN", help=tr("a queued run; without one, hold and release are for your whole queue")
     )
@@ -282,7 +282,7 @@ def _columns(*, is_everyones: bool = False) -> tuple[Column[Queued], ...]:
         Column("priority", _of(lambda run: run.request.priority), None),
         Column("waits", _of(lambda run: run.waits, lambda _: True), None),
         Column("line_place", lambda run: run.line_place, None),
-    )  # fmt: skip
+    )
 
 
 def _change(options: Namespace, run_dir: Path) -> str:
@@ -298,7 +298,7 @@ def _change(options: Namespace, run_dir: Path) -> str:
         return tr("Run {run} is no longer held.", run=run_dir.name)
     priority = control.move(run_dir, options.place, list(queue_view(options.runs).runs))
     return tr("Run {run} is at place {place} now, with priority {priority}.", run=run_dir.name, place=options.place,
-              priority=priority)  # fmt: skip
+              priority=priority)
 
 
 def _change_all(options: Namespace) -> str:

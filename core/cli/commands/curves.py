@@ -37,7 +37,7 @@ def reread(options: Namespace) -> int:
         say_json({
             "run": run_dir.name, "metrics": counts, "kept": list(result.kept), "times": asdict(result.times),
             "troubles": list(result.troubles),
-        })  # fmt: skip
+        })
         return 0
     if not names:
         say(tr("No measurement was found in its output or files, and none was recorded before."))
@@ -60,7 +60,7 @@ def _notes_on(result: Result) -> Iterator[str]:
     if result.times.spread:
         yield tr_plural("No time is recorded for {count} row of values; it was placed in the middle of the run.",
                         "No time is recorded for {count} rows of values; they were spread evenly over the run.",
-                        result.times.spread)  # fmt: skip
+                        result.times.spread)
     if result.kept:
         names = ", ".join(result.kept)
         yield tr("Kept as recorded, since the file they come from cannot be read any more: {names}.", names=names)
@@ -72,18 +72,18 @@ def add_expression(parser: ArgumentParser) -> None:
     add(
         "expression", metavar="REGEX", nargs="?", default="",
         help=tr("a regular expression with a named group for each metric: (?P<loss>\\S+)"),
-    )  # fmt: skip
+    )
     add(
         "--point", nargs=2, metavar=("LINE", "NUMBER"),
         help=tr("a line of the log and a number in it: show the rule that reads it, and the curve that it gives"),
-    )  # fmt: skip
+    )
     add("--name", metavar="NAME", help=tr("the name of the metric; default: the words before the number"))
     add("--as", dest="role", choices=ROLES, default="metric",
-        help=tr("what the number is: {roles}", roles=", ".join(ROLES)))  # fmt: skip
+        help=tr("what the number is: {roles}", roles=", ".join(ROLES)))
     add(
         "--rules", metavar="FILE", default="",
         help=tr("the file in which --keep keeps the rule; default: SCRIPT.rules.json beside the script"),
-    )  # fmt: skip
+    )
     add("--keep", action="store_true", help=tr("keep the rule, and read the curves of this run again with it"))
 
 
@@ -101,7 +101,7 @@ def try_expression(options: Namespace) -> int:
         say_json({
             "run": run.id, "lines": result.lines, "matched": result.matched, "problem": result.problem,
             "readings": [{"step": each.step, "epoch": each.epoch, "values": each.values} for each in result.readings],
-        })  # fmt: skip
+        })
     else:
         say(expression.describe_result(result), lines=True)
     return 0
@@ -127,7 +127,7 @@ def _point(options: Namespace) -> int:
             "curves": {name: list(map(list, points)) for name, points in lesson.curves.items()},
             "problems": list(lesson.problems), "kept": str(kept.path) if kept else None,
             "reread": kept is not None and kept.reread is not None,
-        })  # fmt: skip
+        })
         return 0
     say(tr("Rule: {rule}", rule=str(lesson.rule)), lines=True)
     for sentence in (*teaching.describe(lesson), *lesson.problems):
@@ -144,7 +144,7 @@ def add_paths(parser: ArgumentParser) -> None:
     parser.add_argument(
         "paths", metavar="PATH", nargs="+",
         help=tr("a folder with TensorBoard event files or tables, or one such file (.csv, .tsv, .jsonl)"),
-    )  # fmt: skip
+    )
 
 
 def import_paths(options: Namespace) -> int:
@@ -172,5 +172,5 @@ def import_paths(options: Namespace) -> int:
         raise ValueError(tr("Nothing was imported."))
     headings = [tr("RUN"), tr("METRICS"), tr("VALUES"), tr("SOURCE")]
     lines = [[each["run"], str(len(each["metrics"])), str(sum(each["metrics"].values())), each["source"]]
-             for each in rows]  # fmt: skip
+             for each in rows]
     return answer(options, rows, *aligned([headings, *lines]))

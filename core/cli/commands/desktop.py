@@ -69,7 +69,7 @@ def entry(command: Sequence[str]) -> str:
         raise ValueError(tr(
             "A desktop entry cannot start {command}: the path has an equals sign or a control character. Install "
             "Trainyard in another folder.", command=repr(command[0]),
-        ))  # fmt: skip
+        ))
     words = _escaped(" ".join(map(_quoted, command)))
     return "\n".join((
         "[Desktop Entry]",
@@ -86,7 +86,7 @@ def entry(command: Sequence[str]) -> str:
         "Categories=Science;ArtificialIntelligence;",
         "Keywords=PyTorch;TensorFlow;Keras;GPU;CUDA;training;",
         "",
-    ))  # fmt: skip
+    ))
 
 
 def _quoted(word: str) -> str:
@@ -116,7 +116,7 @@ def _write(path: Path, text: str) -> bool:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise RunError(tr("{path} cannot be written: {reason}. Trainyard was not added to the menu of programs.",
-                          path=path, reason=error.strerror)) from error  # fmt: skip
+                          path=path, reason=error.strerror)) from error
     return True
 
 

@@ -31,23 +31,23 @@ def add_options(parser: ArgumentParser) -> None:
     add(
         "action", nargs="?", metavar="ACTION", choices=ACTIONS,
         help=tr("add ADDRESS, or remove NAME; without one, the hosts are listed and asked whether they answer"),
-    )  # fmt: skip
+    )
     add(
         "address", nargs="?", metavar="ADDRESS|NAME",
         help=tr(
             "USER@HOST, ssh://USER@HOST:PORT, or a name of ~/.ssh/config; ray:auto or ray:HOST:PORT for all nodes of a "
             "Ray cluster; for remove: the name of the host"
         ),
-    )  # fmt: skip
+    )
     add("--name", help=tr("for add: the name of the host here; default: the first part of its address"))
     add(
         "--command", dest="remote_command", metavar="LINE",
         help=tr("for add: what starts Trainyard there, such as ~/trainyard/.venv/bin/trainyard; default: trainyard"),
-    )  # fmt: skip
+    )
     add(
         "--python", metavar="PATH",
         help=tr("for add ray:...: the Python here that has the Ray of the cluster; default: that of Trainyard"),
-    )  # fmt: skip
+    )
 
 
 def hosts(options: Namespace) -> int:
@@ -126,7 +126,7 @@ def _new_hosts(options: Namespace, listed: HostList) -> list[host_list.Host]:
             raise ValueError(
                 tr("{address} has several nodes, so it cannot be named {name}. Leave --name out, or add one node: "
                    "{first}", address=address, name=options.name, first=next(iter(found.values())))
-            )  # fmt: skip
+            )
         found = dict.fromkeys([options.name], *found.values())
     hosts = [host_list.Host(name=name, address=each, command=command) for name, each in found.items()]
     if not carrier.is_cluster:
@@ -134,7 +134,7 @@ def _new_hosts(options: Namespace, listed: HostList) -> list[host_list.Host]:
     known = {each.address for each in listed.hosts}
     if all(each.address in known for each in hosts):
         raise ValueError(tr("All nodes of {address} are in the list already. See them: trainyard hosts",
-                            address=address))  # fmt: skip
+                            address=address))
     return [each for each in hosts if each.address not in known]
 
 
@@ -149,13 +149,13 @@ def _say_added(report: HostReport) -> None:
     found = report.devices.devices if report.devices else ()
     names = first_names([full_name(report.host.name, device.short_name) for device in found])
     say(tr("{name} has been added: {state}. Its devices: {devices}", name=report.host.name, state=state_words(report),
-           devices=join_names(names) or tr("none")))  # fmt: skip
+           devices=join_names(names) or tr("none")))
 
 
 def _remove(options: Namespace) -> int:
     host = host_list.remove(options.address)
     done = tr("{name} has been removed from the list. Nothing was changed on {address}.", name=host.name,
-              address=host.address)  # fmt: skip
+              address=host.address)
     return answer(options, {"name": host.name, "address": host.address, "command": host.command}, done)
 
 

@@ -55,7 +55,7 @@ def add_search(parser: ArgumentParser) -> None:
     parser.add_argument(
         "search", metavar="FILTER", nargs="*",
         help=tr("words of names, tags and notes, and conditions: state:failed 'lr<1e-3' tag:baseline sort:-loss"),
-    )  # fmt: skip
+    )
     add_table_options(parser.add_argument)
     add_force(parser.add_argument)
 
@@ -111,11 +111,11 @@ def _say_what_is_missing(options: Namespace, every: Sequence[RunSummary], found:
         warn(tr("There is no folder {runs}, so there are no runs yet.", runs=options.runs))
     elif not found and options.search:
         warn(tr_plural("The search fits none of the {count} run.", "The search fits none of the {count} runs.",
-                       len(every)))  # fmt: skip
+                       len(every)))
     archived = 0 if options.search else sum(each.marks.archived for each in every)
     if archived:
         warn(tr_plural("{count} archived run is not listed; archived:yes lists it.",
-                       "{count} archived runs are not listed; archived:yes lists them.", archived))  # fmt: skip
+                       "{count} archived runs are not listed; archived:yes lists them.", archived))
 
 
 def _loss_text(loss: RunLoss | None) -> str:
@@ -157,7 +157,7 @@ def mark_run(options: Namespace) -> int:
     found = marks.change_marks(
         run.dir, star=options.star, archived=options.archive, add_tags=options.tag, remove_tags=options.untag,
         note=options.note,
-    )  # fmt: skip
+    )
     lines = _mark_lines(found) or [tr("It has no marks.")]
     return answer(options, {"run": run.id, **marks.marks_fields(found)}, *lines)
 
@@ -184,7 +184,7 @@ def show(options: Namespace) -> int:
         say_json(document)
         return 0
     say(tr_plural("{id}: {label}, {count} step", "{id}: {label}, {count} steps", run.facts.step, id=run.id,
-                  label=state_words(run.facts.state)))  # fmt: skip
+                  label=state_words(run.facts.state)))
     if run.owner:
         say(tr("  It belongs to {owner}.", owner=run.owner))
     for line in _mark_lines(marks.read_marks(run.dir)):
@@ -211,7 +211,7 @@ def show(options: Namespace) -> int:
 REASONS = {
     "asked": tr_noop("asked"), "auto": tr_noop("auto"), "end": tr_noop("end"), "epoch": tr_noop("epoch"),
     "error": tr_noop("error"), "minutes": tr_noop("minutes"), "pause": tr_noop("pause"), "steps": tr_noop("steps"),
-}  # fmt: skip
+}
 
 
 def _measurement_lines(run: Run, document: dict[str, Any]) -> Iterator[str]:
@@ -220,7 +220,7 @@ def _measurement_lines(run: Run, document: dict[str, Any]) -> Iterator[str]:
         yield tr(
             "{name}: last {last}, smallest {smallest}, {count}", name=name, last=short(values["last"]),
             smallest=short(values["min"]), count=tr_plural("{count} value", "{count} values", values["count"]),
-        )  # fmt: skip
+        )
     if not document["metrics"] and (sentences := no_measurement(run)):
         yield from sentences.split("\n")
 
@@ -259,7 +259,7 @@ def _output_lines(run_dir: Path) -> Iterator[str]:
     count = tr_plural("{count} file", "{count} files", len(found.files))
     yield tr("outputs: {count}, {size}, newest {newest}",
              count=count if found.is_complete else tr("more than {count}", count=count), size=disk(found.size_bytes),
-             newest=found.files[0].name)  # fmt: skip
+             newest=found.files[0].name)
 
 
 def _training(spec: RunSpec) -> str:
@@ -269,9 +269,9 @@ def _training(spec: RunSpec) -> str:
         return tr("imported from {path}", path=spec.imported)
     if spec.script is None:
         return tr("{framework} {strategy} on {devices}, recipe {path}", framework=spec.framework,
-                  strategy=spec.strategy, devices=devices, path=spec.own_recipe.path)  # fmt: skip
+                  strategy=spec.strategy, devices=devices, path=spec.own_recipe.path)
     return tr(
         "script on {devices}, {launch}: {command} in {folder}",
         devices=devices, launch=tr(strategy_of(spec).title).lower(),
         command=shlex.join([spec.python, *spec.script.command]), folder=spec.working_dir,
-    )  # fmt: skip
+    )

@@ -119,7 +119,7 @@ def _row(shown: Shown) -> dict[str, Any]:
         "lost": (sample.lost if sample else None) if is_asked else device.blocked,
         "blocked": device.blocked, "short_name": shown.name,
         "runs": list(shown.runs), "processes": _processes(sample), **({"host": host} if host else {}),
-    }  # fmt: skip
+    }
 
 
 def sharing_sentence(chosen: Collection[Device], uses: Mapping[str, DeviceUse]) -> str | None:
@@ -131,7 +131,7 @@ def sharing_sentence(chosen: Collection[Device], uses: Mapping[str, DeviceUse]) 
         if total and (use.others_bytes or 0) >= LARGE_SHARE * total:
             others = _first([each.words for each in use.others])
             users[device.id].append(tr("{use} with {others_bytes} of its {total}", use=others,
-                                       others_bytes=size(use.others_bytes), total=size(total)))  # fmt: skip
+                                       others_bytes=size(use.others_bytes), total=size(total)))
     sentences = use_sentences(chosen, users).values()
     return tr("This run shares its devices: {sentences}.", sentences="; ".join(sentences)) if sentences else None
 
@@ -158,7 +158,7 @@ def _memory(device: Device, sample: Sample | None) -> str | None:
     if device.memory_total_bytes is None:
         return None if used is None else size(used)
     return tr("{used} of {memory_total_bytes}", used="-" if used is None else size(used),
-              memory_total_bytes=size(device.memory_total_bytes))  # fmt: skip
+              memory_total_bytes=size(device.memory_total_bytes))
 
 
 def _percent(sample: Sample | None) -> str | None:
@@ -215,7 +215,7 @@ STRATEGY_COLUMNS: tuple[Column[Strategy], ...] = (
     Column("open_ports", _port_obstacle, None),
     Column("devices",
            lambda each: {"least": each.min_devices, "most": each.max_devices, "kinds": list(each.device_kinds)}, None),
-)  # fmt: skip
+)
 
 
 def add_copy(parser: ArgumentParser) -> None:
@@ -223,11 +223,11 @@ def add_copy(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--copy", nargs=2, metavar=("NAME", "FILE"),
         help=tr("write a copy of this built-in recipe to a Python file, to be changed and trained"),
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--framework", default="",
         help=tr("with --copy: the framework of the recipe; default: {default}", default=DEFAULT),
-    )  # fmt: skip
+    )
 
 
 def show_recipes(options: Namespace) -> int:
@@ -274,7 +274,7 @@ def add_near(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--near", type=Path, metavar="DIR",
         help=tr("also search for environments in this folder, or next to this script; default: the current folder"),
-    )  # fmt: skip
+    )
 
 
 def pythons(options: Namespace) -> int:

@@ -25,7 +25,7 @@ def add_options(parser: ArgumentParser) -> None:
     add(
         "what", choices=("show", "test", "set"),
         help=tr("show the settings, send a test message, or change settings with the options"),
-    )  # fmt: skip
+    )
     for each in CHANNELS:
         default, what = getattr(NotificationSettings(), each.name), tr(each.help)
         if isinstance(default, bool):
@@ -41,11 +41,11 @@ def add_options(parser: ArgumentParser) -> None:
     add(
         "--when", metavar="LIST",
         help=tr("on which occasions: a list with commas of {known}", known=", ".join(OCCASIONS)),
-    )  # fmt: skip
+    )
     add(
         "--min-duration", type=float, metavar="SECONDS",
         help=tr("say nothing of the end of runs that took less time than this"),
-    )  # fmt: skip
+    )
 
 
 def notify(options: Namespace) -> int:
@@ -103,7 +103,7 @@ def _show(options: Namespace, settings: NotificationSettings) -> None:
         say_json({
             **shown, "when": list(settings.occasions), "min_duration_s": settings.min_duration_s,
             "file": str(settings_file()),
-        })  # fmt: skip
+        })
         return
     rows = [[tr(each.title), each.shown(getattr(settings, each.name)) or "-"] for each in CHANNELS]
     if settings.desktop and not bus_address():
@@ -131,6 +131,6 @@ def _test(options: Namespace, settings: NotificationSettings) -> int:
             warn("\n".join(each.detail.splitlines()))
     if all(each.is_absent for each in outcomes):
         warn(tr("No channel that works here is set, so nobody would be notified. Set one, for instance: "
-                "trainyard notify set --ntfy https://ntfy.sh/TOPIC"))  # fmt: skip
+                "trainyard notify set --ntfy https://ntfy.sh/TOPIC"))
         return 1
     return 1 if any(each.why and not each.is_absent for each in outcomes) else 0

@@ -116,7 +116,7 @@ def _show_result(removed: Mapping[Path, Removed]) -> None:
     freed = sum(each.freed_bytes for each in removed.values())
     if count or freed:
         say(tr_plural("Removed {count} run and freed {freed} of disk space.",
-                      "Removed {count} runs and freed {freed} of disk space.", count, freed=disk(freed)))  # fmt: skip
+                      "Removed {count} runs and freed {freed} of disk space.", count, freed=disk(freed)))
 
 
 def _document(removed: Mapping[Path, Removed]) -> dict[str, object]:
@@ -156,7 +156,7 @@ def sweep(options: Namespace) -> int:
             "leftovers": [_leftover(each) for each in found],
             "ended": [{**_brief(each.target), "signal": each.signal} for each in result.ended],
             "left": [{**_brief(each.target), "why": each.why} for each in result.left],
-        })  # fmt: skip
+        })
     else:
         _show_terminated(result)
     return 1 if result.left else 0
@@ -219,7 +219,7 @@ def _leftover(found: OrphanedProcess) -> dict[str, Any]:
     return {
         **_brief(found), "created": found.process.created, "dir": str(found.run_dir) if found.run_dir else None,
         "user": found.user, "age_s": found.age_s, "memory_bytes": found.memory_bytes, "why": found.why,
-    }  # fmt: skip
+    }
 
 
 def _brief(found: OrphanedProcess) -> dict[str, Any]:

@@ -65,12 +65,12 @@ def add_comparison_options(parser: ArgumentParser) -> None:
     add("--baseline", metavar="RUN", help=tr("the run from which differences are shown; default: the first"))
     add("--target", type=float, metavar="VALUE", help=tr("show how long each run trained until it reached this value"))
     add("--no-groups", dest="grouped", action="store_const", const=False,
-        help=tr("a row for each run, also for runs that differ only in the seed"))  # fmt: skip
+        help=tr("a row for each run, also for runs that differ only in the seed"))
     direction = parser.add_mutually_exclusive_group()
     direction.add_argument(
         "--minimize", dest="lower", action="store_const", const=True,
         help=tr("lower values are better; default: judged by the name of the metric"),
-    )  # fmt: skip
+    )
     direction.add_argument(
         "--maximize", dest="lower", action="store_const", const=False, help=tr("higher values are better")
     )
@@ -80,7 +80,7 @@ def find_compared(options: Namespace) -> tuple[list[Path], dict[str, Any]]:
     """Return the folders of the runs to compare, and how: the arguments of `compare`. Raises `ValueError`."""
     if options.target is not None and not math.isfinite(options.target):
         raise ValueError(tr("--target {target} is not a finite number. Give a value of the metric.",
-                            target=options.target))  # fmt: skip
+                            target=options.target))
     folders = [index.find(options.runs, text) for text in options.compared]
     baseline = None if options.baseline is None else index.find(options.runs, options.baseline)
     if baseline is not None and baseline not in folders:
@@ -90,7 +90,7 @@ def find_compared(options: Namespace) -> tuple[list[Path], dict[str, Any]]:
     return folders, {
         "metric": options.metric, "baseline": baseline.name if baseline else None, "target": options.target,
         "lower": options.lower, "grouped": options.grouped is not False,
-    }  # fmt: skip
+    }
 
 
 def compare_runs(options: Namespace) -> int:
@@ -134,7 +134,7 @@ def _say_why(first: MeasuredRun, second: MeasuredRun, why: Reasons) -> None:
     groups = (
         (tr("setting"), why.settings), (tr("version"), why.packages), (tr("device"), why.devices),
         (tr("commit"), {"": why.commits} if why.commits else {}),
-    )  # fmt: skip
+    )
     rows = [
         (f"  {title} {name}".rstrip(), *(one_line(setting_words(name, value), 100) for value in pair))
         for title, found in groups
@@ -157,7 +157,7 @@ def _why_json(first: MeasuredRun, second: MeasuredRun, why: Reasons) -> dict[str
         "runs": [first.id, second.id], "settings": dict(why.settings), "packages": dict(why.packages),
         "devices": dict(why.devices), "commits": why.commits, "text": list(why.text),
         "text_notice": why.text_notice or None,
-    }  # fmt: skip
+    }
 
 
 TABLE_OPTIONS = ("metric", "baseline", "target", "lower", "grouped")
@@ -182,7 +182,7 @@ def write_report(options: Namespace) -> int:
         raise ValueError(tr(
             "--metric, --baseline, --target, --no-groups, --minimize and --maximize are for a comparison. Name a "
             "second run, or leave them out.",
-        ))  # fmt: skip
+        ))
     runs = reports.read_reported(folders)
     data = reports.report(runs, made=time.time(), **how)
     export_bytes(data, path)
@@ -205,12 +205,12 @@ def add_export_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--tensorboard", metavar="FOLDER",
         help=tr("write all metrics as TensorBoard event files; of several runs each into a folder of its own in it"),
-    )  # fmt: skip
+    )
     add_force(parser.add_argument)
     parser.add_argument(
         "--format", choices=("state_dict", "keras", "saved_model"),
         help=tr("format of the model: state_dict for PyTorch; keras (default) or saved_model for Keras and TensorFlow"),
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--checkpoint",
         metavar="NAME",
@@ -225,7 +225,7 @@ def export(options: Namespace) -> int:
         raise ValueError(tr(
             "Say what to export: --csv FILE, --html FILE, --svg FOLDER, --png FOLDER, --tensorboard FOLDER or "
             "--model FOLDER.",
-        ))  # fmt: skip
+        ))
     if len(given) > 1:
         raise ValueError(
             tr("Both --{first} and --{second} are given. Give one of them.", first=given[0], second=given[1])
@@ -235,7 +235,7 @@ def export(options: Namespace) -> int:
         raise ValueError(
             tr("--format and --checkpoint are options of --model. Leave them out, or use --model instead of --{given}.",
                given=given[0])
-        )  # fmt: skip
+        )
     match given:
         case ["tensorboard"]:
             return _export_tensorboard(options, runs)
@@ -291,7 +291,7 @@ def _export_tensorboard(options: Namespace, runs: Sequence[Run]) -> int:
                         "{count} values of {metric} of run {run} are too large for TensorBoard, and infinite there.",
                         curve.too_large, metric=curve.tag, run=run.id,
                     )
-                )  # fmt: skip
+                )
     return answer(options, {"tensorboard": options.tensorboard, "runs": written})
 
 
@@ -322,5 +322,5 @@ def _export_model(options: Namespace, run: Run) -> int:
     document = {
         "run": run.id, "model": str(exported.folder), "format": exported.format, "checkpoint": exported.checkpoint,
         "step": exported.step, "files": list(exported.files),
-    }  # fmt: skip
+    }
     return answer(options, document, f"{exported.folder}: {', '.join(exported.files)} ({exported.checkpoint})")

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from core.results.scaling_table import ScalingTable
 
 OWN = frozenset({"runs", "json", "resume", "show", "delete", "with_runs", "yes", *FILES, "force",
-                 "version", "command", "parser", "arguments"})  # fmt: skip
+                 "version", "command", "parser", "arguments"})
 """Options that say nothing about the trainings, and go with --resume and --show."""
 HALTED = frozenset({RunState.STOPPED, RunState.PAUSED})
 """States of a run in which its user did not want it to go on."""
@@ -65,7 +65,7 @@ def add_options(parser: ArgumentParser) -> None:
         "--batch", choices=BATCHES, default=FIXED,
         help=tr("fixed: the global batch is --batch-size on any number of devices; per-device: the batch of each "
                 "device is --batch-size; default: fixed"),
-    )  # fmt: skip
+    )
     add("--repeats", type=int, default=1, metavar="N", help=tr("train N times on each number of devices; default: 1"))
     add("--name", help=tr("name of the scaling table, with which the names of its runs begin; default: the recipe's"))
     add("--resume", metavar="NAME", help=tr("continue a scaling table with the trainings that have no result yet"))
@@ -121,7 +121,7 @@ def _exit_code(options: Namespace, table: ScalingTable, halted: str | None) -> i
             "{count} training has no result yet: trainyard scale --resume {name}",
             "{count} trainings have no result yet: trainyard scale --resume {name}",
             len(unfinished), name=shlex.quote(table.record.name),
-        ))  # fmt: skip
+        ))
     if options.show is not None or not unfinished:
         return 0
     return FAILED if halted is None and NO_RESULT.intersection(unfinished) else INTERRUPTED
@@ -144,7 +144,7 @@ def _delete(options: Namespace) -> int:
                   len(runs), name=record.name)
         if options.with_runs
         else tr("Delete the scaling table {name}? Its runs stay. This cannot be undone.", name=record.name)
-    )  # fmt: skip
+    )
     if not confirm_removal(options, question):
         return 0
     removed = scaling_command.delete(record.root, record.name, with_runs=options.with_runs)
@@ -161,14 +161,14 @@ def _check_kept(options: Namespace) -> None:
     kept = [name for name in ("resume", "show", "delete") if getattr(options, name) is not None]
     if len(kept) > 1:
         raise ValueError(tr("Both --{first} and --{second} are given. Give one of them.",
-                            first=kept[0], second=kept[1]))  # fmt: skip
+                            first=kept[0], second=kept[1]))
     for name, value in vars(options).items():
         if name not in OWN and value != options.parser.get_default(name):
             given = tr("A recipe") if name == "recipe" else f"--{name.replace('_', '-')}"
             raise ValueError(tr(
                 "{given} cannot be combined with {option}: the scaling table keeps its settings. Leave it out.",
                 given=given, option=f"--{kept[0]}",
-            ))  # fmt: skip
+            ))
 
 
 def _new(options: Namespace, found: Survey) -> ScalingRecord:
@@ -176,7 +176,7 @@ def _new(options: Namespace, found: Survey) -> ScalingRecord:
     check_value("--repeats", Whole(1), options.repeats)
     if options.repeats > records.MAX_REPEATS:
         raise ValueError(tr("--repeats is {count}. Give at most {limit}.",
-                            count=options.repeats, limit=records.MAX_REPEATS))  # fmt: skip
+                            count=options.repeats, limit=records.MAX_REPEATS))
     if options.recipe is None:
         raise ValueError(
             tr("No recipe is given. Name one (`trainyard recipes` lists them), or continue a table with --resume NAME.")
@@ -292,4 +292,4 @@ def _say_beginning(options: Namespace, record: ScalingRecord, spec: RunSpec, num
             "Training {number} of {all}: {count} devices ({ids}), strategy {strategy}, batch {batch}",
             len(spec.devices), number=number, all=len(record.cells), ids=", ".join(spec.devices),
             strategy=spec.strategy, batch=spec.training.batch_size,
-        ))  # fmt: skip
+        ))

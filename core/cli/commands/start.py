@@ -80,7 +80,7 @@ def run(options: Namespace) -> int:
                 warn(tr("The log is read with the rules in {path}. --rules none leaves them out.", path=path))
             if choices.launch is None and len(spec.devices) > 1:
                 warn(tr("{title}, chosen from the source. {why} --launch chooses another.",
-                        title=tr(strategy_of(spec).title), why=check.why))  # fmt: skip
+                        title=tr(strategy_of(spec).title), why=check.why))
             for sentence in cautions_of(check, spec):
                 warn(sentence)
             return _begin(options, spec, found, among, check)
@@ -105,7 +105,7 @@ def _begin(
         queued = control.enqueue(spec, options.runs, request)
         if not control.until_waiting(queued):
             warn(tr("Run {id} does not wait for its devices yet: {why}", id=queued.id,
-                    why=queued.log_end().strip()))  # fmt: skip
+                    why=queued.log_end().strip()))
     view = queue_view(options.runs) if options.detach and not options.json else None
     if view is not None and view.apart:
         warn(view.apart)
@@ -244,7 +244,7 @@ def command(options: Namespace) -> int:
     run.spec().check_startable()
     if run.owner is not None:
         warn(tr("Run {name} belongs to {owner}. {execution_warning}", name=replace_control_characters(run.id),
-                owner=run.owner, execution_warning=execution_warning(run.owner, run.spec())))  # fmt: skip
+                owner=run.owner, execution_warning=execution_warning(run.owner, run.spec())))
     run.catch_up()
     cores = {name: tuple(fields.get("cores") or ()) for name, fields in run.facts.devices.items()}
     line = shell_line(run.spec(), cores)
@@ -260,7 +260,7 @@ def add_preset_name(parser: ArgumentParser) -> None:
         "--secrets", choices=("names", "values"),
         help=tr("what to store of variables that look like secrets: their names, with the values taken from the "
         "environment at each start, or their values"),
-    )  # fmt: skip
+    )
 
 
 def keep(options: Namespace) -> int:
@@ -292,9 +292,9 @@ def _stores_values(options: Namespace, names: list[str], path: Path) -> bool:
         raise ValueError(tr(
             "Nothing was saved: {known}. Add --secrets names to take the value from the environment at each start, "
             "or --secrets values to store it.", known=known,
-        ))  # fmt: skip
+        ))
     return confirm(tr("{known}. Store the value in {path}? Without, it is taken from the environment at each start.",
-                      known=known, path=path))  # fmt: skip
+                      known=known, path=path))
 
 
 def list_presets(options: Namespace) -> int:
@@ -302,7 +302,7 @@ def list_presets(options: Namespace) -> int:
     found = presets.read_all(presets.default_root())
     if not found and not options.json:
         warn(tr("There are no presets in {default_root} yet. `trainyard keep RUN NAME` saves one.",
-                default_root=presets.default_root()))  # fmt: skip
+                default_root=presets.default_root()))
     for each in found if not options.json else ():
         if each.problem:
             warn(each.problem)

@@ -143,7 +143,7 @@ class Card:
         self._lost = tr(
             "{label} does not answer: the driver says “{words}”. It is asked again every {seconds:g} s.",
             label=self.device.label, words=words(error), seconds=self._options.retry_s,
-        )  # fmt: skip
+        )
 
     def _refresh(self, due: Sequence[NvmlReading]) -> None:
         values, listed = self._values, False
@@ -175,7 +175,7 @@ class Card:
             memory_used_bytes=value("memory"), temperature_celsius=value("temperature"), power_watts=value("power"),
             power_limit_watts=value("power_limit"), sm_clock_mhz=value("clock"),
             clock_reasons=value("clock_reasons") or (), processes=value("processes"), lost=self._lost,
-        )  # fmt: skip
+        )
 
     def _processes(self) -> tuple[Process, ...] | None:
         """Return the processes on the device; None if a list that the driver supports is missing this time.

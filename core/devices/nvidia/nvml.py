@@ -28,20 +28,20 @@ NEVER = frozenset({
     pynvml.NVML_ERROR_NO_PERMISSION,
     pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH,
     pynvml.NVML_ERROR_DEPRECATED,
-})  # fmt: skip
+})
 """Errors of readings that this device or driver does not have, and will not have while it runs."""
 NOT_NOW = frozenset({
     pynvml.NVML_ERROR_NOT_FOUND,
     pynvml.NVML_ERROR_NO_DATA,
     pynvml.NVML_ERROR_NOT_READY,
     pynvml.NVML_ERROR_INSUFFICIENT_SIZE,  # processes were started between asking for their number and their list
-})  # fmt: skip
+})
 """Errors of readings that are missing this time, while the device is well."""
 NO_SUCH = frozenset({
     pynvml.NVML_ERROR_NOT_FOUND,
     pynvml.NVML_ERROR_INVALID_ARGUMENT,
     pynvml.NVML_ERROR_GPU_NOT_FOUND,
-})  # fmt: skip
+})
 """Errors for a MIG device that does not exist: an index may be free, and a device may be removed at any time."""
 
 REMEDIES = {
@@ -136,7 +136,7 @@ READINGS = (
         pynvml.nvmlDeviceGetMPSComputeRunningProcesses_v3, pynvml.nvmlDeviceGetMPSComputeRunningProcesses_v2,
     )),
     NvmlReading("power_limit", Tier.LIMITS, (_power_limit_watts,)),
-)  # fmt: skip
+)
 
 MIG_READINGS = frozenset({"memory", "compute", "graphics", "mps"})
 """The readings of a MIG device. MIG mode has no utilisation; temperature, power and clock are the whole GPU's."""
@@ -156,7 +156,7 @@ def describe(index: int, handle: Handle, report_alive: Callable[[], None]) -> De
         # The memory of a GPU that is a NUMA node is allocated by the system, and not released at the end of a process
         # (NVML's known issues).
         shared_memory=integrated or answers["numa node"] is not None,
-    )  # fmt: skip
+    )
 
 
 def in_mig_mode(handle: Handle) -> bool:
@@ -194,7 +194,7 @@ def mig_devices(gpu: Device, handle: Handle, report_alive: Callable[[], None]) -
             id=answers["uuid"], kind="nvidia", label=f"{gpu.label} MIG {number}", name=answers["name"],
             memory_total_bytes=answers["memory"] if isinstance(answers["memory"], int) else None,
             pci_bus_id=gpu.pci_bus_id, shared_memory=gpu.shared_memory,  # no minor: /dev/nvidiaN is of the whole GPU
-        )  # fmt: skip
+        )
         yield device, mig
 
 

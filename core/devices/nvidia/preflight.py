@@ -73,7 +73,7 @@ def numbers(
                 "Let the run name its GPUs by UUID, or choose other GPUs.",
                 missing=_list(missing), found=_list(found),
             )
-        )  # fmt: skip
+        )
     return {each: number_of[plain(each)] for each in ids}
 
 
@@ -105,7 +105,7 @@ def _ask(environment: Mapping[str, str], python: str, timeout_s: float) -> dict[
                 "The interpreter {python} could not be started to ask which GPUs it will see: {strerror}.",
                 python=python, strerror=error.strerror,
             )
-        ) from error  # fmt: skip
+        ) from error
     with process:
         try:
             process.wait(timeout_s)
@@ -116,7 +116,7 @@ def _ask(environment: Mapping[str, str], python: str, timeout_s: float) -> dict[
                     "The CUDA driver did not answer within {seconds:g} s which GPUs this run would see. {remedy}",
                     seconds=timeout_s, remedy=tr(KERNEL_LOG),
                 )
-            ) from None  # fmt: skip
+            ) from None
         except ValueError:
             how = process.ending() or tr("no answer")
             raise RunError(
@@ -124,7 +124,7 @@ def _ask(environment: Mapping[str, str], python: str, timeout_s: float) -> dict[
                     "The process that asks the CUDA driver which GPUs this run would see ended with {how}. {remedy}",
                     how=how, remedy=tr(KERNEL_LOG),
                 )
-            ) from None  # fmt: skip
+            ) from None
     return answer
 
 

@@ -53,7 +53,7 @@ class NvidiaReader:
     def __init__(
         self, options: Options, *, paths: PciPaths = PciPaths(),  # noqa: B008 (frozen)
         traces: Iterable[Path] = TRACES, environment: Mapping[str, str] = os.environ,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._options, self._paths, self._traces = options, paths, tuple(traces)
         self._needed = options.wake | (options.only or frozenset())
         self._visibility = VisibleDevices(environment)
@@ -144,7 +144,7 @@ class NvidiaReader:
             return tr(
                 "GPU {index} cannot be listed: the driver says “{words}”. {remedy}",
                 index=index, words=words(error), remedy=tr(KERNEL_LOG),
-            )  # fmt: skip
+            )
         return None
 
     def _list_by_address(self, sleeping: Collection[str]) -> list[str | None]:
@@ -166,7 +166,7 @@ class NvidiaReader:
             return tr(
                 "GPU at {address} cannot be listed: the driver says “{words}”. {remedy}",
                 address=address, words=words(error), remedy=tr(KERNEL_LOG),
-            )  # fmt: skip
+            )
         return None
 
     def _list_mig_devices(self) -> None:
@@ -279,7 +279,7 @@ class VisibleDevices:
                     "{variable}={value} is set, and its GPUs could not be determined: {error} "
                     "All are offered; set {order}={by_bus}, or name the GPUs in it by UUID.",
                     variable=VISIBLE, value=value, error=error, order=ORDER, by_bus=BY_BUS,
-                )  # fmt: skip
+                )
                 return {}
             shown = {preflight.plain(uuid) for uuid in answer}
             visible, bad_entry = {device.id for device in devices if preflight.plain(device.id) in shown}, None

@@ -109,7 +109,7 @@ def _seconds(request: Request, name: str, default: float) -> float:
     if isinstance(value, (int, float)) and MIN_PERIOD_S <= value <= MAX_PERIOD_S:
         return value
     raise ValueError(tr("Readings cannot be sent every {period} s. Ask for {least:g} to {most:g} s.", period=value,
-                        least=MIN_PERIOD_S, most=MAX_PERIOD_S))  # fmt: skip
+                        least=MIN_PERIOD_S, most=MAX_PERIOD_S))
 
 
 def _answer(survey: Survey) -> HelperAnswer:

@@ -50,7 +50,7 @@ def runs(request: Request) -> Iterator[dict[str, Any]]:
         raise ValueError(
             tr("Runs cannot be looked at every {period} s. Ask for {least:g} to {most:g} s.", period=period_s,
                least=MIN_PERIOD_S, most=MAX_PERIOD_S)
-        )  # fmt: skip
+        )
     watch = _Watch(request.runs_root)
     while not request.cancelled.is_set():
         yield from watch.look()
@@ -204,7 +204,7 @@ def _entry(path: Path, run: Run) -> RunEntry:
     return RunEntry(
         identity=identity, live=is_live, lost=(facts.error or "") if facts.state is RunState.LOST else "",
         stopped=stopped.sentences(path, facts) if is_live else "", owner=owner_of_run(path) or "", files=_files(path),
-    )  # fmt: skip
+    )
 
 
 def _files(path: Path) -> dict[str, FileState]:

@@ -60,7 +60,7 @@ class Agent:
     def __init__(
         self, runs_root: Path, requests: int, answers: int, abilities: Abilities,
         silence_s: float = protocol.SILENCE_S, *, peer: str = "",
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`requests`, `answers`: the descriptors to read from and to write to. `peer`: as in `Request`."""
         self._runs_root = runs_root
         self._requests, self._answers = requests, answers
@@ -77,7 +77,7 @@ class Agent:
             hello = protocol.Hello(
                 protocol=protocol.VERSION, version=version(), python=platform.python_version(),
                 user=user_name(os.getuid()), identity=here(), runs=str(self._runs_root.absolute()),
-            )  # fmt: skip
+            )
             self._write_line(b"\n" + protocol.encode(hello.document(time.time())))
             for line in self._lines():
                 self._take(protocol.decode(line))
@@ -135,7 +135,7 @@ class Agent:
             except Exception as error:  # noqa: BLE001 (the other side shows our own error, and the agent goes on)
                 traceback.print_exc()
                 line = _refusal(number, tr("An error of Trainyard there: {kind}: {error}",
-                                           kind=type(error).__name__, error=error))  # fmt: skip
+                                           kind=type(error).__name__, error=error))
             self._write_line(line)
 
     def _result(self, number: int, ability: str, request: Request) -> object:

@@ -135,7 +135,7 @@ class Head(Companion):
             self._lost = tr(
                 "{head}, on which this run is supervised, has not been connected for {seconds:.0f} s, so its part "
                 "here was ended.", head=self._part.head, seconds=self._part.grace_s,
-            )  # fmt: skip
+            )
             continue_holder(self._run_dir)
             raise RunError(self._lost)
         return ""

@@ -92,7 +92,7 @@ class Meeting:
                     "open the firewalls of these machines for each other, for all ports. {variable} names another "
                     "address of this machine.", machine=name or tr("this machine"), owner=owner or tr("this machine"),
                     address=address, port=port, why=str(why).rstrip(".") + ".", variable=ADDRESS_VARIABLE,
-                )) from error  # fmt: skip
+                )) from error
 
 
 def _find(links: Mapping[str, PartLink]) -> tuple[str, dict[str, OwnAddress]]:
@@ -116,7 +116,7 @@ def _find(links: Mapping[str, PartLink]) -> tuple[str, dict[str, OwnAddress]]:
         "The machines of this run cannot connect to each other. {problem} Open the firewall of this machine "
         "for them, or name another of its addresses in {variable}.",
         problem=problem or tr("This machine has no network address."), variable=ADDRESS_VARIABLE,
-    ))  # fmt: skip
+    ))
 
 
 def _candidates(links: Mapping[str, PartLink]) -> list[tuple[str, str]]:

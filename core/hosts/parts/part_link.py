@@ -244,17 +244,17 @@ class PartLink:
         found = self.ask(
             "part", partial(decode, _Start), tr("It does not say what it has started."),
             timeout_s=START_S, spec=spec.to_json(), part=encode(part), files=dict(files), hash=files_hash(files),
-        )  # fmt: skip
+        )
         if found.ended:
             self._record.add_notice(tr("An earlier part of this run was still running on {name}. It was ended before "
-                                       "this one was started.", name=self.host.name))  # fmt: skip
+                                       "this one was started.", name=self.host.name))
         ranks = tuple(each.rank for each in part.assignments)
         is_script = spec.script is not None
         logs = [LOG_FILE, *(log_of_rank(self._run_dir, rank).name for rank in ranks if is_script)]
         self._part = _Started(
             run=found.run, ranks=ranks, grace_s=part.grace_s, files=PartFiles(found.run, ranks, logs, self._record),
             can_resume=not is_script,
-        )  # fmt: skip
+        )
         self._connection.request("hold", run=found.run)
 
     def poll(self) -> None:
@@ -348,7 +348,7 @@ class PartLink:
                 self._record.add_notice(tr(
                     "The devices of {name} are no longer kept for this run alone: while the connection was cut, "
                     "other programs were given them. Training goes on beside these.", name=self.host.name,
-                ))  # fmt: skip
+                ))
             return False
         part.asking = None
         part.files.reading = None
@@ -363,7 +363,7 @@ class PartLink:
         if part.missed_at is not None:
             seconds, part.missed_at = time.monotonic() - part.missed_at, None
             text = tr("The connection to {name} was cut for {seconds:.0f} s. Training went on meanwhile. {why}",
-                      name=self.host.name, seconds=seconds, why=self._lasting.cut)  # fmt: skip
+                      name=self.host.name, seconds=seconds, why=self._lasting.cut)
             self._record.add_notice(text)
 
 

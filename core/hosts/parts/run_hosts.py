@@ -95,13 +95,13 @@ class RunHosts(Companion):
             raise RunError(tr(
                 "A run over several machines needs a device of this one, where its checkpoints are kept. Choose "
                 "one of this machine, or start the run there: trainyard --host {host}", host=next(iter(self._wanted)),
-            ))  # fmt: skip
+            ))
         known = host_list.load()
         for name in self._wanted:
             host = known.find(name)
             if host is None:
                 raise RunError(tr("There is no host {name}. Add it: trainyard hosts add ADDRESS --name {name}",
-                                  name=name))  # fmt: skip
+                                  name=name))
             self._links[name] = PartLink(host, self._run_dir)
         for name, offset_s in ask_all(self._links, lambda link: link.meet()).items():
             self._check_clock(self._links[name], offset_s)
@@ -123,7 +123,7 @@ class RunHosts(Companion):
             device = by_id.get(wanted)
             if device is None:
                 raise RunError(tr("{host} has no device {device} any more. Its devices: {names}.", host=name,
-                                  device=wanted, names=", ".join(by_id) or "-"))  # fmt: skip
+                                  device=wanted, names=", ".join(by_id) or "-"))
             if device.blocked:
                 raise RunError(tr("{name}: {reason}", name=name, reason=device.blocked))
             self._devices[full_name(name, wanted)] = device
@@ -148,7 +148,7 @@ class RunHosts(Companion):
                 each, devices=tuple(map(own_id, there)), own=tuple(map(own_id, each.own)), addresses=addresses,
                 host=numbers[host], hosts=len(numbers), meeting=self._meeting.address, interface=interfaces[host],
                 resumes=self._resumes,
-            )  # fmt: skip
+            )
             (self._assignments.setdefault(host, []) if host else own).append(moved)
         return own
 
@@ -191,11 +191,11 @@ class RunHosts(Companion):
             host = name.partition("/")[0]
             if not self._links[host].has_verdict(name) and self._assignments:
                 sentence = tr("{host} could not be asked whether the memory of {device} has come back.", host=host,
-                              device=name)  # fmt: skip
+                              device=name)
                 self._write(Release(
                     device_id=name, verdict=Verdict.CANNOT_BE_JUDGED, before_bytes=None, peak_bytes=None,
                     after_bytes=None, seconds=0.0, sentence=sentence,
-                ))  # fmt: skip
+                ))
         for host in self._assignments:
             if why := self._links[host].remove():
                 self._write(Notice(text=tr("The part of this run on {host} is still there. {why}", host=host, why=why)))

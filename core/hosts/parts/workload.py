@@ -120,7 +120,7 @@ class _Recipe(Workload):
             raise RunError(text) from error
         if sum(map(len, texts.values())) > MAX_RECIPE_BYTES:
             raise RunError(tr("The recipe {path} and its modules are too large to be sent to other machines: more than "
-                              "{limit} bytes.", path=path, limit=MAX_RECIPE_BYTES))  # fmt: skip
+                              "{limit} bytes.", path=path, limit=MAX_RECIPE_BYTES))
         return texts
 
 
@@ -142,7 +142,7 @@ class _Script(Workload):
             raise RunError(tr(
                 "{name} has no source that could be compared with that on other machines. Choose devices of one "
                 "machine.", name=found.name,
-            ))  # fmt: skip
+            ))
 
     def check(self, links: Mapping[str, PartLink], *, uses_gpus: bool, write: Callable[[Record], None]) -> None:  # noqa: ARG002 (a script decides what it uses)
         """See `Workload`."""
@@ -168,12 +168,12 @@ def _analysis(spec: RunSpec) -> ScriptAnalysis:
         raise RunError(tr(
             "The recorded copy of {name} is on this machine only, so it cannot be started on several. Start the "
             "script itself, or choose devices of this machine.", name=script.name,
-        ))  # fmt: skip
+        ))
     try:
         return analyse_script(
             script.path, module=script.module or None, cwd=spec.working_dir, python=spec.python,
             variables=script.environment,
-        )  # fmt: skip
+        )
     except ValueError as error:
         raise RunError(str(error)) from error
 
@@ -237,7 +237,7 @@ def compare(spec: RunSpec, asked: Mapping[str, object], own: Equipment, machines
                     name=spec.own_recipe.name, host=host, theirs=found.recipe[:HASH_DIGITS] or "-",
                     own=own.recipe[:HASH_DIGITS],
                 )
-            )  # fmt: skip
+            )
         for path, problem in found.paths.items():
             if problem:
                 raise RunError(_path_problem(host, path, problem))
@@ -246,7 +246,7 @@ def compare(spec: RunSpec, asked: Mapping[str, object], own: Equipment, machines
 def different_versions(host: str, module: str, there: str, here: str) -> str:
     """Return the sentence on a package whose version on a machine does not fit that of this one."""
     return tr("{host} has {module} {version}, and this machine has {own}. Ranks of one run need the same version. "
-              "Install it on one of them.", host=host, module=module, version=there, own=here)  # fmt: skip
+              "Install it on one of them.", host=host, module=module, version=there, own=here)
 
 
 def _check_nccl(spec: RunSpec, host: str, own: Equipment, found: Equipment) -> None:
@@ -259,14 +259,14 @@ def _check_nccl(spec: RunSpec, host: str, own: Equipment, found: Equipment) -> N
                 "Install the same build of PyTorch on both.",
                 host=host, version=found.nccl, own=own.nccl,
             )
-        )  # fmt: skip
+        )
 
 
 def _no_nccl(host: str, spec: RunSpec) -> str:
     return tr(
         "The {title} of {host} has no NCCL, with which GPUs of several machines exchange data, or does not tell its "
         "version. Install a build of {title} for CUDA there.", title=framework(spec.framework).title, host=host,
-    )  # fmt: skip
+    )
 
 
 def _path_problem(host: str, path: str, problem: str) -> str:
@@ -274,11 +274,11 @@ def _path_problem(host: str, path: str, problem: str) -> str:
         return tr(
             "{path} cannot be read on {host}, and this run names it in its settings. Change its permissions there "
             "(chmod), or name another path.", path=path, host=host,
-        )  # fmt: skip
+        )
     return tr(
         "{path} does not exist on {host}, and this run names it in its settings. Data do not travel: copy them to the "
         "same path there, or mount it.", path=path, host=host,
-    )  # fmt: skip
+    )
 
 
 def main_part(version: str) -> list[str]:

@@ -159,7 +159,7 @@ def list_nodes(answers: int) -> int:
             "machine": each.get("NodeManagerHostname") or "",
         }
         for each in living_nodes()
-    ]  # fmt: skip
+    ]
     write_all(answers, json.dumps(found).encode() + b"\n")
     return 0
 

@@ -142,7 +142,7 @@ FORMS: tuple[Form, ...] = (
          holds=" at ",
          line=_re(r"^\W*(?P<name>(?:[a-z_]+[ _])?(?:loss|accuracy))(?: \([^)]{1,40}\))? at (?:step|iteration) "
                   r"(?P<step>\d{1,15}): (?P<number>NUM)\s*$")),
-)  # fmt: skip
+)
 """The more specific forms come first."""
 
 

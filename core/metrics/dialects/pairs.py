@@ -269,7 +269,7 @@ WRAPPED = re.compile(r"(?:np\.float\d+|np\.int\d+|tensor|array)\(([^(),]*)(?:,[^
 SETTING_KEYS = frozenset({
     "epochs", "num_epochs", "max_epochs", "n_epochs", "batch_size", "bs", "seed", "max_steps", "max_iters",
     "num_workers",
-})  # fmt: skip
+})
 """Keys of a dictionary of settings: the learning rate in it is not a measurement."""
 SUMMARY = "train_runtime"
 """A key of the trainer's last line, whose `train_loss` is a mean over the run and belongs to no step."""

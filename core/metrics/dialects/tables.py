@@ -42,7 +42,7 @@ PARTS = re.compile(r"(?P<part>\w+)\(P")
 BLOCK_LINE = re.compile(r"\|\s+(?P<key>[A-Za-z][\w@/.()%\- ]{0,60}?)\s*\|\s*(?P<value>[^\s|]{0,40})\s*\|")
 BLOCK_VALUE = re.compile(NUMBER, re.IGNORECASE)
 BLOCK_STEPS = ("total_timesteps", "timesteps", "total_steps", "num_timesteps", "totalenvinteracts", "steps", "step",
-               "epoch")  # fmt: skip
+               "epoch")
 """Keys that say where the training is; the first one that a block has counts."""
 BLOCK_OTHERS = re.compile(
     r"n_?updates|serial_timesteps|clip_range.*|(?:.*_)?iterations?|ep_?len.*|mean_ep_length|stop_?iter|.*episodes",

@@ -39,7 +39,7 @@ JSON_LINES = (".jsonl", ".ndjson", ".log.json", "metrics.json")
 METRIC_WORDS = frozenset({
     "loss", "accuracy", "acc", "perplexity", "reward", "f1", "auc", "auroc", "iou", "miou", "map", "bleu", "dice",
     "psnr", "ssim", "fid", "nll", "elbo", "wer", "cer", "mae", "mse", "rmse",
-})  # fmt: skip
+})
 """A table with one of these words in a column name is a training log."""
 HEAD_BYTES = 64 * 1024
 HEAD_LINES = 20

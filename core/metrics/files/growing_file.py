@@ -52,7 +52,7 @@ class GrowingFile:
             return b""
         except OSError as error:
             self.trouble = tr("{path} cannot be read: {strerror}. Its metrics are missing here.",
-                              path=self.path, strerror=error.strerror or error)  # fmt: skip
+                              path=self.path, strerror=error.strerror or error)
             return b""
         self.trouble = ""
         return data

@@ -31,7 +31,7 @@ NO_CURVES = ("hparam/", "hp_metric", "_hparams_")
 
 _FORMATS = {  # by data type: the struct format of one element of tensor_content
     1: "<f", 2: "<d", 3: "<i", 4: "<B", 5: "<h", 6: "<b", 9: "<q", 10: "<?", 17: "<H", 19: "<e", 22: "<I", 23: "<Q",
-}  # fmt: skip
+}
 BFLOAT16, HALF = 14, 19
 _LISTS = {5: "<f", 6: "<d"}  # float_val and double_val, packed or not
 _VARINTS = (7, 10, 11, 13, 16, 17)  # int_val, int64_val, bool_val, half_val, uint32_val, uint64_val

@@ -41,12 +41,12 @@ def check_folder(folder: Path, *, force: bool) -> None:
         raise ValueError(
             tr("{folder} has the event file {name} of another program, and TensorBoard would mix their curves. "
                "Name another folder.", folder=folder, name=foreign.name)
-        )  # fmt: skip
+        )
     if found and not force:
         raise ValueError(
             tr("{folder} has event files of an earlier export. Name another folder, or add --force to replace them.",
                folder=folder)
-        )  # fmt: skip
+        )
 
 
 def event_files(folder: Path) -> list[Path]:
@@ -142,7 +142,7 @@ def _records(curve: ScalarCurve, start: int, stop: int, size: int) -> bytes:
         _column(b"\x09", count), _bytes(curve.times[start:stop].astype("<f8")),
         _column(b"\x10", count), _varints(curve.steps[start:stop].astype(np.int64), size),
         _column(head, count), _bytes(values),
-    ])  # fmt: skip
+    ])
     checksums = _bytes(masked_all(crc32c_of_rows(record)).astype("<u4"))
     return np.hstack([_column(length + _checksum(length), count), record, checksums]).tobytes()
 

@@ -280,7 +280,7 @@ class TrackerDatabase:
         if missing := sorted({*self.columns} - _names(database, "SELECT name FROM pragma_table_info('metrics')")):
             self._problem = tr("{path} has another layout than this version of Trainyard knows (it lacks {missing}). "
                                "Its metrics are missing here.",
-                               path=self.path, missing=f"metrics.{missing[0]}")  # fmt: skip
+                               path=self.path, missing=f"metrics.{missing[0]}")
             return []
         number, rows = self.number, []
         select = "SELECT {} FROM metrics WHERE {number} > ? ORDER BY {number} LIMIT ?"

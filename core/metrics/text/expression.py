@@ -86,7 +86,7 @@ def compile_expression(text: str) -> Expression:
         raise ValueError(
             tr("The expression is not a valid regular expression: {msg}{where}. Correct it.",
                msg=error.msg, where=where)
-        ) from error  # fmt: skip
+        ) from error
     except (OverflowError, RecursionError) as error:
         raise ValueError(tr("The expression is too large to be used: {error}. Shorten it.", error=error)) from error
     if not groups:
@@ -143,7 +143,7 @@ def describe_result(found: Tried) -> str:
     values = ", ".join(f"{name} {value:.6g}" for name, value in last.values.items())
     words = tr("{values} at step {step}", values=values, step=last.step) if last.step is not None else values
     return tr("The expression matches {matched} of {lines} of this log. The last match reads {last}.",
-              matched=found.matched, lines=lines, last=words)  # fmt: skip
+              matched=found.matched, lines=lines, last=words)
 
 
 @dataclass(slots=True)

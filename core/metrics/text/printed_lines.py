@@ -19,7 +19,7 @@ WORDS = (
     b"entropy", b"prec@", b"iter", b"train", b"test", b"valid", b"eval", b"learn:", b"rollout/", b"time/ ",
     b"ndcg", b"approx", b"'s ",
     b"cost",
-)  # fmt: skip
+)
 """A line without one of these contains nothing that the dialects read."""
 LIMIT = 1 << 16
 """Bytes of a line to read; the rest is skipped."""

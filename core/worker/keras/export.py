@@ -69,7 +69,7 @@ def export(recipe: LoadedRecipe, checkpoint: Path, folder: Path, format_name: st
         batches = batches_of(
             recipe.call("train_data"), "train_data", Training(steps_per_epoch=1), any_shape=has_steps(recipe),
             collate=recipe.collate, again=recipe.bound("train_data", 0),
-        )  # fmt: skip
+        )
         create_variables(recipe, model, batches, None if has_steps(recipe) else batches)
     fill(model, checkpoint)
     if format_name == "keras":

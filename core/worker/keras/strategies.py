@@ -56,7 +56,7 @@ def fit(task: Task, recipe: LoadedRecipe, context: Context, gradient: Gradient |
     reporter = MetricsReporter(
         context, names=logs.names, fetch=logs.fetch, metrics=task.training_metrics,
         after_report=skipped_steps(task, context),
-    )  # fmt: skip
+    )
     controller = TrainingController(
         context, reporter, Saver(task.model, [task.optimizer], context), **size_of(task.train, task.val)
     )
@@ -80,7 +80,7 @@ def fit(task: Task, recipe: LoadedRecipe, context: Context, gradient: Gradient |
         feeds = training(
             task.train, cut, epoch=controller.epoch, epochs=epochs, skip=controller.done_in_epoch,
             any_shape=task.training_step is not None,
-        )  # fmt: skip
+        )
         task.model.fit(
             _dealt(feeds, strategy),
             initial_epoch=controller.epoch,

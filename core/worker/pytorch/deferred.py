@@ -168,7 +168,7 @@ class DeferredModel(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
                 found.setdefault(view.storage, []).append((name, view))
         written = {
             view.storage for each in self._operations if each.name not in EMPTY for view in each.views()
-        }  # fmt: skip
+        }
         if empty := [name for storage, named in found.items() if storage not in written for name, _ in named]:
             raise ValueError(
                 tr(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
-import torch.distributed.nn.functional  # before `join`, see `leave`
+import torch.distributed.nn.functional  # noqa: F401 (before `join`, see `leave`)
 from torch.distributed import FileStore, Store, TCPStore  # type: ignore[attr-defined]  # documented, not declared
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 

@@ -222,7 +222,7 @@ def checkpoint_blocks(model: nn.Module, *, compiled: bool) -> None:
     usable = [
         block for block in found
         if not any(isinstance(inner, _NormBase) and inner.track_running_stats for inner in block.modules())
-    ]  # fmt: skip
+    ]
     if len(usable) < MIN_BLOCKS:
         raise ValueError(_no_blocks(model, found))
     for block in usable:

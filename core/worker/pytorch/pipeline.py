@@ -73,7 +73,7 @@ def _train(task: Task, context: Context, stage: Stage, stages: StageRunner) -> N
         clip=clip_over_ranks,
         agree=agree,
         batches=lambda epoch, skip: steps(task.train, context, epoch, skip=skip),
-    )  # fmt: skip
+    )
 
 
 class BatchShape(NamedTuple):
@@ -178,7 +178,7 @@ def _pipeline_stage(stage: Stage, example: StageTensors, device: torch.device) -
     return PipelineStage(
         stage.module, dist.get_rank(), dist.get_world_size(), device,
         input_args=example.inputs, output_args=example.outputs,
-    )  # fmt: skip
+    )
 
 
 class _WeightedLoss:

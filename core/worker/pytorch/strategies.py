@@ -39,7 +39,7 @@ def data_parallel(recipe: LoadedRecipe, context: Context) -> None:
     train_task(
         task, context, lambda part, batches: passes(part, model, batches),
         validation=lambda controller, _: Validation(task, model, controller),
-    )  # fmt: skip
+    )
 
 
 def _in_bfloat16(module: nn.Module, inputs: object) -> None:  # noqa: ARG001 (a hook's signature)

@@ -64,7 +64,7 @@ def loop(
     reporter = MetricsReporter(
         context, ranks=ranks, names=lambda: task.value_names, fetch=fetch, metrics=task.training_metrics,
         after_report=skipped_steps(task, context),
-    )  # fmt: skip
+    )
     controller = TrainingController(
         context, reporter, saver or Saver(task.model, optimizers, context), **size_of(task.train, task.val)
     )

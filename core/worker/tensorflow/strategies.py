@@ -251,7 +251,7 @@ def serve(assignment: RankAssignment) -> None:
     server = tf.distribute.Server(
         resolver.cluster_spec(), job_name=resolver.task_type, task_index=resolver.task_id, protocol="grpc",
         config=threads,
-    )  # fmt: skip
+    )
     server.join()
 
 

@@ -105,7 +105,7 @@ class CheckpointStore:
                     step=position.step, epoch=position.epoch, name=name, reason=reason, seconds=self.last_s,
                     size_bytes=size, best=best is not None and best.name == name,
                 )
-            )  # fmt: skip
+            )
         return size is not None
 
     def _free_number(self, position: TrainingPosition) -> int:
@@ -132,7 +132,7 @@ class CheckpointStore:
             facts = {
                 "framework": spec.framework, "strategy": spec.strategy, "world_size": self._context.world_size,
                 "recipe": spec.own_recipe.name, "written": time.time(),
-            }  # fmt: skip
+            }
             size = checkpoint.write(temporary, position, facts)
             checkpoint.publish(temporary, name)
             checkpoint.prune(self._run_dir, spec.checkpoints.keep, best=spec.checkpoints.best)
@@ -232,7 +232,7 @@ class HostFiles:
             _write(target / each if self._is_away else None,
                    self._sent(0, _pieces_of(None if folder is None else folder / each)))
             for each in names
-        ]  # fmt: skip
+        ]
         self._flags(False)  # the other ranks of a machine read what its first one has written
         _raise_any(faults)
 

@@ -112,7 +112,7 @@ class EpochResults:
         return {
             "best": _finite(self._best), "since_best": self._since_best, "loss_sum": total, "loss_count": count,
             **({"other_means": sums} if sums else {}),
-        }  # fmt: skip
+        }
 
     def restore(self, kept: Mapping[str, Any]) -> None:
         """Continue from what `to_json` returned."""

@@ -27,12 +27,12 @@ from gui.widgets.fields import SnugBox, select
 AXES = {
     "step": tr_noop("by step"), "epoch": tr_noop("by epoch"), "samples": tr_noop("by samples"),
     "training": tr_noop("by training time"), "wall": tr_noop("by wall clock"),
-}  # fmt: skip
+}
 """The horizontal axes, as `core.results.curves` names them; the first is the default."""
 BAND_TITLES = {
     MIN_MAX: tr_noop("band: min to max"), DEVIATION: tr_noop("band: ± standard deviation"),
     INTERVAL: tr_noop("band: 95 % interval"),
-}  # fmt: skip
+}
 CHOICE_CHARACTERS = 22
 AXIS_TIP = tr_noop("Horizontal axis. Time of training: from the first step on, without pauses")
 BAND_TIP = tr_noop("What the band of runs that differ only in the seed shows. It ends where the first of them ends")

@@ -29,7 +29,7 @@ MAX_ROWS = 24
 POSITION = {
     "step": tr_noop("step {place}"), "epoch": tr_noop("epoch {place}"), "samples": tr_noop("sample {place}"),
     "training": tr_noop("{place} of training"), "wall": tr_noop("at {place}"),
-}  # fmt: skip
+}
 
 
 class ComparedPlot(PlotCard):

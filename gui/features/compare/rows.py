@@ -31,7 +31,7 @@ MAX_SETTINGS = 8
 OF_THE_RUN = {
     "framework": tr_noop("Framework"), "strategy": tr_noop("Strategy"), "devices": tr_noop("Devices"),
     "recipe": tr_noop("Recipe"), "script": tr_noop("Script"), "working_dir": tr_noop("Working folder"),
-}  # fmt: skip
+}
 """Titles of settings that are not those of the training."""
 
 
@@ -81,7 +81,7 @@ def comparison_rows(comparison: Comparison) -> ComparisonRows:
             Cell(text=", ".join(tr(each) for each in row.verdicts) or DASH, is_number=False),
         )
         for at, row in enumerate(comparison.rows)
-    ]  # fmt: skip
+    ]
     better = tr("lower is better") if comparison.lower_is_better else tr("higher is better")
     tips = {"last": f"{comparison.metric}: {better}", "best": f"{comparison.metric}: {better}"}
     return ComparisonRows(

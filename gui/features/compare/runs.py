@@ -106,7 +106,7 @@ def entries_of(
             label=str(number) if len(group) == 1 else tr("{number}, n = {count}", number=number, count=len(group)),
         )
         for number, group in enumerate(groups.values(), 1)
-    )  # fmt: skip
+    )
 
 
 def metrics_of(runs: Sequence[ComparedRun]) -> list[str]:
@@ -182,4 +182,4 @@ def bands_notice(hidden: int, limit: int) -> list[str]:
             "a row to see its band.",
             hidden, limit=limit,
         )
-    ]  # fmt: skip
+    ]

@@ -81,7 +81,7 @@ class ScalingController(Feature):
                 len(spec.devices), strategy=strategy_title(spec), batch=spec.training.batch_size,
             )
             for spec in specs
-        ]  # fmt: skip
+        ]
         return "", "\n".join([*lines, *self._sharing(specs[-1])])
 
     def _specs(self, asked: Asked) -> list[RunSpec]:

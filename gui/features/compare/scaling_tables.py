@@ -25,7 +25,6 @@ from gui.base.jobs import Jobs
 from gui.runs.rows import FOLDED, MEMBER, UNFOLDED, RunRow
 
 if TYPE_CHECKING:
-    from core.results.scaling_table import ScalingTable
     from gui.runs.run_list import RunListService
 
 
@@ -128,7 +127,7 @@ def _summary(table: ShownTable, newest: RunSummary | None, *, is_open: bool) -> 
         dir=table.record.path, name=f"{arrow}{table.record.name}: {counts}", state=table.state,
         started=newest.started if newest is not None else None, ended=None, error=None, last_loss=None, step=0,
         plan=None,
-    )  # fmt: skip
+    )
 
 
 def _members(table: ShownTable, by_name: Mapping[str, RunSummary]) -> list[RunSummary]:
@@ -169,7 +168,7 @@ def outcome(table: ShownTable) -> str:
     return tr_plural(
         "speed-up {gain:.2f} on {count} device", "speed-up {gain:.2f} on {count} devices", last.devices,
         gain=last.speed_up.mean,
-    )  # fmt: skip
+    )
 
 
 # -- the view ---------------------------------------------------------------------------------------
@@ -185,7 +184,7 @@ def table_sentence(table: ShownTable) -> str:
             "Training {number} of {total}: {count} device with the strategy {strategy}.",
             "Training {number} of {total}: {count} devices with the strategy {strategy}.",
             len(spec.devices), number=number, total=total, strategy=strategy_title(spec),
-        )  # fmt: skip
+        )
     if table.is_complete:
         return tr_plural("{count} training has finished.", "All {count} trainings have finished.", total)
     left = tr("{done} of {total} trainings have finished. Continue makes the others.", done=table.done, total=total)

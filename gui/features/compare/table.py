@@ -93,7 +93,7 @@ def _column(at: int, heading: str, tip: str, is_number: bool) -> Column[Line]:
     return Column(
         heading, title=heading, text=lambda line: line.cells[at].text, tip=lambda line: line.cells[at].tip,
         spoken=lambda line: line.cells[at].spoken, is_number=is_number, width_px=TITLE_PX, about=tip,
-    )  # fmt: skip
+    )
 
 
 class _CellDelegate(QStyledItemDelegate):

@@ -165,7 +165,7 @@ class DeviceDelegate(QStyledItemDelegate):
         rest = rect.adjusted(LEFT_PX, 0, -RIGHT_PX, 0)
         for text, colour, font in (
             (line.name, theme.text, sizes.small_bold), (line.times, theme.muted, sizes.small),
-        ):  # fmt: skip
+        ):
             if text and rest.width() > 0:
                 draw_elided(painter, rest, text, colour, font=font)
                 rest = rest.adjusted(sizes.width(text, font) + GAP_PX, 0, 0, 0)
@@ -176,7 +176,7 @@ class DeviceDelegate(QStyledItemDelegate):
         """Paint an arrow, the load at the left and the memory of the machine at the right."""
         sizes, theme, summary = self.sizes, current_theme(), line.summary
         _paint_arrow(painter, QPointF(LEFT_PX + sizes.tick / 2, rect.top() + rect.height() / 2), theme.muted,
-                     down=not line.is_folded)  # fmt: skip
+                     down=not line.is_folded)
         rest = rect.adjusted(sizes.square, 0, -RIGHT_PX, 0)
         draw_elided(painter, rest, "CPU", theme.text, font=sizes.bold)
         rest = rest.adjusted(sizes.width("CPU", sizes.bold) + GAP_PX, 0, 0, 0)

@@ -126,7 +126,7 @@ class HostListController(Feature):
             self._dialog.show_result(
                 tr("{address} may have many nodes. Add them by the command: trainyard hosts add {address}. To add one, "
                    "give its address: {address}/NODE", address=address), "bad",
-            )  # fmt: skip
+            )
             return
         try:
             command = carrier.start_with(command or None)
@@ -177,7 +177,7 @@ class HostListController(Feature):
         ask(
             self._dialog or self.panels.window, lambda: self._remove(name),
             question=tr("Remove {host} from the list?", host=name), words=join_sentences(words), yes=tr("Remove"),
-        )  # fmt: skip
+        )
 
     def _remove(self, name: str) -> None:
         from core.hosts import host_list
@@ -189,7 +189,7 @@ class HostListController(Feature):
             return
         self._hosts.look_soon()
         sentence = tr("{name} has been removed from the list. Nothing was changed on {address}.", name=host.name,
-                      address=host.address)  # fmt: skip
+                      address=host.address)
         self.panels.message.show_passing(sentence)
 
     # -- menu --------------------------------------------------------------------------------------

@@ -108,7 +108,7 @@ class DevicePanel(QWidget):
             (tr("free"), "tickFree", tr("Tick what nothing uses on this machine, and no others"), free_devices),
             (tr("all"), "tickAll", tr("Tick all GPUs of this machine, or its CPU devices"), all_together),
             (tr("none"), "tickNone", tr("Untick all devices"), lambda _: ()),
-        )):  # fmt: skip
+        )):
             if number:
                 layout.addWidget(_small("·"))
             button = compact_button(name, title, tip, role="flat", spoken=tr("Tick {which}", which=title))

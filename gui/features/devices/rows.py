@@ -216,7 +216,7 @@ def _of_machine(machine: MachineDevices, chosen: ChosenDevices, ticked: set[str]
                     is_dense=is_dense,
                 )
                 for row in group
-            ]  # fmt: skip
+            ]
             if name:
                 found.append(ModelLine(host=host, name=name, count=len(devices), first=devices[0].row.id))
             found.extend(devices)

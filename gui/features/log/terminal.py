@@ -16,7 +16,7 @@ BASE: tuple[Rgb, ...] = (
     (40, 44, 52), (224, 76, 76), (40, 176, 110), (212, 160, 40), (70, 130, 240), (190, 100, 220), (30, 170, 190),
     (200, 206, 214), (110, 118, 130), (255, 112, 112), (80, 214, 150), (244, 204, 90), (110, 170, 255),
     (218, 140, 245), (90, 215, 235), (245, 247, 250),
-)  # fmt: skip
+)
 """The first sixteen colours, which every terminal defines itself."""
 STEPS = (0, 95, 135, 175, 215, 255)
 """Levels of red, green and blue in the cube of 216 colours (xterm)."""
@@ -110,7 +110,7 @@ _SWITCHES: dict[int, dict[str, bool]] = {
     1: {"bold": True}, 2: {"faint": True}, 3: {"italic": True}, 4: {"underlined": True}, 7: {"inverse": True},
     21: {"underlined": True}, 22: {"bold": False, "faint": False}, 23: {"italic": False}, 24: {"underlined": False},
     27: {"inverse": False},
-}  # fmt: skip
+}
 
 
 @lru_cache(maxsize=1024)

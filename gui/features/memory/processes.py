@@ -276,7 +276,7 @@ def _columns() -> list[Column[ProcessRow]]:
                sort=lambda row: row.devices or None, width_px=DEVICE_PX),
         Column("run", lambda row: row.info.run_id, tr("Run"), lambda row: row.run, sort=lambda row: row.run or None,
                tone=lambda row: "accent" if row.of_this_run else _tone(row), width_px=116),
-    )  # fmt: skip
+    )
     return [
         replace(each, tip=partial(_tip, each), tone=each.tone or _tone, is_bold=lambda row: row.of_this_run)
         for each in columns

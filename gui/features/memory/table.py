@@ -202,14 +202,14 @@ class MemoryTable(RowsTable[MemoryBar]):
                    width_px=STRETCH),
             *(self._part(at, name) for at, name in enumerate(NAMES)),
             Column("note", lambda row: row.words or None, None),
-        )  # fmt: skip
+        )
 
     def _part(self, at: int, name: str) -> Column[MemoryBar]:
         return Column(
             name, lambda row: row.parts[at], tr(PARTS[at]), lambda row: fine_gigabytes(row.parts[at]),
             tip=lambda _: tr(TIPS[at]), icon=lambda row: self._swatch(row, at), about=tr(TIPS[at]),
             heading_px=11,
-        )  # fmt: skip
+        )
 
     def _swatch(self, row: MemoryBar, part: int) -> QPixmap | None:
         if row.parts[part] is None:

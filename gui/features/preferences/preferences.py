@@ -200,7 +200,7 @@ class PreferencesController(Feature):
         panels.menu.provide(
             preferences=self.show_dialog, larger=lambda: self.set_text_zoom(next_zoom(1)),
             smaller=lambda: self.set_text_zoom(next_zoom(-1)), normalSize=lambda: self.set_text_zoom(1.0),
-        )  # fmt: skip
+        )
         panels.menu.view.aboutToShow.connect(self._show_look_menus)
         services.language.changed.connect(lambda code: self.choose("language", code))
         self._apply(self._file.preferences)

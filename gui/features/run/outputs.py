@@ -128,7 +128,7 @@ def _columns() -> tuple[Column[OutputFile], ...]:
         Column("size_bytes", lambda row: row.size_bytes, tr("Size"), lambda row: disk(row.size_bytes), is_number=True),
         Column("modified", lambda row: _iso(row.modified), tr("Time"), lambda row: moment(row.modified, time.time()),
                is_number=True),
-    )  # fmt: skip
+    )
 
 
 def _iso(unix_s: float) -> str:

@@ -52,7 +52,7 @@ class ExportController(Feature):
         panels.menu.provide(
             pictures=lambda: self._ask_for_picture(panels.plots, "plots"), runTable=self._ask_for_table,
             listReport=self._ask_for_list_report,
-        )  # fmt: skip
+        )
         panels.plots.copy_asked.connect(self._copy_values)
         panels.plots.picture_asked.connect(lambda plot: self._ask_for_picture(plot, plot.objectName()))
         for tab in (panels.details.memory, panels.details.processes, panels.details.outputs):

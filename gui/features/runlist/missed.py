@@ -155,7 +155,7 @@ class MissedRuns(QObject):
             "version": VERSION, "looked": looked, "missed": self._missed_anywhere(_times(kept.get("missed"))),
             "seen": self._seen, "going": {name: mine or name in asked for name, mine in self._going.items()},
             "ends": {name: when for name, when in ends.items() if when > looked},
-        }})  # fmt: skip
+        }})
         left = {name: each for name, each in self._missed.items() if not each.is_new or not self._has_seen(name, each)}
         if left != self._missed:
             self._missed = left

@@ -153,7 +153,7 @@ class QueueController(Feature):
             "{names} waits in the queue again. No process waited for it any more, as after a reboot.",
             "{names} wait in the queue again. No process waited for them any more, as after a reboot.",
             len(names), names=join_names(first_names(names)),
-        )  # fmt: skip
+        )
         self._message.show_message(said, "good")
 
     def _judge(self, run_dir: str, states: Mapping[str, ActionState]) -> None:

@@ -171,7 +171,7 @@ class RemovalController(Feature):
             "It has {count} runs, which take {size} of disk. Without the table, the runs stay in the list. Deleting "
             "them, too, deletes their folders, with curves, logs and checkpoints.\n\nThis cannot be undone.",
             runs, size=disk(check.size_bytes),
-        )  # fmt: skip
+        )
         yes, other = tr("Delete table and runs"), (tr("Delete the table only"), table_only)
         ask(window, all_of_it, question=question, words=words, yes=yes, other=other)
 

@@ -374,7 +374,7 @@ class StartController(Feature):
         self._check_last(
             lambda: _unless(machine.resume_problems(run, spec, facts, survey), spec),
             lambda _: self._launch_resume(run.dir), resumed=run.dir,
-        )  # fmt: skip
+        )
 
     def _launch_resume(self, run_dir: Path) -> None:
         machine = self._machine
@@ -399,7 +399,7 @@ class StartController(Feature):
         self, check: Callable[[], RunSpec | StartCheck], launch: Callable[[RunSpec], None], *,
         choices: Choices | None = None, resumed: Path | None = None, shares: bool = True,
         agreed: frozenset[Neighbour] = frozenset(),
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Check in the background, then launch the run, or ask first whether it may share its devices.
 
         `check`: returns the spec, or a check with problems; raises `ValueError` for other problems. `choices`: those
@@ -436,19 +436,19 @@ class StartController(Feature):
     def _ask_or_launch(
         self, spec: RunSpec, launch: Callable[[RunSpec], None], again: Callable[..., None], resumed: Path | None,
         agreed: frozenset[Neighbour] | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Launch a run that was checked, unless it shares more than was agreed; check `again` after a yes."""
         self._run_list.poll(now=True)
         question = None if agreed is None else shared_device_question(
             "Resume" if resumed else "Start", spec, self._monitor.all_machines, self._run_list.on_devices,
             agreed=agreed, own=resumed,
-        )  # fmt: skip
+        )
         if question is not None:
             ask(
                 self.panels.window, lambda: again(launch, agreed=question.neighbours), question=question.question,
                 words=question.words, yes=question.yes, is_destructive=False,
                 other=None if resumed else (tr("Add to queue"), lambda: again(self._enqueue, shares=False)),
-            )  # fmt: skip
+            )
         elif not self._message.attempt(lambda: launch(spec)):
             self.check_again()
 

@@ -32,7 +32,7 @@ def model(*, text="", config="", layers=2, heads=4, width=64, context=64):
         chosen = AutoConfig.for_model(
             "gpt2", vocab_size=kinds, n_layer=layers, n_head=heads, n_embd=width, n_positions=context,
             resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=None, eos_token_id=None,
-        )  # fmt: skip
+        )
     return AutoModelForCausalLM.from_config(chosen)
 
 

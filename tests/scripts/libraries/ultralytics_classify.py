@@ -20,7 +20,7 @@ for part in ("train", "val"):
 YOLO("yolo11n-cls.yaml").train(
     data=str(Path("pictures").absolute()), epochs=3, imgsz=32, batch=8, workers=0, device="cpu",
     project=str(Path("out").absolute()), plots=False, optimizer="SGD", lr0=0.01, warmup_epochs=0, amp=False,
-)  # fmt: skip
+)
 (table,) = Path("out").glob("*/results.csv")
 with table.open(newline="") as file:
     rows = [{name.strip(): value for name, value in row.items()} for row in csv.DictReader(file)]

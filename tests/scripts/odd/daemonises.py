@@ -7,7 +7,7 @@ import sys
 helper = subprocess.Popen(
     [sys.executable, "-c", "import time; time.sleep(3600)"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
     stderr=subprocess.DEVNULL, start_new_session=True,
-)  # fmt: skip
+)
 print("helper", helper.pid)
 print("step 1 loss 0.5")
 os._exit(0)

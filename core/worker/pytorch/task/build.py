@@ -233,7 +233,7 @@ def _batches(
             batch_size=training.batch_size, device=device, rank=rank, world_size=world_size, accumulation=accumulation,
             loader_workers=training.loader_workers, seed=training.seed, any_shape=any_shape, collate=collate,
             steps=training.steps_per_epoch if trains else None,
-        )  # fmt: skip
+        )
     if whole:
         raise ValueError(
             tr(
@@ -247,7 +247,7 @@ def _batches(
         shares=Shares(training.batch_size, rank, world_size, accumulation), device=device,
         steps=stream_steps(data, training) if trains else None,
         loader_workers=training.loader_workers, seed=training.seed, any_shape=any_shape, collate=collate,
-    )  # fmt: skip
+    )
 
 
 def _source(recipe: LoadedRecipe, function: str, stream: Any, workers: int) -> Source:  # noqa: ANN401 (whatever iterates)

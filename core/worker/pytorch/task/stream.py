@@ -99,7 +99,7 @@ class StreamBatches:
             steps = DataLoader(
                 part, batch_size=None, num_workers=self._workers, pin_memory=self.device.type == "cuda",
                 generator=torch.Generator().manual_seed(seed),
-            )  # fmt: skip
+            )
         count = skip
         for number, (batches, sizes, items) in enumerate(steps, start=skip):
             self._sizes = {number: items}
