@@ -104,6 +104,14 @@ def nccl_version(python: str) -> str:
     return _printed(python, code, NCCL_S)
 
 
+def torch_architectures(python: str) -> list[str]:
+    """Return the architectures that PyTorch was built for under a Python, such as `sm_86`; an empty list if unknown.
+
+    Imports PyTorch there, which takes seconds. `torch.cuda.get_arch_list` returns none where no GPU is seen.
+    """
+    return _printed(python, "import torch; print(torch._C._cuda_getArchFlags())", NCCL_S).split()
+
+
 def _printed(python: str, code: str, timeout_s: float) -> str:
     """Return what a program of one line prints; the empty string if it fails or takes too long."""
     try:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.catalog import recipe_use, recipes
 from core.catalog.strategies import find_launch_mode, strategy_of
-from core.config import validation
+from core.config import builds, validation
 from core.config.choices import RecipeChoices, ScriptChoices, compose
 from core.config.validation import Problem
 from core.devices.device import Device
@@ -68,7 +68,11 @@ def examine(choices: RecipeChoices | ScriptChoices, devices: Sequence[Device]) -
         spec = compose(choices, devices)
     except ValueError as error:
         return Examination(problems=(str(error),))
-    return replace(_of_spec(spec, devices), doubt=_doubt(spec), arithmetic=validation.batch_arithmetic(spec))
+    verdict = builds.judge(spec, devices)
+    return replace(
+        _of_spec(spec, devices), problems=verdict.problems, doubt="; ".join([*_doubts(spec), *verdict.doubts]),
+        arithmetic=validation.batch_arithmetic(spec),
+    )
 
 
 def examine_script(choices: ScriptChoices, result: ScriptCheckResult, devices: Sequence[Device]) -> Examination:
@@ -84,7 +88,7 @@ def examine_script(choices: ScriptChoices, result: ScriptCheckResult, devices: S
     result = script_check.on_devices(result, len(spec.devices))
     return replace(
         _of_spec(spec, devices), problems=tuple(result.problems),
-        notes=tuple(script_check.cautions_of(result, spec)),
+        notes=tuple(script_check.cautions_of(result, spec, devices)),
         arithmetic=_launch_words(spec, result, guessed=choices.launch is None), proposed=result.proposed,
         why=result.why, usual_python=result.usual_python,
     )
@@ -102,6 +106,7 @@ def spec_obstacles(spec: RunSpec, devices: Sequence[Device]) -> tuple[list[str],
             recipes.read(Path(spec.recipe.path))
         except ValueError as error:
             found.append(str(error))
+        found += builds.judge(spec, devices).problems
     return found, validation.problems(spec, devices)
 
 
@@ -128,12 +133,13 @@ def _of_spec(spec: RunSpec, devices: Sequence[Device]) -> Examination:
     return Examination(spec=spec, own=tuple(validation.problems(spec, devices)), changed=changed_at(spec))
 
 
-def _doubt(spec: RunSpec) -> str:
-    """Return what should be known of the recipe; the empty string if nothing, or if it cannot be read."""
+def _doubts(spec: RunSpec) -> list[str]:
+    """Return what should be known of the recipe; nothing if it cannot be read."""
     try:
-        return recipe_use.doubt(recipes.read(Path(spec.own_recipe.path)), spec.framework)
+        doubt = recipe_use.doubt(recipes.read(Path(spec.own_recipe.path)), spec.framework)
     except ValueError:
-        return ""
+        return []
+    return [doubt] if doubt else []
 
 
 def _launch_words(spec: RunSpec, result: ScriptCheckResult, *, guessed: bool) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from core.catalog.strategies import find_launch_mode
+from core.config import builds
 from core.config.choices import ScriptChoices, absolute_folder, check_folder, resolve
 from core.devices.device import Device, own_id
 from core.language import join_sentences, tr
@@ -114,12 +115,16 @@ def on_devices(result: ScriptCheckResult, devices: int) -> ScriptCheckResult:
     return replace(result, spec=spec, proposed="one", why=result.look.why_alone)
 
 
-def cautions_of(result: ScriptCheckResult, spec: RunSpec) -> list[str]:
-    """Return what should be known of a checked script before its start: sentences. `spec`: with its devices."""
+def cautions_of(result: ScriptCheckResult, spec: RunSpec, devices: Sequence[Device]) -> list[str]:
+    """Return what should be known of a checked script before its start: sentences.
+
+    `spec`: with its devices. `devices`: all of this machine.
+    """
     if result.look is None:
         return []
     on_cpu = all(own_id(each).startswith("cpu:") for each in spec.devices)
-    return cautions(result.look, spec.strategy, len(spec.devices), on_cpu=on_cpu)
+    found = cautions(result.look, spec.strategy, len(spec.devices), on_cpu=on_cpu)
+    return [*found, *builds.judge(spec, devices, result.look.frameworks).notes]
 
 
 def fill_in(result: ScriptCheckResult, choices: ScriptChoices, devices: Sequence[Device]) -> RunSpec:

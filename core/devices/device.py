@@ -42,6 +42,8 @@ class Device:
     """For a GPU: the N of its `/dev/nvidiaN`, if the driver reports it."""
     shared_memory: bool = False
     """Whether host and device share one memory (Jetson, GB10), so that readings cannot be attributed."""
+    compute_capability: tuple[int, int] | None = None
+    """For a GPU: CUDA's major and minor number of its architecture, if the driver reports it."""
     blocked: Sentence | None = None
     """A sentence why it cannot be ticked, such as that an inherited CUDA_VISIBLE_DEVICES hides it."""
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import ctypes
 import json
 import os
 import site
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 TENSORFLOWS = ("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "tf-nightly", "intel-tensorflow", "tensorflow-rocm")
+CUDNN = ("libcudnn.so.9", "libcudnn.so.8")
+"""cuDNN of a system; the packages of `tensorflow[and-cuda]` have their own."""
 MAX_BYTES = 16 * 1024 * 1024
 
 
@@ -103,12 +106,26 @@ def torch() -> dict[str, Any] | None:
 
 
 def tensorflow() -> dict[str, Any] | None:
-    """Return TensorFlow's version and whether it was built with CUDA, from its `build_info.py`."""
+    """Return TensorFlow's version and its build, from its `build_info.py`, and whether it finds cuDNN."""
     folder = package("tensorflow")
     if folder is None:
         return None
-    cuda = pairs(folder / "python" / "platform" / "build_info.py").get("is_cuda_build")
-    return {"version": version(*TENSORFLOWS), "cuda": cuda if isinstance(cuda, bool) else None}
+    build = pairs(folder / "python" / "platform" / "build_info.py")
+    cuda = build.get("is_cuda_build")
+    libraries = None if cuda is not True else find("nvidia.cudnn") is not None or any(map(loads, CUDNN))
+    return {
+        "version": version(*TENSORFLOWS), "cuda": cuda if isinstance(cuda, bool) else None, "libraries": libraries,
+        "architectures": build.get("cuda_compute_capabilities"),
+    }
+
+
+def loads(library: str) -> bool:
+    """Return whether the loader finds a library."""
+    try:
+        ctypes.CDLL(library)
+    except OSError:
+        return False
+    return True
 
 
 def keras() -> dict[str, Any] | None:
@@ -172,7 +189,8 @@ def assigned(path: Path) -> dict[str, Any]:
 
 
 def pairs(path: Path) -> dict[str, Any]:
-    """Return the constants that a file contains as pairs, `('is_cuda_build', True)`, or in dictionaries."""
+    """Return the constants, and lists of them, that a file contains as pairs, `('is_cuda_build', True)`, or in
+    dictionaries."""
     values: dict[Any, Any] = {}
     for node in ast.walk(tree(path)):
         both: list[tuple[ast.expr | None, ast.expr]] = []
@@ -181,8 +199,9 @@ def pairs(path: Path) -> dict[str, Any]:
         elif isinstance(node, ast.Dict):
             both = list(zip(node.keys, node.values))  # noqa: B905 (Python 3.10)
         for key, value in both:
-            if isinstance(key, ast.Constant) and isinstance(value, ast.Constant):
-                values[key.value] = value.value
+            if isinstance(key, ast.Constant) and isinstance(value, (ast.Constant, ast.List)):
+                with contextlib.suppress(ValueError):  # of something else than constants
+                    values[key.value] = ast.literal_eval(value)
     return values
 
 

@@ -11,7 +11,7 @@ import os
 import subprocess
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,15 @@ class Package:
     """None if its metadata do not contain it."""
     cuda: bool | None
     """Whether this build can use CUDA; None if unknown, and for Keras, where it depends on the backend."""
+    architectures: tuple[str, ...] = ()
+    """The architectures that it has code for (`sm_86`, `compute_90`); empty if unknown."""
+    libraries: bool | None = None
+    """Whether a build with CUDA finds cuDNN; None if unknown, and for PyTorch, whose packages bring it."""
+
+    def with_architectures(self, answer: object) -> Package:
+        """Return it with the architectures of an answer, which may be anything."""
+        names = [each for each in answer if isinstance(each, str)] if isinstance(answer, list) else []
+        return replace(self, architectures=tuple(names))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +75,10 @@ class PythonInfo:
     keras: Package | None = None
     pip: bool = False
     """Whether packages can be installed with `python -m pip`."""
+
+    def package(self, name: str) -> Package | None:
+        """Return what it has of `torch`, `tensorflow` or `keras`."""
+        return {"torch": self.torch, "tensorflow": self.tensorflow, "keras": self.keras}[name]
 
     @property
     def title(self) -> str:
@@ -104,8 +117,11 @@ def parse_info(path: str, answer: Mapping[str, Any]) -> PythonInfo:
 def _package(data: object) -> Package | None:
     if not isinstance(data, dict):
         return None
-    version, cuda = data.get("version"), data.get("cuda")
-    return Package(version=version if isinstance(version, str) else None, cuda=cuda if isinstance(cuda, bool) else None)
+    version, cuda, libraries = data.get("version"), data.get("cuda"), data.get("libraries")
+    return Package(
+        version=version if isinstance(version, str) else None, cuda=cuda if isinstance(cuda, bool) else None,
+        libraries=libraries if isinstance(libraries, bool) else None,
+    ).with_architectures(data.get("architectures"))
 
 
 class PythonProbe:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from core.config import validation
+from core.config import builds, validation
 from core.devices.device import Device
 from core.errors import RunError
 from core.history import removal
@@ -37,7 +37,8 @@ def begin(record: ScalingRecord, devices: Sequence[Device]) -> None:
     Raises `ValueError` with sentences on what keeps a training from starting; otherwise as `launch`.
     """
     for spec in reversed(record.specs):  # what the largest lacks, the others may lack, too
-        found = [*validation.recipe_problems(spec), *map(str, validation.problems(spec, devices))]
+        problems = [*map(str, validation.problems(spec, devices)), *builds.judge(spec, devices).problems]
+        found = [*validation.recipe_problems(spec), *problems]
         if found:
             raise ValueError(join_sentences(dict.fromkeys(found)))
     launch(record.saved())

@@ -18,7 +18,7 @@ typedef struct { char what[64]; int code; } failure_t; /* an error code, or mill
 typedef struct {
     char name[96], uuid[96];
     u64 total, used, reserved, reasons, bus;
-    unsigned utilisation, memory_utilisation, temperature, power_mw, power_limit_mw, sm_clock_mhz, minor;
+    unsigned utilisation, memory_utilisation, temperature, power_mw, power_limit_mw, sm_clock_mhz, minor, capability;
     int error, failures, speed, cuda_hidden, mig, mig_count, numa;
     failure_t failure[ERRORS];
     list_t lists[LISTS];
@@ -55,6 +55,7 @@ static void defaults(state_t *s) {
         g->reserved = i < GPUS ? 400ull << 20 : 0;
         g->bus = gpu + 1;
         g->minor = gpu;
+        g->capability = 89;
         g->numa = -1;
         g->temperature = 35;
         g->power_mw = 20000;
@@ -95,6 +96,7 @@ static void set_gpu(gpu_t *g, const char *key, const char *value) {
     else if (!strcmp(key, "uuid")) snprintf(g->uuid, sizeof g->uuid, "%s", value);
     else if (!strcmp(key, "bus")) g->bus = number;
     else if (!strcmp(key, "minor")) g->minor = (unsigned)number;
+    else if (!strcmp(key, "compute_capability")) g->capability = (unsigned)number;
     else if (!strcmp(key, "speed")) g->speed = (int)number;
     else if (!strcmp(key, "cuda_hidden")) g->cuda_hidden = (int)number;
     else if (!strcmp(key, "numa")) g->numa = (int)number;

@@ -215,6 +215,13 @@ nvmlReturn_t nvmlDeviceGetMinorNumber(void *handle, unsigned *minor) {
     return SUCCESS;
 }
 
+nvmlReturn_t nvmlDeviceGetCudaComputeCapability(void *handle, int *major, int *minor) {
+    DEVICE("nvmlDeviceGetCudaComputeCapability", "compute_capability");
+    *major = (int)g->capability / 10;
+    *minor = (int)g->capability % 10;
+    return SUCCESS;
+}
+
 /* Supported only if the GPU is a NUMA node, whose memory the system allocates. */
 nvmlReturn_t nvmlDeviceGetNumaNodeId(void *handle, int *node) {
     DEVICE("nvmlDeviceGetNumaNodeId", "numa");

@@ -36,6 +36,8 @@ if sys.argv[1:] == ["-c", {list_packages!r}]:
     sys.path += {folders!r}
     exec(sys.argv[2])
     sys.exit()
+if sys.argv[3:] and os.path.basename(sys.argv[3]) == "probe.py":
+    os.environ["PYTHONPATH"] = {packages!r}
 if len(sys.argv) != 4 or os.path.basename(sys.argv[1]) != "boot.py":
     os.execv({python!r}, [{python!r}, *sys.argv[1:]])
 sys.path.append({folder!r})
@@ -61,7 +63,8 @@ def install(folder: Path) -> Path:
     python = folder / "bin" / "python"
     python.parent.mkdir()
     text = START.format(
-        python=sys.executable, folder=str(Path(__file__).parent), list_packages=LIST_PACKAGES,
+        python=sys.executable, packages=str(package.parent), folder=str(Path(__file__).parent),
+        list_packages=LIST_PACKAGES,
         folders=[site for site in sys.path if site.endswith("-packages")],
     )
     python.write_text(text, encoding="utf-8")

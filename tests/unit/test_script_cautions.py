@@ -114,7 +114,7 @@ def test_cautions_follow_from_the_spec(tmp_path: Path) -> None:
         python=sys.executable,
     )
     result = check_script(ScriptCheckRequest.of(choices))
-    (caution,) = cautions_of(result, fill_in(result, choices, CPUS))
+    (caution,) = cautions_of(result, fill_in(result, choices, CPUS), CPUS)
     typed = TypedScript(
         script=choices.script,
         working_dir=str(tmp_path),

@@ -127,6 +127,13 @@ def test_gpu_is_called_free_only_without_processes(sample, devices, words):
     assert ready(survey(**sample), *devices) == words
 
 
+def test_different_gpus_are_told_before_the_start():
+    other = replace(survey(), devices=(GPUS[0], replace(GPUS[1], name="GTX"), CPU))
+    doubt = "GPU 0 (RTX) and GPU 1 (GTX) are different models, and each step takes as long as the slowest of them"
+    assert ready(other, "GPU-0", "GPU-1") == f"Ready, but {doubt}."
+    assert ready(other, "GPU-1") == "Ready: GPU 1 is free, 23.0 GB."
+
+
 def test_gpu_with_old_reading_is_not_called_free():
     old = {"GPU-0": 12, "GPU-1": 9}
     assert ready(survey(), "GPU-0", stale_age_s=old) == "Ready, but the last reading of GPU 0 is 12 s old."

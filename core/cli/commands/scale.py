@@ -230,7 +230,7 @@ def _make_runs(options: Namespace, record: ScalingRecord, found: Survey) -> str 
         if record.measured_by is not None:
             record.left()
         return None
-    warn_of_doubt(record.specs[-1])
+    warn_of_doubt(record.specs[-1], found.devices)
     record, halted = record if record.is_measured else record.taken(), None
     try:
         for number, spec, repeat, live in left:

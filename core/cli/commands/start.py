@@ -32,7 +32,7 @@ from core.cli.output import (
 )
 from core.cli.run_options import check_queue_options, choose_any, queue_request, time_limit_s
 from core.cli.runs import EXIT_CODES, check_owner, find, follow, survey
-from core.config import presets, validation
+from core.config import builds, presets, validation
 from core.config.choices import RecipeChoices, ScriptChoices, compose, resolve
 from core.config.presets import Preset, shell_line
 from core.config.script_check import ScriptCheckRequest, ScriptCheckResult, cautions_of, check_script, fill_in
@@ -81,7 +81,7 @@ def run(options: Namespace) -> int:
             if choices.launch is None and len(spec.devices) > 1:
                 warn(tr("{title}, chosen from the source. {why} --launch chooses another.",
                         title=tr(strategy_of(spec).title), why=check.why))
-            for sentence in cautions_of(check, spec):
+            for sentence in cautions_of(check, spec, found.devices):
                 warn(sentence)
             return _begin(options, spec, found, among, check)
 
@@ -100,7 +100,7 @@ def _begin(
     _check_start(spec, found, check)
     wanted = {*spec.devices, *(each.id for each in among)}
     request = queue_request(options, among, [each for each in found.devices if each.id in wanted], options.runs)
-    warn_of_doubt(spec)
+    warn_of_doubt(spec, found.devices)
     with interrupts_blocked():
         queued = control.enqueue(spec, options.runs, request)
         if not control.until_waiting(queued):
@@ -148,7 +148,7 @@ def _with_ports(options: Namespace, spec: RunSpec) -> RunSpec:
 def _start(options: Namespace, spec: RunSpec, found: Survey, check: ScriptCheckResult | None = None) -> int:
     _check_start(spec, found, check)
     warn_of_sharing(options, spec, found)
-    warn_of_doubt(spec)
+    warn_of_doubt(spec, found.devices)
     with interrupts_blocked():  # Ctrl-C must not hide a run that was started
         started = Run.start(spec, options.runs)
     return _follow_unless_detached(options, started)
@@ -189,10 +189,13 @@ def warn_of_sharing(options: Namespace, spec: RunSpec, found: Survey) -> None:
         warn(sentence)
 
 
-def warn_of_doubt(spec: RunSpec) -> None:
-    """Print what may be wrong with a recipe that can be started."""
+def warn_of_doubt(spec: RunSpec, devices: Sequence[Device]) -> None:
+    """Print what may be wrong with a recipe that can be started. `devices`: all of this machine."""
     if spec.recipe is not None and (doubt := recipe_use.doubt(recipes.read(Path(spec.recipe.path)), spec.framework)):
         warn(tr("Please note that {doubt}.", doubt=doubt))
+    if spec.recipe is not None:
+        for sentence in builds.judge(spec, devices).notes:
+            warn(sentence)
 
 
 @contextlib.contextmanager
@@ -214,6 +217,8 @@ def refusal(spec: RunSpec, found: Survey, check: ScriptCheckResult | None = None
     if missing := [each.sentence for each in problems if each.kind in MISSING]:
         return join_sentences(dict.fromkeys([*missing, *_driver_messages(spec, found)]))
     sentences = [*validation.recipe_problems(spec), *map(str, problems)]
+    if spec.recipe is not None:
+        sentences += builds.judge(spec, found.devices).problems
     if spec.script is not None:
         sentences += (check or check_script(ScriptCheckRequest.of_spec(spec))).problems
     return join_sentences(dict.fromkeys(sentences)) or None

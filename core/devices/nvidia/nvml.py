@@ -156,6 +156,7 @@ def describe(index: int, handle: Handle, report_alive: Callable[[], None]) -> De
         # The memory of a GPU that is a NUMA node is allocated by the system, and not released at the end of a process
         # (NVML's known issues).
         shared_memory=integrated or answers["numa node"] is not None,
+        compute_capability=answers["capability"] and tuple(answers["capability"]),
     )
 
 
@@ -194,6 +195,7 @@ def mig_devices(gpu: Device, handle: Handle, report_alive: Callable[[], None]) -
             id=answers["uuid"], kind="nvidia", label=f"{gpu.label} MIG {number}", name=answers["name"],
             memory_total_bytes=answers["memory"] if isinstance(answers["memory"], int) else None,
             pci_bus_id=gpu.pci_bus_id, shared_memory=gpu.shared_memory,  # no minor: /dev/nvidiaN is of the whole GPU
+            compute_capability=gpu.compute_capability,
         )
         yield device, mig
 
@@ -256,6 +258,7 @@ GPU_QUESTIONS: tuple[tuple[str, Callable[[Handle], Any]], ...] = (
     ("pci", lambda handle: _or_none(_pci_bus_id, handle)),
     ("minor", lambda handle: _or_none(pynvml.nvmlDeviceGetMinorNumber, handle)),
     ("numa node", _numa_node),
+    ("capability", lambda handle: _or_none(pynvml.nvmlDeviceGetCudaComputeCapability, handle)),
 )
 
 
