@@ -23,11 +23,8 @@ if TYPE_CHECKING:
     from core.pythons.python_info import Package
 
 ARCHITECTURE = re.compile(r"(?P<kind>sm|compute)_(?P<major>\d+)(?P<minor>\d)(?P<only>a?)f?")
-COMMANDS = {
-    "torch": "{python} -m pip install --force-reinstall torch",
-    "tensorflow": "{python} -m pip install --force-reinstall 'tensorflow[and-cuda]'",
-}
-"""By package, what installs a build with CUDA if pip's own settings do not select another."""
+WITH_CUDA = {"torch": "torch", "tensorflow": "'tensorflow[and-cuda]'"}
+"""By package, what pip installs a build with CUDA for, if its own settings do not select another."""
 KEY = "architectures"
 """Of the answers about PyTorch, which has to be imported for them."""
 
@@ -140,7 +137,7 @@ def _remedy(row: Framework, python: str) -> str:
 
 
 def _command(row: Framework, python: str) -> str:
-    return COMMANDS[row.extra].format(python=python)
+    return f"{python} -m pip install --force-reinstall {WITH_CUDA[row.extra]}"
 
 
 def _package(python: str, name: str) -> Package | None:
