@@ -7,6 +7,7 @@ programming guide, "Binary compatibility" and "PTX compatibility".
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,11 +21,11 @@ from core.schema.spec import RunSpec
 from core.text import join_labels, join_names
 
 if TYPE_CHECKING:
-    from core.pythons.python_info import Package
+    from core.pythons.python_info import Package, PythonInfo
 
 ARCHITECTURE = re.compile(r"(?P<kind>sm|compute)_(?P<major>\d+)(?P<minor>\d)(?P<only>a?)f?")
 WITH_CUDA = {"torch": "torch", "tensorflow": "'tensorflow[and-cuda]'"}
-"""By package, what pip installs a build with CUDA for, if its own settings do not select another."""
+"""By package, the name for which pip installs a build with CUDA, if pip's own settings do not select another."""
 KEY = "architectures"
 """Of the answers about PyTorch, which has to be imported for them."""
 
@@ -68,14 +69,14 @@ def _unlike(spec: RunSpec, chosen: Sequence[Device]) -> Iterator[str]:
 
 
 def _judge(row: Framework, python: str, chosen: Sequence[Device]) -> Verdict:
-    try:
-        package = _package(python, row.extra)
-    except ValueError:
-        package = None
+    package = None
+    with contextlib.suppress(ValueError):
+        info, package = _ask(python, row.extra)
     if package is None:
         return Verdict()  # other checks say that the Python cannot be started, or lacks the framework
     title = " ".join(filter(None, (row.title, package.version)))
-    labels, remedy = join_labels([device.label for device in chosen]), _remedy(row, python)
+    command = info.install_command(" ".join(("--force-reinstall", WITH_CUDA[row.extra])))
+    labels, remedy = join_labels([device.label for device in chosen]), _remedy(row, python, command)
     if package.cuda is False:
         return Verdict(problems=(tr(
             "{title} in {python} is a build without CUDA and cannot use {labels}. {remedy}",
@@ -96,7 +97,7 @@ def _judge(row: Framework, python: str, chosen: Sequence[Device]) -> Verdict:
     if package.libraries is False:
         return Verdict(doubts=(tr(
             "{title} finds no cuDNN and may train on the CPU instead ({command} installs it)",
-            title=title, command=_command(row, python),
+            title=title, command=command,
         ),))
     return Verdict()
 
@@ -121,7 +122,7 @@ def _with_capability(devices: Sequence[Device]) -> str:
     ])
 
 
-def _remedy(row: Framework, python: str) -> str:
+def _remedy(row: Framework, python: str, command: str) -> str:
     """Return what to do: another Python of this machine with a build for CUDA, as far as it was asked already."""
     from core.pythons.discovery import find_pythons
     from core.pythons.python_info import ProbeCache, default_file, parse_info
@@ -133,15 +134,11 @@ def _remedy(row: Framework, python: str) -> str:
         if package and package.cuda:
             return tr("Choose the Python {path}, which has {title} {version} with CUDA (--python {path}).",
                       path=path, title=row.title, version=package.version or "")
-    return tr("Install another build there: {command}. Or tick other devices.", command=_command(row, python))
+    return tr("Install another build there: {command}. Or tick other devices.", command=command)
 
 
-def _command(row: Framework, python: str) -> str:
-    return f"{python} -m pip install --force-reinstall {WITH_CUDA[row.extra]}"
-
-
-def _package(python: str, name: str) -> Package | None:
-    """Return a package of a Python, with the architectures of its build. Raises `ValueError` with a sentence."""
+def _ask(python: str, name: str) -> tuple[PythonInfo, Package | None]:
+    """Return a Python and a package of it, with the architectures of its build. Raises `ValueError` with a sentence."""
     from core.pythons.python_info import ProbeCache, PythonProbe, default_file, parse_info  # only where there is a GPU
 
     cache = ProbeCache(default_file())
@@ -149,13 +146,13 @@ def _package(python: str, name: str) -> Package | None:
     if answer is None:
         answer = PythonProbe(python).wait()
         cache.put(python, answer)
-    package = parse_info(python, answer).package(name)
-    if package is None or name != "torch" or not package.cuda:
-        cache.save()
-        return package
-    more = cache.get(python, KEY)
-    if more is None:
-        more = {**answer, KEY: torch_architectures(python)}
-        cache.put(python, more, KEY)
+    info = parse_info(python, answer)
+    package = info.package(name)
+    if package is not None and package.cuda and name == "torch":
+        more = cache.get(python, KEY)
+        if more is None:
+            more = {**answer, KEY: torch_architectures(python)}
+            cache.put(python, more, KEY)
+        package = package.with_architectures(more.get(KEY))
     cache.save()
-    return package.with_architectures(more.get(KEY))
+    return info, package

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import subprocess
 import time
 from collections.abc import Iterable, Mapping
@@ -79,6 +80,11 @@ class PythonInfo:
     def package(self, name: str) -> Package | None:
         """Return what it has of `torch`, `tensorflow` or `keras`."""
         return {"torch": self.torch, "tensorflow": self.tensorflow, "keras": self.keras}[name]
+
+    def install_command(self, names: str) -> str:
+        """Return the shell's command that installs packages there. `names`: also options of pip."""
+        path = shlex.quote(self.path)
+        return f"{path} -m pip install {names}" if self.pip else f"uv pip install --python {path} {names}"
 
     @property
     def title(self) -> str:

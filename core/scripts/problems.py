@@ -148,8 +148,7 @@ def _not_installed(name: str, missing: Sequence[str], python: PythonInfo, near: 
     about = {"name": name, "title": python.title, "python": python.path}
     found = []
     if packages:
-        names, path = " ".join(DISTRIBUTIONS.get(each, each) for each in packages), shlex.quote(python.path)
-        install = f"{path} -m pip install {names}" if python.pip else f"uv pip install --python {path} {names}"
+        install = python.install_command(" ".join(DISTRIBUTIONS.get(each, each) for each in packages))
         needs = tr_plural(
             "{name} needs the package {packages}, which {title} at {python} does not have. "
             "Install it ({install}), or choose another Python.",

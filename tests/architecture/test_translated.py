@@ -53,7 +53,9 @@ EXEMPT = {
     "core/metrics/files/trackers.py": {"SELECT ": PROGRAM},
     "core/metrics/rules.py": {"no metric": IDENTIFIER, "{metric loss}": IDENTIFIER},
     "core/pythons/discovery.py": {"mise or asdf": NAME},
-    "core/pythons/python_info.py": {"import sys\n": PROGRAM},
+    "core/pythons/python_info.py": {
+        "import sys\n": PROGRAM, "{} -m pip install {}": PROGRAM, "uv pip install --python {} {}": PROGRAM,
+    },
     "core/memory_watch/verdict.py": {"sudo ": PROGRAM},
     "core/results/page.py": {"\n:root{": MARKUP, "width=device-width": MARKUP, "<!doctype html>": MARKUP},
     "core/results/chart.py": {".head{": MARKUP, "<?xml ": MARKUP},
@@ -64,7 +66,6 @@ EXEMPT = {
         "Traceback (most recent call last):": WORDS_OF_A_PROGRAM, "Exception Group ": WORDS_OF_A_PROGRAM,
     },
     "core/scripts/launch_signs.py": {"accelerate launch": NAME},
-    "core/scripts/problems.py": {"{} -m pip install {}": PROGRAM, "uv pip install --python {} {}": PROGRAM},
     "core/supervisor/watches.py": {"power supply": IDENTIFIER},
     "core/supervisor/software_record.py": {"import os, sys\n": PROGRAM},
     "core/system/terminate.py": {"from multiprocessing.": PROGRAM},

@@ -85,17 +85,17 @@ def pythons(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 CPU_BUILD = (
-    "PyTorch 2.9.0 in {python} is a build without CUDA and cannot use GPU 0. Install another build there: {python} -m "
-    "pip install --force-reinstall torch. Or tick other devices."
+    "PyTorch 2.9.0 in {python} is a build without CUDA and cannot use GPU 0. Install another build there: uv pip "
+    "install --python {python} --force-reinstall torch. Or tick other devices."
 )
 NO_CODE = (
     "PyTorch 2.9.0 in {python} has no code for GPU 1 (RTX 5090, compute capability 12.0). It was built for sm_70, "
-    "sm_80, sm_86, sm_90. Install another build there: {python} -m pip install --force-reinstall torch. Or tick other "
-    "devices."
+    "sm_80, sm_86, sm_90. Install another build there: uv pip install --python {python} --force-reinstall torch. Or "
+    "tick other devices."
 )
 CUDNN = (
-    "TensorFlow 2.20.0 finds no cuDNN and may train on the CPU instead ({python} -m pip install --force-reinstall "
-    "'tensorflow[and-cuda]' installs it)"
+    "TensorFlow 2.20.0 finds no cuDNN and may train on the CPU instead (uv pip install --python {python} "
+    "--force-reinstall 'tensorflow[and-cuda]' installs it)"
 )
 COMPILED = (
     "TensorFlow 2.20.0 has no finished code for GPU 1 (RTX 5090, compute capability 12.0): the driver compiles it "
@@ -105,8 +105,8 @@ UNLIKE = (
     "GPU 0 (RTX 4090) and GPU 1 (RTX 5090) are different models, and each step takes as long as the slowest of them"
 )
 CPU_TENSORFLOW = (
-    "TensorFlow 2.20.0 in {python} is a build without CUDA and cannot use GPU 0. Install another build there: {python} "
-    "-m pip install --force-reinstall 'tensorflow[and-cuda]'. Or tick other devices."
+    "TensorFlow 2.20.0 in {python} is a build without CUDA and cannot use GPU 0. Install another build there: uv pip "
+    "install --python {python} --force-reinstall 'tensorflow[and-cuda]'. Or tick other devices."
 )
 
 
