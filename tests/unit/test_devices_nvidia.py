@@ -7,26 +7,28 @@ import ctypes.util
 import pytest
 
 from tests.nvml.standin import mig_uuid, uuid
-from tests.support.nvidia_reader import run_reader
 
 GIGABYTE = 2**30
 
 
-@pytest.fixture
-def reading(nvml):
-    """Run code and return what it appended to `seen`."""
-    return lambda code: run_reader(nvml, code)
+def listed(reading, code="open_reader(Options())"):
+    (devices,) = reading(f"seen.append([asdict(device) for device in {code}.devices])")
+    return devices
 
 
 def test_eight_gpus_are_listed_with_their_properties(nvml, reading):
-    nvml.write(gpus=8, gpu3={"name": "NVIDIA H100", "memory_total": 80 * GIGABYTE, "bus": 0xC1})
-    (devices,) = reading("seen.append([asdict(device) for device in open_reader(Options()).devices])")
+    named = {"name": "NVIDIA H100", "memory_total": 80 * GIGABYTE, "bus": 0xC1}
+    numa = {"name": "NVIDIA GH200 480GB", "numa": 1, "memory_total": 96 * GIGABYTE}
+    nvml.write(gpus=8, gpu0={"minor": 2}, gpu2={"unsupported": "minor"}, gpu3=named, gpu4=numa)
+    devices = listed(reading)
     assert [device["id"] for device in devices] == [uuid(index) for index in range(8)]
     assert [device["label"] for device in devices] == [f"GPU {index}" for index in range(8)]
     assert devices[3]["name"] == "NVIDIA H100"
-    assert devices[3]["memory_total_bytes"] == 80 * GIGABYTE
+    assert [devices[index]["memory_total_bytes"] // GIGABYTE for index in (3, 4)] == [80, 96]
     assert devices[3]["pci_bus_id"] == "0000:c1:00.0"
     assert {device["kind"] for device in devices} == {"nvidia"}
+    assert [device["minor"] for device in devices[:4]] == [2, 1, None, 3], "the number of the device file, if known"
+    assert [device["id"] for device in devices if device["shared_memory"]] == [uuid(4)], "the node of NUMA"
 
 
 def test_readings_have_the_units_in_their_names(nvml, reading):
@@ -51,11 +53,14 @@ def test_readings_have_the_units_in_their_names(nvml, reading):
 
 
 def test_each_process_is_listed_once_with_its_memory_if_known(nvml, reading):
-    nvml.write(gpus=1, gpu0={"compute": f"30:{GIGABYTE},10", "graphics": f"20:5,30:{GIGABYTE}", "mps": "10:7"})
-    (((sample,)),) = reading("read(open_reader(Options()))")
-    held = {process["pid"]: process["memory_used_bytes"] for process in sample["processes"]}
-    assert held == {10: 7, 20: 5, 30: GIGABYTE}
-    assert len(sample["processes"]) == 3
+    """A GPU that no process uses has an empty list, and one whose compute processes are unknown has none."""
+    merged = {"compute": f"30:{GIGABYTE},10", "graphics": f"20:5,30:{GIGABYTE}", "mps": "10:7"}
+    part = {"compute": "10:1", "unsupported": "graphics,mps"}
+    nvml.write(gpus=4, gpu0=merged, gpu1=part, gpu2={"unsupported": "compute"})
+    (samples,) = reading("read(open_reader(Options()))")
+    found = [each["processes"] for each in samples]
+    assert sorted((each["pid"], each["memory_used_bytes"]) for each in found[0]) == [(10, 7), (20, 5), (30, GIGABYTE)]
+    assert found[1:] == [[{"pid": 10, "memory_used_bytes": 1}], None, []]
 
 
 @pytest.mark.parametrize(
@@ -193,16 +198,6 @@ def test_only_requested_gpus_are_listed_and_read(nvml, reading):
     assert nvml.calls()["nvmlDeviceGetUtilizationRates gpu0"] == 0
 
 
-def listed(reading, code="open_reader(Options())"):
-    (devices,) = reading(f"seen.append([asdict(device) for device in {code}.devices])")
-    return devices
-
-
-def test_minor_number_of_the_device_file_is_listed_if_known(nvml, reading):
-    nvml.write(gpus=3, gpu0={"minor": 2}, gpu2={"unsupported": "minor"})
-    assert [device["minor"] for device in listed(reading)] == [2, 1, None]
-
-
 @pytest.mark.parametrize(
     "gpu",
     [
@@ -222,13 +217,6 @@ def test_gpu_without_own_memory_is_marked_shared_and_has_no_memory_reading(nvml,
     assert devices[0]["memory_total_bytes"] is None
     assert (shared["memory_used_bytes"], own["memory_used_bytes"]) == (None, 0)
     assert shared["processes"] == [{"pid": 4711, "memory_used_bytes": GIGABYTE}], "memory of each process is known"
-
-
-def test_gpu_that_is_a_numa_node_shares_its_memory_with_the_system(nvml, reading):
-    nvml.write(gpus=2, gpu0={"name": "NVIDIA GH200 480GB", "numa": 1, "memory_total": 96 * GIGABYTE})
-    devices = listed(reading)
-    assert [device["shared_memory"] for device in devices] == [True, False]
-    assert devices[0]["memory_total_bytes"] == 96 * GIGABYTE
 
 
 def test_memory_unknown_to_an_old_driver_is_not_taken_for_shared_memory(nvml, reading):
@@ -282,12 +270,6 @@ def test_mig_devices_appear_and_disappear(nvml, reading):
     assert whole[0] == ["GPU 0", False]
 
 
-def test_empty_process_list_differs_from_unknown_process_list(nvml, reading):
-    nvml.write(gpus=2, gpu1={"unsupported": "compute,graphics,mps"})
-    ((empty, none),) = reading("read(open_reader(Options()))")
-    assert (empty["processes"], none["processes"]) == ([], None)
-
-
 @pytest.mark.parametrize("name", ["compute", "graphics"])
 def test_process_list_that_fails_temporarily_is_unknown_not_empty(nvml, reading, name):
     """The stand-in returns "not found", one of the temporary errors, and keeps its handle."""
@@ -300,13 +282,6 @@ def test_process_list_that_fails_temporarily_is_unknown_not_empty(nvml, reading,
     """)
     assert failed["processes"] is None
     assert whole["processes"] == [{"pid": 10, "memory_used_bytes": 1}]
-
-
-def test_unsupported_process_list_leaves_the_other_lists(nvml, reading):
-    nvml.write(gpus=2, gpu0={"compute": "10:1", "unsupported": "graphics,mps"}, gpu1={"unsupported": "compute"})
-    ((without, nothing),) = reading("read(open_reader(Options()))")
-    assert without["processes"] == [{"pid": 10, "memory_used_bytes": 1}]
-    assert nothing["processes"] is None, "compute processes are unknown"
 
 
 def test_gpu_hidden_by_inherited_variable_is_listed_and_blocked(nvml, reading):

@@ -38,21 +38,37 @@ def test_check_passes_when_the_driver_shows_the_selected_gpus_in_order(nvml: Sta
     preflight.check([], env())
 
 
-def test_hidden_gpu_is_refused_with_selected_and_visible_lists(nvml: StandIn) -> None:
-    nvml.write(gpus=3, gpu2={"cuda_hidden": 1})
-    assert refusal([uuid(0), uuid(2)], env(uuid(0), uuid(2))) == (
-        "The CUDA driver would not show this run the chosen GPUs: "
-        f"chosen: {uuid(0)}, {uuid(2)}; shown: {uuid(0)}. "
-        "Check what else selects GPUs here, such as a container, MIG mode or the scheduler of a cluster "
-        "(nvidia-smi -L lists them), or choose other GPUs."
-    )
-    assert f"chosen: {uuid(2)}; shown: none." in refusal([uuid(2)], env(uuid(2)))
+WOULD_SEE = "which GPUs this run would see"
 
 
-def test_different_gpu_order_is_refused(nvml: StandIn) -> None:
-    nvml.write(gpus=2)
-    words = refusal([uuid(0), uuid(1)], env(uuid(1), uuid(0)))
-    assert f"the chosen GPUs in the chosen order: chosen: {uuid(0)}, {uuid(1)}; shown: {uuid(1)}, {uuid(0)}." in words
+@pytest.mark.parametrize(
+    ("settings", "ids", "shown", "sentence"),
+    [
+        ({"gpu2": {"cuda_hidden": 1}}, (0, 2), (0, 2), (
+            "The CUDA driver would not show this run the chosen GPUs: "
+            f"chosen: {uuid(0)}, {uuid(2)}; shown: {uuid(0)}. "
+            "Check what else selects GPUs here, such as a container, MIG mode or the scheduler of a cluster "
+            "(nvidia-smi -L lists them), or choose other GPUs.")),
+        ({"gpu2": {"cuda_hidden": 1}}, (2,), (2,), f"chosen GPUs: chosen: {uuid(2)}; shown: none."),
+        ({}, (0, 1), (1, 0),
+         f"the chosen GPUs in the chosen order: chosen: {uuid(0)}, {uuid(1)}; shown: {uuid(1)}, {uuid(0)}."),
+        ({"cuda_slow_ms": 3_600_000}, (0,), (0,),
+         f"The CUDA driver did not answer within 0.5 s {WOULD_SEE}. Look into"),
+        ({"cuda_crash": "segv"}, (0,), (0,),
+         f"The process that asks the CUDA driver {WOULD_SEE} ended with signal SEGV."),
+        ({"cuda_crash": "abort"}, (0,), (0,), f"{WOULD_SEE} ended with signal ABRT."),
+        ({"cuda_error": 999}, (0,), (0,),
+         f"The CUDA driver cannot say {WOULD_SEE}: “unknown error” (cuInit, error 999). Look into"),
+        ({"cuda_count_error": 999}, (0,), (0,),
+         f"{WOULD_SEE}: “unknown error” (cuDeviceGetCount, error 999). Look into"),
+    ],
+)
+def test_gpus_that_the_driver_does_not_show_are_refused(
+    nvml: StandIn, settings: dict[str, object], ids: tuple[int, ...], shown: tuple[int, ...], sentence: str
+) -> None:
+    nvml.write(gpus=3, **settings)
+    timeout = {"timeout_s": 0.5} if "cuda_slow_ms" in settings else {}
+    assert sentence in refusal([*map(uuid, ids)], env(*map(uuid, shown)), **timeout)
 
 
 def test_default_cuda_order_is_fastest_first(nvml: StandIn) -> None:
@@ -90,34 +106,10 @@ def test_old_driver_without_the_newer_uuid_function_works(nvml: StandIn, tmp_pat
     preflight.check([uuid(1)], env(uuid(1), LD_LIBRARY_PATH=str(old)))
 
 
-def test_hanging_driver_times_out_with_an_error(nvml: StandIn) -> None:
-    nvml.write(gpus=1, cuda_slow_ms=3_600_000)
-    words = refusal([uuid(0)], env(uuid(0)), timeout_s=0.5)
-    assert words.startswith("The CUDA driver did not answer within 0.5 s which GPUs this run would see. Look into")
-
-
 def test_abandoned_query_process_terminates_itself(nvml: StandIn) -> None:
     nvml.write(gpus=1, cuda_slow_ms=3_600_000)
     left = subprocess.Popen([sys.executable, "-I", preflight.ASK, "1"], stdout=subprocess.DEVNULL)
     assert left.wait(PATIENCE_S) == -signal.SIGALRM
-
-
-@pytest.mark.parametrize(("how", "name"), [("segv", "SEGV"), ("abort", "ABRT")])
-def test_driver_crash_is_reported_as_an_error(nvml: StandIn, how: str, name: str) -> None:
-    nvml.write(gpus=1, cuda_crash=how)
-    words = refusal([uuid(0)], env(uuid(0)))
-    assert words.startswith(
-        f"The process that asks the CUDA driver which GPUs this run would see ended with signal {name}."
-    )
-
-
-@pytest.mark.parametrize(("setting", "call"), [("cuda_error", "cuInit"), ("cuda_count_error", "cuDeviceGetCount")])
-def test_cuda_error_text_and_code_are_shown(nvml: StandIn, setting: str, call: str) -> None:
-    nvml.write(gpus=1, **{setting: 999})
-    words = refusal([uuid(0)], env(uuid(0)))
-    assert words.startswith(
-        f"The CUDA driver cannot say which GPUs this run would see: “unknown error” ({call}, error 999). Look into"
-    )
 
 
 def test_missing_cuda_library_is_reported_with_the_remedy(nvml: StandIn, nvml_library: Path) -> None:
