@@ -96,7 +96,7 @@ def damage(path: Path) -> None:
 CHANGES: dict[str, Callable[[Path], object]] = {
     "events are shorter": lambda run_dir: cut(run_dir / EVENTS / worker_events(0), to=0.99),
     "events are another file": write_again,
-    "the spec is another": lambda run_dir: (run_dir / "spec.json").open("a").write("\n"),
+    "the spec is another": lambda run: (run / "spec.json").write_text((run / "spec.json").read_text() + "\n"),
     "events are gone": lambda run_dir: (run_dir / EVENTS / "devices.jsonl").unlink(),
     "damaged": lambda _: damage(kept_files()[0]),
     "cut": lambda _: cut(kept_files()[0], to=0.5),
