@@ -53,9 +53,8 @@ def saved_run(runs_root: Path, spec: RunSpec) -> Path:
     return run_dir
 
 
-def test_presets_settings_and_caches_are_private(secret: RunSpec, tmp_path: Path) -> None:
-    preset = presets.path_of("nightly", presets.default_root())
-    presets.save(secret, preset)
+def test_presets_settings_and_caches_are_private_and_become_so_again(secret: RunSpec, tmp_path: Path) -> None:
+    presets.save(secret, presets.path_of("nightly", presets.default_root()))
     settings = settings_file.SettingsFile()
     settings.save({"form": "HF_TOKEN=hf_123"})
     cache = ProbeCache(default_file())
@@ -64,12 +63,6 @@ def test_presets_settings_and_caches_are_private(secret: RunSpec, tmp_path: Path
     found = {path: mode(path) for path in (tmp_path / "home").rglob("*")}
     assert {path.name for path in found} >= {"nightly.json", "setups", "trainyard.json", "pythons.json"}
     assert {path: "0o700" if path.is_dir() else "0o600" for path in found} == found
-
-
-def test_permissions_that_are_too_wide_are_narrowed(secret: RunSpec, tmp_path: Path) -> None:
-    preset = presets.path_of("nightly", presets.default_root())
-    presets.save(secret, preset)
-    settings_file.SettingsFile().save({})
     everything = list((tmp_path / "home" / "config" / "trainyard").rglob("*"))
     for path in everything:
         path.chmod(0o777 if path.is_dir() else 0o666)
@@ -99,25 +92,20 @@ def test_secrets_are_recognised(secret: RunSpec, name: str, value: str, is_secre
     assert presets.secret_names(spec) == ([name] if is_secret else [])
 
 
-def test_keep_refuses_secrets_without_a_terminal_and_names_the_choices(
-    secret: RunSpec, runs_root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run_dir = saved_run(runs_root, secret)
-    assert __main__.main(["keep", run_dir.name, "nightly", "--runs", str(runs_root)]) == 2
-    err = capsys.readouterr().err
-    assert err.startswith("trainyard: Nothing was saved: HF_TOKEN looks like a secret. Add --secrets names")
-    assert not presets.default_root().exists()
-
-
 @pytest.mark.parametrize(("answer", "stored"), [("", False), ("y", True)])
-def test_keep_asks_before_it_stores_a_secret(
-    secret: RunSpec, runs_root: Path, monkeypatch: pytest.MonkeyPatch, answer: str, stored: bool
+def test_keep_asks_before_it_stores_a_secret_and_refuses_without_a_terminal(
+    secret: RunSpec, runs_root: Path, monkeypatch: pytest.MonkeyPatch, capsys, answer: str, stored: bool
 ) -> None:
-    run_dir = saved_run(runs_root, secret)
+    words = ["keep", saved_run(runs_root, secret).name, "nightly", "--runs", str(runs_root)]
+    assert __main__.main(words) == 2
+    assert capsys.readouterr().err.startswith(
+        "trainyard: Nothing was saved: HF_TOKEN looks like a secret. Add --secrets names"
+    )
+    assert not presets.default_root().exists()
     monkeypatch.setattr("core.cli.commands.start.is_interactive", lambda: True)
     monkeypatch.setattr("builtins.input", lambda _: answer)
     assert output.confirm("x") is stored
-    assert __main__.main(["keep", run_dir.name, "nightly", "--runs", str(runs_root)]) == 0
+    assert __main__.main(words) == 0
     text = presets.path_of("nightly", presets.default_root()).read_text()
     assert ("hf_123" in text) is stored
     assert '"LEVEL": "5"' in text
