@@ -6,19 +6,19 @@ import json
 import shlex
 import shutil
 import socket
-from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from core.cli import __main__, options, run_options
+from core.cli import __main__
 from core.config import presets
 from core.config.choices import RecipeChoices, ScriptChoices, compose
 from core.config.presets import repeat_line, shell_line
 from core.config.script_check import ScriptCheckRequest, check_script, fill_in
 from core.devices.cpu import cpu_devices
 from core.schema.settings import ReleaseWatch, StopTimeouts
+from tests.support.commands import choices_of
 from tests.support.running import make_spec, script_spec
 
 
@@ -81,11 +81,7 @@ def parsed(line: str) -> tuple[str, RecipeChoices | ScriptChoices]:
     cd, line = line.split(" && ")
     words = shlex.split(line)
     assert words[:2] == ["trainyard", "run"]
-    before, _, after = "\0".join(words[2:]).partition("\0--\0")
-    parser = options.Parser()
-    options.add_run_options(parser)
-    arguments = Namespace(arguments=after.split("\0") if after else [])
-    return shlex.split(cd)[1], run_options.choices(parser.parse_args(before.split("\0"), arguments))
+    return shlex.split(cd)[1], choices_of(*words[2:])
 
 
 def test_shell_command_of_a_recipe_parses_back_to_the_same_spec(tmp_path: Path) -> None:

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from core.cli import __main__, output, run_options
-from core.cli.options import Parser, add_run_options
+from core.cli import __main__, output
 from core.config import presets, validation
 from core.devices.cpu import cpu_devices
 from core.pythons.python_info import ProbeCache, default_file
@@ -22,6 +21,7 @@ from core.schema.files import make_private_folder, write_whole
 from core.schema.spec import RunSpec, read_spec, write_spec
 from gui.base import settings_file
 from gui.machine.script import TypedScript, typed_of
+from tests.support.commands import choices_of
 from tests.support.running import script_spec
 
 
@@ -128,11 +128,7 @@ def test_a_name_alone_is_taken_from_the_environment_at_the_start(
 
 
 def test_a_name_alone_survives_the_option_and_the_form(secret: RunSpec, tmp_path: Path) -> None:
-    parser = Parser()
-    add_run_options(parser)
-    options = parser.parse_args(["--script", "train.py", "--env", "A=1", "--env", "HF_TOKEN"])
-    options.arguments = []
-    choices = run_options.choices(options)
+    choices = choices_of("--script", "train.py", "--env", "A=1", "--env", "HF_TOKEN")
     assert (choices.environment, choices.inherited) == ({"A": "1"}, ("HF_TOKEN",))  # type: ignore[union-attr]
 
     spec = presets.without_values(secret, ["HF_TOKEN"])
