@@ -149,6 +149,7 @@ def test_code_that_travels_is_enough_for_an_agent_without_our_packages(tmp_path)
     code = driver.packed(sources(), "9.8.7")
     assert len(code) < 3_000_000
     zipfile.ZipFile(io.BytesIO(code)).extractall(tmp_path)
+    assert {each.name for each in (tmp_path / "resources").iterdir()} == driver.OF_RESOURCES, "no pictures and themes"
     python, *words = node.agent_command(str(tmp_path))
     with subprocess.Popen(
         [python, "-I", "-S", *words], env={"HOME": str(tmp_path), PEER: "10.0.0.9"},
@@ -160,12 +161,6 @@ def test_code_that_travels_is_enough_for_an_agent_without_our_packages(tmp_path)
         _, errors = agent.communicate()  # at the end of its input it waits for no answer that is not ready
     assert (agent.returncode, errors, hello["version"]) == (0, "", "9.8.7")
     assert {each["id"] for each in answer["answer"]["devices"]} >= {"cpu:0"}
-
-
-def test_included_recipes_and_the_supervisor_of_a_part_travel_with_the_code(tmp_path):
-    """Pictures, themes and translations stay here."""
-    zipfile.ZipFile(io.BytesIO(driver.packed(sources(), "9.8.7"))).extractall(tmp_path)
-    assert {each.name for each in (tmp_path / "resources").iterdir()} == driver.OF_RESOURCES
     program = (
         "import sys; sys.path.insert(0, sys.argv[1]); import core.supervisor.__main__, core.supervisor.guard; "
         "from core.catalog import recipes; print(*(recipes.find(name, 'pytorch').path for name in sys.argv[2:]))"

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from core.memory_watch.gpu_processes import GpuProcessScan
 from core.memory_watch.watch import MemoryWatch
-from core.schema.event_kinds import Verdict
+from core.schema.event_kinds import Ended, Notice, Record, Verdict
 from core.schema.settings import ReleaseWatch
+from core.supervisor.monitor import watch_release
 from tests.support.fake_machine import (
     CPU,
     GB,
@@ -231,3 +234,25 @@ def test_unreadable_memory_of_a_cpu_device_is_not_reported_as_zero(machine: Fake
     assert (found.before_bytes, found.after_bytes) == (None if blind else 0, None)
     sentence = "CPU 0: it is not known whether processes of the run are left, since this machine has no /proc."
     assert (found.sentence == sentence) is blind
+
+
+@pytest.mark.parametrize(
+    ("pids", "sentence"),
+    [
+        ([201], "A process outlived its worker and was sent SIGTERM: pid 201 python (anna)."),
+        ([201, 203],
+         "Processes outlived their worker and were sent SIGTERM: pid 201 python (anna); pid 203 python (anna)."),
+    ],
+)
+def test_notice_names_terminated_processes_with_their_users(
+    machine: FakeMachine, pids: list[int], sentence: str
+) -> None:
+    for pid in pids:
+        machine.leave(pid)
+    written: list[Record] = []
+    watch = MemoryWatch(RUN, [CPU], ReleaseWatch(), machine, machine.clock)
+    watch.begin([])
+    without_samples: Any = SimpleNamespace(poll=tuple, hasten=lambda: None)
+    watch_release(watch, without_samples, written.append, [WORKER], is_hurried=lambda: False, meanwhile=lambda: None)
+    assert [each.text for each in written if isinstance(each, Notice)] == [sentence]
+    assert [each.by for each in written if isinstance(each, Ended)] == ["supervisor"]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from core.metrics.text.expression import Matcher, compile_expression, try_on
+from core.cli import __main__
+from core.metrics.text.expression import Matcher, compile_expression, describe_result, try_expression, try_on
 from core.metrics.text.log import LogReader
+from tests.support.running import Followed, script_spec, train
 
 LOG = b"round 1 of 9: cost 0.5\nnothing here\nround 2 of 9: cost 1e-1\n"
 EXPRESSION = r"round (?P<step>\d+) of (?P<total>\d+): cost (?P<loss>\S+)"
@@ -96,3 +100,51 @@ def test_slow_lines_are_skipped_until_there_are_too_many() -> None:
         assert list(matcher.match(["1"])) == []
     finally:
         matcher.close()
+
+
+# -- on the log of a run ------------------------------------------------------------------------------
+
+
+PRINTS = """\
+print("hello " + 40 * "a" + "!")
+for step in range(1, 6):
+    print(f"it {step} | L={1 / step:.3f}")
+"""
+
+
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory: pytest.TempPathFactory) -> Followed:
+    folder = tmp_path_factory.mktemp("printed")
+    (folder / "prints.py").write_text(PRINTS)
+    spec = script_spec("prints.py", cwd=folder, expression=r"it (?P<step>\d+) \| L=(?P<loss>\S+)")
+    return train(spec, folder / "runs")
+
+
+def trial_words(expression: str, run: Followed) -> str:
+    return describe_result(try_expression(expression, run.run.dir))
+
+
+def test_trial_describes_the_matches(printed: Followed) -> None:
+    assert trial_words(r"it (?P<step>\d+) \| L=(?P<loss>\S+)", printed) == (
+        "The expression matches 5 of the last 6 lines of this log. The last match reads loss 0.2 at step 5."
+    )
+    assert trial_words(r"M=(?P<loss>\S+)", printed) == "The expression matches none of the last 6 lines of this log."
+    assert trial_words(r"(?P<loss>hello)", printed).startswith(
+        "The expression matches, but its groups hold no numbers."
+    )
+
+
+def test_try_command_prints_json_and_errors(printed: Followed, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = ["--runs", str(printed.run.dir.parent), "try", printed.run.id]
+    assert __main__.main([*runs, r"it (?P<step>\d+) \| L=(?P<loss>\S+)", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["lines"], document["matched"], document["problem"]) == (6, 5, None)
+    assert document["readings"][1] == {"step": 2, "epoch": None, "values": {"loss": 0.5}}
+
+    assert __main__.main([*runs, "(?P<loss>"]) == 2
+    assert "The expression is not a valid regular expression" in capsys.readouterr().err
+
+
+def test_run_with_an_expression_reads_its_metrics_with_it(printed: Followed) -> None:
+    assert printed.run_series.metrics["loss"].steps.tolist() == [1, 2, 3, 4, 5]
+    assert printed.losses() == [1.0, 0.5, 0.333, 0.25, 0.2]

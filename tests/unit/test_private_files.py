@@ -152,16 +152,12 @@ def test_a_full_disk_leaves_no_part_of_a_preset(secret: RunSpec, small_disk: Pat
     assert [path.name for path in small_disk.iterdir()] == ["filler"]
 
 
-def test_a_link_in_the_place_of_the_temporary_file_is_not_followed(tmp_path: Path) -> None:
-    mine = tmp_path / "mine"
+def test_a_link_in_the_place_of_a_temporary_file_or_a_folder_is_left_as_it_is(tmp_path: Path) -> None:
+    mine, shared = tmp_path / "mine", tmp_path / "shared"
     mine.write_text("kept")
     (tmp_path / f".spec.json.{os.getpid()}.tmp").symlink_to(mine)
     write_whole(tmp_path / "spec.json", json.dumps({}))
     assert (mine.read_text(), sorted(path.name for path in tmp_path.iterdir())) == ("kept", ["mine", "spec.json"])
-
-
-def test_a_folder_that_is_a_link_keeps_its_permissions(tmp_path: Path) -> None:
-    shared = tmp_path / "shared"
     shared.mkdir(mode=0o755)
     (tmp_path / "link").symlink_to(shared)
     make_private_folder(tmp_path / "link")

@@ -163,23 +163,17 @@ def test_member_of_an_enumeration_is_loaded_however_it_is_pickled(long_run):
     assert long_runs.load(long_run)[1:] == [RunState.FINISHED, RunState.LOST]
 
 
-def test_kept_run_is_removed_with_the_run(long_run):
-    keep(long_run)
-    assert removal.remove(long_run).problem == ""
-    assert list(long_runs.cache_folder().glob("runs/*")) == []
-
-
-def test_oldest_files_are_deleted(tmp_path, long_run, monkeypatch):
+def test_oldest_files_are_deleted_and_a_full_disk_is_left_alone(tmp_path, long_run, monkeypatch):
     keep(long_run)
     (first,) = kept_files()
     os.utime(first, (1, 1))
     monkeypatch.setattr(long_runs, "MAX_BYTES", int(1.5 * first.stat().st_size))
-    keep(write_long_run(tmp_path, steps=6000, lines=120, rounds=40, name="20260102-000000-long-0000"))
+    newer = write_long_run(tmp_path, steps=6000, lines=120, rounds=40, name="20260102-000000-long-0000")
+    keep(newer)
     assert first not in kept_files()
     assert len(kept_files()) == 1
-
-
-def test_full_disk_is_left_alone(long_run, monkeypatch):
+    assert removal.remove(newer).problem == ""
+    assert list(long_runs.cache_folder().glob("runs/*")) == [], "removed with its run"
     monkeypatch.setattr(long_runs, "FREE_SHARE", 1 << 60)
     keep(long_run)
     assert kept_files() == []

@@ -264,6 +264,8 @@ def test_a_locked_index_is_not_waited_for(root: Path) -> None:
 def test_with_a_budget_the_newest_come_first_and_all_in_the_end(root: Path) -> None:
     default_file().unlink()
     index = RunIndex(root, cache=SummaryCache(root))
+    assert index.poll(60.0, is_stopped=lambda: True) == [], "it ends soon when it is stopped"
+    assert index.left == COUNT
     expected, sizes = truth(root), []
     while not sizes or index.left:
         found = index.poll(0.0)
@@ -307,14 +309,6 @@ def test_a_terminal_shows_how_many_runs_are_read(root: Path, capsys, monkeypatch
     assert (code, len(out.splitlines())) == (0, COUNT + 1)
     assert f"of {COUNT} runs read" in err
     assert err.endswith("\r\033[K"), "the line is taken away"
-
-
-def test_a_poll_ends_soon_when_it_is_stopped(root: Path) -> None:
-    default_file().unlink()
-    index = RunIndex(root, cache=SummaryCache(root))
-    assert index.poll(60.0, is_stopped=lambda: True) == []
-    assert index.left == COUNT
-    assert index.poll() == truth(root)
 
 
 def test_pages_of_the_cache_become_the_whole(root: Path, monkeypatch) -> None:
