@@ -191,13 +191,6 @@ def test_missing_library_is_an_error_only_if_a_driver_exists(nvml, reading, monk
     assert "libnvidia-ml.so.1" in trouble[1]
 
 
-def test_only_requested_gpus_are_listed_and_read(nvml, reading):
-    nvml.write(gpus=4)
-    (samples,) = reading(f"read(open_reader(Options(only=frozenset({{{uuid(2)!r}}}))))")
-    assert [sample["device_id"] for sample in samples] == [uuid(2)]
-    assert nvml.calls()["nvmlDeviceGetUtilizationRates gpu0"] == 0
-
-
 @pytest.mark.parametrize(
     "gpu",
     [
@@ -285,10 +278,16 @@ def test_process_list_that_fails_temporarily_is_unknown_not_empty(nvml, reading,
 
 
 def test_gpu_hidden_by_inherited_variable_is_listed_and_blocked(nvml, reading):
-    nvml.write(gpus=2)
-    devices = listed(reading, f"open_reader(Options(), environment={{'CUDA_VISIBLE_DEVICES': {uuid(1)!r}}})")
+    nvml.write(gpus=4)
+    devices, samples = reading(f"""
+        reader = open_reader(Options(), environment={{'CUDA_VISIBLE_DEVICES': {uuid(1)!r}}})
+        seen.append([asdict(device) for device in reader.devices])
+        read(open_reader(Options(only=frozenset({{{uuid(2)!r}}}))))
+    """)
     assert devices[0]["blocked"] == (
         f"GPU 0 is hidden by CUDA_VISIBLE_DEVICES={uuid(1)} in the environment that Trainyard was started in. "
         "Start Trainyard with another value, or without the variable, to use this device."
     )
     assert devices[1]["blocked"] is None
+    assert [sample["device_id"] for sample in samples] == [uuid(2)], "only the requested one"
+    assert nvml.calls()["nvmlDeviceGetUtilizationRates gpu0"] == 0

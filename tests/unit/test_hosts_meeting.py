@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from threading import Barrier
@@ -143,26 +143,22 @@ def test_ports_are_closed_when_the_stream_is_closed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "found",
+    ("read", "found"),
     [
-        None, [], {}, {"interface": "lo"}, {"interface": "", "address": "10.0.0.1"},
-        {"interface": 1, "address": "1.2.3.4"},
-        {"interface": "lo\n", "address": "10.0.0.1"}, {"interface": "lo", "address": "node2"},
-        {"interface": "lo", "address": 16}, {"interface": "lo", "address": "10.0.0.1:22,evil"},
-        {"interface": "lo", "address": "::1"},
+        *((own_address, found) for found in (
+            None, [], {}, {"interface": "lo"}, {"interface": "", "address": "10.0.0.1"},
+            {"interface": 1, "address": "1.2.3.4"}, {"interface": "lo\n", "address": "10.0.0.1"},
+            {"interface": "lo", "address": "node2"}, {"interface": "lo", "address": 16},
+            {"interface": "lo", "address": "10.0.0.1:22,evil"}, {"interface": "lo", "address": "::1"})),
+        *((lambda found: free_ports({"ports": found}, 2), found) for found in (
+            None, [], [1], [1, 1], [1, 2, 3], [0, 1], [1, 65536], [1, True], ["1", 2], [1.0, 2], {"1": 2})),
     ],
 )
-def test_answer_that_is_no_address_is_refused(found: object) -> None:
+def test_answer_that_is_no_address_or_no_list_of_free_ports_is_refused(
+    read: Callable[[object], object], found: object
+) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 (`PartLink` says what is wrong)
-        own_address(found)
-
-
-@pytest.mark.parametrize(
-    "ports", [None, [], [1], [1, 1], [1, 2, 3], [0, 1], [1, 65536], [1, True], ["1", 2], [1.0, 2], {"1": 2}]
-)
-def test_answer_that_is_no_list_of_free_ports_is_refused(ports: object) -> None:
-    with pytest.raises(ValueError):  # noqa: PT011 (as above)
-        free_ports({"ports": ports}, 2)
+        read(found)
     assert free_ports({"ports": [1, 65535]}, 2) == [1, 65535]
 
 

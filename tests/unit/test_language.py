@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import pickle
 import time
@@ -10,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from babel.messages.catalog import Catalog
 from babel.messages.mofile import write_mo
-from babel.messages.pofile import read_po
 
 from core import language
 from core.cli.output import release_lines, say_table
@@ -23,67 +22,23 @@ from core.schema.event_kinds import Notice, Release, Verdict, read
 from core.schema.events import Tail, Writer
 from gui.base.formatting import DAY_S, day, duration, moment, number
 
-PO = r"""
-msgid ""
-msgstr ""
-"Content-Type: text/plain; charset=UTF-8\n"
-"Plural-Forms: nplurals=1; plural=0;\n"
-
-msgid "English"
-msgstr "简体中文"
-
-msgid "Training is running."
-msgstr "训练正在进行。"
-
-msgid "Run {name} is {state}."
-msgstr "{state}：运行 {name}。"
-
-msgid "finished"
-msgstr "完成"
-
-msgid "The loss is {loss:.2g} at step {step}. Training goes on."
-msgstr "第 {step} 步的损失为 {loss:.2g}。训练继续。"
-
-msgid "{count} device"
-msgid_plural "{count} devices"
-msgstr[0] "{count} 台设备"
-
-msgid "{first} and {final}"
-msgstr "{first}和{final}"
-
-msgid "held by this run"
-msgstr "被本次运行占用"
-
-msgid "{label} is still held by this run: {names}."
-msgstr "本次运行仍占用 {label}：{names}。"
-
-msgid "{what} came back{when}."
-msgstr "{what}{when}已归还。"
-
-msgid "{label} uses {excess} more ({before} before, {peak} at most, {after} {when})."
-msgstr "{label} 多使用 {excess}（之前 {before}，最多 {peak}，{when} {after}）。"
-
-msgid "Run {run} has no checkpoint: `trainyard save {run}` writes one."
-msgstr "运行 {run} 没有检查点：`trainyard save {run}`。"
-
-msgid "Nov"
-msgstr "11月"
-
-msgid "November"
-msgstr "11月"
-
-msgid "{day} {month} {time}"
-msgstr "{month}{day}日 {time}"
-
-msgid "{day} {month} {year}"
-msgstr "{year}年{month}{day}日"
-
-msgid "{days} d {hours} h"
-msgstr "{days} 天 {hours} 小时"
-
-msgid "{{braces}} of {name}"
-msgstr "{name} 的 {{braces}}"
-"""
+SENTENCES: dict[str | tuple[str, str], str] = {
+    "English": "简体中文",
+    "Training is running.": "训练正在进行。",
+    "Run {name} is {state}.": "{state}：运行 {name}。",
+    "finished": "完成",
+    "The loss is {loss:.2g} at step {step}. Training goes on.": "第 {step} 步的损失为 {loss:.2g}。训练继续。",
+    ("{count} device", "{count} devices"): "{count} 台设备",
+    "{first} and {final}": "{first}和{final}",
+    "held by this run": "被本次运行占用",
+    "{label} is still held by this run: {names}.": "本次运行仍占用 {label}：{names}。",
+    "Nov": "11月",
+    "November": "11月",
+    "{day} {month} {time}": "{month}{day}日 {time}",
+    "{day} {month} {year}": "{year}年{month}{day}日",
+    "{days} d {hours} h": "{days} 天 {hours} 小时",
+    "{{braces}} of {name}": "{name} 的 {{braces}}",
+}
 LOSS = "The loss is {loss:.2g} at step {step}. Training goes on."
 
 
@@ -92,7 +47,9 @@ def in_test_language(tmp_path, monkeypatch):
     """Speak a language with a few sentences, and English again afterwards."""
     folder = tmp_path / "zh_CN" / "LC_MESSAGES"
     folder.mkdir(parents=True)
-    catalogue = read_po(io.BytesIO(PO.encode()), locale="zh_CN")
+    catalogue = Catalog(locale="zh_CN")
+    for english, chinese in SENTENCES.items():
+        catalogue.add(english, chinese if isinstance(english, str) else (chinese,))
     with (folder / "trainyard.mo").open("wb") as file:
         write_mo(file, catalogue)
     monkeypatch.setattr(language, "FOLDER", tmp_path)

@@ -44,20 +44,17 @@ def test_supervisor_and_driver_helpers_are_part_of_trainyard(record_command: Non
 
 
 @pytest.mark.parametrize(
-    "line",
+    ("words", "is_ours"),
     [
-        "/venv/bin/python /venv/bin/trainyard",
-        "trainyard run mine.py",
-        "python -m core.cli runs",
-        "python -m trainyard",
+        *((line.split(), True) for line in (
+            "/venv/bin/python /venv/bin/trainyard", "trainyard run mine.py", "python -m core.cli runs",
+            "python -m trainyard")),
+        ([], False), (["python"], False), (["python", str(BOOT), "/runs/trainyard", "{}"], False),
+        (["python", "train.py", "trainyard"], False),
     ],
 )
-def test_window_and_commands_are_main_processes(line: str) -> None:
-    assert is_main_process(line.split())
-
-
-@pytest.mark.parametrize(
-    "words", [[], ["python"], ["python", str(BOOT), "/runs/trainyard", "{}"], ["python", "train.py", "trainyard"]]
-)
-def test_training_process_is_not_part_of_trainyard(words: list[str]) -> None:
-    assert not is_trainyard(words)
+def test_window_and_commands_are_main_processes_and_training_ones_are_none_of_ours(
+    words: list[str], is_ours: bool
+) -> None:
+    assert is_main_process(words) is is_ours
+    assert is_ours or not is_trainyard(words)

@@ -195,11 +195,19 @@ def test_seeds_are_a_mean_with_a_band_that_ends_where_fewer_go_on(tmp_path: Path
     assert [each["class"] for each in page.all("path")] == ["c0", "c1", "c2"]
 
 
-def test_runs_with_nothing_in_common_are_reported_without_a_table(tmp_path: Path, capsys) -> None:
-    write_run(tmp_path, "a", [values(1, 1.0, 2.0, loss=[1.0, 0.5])])
-    write_run(tmp_path, "b", [values(1, 1.0, 2.0, reward=[1.0, 0.5])])
-    write_run(tmp_path, "c")
-    page = made(capsys, tmp_path, "--runs", tmp_path, "a", "b", "c")
+def test_many_metrics_and_events_are_cut_and_counted(tmp_path: Path, capsys) -> None:
+    metrics = {f"m{number:03d}": [1.0, 2.0] for number in range(60)}
+    notices = [{"t": BEGAN + 1, "kind": "notice", "text": f"Notice {number}."} for number in range(600)]
+    for name in ("a", "b"):
+        write_run(tmp_path, name, [values(1, 1.0, 2.0, **metrics)], more=notices)
+    page = made(capsys, tmp_path, "--runs", tmp_path, "a", "b")
+    assert len(page.all("svg")) == 40
+    assert "20 more metrics have no chart; the table of all metrics has them." in page.text
+    assert re.search(r"1\d\d earlier events are left out\.", page.text)
+    write_run(tmp_path, "c", [values(1, 1.0, 2.0, reward=[1.0, 0.5])])
+    write_run(tmp_path, "d")
+    write_run(tmp_path, "e", [values(1, 1.0, 2.0, loss=[1.0, 0.5])])
+    page = made(capsys, tmp_path, "--runs", tmp_path, "c", "d", "e")
     assert "These runs have no metric in common" in page.text
     assert len(page.all("svg")) == 2
 
@@ -244,17 +252,6 @@ def test_size_is_bounded_by_pixels(tmp_path: Path, capsys, count: int) -> None:
     corners = [sum(map(len, points(each["d"]))) for each in page.all("path")]
     assert INNER_WIDTH < max(corners) <= 2 * INNER_WIDTH + 2, "of 20 000 steps"
     assert (tmp_path / "report.html").stat().st_size < 600_000, "2 MB is the limit"
-
-
-def test_many_metrics_and_events_are_cut_and_counted(tmp_path: Path, capsys) -> None:
-    metrics = {f"m{number:03d}": [1.0, 2.0] for number in range(60)}
-    notices = [{"t": BEGAN + 1, "kind": "notice", "text": f"Notice {number}."} for number in range(600)]
-    for name in ("a", "b"):
-        write_run(tmp_path, name, [values(1, 1.0, 2.0, **metrics)], more=notices)
-    page = made(capsys, tmp_path, "--runs", tmp_path, "a", "b")
-    assert len(page.all("svg")) == 40
-    assert "20 more metrics have no chart; the table of all metrics has them." in page.text
-    assert re.search(r"1\d\d earlier events are left out\.", page.text)
 
 
 @pytest.mark.parametrize(

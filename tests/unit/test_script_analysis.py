@@ -309,11 +309,6 @@ class TestProblems:
         (sentence,) = asked(seen, python)
         assert "needs the module imp of another Python's standard library" in sentence
 
-    def test_pythonpath_of_the_run_is_searched(self, tmp_path: Path, bare: str) -> None:
-        write(tmp_path, "", "elsewhere/mine/__init__.py")
-        seen = look(tmp_path, "import mine\n")
-        assert asked(seen, bare, variables={"PYTHONPATH": str(tmp_path / "elsewhere")}) == []
-        assert len(asked(seen, bare)) == 1
 
     def test_syntax_error_is_reported_with_its_line_also_in_local_modules(self, tmp_path: Path, bare: str) -> None:
         write(tmp_path, "def f(:\n", "tools/model.py")

@@ -80,15 +80,11 @@ def test_strategies_that_settings_name_exist() -> None:
     assert {each for row in settings_of(Training).values() for each in row.only} <= known
 
 
-def test_missing_and_unknown_devices_have_their_own_problem_kinds() -> None:
+def test_missing_unknown_and_blocked_devices_have_their_own_problems() -> None:
     spec = make_spec("digits_mlp", devices="cpu:0")
     for ids, kind in (((), ProblemKind.NO_DEVICE), (("GPU-7",), ProblemKind.UNKNOWN_DEVICE)):
         assert [each.kind for each in validation.problems(replace(spec, devices=ids), CPUS)] == [kind]
-
-
-def test_blocked_device_is_refused_with_its_reason() -> None:
     hidden = replace(GPUS[1], blocked="GPU 1 is hidden by CUDA_VISIBLE_DEVICES=0.")
-    spec = make_spec("digits_mlp", devices="cpu:0")
     both = replace(spec, devices=("GPU-0", "GPU-1"), strategy="ddp")
     (problem,) = validation.problems(both, [GPUS[0], hidden])
     assert (problem.kind, str(problem)) == (ProblemKind.OTHER, "GPU 1 is hidden by CUDA_VISIBLE_DEVICES=0.")

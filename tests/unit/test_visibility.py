@@ -156,6 +156,7 @@ def survey(nvml: StandIn, monkeypatch: pytest.MonkeyPatch, value: str, order: st
     with Sampler(only=None) as sampler:
         found = sampler.survey(PATIENCE_S)
     assert found.banner is None
+    assert [device.blocked for device in found.devices if device.id == "cpu:0"] == [None], "a CPU is never hidden"
     return {device.label: device.blocked is None for device in found.devices if device.kind == "nvidia"}
 
 
@@ -177,12 +178,3 @@ def test_device_list_honours_uuids_and_mig_ids(nvml: StandIn, monkeypatch: pytes
         "GPU 1 MIG 0": True,
         "GPU 1 MIG 1": False,
     }
-
-
-def test_cpu_is_never_hidden(nvml: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
-    nvml.write(gpus=1)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    with Sampler() as sampler:
-        blocked = {device.label: bool(device.blocked) for device in sampler.survey(PATIENCE_S).devices}
-    assert blocked["GPU 0"]
-    assert not blocked["CPU 0"]
