@@ -263,18 +263,15 @@ def test_module_detection_does_not_import_the_module(tmp_path: Path) -> None:
     assert not has(sys.executable, "no_such_framework")
 
 
-def test_tests_without_their_package_are_counted_in_one_line_with_the_remedy() -> None:
+def test_missing_packages_are_named_with_the_tests_that_were_skipped(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     reasons = ["Skipped: needs the package openssh-server"] * 2 + ["needs the package xvfb openbox", "root reads all"]
     assert packages.summary(reasons) == (
         "3 tests were skipped: 2 without openssh-server, 1 without xvfb. "
         "To run them: apt install openssh-server xvfb openbox"
     )
     assert packages.summary(["root reads all"]) == ""
-
-
-def test_missing_packages_are_named_by_who_cannot_install_them(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(packages, "PACKAGES", (packages.COMPILER, packages.BROWSER))
     monkeypatch.setattr(os, "geteuid", lambda: 1000)

@@ -266,7 +266,7 @@ def test_the_name_of_a_metric_says_whether_lower_is_better(metric: str, lower: b
     assert lower_is_better(metric) is lower
 
 
-def test_a_direction_that_is_not_known_is_assumed_and_said(tmp_path: Path) -> None:
+def test_a_direction_that_is_not_known_is_said_and_a_validation_loss_is_preferred(tmp_path: Path) -> None:
     folders = [
         write_run(tmp_path, name, [values(1, 1, 2, spread=[2.0, 1.0])], spec=seeded(0, epochs=epochs))
         for name, epochs in (("a", 1), ("b", 2))
@@ -274,14 +274,11 @@ def test_a_direction_that_is_not_known_is_assumed_and_said(tmp_path: Path) -> No
     (notice,) = compare(read_runs(folders)).notices
     assert "lower was assumed" in notice
     assert compare(read_runs(folders), lower=True).notices == []
-
-
-def test_a_validation_loss_is_preferred_but_less_than_a_metric_that_all_have(tmp_path: Path) -> None:
     both = [values(1, 1, 2, loss=[2.0, 1.0]), values(2, 2, 2, val_loss=[1.0])]
-    one, other = write_run(tmp_path, "a", both), write_run(tmp_path, "b", both)
-    third = write_run(tmp_path, "c", [values(1, 1, 2, loss=[2.0, 1.0])])
+    one, other = write_run(tmp_path, "c", both), write_run(tmp_path, "d", both)
+    third = write_run(tmp_path, "e", [values(1, 1, 2, loss=[2.0, 1.0])])
     assert compare(read_runs([one, other])).metric == "val_loss"
-    assert compare(read_runs([one, other, third])).metric == "loss"
+    assert compare(read_runs([one, other, third])).metric == "loss", "which all have"
 
 
 # -- what cannot be compared ---------------------------------------------------------------------

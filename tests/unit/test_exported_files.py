@@ -97,23 +97,20 @@ def test_names_of_files_are_different_and_harmless(tmp_path: Path) -> None:
     assert all(each.parent == tmp_path and each.is_file() for each in written)
 
 
-def test_texts_of_a_run_stay_texts_in_a_drawing(tmp_path: Path) -> None:
+def test_texts_of_a_run_stay_texts_in_a_drawing_and_a_long_legend_has_further_rows() -> None:
+    def drawn(title: str, labels: list[str], along: str) -> ET.Element:
+        lines = [Line(label=label, colour=at, series=series(1.0, 2.0)) for at, label in enumerate(labels)]
+        data = chart.svg(Chart(name="x", title=title, lines=lines, along=along))
+        assert data is not None
+        return ET.fromstring(data)
+
     title = "</title><script>alert(1)</script>&\x00\x0b\ud800\ufffe"
-    lines = [Line(label=f"{title} {at}", colour=at, series=series(1.0, 2.0)) for at in range(2)]
-    data = chart.svg(Chart(name="x", title=title, lines=lines, along=title))
-    assert data is not None
-    root = ET.fromstring(data)
+    root = drawn(title, [f"{title} {at}" for at in range(2)], title)
     assert {each.tag.removeprefix(NAME) for each in root.iter()} == {
         "svg", "title", "style", "rect", "text", "g", "line", "path",
     }
     assert sum((each.text or "").startswith("</title><script>alert(1)</script>&") for each in root.iter()) == 5
-
-
-def test_a_long_legend_goes_on_in_further_rows() -> None:
-    lines = [Line(label=f"a run with a long name {at}", colour=at, series=series(1.0, 2.0)) for at in range(14)]
-    data = chart.svg(Chart(name="x", title="x", lines=lines, along="steps"))
-    assert data is not None
-    root = ET.fromstring(data)
+    root = drawn("x", [f"a run with a long name {at}" for at in range(14)], "steps")
     assert len({each.attrib["y"] for each in root.iter(f"{NAME}text") if (each.text or "").startswith("a run")}) == 5
     assert max(float(each.attrib["x"]) for each in root.iter(f"{NAME}text")) < 720
     assert "c0 dashed" in {each.attrib["class"] for each in paths(root)}, "the thirteenth"

@@ -149,11 +149,16 @@ def test_part_whose_head_is_lost_says_where_to_resume_and_is_not_run_again() -> 
     assert not view.can_run_again
 
 
-def test_half_batch_is_divided_evenly_over_the_devices() -> None:
+def test_half_batch_is_divided_evenly_over_the_devices_and_offered_only_where_memory_was_missing() -> None:
     spec = make_spec("digits_mlp", strategy="ddp", devices="cpu:0,cpu:1", batch_size=50)
     smaller, words = smaller_batch(spec) or (spec, "")
     assert (smaller.training.batch_size, words) == (24, "batch 24")
     assert smaller_batch(replace(spec, training=replace(spec.training, batch_size=2))) is None
+    for error, words in (("OutOfMemoryError: CUDA out of memory.", "batch 24"), ("ValueError: no.", "")):
+        facts = RunFacts(state=RunState.FAILED, error=f"Worker 0 on GPU-aa: {error}", devices=GPU)
+        view = failure_view(facts, spec, log_end="", labels={"GPU-aa": "GPU 0"})
+        assert view is not None
+        assert view.smaller_words == words
 
 
 @pytest.mark.parametrize(
@@ -173,19 +178,6 @@ def test_half_batch_of_a_script_is_the_value_of_its_option(given: tuple[str, ...
     assert spec.script is not None
     found = smaller_batch(replace(spec, script=replace(spec.script, arguments=given)))
     assert (found and found[0].script and found[0].script.arguments) == then
-
-
-def test_smaller_batch_is_offered_only_where_memory_was_missing() -> None:
-    spec = make_spec("digits_mlp", devices="cpu:0", batch_size=64)
-    for error, words in (
-        ("Worker 0 on GPU-aa: OutOfMemoryError: CUDA out of memory.", "batch 32"),
-        ("Worker 0 on GPU-aa: ValueError: no.", ""),
-    ):
-        view = failure_view(
-            RunFacts(state=RunState.FAILED, error=error, devices=GPU), spec, log_end="", labels={"GPU-aa": "GPU 0"}
-        )
-        assert view is not None
-        assert view.smaller_words == words
 
 
 @pytest.mark.parametrize(

@@ -82,15 +82,6 @@ def test_log_cut_at_any_byte_gives_the_same_readings(
         assert repr(readings + file.poll()) == whole, cut
 
 
-def test_last_line_without_newline_is_read_once_the_program_has_ended(tmp_path: Path) -> None:
-    path = tmp_path / "log.jsonl"
-    path.write_text('{"step": 1, "loss": 0.5}\n{"step": 2, "loss": 0.25}')
-    file = JsonLines(path)
-    assert [reading.step for reading in file.poll()] == [1]
-    assert [reading.step for reading in file.poll(ended=True)] == [2]
-    assert file.poll(ended=True) == []
-
-
 def test_csv_rewritten_with_an_added_column_repeats_no_reading(tmp_path: Path) -> None:
     path = tmp_path / "metrics.csv"
     path.write_text("epoch,step,train_loss\n0,1,3\n0,2,2\n")
@@ -178,10 +169,16 @@ def test_invalid_json_lines_are_skipped_and_the_first_is_reported(tmp_path: Path
     assert str(path) in file.complaint
 
 
-@pytest.mark.parametrize("step", ["-1", "1.5", "1e300", "Infinity", "NaN", '"7"', "true", "null"])
-def test_invalid_step_and_epoch_are_ignored(tmp_path: Path, step: str) -> None:
-    (tmp_path / "log").write_text(f'{{"step": {step}, "epoch": {step}, "loss": 1}}\n'.replace('"epoch": 1.5, ', ""))
-    assert JsonLines(tmp_path / "log").poll() == [Reading(values={"loss": 1.0})]
+def test_invalid_step_and_epoch_are_ignored_and_the_last_line_is_read_at_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    for step in ("-1", "1.5", "1e300", "Infinity", "NaN", '"7"', "true", "null"):
+        path.write_text(f'{{"step": {step}, "epoch": {step}, "loss": 1}}\n'.replace('"epoch": 1.5, ', ""))
+        assert JsonLines(path).poll() == [Reading(values={"loss": 1.0})]
+    path.write_text('{"step": 1, "loss": 0.5}\n{"step": 2, "loss": 0.25}')
+    file = JsonLines(path)
+    assert [reading.step for reading in file.poll()] == [1]
+    assert [reading.step for reading in file.poll(ended=True)] == [2]
+    assert file.poll(ended=True) == []
 
 
 @pytest.mark.parametrize("kind", [CsvFile, JsonLines])

@@ -75,20 +75,17 @@ def test_other_progress_bars_are_not_training_progress() -> None:
     )
     assert series(readings, "loss") == [(2, 0.5)]
     assert progress(readings)[-1] == (2, 4, "steps")
-
-
-def test_bar_with_another_name_is_not_training_progress() -> None:
-    named = f"Encoding images:  50%|{printed.FULL}| 500/1000 [00:01<00:01, 500.00it/s]\n"
-    assert progress(read(named)) == []
-    assert progress(read(named.replace("Encoding images", "Epoch 1"))) == [(500, 1000, IN_EPOCH)]
     log = "Epoch [1/2], Step [100/200], Loss: 0.5\n 50%|#####     | 5/10 [00:00<00:00, 9.8it/s]\n"
-    assert progress(read(log)) == [(100, 400, "steps")]
     assert series(read(log + "Epoch [1/2], Step [200/200], Loss: 0.4\n"), "loss") == [(100, 0.5), (200, 0.4)]
-
-
-def test_started_epoch_is_not_done_and_finished_epoch_is() -> None:
-    assert progress(read("Epoch 1/4\nEpoch 2/4\n")) == [(0, 4, "epochs"), (1, 4, "epochs")]
-    assert progress(read("Epoch 1/4 done\nEpoch 2/4: loss 0.5\n")) == [(1, 4, "epochs"), (2, 4, "epochs")]
+    named = f"Encoding images:  50%|{printed.FULL}| 500/1000 [00:01<00:01, 500.00it/s]\n"
+    for text, expected in (
+        (named, []),
+        (named.replace("Encoding images", "Epoch 1"), [(500, 1000, IN_EPOCH)]),
+        (log, [(100, 400, "steps")]),
+        ("Epoch 1/4\nEpoch 2/4\n", [(0, 4, "epochs"), (1, 4, "epochs")]),  # a started epoch is not done
+        ("Epoch 1/4 done\nEpoch 2/4: loss 0.5\n", [(1, 4, "epochs"), (2, 4, "epochs")]),
+    ):
+        assert progress(read(text)) == expected
 
 
 def test_steps_go_on_through_epochs_and_fits_but_are_not_counted_twice() -> None:

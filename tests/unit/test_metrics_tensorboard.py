@@ -67,31 +67,19 @@ def test_crc32c_of_any_size_matches_the_bitwise_checksum(size: int) -> None:
 def test_events_of_pytorch_are_read(tmp_path: Path) -> None:
     readings = everything(written(tmp_path / "run", PYTORCH))
     assert brief(readings) == [
-        ({"loss": 1.0}, 0, None),
-        ({"val_loss": 2.0}, 0, None),
-        ({"loss": 0.5}, 1, None),
-        ({"val_loss": 1.0}, 1, None),
-        ({"loss": 0.333333}, 2, None),
-        ({"val_loss": 0.666667}, 2, None),
-        ({"learning_rate": 0.1}, 2, None),
+        ({"loss": 1.0}, 0, None), ({"val_loss": 2.0}, 0, None), ({"loss": 0.5}, 1, None), ({"val_loss": 1.0}, 1, None),
+        ({"loss": 0.333333}, 2, None), ({"val_loss": 0.666667}, 2, None), ({"learning_rate": 0.1}, 2, None),
     ]
     assert all(reading.time is not None and 1.7e9 < reading.time < 2e9 for reading in readings)
 
 
-def test_keras_validation_events_have_step_and_epoch(tmp_path: Path) -> None:
+def test_events_of_keras_have_step_and_epoch(tmp_path: Path) -> None:
     readings = brief(everything(written(tmp_path / "validation", KERAS)))
+    measured = zip((1.395713, 1.388745, 1.381804), (4, 8, 12), range(3), strict=True)
     assert [each for each in readings if "val_loss" in each[0]] == [
-        ({"val_loss": 1.395713}, 4, None),
-        ({"val_loss": 1.395713}, 4, 0),
-        ({"val_loss": 1.388745}, 8, None),
-        ({"val_loss": 1.388745}, 8, 1),
-        ({"val_loss": 1.381804}, 12, None),
-        ({"val_loss": 1.381804}, 12, 2),
+        ({"val_loss": loss}, step, epoch) for loss, step, at in measured for epoch in (None, at)
     ]
     assert {name for values, _, _ in readings for name in values} == {"val_loss", "val_accuracy"}
-
-
-def test_keras_batch_values_have_a_step_and_epoch_values_have_none(tmp_path: Path) -> None:
     data = scalar_record("batch_loss", 3.0, 7) + scalar_record("epoch_loss", 2.0, 1) + scalar_record("epoch", 1.0, 9)
     readings = everything(written(tmp_path / "train", data))
     assert brief(readings) == [({"loss": 3.0}, 7, None), ({"loss": 2.0}, None, 1), ({}, 9, 1)]
