@@ -24,12 +24,16 @@ def write(text: str) -> None:
 
 def test_hosts_are_kept_in_their_order_in_a_private_file():
     assert load() == HostList()
+    with pytest.raises(ValueError, match=r"There is no host 'lab'\. None has been added"):
+        host_list.remove("lab")
     for host in (LAB, NODE):
         host_list.add(host)
     assert load() == HostList(hosts=(LAB, NODE))
     assert stat.S_IMODE(hosts_file().stat().st_mode) == 0o600
     assert host_list.remove("LAB") == LAB
     assert load().hosts == (NODE,)
+    with pytest.raises(ValueError, match=r"There is no host 'x'\. Choose one of: node-2\."):
+        host_list.remove("x")
 
 
 def test_name_is_taken_whatever_its_case_and_two_names_for_one_machine_are_two_hosts():
@@ -38,14 +42,6 @@ def test_name_is_taken_whatever_its_case_and_two_names_for_one_machine_are_two_h
         host_list.add(Host(name="Lab", address="other"))
     host_list.add(Host(name="lab-2", address=LAB.address))
     assert [each.name for each in load().hosts] == ["lab", "lab-2"]
-
-
-def test_removal_of_an_unknown_host_names_the_known_ones():
-    with pytest.raises(ValueError, match=r"There is no host 'lab'\. None has been added"):
-        host_list.remove("lab")
-    host_list.add(LAB)
-    with pytest.raises(ValueError, match=r"There is no host 'x'\. Choose one of: lab\."):
-        host_list.remove("x")
 
 
 NEWER = json.dumps({"version": 2, "hosts": [], "clusters": []})

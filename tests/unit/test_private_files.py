@@ -118,6 +118,7 @@ def test_a_name_alone_is_taken_from_the_environment_at_the_start(
     arguments = ["keep", run_dir.name, "nightly", "--secrets", "names", "--runs", str(runs_root)]
     assert __main__.main(arguments) == 0
     spec = presets.read(presets.path_of("nightly", presets.default_root()))
+    assert spec == presets.without_values(secret, ["HF_TOKEN"])
     assert spec.script
     assert spec.script.inherited == ("HF_TOKEN",)
     (missing,) = [str(each) for each in validation.problems(spec, cpu_devices())]
@@ -126,22 +127,16 @@ def test_a_name_alone_is_taken_from_the_environment_at_the_start(
     assert validation.problems(spec, cpu_devices()) == []
     monkeypatch.undo()  # else the test would have changed the environment
 
-
-def test_a_name_alone_survives_the_option_and_the_form(secret: RunSpec, tmp_path: Path) -> None:
+    # It survives the option, the form and the file.
     choices = choices_of("--script", "train.py", "--env", "A=1", "--env", "HF_TOKEN")
     assert (choices.environment, choices.inherited) == ({"A": "1"}, ("HF_TOKEN",))  # type: ignore[union-attr]
-
-    spec = presets.without_values(secret, ["HF_TOKEN"])
     texts = typed_of(spec)
     assert "HF_TOKEN" in texts["environment"].splitlines()
     again = TypedScript(**{**texts, "expression": ""}).choices()
-    assert spec.script
     assert (again.environment, again.inherited) == (spec.script.environment, ("HF_TOKEN",))
-    path = tmp_path / "run"
-    path.mkdir()
-    write_spec(path, spec)
-    assert read_spec(path) == spec
-    assert "hf_123" not in (path / "spec.json").read_text()
+    write_spec(run_dir, spec)
+    assert read_spec(run_dir) == spec
+    assert "hf_123" not in (run_dir / "spec.json").read_text()
 
 
 def test_a_full_disk_leaves_no_part_of_a_preset(secret: RunSpec, small_disk: Path) -> None:

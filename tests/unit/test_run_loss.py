@@ -120,17 +120,12 @@ def test_reader_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.Mon
     assert reader.best == (99, 0.01)
 
 
-def test_a_list_in_a_hurry_has_the_loss_of_the_last_steps_first(tmp_path: Path) -> None:
+def test_a_list_in_a_hurry_has_the_loss_of_the_last_steps_first_and_follows_changes(tmp_path: Path) -> None:
     run_dir = written(tmp_path, metrics(2.0, 1, loss=[3.0]), metrics(3.0, 1, val_loss=[0.5]))
-    hurried = RunIndex(run_dir.parent, patience_s=-1.0)
-    assert hurried.poll()[0].loss == RunLoss(value=3.0, is_validation=False)
-    hurried._patience_s = 10.0
-    assert hurried.poll()[0].loss == RunLoss(value=0.5, is_validation=True, step=1)
-
-
-def test_list_follows_what_another_program_changes_in_a_finished_run(tmp_path: Path) -> None:
-    run_dir = written(tmp_path, metrics(2.0, 1, loss=[3.0]))
-    listed = RunIndex(run_dir.parent)
+    listed = RunIndex(run_dir.parent, patience_s=-1.0)
+    assert listed.poll()[0].loss == RunLoss(value=3.0, is_validation=False)
+    listed._patience_s = 10.0
+    assert listed.poll()[0].loss == RunLoss(value=0.5, is_validation=True, step=1)
     assert [(each.name, each.last_loss) for each in listed.poll()] == [("digits_cnn", 3.0)]
     rename(run_dir, " the  best ")
     assert [each.name for each in listed.poll()] == ["the best"]
