@@ -218,49 +218,42 @@ def test_memory_unknown_to_an_old_driver_is_not_taken_for_shared_memory(nvml, re
     assert (device["memory_total_bytes"], device["shared_memory"]) == (None, False)
 
 
-def test_gpu_in_mig_mode_is_blocked_and_its_mig_devices_are_listed(nvml, reading):
+def test_gpu_in_mig_mode_is_blocked_and_its_mig_devices_appear_and_disappear(nvml, reading):
     part = {"mig1.memory_used": 2 * GIGABYTE, "mig1.memory_total": 10 * GIGABYTE, "mig1.compute": "4711:7"}
-    nvml.write(gpus=2, gpu0={"mig": 1, "mig_count": 2, "mig1.name": "NVIDIA A100 MIG 2g.10gb", **part})
-    devices, samples = reading("""
-        reader = open_reader(Options())
+    mig = {"mig": 1, "mig_count": 2, "mig1.name": "NVIDIA A100 MIG 2g.10gb", **part}
+    nvml.write(gpus=2)
+    before, devices, samples, lost, whole = reading(f"""
+        reader = open_reader(Options(retry_s=0))
+        seen.append([[device.label, bool(device.blocked)] for device in reader.devices])
+        nvml.write(gpu0={mig})
+        reader.read(1.0, frozenset(Tier))
         seen.append([asdict(device) for device in reader.devices])
         read(reader)
+        nvml.write(gpu0={{"mig_count": 1}})
+        seen.append([sample.lost for sample in reader.read(1.0, frozenset(Tier))])
+        nvml.write(gpu0={{"mig": None, "mig_count": None}})
+        reader.read(1.0, frozenset(Tier))
+        seen.append([[device.label, bool(device.blocked)] for device in reader.devices])
     """)
-    assert [device["id"] for device in devices] == [uuid(0), mig_uuid(0, 0), mig_uuid(0, 1), uuid(1)]
-    assert [device["label"] for device in devices] == ["GPU 0", "GPU 0 MIG 0", "GPU 0 MIG 1", "GPU 1"]
-    assert devices[2]["name"] == "NVIDIA A100 MIG 2g.10gb"
-    assert devices[2]["memory_total_bytes"] == 10 * GIGABYTE
-    assert devices[2]["pci_bus_id"] == devices[0]["pci_bus_id"]
-    assert [device["minor"] for device in devices] == [0, None, None, 1], "MIG devices have no minor number"
-    assert devices[0]["blocked"] == (
+    assert before == [["GPU 0", False], ["GPU 1", False]]
+    gpu, _, second, other = sorted(devices, key=lambda device: device["label"])
+    assert [device["id"] for device in devices if device is not other] == [uuid(0), mig_uuid(0, 0), mig_uuid(0, 1)]
+    assert [device["label"] for device in (gpu, second, other)] == ["GPU 0", "GPU 0 MIG 1", "GPU 1"]
+    assert (second["name"], second["memory_total_bytes"]) == ("NVIDIA A100 MIG 2g.10gb", 10 * GIGABYTE)
+    assert second["pci_bus_id"] == gpu["pci_bus_id"]
+    assert [each["minor"] for each in (gpu, second, other)] == [0, None, 1], "MIG devices have no minor number"
+    assert gpu["blocked"] == (
         "GPU 0 is in MIG mode and cannot be used as a whole: tick a MIG device of it. Where none is listed, make one "
         "(nvidia-smi mig -i 0 -cgi ... -C), or switch the mode off (nvidia-smi -i 0 -mig 0)."
     )
-    assert [device["blocked"] for device in devices[1:]] == [None] * 3
-    assert samples[2]["memory_used_bytes"] == 2 * GIGABYTE
-    assert samples[2]["processes"] == [{"pid": 4711, "memory_used_bytes": 7}]
-    assert [samples[2][name] for name in ("utilisation_percent", "temperature_celsius", "lost")] == [None] * 3
-
-
-def test_mig_devices_appear_and_disappear(nvml, reading):
-    nvml.write(gpus=1)
-    before, after, lost, whole = reading("""
-        reader = open_reader(Options(retry_s=0))
-        seen.append([[device.label, bool(device.blocked)] for device in reader.devices])
-        nvml.write(gpu0={"mig": 1, "mig_count": 2})
-        reader.read(1.0, frozenset(Tier))
-        seen.append([[device.label, bool(device.blocked)] for device in reader.devices])
-        nvml.write(gpu0={"mig_count": 1})
-        seen.append([sample.lost for sample in reader.read(1.0, frozenset(Tier))])
-        nvml.write(gpu0={"mig": None, "mig_count": None})
-        reader.read(1.0, frozenset(Tier))
-        seen.append([[device.label, bool(device.blocked)] for device in reader.devices])
-    """)
-    assert before == [["GPU 0", False]]
-    assert after == [["GPU 0", True], ["GPU 0 MIG 0", False], ["GPU 0 MIG 1", False]]
-    assert lost[:2] == [None, None]
-    assert lost[2].startswith("GPU 0 MIG 1 does not answer: the driver says “Not Found”")
-    assert whole[0] == ["GPU 0", False]
+    assert [device["blocked"] for device in devices if device is not gpu] == [None] * 3
+    sample = samples[devices.index(second)]
+    assert sample["memory_used_bytes"] == 2 * GIGABYTE
+    assert sample["processes"] == [{"pid": 4711, "memory_used_bytes": 7}]
+    assert [sample[name] for name in ("utilisation_percent", "temperature_celsius", "lost")] == [None] * 3
+    (trouble,) = filter(None, lost)
+    assert trouble.startswith("GPU 0 MIG 1 does not answer: the driver says “Not Found”")
+    assert ["GPU 0", False] in whole
 
 
 @pytest.mark.parametrize("name", ["compute", "graphics"])

@@ -56,11 +56,16 @@ def test_catastrophic_backtracking_is_reported_by_the_trial(text: str) -> None:
     )
 
 
-def test_expression_replaces_the_built_in_parsers() -> None:
+def test_expression_replaces_the_built_in_parsers_and_says_that_it_found_nothing() -> None:
     reader = LogReader(compile_expression(EXPRESSION))
     readings = [*reader.take(b"loss: 3.0\n" + LOG[:30]), *reader.take(LOG[30:]), *reader.end()]
     assert [(reading.step, reading.values["loss"]) for reading in readings] == [(1, 0.5), (2, 0.1)]
     assert reader.problem is None
+    reader = LogReader(compile_expression(r"nope (?P<loss>\d+)"))
+    assert reader.take(b"step 1 loss 0.5\nstep 2 loss 0.4\n") == []
+    assert reader.problem is None
+    reader.end()
+    assert str(reader.problem).startswith("The expression found nothing in the 2 printed lines")
 
 
 def test_steps_restarting_each_epoch_are_counted_on() -> None:
@@ -68,14 +73,6 @@ def test_steps_restarting_each_epoch_are_counted_on() -> None:
     log = "".join(f"E{epoch}/3 [{step}/100] L=0.5\n" for epoch in range(3) for step in (0, 25, 50, 75))
     readings = [*reader.take(log.encode()), *reader.end()]
     assert [reading.step for reading in readings] == [0, 25, 50, 75, 100, 125, 150, 175, 200, 225, 250, 275]
-
-
-def test_expression_without_matches_is_reported_at_the_end() -> None:
-    reader = LogReader(compile_expression(r"nope (?P<loss>\d+)"))
-    assert reader.take(b"step 1 loss 0.5\nstep 2 loss 0.4\n") == []
-    assert reader.problem is None
-    reader.end()
-    assert str(reader.problem).startswith("The expression found nothing in the 2 printed lines")
 
 
 @pytest.mark.slow

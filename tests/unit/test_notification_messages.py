@@ -91,15 +91,10 @@ def test_news_of_a_run_are_read_from_its_directory(tmp_path: Path) -> None:
 
 
 def test_duration_is_that_since_the_last_start(tmp_path: Path) -> None:
-    parts = [
-        (0, "starting"),
-        (1, "releasing"),
-        (2, "paused"),
-        (1000, "starting"),
-        (1001, "releasing"),
-        (1060, "failed"),
+    states = [
+        (0, "starting"), (1, "releasing"), (2, "paused"), (1000, "starting"), (1001, "releasing"), (1060, "failed"),
     ]
-    news = news_of_end(write_run(tmp_path, "run", states=parts))
+    news = news_of_end(write_run(tmp_path, "run", states=states))
     assert news is not None
     assert (news.occasion, news.duration_s, news.last_loss) == ("failed", 60.0, None)
 
