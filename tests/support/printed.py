@@ -13,7 +13,6 @@ from core.metrics.text.log import LogReader
 
 FULL = "█" * 10
 
-
 TRAINER = """
     import sys, time
     from tqdm.auto import tqdm  # what transformers' ProgressCallback does, call for call

@@ -101,15 +101,13 @@ def test_refusals_are_sentences(run_dir: Path, change: dict[str, Any], words: st
     assert read_marks(run_dir) == NO_MARKS, "nothing of it was done"
 
 
-def test_run_of_another_user_is_not_marked(run_dir: Path, monkeypatch) -> None:
+def test_run_of_another_user_is_not_marked_and_a_full_disk_is_one_sentence(run_dir: Path, monkeypatch) -> None:
+    with monkeypatch.context() as full:
+        full.setattr(module.os, "write", lambda handle, data: 1)
+        with pytest.raises(RunError, match="Free some space"):
+            change_marks(run_dir, star=True)
     monkeypatch.setattr(module, "owner_of_run", lambda run_dir: "anna")
     with pytest.raises(ValueError, match=r"belongs to anna\. Only its owner can mark it\."):
-        change_marks(run_dir, star=True)
-
-
-def test_a_full_disk_is_one_sentence(run_dir: Path, monkeypatch) -> None:
-    monkeypatch.setattr(module.os, "write", lambda handle, data: 1)
-    with pytest.raises(RunError, match="Free some space"):
         change_marks(run_dir, star=True)
 
 

@@ -31,11 +31,13 @@ def refusal(ids: list[str], environment: dict[str, str], **options: object) -> s
     return str(refused.value)
 
 
-def test_check_passes_when_the_driver_shows_the_selected_gpus_in_order(nvml: StandIn) -> None:
+def test_check_passes_when_the_driver_shows_the_selected_gpus_in_order(nvml: StandIn, tmp_path: Path) -> None:
     nvml.write(gpus=4, gpu3={"speed": 9})
     preflight.check([uuid(3), uuid(1)], env(uuid(3), uuid(1)))
     preflight.check([uuid(3), uuid(1)], env("3", "1"))  # numbers in PCI bus order
     preflight.check([], env())
+    old = build_cuda(tmp_path, "-DOLD")  # without the newer function for UUIDs
+    preflight.check([uuid(1)], env(uuid(1), LD_LIBRARY_PATH=str(old)))
 
 
 WOULD_SEE = "which GPUs this run would see"
@@ -91,12 +93,6 @@ def test_mig_device_is_identified_by_its_id_and_cuda_shows_only_one(nvml: StandI
     both = [mig_uuid(1, 0), mig_uuid(1, 1)]
     assert f"shown: {both[0]}. " in refusal(both, env(*both))
     assert preflight.visible(env(uuid(1))) == [both[0]]
-
-
-def test_old_driver_without_the_newer_uuid_function_works(nvml: StandIn, tmp_path: Path) -> None:
-    nvml.write(gpus=2)
-    old = build_cuda(tmp_path, "-DOLD")
-    preflight.check([uuid(1)], env(uuid(1), LD_LIBRARY_PATH=str(old)))
 
 
 def test_abandoned_query_process_terminates_itself(nvml: StandIn) -> None:

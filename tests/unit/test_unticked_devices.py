@@ -25,11 +25,12 @@ def found(ticked: list[str], *samples: Sample, pids: tuple[int, ...] = (4711, 47
 
 
 def test_process_on_an_unticked_gpu_is_reported() -> None:
-    (one,) = found(["GPU-0"], sample("GPU-0", 4711), sample("GPU-2", 9, 4711))
-    assert one == (
+    (use,) = watches.find(["GPU-0"], GPUS, [sample("GPU-0", 4711), sample("GPU-2", 9, 4711)], [4711, 4712])
+    assert use.sentence == (
         "Process 4711 of this run is on GPU 2 (RTX 4090), which was not chosen for it. "
         "Stop the run, and look for device numbers in its recipe or script."
     )
+    assert use.fields() == {"device": "GPU-2", "pids": [4711], "text": stored(use.sentence)}
     (both,) = found(["GPU-0"], sample("GPU-2", 4712, 4711))
     assert both.startswith("Processes 4711 and 4712 of this run are on GPU 2 (RTX 4090), which was not chosen for it.")
 
@@ -61,11 +62,6 @@ def test_poll_is_limited_in_rate_and_scans_only_for_busy_unticked_gpus() -> None
     busy = Survey(devices=tuple(GPUS), samples=(sample("GPU-0", 4711), sample("GPU-2", 4711)))
     found = [len(watch.poll(survey, now)) for survey, now in ((quiet, 0), (busy, 4.9), (busy, 5), (busy, 9))]
     assert (found, len(scans)) == ([0, 0, 1, 0], 1)
-
-
-def test_event_has_the_device_the_pids_and_the_text() -> None:
-    (use,) = watches.find(["GPU-0"], GPUS, [sample("GPU-1", 4711)], [4711])
-    assert use.fields() == {"device": "GPU-1", "pids": [4711], "text": stored(use.sentence)}
 
 
 def test_run_sampler_also_reads_unticked_gpus(nvml: StandIn) -> None:
