@@ -42,7 +42,6 @@ class LinkStandIn:
     def peer(self) -> str:
         return "127.0.0.1"
 
-
     def reach(self, address: str, port: int) -> object:
         if self._kept is not None and not self.reaches_ranks:  # the meeting is known: this is one of the ranks
             raise HostError(Failure.REFUSED, f"{address}:{port} cannot be reached: timed out.")

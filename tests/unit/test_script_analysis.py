@@ -81,7 +81,6 @@ class TestGuess:
         assert seen.why.endswith(".")
         assert "{" not in seen.why
 
-
     def test_launch_hint_in_a_local_module_is_found_and_its_file_named(self, tmp_path: Path) -> None:
         write(tmp_path, "from .ranks import local\n", "tools/__init__.py")
         write(tmp_path, "import os\nlocal = lambda: int(os.environ['LOCAL_RANK'])\n", "tools/ranks.py")
@@ -208,7 +207,6 @@ class TestWhatCannotBeRun:
         seen = analyse_script("project", cwd=str(tmp_path), python=NOWHERE)
         assert (seen.folder, seen.frameworks) == (str(tmp_path / "project"), ("torch",))
 
-
     def test_folder_of_a_symlinked_script_is_that_of_its_target(self, tmp_path: Path) -> None:
         write(tmp_path, "import helper\n", "real/train.py")
         write(tmp_path, "import torch\n", "real/helper.py")
@@ -245,7 +243,6 @@ class TestModules:
             with pytest.raises(ValueError, match=sentence):
                 analyse_script("", module=name, cwd=str(tmp_path), python=python)
 
-
     def test_launcher_module_and_module_without_source_are_launched_once(self, tmp_path: Path, bare: str) -> None:
         seen = analyse_script("", module="torch.distributed.run", cwd=str(tmp_path), python=NOWHERE)
         assert (seen.launch, seen.why) == ("one", "torch.distributed.run starts the processes itself.")
@@ -264,7 +261,6 @@ class TestProblems:
         (sentence,) = asked(seen, sys.executable)
         assert "train.py needs the packages nowhere_one, yaml_nowhere and nowhere_two, which Python" in sentence
         assert f"({sys.executable} -m pip install nowhere_one yaml_nowhere nowhere_two)" in sentence
-
 
     def test_installed_packages_and_local_modules_are_not_missing(self, tmp_path: Path) -> None:
         python = make_environment(tmp_path / "env")
@@ -309,7 +305,6 @@ class TestProblems:
         (sentence,) = asked(seen, python)
         assert "needs the module imp of another Python's standard library" in sentence
 
-
     def test_syntax_error_is_reported_with_its_line_also_in_local_modules(self, tmp_path: Path, bare: str) -> None:
         write(tmp_path, "def f(:\n", "tools/model.py")
         write(tmp_path, "def g(:\n", "unused.py")
@@ -338,7 +333,6 @@ class TestProblems:
     def test_python_that_is_too_old_is_reported(self, tmp_path: Path, version: tuple[int, int]) -> None:
         (sentence,) = asked(look(tmp_path, "import nowhere\n"), of_version(*version))
         assert "scripts need Python 3.8 or later" in sentence
-
 
     def test_missing_working_folder_and_invalid_interpreter_are_reported(self, tmp_path: Path, bare: str) -> None:
         seen = look(tmp_path, "import nowhere\n")
