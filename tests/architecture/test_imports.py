@@ -26,60 +26,38 @@ def loaded_by(statement: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "module",
+    ("module", "not_loaded"),
     [
-        "core.runs.run",
-        "core.config.validation",
-        "core.supervisor",
-        "core.cli",
-        "core.devices.sampler",
+        ("core.runs.run", HEAVY), ("core.config.validation", HEAVY), ("core.supervisor", HEAVY), ("core.cli", HEAVY),
+        ("core.devices.sampler", HEAVY), ("core.cli.__main__", ("numpy",)),
+        ("gui.window.main_window, gui.app", ("torch", "tensorflow", "keras", "pynvml")),
     ],
 )
-def test_the_core_loads_neither_qt_nor_a_framework(module: str) -> None:
-    assert not loaded_by(f"import {module}") & set(HEAVY)
-
-
-def test_the_window_loads_no_framework() -> None:
-    assert not loaded_by("import gui.window.main_window, gui.app") & {"torch", "tensorflow", "keras", "pynvml"}
-
-
-def test_the_command_line_loads_no_numpy() -> None:
-    assert "numpy" not in loaded_by("import core.cli.__main__")
+def test_neither_qt_nor_a_framework_is_loaded_where_it_is_not_needed(module: str, not_loaded: tuple[str, ...]) -> None:
+    assert not loaded_by(f"import {module}") & set(not_loaded)
 
 
 @pytest.mark.slow
-def test_the_first_frame_of_the_window_needs_neither_numpy_nor_pyqtgraph(
+def test_the_first_frame_of_the_window_needs_neither_numpy_nor_pyqtgraph_nor_hosts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("QT_QPA_PLATFORM", "offscreen")
     monkeypatch.setenv("TRAINYARD_CONFIG_DIR", str(tmp_path / "config"))
-    loaded = loaded_by(
+    begin = (
         "from pathlib import Path\nfrom PySide6.QtWidgets import QApplication, QTreeView\n"
         "from gui.window.main_window import MainWindow\nfrom gui.machine.machine import Machine\n"
         f"app = QApplication([]); window = MainWindow(Machine(Path({str(tmp_path)!r}) / 'runs'))\n"
-        "assert window.findChild(QTreeView, 'deviceTable').model().rowCount() > 0\n"
+    )
+    loaded = loaded_by(
+        f"{begin}assert window.findChild(QTreeView, 'deviceTable').model().rowCount() > 0\n"
         "window.grab(); window.services.device_monitor.close()"
     )
     assert "PySide6" in loaded
     assert not loaded & {"numpy", "pyqtgraph"}
     there = {"gui.machine.host_machine", "gui.features.other_machine"}
     assert not loaded & there, "nothing of the window on another machine is loaded for the runs of this one"
-
-
-@pytest.mark.slow
-def test_the_window_loads_nothing_of_hosts_without_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("QT_QPA_PLATFORM", "offscreen")
-    monkeypatch.setenv("TRAINYARD_CONFIG_DIR", str(tmp_path / "config"))
-    code = (
-        "import sys\nfrom pathlib import Path\nfrom PySide6.QtWidgets import QApplication\n"
-        "from gui.window.main_window import MainWindow\nfrom gui.machine.machine import Machine\n"
-        f"app = QApplication([]); window = MainWindow(Machine(Path({str(tmp_path)!r}) / 'runs'))\n"
-        "window.show(); window.poll(); window.close()\n"
-        "print(*sorted(name for name in sys.modules if name.startswith('core.hosts')))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.stdout.split() == [], done.stderr
-    assert done.returncode == 0, done.stderr
+    loaded = loaded_by(f"{begin}window.show(); window.poll(); window.close()")
+    assert not [name for name in loaded if name.startswith("core.hosts")], "without a host"
 
 
 def test_a_worker_loads_nothing_but_the_standard_library_before_its_framework() -> None:

@@ -101,29 +101,21 @@ def machine(root: Path, *, module: bool = False, libraries: tuple[str, ...] = ()
     return root
 
 
-def test_without_driver_one_environment_has_no_cuda_packages(project: Path) -> None:
+def test_driver_decides_how_many_environments_are_installed(project: Path) -> None:
+    """An installation without a driver is replaced once a driver appears; a second start installs nothing."""
     commands = would_do(project, "CUDA=0")
     assert installed(commands) == [(".venv", "--editable '.[torch,tensorflow]'")]
     assert "no CUDA packages are chosen" in "\n".join(commands)
     assert "and-cuda" not in "\n".join(commands)
-
-
-def test_with_driver_two_environments_are_installed_with_a_message(project: Path) -> None:
     commands = would_do(project, "CUDA=1")
     assert installed(commands) == [
-        (".venv-tensorflow", "\"tensorflow[and-cuda]; python_version < '3.14'\""),
-        (".venv", "--editable '.[torch]'"),
+        (".venv-tensorflow", "\"tensorflow[and-cuda]; python_version < '3.14'\""), (".venv", "--editable '.[torch]'"),
     ]
     echoes = [line for line in commands if line.startswith("echo") and "An NVIDIA driver was found" in line]
     assert len(echoes) == 2
     assert "TensorFlow" in echoes[0]
     assert "PyTorch" in echoes[1]
-
-
-def test_new_driver_causes_a_new_installation(project: Path) -> None:
-    """An installation without a driver is replaced once a driver appears; a second start installs nothing."""
-    names = ("bin/python", "run-plain", "test")
-    for number, name in enumerate(names):
+    for number, name in enumerate(("bin/python", "run-plain", "test")):
         stamp = project / ".venv" / name
         stamp.parent.mkdir(parents=True, exist_ok=True)
         stamp.touch()
@@ -183,49 +175,36 @@ def test_environment_is_made_with_the_python_that_is_named(tmp_path: Path) -> No
 
 
 def test_driver_is_detected_by_kernel_module_or_library(tmp_path: Path) -> None:
-    for number, (facts, seen) in enumerate([
-        ({}, "0"),
-        ({"module": True}, "1"),
-        ({"libraries": ("/usr/lib/x86_64-linux-gnu/libcuda.so.1",)}, "1"),
-        ({"libraries": ("/usr/lib/wsl/lib/libcuda.so.1",)}, "1"),
-        ({"libraries": ("/usr/local/cuda/compat/libcuda.so.1", "/usr/local/cuda/lib64/stubs/libcuda.so.1")}, "0"),
+    for number, (facts, variables, seen) in enumerate([
+        ({}, {}, "0"),
+        ({"module": True}, {}, "1"),
+        ({"libraries": ("/usr/lib/x86_64-linux-gnu/libcuda.so.1",)}, {}, "1"),
+        ({"libraries": ("/usr/lib/wsl/lib/libcuda.so.1",)}, {}, "1"),
+        ({"libraries": ("/usr/local/cuda/compat/libcuda.so.1", "/usr/local/cuda/lib64/stubs/libcuda.so.1")}, {}, "0"),
+        ({"module": True}, {"CUDA": "0"}, "0"),
+        ({"module": True}, {"CUDA": "/usr/local/cuda"}, "1"),  # which is none of its values
     ]):
         root = tmp_path / str(number)
         root.mkdir()
-        assert driver(machine(root, **facts)) == seen, facts
+        assert driver(machine(root, **facts), **variables) == seen, (facts, variables)
 
 
-def test_cuda_variable_overrides_detection_only_with_valid_values(tmp_path: Path) -> None:
-    root = machine(tmp_path, module=True)
-    assert driver(root, CUDA="0") == "0"
-    assert driver(root, CUDA="/usr/local/cuda") == "1"
+TORCH = (
+    "class version: cuda = '13.0'\n"
+    "class cuda: is_available = staticmethod(lambda: {}); device_count = staticmethod(lambda: 2)"
+)
 
 
 @pytest.mark.parametrize(
     ("module", "code", "says"),
     [
         ("torch", "class version: cuda = None\nclass cuda: is_available = staticmethod(lambda: False)", "without CUDA"),
-        (
-            "torch",
-            "class version: cuda = '13.0'\nclass cuda: is_available = staticmethod(lambda: False)",
-            "sees no GPU: is the driver new enough for CUDA 13.0?",
-        ),
-        (
-            "torch",
-            (
-                "class version: cuda = '13.0'\n"
-                "class cuda: is_available = staticmethod(lambda: True); device_count = staticmethod(lambda: 2)"
-            ),
-            "is built for CUDA 13.0 and sees 2 GPUs.",
-        ),
-        (
-            "tensorflow",
-            (
-                "class sysconfig: get_build_info = staticmethod(lambda: {'cuda_version': '12.5.1'})\n"
-                "class config: list_physical_devices = staticmethod(lambda kind: [kind])"
-            ),
-            "is built for CUDA 12.5.1 and sees 1 GPU.",
-        ),
+        ("torch", TORCH.format(False), "sees no GPU: is the driver new enough for CUDA 13.0?"),
+        ("torch", TORCH.format(True), "is built for CUDA 13.0 and sees 2 GPUs."),
+        ("tensorflow", (
+            "class sysconfig: get_build_info = staticmethod(lambda: {'cuda_version': '12.5.1'})\n"
+            "class config: list_physical_devices = staticmethod(lambda kind: [kind])"),
+         "is built for CUDA 12.5.1 and sees 1 GPU."),
         ("tensorflow", "raise ImportError('libcudnn.so.9 is missing')", "does not start: ImportError: libcudnn.so.9"),
     ],
 )
@@ -235,8 +214,7 @@ def test_installed_build_is_described(tmp_path: Path, module: str, code: str, sa
 
 def test_cuda_build_without_driver_does_not_suggest_a_driver_update(tmp_path: Path) -> None:
     """The state after `make run CUDA=1`, before the driver is installed."""
-    code = "class version: cuda = '13.0'\nclass cuda: is_available = staticmethod(lambda: False)"
-    sentence = build_sentence(machine(tmp_path), "torch", code, CUDA="1")
+    sentence = build_sentence(machine(tmp_path), "torch", TORCH.format(False), CUDA="1")
     if os.path.exists("/proc/driver/nvidia/version"):  # noqa: PTH110
         pytest.skip("This machine has the driver.")
     assert "is built for CUDA 13.0. No NVIDIA driver was found, so it trains on CPU devices." in sentence
@@ -255,27 +233,22 @@ def build_sentence(root: Path, module: str, code: str, **variables: str) -> str:
     return done.stdout
 
 
-def test_framework_with_its_own_environment_trains_there(environment: Path) -> None:
-    python = make_environment(environment / ".venv-tensorflow", "tensorflow", "keras")
-    assert interpreter(framework("tensorflow")) == interpreter(framework("keras")) == str(python)
-    assert interpreter(framework("pytorch")) == sys.executable
+def test_framework_with_its_own_environment_trains_there(environment: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def used() -> list[str]:
+        return [interpreter(framework(name)) for name in ("pytorch", "tensorflow", "keras")]
 
-
-def test_environment_without_the_framework_is_ignored(environment: Path) -> None:
-    make_environment(environment / ".venv-tensorflow")
-    assert interpreter(framework("tensorflow")) == sys.executable
-
-
-def test_without_another_environment_the_current_python_is_used(environment: Path) -> None:
-    assert {interpreter(framework(name)) for name in ("pytorch", "tensorflow", "keras")} == {sys.executable}
-
-
-def test_environment_variable_selects_the_python(environment: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    make_environment(environment / ".venv-tensorflow", "tensorflow", "keras")
+    assert used() == [sys.executable] * 3, "no other environment"
+    python = make_environment(environment / ".venv-tensorflow")
+    assert used() == [sys.executable] * 3, "it has no framework"
+    packages_folder = next((environment / ".venv-tensorflow").glob("lib/python3*/site-packages"))
+    for module in ("tensorflow", "keras"):
+        (packages_folder / module).mkdir()
+        (packages_folder / module / "__init__.py").touch()
+    assert used() == [sys.executable, str(python), str(python)]
     monkeypatch.setenv("TRAINYARD_PYTHON_TENSORFLOW", "/somewhere/bin/python")
-    assert interpreter(framework("tensorflow")) == interpreter(framework("keras")) == "/somewhere/bin/python"
+    assert used() == [sys.executable, *["/somewhere/bin/python"] * 2]
     monkeypatch.setenv("TRAINYARD_PYTHON_KERAS", "~/keras/bin/python")
-    assert interpreter(framework("keras")) == str(Path.home() / "keras/bin/python")
+    assert used()[2] == str(Path.home() / "keras/bin/python")
 
 
 def test_module_detection_does_not_import_the_module(tmp_path: Path) -> None:
@@ -290,18 +263,15 @@ def test_module_detection_does_not_import_the_module(tmp_path: Path) -> None:
     assert not has(sys.executable, "no_such_framework")
 
 
-def test_tests_without_their_package_are_counted_in_one_line_with_the_remedy() -> None:
+def test_missing_packages_are_named_with_the_tests_that_were_skipped(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     reasons = ["Skipped: needs the package openssh-server"] * 2 + ["needs the package xvfb openbox", "root reads all"]
     assert packages.summary(reasons) == (
         "3 tests were skipped: 2 without openssh-server, 1 without xvfb. "
         "To run them: apt install openssh-server xvfb openbox"
     )
     assert packages.summary(["root reads all"]) == ""
-
-
-def test_missing_packages_are_named_by_who_cannot_install_them(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(packages, "PACKAGES", (packages.COMPILER, packages.BROWSER))
     monkeypatch.setattr(os, "geteuid", lambda: 1000)

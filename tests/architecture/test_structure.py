@@ -159,18 +159,15 @@ def test_strategies_are_not_told_apart_by_name() -> None:
     assert named == []
 
 
-@pytest.mark.parametrize("package", ["core", "gui"])
-def test_documentation_has_the_layers_of_import_linter(package: str) -> None:
+def test_documentation_has_the_layers_of_import_linter_and_the_folders_of_the_tests() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    contracts = project["tool"]["importlinter"]["contracts"]
-    (layers,) = [each["layers"] for each in contracts if each.get("containers") == [package]]
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    table = page.split(f"| `{package}`, from top to bottom |")[1].split("\n\n")[0]
-    rows = [re.findall(r"`(\w+)`", line.split("|")[1]) for line in table.splitlines()[2:]]
-    assert rows == [layer.split(" | ") for layer in layers]
-
-
-def test_documentation_lists_the_folders_of_the_tests() -> None:
+    for package in ("core", "gui"):
+        contracts = project["tool"]["importlinter"]["contracts"]
+        (layers,) = [each["layers"] for each in contracts if each.get("containers") == [package]]
+        table = page.split(f"| `{package}`, from top to bottom |")[1].split("\n\n")[0]
+        rows = [re.findall(r"`(\w+)`", line.split("|")[1]) for line in table.splitlines()[2:]]
+        assert rows == [layer.split(" | ") for layer in layers]
     page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     folders = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir() and path.name[0] not in "_."}
     assert set(re.findall(r"^\| `tests/(\w+)` \|", page, re.MULTILINE)) == folders

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Callable
 
 import pytest
 
-from core.cli import __main__
+from core.cli import __main__, options, run_options
+from core.config.choices import RecipeChoices, ScriptChoices
 
 Call = Callable[..., tuple[int, str, str]]
 """Calls a command with arguments, and returns what `call` returns."""
+
+
+def choices_of(*words: str) -> RecipeChoices | ScriptChoices:
+    """Return what the words of `trainyard run` choose."""
+    at = words.index("--") if "--" in words else len(words)
+    parser = options.Parser()
+    options.add_run_options(parser)
+    return run_options.choices(parser.parse_args(words[:at], Namespace(arguments=[*words[at + 1 :]])))
 
 
 def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:

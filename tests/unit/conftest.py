@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.nvml.standin import StandIn
 from tests.support import written_by_keras as keras_files
 from tests.support.acting import sleeper  # noqa: F401 (fixture)
 from tests.support.fake_machine import FakeMachine
+from tests.support.nvidia_reader import run_reader
 from tests.support.shared import made_once
 
 
@@ -17,6 +21,12 @@ from tests.support.shared import made_once
 def machine() -> FakeMachine:
     """A machine with a GPU and a CPU device, for the memory watch."""
     return FakeMachine()
+
+
+@pytest.fixture
+def reading(nvml: StandIn) -> Callable[[str], Any]:
+    """Run code with a reader of the stand-in's GPUs in a process of its own, and return what it appended to `seen`."""
+    return lambda code: run_reader(nvml, code)
 
 
 @pytest.fixture(scope="session")

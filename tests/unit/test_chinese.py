@@ -86,11 +86,8 @@ def test_names_phrases_and_counts_are_joined_as_in_chinese():
     assert as_sentence("已停止") == "已停止。"
     assert language.join_sentences([tr("Stopped."), "", None, "In English.", "More."]) == "已停止。In English. More."
     assert [tr_plural("{count} process", "{count} processes", count) for count in (1, 2)] == ["1 个进程", "2 个进程"]
-
-
-def test_losses_are_named_in_chinese_and_other_metrics_keep_their_names():
     titles = [metric_title(name) for name in ("loss", "val_loss", "val_top_5", "top_5")]
-    assert titles == ["损失", "验证损失", "验证 top 5", "top 5"]
+    assert titles == ["损失", "验证损失", "验证 top 5", "top 5"], "other metrics keep their names"
 
 
 def test_the_account_of_a_run_is_chinese():

@@ -250,10 +250,7 @@ class Numbers:
 def test_number_of_another_kind_is_refused(field: str, value: object) -> None:
     with pytest.raises(ValueError, match=rf"^Its field {field} is .* is expected\.$"):
         decode(Numbers, {field: value})
-
-
-def test_whole_number_is_taken_where_a_number_is_expected() -> None:
-    assert decode(Numbers, {"number": 3}).number == 3
+    assert decode(Numbers, {"number": 3}).number == 3, "a whole number is one"
 
 
 def test_field_inside_a_record_is_named_with_the_record() -> None:

@@ -125,20 +125,14 @@ def test_groups_of_seeds_with_gaps_and_unequal_lengths_against_numpy(tmp_path: P
     assert len(comparison.notices) == 2, "the lengths of both groups"
 
 
-def test_a_run_that_diverged_is_not_averaged_away(tmp_path: Path) -> None:
-    good = write_run(tmp_path, "a", [values(1, 1, 2, loss=[2.0, 1.0])], spec=seeded(0))
+def test_a_run_that_diverged_is_not_averaged_away_and_a_missing_metric_is_no_number(tmp_path: Path) -> None:
+    one = write_run(tmp_path, "a", [values(1, 1, 2, loss=[2.0, 1.0], f1=[0.5, 0.6])], spec=seeded(0))
     bad = write_run(tmp_path, "b", [values(1, 1, 2, loss=[3.0, math.nan])], spec=seeded(1))
-    (row,) = compared(good, bad)
+    third = write_run(tmp_path, "c", [values(1, 1, 2, loss=[4.0])], spec=seeded(0, learning_rate=0.5))
+    (row,) = compared(one, bad)
     assert math.isnan(row["last"])
     assert row["best"] == 2.0
-
-
-def test_a_missing_metric_is_no_number_and_is_counted(tmp_path: Path) -> None:
-    both = values(1, 1, 2, loss=[2.0, 1.0], f1=[0.5, 0.6])
-    one = write_run(tmp_path, "a", [both], spec=seeded(0))
-    other = write_run(tmp_path, "b", [values(1, 1, 2, loss=[2.0, 1.0])], spec=seeded(1))
-    third = write_run(tmp_path, "c", [values(1, 1, 2, loss=[4.0])], spec=seeded(0, learning_rate=0.5))
-    group, alone = compared(one, other, third, metric="f1")
+    group, alone = compared(one, bad, third, metric="f1")
     assert (group["best"], group["counts"]["best"], group["n"]) == (0.6, 1, 2)
     assert (alone["last"], alone["best"], alone["best_step"]) == (None, None, None)
     assert "best" not in alone["difference"]
@@ -272,7 +266,7 @@ def test_the_name_of_a_metric_says_whether_lower_is_better(metric: str, lower: b
     assert lower_is_better(metric) is lower
 
 
-def test_a_direction_that_is_not_known_is_assumed_and_said(tmp_path: Path) -> None:
+def test_a_direction_that_is_not_known_is_said_and_a_validation_loss_is_preferred(tmp_path: Path) -> None:
     folders = [
         write_run(tmp_path, name, [values(1, 1, 2, spread=[2.0, 1.0])], spec=seeded(0, epochs=epochs))
         for name, epochs in (("a", 1), ("b", 2))
@@ -280,26 +274,17 @@ def test_a_direction_that_is_not_known_is_assumed_and_said(tmp_path: Path) -> No
     (notice,) = compare(read_runs(folders)).notices
     assert "lower was assumed" in notice
     assert compare(read_runs(folders), lower=True).notices == []
-
-
-def test_a_validation_loss_is_preferred_but_less_than_a_metric_that_all_have(tmp_path: Path) -> None:
     both = [values(1, 1, 2, loss=[2.0, 1.0]), values(2, 2, 2, val_loss=[1.0])]
-    one, other = write_run(tmp_path, "a", both), write_run(tmp_path, "b", both)
-    third = write_run(tmp_path, "c", [values(1, 1, 2, loss=[2.0, 1.0])])
+    one, other = write_run(tmp_path, "c", both), write_run(tmp_path, "d", both)
+    third = write_run(tmp_path, "e", [values(1, 1, 2, loss=[2.0, 1.0])])
     assert compare(read_runs([one, other])).metric == "val_loss"
-    assert compare(read_runs([one, other, third])).metric == "loss"
+    assert compare(read_runs([one, other, third])).metric == "loss", "which all have"
 
 
 # -- what cannot be compared ---------------------------------------------------------------------
 
 
-def test_a_metric_that_no_run_has_is_one_sentence(tmp_path: Path) -> None:
-    folders = [write_run(tmp_path, name, [values(1, 1, 2, loss=[2.0])]) for name in ("a", "b")]
-    with pytest.raises(RunError, match=r"^None of these runs measured bleu\. They measured loss\.$"):
-        compare(read_runs(folders), metric="bleu")
-
-
-def test_runs_with_nothing_in_common_are_one_sentence(tmp_path: Path) -> None:
+def test_what_cannot_be_compared_is_one_sentence(tmp_path: Path) -> None:
     one = write_run(tmp_path, "a", [values(1, 1, 2, loss=[2.0], learning_rate=[0.1])])
     other = write_run(tmp_path, "b", [values(1, 1, 2, reward=[2.0], learning_rate=[0.1])])
     third = write_run(tmp_path, "c", [values(1, 1, 2, loss=[math.nan])])
@@ -308,6 +293,12 @@ def test_runs_with_nothing_in_common_are_one_sentence(tmp_path: Path) -> None:
     ):
         compare(read_runs([one, other, third]))
     assert compare(read_runs([one, other, third]), metric="reward").rows[0].results[0].numbers.get("best") is None
+    with pytest.raises(RunError, match=r"^None of these runs measured bleu\. They measured learning_rate, loss and"):
+        compare(read_runs([one, other]), metric="bleu")
+    spec = json.loads((other / "spec.json").read_text())
+    (other / "spec.json").write_text(json.dumps({**spec, "version": 99}))
+    with pytest.raises(ValueError, match=r"b/spec\.json is not a valid spec\. It was written by a newer Trainyard"):
+        read_runs([one, other])
 
 
 def test_a_run_that_is_removed_while_it_is_read_is_one_sentence(tmp_path: Path, monkeypatch) -> None:
@@ -324,14 +315,6 @@ def test_a_run_that_is_removed_while_it_is_read_is_one_sentence(tmp_path: Path, 
         read_runs([one, other])
     with pytest.raises(RunError, match=r"^Run b was removed while it was compared\. "):
         read_run(other)
-
-
-def test_a_run_of_a_newer_version_is_one_sentence(tmp_path: Path) -> None:
-    one, other = (write_run(tmp_path, name, [values(1, 1, 2, loss=[2.0])]) for name in ("a", "b"))
-    spec = json.loads((other / "spec.json").read_text())
-    (other / "spec.json").write_text(json.dumps({**spec, "version": 99}))
-    with pytest.raises(ValueError, match=r"b/spec\.json is not a valid spec\. It was written by a newer Trainyard"):
-        read_runs([one, other])
 
 
 # -- why -----------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -42,19 +43,14 @@ def exponential_means(numbers: np.ndarray, weight: float) -> np.ndarray:
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.6, 0.99])
-def test_a_short_curve_is_the_values_or_their_exponential_mean(weight: float) -> None:
-    numbers = np.random.default_rng(0).random(300)
+def test_a_short_curve_and_a_part_are_the_values_or_their_exponential_mean(weight: float) -> None:
+    numbers = np.random.default_rng(0).random(20_000)
     numbers[40:50] = np.nan
-    x, y = curve(series_of(numbers), STEP, (0, 300), 400, weight)
+    whole = exponential_means(numbers, weight) if weight else numbers
+    x, y = curve(series_of(numbers[:300]), STEP, (0, 300), 400, weight)
     assert x.tolist() == list(range(1, 301))
-    expected = exponential_means(numbers, weight) if weight else numbers
-    assert np.allclose(y, expected, equal_nan=True)
-
-
-def test_a_part_is_smoothed_as_in_the_whole() -> None:
-    numbers = np.random.default_rng(1).random(20_000)
-    x, y = curve(series_of(numbers), STEP, (15_000, 15_100), 400, 0.99)
-    whole = exponential_means(numbers, 0.99)
+    assert np.allclose(y, whole[:300], equal_nan=True)
+    x, y = curve(series_of(numbers), STEP, (15_000, 15_100), 400, weight)
     assert (x[0], x[-1]) == (14_999, 15_101), "one point beyond either end"
     assert np.allclose(y, whole[x.astype(int) - 1], rtol=1e-4)
 
@@ -71,29 +67,24 @@ def test_columns_of_a_long_curve_follow_the_exponential_mean(weight: float) -> N
     assert np.abs(y - expected).max() < 0.05, "columns are about 200 steps wide, and their means vary by 0.1 / 14"
 
 
-def test_without_smoothing_no_spike_of_a_long_curve_is_lost() -> None:
+def test_one_step_a_column_is_the_exponential_mean_and_no_spike_is_lost_without_smoothing() -> None:
     numbers = np.zeros(100_000)
     numbers[[5, 70_001]] = 9.0, -7.0
     _, y = curve(series_of(numbers), STEP, (0, 100_000), 300, 0.0)
     assert (y.max(), y.min()) == (9.0, -7.0)
-
-
-def test_one_step_a_column_is_the_exponential_mean() -> None:
     numbers = np.array([3.0, 1.0, np.nan, 2.0])
-    state, found = 3.0, []
-    for number in (3.0, 1.0, 2.0):
-        state = 0.7 * state + 0.3 * number
-        found.append(state)
     smoothed = column_smoothing(numbers, np.ones(4), 0.7)
-    assert np.allclose(smoothed[[0, 1, 3]], found)
-    assert np.isnan(smoothed[2])
+    assert np.allclose(smoothed, [3.0, 2.4, np.nan, 2.28], equal_nan=True)
+
+
+def members_of(table: Iterable[np.ndarray]) -> list[Member]:
+    return [Member(series=series_of(row), axis=STEP) for row in table]
 
 
 @pytest.mark.parametrize(("band", "half"), [(DEVIATION, 1.0), (INTERVAL, 4.303 / np.sqrt(3))])
 def test_a_group_against_numpy(band: str, half: float) -> None:
     table = np.random.default_rng(3).random((3, 50))
-    members = [Member(series=series_of(row), axis=STEP) for row in table]
-    found = group_curve(members, (0, 50), 400, 0.0, band)
+    found = group_curve(members_of(table), (0, 50), 400, 0.0, band)
     deviation = table.std(axis=0, ddof=1)
     assert np.allclose(found.mean, table.mean(axis=0))
     assert np.allclose(found.low, table.mean(axis=0) - half * deviation)
@@ -104,7 +95,7 @@ def test_a_group_against_numpy(band: str, half: float) -> None:
 def test_a_band_ends_where_fewer_runs_go_on_and_has_gaps_where_one_has() -> None:
     table = [np.arange(10.0), np.arange(10.0) + 2, np.arange(6.0) + 4]
     table[1][3] = np.nan
-    found = group_curve([Member(series=series_of(row), axis=STEP) for row in table], (0, 12), 400, 0.0, MIN_MAX)
+    found = group_curve(members_of(table), (0, 12), 400, 0.0, MIN_MAX)
     assert found.x.tolist() == list(range(1, 11))
     assert found.mean.tolist()[:3] == [2.0, 3.0, 4.0]
     assert np.isnan(found.mean).tolist() == [False, False, False, True, False, False, True, True, True, True]
@@ -166,10 +157,17 @@ def test_the_band_of_recorded_runs_that_were_paused_resumed_and_stopped(tmp_path
 def test_long_runs_of_a_group_are_averaged_by_columns_of_steps() -> None:
     at = np.arange(60_000)
     table = [np.exp(-at / 1e4) + offset for offset in (0.0, 0.1, 0.5)]
-    found = group_curve([Member(series=series_of(row), axis=STEP) for row in table], (0, 60_000), 300, 0.6, MIN_MAX)
+    found = group_curve(members_of(table), (0, 60_000), 300, 0.6, MIN_MAX)
     assert len(found.x) == 300
     assert np.allclose(found.high - found.low, 0.5, atol=1e-3)
     assert np.allclose(found.mean, np.exp(-(found.x - 100) / 1e4) + 0.2, atol=0.02)
+
+
+def test_a_band_on_a_logarithmic_scale_stays_above_zero() -> None:
+    table = [np.array([1.0, -1.0, 2.0]), np.array([9.0, 3.0, 2.0])]
+    found = group_curve(members_of(table), (0, 3), 100, 0.0, DEVIATION, positive=True)
+    assert found.low[0] == pytest.approx(0.1)
+    assert np.isnan(found.mean[1])
 
 
 def test_runs_of_a_group_are_compared_by_step_also_over_time() -> None:
@@ -178,14 +176,6 @@ def test_runs_of_a_group_are_compared_by_step_also_over_time() -> None:
     found = group_curve(members, (0.0, 60.0), 400, 0.0, MIN_MAX)
     assert found.mean.tolist() == list(range(20))
     assert found.x.tolist() == [2.0 * step for step in range(1, 21)]
-
-
-def test_a_band_on_a_logarithmic_scale_stays_above_zero() -> None:
-    table = [np.array([1.0, -1.0, 2.0]), np.array([9.0, 3.0, 2.0])]
-    members = [Member(series=series_of(row), axis=STEP) for row in table]
-    found = group_curve(members, (0, 3), 100, 0.0, DEVIATION, positive=True)
-    assert found.low[0] == pytest.approx(0.1)
-    assert np.isnan(found.mean[1])
 
 
 def test_axes_of_a_run_with_a_pause(tmp_path: Path) -> None:
@@ -207,11 +197,8 @@ def test_axes_of_a_run_with_a_pause(tmp_path: Path) -> None:
     times = guide_of(run).times_of(axis_of(run, "epoch"), np.array([0.25, 2.0, 9.0]))
     assert times[:2].tolist() == pytest.approx([BEGAN + 2, BEGAN + 9])
     assert np.isnan(times[2]), "nothing was trained there"
-
-
-def test_a_run_without_a_plan_has_no_epochs_and_samples(tmp_path: Path) -> None:
-    run = read_run(write_run(tmp_path, "a", [values(1, 1, 2, loss=[2.0, 1.0])], spec=make_spec("digits_mlp")))
-    assert [name for name in AXES if axis_of(run, name, "loss") is None] == ["epoch", "samples"]
+    plain = read_run(write_run(tmp_path, "b", [values(1, 1, 2, loss=[2.0, 1.0])], spec=make_spec("digits_mlp")))
+    assert [name for name in AXES if axis_of(plain, name, "loss") is None] == ["epoch", "samples"], "without a plan"
 
 
 def test_readings_of_several_devices_as_one_curve() -> None:

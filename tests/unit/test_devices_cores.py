@@ -14,11 +14,11 @@ CORES = sorted(os.sched_getaffinity(0))
 def test_cores_are_divided_contiguously_and_completely():
     assert divide([0, 1, 2, 3, 4, 5, 6], 2) == [(0, 1, 2, 3), (4, 5, 6)]
     assert divide([4, 5, 8], 3) == [(4,), (5,), (8,)]
-
-
-def test_more_devices_than_cores_share_them():
-    assert divide([4, 7], 5) == [(4,), (7,), (4,), (7,), (4,)]
+    assert divide([4, 7], 5) == [(4,), (7,), (4,), (7,), (4,)], "more devices than cores share them"
     assert shares({CORES_VARIABLE: str(CORES[0])}) == [(CORES[0],), (CORES[0],)]
+    last_first = [CORES[-1], *CORES[:-1]]
+    environ = {CORES_VARIABLE: ",".join(map(str, last_first)), COUNT_VARIABLE: str(len(CORES))}
+    assert shares(environ) == [(core,) for core in last_first], "in the order of the setting"
 
 
 def test_default_is_two_devices_however_many_cores_there_are():
@@ -42,9 +42,3 @@ def test_all_allowed_cores_are_used_unless_some_are_named():
 def test_invalid_cores_are_refused_with_value_and_remedy(setting):
     with pytest.raises(ValueError, match=rf"^{CORES_VARIABLE}={setting} .* as in 2-5 or 1,0, of 0-3,5, or unset it\.$"):
         usable_cores(setting, {0, 1, 2, 3, 5})
-
-
-def test_cores_keep_the_order_of_the_setting():
-    last_first = [CORES[-1], *CORES[:-1]]
-    environ = {CORES_VARIABLE: ",".join(map(str, last_first)), COUNT_VARIABLE: str(len(CORES))}
-    assert shares(environ) == [(core,) for core in last_first]

@@ -46,18 +46,15 @@ def test_cpu_devices_cover_all_usable_cores():
     assert devices[0].memory_total_bytes == psutil.virtual_memory().total
 
 
-def test_invalid_device_count_shows_a_banner(monkeypatch):
+def test_only_requested_devices_are_listed_and_an_invalid_count_shows_a_banner(monkeypatch):
+    monkeypatch.setenv(COUNT_VARIABLE, "1")
+    reader = open_reader(Options(only=frozenset({"cpu:7"})))
+    assert (reader.devices, reader.read(0.0, frozenset(Tier))) == ((), [])
     monkeypatch.setenv(COUNT_VARIABLE, "many")
     with Sampler(only=["cpu:0"]) as sampler:
         survey = sampler.poll()
     assert survey.devices == ()
     assert f"{COUNT_VARIABLE}=many" in survey.banner
-
-
-def test_only_requested_devices_are_listed_and_read(monkeypatch):
-    monkeypatch.setenv(COUNT_VARIABLE, "1")
-    reader = open_reader(Options(only=frozenset({"cpu:7"})))
-    assert (reader.devices, reader.read(0.0, frozenset(Tier))) == ((), [])
 
 
 @pytest.mark.parametrize("child", ["print('ready', flush=True)\nwhile True: pass"], indirect=True)
@@ -79,10 +76,6 @@ def test_utilisation_covers_only_the_cores_of_the_device(child, monkeypatch):
     wait_until(busy, "the core of the busy process to be busy")
 
 
-def test_memory_is_unknown_while_no_process_is_watched():
-    assert CpuReader(cpu_devices()).read(0.0, frozenset(Tier))[0].memory_used_bytes is None
-
-
 PARENT_AND_CHILD = f"""
 import subprocess, sys
 own = b"x" * {40 * MEGABYTE}
@@ -98,10 +91,15 @@ child.kill()
 @pytest.mark.parametrize("child", [PARENT_AND_CHILD], indirect=True)
 def test_memory_is_the_sum_of_watched_processes_and_children(child):
     reader = CpuReader(cpu_devices()[:1])
+
+    def used() -> int | None:
+        return reader.read(0.0, frozenset(Tier))[0].memory_used_bytes
+
+    assert used() is None, "while no process is watched"
     reader.watch({"cpu:0": [child.pid]})
-    assert 100 * MEGABYTE < reader.read(0.0, frozenset(Tier))[0].memory_used_bytes < 200 * MEGABYTE
+    assert 100 * MEGABYTE < used() < 200 * MEGABYTE
     child.communicate("\n")
     # The child was killed, and may still be on its way out. That all is free again is a reading.
-    wait_until(lambda: reader.read(0.0, frozenset(Tier))[0].memory_used_bytes == 0, "all that was held to be free")
+    wait_until(lambda: used() == 0, "all that was held to be free")
     reader.watch({})
-    assert reader.read(0.0, frozenset(Tier))[0].memory_used_bytes is None
+    assert used() is None

@@ -7,26 +7,28 @@ import ctypes.util
 import pytest
 
 from tests.nvml.standin import mig_uuid, uuid
-from tests.support.nvidia_reader import run_reader
 
 GIGABYTE = 2**30
 
 
-@pytest.fixture
-def reading(nvml):
-    """Run code and return what it appended to `seen`."""
-    return lambda code: run_reader(nvml, code)
+def listed(reading, code="open_reader(Options())"):
+    (devices,) = reading(f"seen.append([asdict(device) for device in {code}.devices])")
+    return devices
 
 
 def test_eight_gpus_are_listed_with_their_properties(nvml, reading):
-    nvml.write(gpus=8, gpu3={"name": "NVIDIA H100", "memory_total": 80 * GIGABYTE, "bus": 0xC1})
-    (devices,) = reading("seen.append([asdict(device) for device in open_reader(Options()).devices])")
+    named = {"name": "NVIDIA H100", "memory_total": 80 * GIGABYTE, "bus": 0xC1}
+    numa = {"name": "NVIDIA GH200 480GB", "numa": 1, "memory_total": 96 * GIGABYTE}
+    nvml.write(gpus=8, gpu0={"minor": 2}, gpu2={"unsupported": "minor"}, gpu3=named, gpu4=numa)
+    devices = listed(reading)
     assert [device["id"] for device in devices] == [uuid(index) for index in range(8)]
     assert [device["label"] for device in devices] == [f"GPU {index}" for index in range(8)]
     assert devices[3]["name"] == "NVIDIA H100"
-    assert devices[3]["memory_total_bytes"] == 80 * GIGABYTE
+    assert [devices[index]["memory_total_bytes"] // GIGABYTE for index in (3, 4)] == [80, 96]
     assert devices[3]["pci_bus_id"] == "0000:c1:00.0"
     assert {device["kind"] for device in devices} == {"nvidia"}
+    assert [device["minor"] for device in devices[:4]] == [2, 1, None, 3], "the number of the device file, if known"
+    assert [device["id"] for device in devices if device["shared_memory"]] == [uuid(4)], "the node of NUMA"
 
 
 def test_readings_have_the_units_in_their_names(nvml, reading):
@@ -51,11 +53,14 @@ def test_readings_have_the_units_in_their_names(nvml, reading):
 
 
 def test_each_process_is_listed_once_with_its_memory_if_known(nvml, reading):
-    nvml.write(gpus=1, gpu0={"compute": f"30:{GIGABYTE},10", "graphics": f"20:5,30:{GIGABYTE}", "mps": "10:7"})
-    (((sample,)),) = reading("read(open_reader(Options()))")
-    held = {process["pid"]: process["memory_used_bytes"] for process in sample["processes"]}
-    assert held == {10: 7, 20: 5, 30: GIGABYTE}
-    assert len(sample["processes"]) == 3
+    """A GPU that no process uses has an empty list, and one whose compute processes are unknown has none."""
+    merged = {"compute": f"30:{GIGABYTE},10", "graphics": f"20:5,30:{GIGABYTE}", "mps": "10:7"}
+    part = {"compute": "10:1", "unsupported": "graphics,mps"}
+    nvml.write(gpus=4, gpu0=merged, gpu1=part, gpu2={"unsupported": "compute"})
+    (samples,) = reading("read(open_reader(Options()))")
+    found = [each["processes"] for each in samples]
+    assert sorted((each["pid"], each["memory_used_bytes"]) for each in found[0]) == [(10, 7), (20, 5), (30, GIGABYTE)]
+    assert found[1:] == [[{"pid": 10, "memory_used_bytes": 1}], None, []]
 
 
 @pytest.mark.parametrize(
@@ -186,23 +191,6 @@ def test_missing_library_is_an_error_only_if_a_driver_exists(nvml, reading, monk
     assert "libnvidia-ml.so.1" in trouble[1]
 
 
-def test_only_requested_gpus_are_listed_and_read(nvml, reading):
-    nvml.write(gpus=4)
-    (samples,) = reading(f"read(open_reader(Options(only=frozenset({{{uuid(2)!r}}}))))")
-    assert [sample["device_id"] for sample in samples] == [uuid(2)]
-    assert nvml.calls()["nvmlDeviceGetUtilizationRates gpu0"] == 0
-
-
-def listed(reading, code="open_reader(Options())"):
-    (devices,) = reading(f"seen.append([asdict(device) for device in {code}.devices])")
-    return devices
-
-
-def test_minor_number_of_the_device_file_is_listed_if_known(nvml, reading):
-    nvml.write(gpus=3, gpu0={"minor": 2}, gpu2={"unsupported": "minor"})
-    assert [device["minor"] for device in listed(reading)] == [2, 1, None]
-
-
 @pytest.mark.parametrize(
     "gpu",
     [
@@ -224,68 +212,48 @@ def test_gpu_without_own_memory_is_marked_shared_and_has_no_memory_reading(nvml,
     assert shared["processes"] == [{"pid": 4711, "memory_used_bytes": GIGABYTE}], "memory of each process is known"
 
 
-def test_gpu_that_is_a_numa_node_shares_its_memory_with_the_system(nvml, reading):
-    nvml.write(gpus=2, gpu0={"name": "NVIDIA GH200 480GB", "numa": 1, "memory_total": 96 * GIGABYTE})
-    devices = listed(reading)
-    assert [device["shared_memory"] for device in devices] == [True, False]
-    assert devices[0]["memory_total_bytes"] == 96 * GIGABYTE
-
-
 def test_memory_unknown_to_an_old_driver_is_not_taken_for_shared_memory(nvml, reading):
     nvml.write(gpus=1, missing="nvmlDeviceGetMemoryInfo_v2")
     (device,) = listed(reading)
     assert (device["memory_total_bytes"], device["shared_memory"]) == (None, False)
 
 
-def test_gpu_in_mig_mode_is_blocked_and_its_mig_devices_are_listed(nvml, reading):
+def test_gpu_in_mig_mode_is_blocked_and_its_mig_devices_appear_and_disappear(nvml, reading):
     part = {"mig1.memory_used": 2 * GIGABYTE, "mig1.memory_total": 10 * GIGABYTE, "mig1.compute": "4711:7"}
-    nvml.write(gpus=2, gpu0={"mig": 1, "mig_count": 2, "mig1.name": "NVIDIA A100 MIG 2g.10gb", **part})
-    devices, samples = reading("""
-        reader = open_reader(Options())
+    mig = {"mig": 1, "mig_count": 2, "mig1.name": "NVIDIA A100 MIG 2g.10gb", **part}
+    nvml.write(gpus=2)
+    before, devices, samples, lost, whole = reading(f"""
+        reader = open_reader(Options(retry_s=0))
+        seen.append([[device.label, bool(device.blocked)] for device in reader.devices])
+        nvml.write(gpu0={mig})
+        reader.read(1.0, frozenset(Tier))
         seen.append([asdict(device) for device in reader.devices])
         read(reader)
+        nvml.write(gpu0={{"mig_count": 1}})
+        seen.append([sample.lost for sample in reader.read(1.0, frozenset(Tier))])
+        nvml.write(gpu0={{"mig": None, "mig_count": None}})
+        reader.read(1.0, frozenset(Tier))
+        seen.append([[device.label, bool(device.blocked)] for device in reader.devices])
     """)
-    assert [device["id"] for device in devices] == [uuid(0), mig_uuid(0, 0), mig_uuid(0, 1), uuid(1)]
-    assert [device["label"] for device in devices] == ["GPU 0", "GPU 0 MIG 0", "GPU 0 MIG 1", "GPU 1"]
-    assert devices[2]["name"] == "NVIDIA A100 MIG 2g.10gb"
-    assert devices[2]["memory_total_bytes"] == 10 * GIGABYTE
-    assert devices[2]["pci_bus_id"] == devices[0]["pci_bus_id"]
-    assert [device["minor"] for device in devices] == [0, None, None, 1], "MIG devices have no minor number"
-    assert devices[0]["blocked"] == (
+    assert before == [["GPU 0", False], ["GPU 1", False]]
+    gpu, _, second, other = sorted(devices, key=lambda device: device["label"])
+    assert [device["id"] for device in devices if device is not other] == [uuid(0), mig_uuid(0, 0), mig_uuid(0, 1)]
+    assert [device["label"] for device in (gpu, second, other)] == ["GPU 0", "GPU 0 MIG 1", "GPU 1"]
+    assert (second["name"], second["memory_total_bytes"]) == ("NVIDIA A100 MIG 2g.10gb", 10 * GIGABYTE)
+    assert second["pci_bus_id"] == gpu["pci_bus_id"]
+    assert [each["minor"] for each in (gpu, second, other)] == [0, None, 1], "MIG devices have no minor number"
+    assert gpu["blocked"] == (
         "GPU 0 is in MIG mode and cannot be used as a whole: tick a MIG device of it. Where none is listed, make one "
         "(nvidia-smi mig -i 0 -cgi ... -C), or switch the mode off (nvidia-smi -i 0 -mig 0)."
     )
-    assert [device["blocked"] for device in devices[1:]] == [None] * 3
-    assert samples[2]["memory_used_bytes"] == 2 * GIGABYTE
-    assert samples[2]["processes"] == [{"pid": 4711, "memory_used_bytes": 7}]
-    assert [samples[2][name] for name in ("utilisation_percent", "temperature_celsius", "lost")] == [None] * 3
-
-
-def test_mig_devices_appear_and_disappear(nvml, reading):
-    nvml.write(gpus=1)
-    before, after, lost, whole = reading("""
-        reader = open_reader(Options(retry_s=0))
-        seen.append([[device.label, bool(device.blocked)] for device in reader.devices])
-        nvml.write(gpu0={"mig": 1, "mig_count": 2})
-        reader.read(1.0, frozenset(Tier))
-        seen.append([[device.label, bool(device.blocked)] for device in reader.devices])
-        nvml.write(gpu0={"mig_count": 1})
-        seen.append([sample.lost for sample in reader.read(1.0, frozenset(Tier))])
-        nvml.write(gpu0={"mig": None, "mig_count": None})
-        reader.read(1.0, frozenset(Tier))
-        seen.append([[device.label, bool(device.blocked)] for device in reader.devices])
-    """)
-    assert before == [["GPU 0", False]]
-    assert after == [["GPU 0", True], ["GPU 0 MIG 0", False], ["GPU 0 MIG 1", False]]
-    assert lost[:2] == [None, None]
-    assert lost[2].startswith("GPU 0 MIG 1 does not answer: the driver says “Not Found”")
-    assert whole[0] == ["GPU 0", False]
-
-
-def test_empty_process_list_differs_from_unknown_process_list(nvml, reading):
-    nvml.write(gpus=2, gpu1={"unsupported": "compute,graphics,mps"})
-    ((empty, none),) = reading("read(open_reader(Options()))")
-    assert (empty["processes"], none["processes"]) == ([], None)
+    assert [device["blocked"] for device in devices if device is not gpu] == [None] * 3
+    sample = samples[devices.index(second)]
+    assert sample["memory_used_bytes"] == 2 * GIGABYTE
+    assert sample["processes"] == [{"pid": 4711, "memory_used_bytes": 7}]
+    assert [sample[name] for name in ("utilisation_percent", "temperature_celsius", "lost")] == [None] * 3
+    (trouble,) = filter(None, lost)
+    assert trouble.startswith("GPU 0 MIG 1 does not answer: the driver says “Not Found”")
+    assert ["GPU 0", False] in whole
 
 
 @pytest.mark.parametrize("name", ["compute", "graphics"])
@@ -302,18 +270,17 @@ def test_process_list_that_fails_temporarily_is_unknown_not_empty(nvml, reading,
     assert whole["processes"] == [{"pid": 10, "memory_used_bytes": 1}]
 
 
-def test_unsupported_process_list_leaves_the_other_lists(nvml, reading):
-    nvml.write(gpus=2, gpu0={"compute": "10:1", "unsupported": "graphics,mps"}, gpu1={"unsupported": "compute"})
-    ((without, nothing),) = reading("read(open_reader(Options()))")
-    assert without["processes"] == [{"pid": 10, "memory_used_bytes": 1}]
-    assert nothing["processes"] is None, "compute processes are unknown"
-
-
 def test_gpu_hidden_by_inherited_variable_is_listed_and_blocked(nvml, reading):
-    nvml.write(gpus=2)
-    devices = listed(reading, f"open_reader(Options(), environment={{'CUDA_VISIBLE_DEVICES': {uuid(1)!r}}})")
+    nvml.write(gpus=4)
+    devices, samples = reading(f"""
+        reader = open_reader(Options(), environment={{'CUDA_VISIBLE_DEVICES': {uuid(1)!r}}})
+        seen.append([asdict(device) for device in reader.devices])
+        read(open_reader(Options(only=frozenset({{{uuid(2)!r}}}))))
+    """)
     assert devices[0]["blocked"] == (
         f"GPU 0 is hidden by CUDA_VISIBLE_DEVICES={uuid(1)} in the environment that Trainyard was started in. "
         "Start Trainyard with another value, or without the variable, to use this device."
     )
     assert devices[1]["blocked"] is None
+    assert [sample["device_id"] for sample in samples] == [uuid(2)], "only the requested one"
+    assert nvml.calls()["nvmlDeviceGetUtilizationRates gpu0"] == 0

@@ -47,13 +47,10 @@ def test_every_place_has_a_sentence_for_every_situation() -> None:
     assert plot_words("temperaturePlot", Situation.OVER) == empty_words(Place.UTILISATION, Situation.OVER)
 
 
-def test_failed_gpu_run_is_not_told_about_cpu_devices() -> None:
+def test_only_what_concerns_a_run_is_told() -> None:
     for situation in Situation:
         assert "CPU" not in empty_words(Place.MEMORY, situation)
     assert "CPU" in empty_words(Place.MEMORY, Situation.MACHINE, is_cpu_only=True)
-
-
-def test_script_without_measurements_is_told_what_to_do() -> None:
     assert "log pattern" in empty_words(Place.LOSS, Situation.OVER, is_script=True)
     assert "step" in empty_words(Place.LOSS, Situation.EARLY, is_script=False)
 

@@ -44,7 +44,7 @@ def two(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_each_plot_of_a_run_is_a_drawing_of_its_own(two: Path, capsys) -> None:
+def test_each_plot_is_a_drawing_with_a_line_for_each_run(two: Path, capsys) -> None:
     folder = two / "new" / "plots"
     folder.parent.mkdir()
     code, out, err = call(capsys, "export", two / "b", "--svg", folder, "--json")
@@ -56,9 +56,6 @@ def test_each_plot_of_a_run_is_a_drawing_of_its_own(two: Path, capsys) -> None:
     heights = [y for _, y in corners]
     assert heights[1] - heights[0] == heights[2] - heights[1] > 0, "3, 2, 1"
     assert {"train/acc & more", "steps"} <= set(texts(drawing(folder / "train-acc-more.svg")))
-
-
-def test_plots_of_a_comparison_have_a_line_for_each_run(two: Path, capsys) -> None:
     assert call(capsys, "compare", two / "a", two / "b", "--svg", two / "svg") == (0, "", "")
     loss = drawing(two / "svg" / "loss.svg")
     assert [each.attrib["class"] for each in paths(loss)] == ["c0", "c1"]
@@ -75,17 +72,14 @@ def test_plots_of_a_scaling_table(tmp_path: Path, capsys) -> None:
     assert (code, err.count("exists already")) == (2, 1)
 
 
-def test_pictures_are_drawn_by_a_process_of_their_own(two: Path, capsys) -> None:
+def test_pictures_are_drawn_by_a_process_of_their_own(two: Path, capsys, monkeypatch: pytest.MonkeyPatch) -> None:
     assert call(capsys, "export", two / "a", "--png", two / "png") == (0, "", "")
     data = (two / "png" / "loss.png").read_bytes()
     assert data[:8] == b"\x89PNG\r\n\x1a\n"
     assert struct.unpack(">II", data[16:24]) == (2 * 720, 2 * (28 + 280)), "twice the size of the drawing"
-
-
-def test_a_machine_that_cannot_draw_pictures_says_so(two: Path, capsys, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chart, "DRAWER", "gui.plots.no_such_module")
-    code, out, err = call(capsys, "export", two / "a", "--png", two / "png")
-    assert (code, out, (two / "png").exists()) == (2, "", False)
+    code, out, err = call(capsys, "export", two / "a", "--png", two / "none")
+    assert (code, out, (two / "none").exists()) == (2, "", False)
     assert err.startswith("trainyard: The plots could not be drawn as PNG: ")
     assert err.endswith("Write them as SVG instead.\n")
 
@@ -103,23 +97,20 @@ def test_names_of_files_are_different_and_harmless(tmp_path: Path) -> None:
     assert all(each.parent == tmp_path and each.is_file() for each in written)
 
 
-def test_texts_of_a_run_stay_texts_in_a_drawing(tmp_path: Path) -> None:
+def test_texts_of_a_run_stay_texts_in_a_drawing_and_a_long_legend_has_further_rows() -> None:
+    def drawn(title: str, labels: list[str], along: str) -> ET.Element:
+        lines = [Line(label=label, colour=at, series=series(1.0, 2.0)) for at, label in enumerate(labels)]
+        data = chart.svg(Chart(name="x", title=title, lines=lines, along=along))
+        assert data is not None
+        return ET.fromstring(data)
+
     title = "</title><script>alert(1)</script>&\x00\x0b\ud800\ufffe"
-    lines = [Line(label=f"{title} {at}", colour=at, series=series(1.0, 2.0)) for at in range(2)]
-    data = chart.svg(Chart(name="x", title=title, lines=lines, along=title))
-    assert data is not None
-    root = ET.fromstring(data)
+    root = drawn(title, [f"{title} {at}" for at in range(2)], title)
     assert {each.tag.removeprefix(NAME) for each in root.iter()} == {
         "svg", "title", "style", "rect", "text", "g", "line", "path",
     }
     assert sum((each.text or "").startswith("</title><script>alert(1)</script>&") for each in root.iter()) == 5
-
-
-def test_a_long_legend_goes_on_in_further_rows() -> None:
-    lines = [Line(label=f"a run with a long name {at}", colour=at, series=series(1.0, 2.0)) for at in range(14)]
-    data = chart.svg(Chart(name="x", title="x", lines=lines, along="steps"))
-    assert data is not None
-    root = ET.fromstring(data)
+    root = drawn("x", [f"a run with a long name {at}" for at in range(14)], "steps")
     assert len({each.attrib["y"] for each in root.iter(f"{NAME}text") if (each.text or "").startswith("a run")}) == 5
     assert max(float(each.attrib["x"]) for each in root.iter(f"{NAME}text")) < 720
     assert "c0 dashed" in {each.attrib["class"] for each in paths(root)}, "the thirteenth"
@@ -201,7 +192,9 @@ def test_a_disk_that_fills_while_exporting_leaves_what_was_there(
     assert mine.read_text() == "mine"
 
 
-def test_export_replaces_a_file_only_with_force(runs_root: Path, tmp_path: Path, capsys) -> None:
+def test_export_replaces_a_file_only_with_force_and_names_are_no_formulas(
+    runs_root: Path, tmp_path: Path, capsys
+) -> None:
     run_dir, table = written(runs_root), tmp_path / "loss.csv"
     table.write_text("mine")
     words = ["export", run_dir.name, "--csv", table, "--runs", runs_root]
@@ -209,15 +202,9 @@ def test_export_replaces_a_file_only_with_force(runs_root: Path, tmp_path: Path,
         2, "", f"trainyard: {table} exists already. Name another file, or add --force to replace it.\n",
     )
     assert table.read_text() == "mine"
-    assert call(capsys, *words, "--force")[0] == 0
-    assert table.read_text().startswith("metric,step,time,value")
-
-
-def test_names_of_metrics_are_no_formulas_and_control_no_terminal(runs_root: Path, capsys) -> None:
-    run_dir = written(runs_root)
     with (run_dir / "events" / "worker-0.jsonl").open("a") as file:
         event = {"t": 1.75e9, "kind": "metrics", "since": 1.75e9, "first": 1, "values": {"=1+1\x1b[2J": [3.0]}}
         file.write(json.dumps(event) + "\n")
-    code, out, _ = call(capsys, "export", run_dir.name, "--csv", "-", "--runs", runs_root)
-    assert code == 0
-    assert "\n'=1+1?[2J,1," in out
+    assert call(capsys, *words, "--force")[0] == 0
+    assert table.read_text().startswith("metric,step,time,value")
+    assert "\n'=1+1?[2J,1," in call(capsys, "export", run_dir.name, "--csv", "-", "--runs", runs_root)[1]

@@ -97,9 +97,13 @@ def test_full_device_says_how_full_it_was() -> None:
     assert "23.6 of 24.0 GB were in use at most. The step that failed asked for 2.00 GB more." in sentence
 
 
-def test_host_is_full_where_only_cpu_devices_were_used() -> None:
+def test_host_is_full_where_only_cpu_devices_were_used_or_the_kernel_ended_a_process() -> None:
     error = "Worker 0 on cpu:0: OutOfMemoryError: Device cpu:0 ran out of memory."
     assert failed(error, devices={"cpu:0": {"label": "CPU 0"}}).cause is Cause.HOST_MEMORY
+    error = f"Worker 0 on GPU-aa was ended by SIGKILL, which this run did not send. {KERNEL_KILLED}"
+    failure = failed(error, step=9)
+    assert failure.title == "The machine ran out of memory at step 9"
+    assert failure.sentence.startswith("The kernel ended the training process on GPU 5 to free memory.")
 
 
 def test_place_is_the_deepest_line_of_the_users_code() -> None:
@@ -107,19 +111,16 @@ def test_place_is_the_deepest_line_of_the_users_code() -> None:
     assert str(failure.place) == "train.py, line 12, in loss()"
     assert failure.lines == ('  File "/usr/lib/python3/site-packages/torch/nn.py", line 400, in forward',
                              "    return self.module(x)", "ValueError: shapes do not fit")
-
-
-def test_exception_of_many_lines_is_shown_from_its_name_on() -> None:
     trace = TRACE.replace(
         "ValueError: shapes do not fit", "torch.OtherProblem: no data:\ntried one\ntried two\n\nlast line"
     )
     failure = failed("train.py ended with exit code 1: torch.OtherProblem: no data: tried one.", traceback=trace)
     assert (failure.title, failure.sentence) == ("OtherProblem", "no data: tried one")
-    assert failure.lines[-1] == "torch.OtherProblem: no data:"
+    assert failure.lines[-1] == "torch.OtherProblem: no data:", "of many lines, from the name on"
     assert str(failure.place) == "train.py, line 12, in loss()"
-
-
-def test_lines_come_from_the_log_where_there_is_no_traceback() -> None:
+    handled = "ModuleNotFoundError: No module named 'flash_attn'\n\nDuring handling ...\nValueError: no\n"
+    failure = failed("train.py ended with exit code 1: ValueError: no.", traceback=handled)
+    assert (failure.cause, failure.title) == (Cause.CODE, "ValueError"), "what was handled is not the cause"
     assert failed("train.py ended with exit code 3.", log_end="a\nb\n\nc\nd\n").lines == ("b", "c", "d")
     assert failed("train.py ended with exit code 3.").lines == ()
 
@@ -132,12 +133,11 @@ def test_rank_that_failed_is_named() -> None:
 
 def test_lost_run_says_what_resuming_would_do() -> None:
     saved = Checkpoint(step=40, name="a", time=1.0, reason="epoch")
-    words = {
-        kept: failed("The run's supervisor exited unexpectedly.", state=RunState.LOST, checkpoint=kept).sentence
-        for kept in (None, saved)
-    }
-    assert words[None].endswith("There is no checkpoint: Resume starts over.")
-    assert words[saved].endswith("Resume continues from step 40.")
+    for kept, words in ((None, "no checkpoint: Resume starts over."), (saved, "Resume continues from step 40.")):
+        failure = failed("The run's supervisor exited unexpectedly.", state=RunState.LOST, checkpoint=kept)
+        assert failure.sentence.endswith(words)
+    for state in (RunState.RUNNING, RunState.FINISHED, RunState.STOPPED):
+        assert failure_of(RunFacts(state=state, error=None), script()) is None, "no failure"
 
 
 def test_part_whose_head_is_lost_says_where_to_resume_and_is_not_run_again() -> None:
@@ -149,16 +149,16 @@ def test_part_whose_head_is_lost_says_where_to_resume_and_is_not_run_again() -> 
     assert not view.can_run_again
 
 
-def test_other_states_are_no_failures() -> None:
-    for state in (RunState.RUNNING, RunState.FINISHED, RunState.STOPPED):
-        assert failure_of(RunFacts(state=state, error=None), script()) is None
-
-
-def test_half_batch_is_divided_evenly_over_the_devices() -> None:
+def test_half_batch_is_divided_evenly_over_the_devices_and_offered_only_where_memory_was_missing() -> None:
     spec = make_spec("digits_mlp", strategy="ddp", devices="cpu:0,cpu:1", batch_size=50)
     smaller, words = smaller_batch(spec) or (spec, "")
     assert (smaller.training.batch_size, words) == (24, "batch 24")
     assert smaller_batch(replace(spec, training=replace(spec.training, batch_size=2))) is None
+    for error, words in (("OutOfMemoryError: CUDA out of memory.", "batch 24"), ("ValueError: no.", "")):
+        facts = RunFacts(state=RunState.FAILED, error=f"Worker 0 on GPU-aa: {error}", devices=GPU)
+        view = failure_view(facts, spec, log_end="", labels={"GPU-aa": "GPU 0"})
+        assert view is not None
+        assert view.smaller_words == words
 
 
 @pytest.mark.parametrize(
@@ -180,19 +180,6 @@ def test_half_batch_of_a_script_is_the_value_of_its_option(given: tuple[str, ...
     assert (found and found[0].script and found[0].script.arguments) == then
 
 
-def test_smaller_batch_is_offered_only_where_memory_was_missing() -> None:
-    spec = make_spec("digits_mlp", devices="cpu:0", batch_size=64)
-    for error, words in (
-        ("Worker 0 on GPU-aa: OutOfMemoryError: CUDA out of memory.", "batch 32"),
-        ("Worker 0 on GPU-aa: ValueError: no.", ""),
-    ):
-        view = failure_view(
-            RunFacts(state=RunState.FAILED, error=error, devices=GPU), spec, log_end="", labels={"GPU-aa": "GPU 0"}
-        )
-        assert view is not None
-        assert view.smaller_words == words
-
-
 @pytest.mark.parametrize(
     ("error", "words"),
     [
@@ -206,16 +193,3 @@ def test_smaller_batch_is_offered_only_where_memory_was_missing() -> None:
 )
 def test_list_of_runs_has_the_cause_in_a_few_words(error: str, words: str) -> None:
     assert short_cause(error) == words
-
-
-def test_kernel_that_ended_a_process_is_named() -> None:
-    error = f"Worker 0 on GPU-aa was ended by SIGKILL, which this run did not send. {KERNEL_KILLED}"
-    failure = failed(error, step=9)
-    assert failure.title == "The machine ran out of memory at step 9"
-    assert failure.sentence.startswith("The kernel ended the training process on GPU 5 to free memory.")
-
-
-def test_error_that_the_program_has_handled_is_not_the_cause() -> None:
-    trace = "ModuleNotFoundError: No module named 'flash_attn'\n\nDuring handling ...\nValueError: no\n"
-    failure = failed("train.py ended with exit code 1: ValueError: no.", traceback=trace)
-    assert (failure.cause, failure.title) == (Cause.CODE, "ValueError")

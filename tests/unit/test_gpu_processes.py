@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -77,39 +78,37 @@ def test_data_loader_worker_missing_from_driver_list_is_found_by_open_files(proc
     assert not worker.listed
 
 
-def test_shared_device_files_count_only_for_processes_of_a_run(proc: Path) -> None:
-    add_process(proc, 8, open_files=["/dev/nvidiactl", "/dev/nvidia-uvm"])
-    add_process(proc, 9, open_files=["/dev/nvidia-uvm"], run_id="run-1")
-    assert found(proc) == [(None, 9, None)]
-
-
-def test_process_on_another_device_only_is_not_found(proc: Path) -> None:
-    add_process(proc, 8, open_files=["/dev/nvidia5", "/dev/nvidiactl"], run_id="run-1")
-    assert found(proc) == []
+@pytest.mark.parametrize(
+    ("known", "listed", "holders"),
+    [
+        # files of all devices count only for the processes of a run
+        ({8: {"open_files": ["/dev/nvidiactl", "/dev/nvidia-uvm"]},
+          9: {"open_files": ["/dev/nvidia-uvm"], "run_id": "run-1"}}, {}, [(None, 9, None)]),
+        ({8: {"open_files": ["/dev/nvidia5", "/dev/nvidiactl"], "run_id": "run-1"}}, {}, []),  # another device only
+        ({8: {"open_files": ["/dev/nvidia0", "/dev/nvidia1"]}}, {"_0": [Process(8, GB)]},
+         [("GPU-0", 8, GB), ("GPU-1", 8, None)]),
+        ({8: {}}, {"_0": [Process(pid=8)]}, [("GPU-0", 8, None)]),  # the driver does not say how much it holds
+        # who watches devices is no holder, but for what the driver lists
+        ({8: {"name": "nvtop", "open_files": ["/dev/nvidia0"]},
+          9: {"open_files": ["/dev/nvidia0"], "command": [sys.executable, "-m", "core.devices.helper", "x"]},
+          10: {"open_files": ["/dev/nvidia0"], "name": "nvidia-smi"},
+          11: {"open_files": ["/dev/nvidia0"], "command": [sys.executable, "-I", str(preflight.ASK), "25"]}},
+         {"_1": [Process(10, 5)]}, [("GPU-1", 10, 5)]),
+    ],
+)
+def test_holders_are_told_from_other_processes(
+    proc: Path, known: dict[int, dict[str, Any]], listed: dict[str, list[Process]],
+    holders: list[tuple[str | None, int, int | None]],
+) -> None:
+    for pid, facts in known.items():
+        add_process(proc, pid, **facts)
+    assert found(proc, **listed) == holders
 
 
 def test_device_without_minor_number_may_match_any_device_file(proc: Path) -> None:
     add_process(proc, 8, open_files=["/dev/nvidia5"], run_id="run-1")
     unnamed = [Device(id="GPU-7", kind="nvidia", label="GPU 7", name="RTX")]
     assert [(each.device_id, each.pid) for each in scan(unnamed, {}, proc).holders] == [(None, 8)]
-
-
-def test_process_on_two_devices_is_reported_for_each(proc: Path) -> None:
-    add_process(proc, 8, open_files=["/dev/nvidia0", "/dev/nvidia1"])
-    assert found(proc, _0=[Process(pid=8, memory_used_bytes=GB)]) == [("GPU-0", 8, GB), ("GPU-1", 8, None)]
-
-
-def test_memory_not_reported_by_the_driver_is_none(proc: Path) -> None:
-    add_process(proc, 8)
-    assert found(proc, _0=[Process(pid=8)]) == [("GPU-0", 8, None)]
-
-
-def test_device_monitors_are_not_counted_as_holders(proc: Path) -> None:
-    add_process(proc, 8, name="nvtop", open_files=["/dev/nvidia0"])
-    add_process(proc, 9, open_files=["/dev/nvidia0"], command=[sys.executable, "-m", "core.devices.helper", "x"])
-    add_process(proc, 10, name="nvidia-smi", open_files=["/dev/nvidia0"])
-    add_process(proc, 11, open_files=["/dev/nvidia0"], command=[sys.executable, "-I", str(preflight.ASK), "25"])
-    assert found(proc, _1=[Process(pid=10, memory_used_bytes=5)]) == [("GPU-1", 10, 5)]
 
 
 def test_without_proc_only_driver_lists_are_known_with_a_notice(tmp_path: Path) -> None:
@@ -185,36 +184,28 @@ def identity_of(process: subprocess.Popen[bytes]) -> ProcessId:
     return identity
 
 
-def test_process_of_another_user_is_never_signalled(proc: Path, sleeper: subprocess.Popen[bytes]) -> None:
-    """It has the tag, pid and start time of one of our processes, as a user namespace may show it."""
+@pytest.mark.parametrize(
+    ("shown", "later", "is_seen"),
+    [
+        # the tag, pid and start time of one of our processes, as a user namespace may show it
+        ({"uid": os.getuid() + 1, "run_id": OWN_RUN}, 0, True),
+        ({"run_id": OWN_RUN}, 1, False),  # its pid was used again
+        ({"command": ["python", f"TRAINYARD_RUN={OWN_RUN}", "train.py"]}, 0, True),
+    ],
+    ids=["another-user", "recycled-pid", "similar-command-line"],
+)
+def test_process_that_is_none_of_the_run_is_never_signalled(
+    proc: Path, sleeper: subprocess.Popen[bytes], shown: dict[str, Any], later: float, is_seen: bool
+) -> None:
     own = identity_of(sleeper)
-    add_process(proc, own.pid, uid=os.getuid() + 1, run_id=OWN_RUN, created=own.created)
+    add_process(proc, own.pid, created=own.created + later, **shown)
     machine = HostProcesses(RunProcesses(run_id=OWN_RUN, proc=proc))
-    assert machine.tagged() == []
-    assert machine.inspect(own) is not None
+    assert (machine.inspect(own) is not None) is is_seen
+    assert own not in machine.tagged()
     assert not machine.send(own, signal.SIGKILL)
-    assert sleeper.poll() is None
-
-
-def test_recycled_pid_is_never_signalled(proc: Path, sleeper: subprocess.Popen[bytes]) -> None:
-    own = identity_of(sleeper)
-    add_process(proc, own.pid, run_id=OWN_RUN, created=own.created + 1)
-    machine = HostProcesses(RunProcesses(run_id=OWN_RUN, proc=proc))
-    assert machine.inspect(own) is None
-    assert not machine.send(own, signal.SIGKILL)
-    assert not HostProcesses(RunProcesses(run_id=OWN_RUN)).send(
-        ProcessId(pid=own.pid, created=own.created - 1), signal.SIGKILL
-    )
-    assert sleeper.poll() is None
-
-
-def test_similar_command_line_is_never_signalled(proc: Path, sleeper: subprocess.Popen[bytes]) -> None:
-    own = identity_of(sleeper)
-    add_process(proc, own.pid, command=["python", f"TRAINYARD_RUN={OWN_RUN}", "train.py"], created=own.created)
-    machine = HostProcesses(RunProcesses(run_id=OWN_RUN, proc=proc))
-    assert machine.tagged() == []
-    assert not machine.send(own, signal.SIGKILL)
-    assert not HostProcesses(RunProcesses(run_id=f"{OWN_RUN}0")).send(own, signal.SIGKILL)  # the tag of another run
+    assert not HostProcesses(RunProcesses(run_id=f"{OWN_RUN}0")).send(own, signal.SIGKILL), "the tag of another run"
+    earlier = ProcessId(pid=own.pid, created=own.created - 1)
+    assert not HostProcesses(RunProcesses(run_id=OWN_RUN)).send(earlier, signal.SIGKILL)
     assert sleeper.poll() is None
 
 

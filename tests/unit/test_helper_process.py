@@ -69,11 +69,6 @@ def test_lines_longer_than_a_pipe_buffer_can_be_sent() -> None:
         assert not echo.send(b"more\n", wait=True)
 
 
-def test_send_fails_when_the_process_does_not_read() -> None:
-    with sh("sleep 60", stdin=True) as process:
-        wait_until(lambda: not process.send(b"x" * 1000), "the pipe to be full")
-
-
 @pytest.mark.parametrize(
     ("script", "words"), [("exit 0", ""), ("exit 3", "exit status 3"), ("kill -SEGV $$", "signal SEGV")]
 )
@@ -84,11 +79,12 @@ def test_exit_status_is_known_before_and_after_close(script: str, words: str) ->
     assert process.ending() == words
 
 
-def test_wait_has_a_timeout_and_output_a_size_limit() -> None:
-    with sh("sleep 60") as process:
+def test_wait_has_a_timeout_output_a_size_limit_and_the_pipe_an_end() -> None:
+    with sh("sleep 60", stdin=True) as process:
         assert process.ending() is None
         with pytest.raises(TimeoutError):
             process.wait(0.1)
+        wait_until(lambda: not process.send(b"x" * 1000), "the pipe to be full")
     assert process.ending() == "signal KILL"
     with sh("while :; do echo endless; done", max_bytes=10_000) as process, pytest.raises(ValueError, match="10000"):
         process.wait(PATIENCE_S)

@@ -22,10 +22,6 @@ from core.hosts.ray_carrier import ROWS, RayCarrier, hosts_of, sources
 BETA = Host(name="beta", address="ray:10.0.0.1:6379/beta", command="/opt/ray/bin/python")
 
 
-def nodes(*rows):
-    return [dict(zip(("id", "name", "ip", "machine"), row, strict=True)) for row in rows]
-
-
 @pytest.mark.parametrize(
     "address",
     ["ray:auto", "ray:head:6379", "ray:10.0.0.1:6379", "ray:[fe80::1]:6379", "ray:auto/alpha", "ray:head:6379/10.0.0.7",
@@ -45,27 +41,27 @@ def test_address_that_is_none_of_a_cluster_is_refused(address):
         Host(name="x", address=address, command="python")
 
 
-def test_nodes_are_found_by_the_names_that_users_gave_them():
-    found = hosts_of(
-        "head:6379", nodes(("a1" * 28, "alpha.lab", "10.0.0.1", "one"), ("b2" * 28, "beta", "10.0.0.1", "one"))
-    )
-    assert found == {"alpha": "ray:head:6379/alpha.lab", "beta": "ray:head:6379/beta"}
+ONE, TWO = "a1" * 28, "b2" * 28
 
 
-def test_nodes_without_names_are_named_after_their_machines():
-    found = hosts_of(
-        "auto", nodes(("a1" * 28, "10.0.0.1", "10.0.0.1", "one.lab"), ("b2" * 28, "10.0.0.2", "10.0.0.2", "two"))
-    )
-    assert found == {"one": "ray:auto/10.0.0.1", "two": "ray:auto/10.0.0.2"}
-    assert hosts_of("auto", nodes(("a1" * 28, "10.0.0.1", "10.0.0.1", ""))) == {"10.0.0.1": "ray:auto/10.0.0.1"}
-
-
-def test_nodes_of_one_machine_are_told_apart_by_their_ids():
-    one, two = "a1" * 28, "b2" * 28
-    found = hosts_of("auto", nodes((one, "10.0.0.1", "10.0.0.1", "one"), (two, "10.0.0.1", "10.0.0.1", "one")))
-    assert found == {"one-a1a1a1": f"ray:auto/{one}", "one-b2b2b2": f"ray:auto/{two}"}
-    found = hosts_of("auto", nodes((one, "gpu", "10.0.0.1", "one"), (two, "gpu", "10.0.0.2", "two")))
-    assert list(found.values()) == [f"ray:auto/{one}", f"ray:auto/{two}"], "one name for two nodes leads to neither"
+@pytest.mark.parametrize(
+    ("rows", "hosts"),
+    [
+        ([(ONE, "alpha.lab", "10.0.0.1", "one"), (TWO, "beta", "10.0.0.1", "one")],
+         {"alpha": "ray:head:6379/alpha.lab", "beta": "ray:head:6379/beta"}),  # names that users gave them
+        ([(ONE, "10.0.0.1", "10.0.0.1", "one.lab"), (TWO, "10.0.0.2", "10.0.0.2", "two")],
+         {"one": "ray:head:6379/10.0.0.1", "two": "ray:head:6379/10.0.0.2"}),  # those of their machines
+        ([(ONE, "10.0.0.1", "10.0.0.1", "")], {"10.0.0.1": "ray:head:6379/10.0.0.1"}),
+        ([(ONE, "10.0.0.1", "10.0.0.1", "one"), (TWO, "10.0.0.1", "10.0.0.1", "one")],
+         {"one-a1a1a1": f"ray:head:6379/{ONE}", "one-b2b2b2": f"ray:head:6379/{TWO}"}),
+        # one name for two nodes leads to neither
+        ([(ONE, "gpu", "10.0.0.1", "one"), (TWO, "gpu", "10.0.0.2", "two")],
+         {"one": f"ray:head:6379/{ONE}", "two": f"ray:head:6379/{TWO}"}),
+    ],
+)
+def test_nodes_have_names_and_addresses_that_tell_them_apart(rows, hosts):
+    nodes = [dict(zip(("id", "name", "ip", "machine"), row, strict=True)) for row in rows]
+    assert hosts_of("head:6379", nodes) == hosts
 
 
 def test_what_is_reserved_is_what_the_node_has_of_it():
@@ -153,6 +149,7 @@ def test_code_that_travels_is_enough_for_an_agent_without_our_packages(tmp_path)
     code = driver.packed(sources(), "9.8.7")
     assert len(code) < 3_000_000
     zipfile.ZipFile(io.BytesIO(code)).extractall(tmp_path)
+    assert {each.name for each in (tmp_path / "resources").iterdir()} == driver.OF_RESOURCES, "no pictures and themes"
     python, *words = node.agent_command(str(tmp_path))
     with subprocess.Popen(
         [python, "-I", "-S", *words], env={"HOME": str(tmp_path), PEER: "10.0.0.9"},
@@ -164,12 +161,6 @@ def test_code_that_travels_is_enough_for_an_agent_without_our_packages(tmp_path)
         _, errors = agent.communicate()  # at the end of its input it waits for no answer that is not ready
     assert (agent.returncode, errors, hello["version"]) == (0, "", "9.8.7")
     assert {each["id"] for each in answer["answer"]["devices"]} >= {"cpu:0"}
-
-
-def test_included_recipes_and_the_supervisor_of_a_part_travel_with_the_code(tmp_path):
-    """Pictures, themes and translations stay here."""
-    zipfile.ZipFile(io.BytesIO(driver.packed(sources(), "9.8.7"))).extractall(tmp_path)
-    assert {each.name for each in (tmp_path / "resources").iterdir()} == driver.OF_RESOURCES
     program = (
         "import sys; sys.path.insert(0, sys.argv[1]); import core.supervisor.__main__, core.supervisor.guard; "
         "from core.catalog import recipes; print(*(recipes.find(name, 'pytorch').path for name in sys.argv[2:]))"

@@ -83,6 +83,9 @@ def test_tables_and_json_lines_are_runs_and_data_is_not(tmp_path: Path, imported
     assert read_series(runs["b"]).metrics["loss"].steps.tolist() == [5.0, 6.0]
     alone, _ = imported(logs / "c" / "metrics.csv")
     assert set(read_series(alone["metrics"]).metrics) == {"loss", "val_loss"}
+    put(logs / "c" / EVENTS, b"loss,accuracy\n1,2\n" * 20)
+    runs, err = imported(logs / "c")
+    assert (set(runs), "c has no curve that can be read" in err, "left out" in err) == ({"metrics"}, True, False)
 
 
 def test_imported_runs_are_compared_shown_and_exported(tmp_path: Path, imported, capsys) -> None:
@@ -139,31 +142,17 @@ def test_of_a_half_written_or_damaged_file_what_is_whole_is_read(tmp_path: Path,
         (EVENTS, b"loss,accuracy\n1,2\n" * 20, "has no curve that can be read"),
         (EVENTS, b"", "has no curve that can be read"),
         ("notes.txt", b"hello", "notes.txt has no curve that can be read"),
+        ("data/data.csv", b"age,height\n1,2\n", "has no TensorBoard event file"),
+        ("nothing", None, "There is no file or folder"),
     ],
 )
-def test_a_file_that_is_not_what_its_name_says_is_one_sentence(tmp_path, capsys, name, data, sentence) -> None:
-    path = put(tmp_path / name, data)
+def test_a_path_without_curves_is_one_sentence(tmp_path, capsys, name, data, sentence) -> None:
+    path = tmp_path / name if data is None else put(tmp_path / name, data)
+    path = path.parent if name.startswith("data/") else path
     code, out, err = call(capsys, "import", "--runs", tmp_path / "runs", path)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert sentence in err
     assert not (tmp_path / "runs").exists()
-
-
-def test_tables_beside_event_files_without_a_curve_are_imported(tmp_path: Path, imported) -> None:
-    put(tmp_path / "logs" / EVENTS, b"loss,accuracy\n1,2\n" * 20)
-    put(tmp_path / "logs" / "metrics.csv", TABLE)
-    runs, err = imported(tmp_path / "logs")
-    assert set(runs) == {"metrics"}
-    assert "logs has no curve that can be read" in err
-    assert "left out" not in err
-
-
-def test_a_path_without_curves_is_one_sentence(tmp_path: Path, capsys) -> None:
-    put(tmp_path / "empty" / "data.csv", b"age,height\n1,2\n")
-    for path, sentence in (("nothing", "There is no file or folder"), ("empty", "has no TensorBoard event file")):
-        code, out, err = call(capsys, "import", "--runs", tmp_path / "runs", tmp_path / path)
-        assert (code, out, err.count("\n")) == (2, "", 1)
-        assert sentence in err
 
 
 def test_a_full_disk_leaves_no_run(small_disk: Path, tmp_path: Path, capsys) -> None:

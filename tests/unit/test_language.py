@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import pickle
 import time
@@ -10,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from babel.messages.catalog import Catalog
 from babel.messages.mofile import write_mo
-from babel.messages.pofile import read_po
 
 from core import language
 from core.cli.output import release_lines, say_table
@@ -23,67 +22,23 @@ from core.schema.event_kinds import Notice, Release, Verdict, read
 from core.schema.events import Tail, Writer
 from gui.base.formatting import DAY_S, day, duration, moment, number
 
-PO = r"""
-msgid ""
-msgstr ""
-"Content-Type: text/plain; charset=UTF-8\n"
-"Plural-Forms: nplurals=1; plural=0;\n"
-
-msgid "English"
-msgstr "简体中文"
-
-msgid "Training is running."
-msgstr "训练正在进行。"
-
-msgid "Run {name} is {state}."
-msgstr "{state}：运行 {name}。"
-
-msgid "finished"
-msgstr "完成"
-
-msgid "The loss is {loss:.2g} at step {step}. Training goes on."
-msgstr "第 {step} 步的损失为 {loss:.2g}。训练继续。"
-
-msgid "{count} device"
-msgid_plural "{count} devices"
-msgstr[0] "{count} 台设备"
-
-msgid "{first} and {final}"
-msgstr "{first}和{final}"
-
-msgid "held by this run"
-msgstr "被本次运行占用"
-
-msgid "{label} is still held by this run: {names}."
-msgstr "本次运行仍占用 {label}：{names}。"
-
-msgid "{what} came back{when}."
-msgstr "{what}{when}已归还。"
-
-msgid "{label} uses {excess} more ({before} before, {peak} at most, {after} {when})."
-msgstr "{label} 多使用 {excess}（之前 {before}，最多 {peak}，{when} {after}）。"
-
-msgid "Run {run} has no checkpoint: `trainyard save {run}` writes one."
-msgstr "运行 {run} 没有检查点：`trainyard save {run}`。"
-
-msgid "Nov"
-msgstr "11月"
-
-msgid "November"
-msgstr "11月"
-
-msgid "{day} {month} {time}"
-msgstr "{month}{day}日 {time}"
-
-msgid "{day} {month} {year}"
-msgstr "{year}年{month}{day}日"
-
-msgid "{days} d {hours} h"
-msgstr "{days} 天 {hours} 小时"
-
-msgid "{{braces}} of {name}"
-msgstr "{name} 的 {{braces}}"
-"""
+SENTENCES: dict[str | tuple[str, str], str] = {
+    "English": "简体中文",
+    "Training is running.": "训练正在进行。",
+    "Run {name} is {state}.": "{state}：运行 {name}。",
+    "finished": "完成",
+    "The loss is {loss:.2g} at step {step}. Training goes on.": "第 {step} 步的损失为 {loss:.2g}。训练继续。",
+    ("{count} device", "{count} devices"): "{count} 台设备",
+    "{first} and {final}": "{first}和{final}",
+    "held by this run": "被本次运行占用",
+    "{label} is still held by this run: {names}.": "本次运行仍占用 {label}：{names}。",
+    "Nov": "11月",
+    "November": "11月",
+    "{day} {month} {time}": "{month}{day}日 {time}",
+    "{day} {month} {year}": "{year}年{month}{day}日",
+    "{days} d {hours} h": "{days} 天 {hours} 小时",
+    "{{braces}} of {name}": "{name} 的 {{braces}}",
+}
 LOSS = "The loss is {loss:.2g} at step {step}. Training goes on."
 
 
@@ -92,7 +47,9 @@ def in_test_language(tmp_path, monkeypatch):
     """Speak a language with a few sentences, and English again afterwards."""
     folder = tmp_path / "zh_CN" / "LC_MESSAGES"
     folder.mkdir(parents=True)
-    catalogue = read_po(io.BytesIO(PO.encode()), locale="zh_CN")
+    catalogue = Catalog(locale="zh_CN")
+    for english, chinese in SENTENCES.items():
+        catalogue.add(english, chinese if isinstance(english, str) else (chinese,))
     with (folder / "trainyard.mo").open("wb") as file:
         write_mo(file, catalogue)
     monkeypatch.setattr(language, "FOLDER", tmp_path)
@@ -101,25 +58,19 @@ def in_test_language(tmp_path, monkeypatch):
     language.use("en")
 
 
-def test_english_needs_no_catalogue():
-    assert language.current() == "en"
-    assert tr("Run {name} is {state}.", name="a", state="over") == "Run a is over."
-    assert tr("{braces} without values") == "{braces} without values"
-    assert [tr_plural("{count} device", "{count} devices", count) for count in (0, 1, 2)] == [
-        "0 devices", "1 device", "2 devices",
-    ]
-
-
-@pytest.mark.usefixtures("in_test_language")
-def test_sentences_of_this_process_are_translated():
+def test_sentences_of_this_process_are_translated_and_english_needs_no_catalogue(in_test_language):
     assert tr("Training is running.") == "训练正在进行。"
     assert tr("Run {name} is {state}.", name="a", state=tr("finished")) == "完成：运行 a。"
-    assert tr("The loss is {loss:.2g} at step {step}. Training goes on.", loss=0.123, step=4) == (
-        "第 4 步的损失为 0.12。训练继续。"
-    )
+    assert tr(LOSS, loss=0.123, step=4) == "第 4 步的损失为 0.12。训练继续。"
     assert tr_plural("{count} device", "{count} devices", 1) == "1 台设备"
     assert tr("In no catalogue.") == "In no catalogue."
     assert tr("") == "", "gettext would return the catalogue's own header"
+    language.use("en")
+    assert language.current() == "en"
+    assert tr("Run {name} is {state}.", name="a", state="over") == "Run a is over."
+    assert tr("{braces} without values") == "{braces} without values"
+    devices = [tr_plural("{count} device", "{count} devices", count) for count in (0, 1, 2)]
+    assert devices == ["0 devices", "1 device", "2 devices"]
 
 
 @pytest.fixture
@@ -188,25 +139,18 @@ def test_message_that_another_user_has_planted_is_shown_as_its_text(data):
     assert tr(Message.read(data)) == "T"
 
 
-def test_what_is_no_message_is_refused():
+def test_what_is_no_message_is_refused_and_a_small_one_cannot_become_a_large_text(in_test_language):
     for data in (3, None, [], {}, {"text": 3}, {"say": None}):
         with pytest.raises(ValueError):  # noqa: PT011 (the codec names the field)
             Message.read(data)
-    deep: object = "a"
-    for _ in range(200):
-        deep = {"text": "deep", "say": "Run {name} is {state}.", "with": {"name": deep, "state": deep}}
-    assert Message.read(deep) == "deep"
 
+    def nested(deep: object, levels: int) -> object:
+        for _ in range(levels):
+            deep = {"text": "deep", "say": "Run {name} is {state}.", "with": {"name": deep, "state": deep}}
+        return deep
 
-@pytest.mark.usefixtures("in_test_language")
-def test_small_message_cannot_become_a_large_text():
-    deep: object = "a" * 1000
-    for _ in range(11):
-        deep = {"text": "T", "say": "Run {name} is {state}.", "with": {"name": deep, "state": deep}}
-    assert (
-        len(tr(Message.read({"text": "T", "say": "Run {name} is {state}.", "with": {"name": deep, "state": "b"}})))
-        < 10**5
-    )
+    assert Message.read(nested("a", 200)) == "deep"
+    assert len(tr(Message.read(nested("a" * 1000, 12)))) < 10**5
 
 
 def test_text_of_a_message_is_stored_as_it_was_made():
@@ -273,17 +217,14 @@ def test_language_is_chosen_as_gettext_does(environment, code):
     assert from_environment(environment) == code
 
 
-def test_dates_are_written_as_the_language_has_them(in_test_language):
+def test_dates_are_written_as_the_language_has_them_and_numbers_alike_in_every_language(in_test_language):
     then = time.mktime((2026, 11, 19, 18, 3, 0, 0, 0, -1))
-    language.use("en")
-    assert (moment(then, then), moment(then, then + 2 * DAY_S)) == ("18:03", "19 Nov 18:03")
-    assert (moment(then, then + 400 * DAY_S), day(then)) == ("19 Nov 2026", "19 November 2026")
-    language.use("zh_CN")
-    assert (moment(then, then), moment(then, then + 2 * DAY_S)) == ("18:03", "11月19日 18:03")
-    assert (moment(then, then + 400 * DAY_S), day(then)) == ("2026年11月19日", "2026年11月19日")
+    for code, soon, later, date in (
+        ("en", "19 Nov 18:03", "19 Nov 2026", "19 November 2026"),
+        ("zh_CN", "11月19日 18:03", "2026年11月19日", "2026年11月19日"),
+    ):
+        language.use(code)
+        assert (moment(then, then), moment(then, then + 2 * DAY_S)) == ("18:03", soon)
+        assert (moment(then, then + 400 * DAY_S), day(then)) == (later, date)
+        assert (number(12_340.5, 0.1), number(0.25, 0.01)) == ("12\u2009340.5", "0.25")
     assert duration(51 * 3600) == "2 天 3 小时"
-
-
-def test_numbers_have_a_point_and_thin_spaces_in_every_language(in_test_language):
-    language.use("zh_CN")
-    assert (number(12_340.5, 0.1), number(0.25, 0.01)) == ("12\u2009340.5", "0.25")

@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,8 @@ def run_dir(tmp_path: Path) -> Path:
 
 
 def test_what_is_given_is_read_again_and_notes_are_kept(run_dir: Path) -> None:
-    assert read_marks(run_dir) == NO_MARKS
+    assert read_marks(run_dir) == change_marks(run_dir) == NO_MARKS
+    assert not (run_dir / MARKS_FILE).exists(), "without a change nothing is written"
     change_marks(run_dir, star=True, add_tags=["baseline", " v2 "], note=" first ")
     change_marks(run_dir, note="second\nline", archived=True, remove_tags=["baseline"], add_tags=["v2", "v3"])
     found = change_marks(run_dir, star=False)
@@ -33,11 +35,6 @@ def test_what_is_given_is_read_again_and_notes_are_kept(run_dir: Path) -> None:
     assert [note.text for note in found.notes] == ["first", "second\nline"]
     assert read_marks(run_dir) == found
     assert (run_dir / MARKS_FILE).stat().st_mode == (run_dir / "spec.json").stat().st_mode
-
-
-def test_without_a_change_nothing_is_written(run_dir: Path) -> None:
-    assert change_marks(run_dir) == NO_MARKS
-    assert not (run_dir / MARKS_FILE).exists()
 
 
 def _tag(run_dir: Path, writer: int) -> None:
@@ -81,39 +78,36 @@ def test_a_planted_file_is_read_without_harm(run_dir: Path, line: dict[str, obje
     assert found.archived is False
     assert all(len(tag) <= module.MAX_TAG for tag in found.tags)
     assert all(len(note.text) <= MAX_NOTE for note in found.notes)
+    os.truncate(run_dir / MARKS_FILE, 100 * MAX_BYTES)
+    assert read_marks(run_dir) == found, "a huge file is read in part"
     (run_dir / MARKS_FILE).unlink()
     (run_dir / MARKS_FILE).symlink_to("/dev/zero")
     assert read_marks(run_dir) == NO_MARKS
 
 
-def test_a_huge_file_is_read_in_part(run_dir: Path) -> None:
-    change_marks(run_dir, star=True)
-    os.truncate(run_dir / MARKS_FILE, 100 * MAX_BYTES)
-    assert read_marks(run_dir).star
-
-
-@pytest.mark.parametrize("tag", ["", " ", "two words", "a,b", "x" * 51, "line\nbreak", '"quoted"', "\x1b[2J"])
-def test_a_text_that_cannot_be_a_tag_is_refused(run_dir: Path, tag: str) -> None:
-    with pytest.raises(ValueError, match=r"cannot be a tag\. Give up to 50 characters without spaces"):
-        change_marks(run_dir, add_tags=[tag], star=True)
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        *(({"add_tags": [tag], "star": True}, r"cannot be a tag\. Give up to 50 characters without spaces")
+          for tag in ("", " ", "two words", "a,b", "x" * 51, "line\nbreak", '"quoted"', "\x1b[2J")),
+        ({"remove_tags": ["v9"]}, "has no tag v9"),
+        ({"note": "x" * 4001}, r"The note has 4001 characters\. Give at most 4000\."),
+        ({"add_tags": [f"t{number}" for number in range(101)]}, "A run can have 100 tags"),
+    ],
+)
+def test_refusals_are_sentences(run_dir: Path, change: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        change_marks(run_dir, **change)
     assert read_marks(run_dir) == NO_MARKS, "nothing of it was done"
 
 
-def test_other_refusals_are_sentences(run_dir: Path, monkeypatch) -> None:
-    with pytest.raises(ValueError, match="has no tag v9"):
-        change_marks(run_dir, remove_tags=["v9"])
-    with pytest.raises(ValueError, match=r"The note has 4001 characters\. Give at most 4000\."):
-        change_marks(run_dir, note="x" * 4001)
-    with pytest.raises(ValueError, match="A run can have 100 tags"):
-        change_marks(run_dir, add_tags=[f"t{number}" for number in range(101)])
+def test_run_of_another_user_is_not_marked_and_a_full_disk_is_one_sentence(run_dir: Path, monkeypatch) -> None:
+    with monkeypatch.context() as full:
+        full.setattr(module.os, "write", lambda handle, data: 1)
+        with pytest.raises(RunError, match="Free some space"):
+            change_marks(run_dir, star=True)
     monkeypatch.setattr(module, "owner_of_run", lambda run_dir: "anna")
     with pytest.raises(ValueError, match=r"belongs to anna\. Only its owner can mark it\."):
-        change_marks(run_dir, star=True)
-
-
-def test_a_full_disk_is_one_sentence(run_dir: Path, monkeypatch) -> None:
-    monkeypatch.setattr(module.os, "write", lambda handle, data: 1)
-    with pytest.raises(RunError, match="Free some space"):
         change_marks(run_dir, star=True)
 
 

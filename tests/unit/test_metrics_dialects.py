@@ -106,22 +106,24 @@ def test_step_epoch_and_progress_are_read(line: str) -> None:
     assert fields == PLACES[line]
 
 
-def test_printed_configuration_is_not_a_measurement() -> None:
-    assert read(b'{"lr": 0.0003, "epochs": 8}\n') == []
-    assert read(b"{'lr': 0.1, 'batch_size': 64, 'loss': 'mse', 'margin_loss': 0.5}\n") == []
-    (reading,) = read(b"{'epoch': 3, 'loss': 0.5, 'lr': 0.1}\n")
-    assert (reading.epoch, reading.values) == (3, {"loss": 0.5, "learning_rate": 0.1})
-
-
-def test_learning_rate_before_the_training_is_a_setting() -> None:
-    log = b"test_iou: 0.5\nlr: 0.01\nEpoch 1\nlr: 0.001\nloss: 0.5\n"
-    assert [reading.values for reading in read(log) if "learning_rate" in reading.values] == [{"learning_rate": 0.001}]
-
-
-def test_log_record_of_level_warning_is_read_but_not_a_warning_message() -> None:
-    (reading,) = read(b"07:22:11 - WARNING - train -   eval loss: 0.0333 ppl: 1.034\n")
-    assert reading.values == {"val_loss": 0.0333, "val_perplexity": 1.034}
-    assert read(b"Warning: loss: 0.5 is low\n") == []
+@pytest.mark.parametrize(
+    ("log", "values"),
+    [
+        # a printed configuration is no measurement
+        (b'{"lr": 0.0003, "epochs": 8}\n', []),
+        (b"{'lr': 0.1, 'batch_size': 64, 'loss': 'mse', 'margin_loss': 0.5}\n", []),
+        (b"{'epoch': 3, 'loss': 0.5, 'lr': 0.1}\n", [{"loss": 0.5, "learning_rate": 0.1}]),
+        # a learning rate before the training is a setting
+        (b"test_iou: 0.5\nlr: 0.01\nEpoch 1\nlr: 0.001\nloss: 0.5\n",
+         [{"val_iou": 0.5}, {"learning_rate": 0.001}, {"loss": 0.5}]),
+        # a record of the level warning is read, and a warning is not
+        (b"07:22:11 - WARNING - train -   eval loss: 0.0333 ppl: 1.034\n",
+         [{"val_loss": 0.0333, "val_perplexity": 1.034}]),
+        (b"Warning: loss: 0.5 is low\n", []),
+    ],
+)
+def test_settings_and_warnings_are_not_measurements(log: bytes, values: list[dict[str, float]]) -> None:
+    assert [reading.values for reading in read(log) if reading.values] == values
 
 
 def test_nan_loss_is_read_whatever_follows_it() -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from core.metrics.text.expression import Matcher, compile_expression, try_on
+from core.cli import __main__
+from core.metrics.text.expression import Matcher, compile_expression, describe_result, try_expression, try_on
 from core.metrics.text.log import LogReader
+from tests.support.running import Followed, script_spec, train
 
 LOG = b"round 1 of 9: cost 0.5\nnothing here\nround 2 of 9: cost 1e-1\n"
 EXPRESSION = r"round (?P<step>\d+) of (?P<total>\d+): cost (?P<loss>\S+)"
@@ -15,11 +19,13 @@ CATASTROPHIC = [r"(?P<loss>(a+)+)b", r"(?P<loss>(a|aa)+)b", r"(?P<loss>(.*)*)b"]
 def test_expression_is_tested_on_part_of_the_log() -> None:
     tried = try_on(EXPRESSION, LOG)
     assert (tried.lines, tried.matched, tried.problem) == (3, 2, None)
-    assert [(reading.step, reading.values, reading.done, reading.total) for reading in tried.readings] == [
-        (1, {"loss": 0.5}, 1, 9),
-        (2, {"loss": 0.1}, 2, 9),
+    assert [(each.step, each.values, each.done, each.total, each.unit) for each in tried.readings] == [
+        (1, {"loss": 0.5}, 1, 9, "steps"), (2, {"loss": 0.1}, 2, 9, "steps"),
     ]
-    assert {reading.unit for reading in tried.readings} == {"steps"}
+    tried = try_on(r"(?P<loss>cost)", LOG)
+    assert (tried.matched, tried.readings, tried.problem) == (
+        2, (), "The expression matches, but its groups hold no numbers. Put the brackets around the number alone."
+    )
 
 
 NO_METRIC = r"Name at least one metric, for example (?P<loss>[\d.]+)."
@@ -40,14 +46,6 @@ def test_invalid_expression_is_refused_with_the_remedy(text: str, sentence: str)
     assert str(refused.value) == sentence
 
 
-def test_groups_that_match_no_numbers_are_reported() -> None:
-    tried = try_on(r"(?P<loss>cost)", LOG)
-    assert (tried.matched, tried.readings) == (2, ())
-    assert tried.problem == (
-        "The expression matches, but its groups hold no numbers. Put the brackets around the number alone."
-    )
-
-
 @pytest.mark.parametrize("text", CATASTROPHIC)
 def test_catastrophic_backtracking_is_reported_by_the_trial(text: str) -> None:
     line = "a" * 60
@@ -58,11 +56,16 @@ def test_catastrophic_backtracking_is_reported_by_the_trial(text: str) -> None:
     )
 
 
-def test_expression_replaces_the_built_in_parsers() -> None:
+def test_expression_replaces_the_built_in_parsers_and_says_that_it_found_nothing() -> None:
     reader = LogReader(compile_expression(EXPRESSION))
     readings = [*reader.take(b"loss: 3.0\n" + LOG[:30]), *reader.take(LOG[30:]), *reader.end()]
     assert [(reading.step, reading.values["loss"]) for reading in readings] == [(1, 0.5), (2, 0.1)]
     assert reader.problem is None
+    reader = LogReader(compile_expression(r"nope (?P<loss>\d+)"))
+    assert reader.take(b"step 1 loss 0.5\nstep 2 loss 0.4\n") == []
+    assert reader.problem is None
+    reader.end()
+    assert str(reader.problem).startswith("The expression found nothing in the 2 printed lines")
 
 
 def test_steps_restarting_each_epoch_are_counted_on() -> None:
@@ -70,14 +73,6 @@ def test_steps_restarting_each_epoch_are_counted_on() -> None:
     log = "".join(f"E{epoch}/3 [{step}/100] L=0.5\n" for epoch in range(3) for step in (0, 25, 50, 75))
     readings = [*reader.take(log.encode()), *reader.end()]
     assert [reading.step for reading in readings] == [0, 25, 50, 75, 100, 125, 150, 175, 200, 225, 250, 275]
-
-
-def test_expression_without_matches_is_reported_at_the_end() -> None:
-    reader = LogReader(compile_expression(r"nope (?P<loss>\d+)"))
-    assert reader.take(b"step 1 loss 0.5\nstep 2 loss 0.4\n") == []
-    assert reader.problem is None
-    reader.end()
-    assert str(reader.problem).startswith("The expression found nothing in the 2 printed lines")
 
 
 @pytest.mark.slow
@@ -102,3 +97,51 @@ def test_slow_lines_are_skipped_until_there_are_too_many() -> None:
         assert list(matcher.match(["1"])) == []
     finally:
         matcher.close()
+
+
+# -- on the log of a run ------------------------------------------------------------------------------
+
+
+PRINTS = """\
+print("hello " + 40 * "a" + "!")
+for step in range(1, 6):
+    print(f"it {step} | L={1 / step:.3f}")
+"""
+
+
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory: pytest.TempPathFactory) -> Followed:
+    folder = tmp_path_factory.mktemp("printed")
+    (folder / "prints.py").write_text(PRINTS)
+    spec = script_spec("prints.py", cwd=folder, expression=r"it (?P<step>\d+) \| L=(?P<loss>\S+)")
+    return train(spec, folder / "runs")
+
+
+def trial_words(expression: str, run: Followed) -> str:
+    return describe_result(try_expression(expression, run.run.dir))
+
+
+def test_trial_describes_the_matches(printed: Followed) -> None:
+    assert trial_words(r"it (?P<step>\d+) \| L=(?P<loss>\S+)", printed) == (
+        "The expression matches 5 of the last 6 lines of this log. The last match reads loss 0.2 at step 5."
+    )
+    assert trial_words(r"M=(?P<loss>\S+)", printed) == "The expression matches none of the last 6 lines of this log."
+    assert trial_words(r"(?P<loss>hello)", printed).startswith(
+        "The expression matches, but its groups hold no numbers."
+    )
+
+
+def test_try_command_prints_json_and_errors(printed: Followed, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = ["--runs", str(printed.run.dir.parent), "try", printed.run.id]
+    assert __main__.main([*runs, r"it (?P<step>\d+) \| L=(?P<loss>\S+)", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["lines"], document["matched"], document["problem"]) == (6, 5, None)
+    assert document["readings"][1] == {"step": 2, "epoch": None, "values": {"loss": 0.5}}
+
+    assert __main__.main([*runs, "(?P<loss>"]) == 2
+    assert "The expression is not a valid regular expression" in capsys.readouterr().err
+
+
+def test_run_with_an_expression_reads_its_metrics_with_it(printed: Followed) -> None:
+    assert printed.run_series.metrics["loss"].steps.tolist() == [1, 2, 3, 4, 5]
+    assert printed.losses() == [1.0, 0.5, 0.333, 0.25, 0.2]

@@ -94,22 +94,6 @@ def test_sparse_source_does_not_replace_a_dense_curve_in_either_order() -> None:
         assert curves["loss"][-1] == (510, 9.0)
 
 
-def test_source_that_turns_out_sparse_gives_the_metric_back() -> None:
-    merge, curves = MetricMerger(), {}
-    for step in range(0, 301, 10):
-        recorded(merge.take("text", loss(step, value=9.0)), curves)
-        if step % 100 == 0:
-            recorded(merge.take(EVENTS, loss(step)), curves)
-    assert curves == {"loss": [(step, 9.0) for step in range(0, 301, 10)]}
-
-
-def test_file_that_lags_behind_the_text_is_not_sparse() -> None:
-    merge = MetricMerger()
-    curves = recorded(merge.take("text", loss(*range(10, 1001, 10), value=9.0)))
-    recorded(merge.take(EVENTS, loss(*range(20, 101, 20))), curves)
-    assert curves == {"loss": [(step, 1.0) for step in range(20, 101, 20)]}
-
-
 def test_file_that_counts_epochs_is_placed_by_its_time_and_replaces_no_text_by_steps() -> None:
     merge, curves = MetricMerger(), {}
     for epoch in (1, 2, 3):
@@ -142,12 +126,59 @@ def test_validation_numbered_on_its_own_gets_the_step_of_its_time() -> None:
     assert steps(merge.take(EVENTS, late), "val_accuracy") == [100, 200]  # an evaluation of earlier checkpoints
 
 
-def test_only_metrics_of_the_more_reliable_source_are_replaced() -> None:
+SCENES: dict[str, tuple[list[tuple[str, list[Reading]]], Curves]] = {
+    "a source that turns out sparse gives the metric back": (
+        [each for step in range(0, 301, 10)
+         for each in (("text", loss(step, value=9.0)), (EVENTS, loss(step) if step % 100 == 0 else []))],
+        {"loss": [(step, 9.0) for step in range(0, 301, 10)]}),
+    "a file that lags behind the text is not sparse": (
+        [("text", loss(*range(10, 1001, 10), value=9.0)), (EVENTS, loss(*range(20, 101, 20)))],
+        {"loss": [(step, 1.0) for step in range(20, 101, 20)]}),
+    "only metrics of the more reliable source are replaced": (
+        [("text", [Reading(values={"loss": 9.0, "accuracy": 0.5}, step=1)]), (EVENTS, loss(1)),
+         ("text", [Reading(values={"loss": 9.0, "accuracy": 0.75}, step=2)])],
+        {"loss": [(1, 1.0)], "accuracy": [(1, 0.5), (2, 0.75)]}),
+    "a curve by step is not replaced by one by epoch": (
+        [("text", loss(1, 2, 3)), ("csv:/log.csv", of_epochs(0)), ("text", loss(4))],
+        {"loss": [(1, 1.0), (2, 1.0), (3, 1.0), (4, 1.0)]}),
+    "a curve by step replaces one by epoch": (
+        [("csv:/log.csv", of_epochs(0, 1)), ("text", loss(5, 6)), ("csv", of_epochs(2))],
+        {"loss": [(5, 1.0), (6, 1.0)]}),
+    "the metrics file of the script itself has priority": (
+        [(EVENTS, loss(1, 2, 3)), ("own", unplaced(7, 8)), (EVENTS, loss(4))], {"loss": [(1, 7), (2, 8)]}),
+    "values without steps are numbered, and other metrics get the number reached": (
+        [("text", [*unplaced(5, 5), *unplaced(9, name="val_loss"), *unplaced(4)]), ("text", unplaced(3))],
+        {"loss": [(1, 5), (2, 5), (3, 4), (4, 3)], "val_loss": [(2, 9)]}),
+    "numbered values are replaced by earlier steps": (
+        [("text", unplaced(9, 9, 9)), ("text", loss(2, 4))], {"loss": [(2, 1.0), (4, 1.0)]}),
+    "numbered values are continued by later steps": (
+        [("text", loss(2, 4)), ("text", unplaced(9, 8, name="reward")),
+         ("text", [Reading(values={"reward": 7}, step=100)])],
+        {"loss": [(2, 1.0), (4, 1.0)], "reward": [(4, 9), (5, 8), (100, 7)]}),
+    "the mean of an epoch of a metric with steps is ignored": (
+        [(EVENTS, [*loss(1, 2, 3), Reading(values={"loss": 2.0, "val_loss": 3.0}, epoch=0)])],
+        {"loss": [(1, 1.0), (2, 1.0), (3, 1.0)], "val_loss": [(3, 3.0)]}),
+    "a single value is not enough to detect a restart": (
+        [(EVENTS, loss(10, 20, 30, 40, 50)), (EVENTS, loss(30, value=2.0))],
+        {"loss": [(step, 1.0) for step in (10, 20, 30, 40, 50)]}),
+    "repeated steps replace the earlier values": (
+        [(EVENTS, loss(10, 20, 30, 40, 50)), (EVENTS, loss(30, value=2.0)), (EVENTS, loss(40, value=2.0))],
+        {"loss": [(10, 1.0), (20, 1.0), (30, 2.0), (40, 2.0)]}),
+    "single older values are ignored": (
+        [("text", loss(10, 20, 30) + loss(10, value=0.0) + loss(40, 50) + loss(20, value=0.0))],
+        {"loss": [(step, 1.0) for step in (10, 20, 30, 40, 50)]}),
+    "a second file of the same folder continues the curve": (
+        [(EVENTS, loss(1, 2)), ("tensorboard:/runs/a/events.2", loss(2, 3, 4))],
+        {"loss": [(1, 1.0), (2, 1.0), (3, 1.0), (4, 1.0)]}),
+}
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_readings_of_several_sources_are_one_curve(name: str) -> None:
+    given, curves = SCENES[name]
     merge = MetricMerger()
-    merged = merge.take("text", [Reading(values={"loss": 9.0, "accuracy": 0.5}, step=1)])
-    merged += merge.take(EVENTS, loss(1))
-    merged += merge.take("text", [Reading(values={"loss": 9.0, "accuracy": 0.75}, step=2)])
-    assert recorded(merged) == {"loss": [(1, 1.0)], "accuracy": [(1, 0.5), (2, 0.75)]}
+    assert recorded(each for source, readings in given for each in merge.take(source, readings)) == curves
+    assert not merge.notices
 
 
 @pytest.mark.parametrize(
@@ -163,33 +194,6 @@ def test_more_reliable_source_wins_in_any_order(lower: str, higher: str) -> None
         assert {value for _, value in recorded(merged)["loss"]} == {float(RELIABILITY[higher])}
 
 
-def test_curve_by_step_is_not_replaced_by_one_by_epoch() -> None:
-    merge = MetricMerger()
-    merged = merge.take("text", loss(1, 2, 3)) + merge.take("csv:/log.csv", of_epochs(0)) + merge.take("text", loss(4))
-    assert recorded(merged) == {"loss": [(1, 1.0), (2, 1.0), (3, 1.0), (4, 1.0)]}
-
-
-def test_curve_by_step_replaces_one_by_epoch() -> None:
-    merge = MetricMerger()
-    merged = (
-        merge.take("csv:/log.csv", of_epochs(0, 1)) + merge.take("text", loss(5, 6)) + merge.take("csv", of_epochs(2))
-    )
-    assert steps(merged) == [5, 6]
-
-
-def test_metrics_file_of_the_script_itself_has_priority() -> None:
-    merge = MetricMerger()
-    merged = merge.take(EVENTS, loss(1, 2, 3)) + merge.take("own", unplaced(7, 8)) + merge.take(EVENTS, loss(4))
-    assert recorded(merged) == {"loss": [(1, 7), (2, 8)]}
-
-
-def test_values_without_steps_are_numbered_and_other_metrics_get_the_number_reached() -> None:
-    merge = MetricMerger()
-    merged = merge.take("text", [*unplaced(5, 5), *unplaced(9, name="val_loss"), *unplaced(4)])
-    assert recorded(merged) == {"loss": [(1, 5), (2, 5), (3, 4)], "val_loss": [(2, 9)]}
-    assert steps(merge.take("text", unplaced(3))) == [4]
-
-
 def test_value_without_a_step_gets_the_last_step_of_its_source() -> None:
     merge = MetricMerger()
     merged = merge.take(
@@ -198,24 +202,6 @@ def test_value_without_a_step_gets_the_last_step_of_its_source() -> None:
     assert recorded(merged)["val_loss"] == [(10, 0.5), (20, 0.25)]
     assert merge.take("text", unplaced(0.25, name="val_loss")) == []  # the summary line at the end
     assert steps(merge.take("text", unplaced(0.125, math.nan, math.nan, name="val_loss")), "val_loss") == [21, 22, 23]
-
-
-def test_numbered_values_are_replaced_by_earlier_steps() -> None:
-    merge = MetricMerger()
-    curves = recorded(merge.take("text", unplaced(9, 9, 9)))
-    assert recorded(merge.take("text", loss(2, 4)), curves) == {"loss": [(2, 1.0), (4, 1.0)]}
-    curves = recorded(merge.take("text", unplaced(9, 8, name="reward")), curves)
-    recorded(merge.take("text", [Reading(values={"reward": 7.0}, step=100)]), curves)
-    assert curves["reward"] == [(4, 9), (5, 8), (100, 7.0)]
-
-
-def test_epoch_mean_of_a_metric_with_steps_is_ignored() -> None:
-    merge = MetricMerger()
-    readings = [Reading(values={"loss": 2.0, "val_loss": 3.0}, epoch=0)]
-    assert recorded(merge.take(EVENTS, loss(1, 2, 3) + readings)) == {
-        "loss": [(1, 1.0), (2, 1.0), (3, 1.0)],
-        "val_loss": [(3, 3.0)],
-    }
 
 
 def test_epoch_is_placed_at_its_last_step_across_sources() -> None:
@@ -271,22 +257,6 @@ def test_numbered_epochs_are_repeated_when_their_steps_become_known(tmp_path: Pa
     assert steps(merge.take(f"tensorboard:{train}", readings[3:])) == [16]
 
 
-def test_repeated_steps_replace_the_earlier_values() -> None:
-    merge = MetricMerger()
-    curves = recorded(merge.take(EVENTS, loss(10, 20, 30, 40, 50)))
-    assert merge.take(EVENTS, loss(30, value=2.0)) == []  # a single value is not enough to detect a restart
-    recorded(merge.take(EVENTS, loss(40, value=2.0)), curves)
-    assert curves == {"loss": [(10, 1.0), (20, 1.0), (30, 2.0), (40, 2.0)]}
-    recorded(merge.take(EVENTS, loss(50, 60, value=2.0)), curves)
-    assert [step for step, _ in curves["loss"]] == [10, 20, 30, 40, 50, 60]
-
-
-def test_single_older_value_is_ignored() -> None:
-    merge = MetricMerger()
-    merged = merge.take("text", loss(10, 20, 30) + loss(10, value=0.0) + loss(40, 50) + loss(20, value=0.0))
-    assert recorded(merged) == {"loss": [(10, 1.0), (20, 1.0), (30, 1.0), (40, 1.0), (50, 1.0)]}
-
-
 def test_second_folder_with_the_same_metric_is_ignored_with_one_notice() -> None:
     merge = MetricMerger()
     merged = (
@@ -310,13 +280,6 @@ def test_second_training_in_a_folder_of_its_own_continues_the_curves() -> None:
     merged = merge.take(EVENTS, written(100.0, 10, 20, 30)) + merge.take(OTHER_EVENTS, written(105.0, 10, 20, 30))
     assert recorded(merged) == {"loss": [(10, 100.0), (20, 100.0), (30, 100.0)]}
     assert len(merge.notices) == 1
-
-
-def test_second_file_of_the_same_folder_continues_the_curve() -> None:
-    merge = MetricMerger()
-    merged = merge.take(EVENTS, loss(1, 2)) + merge.take("tensorboard:/runs/a/events.2", loss(2, 3, 4))
-    assert recorded(merged) == {"loss": [(1, 1.0), (2, 1.0), (3, 1.0), (4, 1.0)]}
-    assert not merge.notices
 
 
 @pytest.mark.parametrize("count", [math.nan, math.inf, 2**53, -(2**60)])

@@ -67,31 +67,19 @@ def test_crc32c_of_any_size_matches_the_bitwise_checksum(size: int) -> None:
 def test_events_of_pytorch_are_read(tmp_path: Path) -> None:
     readings = everything(written(tmp_path / "run", PYTORCH))
     assert brief(readings) == [
-        ({"loss": 1.0}, 0, None),
-        ({"val_loss": 2.0}, 0, None),
-        ({"loss": 0.5}, 1, None),
-        ({"val_loss": 1.0}, 1, None),
-        ({"loss": 0.333333}, 2, None),
-        ({"val_loss": 0.666667}, 2, None),
-        ({"learning_rate": 0.1}, 2, None),
+        ({"loss": 1.0}, 0, None), ({"val_loss": 2.0}, 0, None), ({"loss": 0.5}, 1, None), ({"val_loss": 1.0}, 1, None),
+        ({"loss": 0.333333}, 2, None), ({"val_loss": 0.666667}, 2, None), ({"learning_rate": 0.1}, 2, None),
     ]
     assert all(reading.time is not None and 1.7e9 < reading.time < 2e9 for reading in readings)
 
 
-def test_keras_validation_events_have_step_and_epoch(tmp_path: Path) -> None:
+def test_events_of_keras_have_step_and_epoch(tmp_path: Path) -> None:
     readings = brief(everything(written(tmp_path / "validation", KERAS)))
+    measured = zip((1.395713, 1.388745, 1.381804), (4, 8, 12), range(3), strict=True)
     assert [each for each in readings if "val_loss" in each[0]] == [
-        ({"val_loss": 1.395713}, 4, None),
-        ({"val_loss": 1.395713}, 4, 0),
-        ({"val_loss": 1.388745}, 8, None),
-        ({"val_loss": 1.388745}, 8, 1),
-        ({"val_loss": 1.381804}, 12, None),
-        ({"val_loss": 1.381804}, 12, 2),
+        ({"val_loss": loss}, step, epoch) for loss, step, at in measured for epoch in (None, at)
     ]
     assert {name for values, _, _ in readings for name in values} == {"val_loss", "val_accuracy"}
-
-
-def test_keras_batch_values_have_a_step_and_epoch_values_have_none(tmp_path: Path) -> None:
     data = scalar_record("batch_loss", 3.0, 7) + scalar_record("epoch_loss", 2.0, 1) + scalar_record("epoch", 1.0, 9)
     readings = everything(written(tmp_path / "train", data))
     assert brief(readings) == [({"loss": 3.0}, 7, None), ({"loss": 2.0}, None, 1), ({}, 9, 1)]
@@ -110,16 +98,13 @@ def test_keras_batch_values_have_a_step_and_epoch_values_have_none(tmp_path: Pat
         ("version_0", "train_loss_step", "loss"),
         ("version_0", "val_accuracy", "val_accuracy"),
         ("version_0", "lr-Adam", "lr_adam"),
+        # hyperparameters and speed are no metrics
+        ("runs", "hparam/accuracy", None), ("runs", "hp_metric", None), ("runs", "epoch_steps_per_second", None),
     ],
 )
-def test_metric_name_comes_from_tag_and_folder(tmp_path: Path, folder: str, tag: str, name: str) -> None:
-    (reading,) = everything(written(tmp_path / folder, scalar_record(tag, 1.0, 5)))
-    assert list(reading.values) == [name]
-
-
-def test_hyperparameters_and_speed_are_not_metrics(tmp_path: Path) -> None:
-    data = b"".join(scalar_record(tag, 1.0, 0) for tag in ("hparam/accuracy", "hp_metric", "epoch_steps_per_second"))
-    assert everything(written(tmp_path, data)) == []
+def test_metric_name_comes_from_tag_and_folder(tmp_path: Path, folder: str, tag: str, name: str | None) -> None:
+    readings = everything(written(tmp_path / folder, scalar_record(tag, 1.0, 5)))
+    assert [list(reading.values) for reading in readings] == ([] if name is None else [[name]])
 
 
 TENSORS = {
@@ -173,14 +158,16 @@ def test_event_file_cut_at_any_byte_gives_the_same_readings(tmp_path: Path) -> N
         assert readings + everything(file) == whole, cut
 
 
-def test_damaged_record_is_skipped_and_reported(tmp_path: Path) -> None:
+def test_damaged_record_and_garbage_are_skipped_and_reported(tmp_path: Path) -> None:
     records = [scalar_record("loss", float(step), step) for step in range(4)]
     damaged = bytearray(records[1])
     damaged[-6] ^= 1
-    file = written(tmp_path, records[0] + damaged + records[2])
-    assert [reading.step for reading in everything(file)] == [0, 2]
-    assert NAME in file.trouble
-    assert "damaged" in file.trouble
+    garbage = bytes(i * i % 256 for i in range(5000)) + framed(b"\xff" * 9) + framed(b"\x2a\x7f")
+    for data, steps in ((records[0] + damaged + records[2], [0, 2]), (garbage, [])):
+        file = written(tmp_path, data)
+        assert [reading.step for reading in everything(file)] == steps
+        assert NAME in file.trouble
+        assert "damaged" in file.trouble
 
 
 @pytest.mark.parametrize("size", [2**63, 2**64 - 1, 2**31 + 1, 5])
@@ -215,23 +202,13 @@ def test_large_record_is_read_and_a_huge_one_skipped(tmp_path: Path) -> None:
     assert [reading.step for reading in everything(EventFile(path))] == [1, 2, 3]
 
 
-def test_garbage_gives_no_readings_and_is_reported(tmp_path: Path) -> None:
-    file = written(tmp_path, bytes(i * i % 256 for i in range(5000)) + framed(b"\xff" * 9) + framed(b"\x2a\x7f"))
-    assert everything(file) == []
-    assert "damaged" in file.trouble
-
-
-def test_rewritten_event_file_is_read_from_its_beginning(tmp_path: Path) -> None:
-    file = written(tmp_path, scalar_record("loss", 1.0, 1) + scalar_record("loss", 2.0, 2))
+def test_rewritten_event_file_is_read_from_its_beginning_and_earlier_records_are_skipped(tmp_path: Path) -> None:
+    before = scalar_record("loss", 1.0, 1)
+    file = written(tmp_path, before + scalar_record("loss", 2.0, 2))
     assert len(everything(file)) == 2
+    assert brief(everything(EventFile(file.path, len(before)))) == [({"loss": 2.0}, 2, None)]
     written(tmp_path, scalar_record("loss", 7.0, 1))
     assert brief(everything(file)) == [({"loss": 7.0}, 1, None)]
-
-
-def test_event_records_from_before_the_run_are_skipped(tmp_path: Path) -> None:
-    before = scalar_record("loss", 1.0, 1)
-    path = written(tmp_path, before + scalar_record("loss", 2.0, 2)).path
-    assert brief(everything(EventFile(path, len(before)))) == [({"loss": 2.0}, 2, None)]
 
 
 def test_deleted_event_file_is_no_error_and_an_unreadable_one_is_reported(tmp_path: Path) -> None:
@@ -293,10 +270,7 @@ def test_events_written_by_installed_keras_are_read(written_by_keras: Path) -> N
 def test_batches_of_a_validation_are_no_curve_and_a_test_set_is_marked(tmp_path: Path) -> None:
     """Lightning's tags where `val_loss` is logged with `on_step=True`."""
     tags = ("val_loss_step", "val_loss_epoch", "test_loss_step", "test_loss_epoch", "train_loss_step", "Loss/test")
-    (tmp_path / "events.out.tfevents.1").write_bytes(
-        b"".join(scalar_record(tag, float(at), at) for at, tag in enumerate(tags))
-    )
-    readings = EventFile(tmp_path / "events.out.tfevents.1").poll()
-    assert [(each.values, each.of_test) for each in readings] == [
+    file = written(tmp_path, b"".join(scalar_record(tag, float(at), at) for at, tag in enumerate(tags)))
+    assert [(each.values, each.of_test) for each in file.poll()] == [
         ({"val_loss": 1.0}, False), ({"val_loss": 3.0}, True), ({"loss": 4.0}, False), ({"val_loss": 5.0}, True),
     ]

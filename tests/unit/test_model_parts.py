@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from core.runs.facts import RunFacts, part_sentences
 from core.runs.fold import fold
 
@@ -17,37 +19,24 @@ def part(device: str, *parameters: str, where: str = "cpu") -> dict[str, object]
     return {"t": 2.0, "kind": "parts", "rank": 0, "device": device, "parameters": list(parameters), "where": where}
 
 
-def sentences(*parts: object) -> list[tuple[str, str]]:
-    return part_sentences(facts_of(*parts).parts.values(), LABELS)
-
-
-def test_modules_of_each_device_are_named() -> None:
-    assert sentences(part("cpu:0", "body.0.weight", "body.0.bias"), part("cpu:1", "head/kernel", "scale")) == [
-        ("CPU 0", "2 of 4 parameters: body.0"),
-        ("CPU 1", "2 of 4 parameters: head and scale"),
-    ]
-
-
-def test_many_modules_are_named_by_the_first_and_the_last() -> None:
-    names = [f"blocks.{number}.weight" for number in range(20)]
-    assert sentences(part("cpu:0", *names)) == [("CPU 0", "20 of 20 parameters: 20 modules from blocks.0 to blocks.19")]
-
-
-def test_shards_and_an_empty_device_are_told() -> None:
-    assert sentences(part("cpu:0", "a.weight", where="a shard of each on cpu"), part("cpu:1")) == [
-        ("CPU 0", "a shard of 1 parameter"),
-        ("CPU 1", "no parameter of the model"),
-    ]
-
-
-def test_sizes_and_the_device_that_is_read_from_are_told() -> None:
-    shard = {**part("cpu:0", "a.weight", "b.weight", where="a shard of each on cpu"), "bytes": 2048}
-    assert sentences(shard) == [("CPU 0", "a shard of each of 2 parameters (2 kB)")]
-    reads = {**part("cpu:1"), "bytes": 0, "reads_from": "cpu:0"}
-    assert sentences({**part("cpu:0", "a.weight"), "bytes": 3 << 20}, reads) == [
-        ("CPU 0", "1 of 1 parameters: a (3 MB)"),
-        ("CPU 1", "no parameter: it reads those on CPU 0"),
-    ]
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        ([part("cpu:0", "body.0.weight", "body.0.bias"), part("cpu:1", "head/kernel", "scale")],
+         ["2 of 4 parameters: body.0", "2 of 4 parameters: head and scale"]),
+        ([part("cpu:0", *(f"blocks.{number}.weight" for number in range(20)))],
+         ["20 of 20 parameters: 20 modules from blocks.0 to blocks.19"]),
+        ([part("cpu:0", "a.weight", where="a shard of each on cpu"), part("cpu:1")],
+         ["a shard of 1 parameter", "no parameter of the model"]),
+        ([{**part("cpu:0", "a.weight", "b.weight", where="a shard of each on cpu"), "bytes": 2048}],
+         ["a shard of each of 2 parameters (2 kB)"]),
+        ([{**part("cpu:0", "a.weight"), "bytes": 3 << 20}, {**part("cpu:1"), "bytes": 0, "reads_from": "cpu:0"}],
+         ["1 of 1 parameters: a (3 MB)", "no parameter: it reads those on CPU 0"]),
+    ],
+)
+def test_parts_of_a_model_are_told_for_each_device(parts: list[object], words: list[str]) -> None:
+    found = part_sentences(facts_of(*parts).parts.values(), LABELS)
+    assert found == [*zip(LABELS.values(), words, strict=False)]
 
 
 def test_damaged_parts_and_unknown_devices_are_left_out() -> None:

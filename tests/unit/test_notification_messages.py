@@ -91,15 +91,10 @@ def test_news_of_a_run_are_read_from_its_directory(tmp_path: Path) -> None:
 
 
 def test_duration_is_that_since_the_last_start(tmp_path: Path) -> None:
-    parts = [
-        (0, "starting"),
-        (1, "releasing"),
-        (2, "paused"),
-        (1000, "starting"),
-        (1001, "releasing"),
-        (1060, "failed"),
+    states = [
+        (0, "starting"), (1, "releasing"), (2, "paused"), (1000, "starting"), (1001, "releasing"), (1060, "failed"),
     ]
-    news = news_of_end(write_run(tmp_path, "run", states=parts))
+    news = news_of_end(write_run(tmp_path, "run", states=states))
     assert news is not None
     assert (news.occasion, news.duration_s, news.last_loss) == ("failed", 60.0, None)
 
@@ -153,12 +148,21 @@ class Post:
         self.sent.append((self.time, [each.name for each in news]))
 
 
-def test_one_run_is_told_after_a_moment(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("puts", "told"),
+    [
+        ([5000.0], [5002.0]),
+        ([1000.0, 1180.0, 1360.0], [1002.0, 1182.0, 1362.0]),  # now and then
+        ([1_000_000.0, 1000.0], [1_000_002.0, 1000.0]),  # a clock that was set back delays nothing
+    ],
+)
+def test_run_that_ends_alone_is_told_after_a_moment(tmp_path: Path, puts: list[float], told: list[float]) -> None:
     post = Post(tmp_path)
-    post.time = 5000.0
-    post.put(NEWS)
-    post.run()
-    assert post.sent == [(5002.0, ["digits_cnn"])]
+    for number, when in enumerate(puts):
+        post.put(replace(NEWS, name=f"trial-{number}"), number=number, when=max(post.time, when))
+        post.time = when
+        post.run()
+    assert post.sent == [(when, [f"trial-{number}"]) for number, when in enumerate(told)]
 
 
 def test_flood_of_failing_runs_is_one_message(tmp_path: Path) -> None:
@@ -182,26 +186,6 @@ def test_endless_flood_is_told_ever_more_seldom(tmp_path: Path) -> None:
     assert sum(len(names) for _, names in post.sent) == 480
 
 
-def test_runs_that_end_now_and_then_are_told_one_by_one(tmp_path: Path) -> None:
-    post = Post(tmp_path)
-    for minute in range(3):
-        post.time = 1000.0 + 180 * minute
-        post.put(replace(NEWS, name=f"trial-{minute}"))
-        post.run()
-    assert [when for when, _ in post.sent] == [1002.0, 1182.0, 1362.0]
-
-
-def test_clock_that_was_set_back_delays_nothing(tmp_path: Path) -> None:
-    post = Post(tmp_path)
-    post.time = 1_000_000.0
-    post.put(NEWS)
-    post.run()
-    post.put(NEWS, number=1)
-    post.time = 1000.0
-    post.run()
-    assert [when for when, _ in post.sent] == [1_000_002.0, 1000.0]
-
-
 def test_damaged_and_old_files_are_cleared_away(tmp_path: Path) -> None:
     post = Post(tmp_path)
     post.put(NEWS, number=1)
@@ -215,18 +199,14 @@ def test_damaged_and_old_files_are_cleared_away(tmp_path: Path) -> None:
     assert list(tmp_path.glob("*.news")) == []
 
 
-def test_news_is_left_to_the_process_that_is_sending(tmp_path: Path) -> None:
-    post = Post(tmp_path)
-    with (tmp_path / "lock").open("a") as lock:
+def test_news_is_left_to_the_process_that_is_sending_and_sent_where_no_folder_can_be_made(tmp_path: Path) -> None:
+    post = Post(tmp_path / "folder")
+    with (post.folder / "lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         post.outbox.send(NEWS)
         assert post.sent == []
-    assert len(list(tmp_path.glob("*.news"))) == 1
-
-
-def test_news_is_sent_where_no_folder_can_be_made(tmp_path: Path) -> None:
+        assert len(list(post.folder.glob("*.news"))) == 1
     (tmp_path / "file").touch()
-    post = Post(tmp_path / "folder")
     post.outbox._folder = tmp_path / "file" / "folder"
     post.outbox.send(NEWS)
     assert post.sent == [(0.0, ["digits_cnn"])]

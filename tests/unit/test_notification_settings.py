@@ -26,20 +26,14 @@ def write(text: str) -> None:
 def test_settings_are_kept_in_a_private_file_together_with_those_of_a_newer_version() -> None:
     assert load().settings == NotificationSettings()
     write('{"matrix": "#room"}')
-    settings_file().chmod(0o644)
-    save(GIVEN)
-    assert stat.S_IMODE(settings_file().stat().st_mode) == 0o600
+    for use in (load, lambda: save(GIVEN)):
+        settings_file().chmod(0o644)
+        use()
+        assert stat.S_IMODE(settings_file().stat().st_mode) == 0o600
     assert load().settings == GIVEN
     assert load().problem == ""
     assert json.loads(settings_file().read_text())["matrix"] == "#room"
     assert "secret" not in repr(GIVEN)
-
-
-def test_file_that_others_can_read_is_made_private() -> None:
-    write("{}")
-    settings_file().chmod(0o644)
-    load()
-    assert stat.S_IMODE(settings_file().stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "\xff", "[" * 10_000, "null"])

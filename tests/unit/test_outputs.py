@@ -12,6 +12,7 @@ from core.schema.paths import OUTPUTS
 
 
 def test_files_are_listed_newest_first(tmp_path: Path) -> None:
+    assert outputs.listed(tmp_path) == outputs.Outputs(), "without outputs"
     folder = tmp_path / OUTPUTS / "samples"
     folder.mkdir(parents=True)
     for number, name in enumerate(["a.txt", "b.txt"]):
@@ -26,10 +27,6 @@ def test_files_are_listed_newest_first(tmp_path: Path) -> None:
     ]
     assert found.is_complete
     assert found.size_bytes == (1 << 40) + 3
-
-
-def test_run_without_outputs_lists_none(tmp_path: Path) -> None:
-    assert outputs.listed(tmp_path) == outputs.Outputs()
 
 
 def test_planted_names_are_neither_followed_nor_opened(tmp_path: Path) -> None:

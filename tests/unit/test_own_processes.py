@@ -29,43 +29,32 @@ def record_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subprocess, "Popen", raise_started)
 
 
-def test_supervisor_is_part_of_trainyard(record_command: None, tmp_path: Path) -> None:
-    with pytest.raises(Started) as started:
-        directory.launch_supervisor(tmp_path, "--resume")
-    (command,) = started.value.args
-    words = command[command.index(sys.executable) :]
-    assert is_trainyard(words)
-    assert is_main_process(words)
-    assert not asks_drivers(words)
-
-
-def test_driver_helpers_are_part_of_trainyard_but_no_main_processes(record_command: None) -> None:
-    with pytest.raises(Started) as started:
-        preflight.visible({})
-    for words in (
-        helper.start_command("core.devices.nvidia.reader", Options(), ReadIntervals()),
-        started.value.args[0],
-    ):
+def test_supervisor_and_driver_helpers_are_part_of_trainyard(record_command: None, tmp_path: Path) -> None:
+    started = []
+    for start in (lambda: directory.launch_supervisor(tmp_path, "--resume"), lambda: preflight.visible({})):
+        with pytest.raises(Started) as raised:
+            start()
+        started += raised.value.args
+    supervisor, asking = started
+    reader = helper.start_command("core.devices.nvidia.reader", Options(), ReadIntervals())
+    for words in (supervisor[supervisor.index(sys.executable) :], asking, reader):
         assert is_trainyard(words)
-        assert asks_drivers(words)
-        assert not is_main_process(words)
+        is_main = sys.executable in supervisor and "--resume" in words
+        assert (is_main_process(words), asks_drivers(words)) == (is_main, not is_main)
 
 
 @pytest.mark.parametrize(
-    "line",
+    ("words", "is_ours"),
     [
-        "/venv/bin/python /venv/bin/trainyard",
-        "trainyard run mine.py",
-        "python -m core.cli runs",
-        "python -m trainyard",
+        *((line.split(), True) for line in (
+            "/venv/bin/python /venv/bin/trainyard", "trainyard run mine.py", "python -m core.cli runs",
+            "python -m trainyard")),
+        ([], False), (["python"], False), (["python", str(BOOT), "/runs/trainyard", "{}"], False),
+        (["python", "train.py", "trainyard"], False),
     ],
 )
-def test_window_and_commands_are_main_processes(line: str) -> None:
-    assert is_main_process(line.split())
-
-
-@pytest.mark.parametrize(
-    "words", [[], ["python"], ["python", str(BOOT), "/runs/trainyard", "{}"], ["python", "train.py", "trainyard"]]
-)
-def test_training_process_is_not_part_of_trainyard(words: list[str]) -> None:
-    assert not is_trainyard(words)
+def test_window_and_commands_are_main_processes_and_training_ones_are_none_of_ours(
+    words: list[str], is_ours: bool
+) -> None:
+    assert is_main_process(words) is is_ours
+    assert is_ours or not is_trainyard(words)

@@ -30,13 +30,6 @@ ASSIGNMENT = RankAssignment(
 PART = Part(head="head", run="20260101-digits", assignments=(ASSIGNMENT,), grace_s=5.0)
 
 
-def test_a_part_is_read_as_it_was_written(tmp_path: Path) -> None:
-    assert read_part(tmp_path) is None
-    write_part(tmp_path, PART)
-    assert read_part(tmp_path) == PART
-    assert ASSIGNMENT.local_rank == 1
-
-
 @pytest.mark.parametrize("change", [{"grace_s": -1}, {"grace_s": 1e9}, {"run": "a\nb"}, {"assignments": []}])
 def test_a_part_that_makes_no_sense_is_refused(change: dict[str, Any]) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 (the sentence is that of whoever reads it)
@@ -44,9 +37,15 @@ def test_a_part_that_makes_no_sense_is_refused(change: dict[str, Any]) -> None:
 
 
 def test_a_part_is_left_when_nothing_has_held_it_for_its_grace_time(tmp_path: Path) -> None:
+    assert read_part(tmp_path) is None
     write_part(tmp_path, PART)
+    assert read_part(tmp_path) == PART
+    watch = KeptWatch(tmp_path, 60.0)
+    assert not watch.is_away, "its head has not come yet"
     with held(tmp_path):
         assert not KeptWatch(tmp_path, 0.0).is_left
+        assert not watch.is_away
+    assert watch.is_away
     assert KeptWatch(tmp_path, 0.0).is_left
     assert not KeptWatch(tmp_path, 60.0).is_left
 
@@ -59,15 +58,6 @@ def test_a_part_whose_holder_gives_no_sign_of_life_is_left(tmp_path: Path) -> No
         wait_until(lambda: watch.is_left, "the holder to count as stopped")
         wait_until(lambda: give_sign() or not watch.is_left, "its next signs of life to be seen")  # which returns None
     assert KeptWatch(tmp_path, 0.0).is_left
-
-
-def test_a_head_is_away_once_it_no_longer_holds_its_part(tmp_path: Path) -> None:
-    write_part(tmp_path, PART)
-    watch = KeptWatch(tmp_path, 60.0)
-    assert not watch.is_away, "it has not come yet"
-    with held(tmp_path):
-        assert not watch.is_away
-    assert watch.is_away
 
 
 def test_a_stopped_agent_that_holds_a_part_is_continued_and_nothing_else(tmp_path: Path) -> None:
@@ -95,6 +85,7 @@ def test_a_stopped_agent_that_holds_a_part_is_continued_and_nothing_else(tmp_pat
 
 
 def test_events_of_a_part_have_the_names_and_the_clock_of_the_run() -> None:
+    assert ASSIGNMENT.local_rank == 1
     metrics = {"t": 110.0, "kind": "metrics", "since": 108.0, "first": 1, "values": {"loss": [1.0]}}
     assert translate(metrics, OF_WORKERS, "node2", 10.0) == {**metrics, "t": 100.0, "since": 98.0}
     sample = {"t": 110.0, "kind": "sample", "device": "cpu:0", "memory_used_bytes": 5}

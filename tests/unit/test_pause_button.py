@@ -48,26 +48,23 @@ def test_button_text_and_state_for_each_run_state(state, asked, resuming, text, 
 
 
 @pytest.mark.parametrize(
-    "state", [RunState.STARTING, RunState.RUNNING, RunState.STOPPED, RunState.FAILED, RunState.LOST]
+    ("state", "reasons", "text", "tip"),
+    [
+        *((state, {"refusal": "It is a script."}, "Pause", "It is a script.") for state in (
+            RunState.STARTING, RunState.RUNNING, RunState.STOPPED, RunState.FAILED, RunState.LOST)),
+        (RunState.LOST, {"spec_problem": "Its spec is no spec."}, "Resume",
+         "This run cannot be resumed: Its spec is no spec."),
+    ],
 )
-def test_script_cannot_be_paused_or_resumed_and_the_tooltip_says_why(state):
-    button = pause_button_state(RunFacts(state=state), "", resuming=False, now=NOW, refusal="It is a script.")
-    assert (button.text, button.enabled) == ("Pause", False)
-    assert button.tip == "It is a script."
+def test_what_cannot_be_paused_or_resumed_says_why(state, reasons, text, tip):
+    button = pause_button_state(RunFacts(state=state), "", resuming=False, now=NOW, **reasons)
+    assert (button.text, button.enabled, button.tip) == (text, False, tip)
 
 
 @pytest.mark.parametrize("state", RunState)
 def test_script_state_never_mentions_resuming(state):
     assert "resume" not in state_sentence(state, is_script=True) or state is RunState.PAUSED
     assert state_sentence(state, is_script=False) == state_info(state).sentence
-
-
-def test_run_with_unreadable_spec_cannot_be_resumed():
-    button = pause_button_state(
-        RunFacts(state=RunState.LOST), "", resuming=False, now=NOW, spec_problem="Its spec is no spec."
-    )
-    assert (button.text, button.enabled) == ("Resume", False)
-    assert button.tip == "This run cannot be resumed: Its spec is no spec."
 
 
 def test_stop_asks_only_if_much_would_be_lost():

@@ -29,36 +29,23 @@ def run_dir(runs_root: Path) -> Path:
     return recorded(runs_root)
 
 
-def link_to_zero(path: Path) -> None:
-    path.unlink(missing_ok=True)
-    path.symlink_to("/dev/zero")
-
-
-def pipe(path: Path) -> None:
-    path.unlink(missing_ok=True)
-    os.mkfifo(path)
-
-
 def device(path: Path) -> None:
-    path.unlink(missing_ok=True)
     try:
         os.mknod(path, 0o666 | 0o020000, os.makedev(1, 5))
     except PermissionError:
         pytest.skip("a device can only be made by root")
 
 
-def folder(path: Path) -> None:
-    path.unlink(missing_ok=True)
-    path.mkdir()
-
-
-PLANTS = [link_to_zero, pipe, device, folder]
+PLANTS: dict[str, Callable[[Path], object]] = {
+    "link": lambda path: path.symlink_to("/dev/zero"), "pipe": os.mkfifo, "device": device, "folder": Path.mkdir,
+}
 
 
 @pytest.mark.parametrize("plant", PLANTS)
 @pytest.mark.parametrize("name", ["events/worker-0.jsonl", "events/supervisor.jsonl", "log.txt"])
-def test_a_run_with_a_planted_file_is_listed_and_shown(run_dir: Path, name: str, plant: Callable[[Path], None]) -> None:
-    plant(run_dir / name)
+def test_a_run_with_a_planted_file_is_listed_and_shown(run_dir: Path, name: str, plant: str) -> None:
+    (run_dir / name).unlink(missing_ok=True)
+    PLANTS[plant](run_dir / name)
     (summary,) = RunIndex(run_dir.parent).poll()
     assert summary.name == "digits_mlp"
     run = Run.attach(run_dir)
@@ -71,12 +58,10 @@ def test_a_run_with_a_planted_file_is_listed_and_shown(run_dir: Path, name: str,
 
 
 @pytest.mark.parametrize("plant", PLANTS)
-def test_a_folder_with_a_planted_spec_is_no_run_and_hides_no_other(
-    run_dir: Path, plant: Callable[[Path], None]
-) -> None:
+def test_a_folder_with_a_planted_spec_is_no_run_and_hides_no_other(run_dir: Path, plant: str) -> None:
     other = run_dir.with_name("20990101-000000-planted-0001")
     other.mkdir()
-    plant(other / "spec.json")
+    PLANTS[plant](other / "spec.json")
     assert [each.dir for each in RunIndex(run_dir.parent).poll()] == [run_dir]
 
 
@@ -184,8 +169,8 @@ def test_a_manifest_that_names_files_elsewhere_is_damaged(run_dir: Path) -> None
         whole(run_dir)
 
 
-def test_a_run_with_a_million_metrics_and_devices_keeps_some() -> None:
-    run_series = RunSeries()
+def test_a_run_with_a_million_metrics_and_devices_keeps_some(run_dir: Path) -> None:
+    run_series, notice = RunSeries(), f"The run has more than {MAX_SERIES} metrics or devices; the others are missing."
     run_series.fold(
         event
         for number in range(20_000)
@@ -195,14 +180,10 @@ def test_a_run_with_a_million_metrics_and_devices_keeps_some() -> None:
         )
     )
     assert (len(run_series.metrics), len(run_series.memory)) == (MAX_SERIES, MAX_SERIES)
-    assert run_series.notice == f"The run has more than {MAX_SERIES} metrics or devices; the others are missing."
-
-
-def test_series_that_are_missing_are_a_notice_of_the_run(run_dir: Path) -> None:
+    assert run_series.notice == notice
     values = {f"m{number}": [1.0] for number in range(MAX_SERIES + 1)}
     batch = {"t": 1.0, "kind": "metrics", "first": 1, "values": values}
     (run_dir / "events" / "worker-0.jsonl").write_text(json.dumps(batch) + "\n")
-    run = Run.attach(run_dir)
-    document = report.document(run)
+    document = report.document(Run.attach(run_dir))
     assert len(document["metrics"]) == MAX_SERIES
-    assert document["notices"] == [f"The run has more than {MAX_SERIES} metrics or devices; the others are missing."]
+    assert document["notices"] == [notice]

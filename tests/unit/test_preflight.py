@@ -31,48 +31,59 @@ def refusal(ids: list[str], environment: dict[str, str], **options: object) -> s
     return str(refused.value)
 
 
-def test_check_passes_when_the_driver_shows_the_selected_gpus_in_order(nvml: StandIn) -> None:
+def test_check_passes_when_the_driver_shows_the_selected_gpus_in_order(nvml: StandIn, tmp_path: Path) -> None:
     nvml.write(gpus=4, gpu3={"speed": 9})
     preflight.check([uuid(3), uuid(1)], env(uuid(3), uuid(1)))
     preflight.check([uuid(3), uuid(1)], env("3", "1"))  # numbers in PCI bus order
     preflight.check([], env())
+    old = build_cuda(tmp_path, "-DOLD")  # without the newer function for UUIDs
+    preflight.check([uuid(1)], env(uuid(1), LD_LIBRARY_PATH=str(old)))
 
 
-def test_hidden_gpu_is_refused_with_selected_and_visible_lists(nvml: StandIn) -> None:
-    nvml.write(gpus=3, gpu2={"cuda_hidden": 1})
-    assert refusal([uuid(0), uuid(2)], env(uuid(0), uuid(2))) == (
-        "The CUDA driver would not show this run the chosen GPUs: "
-        f"chosen: {uuid(0)}, {uuid(2)}; shown: {uuid(0)}. "
-        "Check what else selects GPUs here, such as a container, MIG mode or the scheduler of a cluster "
-        "(nvidia-smi -L lists them), or choose other GPUs."
-    )
-    assert f"chosen: {uuid(2)}; shown: none." in refusal([uuid(2)], env(uuid(2)))
+WOULD_SEE = "which GPUs this run would see"
 
 
-def test_different_gpu_order_is_refused(nvml: StandIn) -> None:
-    nvml.write(gpus=2)
-    words = refusal([uuid(0), uuid(1)], env(uuid(1), uuid(0)))
-    assert f"the chosen GPUs in the chosen order: chosen: {uuid(0)}, {uuid(1)}; shown: {uuid(1)}, {uuid(0)}." in words
+@pytest.mark.parametrize(
+    ("settings", "ids", "shown", "sentence"),
+    [
+        ({"gpu2": {"cuda_hidden": 1}}, (0, 2), (0, 2), (
+            "The CUDA driver would not show this run the chosen GPUs: "
+            f"chosen: {uuid(0)}, {uuid(2)}; shown: {uuid(0)}. "
+            "Check what else selects GPUs here, such as a container, MIG mode or the scheduler of a cluster "
+            "(nvidia-smi -L lists them), or choose other GPUs.")),
+        ({"gpu2": {"cuda_hidden": 1}}, (2,), (2,), f"chosen GPUs: chosen: {uuid(2)}; shown: none."),
+        ({}, (0, 1), (1, 0),
+         f"the chosen GPUs in the chosen order: chosen: {uuid(0)}, {uuid(1)}; shown: {uuid(1)}, {uuid(0)}."),
+        ({"cuda_slow_ms": 3_600_000}, (0,), (0,),
+         f"The CUDA driver did not answer within 0.5 s {WOULD_SEE}. Look into"),
+        ({"cuda_crash": "segv"}, (0,), (0,),
+         f"The process that asks the CUDA driver {WOULD_SEE} ended with signal SEGV."),
+        ({"cuda_crash": "abort"}, (0,), (0,), f"{WOULD_SEE} ended with signal ABRT."),
+        ({"cuda_error": 999}, (0,), (0,),
+         f"The CUDA driver cannot say {WOULD_SEE}: “unknown error” (cuInit, error 999). Look into"),
+        ({"cuda_count_error": 999}, (0,), (0,),
+         f"{WOULD_SEE}: “unknown error” (cuDeviceGetCount, error 999). Look into"),
+    ],
+)
+def test_gpus_that_the_driver_does_not_show_are_refused(
+    nvml: StandIn, settings: dict[str, object], ids: tuple[int, ...], shown: tuple[int, ...], sentence: str
+) -> None:
+    nvml.write(gpus=3, **settings)
+    timeout = {"timeout_s": 0.5} if "cuda_slow_ms" in settings else {}
+    assert sentence in refusal([*map(uuid, ids)], env(*map(uuid, shown)), **timeout)
 
 
-def test_default_cuda_order_is_fastest_first(nvml: StandIn) -> None:
-    nvml.write(gpus=3, gpu1={"speed": 5}, gpu2={"speed": 9})
+def test_integer_gpu_numbers_follow_the_pci_bus_order_and_the_default_is_fastest_first(nvml: StandIn) -> None:
+    nvml.write(gpus=3, gpu0={"bus": 9}, gpu1={"speed": 5}, gpu2={"speed": 9})
     environment = env()
     del environment["CUDA_DEVICE_ORDER"]
     assert preflight.order(environment) == [uuid(2), uuid(1), uuid(0)]
-    assert preflight.order(env()) == [uuid(0), uuid(1), uuid(2)]
-
-
-def test_integer_gpu_numbers_follow_the_pci_bus_order(nvml: StandIn) -> None:
-    nvml.write(gpus=3, gpu0={"bus": 9}, gpu2={"speed": 9})
+    assert preflight.order(env()) == [uuid(1), uuid(2), uuid(0)]
     names = preflight.numbers([uuid(0), uuid(2)], {**os.environ, "CUDA_VISIBLE_DEVICES": uuid(1)})
     assert names == {uuid(0): "2", uuid(2): "1"}
     preflight.check([uuid(0), uuid(2)], env("2", "1"))
-
-
-def test_gpu_without_a_number_is_named_in_the_error(nvml: StandIn) -> None:
-    nvml.write(gpus=1)
-    with pytest.raises(RunError, match=f"The CUDA driver has no number for {uuid(3)}, only for {uuid(0)}"):
+    known = ", ".join(map(uuid, (1, 2, 0)))
+    with pytest.raises(RunError, match=f"The CUDA driver has no number for {uuid(3)}, only for {known}"):
         preflight.numbers([uuid(3)], os.environ)
 
 
@@ -84,50 +95,17 @@ def test_mig_device_is_identified_by_its_id_and_cuda_shows_only_one(nvml: StandI
     assert preflight.visible(env(uuid(1))) == [both[0]]
 
 
-def test_old_driver_without_the_newer_uuid_function_works(nvml: StandIn, tmp_path: Path) -> None:
-    nvml.write(gpus=2)
-    old = build_cuda(tmp_path, "-DOLD")
-    preflight.check([uuid(1)], env(uuid(1), LD_LIBRARY_PATH=str(old)))
-
-
-def test_hanging_driver_times_out_with_an_error(nvml: StandIn) -> None:
-    nvml.write(gpus=1, cuda_slow_ms=3_600_000)
-    words = refusal([uuid(0)], env(uuid(0)), timeout_s=0.5)
-    assert words.startswith("The CUDA driver did not answer within 0.5 s which GPUs this run would see. Look into")
-
-
 def test_abandoned_query_process_terminates_itself(nvml: StandIn) -> None:
     nvml.write(gpus=1, cuda_slow_ms=3_600_000)
     left = subprocess.Popen([sys.executable, "-I", preflight.ASK, "1"], stdout=subprocess.DEVNULL)
     assert left.wait(PATIENCE_S) == -signal.SIGALRM
 
 
-@pytest.mark.parametrize(("how", "name"), [("segv", "SEGV"), ("abort", "ABRT")])
-def test_driver_crash_is_reported_as_an_error(nvml: StandIn, how: str, name: str) -> None:
-    nvml.write(gpus=1, cuda_crash=how)
-    words = refusal([uuid(0)], env(uuid(0)))
-    assert words.startswith(
-        f"The process that asks the CUDA driver which GPUs this run would see ended with signal {name}."
-    )
-
-
-@pytest.mark.parametrize(("setting", "call"), [("cuda_error", "cuInit"), ("cuda_count_error", "cuDeviceGetCount")])
-def test_cuda_error_text_and_code_are_shown(nvml: StandIn, setting: str, call: str) -> None:
-    nvml.write(gpus=1, **{setting: 999})
-    words = refusal([uuid(0)], env(uuid(0)))
-    assert words.startswith(
-        f"The CUDA driver cannot say which GPUs this run would see: “unknown error” ({call}, error 999). Look into"
-    )
-
-
-def test_missing_cuda_library_is_reported_with_the_remedy(nvml: StandIn, nvml_library: Path) -> None:
+def test_missing_cuda_library_and_interpreter_are_reported_with_the_remedy(nvml: StandIn, nvml_library: Path) -> None:
     nvml.write(gpus=1)
     words = refusal([uuid(0)], env(uuid(0), LD_LIBRARY_PATH=str(nvml_library)))
     assert words.startswith("The CUDA driver's library cannot be used, so nothing can train on a GPU: libcuda")
     assert "Install libcuda.so.1, which comes with the NVIDIA driver" in words
-
-
-def test_missing_interpreter_is_reported(nvml: StandIn) -> None:
     words = refusal([uuid(0)], env(uuid(0)), python="/nonexistent/python")
     assert words.startswith("The interpreter /nonexistent/python could not be started to ask which GPUs it will see")
 

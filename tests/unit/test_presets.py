@@ -6,19 +6,19 @@ import json
 import shlex
 import shutil
 import socket
-from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from core.cli import __main__, options, run_options
+from core.cli import __main__
 from core.config import presets
 from core.config.choices import RecipeChoices, ScriptChoices, compose
 from core.config.presets import repeat_line, shell_line
 from core.config.script_check import ScriptCheckRequest, check_script, fill_in
 from core.devices.cpu import cpu_devices
 from core.schema.settings import ReleaseWatch, StopTimeouts
+from tests.support.commands import choices_of
 from tests.support.running import make_spec, script_spec
 
 
@@ -31,13 +31,15 @@ def script(tmp_path: Path) -> Path:
 
 
 def test_preset_survives_saving_and_reading(script: Path) -> None:
-    spec = script_spec(script, "--lr", "0.1", cwd=script.parent, environment={"A": "b"}, expression="(?P<loss>x)")
-    path = presets.path_of("nightly run", presets.default_root())
-
-    presets.save(spec, path)
-
-    assert presets.read(path) == spec
-    assert [(each.name, each.spec) for each in presets.read_all(presets.default_root())] == [("nightly run", spec)]
+    options = {"environment": {"A": "b"}, "expression": "(?P<loss>x)"}
+    for name, spec in (
+        ("nightly run", script_spec(script, "--lr", "0.1", cwd=script.parent, **options)),
+        ("recipe", make_spec("digits_cnn", epochs=3, checkpoints={"unit": "steps", "every": 5})),
+    ):
+        path = presets.path_of(name, presets.default_root())
+        presets.save(spec, path)
+        assert presets.read(path) == spec
+        assert (name, spec) in [(each.name, each.spec) for each in presets.read_all(presets.default_root())]
 
 
 def test_preset_paths_below_its_folder_are_relative_and_move_with_it(script: Path, tmp_path: Path) -> None:
@@ -55,25 +57,13 @@ def test_preset_paths_below_its_folder_are_relative_and_move_with_it(script: Pat
     assert moved.python == spec.python
 
 
-def test_preset_of_a_recipe_survives_saving_and_reading() -> None:
-    spec = make_spec("digits_cnn", epochs=3, checkpoints={"unit": "steps", "every": 5})
-    path = presets.path_of("digits", presets.default_root())
-    presets.save(spec, path)
-    assert presets.read(path) == spec
-
-
-@pytest.mark.parametrize("name", ["", ".hidden", "a\nb", "-x"])
-def test_invalid_preset_name_is_refused(name: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="not a valid preset name"):
-        presets.path_of(name, tmp_path)
-
-
-def test_invalid_preset_file_is_reported_and_the_others_are_listed(script: Path, tmp_path: Path) -> None:
+def test_invalid_preset_is_reported_and_the_others_are_listed(script: Path, tmp_path: Path) -> None:
+    for name in ("", ".hidden", "a\nb", "-x"):
+        with pytest.raises(ValueError, match="not a valid preset name"):
+            presets.path_of(name, tmp_path)
     presets.save(script_spec(script, cwd=tmp_path), tmp_path / "good.json")
     (tmp_path / "bad.json").write_text("[1, 2]")
-
     bad, good = presets.read_all(tmp_path)
-
     assert bad.spec is None
     assert bad.problem == f"{tmp_path / 'bad.json'} is not a valid preset. It is not a JSON object."
     assert good.spec is not None
@@ -81,63 +71,49 @@ def test_invalid_preset_file_is_reported_and_the_others_are_listed(script: Path,
         presets.read(tmp_path / "none.json")
 
 
+def parsed(line: str) -> tuple[str, RecipeChoices | ScriptChoices]:
+    """Return the folder and the choices of a command that begins with `cd`."""
+    cd, line = line.split(" && ")
+    words = shlex.split(line)
+    assert words[:2] == ["trainyard", "run"]
+    return shlex.split(cd)[1], choices_of(*words[2:])
+
+
 def test_shell_command_of_a_recipe_parses_back_to_the_same_spec(tmp_path: Path) -> None:
     spec = make_spec(
         "digits_cnn", devices="cpu:0,cpu:1", strategy="ddp", epochs=3, batch_size=32, seed=4, learning_rate=0.01,
-        schedule="cosine", stop_on_nan=True, weight_decay=0.5, training_metrics=False,
+        schedule="cosine", stop_on_nan=True, weight_decay=0.5, training_metrics=False, settings={"dropout": 0.5},
         checkpoints={"unit": "steps", "every": 7, "keep": 3, "best": False},
         stop_timeouts=StopTimeouts(ask_s=2.5, interrupt_s=30, terminate_s=0.123456789),
     )
     spec = replace(spec, release=ReleaseWatch(wait_s=5.0, tolerance_mb=8), cuda_ids="integer", name="a name")
     spec = replace(spec, allow_open_ports=True)
-
-    cd, line = shell_line(spec, {}).split(" && ")
-
-    assert shlex.split(cd) == ["cd", spec.working_dir]
-    words = shlex.split(line)
-    assert words[:2] == ["trainyard", "run"]
-    parser = options.Parser()
-    options.add_run_options(parser)
-    choices = run_options.choices(parser.parse_args(words[2:], Namespace(arguments=[])))
-    assert isinstance(choices, RecipeChoices)
-    assert compose(choices, cpu_devices()) == spec
+    for line in (shell_line(spec, {}), repeat_line(spec)):
+        folder, choices = parsed(line)
+        assert folder == spec.working_dir
+        assert isinstance(choices, RecipeChoices)
+        assert compose(choices, cpu_devices()) == spec
 
 
 def test_command_that_repeats_a_run_parses_back_to_the_same_spec(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("print(1)\n")
-    recipe = make_spec("digits_cnn", devices="cpu:0,cpu:1", strategy="ddp", epochs=3, settings={"dropout": 0.5})
     script = script_spec(
         tmp_path / "train.py", "--data", "a b", cwd=tmp_path, environment={"LEVEL": "7 8"}, inherited=("HOME",),
         expression="(?P<loss>\\S+)", release={"wait_s": 5.0}, name="it's",
         stop={"interrupt_s": 5.0, "terminate_s": 60.0},
     )
-    for spec in (recipe, script):
-        cd, line = repeat_line(spec).split(" && ")
-        words = shlex.split(line)
-        before, _, after = "\0".join(words[2:]).partition("\0--\0")
-        parser = options.Parser()
-        options.add_run_options(parser)
-        arguments = Namespace(arguments=after.split("\0") if after else [])
-        choices = run_options.choices(parser.parse_args(before.split("\0"), arguments))
-        if isinstance(choices, ScriptChoices):
-            chosen = replace(choices, working_dir=shlex.split(cd)[1])
-            assert fill_in(check_script(ScriptCheckRequest.of(chosen)), chosen, cpu_devices()) == spec
-        else:
-            assert isinstance(choices, RecipeChoices)
-            assert compose(choices, cpu_devices()) == spec
+    folder, choices = parsed(repeat_line(script))
+    assert isinstance(choices, ScriptChoices)
+    chosen = replace(choices, working_dir=folder)
+    assert fill_in(check_script(ScriptCheckRequest.of(chosen)), chosen, cpu_devices()) == script
 
 
-def test_command_names_the_python_of_a_recipe_unless_it_is_the_usual_one() -> None:
+def test_command_names_an_unusual_python_and_has_a_name_that_is_accepted() -> None:
     spec = make_spec("digits_cnn")
     assert "--python" not in shell_line(spec, {})
-    assert shlex.split(shell_line(replace(spec, python="/opt/other/bin/python"), {}))[-2:] == [
-        "--python", "/opt/other/bin/python",
-    ]
-
-
-def test_command_of_a_run_that_was_renamed_has_a_name_that_is_accepted() -> None:
-    spec = replace(make_spec("digits_cnn"), name="a/b c")
-    words = shlex.split(repeat_line(spec))
+    other = shlex.split(shell_line(replace(spec, python="/opt/other/bin/python"), {}))
+    assert other[-2:] == ["--python", "/opt/other/bin/python"]
+    words = shlex.split(repeat_line(replace(spec, name="a/b c")))
     assert words[words.index("--name") + 1] == "a-b c"
 
 
@@ -157,50 +133,51 @@ def error_of(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     return captured.err.strip().splitlines()[-1].removeprefix("trainyard: ")  # notes on a script may come before it
 
 
-@pytest.mark.slow
-def test_options_that_do_not_apply_are_refused(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = str(script)
-    assert error_of(capsys, "run", "--devices", "cpu:0").startswith("No recipe or script is given.")
-    assert error_of(capsys, "run", "digits_cnn", "--script", path) == (
-        "Both a recipe and --script are given. A run trains one of them: leave the other out."
-    )
-    assert error_of(capsys, "run", "--script", path, "--epochs", "0") == "--epochs is for recipes only. Leave it out."
-    for words in (("--ask-timeout", "3"), ("--keep-best",)):
-        assert error_of(capsys, "run", "--script", path, *words) == f"{words[0]} is for recipes only. Leave it out."
-    assert error_of(capsys, "run", "digits_cnn", "--devices", "cpu:0", "--interrupt-timeout", "0") == (
-        "--interrupt-timeout is 0.0. Give a number greater than 0."
-    )
-    assert error_of(capsys, "run", "--script", path, "--set", "a=b") == "--set is for recipes only. Leave it out."
-    assert error_of(capsys, "run", "digits_cnn", "--env", "A=b") == "--env is for scripts only. Leave it out."
-    assert error_of(capsys, "run", "digits_cnn", "--", "x") == "An argument after -- is for scripts only. Leave it out."
-    assert error_of(capsys, "run", "--script", path, "--env", "=A") == "--env '=A' is not of the form NAME=VALUE."
-    assert "There is no folder" in error_of(capsys, "run", "--script", path, "--cwd", path + "x", "--devices", "cpu:0")
-    assert "'two' is not a launch mode of scripts" in error_of(capsys, "run", "--script", path, "--launch", "two")
-    assert "cannot be set for a script" in error_of(
-        capsys, "run", "--script", path, "--devices", "cpu:0", "--env", "CUDA_VISIBLE_DEVICES=0"
-    )
-    assert "There is no Python called 'nopy'" in error_of(capsys, "run", "--script", path, "--python", "nopy")
-    assert "There is no preset" in error_of(capsys, "run", "--setup", "none", "--devices", "cpu:0")
+FOR_RECIPES, FOR_SCRIPTS = "{} is for recipes only. Leave it out.", "{} is for scripts only. Leave it out."
+RECIPE, SCRIPT = "run digits_cnn --devices cpu:0", "run --script train.py --devices cpu:0"
+RANKS = "run --script train.py --devices cpu:0,cpu:1 --launch per-device"
 
 
-def test_port_in_use_and_reserved_variables_are_refused(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["run", "--script", str(script), "--devices", "cpu:0,cpu:1", "--launch", "per-device"]
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("run --devices cpu:0", "No recipe or script is given."),
+        (f"{RECIPE} --script x",
+         "Both a recipe and --script are given. A run trains one of them: leave the other out."),
+        *((f"{SCRIPT} {words}", FOR_RECIPES.format(words.split()[0]))
+          for words in ("--epochs 0", "--ask-timeout 3", "--keep-best", "--set a=b")),
+        (f"{RECIPE} --interrupt-timeout 0", "--interrupt-timeout is 0.0. Give a number greater than 0."),
+        (f"{RECIPE} --env A=b", FOR_SCRIPTS.format("--env")),
+        (f"{RECIPE} -- x", FOR_SCRIPTS.format("An argument after --")),
+        (f"{SCRIPT} --env =A", "--env '=A' is not of the form NAME=VALUE."),
+        (f"{SCRIPT} --cwd nowhere", "There is no folder"),
+        (f"{SCRIPT} --launch two", "'two' is not a launch mode of scripts"),
+        (f"{SCRIPT} --env CUDA_VISIBLE_DEVICES=0", "CUDA_VISIBLE_DEVICES cannot be set for a script"),
+        (f"{SCRIPT} --python nopy", "There is no Python called 'nopy'"),
+        ("run --setup none --devices cpu:0", "There is no preset"),
+        (f"{RANKS} --env MASTER_PORT=none", "MASTER_PORT none is in use or not a port"),
+        (f"{RANKS} --env RANK=1",
+         "RANK cannot be set for a script: Trainyard sets it from the chosen devices. Leave it out."),
+    ],
+)
+def test_options_that_do_not_apply_are_refused(
+    script: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], line: str, sentence: str
+) -> None:
+    monkeypatch.chdir(script.parent)
+    assert error_of(capsys, *line.split()).startswith(sentence)
+
+
+def test_port_in_use_and_preset_whose_working_folder_is_gone_are_refused(
+    script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(script.parent)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        assert error_of(capsys, *words, "--env", f"MASTER_PORT={port}") == (
+        assert error_of(capsys, *RANKS.split(), "--env", f"MASTER_PORT={port}") == (
             f"MASTER_PORT {port} is in use or not a port. Leave it out: a free one is found."
         )
-    assert error_of(capsys, *words, "--env", "MASTER_PORT=none").startswith("MASTER_PORT none is in use or not a port")
-    assert error_of(capsys, *words, "--env", "RANK=1") == (
-        "RANK cannot be set for a script: Trainyard sets it from the chosen devices. Leave it out."
-    )
-
-
-def test_preset_whose_working_folder_is_gone_is_refused(
-    script: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
     folder = tmp_path / "gone"
     folder.mkdir()
     presets.save(script_spec(script, cwd=folder), tmp_path / "kept.json")

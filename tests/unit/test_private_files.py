@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from core.cli import __main__, output, run_options
-from core.cli.options import Parser, add_run_options
+from core.cli import __main__, output
 from core.config import presets, validation
 from core.devices.cpu import cpu_devices
 from core.pythons.python_info import ProbeCache, default_file
@@ -22,6 +21,7 @@ from core.schema.files import make_private_folder, write_whole
 from core.schema.spec import RunSpec, read_spec, write_spec
 from gui.base import settings_file
 from gui.machine.script import TypedScript, typed_of
+from tests.support.commands import choices_of
 from tests.support.running import script_spec
 
 
@@ -53,9 +53,8 @@ def saved_run(runs_root: Path, spec: RunSpec) -> Path:
     return run_dir
 
 
-def test_presets_settings_and_caches_are_private(secret: RunSpec, tmp_path: Path) -> None:
-    preset = presets.path_of("nightly", presets.default_root())
-    presets.save(secret, preset)
+def test_presets_settings_and_caches_are_private_and_become_so_again(secret: RunSpec, tmp_path: Path) -> None:
+    presets.save(secret, presets.path_of("nightly", presets.default_root()))
     settings = settings_file.SettingsFile()
     settings.save({"form": "HF_TOKEN=hf_123"})
     cache = ProbeCache(default_file())
@@ -64,12 +63,6 @@ def test_presets_settings_and_caches_are_private(secret: RunSpec, tmp_path: Path
     found = {path: mode(path) for path in (tmp_path / "home").rglob("*")}
     assert {path.name for path in found} >= {"nightly.json", "setups", "trainyard.json", "pythons.json"}
     assert {path: "0o700" if path.is_dir() else "0o600" for path in found} == found
-
-
-def test_permissions_that_are_too_wide_are_narrowed(secret: RunSpec, tmp_path: Path) -> None:
-    preset = presets.path_of("nightly", presets.default_root())
-    presets.save(secret, preset)
-    settings_file.SettingsFile().save({})
     everything = list((tmp_path / "home" / "config" / "trainyard").rglob("*"))
     for path in everything:
         path.chmod(0o777 if path.is_dir() else 0o666)
@@ -99,25 +92,20 @@ def test_secrets_are_recognised(secret: RunSpec, name: str, value: str, is_secre
     assert presets.secret_names(spec) == ([name] if is_secret else [])
 
 
-def test_keep_refuses_secrets_without_a_terminal_and_names_the_choices(
-    secret: RunSpec, runs_root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run_dir = saved_run(runs_root, secret)
-    assert __main__.main(["keep", run_dir.name, "nightly", "--runs", str(runs_root)]) == 2
-    err = capsys.readouterr().err
-    assert err.startswith("trainyard: Nothing was saved: HF_TOKEN looks like a secret. Add --secrets names")
-    assert not presets.default_root().exists()
-
-
 @pytest.mark.parametrize(("answer", "stored"), [("", False), ("y", True)])
-def test_keep_asks_before_it_stores_a_secret(
-    secret: RunSpec, runs_root: Path, monkeypatch: pytest.MonkeyPatch, answer: str, stored: bool
+def test_keep_asks_before_it_stores_a_secret_and_refuses_without_a_terminal(
+    secret: RunSpec, runs_root: Path, monkeypatch: pytest.MonkeyPatch, capsys, answer: str, stored: bool
 ) -> None:
-    run_dir = saved_run(runs_root, secret)
+    words = ["keep", saved_run(runs_root, secret).name, "nightly", "--runs", str(runs_root)]
+    assert __main__.main(words) == 2
+    assert capsys.readouterr().err.startswith(
+        "trainyard: Nothing was saved: HF_TOKEN looks like a secret. Add --secrets names"
+    )
+    assert not presets.default_root().exists()
     monkeypatch.setattr("core.cli.commands.start.is_interactive", lambda: True)
     monkeypatch.setattr("builtins.input", lambda _: answer)
     assert output.confirm("x") is stored
-    assert __main__.main(["keep", run_dir.name, "nightly", "--runs", str(runs_root)]) == 0
+    assert __main__.main(words) == 0
     text = presets.path_of("nightly", presets.default_root()).read_text()
     assert ("hf_123" in text) is stored
     assert '"LEVEL": "5"' in text
@@ -130,6 +118,7 @@ def test_a_name_alone_is_taken_from_the_environment_at_the_start(
     arguments = ["keep", run_dir.name, "nightly", "--secrets", "names", "--runs", str(runs_root)]
     assert __main__.main(arguments) == 0
     spec = presets.read(presets.path_of("nightly", presets.default_root()))
+    assert spec == presets.without_values(secret, ["HF_TOKEN"])
     assert spec.script
     assert spec.script.inherited == ("HF_TOKEN",)
     (missing,) = [str(each) for each in validation.problems(spec, cpu_devices())]
@@ -138,26 +127,16 @@ def test_a_name_alone_is_taken_from_the_environment_at_the_start(
     assert validation.problems(spec, cpu_devices()) == []
     monkeypatch.undo()  # else the test would have changed the environment
 
-
-def test_a_name_alone_survives_the_option_and_the_form(secret: RunSpec, tmp_path: Path) -> None:
-    parser = Parser()
-    add_run_options(parser)
-    options = parser.parse_args(["--script", "train.py", "--env", "A=1", "--env", "HF_TOKEN"])
-    options.arguments = []
-    choices = run_options.choices(options)
+    # It survives the option, the form and the file.
+    choices = choices_of("--script", "train.py", "--env", "A=1", "--env", "HF_TOKEN")
     assert (choices.environment, choices.inherited) == ({"A": "1"}, ("HF_TOKEN",))  # type: ignore[union-attr]
-
-    spec = presets.without_values(secret, ["HF_TOKEN"])
     texts = typed_of(spec)
     assert "HF_TOKEN" in texts["environment"].splitlines()
     again = TypedScript(**{**texts, "expression": ""}).choices()
-    assert spec.script
     assert (again.environment, again.inherited) == (spec.script.environment, ("HF_TOKEN",))
-    path = tmp_path / "run"
-    path.mkdir()
-    write_spec(path, spec)
-    assert read_spec(path) == spec
-    assert "hf_123" not in (path / "spec.json").read_text()
+    write_spec(run_dir, spec)
+    assert read_spec(run_dir) == spec
+    assert "hf_123" not in (run_dir / "spec.json").read_text()
 
 
 def test_a_full_disk_leaves_no_part_of_a_preset(secret: RunSpec, small_disk: Path) -> None:
@@ -168,16 +147,12 @@ def test_a_full_disk_leaves_no_part_of_a_preset(secret: RunSpec, small_disk: Pat
     assert [path.name for path in small_disk.iterdir()] == ["filler"]
 
 
-def test_a_link_in_the_place_of_the_temporary_file_is_not_followed(tmp_path: Path) -> None:
-    mine = tmp_path / "mine"
+def test_a_link_in_the_place_of_a_temporary_file_or_a_folder_is_left_as_it_is(tmp_path: Path) -> None:
+    mine, shared = tmp_path / "mine", tmp_path / "shared"
     mine.write_text("kept")
     (tmp_path / f".spec.json.{os.getpid()}.tmp").symlink_to(mine)
     write_whole(tmp_path / "spec.json", json.dumps({}))
     assert (mine.read_text(), sorted(path.name for path in tmp_path.iterdir())) == ("kept", ["mine", "spec.json"])
-
-
-def test_a_folder_that_is_a_link_keeps_its_permissions(tmp_path: Path) -> None:
-    shared = tmp_path / "shared"
     shared.mkdir(mode=0o755)
     (tmp_path / "link").symlink_to(shared)
     make_private_folder(tmp_path / "link")

@@ -32,6 +32,12 @@ SOURCE = """
 """
 
 
+def recipe_of(folder: Path, more: str = "", *, data: str = "") -> recipes.RecipeFile:
+    """A recipe with the two functions that each has, and more from its seventh line on."""
+    source = f"def model():\n    pass\n\ndef train_data({data}):\n    pass\n\n{more}\n"
+    return recipes.read(Path(write_recipe(folder, source, "mine")))
+
+
 @pytest.fixture
 def recipe(tmp_path: Path) -> recipes.RecipeFile:
     return recipes.read(Path(write_recipe(tmp_path, SOURCE, "mine")))
@@ -79,9 +85,8 @@ def test_setting_that_cannot_be_converted_is_refused(recipe: recipes.RecipeFile,
     ],
 )
 def test_function_that_cannot_be_called_is_refused_with_its_line(tmp_path: Path, source: str, sentence: str) -> None:
-    path = write_recipe(tmp_path, f"def model():\n    pass\n\ndef train_data(seed):\n    pass\n\n{source}\n", "mine")
     with pytest.raises(ValueError, match="mine") as error:
-        recipes.read(Path(path))
+        recipe_of(tmp_path, source, data="seed")
     assert sentence in str(error.value)
 
 
@@ -94,8 +99,7 @@ def test_function_that_cannot_be_called_is_refused_with_its_line(tmp_path: Path,
     ],
 )
 def test_functions_that_can_be_called_are_accepted(tmp_path: Path, source: str) -> None:
-    path = write_recipe(tmp_path, f"def model():\n    pass\n\ndef train_data():\n    pass\n\n{source}\n")
-    assert recipes.read(Path(path)).functions[:2] == ("model", "train_data")
+    assert recipe_of(tmp_path, source).functions[:2] == ("model", "train_data")
 
 
 @pytest.mark.parametrize(("source", "unknown"), [
@@ -104,8 +108,7 @@ def test_functions_that_can_be_called_are_accepted(tmp_path: Path, source: str) 
     ("@hook\ndef called_by_the_hook():\n    pass", ()), ("def named():\n    pass\nALL = ['named']", ()),
 ])
 def test_functions_that_no_run_calls_are_named(tmp_path: Path, source: str, unknown: tuple[str, ...]) -> None:
-    path = write_recipe(tmp_path, f"def model():\n    pass\n\ndef train_data():\n    pass\n\n{source}\n")
-    recipe = recipes.read(Path(path))
+    recipe = recipe_of(tmp_path, source)
     assert recipe.unknown_functions == unknown
     words = f"the function {unknown[0]}() of the recipe is not one that a run calls" if unknown else ""
     assert recipe_use.doubt(recipe, "pytorch") == words

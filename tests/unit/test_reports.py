@@ -195,11 +195,19 @@ def test_seeds_are_a_mean_with_a_band_that_ends_where_fewer_go_on(tmp_path: Path
     assert [each["class"] for each in page.all("path")] == ["c0", "c1", "c2"]
 
 
-def test_runs_with_nothing_in_common_are_reported_without_a_table(tmp_path: Path, capsys) -> None:
-    write_run(tmp_path, "a", [values(1, 1.0, 2.0, loss=[1.0, 0.5])])
-    write_run(tmp_path, "b", [values(1, 1.0, 2.0, reward=[1.0, 0.5])])
-    write_run(tmp_path, "c")
-    page = made(capsys, tmp_path, "--runs", tmp_path, "a", "b", "c")
+def test_many_metrics_and_events_are_cut_and_counted(tmp_path: Path, capsys) -> None:
+    metrics = {f"m{number:03d}": [1.0, 2.0] for number in range(60)}
+    notices = [{"t": BEGAN + 1, "kind": "notice", "text": f"Notice {number}."} for number in range(600)]
+    for name in ("a", "b"):
+        write_run(tmp_path, name, [values(1, 1.0, 2.0, **metrics)], more=notices)
+    page = made(capsys, tmp_path, "--runs", tmp_path, "a", "b")
+    assert len(page.all("svg")) == 40
+    assert "20 more metrics have no chart; the table of all metrics has them." in page.text
+    assert re.search(r"1\d\d earlier events are left out\.", page.text)
+    write_run(tmp_path, "c", [values(1, 1.0, 2.0, reward=[1.0, 0.5])])
+    write_run(tmp_path, "d")
+    write_run(tmp_path, "e", [values(1, 1.0, 2.0, loss=[1.0, 0.5])])
+    page = made(capsys, tmp_path, "--runs", tmp_path, "c", "d", "e")
     assert "These runs have no metric in common" in page.text
     assert len(page.all("svg")) == 2
 
@@ -246,17 +254,6 @@ def test_size_is_bounded_by_pixels(tmp_path: Path, capsys, count: int) -> None:
     assert (tmp_path / "report.html").stat().st_size < 600_000, "2 MB is the limit"
 
 
-def test_many_metrics_and_events_are_cut_and_counted(tmp_path: Path, capsys) -> None:
-    metrics = {f"m{number:03d}": [1.0, 2.0] for number in range(60)}
-    notices = [{"t": BEGAN + 1, "kind": "notice", "text": f"Notice {number}."} for number in range(600)]
-    for name in ("a", "b"):
-        write_run(tmp_path, name, [values(1, 1.0, 2.0, **metrics)], more=notices)
-    page = made(capsys, tmp_path, "--runs", tmp_path, "a", "b")
-    assert len(page.all("svg")) == 40
-    assert "20 more metrics have no chart; the table of all metrics has them." in page.text
-    assert re.search(r"1\d\d earlier events are left out\.", page.text)
-
-
 @pytest.mark.parametrize(
     ("numbers", "parts"),
     [
@@ -279,16 +276,15 @@ def test_odd_values_are_gaps_or_lie_inside_the_drawing(numbers: list[float], par
         assert 0 <= y <= INNER_HEIGHT * FINE
 
 
-def test_a_metric_without_a_finite_value_has_no_chart() -> None:
-    assert chart("x", [Line(label="a", colour=0, series=series(math.nan))], 600, name="n", along="step") == ""
-    assert chart("x", [Line(label="a", colour=0, series=series())], 600, name="n", along="step") == ""
+def test_a_metric_without_a_finite_value_has_no_chart_and_large_ratios_a_logarithmic_scale() -> None:
+    def drawn(*numbers: float) -> str:
+        return chart("loss", [Line(label="a", colour=0, series=series(*numbers))], 600, name="n", along="step")
 
-
-def test_large_ratios_get_a_logarithmic_scale() -> None:
-    page = Page(chart("loss", [Line(label="a", colour=0, series=series(1000.0, 10.0, 0.1))], 600, name="n", along="s"))
+    assert drawn(math.nan) == drawn() == ""
+    page = Page(drawn(1000.0, 10.0, 0.1))
     assert "loss (logarithmic scale)" in page.text
-    (drawn,) = points(page.all("path")[0]["d"])
-    assert [y for _, y in drawn] == [0, INNER_HEIGHT * FINE // 2, INNER_HEIGHT * FINE]
+    (corners,) = points(page.all("path")[0]["d"])
+    assert [y for _, y in corners] == [0, INNER_HEIGHT * FINE // 2, INNER_HEIGHT * FINE]
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (1.0, 1e6), (-3.0, 7.0), (0.1, 0.1001), (-1e308, 1e308)])
@@ -306,40 +302,43 @@ def test_attributes_are_escaped() -> None:
     ("words", "sentence"),
     [
         (("a", "a"), "Run a is named twice. Name each run once."),
-        (
-            ("a", "--metric", "loss"),
-            "--metric, --baseline, --target, --no-groups, --minimize and --maximize are for a comparison.",
-        ),
+        (("a", "--metric", "loss"),
+         "--metric, --baseline, --target, --no-groups, --minimize and --maximize are for a comparison."),
         (("a", "b", "--metric", "nope"), "None of these runs measured nope."),
         (("a", "no-such-run"), "There is no run 'no-such-run' in"),
+        (("a",), "exists already. Name another file, or add --force to replace it."),
     ],
 )
-def test_wrong_use_is_one_sentence(tmp_path: Path, capsys, words: tuple[str, ...], sentence: str) -> None:
+def test_wrong_use_is_one_sentence_and_replaces_nothing(
+    tmp_path: Path, capsys, words: tuple[str, ...], sentence: str
+) -> None:
     for name in ("a", "b"):
         write_run(tmp_path, name, [values(1, 1.0, 2.0, loss=[1.0, 0.5])])
-    path = tmp_path / "report.html"
-    code, out, err = call(capsys, "report", "--runs", tmp_path, *words, "--output", path)
-    assert (code, out, err.count("\n"), path.exists()) == (2, "", 1, False)
-    assert sentence in err
-
-
-def test_nothing_is_replaced_silently(tmp_path: Path, capsys) -> None:
-    run = write_run(tmp_path, "a", [values(1, 1.0, 2.0, loss=[1.0, 0.5])])
-    path = tmp_path / "report.html"
+    path = tmp_path / "mine"
     path.write_text("mine")
-    code, _, err = call(capsys, "report", run, "--output", path)
-    assert (code, path.read_text()) == (2, "mine")
-    assert "exists already. Name another file, or add --force to replace it." in err
-    code, out, _ = call(capsys, "report", run, "--output", path, "--force", "--json")
-    document: dict[str, Any] = json.loads(out)
-    assert (code, document["bytes"], document["runs"]) == (0, path.stat().st_size, ["a"])
+    options = ("--runs", tmp_path, "--output", path, *["--force"] * (len(words) > 1))
+    code, out, err = call(capsys, "report", *words, *options)
+    assert (code, out, err.count("\n"), path.read_text()) == (2, "", 1, "mine")
+    assert sentence in err
+    if words == ("a",):
+        code, out, _ = call(capsys, "report", "a", "--runs", tmp_path, "--output", path, "--force", "--json")
+        document: dict[str, Any] = json.loads(out)
+        assert (code, document["bytes"], document["runs"]) == (0, path.stat().st_size, ["a"])
 
 
 def test_a_scaling_table_is_a_page_with_its_plots_and_its_runs(tmp_path: Path, capsys) -> None:
+    path = tmp_path / "table.html"
+    words = ("scale", "--show", "table", "--runs", tmp_path, "--html", path)
+    recorded(tmp_path).saved()
+    assert call(capsys, *words)[0] == 0
+    assert "not trained" in Page(path.read_text()).text, "also without any result"
+    code, out, err = call(capsys, *words)
+    assert (code, out) == (2, "")
+    assert "exists already. Name another file, or add --force" in err
+    path.unlink()
     runs = [trained(tmp_path, "one", 1, 2.0), trained(tmp_path, "two", 2, 1.1)]
     recorded(tmp_path, runs).saved()
-    path = tmp_path / "table.html"
-    assert call(capsys, "scale", "--show", "table", "--runs", tmp_path, "--html", path)[:2] == (0, "")
+    assert call(capsys, *words)[:2] == (0, "")
     page = Page(path.read_text())
     assert ["2", "ddp", "64", "29.1", "1.82", "91 %", "0.00", "same", "finished"] in page.rows
     assert "which is little to measure" in page.text
@@ -350,16 +349,6 @@ def test_a_scaling_table_is_a_page_with_its_plots_and_its_runs(tmp_path: Path, c
     assert measured[0][0] == ideal[0][0], "one device is its own reference"
     assert measured[0][1][1] > ideal[0][1][1], "and two are slower than without any loss"
     assert "1 device" not in page.all("svg")[0].get("aria-labelledby", "")
-
-
-def test_a_scaling_table_without_any_result_is_a_page_too(tmp_path: Path, capsys) -> None:
-    recorded(tmp_path).saved()
-    path = tmp_path / "table.html"
-    assert call(capsys, "scale", "--show", "table", "--runs", tmp_path, "--html", path)[0] == 0
-    assert "not trained" in Page(path.read_text()).text
-    code, out, err = call(capsys, "scale", "--show", "table", "--runs", tmp_path, "--html", path)
-    assert (code, out) == (2, "")
-    assert "exists already. Name another file, or add --force" in err
 
 
 def test_a_comparison_is_written_as_the_report_on_its_runs(tmp_path: Path, capsys) -> None:

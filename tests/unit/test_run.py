@@ -70,8 +70,12 @@ def read(run_dir: Path, **options: Any) -> Run:
 
 
 def test_lost_run_names_its_remaining_processes(lost_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(processes, "tagged")  # which a list of runs does not call
+    listed = read(lost_run, only=("supervisor.jsonl",))
+    assert listed.facts.state is RunState.LOST
+    assert "exited unexpectedly. The log is empty." in str(listed.facts.error)
     left = [ProcessId(pid=4711, created=1.0)]
-    monkeypatch.setattr(processes, "tagged", lambda _: left)
+    monkeypatch.setattr(processes, "tagged", lambda _: left, raising=False)
     run = read(lost_run)
     assert (
         "processes of it were still running (pid 4711), and `trainyard sweep` terminates those that are left."
@@ -100,16 +104,6 @@ def test_lost_run_no_longer_stalls_and_no_device_of_it_is_slowed_down(lost_run: 
     assert (facts.stalled, facts.slowed, facts.asked, facts.phase) == (None, {}, "", None)
 
 
-def test_listing_runs_does_not_search_for_processes(lost_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def never(_: str) -> list[ProcessId]:
-        raise AssertionError
-
-    monkeypatch.setattr(processes, "tagged", never)
-    run = read(lost_run, only=("supervisor.jsonl",))
-    assert run.facts.state is RunState.LOST
-    assert "exited unexpectedly. The log is empty." in str(run.facts.error)
-
-
 @pytest.mark.parametrize(
     ("text", "most", "end"),
     [
@@ -136,30 +130,21 @@ def test_unreadable_event_file_is_reported_once(lost_run: Path) -> None:
     assert run.facts.notices == (notice, "more")
 
 
-def test_unreadable_supervisor_log_is_not_taken_for_a_missing_log(lost_run: Path) -> None:
-    (lost_run / "events" / "supervisor.jsonl").unlink()
-    (lost_run / "events" / "supervisor.jsonl").mkdir()
-    os.utime(lost_run / "spec.json", (0, 0))
-    assert "not known, since its events cannot be read" in str(read(lost_run).facts.error)
-
-
-def test_run_with_invalid_spec_is_not_resumed(lost_run: Path) -> None:
-    (lost_run / "spec.json").write_text("[]")
-    with pytest.raises(ValueError, match=r"spec\.json is not a valid spec\. It is not a JSON object"):
+def test_run_that_is_damaged_is_not_resumed(lost_run: Path) -> None:
+    supervisor = lost_run / "events" / "supervisor.jsonl"
+    supervisor.write_bytes(b"\xff\n")
+    with pytest.raises(ValueError, match="has not started"):
         Run.resume(lost_run)
-
-
-def test_run_without_events_folder_is_reported_as_damaged(lost_run: Path) -> None:
-    (lost_run / "events" / "supervisor.jsonl").unlink()
-    (lost_run / "events").rmdir()
     os.utime(lost_run / "spec.json", (0, 0))
+    supervisor.unlink()
+    supervisor.mkdir()
+    assert "not known, since its events cannot be read" in str(read(lost_run).facts.error), "its log is not missing"
+    supervisor.rmdir()
+    (lost_run / "events").rmdir()
     with pytest.raises(RunError, match=r"is damaged: .*events is missing"):
         Run.resume(lost_run)
-
-
-def test_run_without_readable_events_is_reported_as_not_started(lost_run: Path) -> None:
-    (lost_run / "events" / "supervisor.jsonl").write_bytes(b"\xff\n")
-    with pytest.raises(ValueError, match="has not started"):
+    (lost_run / "spec.json").write_text("[]")
+    with pytest.raises(ValueError, match=r"spec\.json is not a valid spec\. It is not a JSON object"):
         Run.resume(lost_run)
 
 
@@ -171,19 +156,13 @@ def test_run_without_control_folder_cannot_receive_requests(lost_run: Path) -> N
 
 def test_runs_root_that_cannot_be_created_is_reported_with_its_reason(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(
-        RunError, match=r"file cannot be a folder of runs, since .*file is a file\. Keep runs elsewhere"
+    for root, words in (
+        (tmp_path / "file", r"file cannot be a folder of runs, since .*file is a file\. Keep runs elsewhere"),
+        (tmp_path / "file" / "runs", r"since .*/file is a file\. Keep runs elsewhere"),
+        (Path("/proc/x"), r"^/proc/x could not be created in /proc: .*\. Keep runs elsewhere with --runs DIR\.$"),
     ):
-        Run.start(make_spec("digits_mlp"), tmp_path / "file")
-    with pytest.raises(RunError, match=r"since .*/file is a file\. Keep runs elsewhere"):
-        Run.start(make_spec("digits_mlp"), tmp_path / "file" / "runs")
-
-
-def test_runs_root_without_write_access_is_not_reported_as_missing() -> None:
-    with pytest.raises(
-        RunError, match=r"^/proc/x could not be created in /proc: .*\. Keep runs elsewhere with --runs DIR\.$"
-    ):
-        Run.start(make_spec("digits_mlp"), Path("/proc/x"))
+        with pytest.raises(RunError, match=words):
+            Run.start(make_spec("digits_mlp"), root)
 
 
 def test_runs_of_one_second_that_draw_the_same_digits_get_different_folders(

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -76,11 +77,6 @@ def test_run_that_was_resumed_is_read_on(long_run):
     assert_same((run, series), read_whole(long_run))
 
 
-def grow_shorter(run_dir: Path) -> None:
-    events = run_dir / EVENTS / worker_events(0)
-    os.truncate(events, events.stat().st_size - 100)
-
-
 def write_again(run_dir: Path) -> None:
     events = run_dir / EVENTS / worker_events(0)
     copy = events.with_name("new")
@@ -88,48 +84,32 @@ def write_again(run_dir: Path) -> None:
     copy.replace(events)
 
 
-def change_spec(run_dir: Path) -> None:
-    spec = run_dir / "spec.json"
-    spec.write_text(spec.read_text() + "\n")
+def cut(path: Path, *, to: float) -> None:
+    os.truncate(path, int(path.stat().st_size * to))
 
 
-def remove_events(run_dir: Path) -> None:
-    (run_dir / EVENTS / "devices.jsonl").unlink()
+def damage(path: Path) -> None:
+    data = path.read_bytes()
+    path.write_bytes(data[:40] + bytes(40) + data[80:])
 
 
-def damage(_: Path) -> None:
-    (file,) = kept_files()
-    data = bytearray(file.read_bytes())
-    data[40:80] = bytes(40)
-    file.write_bytes(data)
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "events are shorter": lambda run_dir: cut(run_dir / EVENTS / worker_events(0), to=0.99),
+    "events are another file": write_again,
+    "the spec is another": lambda run: (run / "spec.json").write_text((run / "spec.json").read_text() + "\n"),
+    "events are gone": lambda run_dir: (run_dir / EVENTS / "devices.jsonl").unlink(),
+    "damaged": lambda _: damage(kept_files()[0]),
+    "cut": lambda _: cut(kept_files()[0], to=0.5),
+    "empty": lambda _: cut(kept_files()[0], to=0),
+    "others may write it": lambda _: kept_files()[0].chmod(0o622),
+}
 
 
-def cut(_: Path) -> None:
-    (file,) = kept_files()
-    os.truncate(file, file.stat().st_size // 2)
-
-
-def empty(_: Path) -> None:
-    os.truncate(kept_files()[0], 0)
-
-
-def let_others_write(_: Path) -> None:
-    kept_files()[0].chmod(0o622)
-
-
-@pytest.mark.parametrize(
-    "change", [grow_shorter, write_again, change_spec, remove_events, damage, cut, empty, let_others_write]
-)
+@pytest.mark.parametrize("change", CHANGES)
 def test_kept_run_that_may_be_wrong_is_not_used(long_run, change):
     keep(long_run)
     assert long_runs.load(long_run) is not None
-    change(long_run)
-    assert long_runs.load(long_run) is None
-
-
-def test_kept_run_of_another_program_is_not_used(long_run, monkeypatch):
-    keep(long_run)
-    monkeypatch.setattr(long_runs, "_code", lambda: "another")
+    CHANGES[change](long_run)
     assert long_runs.load(long_run) is None
 
 
@@ -152,7 +132,7 @@ def test_a_change_of_any_class_of_a_kept_run_makes_it_another_program(long_run, 
     assert len(own) > 4
 
 
-def test_kept_run_of_another_language_is_not_used(long_run):
+def test_kept_run_of_another_program_or_language_is_not_used(long_run, monkeypatch):
     keep(long_run)
     language.use("zh_CN")
     try:
@@ -160,6 +140,8 @@ def test_kept_run_of_another_language_is_not_used(long_run):
     finally:
         language.use("en")
     assert long_runs.load(long_run) is not None
+    monkeypatch.setattr(long_runs, "_code", lambda: "another")
+    assert long_runs.load(long_run) is None
 
 
 def test_only_objects_of_this_program_are_unpickled(long_run):
@@ -181,23 +163,17 @@ def test_member_of_an_enumeration_is_loaded_however_it_is_pickled(long_run):
     assert long_runs.load(long_run)[1:] == [RunState.FINISHED, RunState.LOST]
 
 
-def test_kept_run_is_removed_with_the_run(long_run):
-    keep(long_run)
-    assert removal.remove(long_run).problem == ""
-    assert list(long_runs.cache_folder().glob("runs/*")) == []
-
-
-def test_oldest_files_are_deleted(tmp_path, long_run, monkeypatch):
+def test_oldest_files_are_deleted_and_a_full_disk_is_left_alone(tmp_path, long_run, monkeypatch):
     keep(long_run)
     (first,) = kept_files()
     os.utime(first, (1, 1))
     monkeypatch.setattr(long_runs, "MAX_BYTES", int(1.5 * first.stat().st_size))
-    keep(write_long_run(tmp_path, steps=6000, lines=120, rounds=40, name="20260102-000000-long-0000"))
+    newer = write_long_run(tmp_path, steps=6000, lines=120, rounds=40, name="20260102-000000-long-0000")
+    keep(newer)
     assert first not in kept_files()
     assert len(kept_files()) == 1
-
-
-def test_full_disk_is_left_alone(long_run, monkeypatch):
+    assert removal.remove(newer).problem == ""
+    assert list(long_runs.cache_folder().glob("runs/*")) == [], "removed with its run"
     monkeypatch.setattr(long_runs, "FREE_SHARE", 1 << 60)
     keep(long_run)
     assert kept_files() == []

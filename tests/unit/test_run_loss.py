@@ -73,25 +73,26 @@ def test_without_validation_it_is_the_mean_that_the_plot_draws(tmp_path: Path) -
     assert listed.value == pytest.approx(mean.array[-1], rel=1e-12)
 
 
-def test_what_a_resume_made_void_does_not_count(tmp_path: Path) -> None:
-    run_dir = written(
-        tmp_path,
-        metrics(2.0, 10, val_loss=[0.5]),
-        metrics(3.0, 20, val_loss=[0.1]),
-        {"t": 4.0, "kind": "rewind", "step": 15},
-        metrics(5.0, 20, val_loss=[0.4]),
-    )
-    listed, drawn = shown(run_dir)
-    assert listed == drawn == RunLoss(value=0.4, is_validation=True, step=20)
+RESTART: dict[str, object] = {"t": 3.0, "kind": "metric_restart", "metrics": ["loss"]}
+VOID: dict[str, object] = {"t": 4.0, "kind": "rewind", "step": 15}
 
 
-def test_losses_before_a_better_source_was_found_do_not_count(tmp_path: Path) -> None:
-    restart: dict[str, object] = {"t": 3.0, "kind": "metric_restart", "metrics": ["loss"]}
-    events = [metrics(2.0, 1, loss=[9.0] * 4), restart, metrics(4.0, 3, loss=[2.0, 2.0])]
-    listed, drawn = shown(written(tmp_path / "printed", *events))
-    assert listed == drawn == RunLoss(value=2.0, is_validation=False)
-    listed, drawn = shown(written(tmp_path / "none-yet", *events[:2]))
-    assert listed is drawn is None
+@pytest.mark.parametrize(
+    ("events", "loss"),
+    [
+        # what a resume made void does not count
+        ([metrics(2.0, 10, val_loss=[0.5]), metrics(3.0, 20, val_loss=[0.1]), VOID, metrics(5.0, 20, val_loss=[0.4])],
+         RunLoss(value=0.4, is_validation=True, step=20)),
+        # losses before a better source was found do not count
+        ([metrics(2.0, 1, loss=[9.0] * 4), RESTART, metrics(4.0, 3, loss=[2.0, 2.0])],
+         RunLoss(value=2.0, is_validation=False)),
+        ([metrics(2.0, 1, loss=[9.0] * 4), RESTART], None),
+    ],
+)
+def test_what_no_longer_holds_does_not_count(
+    tmp_path: Path, events: list[dict[str, object]], loss: RunLoss | None
+) -> None:
+    assert shown(written(tmp_path, *events)) == (loss, loss)
 
 
 def test_reader_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,17 +120,12 @@ def test_reader_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.Mon
     assert reader.best == (99, 0.01)
 
 
-def test_a_list_in_a_hurry_has_the_loss_of_the_last_steps_first(tmp_path: Path) -> None:
+def test_a_list_in_a_hurry_has_the_loss_of_the_last_steps_first_and_follows_changes(tmp_path: Path) -> None:
     run_dir = written(tmp_path, metrics(2.0, 1, loss=[3.0]), metrics(3.0, 1, val_loss=[0.5]))
-    hurried = RunIndex(run_dir.parent, patience_s=-1.0)
-    assert hurried.poll()[0].loss == RunLoss(value=3.0, is_validation=False)
-    hurried._patience_s = 10.0
-    assert hurried.poll()[0].loss == RunLoss(value=0.5, is_validation=True, step=1)
-
-
-def test_list_follows_what_another_program_changes_in_a_finished_run(tmp_path: Path) -> None:
-    run_dir = written(tmp_path, metrics(2.0, 1, loss=[3.0]))
-    listed = RunIndex(run_dir.parent)
+    listed = RunIndex(run_dir.parent, patience_s=-1.0)
+    assert listed.poll()[0].loss == RunLoss(value=3.0, is_validation=False)
+    listed._patience_s = 10.0
+    assert listed.poll()[0].loss == RunLoss(value=0.5, is_validation=True, step=1)
     assert [(each.name, each.last_loss) for each in listed.poll()] == [("digits_cnn", 3.0)]
     rename(run_dir, " the  best ")
     assert [each.name for each in listed.poll()] == ["the best"]

@@ -69,9 +69,14 @@ def test_one_device_is_trained_by_single_and_several_by_the_default(framework: s
     }
 
 
-def test_the_batch_of_each_device_may_be_fixed_instead() -> None:
+def test_settings_are_those_of_the_strategy_of_several_devices() -> None:
     specs = planned("cpu:0", "cpu:1", "cpu:2", batch=PER_DEVICE, training={"batch_size": 33})
-    assert [spec.training.batch_size for spec in specs] == [33, 66, 99]
+    assert [spec.training.batch_size for spec in specs] == [33, 66, 99], "the batch of each device is fixed"
+    specs = planned("cpu:0", "cpu:1", framework="tensorflow", strategy="multi_worker_mirrored", allow_open_ports=True)
+    assert [spec.allow_open_ports for spec in specs] == [False, True]
+    specs = planned("cpu:0", "cpu:1", training={"bucket_mb": 5, "activation_checkpointing": True})
+    assert [spec.training.bucket_mb for spec in specs] == [None, 5]
+    assert [spec.training.activation_checkpointing for spec in specs] == [True, True], "single has it, too"
 
 
 def test_gpus_are_found_by_their_labels_and_named_twice_in_two_ways() -> None:
@@ -80,17 +85,6 @@ def test_gpus_are_found_by_their_labels_and_named_twice_in_two_ways() -> None:
     assert plan_specs(choices, gpus, name="table", batch=FIXED)[1].devices == ("GPU-0", "GPU-1")
     with pytest.raises(ValueError, match=r"^A device is named twice in gpu:0, GPU-0\. Name each once\.$"):
         plan_specs(replace(choices, devices=("gpu:0", "GPU-0")), gpus, name="table", batch=FIXED)
-
-
-def test_ports_are_opened_only_where_the_strategy_has_any() -> None:
-    specs = planned("cpu:0", "cpu:1", framework="tensorflow", strategy="multi_worker_mirrored", allow_open_ports=True)
-    assert [spec.allow_open_ports for spec in specs] == [False, True]
-
-
-def test_settings_of_the_strategy_are_those_of_several_devices() -> None:
-    specs = planned("cpu:0", "cpu:1", training={"bucket_mb": 5, "activation_checkpointing": True})
-    assert [spec.training.bucket_mb for spec in specs] == [None, 5]
-    assert [spec.training.activation_checkpointing for spec in specs] == [True, True], "single has it, too"
 
 
 @pytest.mark.parametrize(
@@ -125,18 +119,16 @@ def test_the_first_epoch_does_not_count(tmp_path: Path) -> None:
     assert [row["same_curve"] for row in (one, two)] == [True, True]
 
 
-def test_people_see_numbers_without_exponents(tmp_path: Path) -> None:
+def test_people_see_numbers_without_exponents_and_in_the_window_titles(tmp_path: Path) -> None:
     runs = [trained(tmp_path, "one", 1, 0.0015), trained(tmp_path, "two", 2, 10.0)]
-    _, one, two = text_table(read_table(recorded(tmp_path, runs))).cells()
+    table = read_table(recorded(tmp_path, runs))
+    _, one, two = text_table(table).cells()
     assert one == ["1", "single", "64", "21333", "1.00", "100 %", "0.00", "same", "finished"]
     assert two == ["2", "ddp", "64", "3.20", "0.00", "0 %", "0.00", "same", "finished"]
-
-
-def test_the_window_shows_titles_instead_of_names(tmp_path: Path) -> None:
-    runs = [trained(tmp_path, "one", 1, 2.0), trained(tmp_path, "two", 2, 1.0)]
-    headings, one, two = shown_cells(read_table(recorded(tmp_path, runs)))
-    assert (headings[1], headings[3], one[1], two[1]) == ("Strategy", "Samples/s", "One device", "Data parallel (DDP)")
-    assert one[2:] == ["64", "16.0", "1.00", "100 %", "0.00", "same", "finished"]
+    headings, first, second = shown_cells(table)
+    assert (headings[1], headings[3], first[1], second[1]) == (
+        "Strategy", "Samples/s", "One device", "Data parallel (DDP)")
+    assert (first[2:], second[2:]) == (one[2:], two[2:])
 
 
 def test_repeats_have_a_mean_and_a_spread(tmp_path: Path) -> None:
@@ -179,8 +171,8 @@ def test_curves_are_the_same_within_the_documented_tolerance(
 ) -> None:
     losses = [change.get(at, loss) for at, loss in enumerate(LOSSES)]
     losses = losses[: losses.index("missing")] if "missing" in losses else losses
-    runs = [trained(tmp_path, "one", 1, 10.0), trained(tmp_path, "two", 2, 5.0, losses)]
-    table = read_table(recorded(tmp_path, runs))
+    first, second = trained(tmp_path, "one", 1, 10.0), trained(tmp_path, "two", 2, 5.0, losses)
+    table = read_table(recorded(tmp_path, [first, second]))
     row = to_json(table)["rows"][1]
     assert (row["same_curve"], row["curve"]["first_different_step"]) == (same, step)
     words = "same" if step is None else f"same to step {step - 1}" if step > 1 else "another"
@@ -188,12 +180,8 @@ def test_curves_are_the_same_within_the_documented_tolerance(
     assert ("On 2 devices the curve leaves that of one device" in notices(table)) is not same
     if step is not None:
         assert f"at step {step} of " in notices(table)
-
-
-def test_a_gap_in_both_curves_is_no_difference(tmp_path: Path) -> None:
-    losses = [*LOSSES[:3], math.nan, *LOSSES[4:]]
-    runs = [trained(tmp_path, "one", 1, 10.0, losses), trained(tmp_path, "two", 2, 5.0, losses)]
-    assert to_json(read_table(recorded(tmp_path, runs)))["rows"][1]["same_curve"] is True
+    equal = recorded(tmp_path, [trained(tmp_path, "again", 1, 10.0, losses), second])
+    assert to_json(read_table(equal))["rows"][1]["same_curve"] is True, "a gap in both curves is no difference"
 
 
 @pytest.mark.parametrize(
@@ -243,16 +231,19 @@ def test_a_run_that_is_removed_or_has_no_second_epoch_leaves_a_gap(tmp_path: Pat
 def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
     record = recorded(tmp_path, [trained(tmp_path, "one", 1, 1.0)], repeats=2).taken()
     assert read_record(tmp_path, "table") == record
-    assert record.measured_by is not None
-    assert read_record(tmp_path, "table").left().measured_by is None
+    assert record.is_measured
     assert [(len(spec.devices), repeat) for spec, repeat in record.cells] == [(1, 1), (2, 1), (1, 2), (2, 2)]
-
-
-def test_a_second_run_counts_in_the_place_of_the_first(tmp_path: Path) -> None:
-    record = recorded(tmp_path, [trained(tmp_path, "one", 1, 1.0)])
     again = record.with_run(1, 1, trained(tmp_path, "again", 1, 1.0))
-    assert again.run_of(1, 1) == tmp_path / "again"
-    assert again.run_of(2, 1) is None
+    assert (again.run_of(1, 1), again.run_of(2, 1)) == (tmp_path / "again", None), "the last one counts"
+    left = record.left("CPU 1 is gone.")
+    assert (left.is_measured, left.measured_by) == (False, None)
+    assert read_record(tmp_path, "table").note == "CPU 1 is gone."
+    assert read_record(tmp_path, "table").taken().note == ""
+    write_whole(record.path, record.path.read_text().replace('"note"', '"other"'))
+    assert read_record(tmp_path, "table").note == "", "an old record has no note"
+    write_whole(record.path, record.path.read_text().replace('"strategy": "ddp"', '"strategy": "magic"'))
+    with pytest.raises(ValueError, match=r"is not a scaling table\. PyTorch has no strategy 'magic' here"):
+        read_record(tmp_path, "table")
 
 
 def test_names_are_free_and_make_files(tmp_path: Path) -> None:
@@ -265,24 +256,6 @@ def test_names_are_free_and_make_files(tmp_path: Path) -> None:
     for name in ("a/b", ".hidden", "x" * 101, "tab\x1b"):
         with pytest.raises(ValueError, match="name"):
             free_name(tmp_path, name, "digits")
-
-
-def test_a_strategy_that_is_not_known_is_no_scaling_table(tmp_path: Path) -> None:
-    record = recorded(tmp_path).taken()
-    text = record.path.read_text().replace('"strategy": "ddp"', '"strategy": "magic"')
-    write_whole(record.path, text)
-    with pytest.raises(ValueError, match=r"is not a scaling table\. PyTorch has no strategy 'magic' here"):
-        read_record(tmp_path, "table")
-
-
-def test_an_old_record_has_no_note_and_a_new_one_keeps_it(tmp_path: Path) -> None:
-    record = recorded(tmp_path).taken()
-    assert record.is_measured
-    assert not record.left("CPU 1 is gone.").is_measured
-    assert read_record(tmp_path, "table").note == "CPU 1 is gone."
-    assert read_record(tmp_path, "table").taken().note == ""
-    write_whole(record.path, record.path.read_text().replace('"note"', '"other"'))
-    assert read_record(tmp_path, "table").note == ""
 
 
 def test_a_table_of_another_machine_or_another_command_is_not_begun(tmp_path: Path) -> None:

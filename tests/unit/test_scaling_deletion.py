@@ -33,41 +33,38 @@ def names(root: Path) -> list[str]:
     return sorted(each.name for each in root.iterdir())
 
 
-def test_a_table_alone_leaves_its_runs(record: ScalingRecord, capsys) -> None:
-    words = ("scale", "--runs", record.root, "--delete", "table")
+@pytest.mark.parametrize("with_runs", [False, True])
+def test_a_table_is_deleted_alone_or_with_all_its_runs_and_no_other(
+    record: ScalingRecord, capsys, with_runs: bool
+) -> None:
+    words = ("scale", "--runs", record.root, "--delete", "table", *["--with-runs"] * with_runs)
     code, out, err = call(capsys, *words)
     assert (code, out, "there is no terminal to confirm on" in err) == (2, "", True)
-    assert call(capsys, *words, "--yes") == (0, "Deleted the scaling table table.\n", "")
-    assert names(record.root) == ["another", "failed", "one", "two"]
+    if with_runs:
+        document = json.loads(call(capsys, *words, "--yes", "--json")[1])
+        assert (document["deleted"], document["runs"]) == ("table", ["failed", "one", "two"])
+        assert document["freed_bytes"] > 0
+    else:
+        assert call(capsys, *words, "--yes") == (0, "Deleted the scaling table table.\n", "")
+    assert names(record.root) == (["another"] if with_runs else ["another", "failed", "one", "two"])
     assert "There is no scaling table 'table'" in call(capsys, *words, "--yes")[2]
 
 
-def test_a_table_is_deleted_with_all_its_runs_and_no_other(record: ScalingRecord, capsys) -> None:
-    code, out, _ = call(capsys, "scale", "--runs", record.root, "--delete", "table", "--with-runs", "--yes", "--json")
-    document = json.loads(out)
-    assert (code, document["deleted"], document["runs"]) == (0, "table", ["failed", "one", "two"])
-    assert document["freed_bytes"] > 0
-    assert names(record.root) == ["another"]
-
-
-def test_a_table_that_is_measured_is_kept(record: ScalingRecord) -> None:
-    record = record.taken()  # by this process
-    assert "is being measured, so it was not deleted. Stop the measuring first." in scaling_command.why_not(record)
+def test_a_table_that_is_measured_or_has_a_live_run_is_kept(record: ScalingRecord) -> None:
+    taken = record.taken()  # by this process
+    assert "is being measured, so it was not deleted. Stop the measuring first." in scaling_command.why_not(taken)
     before = names(record.root)
     assert "is being measured" in scaling_command.delete(record.root, "table", with_runs=True).problem
-    elsewhere = replace(record, host=replace(record.host, host="faraway")).saved()
+    elsewhere = replace(taken, host=replace(taken.host, host="faraway")).saved()
     assert "may be measured on the machine faraway" in scaling_command.why_not(elsewhere)
     assert names(record.root) == before
-    assert scaling_command.why_not(record.left()) == ""
-
-
-def test_a_table_with_a_live_run_is_kept(record: ScalingRecord) -> None:
+    assert scaling_command.why_not(taken.left()) == ""
     live = trained(record.root, "live", 2, 1.0, states=((0.0, "starting"), (1.0, "running")))
     (live / "events" / "supervisor.jsonl").unlink()  # a run that was just made could still come up
     (live / "spec.json").touch()
     record = record.with_run(2, 1, live)
-    assert "since a run of it goes on: live. Stop it first." in scaling_command.delete(
-        record.root, "table", with_runs=False).problem
+    refused = scaling_command.delete(record.root, "table", with_runs=False).problem
+    assert "since a run of it goes on: live. Stop it first." in refused
     assert record.path.exists()
 
 

@@ -68,24 +68,18 @@ def asked(look: ScriptAnalysis, python: str, **options: object) -> list[str]:
 
 
 class TestGuess:
-    @pytest.mark.parametrize(("source", "why"), cases(PER_DEVICE).values(), ids=cases(PER_DEVICE))
-    def test_script_written_for_ranks_is_launched_per_device(self, tmp_path: Path, source: str, why: str) -> None:
+    @pytest.mark.parametrize(
+        ("launch", "source", "words"),
+        [(mode, *case) for mode, texts in (("per-device", PER_DEVICE), ("one", ONE)) for case in cases(texts).values()],
+        ids=[*cases(PER_DEVICE), *cases(ONE)],
+    )
+    def test_launch_mode_is_guessed_with_a_reason(self, tmp_path: Path, launch: str, source: str, words: str) -> None:
         seen = look(tmp_path, source)
-        assert seen.launch == "per-device"
-        assert why in seen.why
-
-    @pytest.mark.parametrize(("source", "why"), cases(ONE).values(), ids=cases(ONE))
-    def test_script_that_handles_devices_itself_is_launched_once(self, tmp_path: Path, source: str, why: str) -> None:
-        seen = look(tmp_path, source)
-        assert seen.launch == "one"
-        assert why in seen.why
-
-    def test_reason_for_the_launch_mode_is_a_sentence(self, tmp_path: Path) -> None:
-        for source, _ in [*cases(PER_DEVICE).values(), *cases(ONE).values()]:
-            why = look(tmp_path, source).why
-            assert why[0].isupper()
-            assert why.endswith(".")
-            assert "{" not in why
+        assert seen.launch == launch
+        assert words in seen.why
+        assert seen.why[0].isupper()
+        assert seen.why.endswith(".")
+        assert "{" not in seen.why
 
     def test_launch_hint_in_a_local_module_is_found_and_its_file_named(self, tmp_path: Path) -> None:
         write(tmp_path, "from .ranks import local\n", "tools/__init__.py")
@@ -102,10 +96,8 @@ class TestGuess:
         write(tmp_path, "", "torch_like/__init__.py")
         seen = look(tmp_path, "def main():\n    import first\nimport lightning\nimport torch_like\n")
         assert seen.frameworks == ("torch", "tensorflow", "keras")
-
-    def test_local_folder_named_like_a_framework_is_not_a_framework(self, tmp_path: Path) -> None:
         write(tmp_path, "", "keras/__init__.py")
-        assert look(tmp_path, "import keras\n").frameworks == ()
+        assert look(tmp_path, "import keras\n").frameworks == (), "a local folder with the name of a framework"
 
 
 class TestNeeds:
@@ -207,11 +199,9 @@ class TestWhatCannotBeRun:
         with pytest.raises(ValueError, match="cannot be read: Permission denied"):
             analyse_script("train.py", cwd=str(tmp_path), python=NOWHERE)
 
-    def test_script_with_a_declared_encoding_is_read(self, tmp_path: Path) -> None:
+    def test_script_with_a_declared_encoding_and_folder_with_main_py_are_read(self, tmp_path: Path) -> None:
         (tmp_path / "train.py").write_bytes("# coding: latin-1\nimport torch # Größe\n".encode("latin-1"))
         assert analyse_script("train.py", cwd=str(tmp_path), python=NOWHERE).frameworks == ("torch",)
-
-    def test_folder_with_main_py_is_a_script(self, tmp_path: Path) -> None:
         write(tmp_path, "import helper\n", "project/__main__.py")
         write(tmp_path, "import torch\n", "project/helper.py")
         seen = analyse_script("project", cwd=str(tmp_path), python=NOWHERE)
@@ -243,38 +233,30 @@ class TestModules:
 
     def test_invalid_or_missing_module_is_refused(self, tmp_path: Path, bare: str) -> None:
         write(tmp_path, "", "package/__init__.py")
-        for name, sentence in {
-            "gone.train": f"no module gone.train, neither in the working folder {tmp_path} nor in {bare}",
-            "package": "package is a package without a __main__.py", "json": "json is a package without a __main__.py",
-            "train.py": "no module train.py", "a-b": "is not a module name", "": "is not a module name",
-        }.items():
+        for name, python, sentence in (
+            ("gone.train", bare, f"no module gone.train, neither in the working folder {tmp_path} nor in {bare}"),
+            ("package", bare, "package is a package without a __main__.py"),
+            ("json", bare, "json is a package without a __main__.py"), ("train.py", bare, "no module train.py"),
+            ("a-b", bare, "is not a module name"), ("", bare, "is not a module name"),
+            ("toolbox", NOWHERE, "There is no Python at /nowhere/python"),
+        ):
             with pytest.raises(ValueError, match=sentence):
-                analyse_script("", module=name, cwd=str(tmp_path), python=bare)
+                analyse_script("", module=name, cwd=str(tmp_path), python=python)
 
-    def test_missing_python_is_reported_for_a_module(self, tmp_path: Path) -> None:
-        with pytest.raises(ValueError, match="There is no Python at /nowhere/python"):
-            analyse_script("", module="toolbox", cwd=str(tmp_path), python=NOWHERE)
-
-    def test_launcher_module_is_launched_once(self, tmp_path: Path) -> None:
+    def test_launcher_module_and_module_without_source_are_launched_once(self, tmp_path: Path, bare: str) -> None:
         seen = analyse_script("", module="torch.distributed.run", cwd=str(tmp_path), python=NOWHERE)
         assert (seen.launch, seen.why) == ("one", "torch.distributed.run starts the processes itself.")
-
-    def test_module_without_source_is_launched_once(self, tmp_path: Path, bare: str) -> None:
-        seen = analyse_script("", module="zipimport", cwd=str(tmp_path), python=bare)
-        assert seen.launch == "one"
+        assert analyse_script("", module="zipimport", cwd=str(tmp_path), python=bare).launch == "one"
 
 
 class TestProblems:
-    def test_missing_package_is_reported_with_an_install_command(self, tmp_path: Path, bare: str) -> None:
-        seen = look(tmp_path, "import json\nimport sklearn.linear_model\n")
-        (sentence,) = asked(seen, bare)
+    def test_missing_packages_are_one_problem_with_an_install_command(self, tmp_path: Path, bare: str) -> None:
+        (sentence,) = asked(look(tmp_path, "import json\nimport sklearn.linear_model\n"), bare)
         version = ".".join(map(str, sys.version_info[:3]))
         assert sentence == (
             f"train.py needs the package sklearn, which Python {version} at {bare} does not have. "
             f"Install it (uv pip install --python {bare} scikit-learn), or choose another Python."
         )
-
-    def test_several_missing_packages_are_one_problem_with_one_command(self, tmp_path: Path) -> None:
         seen = look(tmp_path, "import torch, nowhere_one, yaml_nowhere\nfrom nowhere_two import x\n")
         (sentence,) = asked(seen, sys.executable)
         assert "train.py needs the packages nowhere_one, yaml_nowhere and nowhere_two, which Python" in sentence
@@ -323,12 +305,6 @@ class TestProblems:
         (sentence,) = asked(seen, python)
         assert "needs the module imp of another Python's standard library" in sentence
 
-    def test_pythonpath_of_the_run_is_searched(self, tmp_path: Path, bare: str) -> None:
-        write(tmp_path, "", "elsewhere/mine/__init__.py")
-        seen = look(tmp_path, "import mine\n")
-        assert asked(seen, bare, variables={"PYTHONPATH": str(tmp_path / "elsewhere")}) == []
-        assert len(asked(seen, bare)) == 1
-
     def test_syntax_error_is_reported_with_its_line_also_in_local_modules(self, tmp_path: Path, bare: str) -> None:
         write(tmp_path, "def f(:\n", "tools/model.py")
         write(tmp_path, "def g(:\n", "unused.py")
@@ -349,27 +325,22 @@ class TestProblems:
         assert not any("syntax" in each for each in asked(seen, new))
 
     def test_standard_library_module_of_another_python_version_is_reported(self, tmp_path: Path) -> None:
-        seen = look(tmp_path, "import tomllib\n")
-        (sentence,) = asked(seen, of_version(3, 8))
-        assert "needs the module tomllib of another Python's standard library, which Python 3.8" in sentence
-        (sentence,) = asked(look(tmp_path, "import imp\n"), of_version(3, 13))
-        assert "needs the module imp of another Python's standard library, which Python 3.13" in sentence
+        for name, minor in (("tomllib", 8), ("imp", 13)):
+            (sentence,) = asked(look(tmp_path, f"import {name}\n"), of_version(3, minor))
+            assert f"needs the module {name} of another Python's standard library, which Python 3.{minor}" in sentence
 
     @pytest.mark.parametrize("version", present([(2, 7), (3, 6), (3, 7)], has_version, "Python from pyenv"))
     def test_python_that_is_too_old_is_reported(self, tmp_path: Path, version: tuple[int, int]) -> None:
         (sentence,) = asked(look(tmp_path, "import nowhere\n"), of_version(*version))
         assert "scripts need Python 3.8 or later" in sentence
 
-    def test_missing_working_folder_is_reported(self, tmp_path: Path, bare: str) -> None:
+    def test_missing_working_folder_and_invalid_interpreter_are_reported(self, tmp_path: Path, bare: str) -> None:
         seen = look(tmp_path, "import nowhere\n")
         gone, missing = asked(seen, bare, cwd=tmp_path / "gone")
         assert gone == f"The working folder {tmp_path / 'gone'} does not exist. Choose another."
         assert "nowhere" in missing
         (no_folder, _) = asked(seen, bare, cwd=tmp_path / "train.py")
         assert "is not a folder" in no_folder
-
-    def test_invalid_interpreter_is_reported(self, tmp_path: Path) -> None:
-        seen = look(tmp_path, "import torch\n")
         rubbish = write_program(tmp_path / "rubbish", "#!/bin/sh\necho hello\n")
         assert "rubbish is not a Python interpreter" in asked(seen, str(rubbish))[0]
         assert "There is no Python at" in asked(seen, NOWHERE)[0]

@@ -25,6 +25,14 @@ DEFAULT_0 = 'import os\nlocal_rank = int(os.environ.get("LOCAL_RANK", 0))\n'
 CPUS = [Device(id=f"cpu:{core}", kind="cpu", label=f"CPU {core}", name="", cores=(core,)) for core in range(2)]
 
 
+def chosen(folder: Path, source: str, launch: str | None, count: int = 2) -> ScriptChoices:
+    (folder / "train.py").write_text(source)
+    devices = tuple(each.id for each in CPUS[:count])
+    return ScriptChoices(
+        script=str(folder / "train.py"), working_dir=str(folder), python=sys.executable, devices=devices, launch=launch,
+    )
+
+
 def cautions_about(folder: Path, source: str, launch: str, devices: int, *, on_cpu: bool = False) -> list[str]:
     (folder / "train.py").write_text(source)
     look = analyse_script("train.py", cwd=str(folder), python=sys.executable)
@@ -37,14 +45,8 @@ def cautions_about(folder: Path, source: str, launch: str, devices: int, *, on_c
 def test_program_that_trains_without_rank_is_one_process_on_one_device(
     tmp_path: Path, source: str, on_one: str
 ) -> None:
-    (tmp_path / "train.py").write_text(source)
-
     def launched(count: int, launch: str | None = None) -> str:
-        devices = tuple(each.id for each in CPUS[:count])
-        choices = ScriptChoices(
-            script=str(tmp_path / "train.py"), working_dir=str(tmp_path), devices=devices, launch=launch,
-            python=sys.executable,
-        )
+        choices = chosen(tmp_path, source, launch, count)
         return fill_in(check_script(ScriptCheckRequest.of(choices)), choices, CPUS).strategy
 
     assert (launched(1), launched(2)) == (on_one, "per-device")
@@ -71,13 +73,10 @@ def test_numbers_of_devices_that_do_not_exist_inside_the_run_are_named(
     assert not any("names GPU" in each for each in cautions_about(tmp_path, source, "one", 2, on_cpu=True))
 
 
-def test_counts_of_devices_are_no_numbers(tmp_path: Path) -> None:
-    assert cautions_about(tmp_path, "Trainer(devices=8, gpus=4)\nmodel.cuda()\ndevice = 'cuda:0'\n", "one", 1) == []
-
-
-def test_program_that_chooses_its_gpus_itself_is_named(tmp_path: Path) -> None:
+def test_program_that_chooses_its_gpus_itself_is_named_and_counts_are_no_numbers(tmp_path: Path) -> None:
     (found,) = cautions_about(tmp_path, "import os\nos.environ['CUDA_VISIBLE_DEVICES'] = '3'\n", "one", 1)
     assert found.startswith("train.py sets CUDA_VISIBLE_DEVICES itself")
+    assert cautions_about(tmp_path, "Trainer(devices=8, gpus=4)\nmodel.cuda()\ndevice = 'cuda:0'\n", "one", 1) == []
 
 
 LIGHTNING = "from lightning import Trainer\nTrainer(max_epochs=3).fit(model)\n"
@@ -108,20 +107,11 @@ def test_processes_that_would_train_the_same_thing_are_warned_of(
 
 
 def test_cautions_follow_from_the_spec(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(PLAIN)
-    choices = ScriptChoices(
-        script=str(tmp_path / "train.py"), working_dir=str(tmp_path), devices=("cpu:0", "cpu:1"), launch="per-device",
-        python=sys.executable,
-    )
+    choices = chosen(tmp_path, PLAIN, "per-device")
     result = check_script(ScriptCheckRequest.of(choices))
     (caution,) = cautions_of(result, fill_in(result, choices, CPUS), CPUS)
-    typed = TypedScript(
-        script=choices.script,
-        working_dir=str(tmp_path),
-        devices=choices.devices,
-        launch="per-device",
-        python=sys.executable,
-    )
+    names = ("script", "working_dir", "devices", "launch", "python")
+    typed = TypedScript(**{name: getattr(choices, name) for name in names})
     check = check_start(typed, StartConditions(survey=Survey(devices=tuple(CPUS))))
     assert (check.problems, check.is_warning) == ((), True)
     assert check.ready.endswith(caution)

@@ -13,12 +13,8 @@ from tests.support.running import script_spec
 
 def test_typed_script_is_parsed_like_in_a_shell():
     typed = TypedScript(
-        script="~/train.py",
-        arguments="--name 'a b' --lr 0.1 \"c\"",
-        working_dir="~",
-        environment="A=1\n\n  B = x=y \nEMPTY=",
-        launch="per-device",
-        devices=("cpu:0",),
+        script="~/train.py", arguments="--name 'a b' --lr 0.1 \"c\"", working_dir="~",
+        environment="A=1\n\n  B = x=y \nEMPTY=", launch="per-device", devices=("cpu:0",),
     )
     choices = typed.choices()
     assert choices.script == str(Path.home() / "train.py")
@@ -26,44 +22,25 @@ def test_typed_script_is_parsed_like_in_a_shell():
     assert choices.environment == {"A": "1", "B": " x=y ", "EMPTY": ""}
     assert choices.working_dir == str(Path.home())
     assert (choices.launch, choices.python, choices.module) == ("per-device", None, "")
-
-
-def test_module_is_typed_with_dash_m():
-    choices = TypedScript(script="-m package.train", working_dir="/").choices()
-    assert (choices.module, choices.script) == ("package.train", "")
-    assert folder_of("-m package.train") == ""
+    module = TypedScript(script="-m package.train", working_dir="/").choices()
+    assert (module.module, module.script, folder_of("-m package.train")) == ("package.train", "", "")
 
 
 @pytest.mark.parametrize(
-    ("line", "words"),
-    [("--name 'a b", "has a quotation mark that is not closed"), ("--name a\\", "ends with a backslash")],
-)
-def test_unclosed_quote_or_trailing_backslash_is_refused(line, words):
-    with pytest.raises(ValueError, match=rf"^The line of arguments {words}. Quote them as for a shell.$"):
-        split(line)
-
-
-@pytest.mark.parametrize("line", ["two words", "=value", "two words=x"])
-def test_invalid_environment_variable_is_refused(line):
-    with pytest.raises(ValueError, match=r"is not an environment variable. Give NAME=VALUE"):
-        variables(f"GOOD=1\n{line}")
-
-
-def test_duplicate_environment_variable_is_refused():
-    with pytest.raises(ValueError, match=r"The variable A is given twice."):
-        variables("A=1\nA=2")
-
-
-@pytest.mark.parametrize(
-    ("typed", "words"),
+    ("act", "words"),
     [
-        (TypedScript(script=""), "No script is chosen"),
-        (TypedScript(script="/x/train.py"), "No working folder is given"),
+        (lambda: split("--name 'a b"), "The line of arguments has a quotation mark that is not closed. Quote them as"),
+        (lambda: split("--name a\\"), "The line of arguments ends with a backslash. Quote them as for a shell."),
+        *((lambda line=line: variables(f"GOOD=1\n{line}"), "is not an environment variable. Give NAME=VALUE")
+          for line in ("two words", "=value", "two words=x")),
+        (lambda: variables("A=1\nA=2"), "The variable A is given twice."),
+        (TypedScript(script="").choices, "No script is chosen"),
+        (TypedScript(script="/x/train.py").choices, "No working folder is given"),
     ],
 )
-def test_missing_script_or_working_folder_is_refused(typed, words):
+def test_text_that_cannot_be_is_refused(act, words):
     with pytest.raises(ValueError, match=words):
-        typed.choices()
+        act()
 
 
 def test_script_of_a_run_survives_conversion_to_text(tmp_path):

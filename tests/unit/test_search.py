@@ -110,12 +110,9 @@ def test_a_condition_that_cannot_be_is_one_sentence(text: str, sentence: str) ->
         parse_search(text)
 
 
-def test_a_key_that_no_run_has_is_named() -> None:
+def test_a_key_that_no_run_has_is_named_and_equal_values_keep_their_order_in_both_directions() -> None:
     assert parse_search("lr<1 widht:3 sort:height").unknown_keys(RUNS) == ["widht", "height"]
     assert parse_search("width:3 sort:epochs state:failed").unknown_keys(RUNS) == []
-
-
-def test_runs_with_equal_values_keep_their_order_in_both_directions() -> None:
     runs = [summary(name, step=step) for name, step in (("a", 1), ("b", 2), ("c", 1), ("d", 2))]
     assert [run.name for run in parse_search("sort:step").find(runs)] == ["a", "c", "b", "d"]
     assert [run.name for run in parse_search("sort:-step").find(runs)] == ["b", "d", "a", "c"]

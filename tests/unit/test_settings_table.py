@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import shlex
-from argparse import Namespace
 
 import pytest
 
-from core.cli import options, run_options
 from core.config import validation
 from core.config.choices import RecipeChoices, compose
 from core.config.presets import repeat_line
@@ -18,6 +16,7 @@ from core.schema.setting import Flag, OneOf, Setting, Whole, settings_of
 from core.schema.settings import Checkpoints, ReleaseWatch, StopTimeouts, Training
 from core.schema.spec import RunSpec
 from gui.features.run.settings import run_settings
+from tests.support.commands import choices_of
 from tests.support.running import make_spec
 
 PARTS = {"training": Training, "checkpoints": Checkpoints, "stop_timeouts": StopTimeouts, "release": ReleaseWatch}
@@ -40,9 +39,7 @@ def another(row: Setting) -> object:
 
 
 def parsed(*words: str) -> RunSpec:
-    parser = options.Parser()
-    options.add_run_options(parser)
-    found = run_options.choices(parser.parse_args(words, Namespace(arguments=[])))
+    found = choices_of(*words)
     assert isinstance(found, RecipeChoices)
     return compose(found, cpu_devices())
 

@@ -5,13 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.nvml.standin import uuid
-from tests.support.nvidia_reader import run_reader
-
-
-@pytest.fixture
-def reading(nvml):
-    """Run code and return what it appended to `seen`."""
-    return lambda code: run_reader(nvml, code)
 
 
 def test_sleeping_gpu_is_not_read(nvml, reading, tmp_path):
@@ -57,32 +50,25 @@ def laptop(tmp_path):
 def test_laptop_with_a_sleeping_gpu_lists_it_without_waking_it_up(nvml, reading, laptop):
     nvml.write(gpus=1)
     places = laptop(bus01="suspended")
-    devices, samples, awake, samples_awake = reading(f"""
+    (device,), samples, calls, awake, samples_awake = reading(f"""
         places = {places}
-        reader = NvidiaReader(Options(), paths=places)
+        reader = NvidiaReader(Options(retry_s=0), paths=places)
         seen.append([asdict(device) for device in reader.devices])
         read(reader)
-        seen.append(None)
+        seen += [nvml.calls().total(), None]
         (places.sysfs / "0000:01:00.0" / "power" / "runtime_status").write_text("active\\n")
         read(reader)
         seen[-2] = [asdict(device) for device in reader.devices]
     """)
-    (device,) = devices
-    assert device["id"] == "PCI-0000:01:00.0"
-    assert device["name"] == "NVIDIA AD106M [RTX 4070]"
+    assert (device["id"], device["name"]) == ("PCI-0000:01:00.0", "NVIDIA AD106M [RTX 4070]")
     assert device["blocked"] == (
         "GPU at 0000:01:00.0 is asleep and was not woken up to be listed. "
         "To use it, wake it up: start a program that uses it, such as nvidia-smi."
     )
     assert [samples[0][name] for name in ("asleep", "lost", "memory_used_bytes")] == [True, None, None]
+    assert calls == 0, "of the driver"
     assert [one["id"] for one in awake] == [uuid(0)], "listed as soon as another program wakes it"
     assert samples_awake[0]["memory_used_bytes"] == 0
-
-
-def test_sleeping_gpu_causes_no_driver_call(nvml, reading, laptop):
-    nvml.write(gpus=1)
-    reading(f"reader = NvidiaReader(Options(retry_s=0), paths={laptop(bus01='suspended')})\nread(reader)")
-    assert nvml.calls().total() == 0
 
 
 def test_sleeping_gpu_is_not_read_while_another_is_awake(nvml, reading, laptop):

@@ -39,21 +39,18 @@ def test_slowdown_is_reported_once_when_it_lasts_and_when_it_is_over() -> None:
     assert len(sentences(watch, 100 + LASTS_S, "too hot")) == 1
 
 
-def test_device_that_is_lost_is_not_reported_as_cool() -> None:
-    watch = SlowdownWatch(BOTH, waits=False)
-    assert sentences(watch, 0, "too hot") == []
-    assert len(sentences(watch, LASTS_S, "too hot")) == 1
-    lost = Survey(devices=GPUS, samples=(Sample(device_id="GPU-2", time=0.0, lost="GPU 2 does not answer."),))
-    assert watch.poll(lost, 10 * QUIET_S) == []
-    assert sentences(watch, 11 * QUIET_S) == [""]
-
-
-def test_short_or_harmless_slowdown_and_other_devices_are_not_reported() -> None:
+def test_short_or_harmless_slowdown_other_devices_and_lost_ones_are_not_reported() -> None:
     watch = SlowdownWatch(BOTH, waits=True)
     for second in range(0, 60, 4):
         assert sentences(watch, second, "far too hot") == []
         assert sentences(watch, second + 2, "power limit") == []
         assert watch.poll(survey("too hot", device="GPU-0"), second + 2) == []
+    watch = SlowdownWatch(BOTH, waits=False)
+    assert sentences(watch, 0, "too hot") == []
+    assert len(sentences(watch, LASTS_S, "too hot")) == 1
+    lost = Survey(devices=GPUS, samples=(Sample(device_id="GPU-2", time=0.0, lost="GPU 2 does not answer."),))
+    assert watch.poll(lost, 10 * QUIET_S) == [], "a device that is lost is not cool"
+    assert sentences(watch, 11 * QUIET_S) == [""]
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from core.cli.__main__ import main
-from core.schema.settings import ReleaseWatch, Training
-from core.schema.spec import RankAssignment, RunSpec, read_spec, write_spec
+from core.schema.settings import ReleaseWatch
+from core.schema.spec import RunSpec, read_spec, write_spec
 from tests.support.recorded import recorded
 from tests.support.running import make_spec, script_spec
 
@@ -36,15 +36,12 @@ def test_spec_of_a_script_has_no_recipe_settings(tmp_path: Path) -> None:
     assert RunSpec.from_json(document) == spec
 
 
-def test_unknown_spec_fields_are_ignored(data: dict[str, Any]) -> None:
+def test_unknown_spec_fields_are_ignored_and_missing_ones_have_their_defaults(data: dict[str, Any]) -> None:
     data["mood"] = "good"
     data["training"]["warm_up"] = 5
-    assert RunSpec.from_json(data).training.epochs == 3
-
-
-def test_spec_without_memory_watch_gets_the_defaults(data: dict[str, Any]) -> None:
     del data["release"]
-    assert RunSpec.from_json(data).release == ReleaseWatch(tolerance_mb=64, wait_s=60)
+    spec = RunSpec.from_json(data)
+    assert (spec.training.epochs, spec.release) == (3, ReleaseWatch(tolerance_mb=64, wait_s=60))
     assert RunSpec.from_json({**data, "release": {"wait_s": 5}}).release == ReleaseWatch(wait_s=5)
 
 
@@ -82,21 +79,3 @@ def test_file_that_is_not_a_spec_is_named_in_the_error(tmp_path: Path, text: str
     (tmp_path / "spec.json").write_text(text)
     with pytest.raises(ValueError, match=r"spec\.json is not a valid spec"):
         read_spec(tmp_path)
-
-
-def test_default_training_settings_are_valid() -> None:
-    assert Training().batch_size == 64
-
-
-def test_rank_assignment_survives_a_command_line() -> None:
-    assignment = RankAssignment(
-        rank=1,
-        world_size=2,
-        devices=("a", "b"),
-        own=("b",),
-        kind="cpu",
-        cores=(3, 4),
-        target="pytorch.ddp",
-        addresses=("here:1", "here:2"),
-    )
-    assert RankAssignment.from_text(assignment.to_text()) == assignment

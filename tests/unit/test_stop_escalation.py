@@ -35,12 +35,10 @@ def climb(monkeypatch: pytest.MonkeyPatch) -> Climb:
     return Climb(monkeypatch)
 
 
-def test_no_signal_is_sent_before_the_escalation_begins(climb: Climb) -> None:
-    assert climb.at(1000) == []
-    assert climb.recorded == []
-
-
 def test_each_signal_follows_after_the_previous_timeout(climb: Climb) -> None:
+    assert climb.at(1000) == [], "nothing has begun"
+    assert climb.recorded == []
+    climb.now = 100
     climb.escalation.begin()
     climb.escalation.begin()  # a second call has no effect
     assert climb.at(109.9) == []
@@ -52,18 +50,17 @@ def test_each_signal_follows_after_the_previous_timeout(climb: Climb) -> None:
     assert climb.recorded == [("asked", 10), ("SIGINT", 5), ("SIGTERM", 2), ("SIGKILL", None)]
 
 
-def test_force_sends_sigkill_at_once_and_only_once(climb: Climb) -> None:
+def test_escalation_can_begin_with_sigterm_and_force_sends_sigkill_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    climb = Climb(monkeypatch)
+    climb.escalation.begin("SIGTERM")
+    assert climb.sent == [signal.SIGTERM]
+    assert climb.at(102) == [signal.SIGTERM, signal.SIGKILL]
+    climb = Climb(monkeypatch)
     climb.escalation.begin()
     climb.escalation.force()
     climb.escalation.force()
     assert climb.at(10_000) == [signal.SIGKILL]
     assert climb.recorded == [("asked", 10), ("SIGKILL", None)]
-
-
-def test_escalation_can_begin_with_sigterm(climb: Climb) -> None:
-    climb.escalation.begin("SIGTERM")
-    assert climb.sent == [signal.SIGTERM]
-    assert climb.at(102) == [signal.SIGTERM, signal.SIGKILL]
 
 
 def test_sigint_is_repeated_once_to_workers_that_train_on(climb: Climb) -> None:

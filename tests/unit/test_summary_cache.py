@@ -114,15 +114,7 @@ def test_what_has_changed_is_read_again(root: Path) -> None:
     assert all_runs(root) == found
 
 
-def test_a_few_runs_need_no_index(tmp_path: Path) -> None:
-    write_runs(tmp_path / "runs", 5)
-    assert len(all_runs(tmp_path / "runs")) == 5
-    shutil.rmtree(next((tmp_path / "runs").iterdir()))
-    assert len(all_runs(tmp_path / "runs")) == 4
-    assert not default_file().exists()
-
-
-def test_two_roots_do_not_mix(root: Path, tmp_path: Path) -> None:
+def test_two_roots_do_not_mix_and_a_few_runs_need_no_index(root: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     shutil.copytree(root, other)
     rename(min(other.iterdir()), "of the other root")
@@ -131,11 +123,24 @@ def test_two_roots_do_not_mix(root: Path, tmp_path: Path) -> None:
     shutil.rmtree(other)
     assert all_runs(other) == []
     assert all_runs(root) == truth(root)
+    default_file().unlink()
+    write_runs(other, 5)
+    assert len(all_runs(other)) == 5
+    shutil.rmtree(next(other.iterdir()))
+    assert len(all_runs(other)) == 4
+    assert not default_file().exists()
 
 
-@pytest.mark.parametrize("damage", ["delete", "empty", "text", "bytes", "cut", "version", "table", "columns", "rows",
-                                    "folder", "json"])
-def test_a_damaged_index_is_made_again(root: Path, damage: str, monkeypatch) -> None:
+STATEMENTS = {
+    "version": f"PRAGMA user_version = {FORMAT + 1}",
+    "table": "DROP TABLE runs",
+    "columns": "ALTER TABLE runs RENAME COLUMN mark TO something",
+    "rows": "UPDATE runs SET summary = '[1, 2, 3]'",
+    "json": "UPDATE runs SET summary = '{' || summary",
+}
+
+
+def harm(damage: str) -> None:
     file = default_file()
     data = file.read_bytes()
     match damage:
@@ -153,16 +158,14 @@ def test_a_damaged_index_is_made_again(root: Path, damage: str, monkeypatch) -> 
             file.unlink()
             file.mkdir()
         case _:
-            statement = {
-                "version": f"PRAGMA user_version = {FORMAT + 1}",
-                "table": "DROP TABLE runs",
-                "columns": "ALTER TABLE runs RENAME COLUMN mark TO something",
-                "rows": "UPDATE runs SET summary = '[1, 2, 3]'",
-                "json": "UPDATE runs SET summary = '{' || summary",
-            }[damage]
             with sqlite3.connect(file) as database:
-                database.execute(statement)
+                database.execute(STATEMENTS[damage])
             database.close()
+
+
+@pytest.mark.parametrize("damage", ["delete", "empty", "text", "bytes", "cut", "folder", *STATEMENTS])
+def test_a_damaged_index_is_made_again(root: Path, damage: str, monkeypatch) -> None:
+    harm(damage)
     expected = truth(root)
     assert all_runs(root) == expected
     assert all_runs(root) == expected
@@ -172,11 +175,27 @@ def test_a_damaged_index_is_made_again(root: Path, damage: str, monkeypatch) -> 
         assert read == []
 
 
-def test_a_full_disk_is_done_without(root: Path, small_disk: Path, monkeypatch) -> None:
+@pytest.mark.parametrize("damage", ["delete", "version", "text"])
+def test_an_index_that_is_harmed_between_two_pages_costs_no_run(root: Path, damage: str, monkeypatch) -> None:
+    monkeypatch.setattr(index_module, "PAGE", 7)
+    expected = truth(root)
+    index = RunIndex(root, cache=SummaryCache(root))
+    assert index.poll(0.0) == expected[:7]
+    harm(damage)
+    assert index.poll() == expected
+    assert all_runs(root) == expected
+
+
+def test_a_cache_folder_that_is_full_or_cannot_be_written_is_done_without(
+    root: Path, small_disk: Path, tmp_path: Path, monkeypatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("TRAINYARD_CACHE_DIR", str(tmp_path / "file" / "cache"))
+    expected = truth(root)
+    assert all_runs(root) == expected
     monkeypatch.setenv("TRAINYARD_CACHE_DIR", str(small_disk))
     with (small_disk / "ballast").open("wb") as file:
         file.write(b"x" * (1024 * 1024 - 3 * 4096))
-    expected = truth(root)
     assert all_runs(root) == expected
     assert all_runs(root) == expected
     (small_disk / "ballast").unlink()
@@ -184,12 +203,6 @@ def test_a_full_disk_is_done_without(root: Path, small_disk: Path, monkeypatch) 
     read = count_reads(monkeypatch)
     assert all_runs(root) == expected
     assert read == [], "as soon as there is room, it is kept"
-
-
-def test_a_cache_folder_that_cannot_be_written_is_done_without(root: Path, tmp_path: Path, monkeypatch) -> None:
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("TRAINYARD_CACHE_DIR", str(tmp_path / "file" / "cache"))
-    assert all_runs(root) == truth(root)
 
 
 def _write_for_ever(root: Path) -> None:
@@ -251,6 +264,8 @@ def test_a_locked_index_is_not_waited_for(root: Path) -> None:
 def test_with_a_budget_the_newest_come_first_and_all_in_the_end(root: Path) -> None:
     default_file().unlink()
     index = RunIndex(root, cache=SummaryCache(root))
+    assert index.poll(60.0, is_stopped=lambda: True) == [], "it ends soon when it is stopped"
+    assert index.left == COUNT
     expected, sizes = truth(root), []
     while not sizes or index.left:
         found = index.poll(0.0)
@@ -262,20 +277,7 @@ def test_with_a_budget_the_newest_come_first_and_all_in_the_end(root: Path) -> N
     assert found == expected
 
 
-def test_a_command_reports_how_many_runs_it_has_read(root: Path, monkeypatch) -> None:
-    default_file().unlink()
-    monkeypatch.setattr(index_module, "PROGRESS_S", 0.0)
-    said: list[tuple[int, int]] = []
-    assert all_runs(root, lambda *numbers: said.append(numbers)) == truth(root)
-    assert {every for _, every in said} == {COUNT}
-    assert [done for done, _ in said] == sorted({done for done, _ in said})
-    assert len(said) > 3
-    said.clear()
-    assert all_runs(root, lambda *numbers: said.append(numbers)) == truth(root)
-    assert {done for done, _ in said} <= {COUNT}, "nothing is read that the index has"
-
-
-def test_what_was_read_before_an_interruption_is_kept(root: Path, monkeypatch) -> None:
+def test_a_command_reports_how_many_runs_it_has_read_and_keeps_them(root: Path, monkeypatch) -> None:
     default_file().unlink()
     monkeypatch.setattr(index_module, "PROGRESS_S", 0.0)
 
@@ -286,6 +288,15 @@ def test_what_was_read_before_an_interruption_is_kept(root: Path, monkeypatch) -
     with pytest.raises(KeyboardInterrupt):
         all_runs(root, interrupt)
     assert len(SummaryCache(root).load()[0]) >= index_module.MIN_CACHED
+    default_file().unlink()
+    said: list[tuple[int, int]] = []
+    assert all_runs(root, lambda *numbers: said.append(numbers)) == truth(root)
+    assert {every for _, every in said} == {COUNT}
+    assert [done for done, _ in said] == sorted({done for done, _ in said})
+    assert len(said) > 3
+    said.clear()
+    assert all_runs(root, lambda *numbers: said.append(numbers)) == truth(root)
+    assert {done for done, _ in said} <= {COUNT}, "nothing is read that the index has"
 
 
 def test_a_terminal_shows_how_many_runs_are_read(root: Path, capsys, monkeypatch) -> None:
@@ -300,14 +311,6 @@ def test_a_terminal_shows_how_many_runs_are_read(root: Path, capsys, monkeypatch
     assert err.endswith("\r\033[K"), "the line is taken away"
 
 
-def test_a_poll_ends_soon_when_it_is_stopped(root: Path) -> None:
-    default_file().unlink()
-    index = RunIndex(root, cache=SummaryCache(root))
-    assert index.poll(60.0, is_stopped=lambda: True) == []
-    assert index.left == COUNT
-    assert index.poll() == truth(root)
-
-
 def test_pages_of_the_cache_become_the_whole(root: Path, monkeypatch) -> None:
     monkeypatch.setattr(index_module, "PAGE", 7)
     expected, read = truth(root), count_reads(monkeypatch)
@@ -318,24 +321,6 @@ def test_pages_of_the_cache_become_the_whole(root: Path, monkeypatch) -> None:
     assert index.poll() == expected
     assert not index.busy
     assert read == []
-
-
-@pytest.mark.parametrize("harm", ["delete", "version", "text"])
-def test_an_index_that_is_harmed_between_two_pages_costs_no_run(root: Path, harm: str, monkeypatch) -> None:
-    monkeypatch.setattr(index_module, "PAGE", 7)
-    expected, file = truth(root), default_file()
-    index = RunIndex(root, cache=SummaryCache(root))
-    assert index.poll(0.0) == expected[:7]
-    if harm == "delete":
-        file.unlink()
-    elif harm == "text":
-        file.write_text("not a database")
-    else:
-        with sqlite3.connect(file) as database:
-            database.execute(f"PRAGMA user_version = {FORMAT + 1}")
-        database.close()
-    assert index.poll() == expected
-    assert all_runs(root) == expected
 
 
 def test_marks_of_the_newest_runs_are_seen_at_once_and_others_soon(tmp_path: Path, monkeypatch) -> None:

@@ -1,10 +1,20 @@
-"""Text is joined, and fitted to the columns of a terminal."""
+"""Text is joined, and fitted to the columns of a terminal; names of devices and sizes of memory in words."""
 
 from __future__ import annotations
 
 import pytest
 
-from core.text import as_sentence, columns, cut_to_columns, join_names, wrap
+from core.text import (
+    BYTES_PER_GB,
+    BYTES_PER_MB,
+    as_sentence,
+    columns,
+    cut_to_columns,
+    join_labels,
+    join_names,
+    size,
+    wrap,
+)
 
 
 def test_names_are_joined():
@@ -43,3 +53,34 @@ def test_a_text_is_cut_to_columns(text, limit, cut):
 )
 def test_a_text_is_wrapped_by_columns(text, limit, lines):
     assert wrap(text, limit) == lines
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        ([], ""),
+        (["GPU 6", "GPU 7"], "GPU 6 and GPU 7"),
+        (["GPU 0", "GPU 1", "GPU 2"], "GPU 0 to 2"),
+        ([f"GPU {number}" for number in range(4, 12)], "GPU 4 to 11"),
+        (["GPU 0", "GPU 1", "GPU 3"], "GPU 0, GPU 1 and GPU 3"),
+        (["GPU 2", "GPU 1", "GPU 0"], "GPU 2, GPU 1 and GPU 0"),
+        (["GPU 0", "GPU 1", "CPU 2"], "GPU 0, GPU 1 and CPU 2"),
+        (["GPU-a", "GPU-b", "GPU-c"], "GPU-a, GPU-b and GPU-c"),
+    ],
+)
+def test_consecutive_devices_are_named_by_the_first_and_the_last(labels, words):
+    assert join_labels(labels) == words
+
+
+@pytest.mark.parametrize(
+    ("bytes_", "words"),
+    [
+        (None, "an unknown amount"),
+        (0, "0 MB"),
+        (64 * BYTES_PER_MB, "64 MB"),
+        (10**9, "954 MB"),
+        (24 * BYTES_PER_GB, "24.0 GB"),
+    ],
+)
+def test_memory_size_is_formatted_in_binary_units(bytes_: int | None, words: str) -> None:
+    assert size(bytes_) == words

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 
 from core.devices.device import Device, Process, Sample, Survey
@@ -27,11 +25,12 @@ def found(ticked: list[str], *samples: Sample, pids: tuple[int, ...] = (4711, 47
 
 
 def test_process_on_an_unticked_gpu_is_reported() -> None:
-    (one,) = found(["GPU-0"], sample("GPU-0", 4711), sample("GPU-2", 9, 4711))
-    assert one == (
+    (use,) = watches.find(["GPU-0"], GPUS, [sample("GPU-0", 4711), sample("GPU-2", 9, 4711)], [4711, 4712])
+    assert use.sentence == (
         "Process 4711 of this run is on GPU 2 (RTX 4090), which was not chosen for it. "
         "Stop the run, and look for device numbers in its recipe or script."
     )
+    assert use.fields() == {"device": "GPU-2", "pids": [4711], "text": stored(use.sentence)}
     (both,) = found(["GPU-0"], sample("GPU-2", 4712, 4711))
     assert both.startswith("Processes 4711 and 4712 of this run are on GPU 2 (RTX 4090), which was not chosen for it.")
 
@@ -39,37 +38,21 @@ def test_process_on_an_unticked_gpu_is_reported() -> None:
 def test_ticked_gpus_other_processes_and_unknown_lists_are_not_reported() -> None:
     assert found(["GPU-0", "GPU-2"], sample("GPU-0", 4711), sample("GPU-2", 4712)) == []
     assert found(["GPU-0"], sample("GPU-1", 9), sample("GPU-2", None)) == []
-
-
-def test_process_on_ticked_mig_device_is_not_reported_for_its_gpu() -> None:
-    assert found(["MIG-0"], sample("GPU-1", 4711), sample("MIG-0", 4711)) == []
+    assert found(["MIG-0"], sample("GPU-1", 4711), sample("MIG-0", 4711)) == [], "the GPU of a ticked MIG device"
     (other,) = found(["MIG-0"], sample("GPU-1", 4711), sample("MIG-1", 4711))
     assert "is on GPU 1 MIG 1 (1g.5gb), which was not chosen for it." in other
 
 
 def test_each_finding_is_reported_once_and_again_when_it_grows() -> None:
     watch = watches.UntickedDeviceWatch(["GPU-0"], lambda: [4711, 4712])
-    clock = itertools.count(step=5)
 
-    def poll_with(*pids: int) -> list[tuple[int, ...]]:
+    def poll_with(now: float, *pids: int) -> list[tuple[int, ...]]:
         survey = Survey(devices=tuple(GPUS), samples=(sample("GPU-2", *pids),))
-        return [use.pids for use in watch.poll(survey, next(clock))]
+        return [use.pids for use in watch.poll(survey, now)]
 
-    assert [
-        poll_with(4711),
-        poll_with(4711),
-        poll_with(4711, 4712),
-        poll_with(4711, 4712),
-        poll_with(),
-        poll_with(4711),
-    ] == [
-        [(4711,)],
-        [],
-        [(4711, 4712)],
-        [],
-        [],
-        [(4711,)],
-    ]
+    polls = ((4711,), (4711,), (4711, 4712), (4711, 4712), (), (4711,))
+    found = [poll_with(5 * number, *pids) for number, pids in enumerate(polls)]
+    assert found == [[(4711,)], [], [(4711, 4712)], [], [], [(4711,)]]
 
 
 def test_poll_is_limited_in_rate_and_scans_only_for_busy_unticked_gpus() -> None:
@@ -77,18 +60,8 @@ def test_poll_is_limited_in_rate_and_scans_only_for_busy_unticked_gpus() -> None
     watch = watches.UntickedDeviceWatch(["GPU-0"], lambda: scans.append(1) or [4711])
     quiet = Survey(devices=tuple(GPUS), samples=(sample("GPU-0", 4711), sample("GPU-2")))
     busy = Survey(devices=tuple(GPUS), samples=(sample("GPU-0", 4711), sample("GPU-2", 4711)))
-    assert [len(watch.poll(survey, now)) for survey, now in ((quiet, 0), (busy, 4.9), (busy, 5), (busy, 9))] == [
-        0,
-        0,
-        1,
-        0,
-    ]
-    assert len(scans) == 1
-
-
-def test_event_has_the_device_the_pids_and_the_text() -> None:
-    (use,) = watches.find(["GPU-0"], GPUS, [sample("GPU-1", 4711)], [4711])
-    assert use.fields() == {"device": "GPU-1", "pids": [4711], "text": stored(use.sentence)}
+    found = [len(watch.poll(survey, now)) for survey, now in ((quiet, 0), (busy, 4.9), (busy, 5), (busy, 9))]
+    assert (found, len(scans)) == ([0, 0, 1, 0], 1)
 
 
 def test_run_sampler_also_reads_unticked_gpus(nvml: StandIn) -> None:

@@ -33,10 +33,6 @@ def seen(value: str, devices: Sequence[Device] = GPUS, order: str = "PCI_BUS_ID"
     return [device.label for device in devices if device.id not in blocked]
 
 
-def test_no_gpu_is_hidden_without_the_variable() -> None:
-    assert VisibleDevices({}, ask=never).blocked(GPUS, sure=False) == {}
-
-
 @pytest.mark.parametrize(
     ("value", "left"),
     [
@@ -64,13 +60,11 @@ def test_variable_value_determines_the_visible_gpus(value: str, left: list[str])
     assert seen(value) == left
 
 
-def test_mig_device_is_selected_by_its_id() -> None:
+def test_mig_device_is_selected_by_its_id_and_a_single_gpu_is_number_0() -> None:
     assert seen("MIG-cc44", [*GPUS, MIG]) == ["GPU 2 MIG 0"]
     assert seen("MIG-cc", [*GPUS, MIG]) == ["GPU 2 MIG 0"]
-
-
-def test_single_gpu_is_number_0_in_any_order() -> None:
-    assert seen("0", GPUS[:1], order="") == ["GPU 0"]
+    assert seen("0", GPUS[:1], order="") == ["GPU 0"], "in any order"
+    assert VisibleDevices({}, ask=never).blocked(GPUS, sure=False) == {}, "without the variable"
 
 
 def sentence(value: str, device: Device = GPUS[0]) -> str:
@@ -117,20 +111,10 @@ def test_cuda_driver_is_queried_once_when_nvml_is_not_enough(
     assert inherited.banner is None
 
 
-def test_failed_driver_query_shows_a_banner_and_blocks_no_gpu() -> None:
-    def ask(_: Mapping[str, str]) -> list[str]:
-        raise RunError("The CUDA driver did not answer within 10 s.")
-
-    inherited = VisibleDevices({"CUDA_VISIBLE_DEVICES": "1"}, ask=ask)
-    assert inherited.blocked(GPUS, sure=True) == {}
-    assert inherited.banner == (
-        "CUDA_VISIBLE_DEVICES=1 is set, and its GPUs could not be determined: The CUDA driver did not answer "
-        "within 10 s. All are offered; set CUDA_DEVICE_ORDER=PCI_BUS_ID, or name the GPUs in it by UUID."
-    )
-
-
-@pytest.mark.parametrize(("again_s", "asked"), [(3600.0, 1), (0.0, 2)])
-def test_failed_driver_query_is_retried_later(monkeypatch: pytest.MonkeyPatch, again_s: float, asked: int) -> None:
+@pytest.mark.parametrize(("again_s", "found"), [(3600.0, [0, 0, 0]), (0.0, [0, 2, 2])])
+def test_failed_driver_query_shows_a_banner_blocks_no_gpu_and_is_retried_later(
+    monkeypatch: pytest.MonkeyPatch, again_s: float, found: list[int]
+) -> None:
     answers = [RunError("The CUDA driver did not answer within 10 s."), ["GPU-aa22"]]
 
     def ask(_: Mapping[str, str]) -> list[str]:
@@ -141,10 +125,14 @@ def test_failed_driver_query_is_retried_later(monkeypatch: pytest.MonkeyPatch, a
 
     monkeypatch.setattr(reader, "RETRY_S", again_s)
     inherited = VisibleDevices({"CUDA_VISIBLE_DEVICES": "1"}, ask=ask)
-    found = [list(inherited.blocked(GPUS, sure=True)) for _ in range(3)]
-    assert found == [[], ["GPU-aa11", "GPU-bb33"], ["GPU-aa11", "GPU-bb33"]] if asked == 2 else [[], [], []]
-    assert (inherited.banner is None) == (asked == 2)
-    assert len(answers) == 2 - asked
+    assert inherited.blocked(GPUS, sure=True) == {}
+    assert inherited.banner == (
+        "CUDA_VISIBLE_DEVICES=1 is set, and its GPUs could not be determined: The CUDA driver did not answer "
+        "within 10 s. All are offered; set CUDA_DEVICE_ORDER=PCI_BUS_ID, or name the GPUs in it by UUID."
+    )
+    hidden = [list(inherited.blocked(GPUS, sure=True)) for _ in range(2)]
+    assert hidden == [["GPU-aa11", "GPU-bb33"][:count] for count in found[1:]]
+    assert (inherited.banner is None, len(answers)) == (found[-1] == 2, 1 if found[-1] == 0 else 0)
 
 
 def test_sleeping_gpu_is_not_woken_for_the_driver_query() -> None:
@@ -168,6 +156,7 @@ def survey(nvml: StandIn, monkeypatch: pytest.MonkeyPatch, value: str, order: st
     with Sampler(only=None) as sampler:
         found = sampler.survey(PATIENCE_S)
     assert found.banner is None
+    assert [device.blocked for device in found.devices if device.id == "cpu:0"] == [None], "a CPU is never hidden"
     return {device.label: device.blocked is None for device in found.devices if device.kind == "nvidia"}
 
 
@@ -189,12 +178,3 @@ def test_device_list_honours_uuids_and_mig_ids(nvml: StandIn, monkeypatch: pytes
         "GPU 1 MIG 0": True,
         "GPU 1 MIG 1": False,
     }
-
-
-def test_cpu_is_never_hidden(nvml: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
-    nvml.write(gpus=1)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    with Sampler() as sampler:
-        blocked = {device.label: bool(device.blocked) for device in sampler.survey(PATIENCE_S).devices}
-    assert blocked["GPU 0"]
-    assert not blocked["CPU 0"]
