@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 import time
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from core.config.choices import RecipeChoices, ScriptChoices
 from core.devices.device import Device
@@ -18,10 +19,6 @@ from core.schema.setting import settings_of
 from core.schema.settings import Checkpoints, ReleaseWatch, StopTimeouts, Training
 from core.schema.spec import SCRIPT
 from core.text import BYTES_PER_GB, BYTES_PER_MB, join_names
-
-if TYPE_CHECKING:
-    import argparse
-
 
 RECIPE_ONLY = (
     *(row.attribute for owner in (Training, Checkpoints, StopTimeouts) for row in settings_of(owner).values()

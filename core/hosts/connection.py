@@ -10,22 +10,19 @@ import math
 import subprocess
 import time
 from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
+from typing import Any, NoReturn, Self, TypeVar
 
+from core.devices.device import Device
 from core.hosts import protocol
 from core.hosts.carrier import Failure, HostError, last_line
+from core.hosts.host_list import Host
 from core.language import Message, tr, tr_noop
 from core.schema.codec import decode
 from core.system.helper_process import HelperProcess
 from core.text import duration
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from core.devices.device import Device
-    from core.hosts.host_list import Host
 
 log = logging.getLogger(__name__)
 Found = TypeVar("Found")

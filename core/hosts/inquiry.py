@@ -9,27 +9,20 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from functools import partial
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
-from core.devices.device import Survey, device_here, sample_here, split_name
+from core.devices.device import Device, Sample, Survey, device_here, sample_here, split_name
 from core.hosts.carrier import Failure, HostError
-from core.hosts.connection import Connection, Follower, clock_problem
-from core.hosts.host_list import load
-from core.hosts.protocol import HostUses, unpack_devices, unpack_readings
+from core.hosts.connection import Clock, Connection, Follower, clock_problem
+from core.hosts.host_list import Host, load
+from core.hosts.protocol import Hello, HostDevices, HostUses, unpack_devices, unpack_readings
 from core.language import join_sentences, tr
 from core.schema.codec import decode
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from core.devices.device import Device, Sample
-    from core.hosts.connection import Clock
-    from core.hosts.host_list import Host
-    from core.hosts.protocol import Hello, HostDevices
 
 
 @dataclass(slots=True)

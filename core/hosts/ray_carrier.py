@@ -8,9 +8,11 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from core.devices.device import Device
 from core.hosts.carrier import Carrier, Explanation, Failure, HostError, last_line, shown_line
 from core.hosts.ray import reports
 from core.hosts.ray.reports import AUTO
@@ -18,11 +20,6 @@ from core.language import tr, tr_noop
 from core.schema.files import parse_json
 from core.system.helper_process import HelperProcess, clean_environment
 from core.system.installation import ROOT, version
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from core.devices.device import Device
 
 DRIVER = ("-m", "core.hosts.ray.driver")
 """What starts the driver in a Python with Ray, from the folder with our code."""

@@ -7,16 +7,12 @@ keeps it from asking, from accepting a host key, from passing anything on, and f
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
+from core.devices.device import Device
 from core.hosts.carrier import Carrier, Explanation, Failure, HostError, last_line, shown_line
 from core.language import tr, tr_noop
 from core.system.installation import COMMAND
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from core.devices.device import Device
 
 PROGRAM = "ssh"
 CONNECT_S = 10

@@ -12,11 +12,14 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.catalog.strategies import strategy_of
-from core.devices.device import devices_here
+from core.devices.device import Device, Sample, devices_here
+from core.devices.sampler import Sampler
 from core.diagnosis.failures import KERNEL_KILLED
 from core.errors import RunError
 from core.language import join_sentences, tr, tr_noop
@@ -29,6 +32,7 @@ from core.schema.events import RecordError, Writer
 from core.schema.files import open_folder
 from core.schema.paths import EVENTS, RENDEZVOUS, RESERVE, SUPERVISOR_EVENTS
 from core.schema.settings import escalation_steps
+from core.schema.spec import RankAssignment, RunSpec
 from core.supervisor.software_record import SoftwareRecord
 from core.supervisor.watches import DeviceLog, DiskWatch
 from core.supervisor.workers import StopEscalation, Worker, WorkerGroup
@@ -37,12 +41,7 @@ from core.system.procfs import oom_kills
 from core.system.terminate import RunProcesses
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
 
-    from core.devices.device import Device, Sample
-    from core.devices.sampler import Sampler
-    from core.schema.spec import RankAssignment, RunSpec
     from core.supervisor.companion import Companion
     from core.supervisor.guard import Guard
     from core.supervisor.jobs import Job

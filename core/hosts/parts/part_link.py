@@ -5,31 +5,26 @@ from __future__ import annotations
 import ipaddress
 import signal
 import time
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
+from core.devices.device import Device
 from core.errors import RunError
 from core.hosts.carrier import Failure, HostError
-from core.hosts.connection import ANSWER_S, SILENT_S, Connection
+from core.hosts.connection import ANSWER_S, SILENT_S, Answer, Connection
+from core.hosts.host_list import Host
 from core.hosts.parts.part_files import PartFiles, PartRecord
-from core.hosts.protocol import unpack_devices
+from core.hosts.protocol import HostDevices, unpack_devices
 from core.language import tr, tr_noop
+from core.runs.directory import Part
 from core.schema.codec import Limits, Sentence, decode, encode
 from core.schema.paths import LOG_FILE, log_of_rank
+from core.schema.spec import RunSpec
 from core.scripts.source import files_hash
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
-
-    from core.devices.device import Device
-    from core.hosts.connection import Answer
-    from core.hosts.host_list import Host
-    from core.hosts.protocol import HostDevices
-    from core.runs.directory import Part
-    from core.schema.spec import RunSpec
 
 START_S = 60.0
 """Longest wait for the start of a part: the recipe is checked there first."""

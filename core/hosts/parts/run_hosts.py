@@ -8,32 +8,26 @@ import platform
 import signal
 import time
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from core.devices.device import device_here, devices_here, full_name, own_id, split_name
+from core.devices.device import Device, device_here, devices_here, full_name, own_id, split_name
 from core.errors import RunError
 from core.hosts import host_list
 from core.hosts.connection import Clock, clock_problem
 from core.hosts.parts.meeting import HERE, Meeting
 from core.hosts.parts.part_link import PartLink, ask_all
 from core.hosts.parts.workload import workload_of
+from core.hosts.protocol import HostDevices
 from core.language import join_sentences, tr
 from core.runs.directory import GRACE_S, Part
+from core.runs.facts import RunFacts
 from core.schema.event_kinds import ClockOffset, Notice, Record, Release, Verdict
-from core.schema.events import RecordError
+from core.schema.events import RecordError, Tail
+from core.schema.spec import RankAssignment, RunSpec
 from core.supervisor.companion import Companion
 from core.supervisor.workers import Worker, WorkerGroup
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from core.devices.device import Device
-    from core.hosts.protocol import HostDevices
-    from core.runs.facts import RunFacts
-    from core.schema.events import Tail
-    from core.schema.spec import RankAssignment, RunSpec
 
 
 class RemoteWorker(Worker):

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +18,9 @@ from core.errors import RunError
 from core.language import tr
 from core.metrics.files.encoding import crc32c, crc32c_of_rows, masked, masked_all, written_varint
 from core.schema.files import not_written
+from core.series.min_max_tree import Floats
 from core.series.report import export_file
 from core.series.run_series import RunSeries
-
-if TYPE_CHECKING:
-    from core.series.min_max_tree import Floats
 
 SUFFIX = ".trainyard"
 """How the names of event files end that Trainyard has written."""
