@@ -28,7 +28,6 @@ class _Row:
     name: str
     function: Command
     adders: tuple[AddOptions, ...] = ()
-    """Functions that add its options."""
     of_run: bool = False
     """Whether its first argument is a run."""
 

@@ -94,7 +94,6 @@ def _refuse(options: argparse.Namespace, names: Iterable[str], why: str) -> None
 
 
 def device_names(options: argparse.Namespace) -> tuple[str, ...]:
-    """Return the names of the chosen devices."""
     return tuple(name.strip() for name in options.devices.split(",") if name.strip())
 
 
@@ -140,7 +139,6 @@ SIZES = {"M": BYTES_PER_MB, "MB": BYTES_PER_MB, "G": BYTES_PER_GB, "GB": BYTES_P
 
 
 def add_queue_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `run` that are about the queue."""
     add = parser.add_argument_group(tr("queue")).add_argument
     add("--queue", action="store_true", help=tr("start the run when its devices are free"))
     add("--any", type=int, metavar="N", help=tr("any N devices, in place of --devices"))

@@ -212,7 +212,6 @@ class HostWatch:
 
     @property
     def host(self) -> Host:
-        """The host."""
         return self.state.host
 
     def begin(self) -> None:

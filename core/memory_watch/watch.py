@@ -73,11 +73,9 @@ class HostProcesses:
         return self._own.send(process, number)
 
     def scan(self, devices: Sequence[Device], listed: Mapping[str, Sequence[Process] | None]) -> GpuProcessScan:
-        """See `ProcessAccess`."""
         return gpu_processes.scan(devices, listed, self._proc)
 
     def cores(self, pid: int) -> frozenset[int]:
-        """See `ProcessAccess`."""
         with contextlib.suppress(OSError):
             return frozenset(os.sched_getaffinity(pid))
         return frozenset()

@@ -20,7 +20,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from core.catalog.strategies import strategy_of
-from core.errors import RunError
 from core.language import tr
 from core.metrics.files.trackers import is_database
 from core.metrics.merge import MergedReading
@@ -30,11 +29,12 @@ from core.runs.facts import state_info
 from core.runs.run import Run
 from core.schema.event_kinds import LogRead, MetricFile, MetricRestart, Metrics, Notice, Reread, RunProgress, read_all
 from core.schema.events import Event, Tail
-from core.schema.files import not_written, open_to_read, write_whole
+from core.schema.files import open_to_read, write_whole
 from core.schema.paths import COLLECTOR_EVENTS, EVENTS, log_of_rank
 from core.schema.spec import RunSpec
 from core.series.run_series import RunSeries
 from core.series.series import Series
+from core.system.folders import writing
 
 REPLACED = frozenset(each.kind for each in (Metrics, MetricRestart, RunProgress, Notice, Reread))
 """The kinds of events that reading again replaces."""
@@ -92,18 +92,13 @@ def reread(run_dir: Path) -> Result:
         reader = _Rereader(run, spec, events, old)
         lines = reader.lines()
         path = run_dir / EVENTS / COLLECTOR_EVENTS
-        try:
+        full = tr("Free some space. The recorded curves are unchanged.")
+        remedy = tr("Check the permissions of its folder. The recorded curves are unchanged.")
+        with writing(path, remedy, if_full=full):
             mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
             write_whole(path, "".join(f"{line}\n" for line in lines))
             if mode is not None:
                 path.chmod(mode)
-        except OSError as error:
-            raise RunError(
-                not_written(
-                    path, error, if_full=tr("Free some space. The recorded curves are unchanged."),
-                    otherwise=tr("Check the permissions of its folder. The recorded curves are unchanged."),
-                )
-            ) from error
     _, new = _recorded(run_dir)
     return Result(
         before=_counts(old), after=_counts(new), kept=reader.kept, times=reader.times, troubles=tuple(reader.troubles)

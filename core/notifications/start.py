@@ -20,15 +20,12 @@ class Notifier(Companion):
         self._run_dir = run_dir
 
     def stalled(self) -> None:
-        """See `Companion`."""
         self.notify("stalled")
 
     def ended(self) -> None:
-        """See `Companion`."""
         self.notify("ended")
 
     def lost(self) -> None:
-        """See `Companion`."""
         self.notify("lost")
 
     def notify(self, what: str) -> None:

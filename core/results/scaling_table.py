@@ -96,7 +96,6 @@ class ScalingRow:
 
     @property
     def finished(self) -> list[MeasuredRun]:
-        """The runs that have finished."""
         return [each.run for each in self.trained if each.run is not None]
 
     @property
@@ -115,7 +114,6 @@ class ScalingTable:
 
     @property
     def states(self) -> list[str]:
-        """The states of all trainings."""
         return [each.state for row in self.rows for each in row.trained]
 
 

@@ -121,7 +121,6 @@ class Supervisor:
 
     @property
     def facts(self) -> RunFacts:
-        """What the supervisor has recorded of the run."""
         return self._facts
 
     @property
@@ -280,7 +279,7 @@ class Supervisor:
             self._requests.write_stop()
             self._enter(RunState.STOPPING)
             # A worker that is still loading does not read requests yet, and one that serves never does.
-            first = "SIGTERM" if self._workers.only_serve else "asked" if self._facts.plan else "SIGINT"
+            first = "SIGTERM" if not self._workers.trainers else "asked" if self._facts.plan else "SIGINT"
             self._escalation.begin(first)
         for why in self._requests.refuse(self._spec):
             self._record(kinds.Notice(text=why))

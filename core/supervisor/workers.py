@@ -205,13 +205,7 @@ class WorkerGroup:
         """Whether all workers that train have exited. If none of them is here: False."""
         return bool(self.trainers) and all(worker.exit_code is not None for worker in self.trainers)
 
-    @property
-    def only_serve(self) -> bool:
-        """Whether all workers here serve one that trains on another machine."""
-        return not self.trainers
-
     def pids_by_device(self) -> dict[str, list[int]]:
-        """Return the pids of the workers on each device."""
         pids: dict[str, list[int]] = {}
         for worker in self.members:
             for device in worker.assignment.own:

@@ -89,7 +89,6 @@ class HelperProcess:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
         return self._process.pid
 
     def exit_code(self) -> int | None:

@@ -86,7 +86,6 @@ def stat(pid: int, proc: Path = PROC) -> Stat | None:
 
 
 def children(pid: int, proc: Path = PROC) -> list[int]:
-    """Return the pids of the children of a process."""
     try:
         threads = os.listdir(proc / str(pid) / "task")  # noqa: PTH208 (names only)
         return [

@@ -34,7 +34,6 @@ STOPPED_S = 0.5
 
 
 def add_force(parser: ArgumentParser) -> None:
-    """Add the option of `stop`."""
     parser.add_argument(
         "--force", action="store_true",
         help=tr("kill the workers at once; after training, do not wait for device memory; continue a stopped "
@@ -100,7 +99,6 @@ INTERRUPTED = {
     "pause": tr_noop("Interrupted. The run still pauses; `trainyard attach {id}` follows it."),
     "save": tr_noop("Interrupted. The run still saves a checkpoint; `trainyard attach {id}` follows it."),
 }
-"""Sentences by request."""
 
 
 def _check_answers(run: Run, request: str) -> None:
@@ -199,7 +197,6 @@ ACTIONS = ("move", "hold", "release", "start", "revive")
 
 
 def add_queue_actions(parser: ArgumentParser) -> None:
-    """Add the arguments of `queue`."""
     add = parser.add_argument
     add(
         "action", nargs="?", metavar="ACTION", choices=ACTIONS,

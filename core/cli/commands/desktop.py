@@ -24,7 +24,6 @@ ESCAPED = '"`$\\'
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """Add the options of `desktop`."""
     parser.add_argument(
         "what", choices=("install", "remove"), help=tr("write the desktop entry and the icon, or delete them")
     )
@@ -38,7 +37,8 @@ def desktop(options: Namespace) -> int:
         )
     folder = data_folder()
     # The icon first: an entry that is there is whole.
-    files = {icon_file(folder): ICON.read_text(encoding="utf-8"), entry_file(folder): entry(own_command())}
+    icon = folder / "icons" / "hicolor" / "scalable" / "apps" / f"{COMMAND}.svg"
+    files = {icon: ICON.read_text(encoding="utf-8"), entry_file(folder): entry(own_command())}
     installs = options.what == "install"
     changed = [path for path, text in files.items() if (_write(path, text) if installs else _delete(path))]
     with contextlib.suppress(OSError):  # desktops read an icon folder again when its time has changed
@@ -56,11 +56,6 @@ def data_folder() -> Path:
 def entry_file(folder: Path) -> Path:
     """Return the path of the desktop entry. Its name is the one that the window gives itself (`app.py`)."""
     return folder / "applications" / f"{COMMAND}.desktop"
-
-
-def icon_file(folder: Path) -> Path:
-    """Return the path of the icon."""
-    return folder / "icons" / "hicolor" / "scalable" / "apps" / f"{COMMAND}.svg"
 
 
 def entry(command: Sequence[str]) -> str:

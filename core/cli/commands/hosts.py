@@ -26,7 +26,6 @@ ACTIONS = (ADD, REMOVE)
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """Add the arguments of `hosts`."""
     add = parser.add_argument
     add(
         "action", nargs="?", metavar="ACTION", choices=ACTIONS,
@@ -164,7 +163,6 @@ SSH_CONNECTION = "SSH_CONNECTION"
 
 
 def add_stdio(parser: ArgumentParser) -> None:
-    """Add the options of `agent`."""
     parser.add_argument(
         "--stdio", action="store_true", help=tr("talk over standard input and output; there is no other way yet")
     )

@@ -20,7 +20,6 @@ FROM_INPUT = "-"
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """Add the options of `notify`."""
     add = parser.add_argument
     add(
         "what", choices=("show", "test", "set"),

@@ -36,7 +36,6 @@ DAY_S = 86_400.0
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """Add the options of `remove`."""
     parser.add_argument("chosen", metavar="RUN", nargs="*", help=tr("runs, named as for `trainyard show`"))
     parser.add_argument(
         "--older-than", type=float, metavar="DAYS", help=tr("all runs that ended more than DAYS days ago")
@@ -137,7 +136,6 @@ COMMAND_LENGTH = 80
 
 
 def add_sweep_options(parser: ArgumentParser) -> None:
-    """Add the options of `sweep`."""
     parser.add_argument("--end", action="store_true", help=tr("terminate them without asking"))
 
 

@@ -58,7 +58,6 @@ FAILED, INTERRUPTED = 1, 3
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """Add the options of `scale`."""
     add_recipe_options(parser)
     add = parser.add_argument_group(tr("scaling table")).add_argument
     add(

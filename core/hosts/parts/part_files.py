@@ -157,7 +157,6 @@ class PartRecord:
         self._writer(host_events(self._host)).write(kinds.Notice(text=text))
 
     def close(self) -> None:
-        """Close the files."""
         for writer in self._writers.values():
             writer.close()
         self._writers.clear()

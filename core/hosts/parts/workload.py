@@ -140,7 +140,6 @@ class _Script(Workload):
             ))
 
     def check(self, links: Mapping[str, PartLink], *, uses_gpus: bool, write: Callable[[Record], None]) -> None:  # noqa: ARG002 (a script decides what it uses)
-        """See `Workload`."""
         own = {module: installed_version(self._spec.python, module) for module in self._frameworks}
         why = tr("It does not say what it trains with.")
         terms = {"spec": self._spec.to_json(), "hashes": self._hashes, "modules": list(self._frameworks)}

@@ -332,7 +332,6 @@ class TrackioDatabase(TrackerDatabase):
     number, columns = "id", ("run_name", "timestamp", "step", "metrics")
 
     def row(self, columns: tuple[object, ...]) -> Row:
-        """Return one row."""
         number, run, when, step, text = columns
         found = json.loads(text)  # type: ignore[arg-type]  # another type raises `TypeError`, as documented
         if not isinstance(found, dict):
@@ -349,7 +348,6 @@ class MlflowDatabase(TrackerDatabase):
     number, columns = "rowid", ("run_uuid", "timestamp", "step", "key", "value", "is_nan")
 
     def row(self, columns: tuple[object, ...]) -> Row:
-        """Return one row."""
         number, run, when, step, name, value, is_nan = columns
         if str(name).startswith("system/"):
             raise ValueError(name)
