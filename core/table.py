@@ -20,6 +20,8 @@ FORMULA = ("=", "+", "-", "@")
 
 @dataclass(frozen=True, slots=True)
 class Column(Generic[Row]):
+    """A column of a table."""
+
     name: str
     """The key in JSON and the heading in CSV."""
     value: Callable[[Row], object] | None = None

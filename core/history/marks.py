@@ -150,7 +150,6 @@ def _ends_with_line(path: Path) -> bool:
 
 
 def marks_fields(marks: Marks) -> dict[str, Any]:
-    """Return marks as JSON has them."""
     return {
         "star": marks.star, "archived": marks.archived, "tags": list(marks.tags),
         "notes": [{"time": note.time, "text": note.text} for note in marks.notes],

@@ -11,9 +11,10 @@ import subprocess
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from threading import Event, Thread
-from typing import Any, NoReturn, Self, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from core.devices.device import Device
 from core.hosts import protocol
@@ -102,7 +103,7 @@ def clock_problem(name: str, clock: Clock | None) -> str:
     return tr(sentence, name=name, offset=duration(abs(clock.offset_s)), command=SET_CLOCK)
 
 
-class Connection:
+class Connection(AbstractContextManager["Connection"]):
     """A connection to a host. Every method but `close` raises `HostError` once the connection is of no use.
 
     As a context manager it closes itself at the end of the block.
@@ -254,9 +255,6 @@ class Connection:
     def close(self) -> None:
         """End the carrier, and with it the agent, and wait for the carrier's end."""
         self._process.close(polite=self._failure is None)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -28,6 +28,8 @@ IF_FULL = tr_noop("Free some space, or name a folder on another disk.")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
+    """An exported model."""
+
     folder: Path
     format: str
     checkpoint: str

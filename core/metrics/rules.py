@@ -92,7 +92,6 @@ class Rule:
 
     @property
     def metrics(self) -> list[str]:
-        """The names of its metrics."""
         return [role.removeprefix(METRIC) for role in self.roles if role.startswith(METRIC)]
 
     @cached_property

@@ -146,6 +146,8 @@ BAD = frozenset({FAILED, LOST})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
+    """What is sent."""
+
     title: str
     text: str
     occasion: str

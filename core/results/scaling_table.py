@@ -86,7 +86,6 @@ class ScalingRow:
 
     @property
     def devices(self) -> int:
-        """Their number."""
         return len(self.spec.devices)
 
     @property

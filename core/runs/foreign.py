@@ -106,7 +106,6 @@ class There:
 
 
 def copies_folder() -> Path:
-    """Return the folder of all copies."""
     return cache_folder() / COPIES
 
 

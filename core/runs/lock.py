@@ -42,7 +42,6 @@ class Lock:
         os.close(self.descriptors.pop())
 
     def release(self) -> None:
-        """Give the lock up."""
         while self.descriptors:
             os.close(self.descriptors.pop())
 

@@ -162,7 +162,6 @@ class ListedRun(NamedTuple):
 
     @classmethod
     def of(cls, summary: RunSummary) -> ListedRun:
-        """Return a run with its spec."""
         try:
             return cls(summary, read_spec(summary.dir))
         except ValueError:

@@ -57,7 +57,6 @@ class Resumes:
         self._resumes: list[_Resume] = []
 
     def note_measurement(self, at: float) -> None:
-        """Note a measurement at this unix time."""
         self._measured = max(self._measured or 0.0, at)
 
     def note_state(self, state: str, at: float) -> None:
@@ -257,7 +256,6 @@ class RunSeries:
 
     @property
     def size_bytes(self) -> int:
-        """The memory of all values."""
         return sum(series.size_bytes for series in self._all_series)
 
     @property

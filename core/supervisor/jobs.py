@@ -147,7 +147,6 @@ class RecipeJob(Job):
         return trouble
 
     def close(self) -> None:
-        """Release the network and the pipe."""
         while self._gate:
             os.close(self._gate.pop())
         if self._network is not None:
@@ -277,7 +276,6 @@ class ScriptJob(Job):
         return (join_sentences([text, full, tr("That may be why.")]) if full else text), trace
 
     def close(self) -> None:
-        """End the process at which ranks meet."""
         if self._store is not None:
             self._store.close()
             self._store = None

@@ -210,7 +210,8 @@ class Supervisor:
             self._software.poll()
             self._answer_requests()
             self._stop_stragglers()
-            if self._workers.only_servers_left:
+            trainers = self._workers.trainers
+            if trainers and all(worker.exit_code is not None for worker in trainers):
                 self._server_escalation.begin()
             self._server_escalation.tick()
             self._escalation.tick(self._measured_at)

@@ -95,7 +95,6 @@ class DeviceLog:
         self._sampler.set_period(FAST_PERIOD_S, processes_s=FAST_PERIOD_S)
 
     def close(self) -> None:
-        """Close the sampler and the file."""
         self._sampler.close()
         self._writer.close()
 
@@ -117,7 +116,6 @@ class IdleDeviceWatch:
         self._used: set[str] = set()
 
     def take(self, samples: Iterable[Sample]) -> None:
-        """Take new readings."""
         for sample in samples:
             if sample.utilisation_percent is None or sample.memory_used_bytes is None:
                 continue

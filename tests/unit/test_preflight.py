@@ -58,9 +58,10 @@ def test_different_gpu_order_is_refused(nvml: StandIn) -> None:
 def test_default_cuda_order_is_fastest_first(nvml: StandIn) -> None:
     nvml.write(gpus=3, gpu1={"speed": 5}, gpu2={"speed": 9})
     environment = env()
+    del environment["CUDA_VISIBLE_DEVICES"]
+    assert preflight.visible(environment) == [uuid(0), uuid(1), uuid(2)]
     del environment["CUDA_DEVICE_ORDER"]
-    assert preflight.order(environment) == [uuid(2), uuid(1), uuid(0)]
-    assert preflight.order(env()) == [uuid(0), uuid(1), uuid(2)]
+    assert preflight.visible(environment) == [uuid(2), uuid(1), uuid(0)]
 
 
 def test_integer_gpu_numbers_follow_the_pci_bus_order(nvml: StandIn) -> None:

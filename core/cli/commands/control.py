@@ -84,16 +84,6 @@ def save(options: Namespace) -> int:
     return answer(options, {"run": run.id, "checkpoint": written.name, "step": written.step, "path": path}, path)
 
 
-UNANSWERED = {
-    "pause": tr_noop(
-        "Run {id} was not paused: Trainyard cannot pause a script. It continues; "
-        "`trainyard stop {id}` ends it, with SIGINT first."
-    ),
-    "save": tr_noop(
-        "Run {id} was not saved: Trainyard cannot save a script. It continues; "
-        "`trainyard stop {id}` ends it, with SIGINT first."
-    ),
-}
 INTERRUPTED = {
     "stop": tr_noop("Interrupted. The run still stops; `trainyard attach {id}` follows it."),
     "pause": tr_noop("Interrupted. The run still pauses; `trainyard attach {id}` follows it."),
@@ -102,8 +92,8 @@ INTERRUPTED = {
 
 
 def _check_answers(run: Run, request: str) -> None:
-    if unanswered(run.spec(), request):
-        raise ValueError(tr(UNANSWERED[request], id=run.id))
+    if why := unanswered(run.spec(), request):
+        raise ValueError(tr("Run {id} goes on. {why}", id=run.id, why=why))
 
 
 def _live_run(options: Namespace) -> Run:

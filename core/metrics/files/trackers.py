@@ -272,7 +272,6 @@ class TrackerDatabase:
         return [reading for row in rows if (reading := self._reading(row)) is not None]
 
     def row(self, columns: tuple[object, ...]) -> Row:
-        """Return one row of `number` and `columns`. Raises `ValueError` or `TypeError` for one that cannot be read."""
         raise NotImplementedError
 
     def _rows(self, database: sqlite3.Connection) -> list[Row]:

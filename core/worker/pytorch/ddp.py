@@ -169,7 +169,6 @@ class PowerSGD:
         write(folder / self._file, {"errors": self._errors, "vectors": self._vectors})
 
     def load(self, folder: Path) -> None:
-        """Load what `save` wrote."""
         memory = read(folder / self._file)
         self._errors, self._vectors = memory["errors"], memory["vectors"]
 
