@@ -207,7 +207,9 @@ def queue(options: Namespace) -> int:
     if options.action is None:
         return _list(options)
     if options.action == "revive":
-        return _revive(options)
+        names = [run_dir.name for run_dir in control.revive(options.runs)]
+        revived = tr_plural("{runs} waits again.", "{runs} wait again.", len(names), runs=join_names(names))
+        return answer(options, names, revived if names else tr("No run had to be taken up again."))
     done = _change_all(options) if options.run is None else _change(options, index.find(options.runs, options.run))
     if options.json:
         return say_rows(options, _columns(), queue_view(options.runs).runs)
@@ -302,9 +304,3 @@ def _change_all(options: Namespace) -> str:
         return tr("Your queue is no longer held.") if folder.let_go(line) else tr("Your queue was not held.")
     except OSError as error:
         raise RunError(tr("{folder} could not be written: {why}.", folder=line.own, why=error.strerror)) from error
-
-
-def _revive(options: Namespace) -> int:
-    names = [run_dir.name for run_dir in control.revive(options.runs)]
-    done = tr_plural("{runs} waits again.", "{runs} wait again.", len(names), runs=join_names(names))
-    return answer(options, names, done if names else tr("No run had to be taken up again."))

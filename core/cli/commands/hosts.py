@@ -55,7 +55,10 @@ def hosts(options: Namespace) -> int:
     if options.action == ADD:
         return _add(options)
     if options.action == REMOVE:
-        return _remove(options)
+        host = host_list.remove(options.address)
+        done = tr("{name} has been removed from the list. Nothing was changed on {address}.", name=host.name,
+                  address=host.address)
+        return answer(options, {"name": host.name, "address": host.address, "command": host.command}, done)
     listed = host_list.load()
     if listed.problem:
         warn(listed.problem)
@@ -149,13 +152,6 @@ def _say_added(report: HostReport) -> None:
     names = first_names([full_name(report.host.name, device.short_name) for device in found])
     say(tr("{name} has been added: {state}. Its devices: {devices}", name=report.host.name, state=state_words(report),
            devices=join_names(names) or tr("none")))
-
-
-def _remove(options: Namespace) -> int:
-    host = host_list.remove(options.address)
-    done = tr("{name} has been removed from the list. Nothing was changed on {address}.", name=host.name,
-              address=host.address)
-    return answer(options, {"name": host.name, "address": host.address, "command": host.command}, done)
 
 
 SSH_CONNECTION = "SSH_CONNECTION"

@@ -98,15 +98,17 @@ class RunHosts(Companion):
                                   name=name))
             self._links[name] = PartLink(host, self._run_dir)
         for name, offset_s in ask_all(self._links, lambda link: link.meet()).items():
-            self._write(ClockOffset(host=name, offset_s=offset_s))
-            if problem := clock_problem(name, Clock(offset_s=offset_s, round_trip_s=0.0)):
-                corrected = tr("Times of {name} are corrected by it.", name=name)
-                self._write(Notice(text=join_sentences([problem, corrected])))
+            self._check_clock(self._links[name].host.name, offset_s)
         for name, found in ask_all(self._links, lambda link: link.devices()).items():
             self._find_devices(name, found)
         uses_gpus = any(each.kind != "cpu" for each in self._devices.values())
         self._workload.check(self._links, uses_gpus=uses_gpus, write=self._write)
         return [device_here((split_name(name) or ("",))[0], device) for name, device in self._devices.items()]
+
+    def _check_clock(self, name: str, offset_s: float) -> None:
+        self._write(ClockOffset(host=name, offset_s=offset_s))
+        if problem := clock_problem(name, Clock(offset_s=offset_s, round_trip_s=0.0)):
+            self._write(Notice(text=join_sentences([problem, tr("Times of {name} are corrected by it.", name=name)])))
 
     def _find_devices(self, name: str, found: HostDevices) -> None:
         by_id = {device.id: device for device in found.devices}
