@@ -35,7 +35,8 @@ def desktop(options: Namespace) -> int:
         raise ValueError(
             tr("This system has no desktop entries; Linux desktops have them. Start the window: trainyard")
         )
-    folder = data_folder()
+    named = os.environ.get("XDG_DATA_HOME", "")  # a relative one is ignored, as specified
+    folder = Path(named) if named.startswith("/") else Path.home() / ".local" / "share"
     # The icon first: an entry that is there is whole.
     icon = folder / "icons" / "hicolor" / "scalable" / "apps" / f"{COMMAND}.svg"
     files = {icon: ICON.read_text(encoding="utf-8"), entry_file(folder): entry(own_command())}
@@ -45,12 +46,6 @@ def desktop(options: Namespace) -> int:
         os.utime(folder / "icons" / "hicolor")
     document = {"installed": installs, "files": list(map(str, files)), "changed": len(changed)}
     return answer(options, document, *_report(changed, folder, installs=installs))
-
-
-def data_folder() -> Path:
-    """Return the folder of this user's desktop entries and icons; a relative XDG_DATA_HOME is ignored, as specified."""
-    named = os.environ.get("XDG_DATA_HOME", "")
-    return Path(named) if named.startswith("/") else Path.home() / ".local" / "share"
 
 
 def entry_file(folder: Path) -> Path:
