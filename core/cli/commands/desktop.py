@@ -16,7 +16,6 @@ from core.system.installation import COMMAND, own_command
 from resources import ROOT
 
 ICON = ROOT / "icons" / f"{COMMAND}.svg"
-FILE_MODE = 0o644
 RESERVED = frozenset(" \t\n\"'\\><~|&;$*?#()`")
 """Characters for which a word of `Exec` must be quoted."""
 ESCAPED = '"`$\\'
@@ -100,7 +99,7 @@ def _write(path: Path, text: str) -> bool:
             return False
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary.write_text(text, encoding="utf-8")
-        temporary.chmod(FILE_MODE)
+        temporary.chmod(0o644)
         temporary.replace(path)
     except OSError as error:
         with contextlib.suppress(OSError):

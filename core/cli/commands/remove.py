@@ -130,7 +130,6 @@ def _document(removed: Mapping[Path, Removed]) -> dict[str, object]:
     }
 
 
-ORPHAN_COLUMNS = ("PID", "AGE", "MEMORY", "RUN", "COMMAND")
 COMMAND_LENGTH = 80
 """Characters of a command line that are shown."""
 
@@ -182,9 +181,10 @@ def _end(found: Sequence[OrphanedProcess], options: Namespace) -> TerminationRes
 def _show_orphans(found: Sequence[OrphanedProcess]) -> None:
     if not found:
         say(tr("No processes are left from runs that are over."))
+    headings = ("PID", "AGE", "MEMORY", "RUN", "COMMAND")
     for why in dict.fromkeys(each.why for each in found):
         say(tr("{why} Processes left:", why=replace_control_characters(why)))
-        say_table([ORPHAN_COLUMNS, *(_orphan_row(each) for each in found if each.why == why)], indent="  ")
+        say_table([headings, *(_orphan_row(each) for each in found if each.why == why)], indent="  ")
 
 
 def _orphan_row(found: OrphanedProcess) -> list[str]:
