@@ -24,5 +24,4 @@ __all__ = ["load", "np"]
 
 
 def load() -> None:
-    """Load numpy now."""
     import_module("numpy")

@@ -69,9 +69,13 @@ class Table(Generic[Row]):
         return [{name: value(row) for name, value in named} for row in self.rows]
 
     def csv(self) -> str:
-        """Return the table as CSV. Lists are joined with spaces."""
+        """Return the table as CSV. Lists are joined with spaces; None is an empty cell."""
         named = [(each.name, each.value) for each in self.columns if each.value is not None]
-        return csv_text([[name for name, _ in named], *([value(row) for _, value in named] for row in self.rows)])
+        file = io.StringIO(newline="")
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(_spreadsheet_cell(name) for name, _ in named)
+        writer.writerows([_spreadsheet_cell(value(row)) for _, value in named] for row in self.rows)
+        return file.getvalue()
 
     def markdown(self) -> str:
         """Return the cells and the notes as Markdown."""
@@ -102,13 +106,6 @@ def markdown(lines: Iterable[Iterable[str]], notes: Iterable[str] = ()) -> str:
 def _markdown_text(text: str) -> str:
     """Return a text in one line that Markdown shows as it is."""
     return MARKUP.sub(lambda found: f"\\{found[0]}", replace_control_characters(" ".join(text.split())))
-
-
-def csv_text(lines: Iterable[Iterable[object]]) -> str:
-    """Return lines, the first of them the headings, as CSV; None is an empty cell."""
-    file = io.StringIO(newline="")
-    csv.writer(file, lineterminator="\n").writerows(map(_spreadsheet_cell, line) for line in lines)
-    return file.getvalue()
 
 
 def _spreadsheet_cell(value: object) -> object:

@@ -36,7 +36,6 @@ def as_sentence(phrase: str) -> str:
 
 
 def capital(phrase: str) -> str:
-    """Return a phrase with a capital letter."""
     return f"{phrase[:1].upper()}{phrase[1:]}"
 
 

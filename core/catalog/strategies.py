@@ -65,10 +65,6 @@ class Strategy:
         """Whether this field of `Training` has a meaning for it."""
         return settings_of(Training)[name].is_for(self.framework, self.name)
 
-    def batch_parts(self, devices: int) -> int:
-        """Return the number of parts into which the global batch is split."""
-        return devices if self.splits_batch else 1
-
 
 def _no_tpu() -> str:
     if "TPU_NAME" in os.environ or any(Path("/dev").glob("accel*")):
@@ -202,7 +198,6 @@ def strategy_of(spec: RunSpec) -> Strategy:
 
 
 def strategies_of(framework_name: str) -> list[Strategy]:
-    """Return the strategies of a framework."""
     return [row for row in STRATEGIES if row.framework == framework_name]
 
 

@@ -87,7 +87,6 @@ def version(options: Namespace) -> int:
 
 
 def window(options: Namespace) -> int:
-    """Open the window."""
     from gui.app import main as open_window
 
     return open_window(options.runs, options.host)

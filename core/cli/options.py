@@ -117,7 +117,6 @@ def add_host(parser: argparse.ArgumentParser) -> None:
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `run`."""
     _add_choices(parser)
     parser.add_argument("--name", help=tr("name of the run; default: the recipe's name"))
     parser.add_argument(

@@ -245,7 +245,6 @@ def add_table_options(add: Add) -> None:
 
 
 def add_plot_options(add: Add) -> None:
-    """Add the options that write plots to files."""
     add("--svg", metavar="FOLDER", help=tr("write each plot as a drawing to a file in this folder (.svg)"))
     add("--png", metavar="FOLDER", help=tr("write each plot as a picture to a file in this folder (.png)"))
 

@@ -9,7 +9,7 @@ from core.cli.commands import control, curves, desktop, hosts, listing, machine,
 from core.cli.options import Parser, add_detach, add_host, add_open_ports, add_run_options, add_yes, common
 from core.cli.run_options import add_queue_options
 from core.cli.runs import RUN
-from core.language import tr, tr_noop
+from core.language import tr
 
 if TYPE_CHECKING:
     import argparse
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     Command = Callable[[argparse.Namespace], int]
     AddOptions = Callable[[argparse.ArgumentParser], None]
-
-DESCRIPTION = tr_noop("Train on the devices you choose. Without a command, the window opens.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +26,6 @@ class _Row:
     name: str
     function: Command
     adders: tuple[AddOptions, ...] = ()
-    """Functions that add its options."""
     of_run: bool = False
     """Whether its first argument is a run."""
 
@@ -74,7 +71,8 @@ def command_parser(default: Command) -> Parser:
     shared = common()
     with_json = Parser(add_help=False, parents=[shared])
     with_json.add_argument("--json", action="store_true", help=tr("print one JSON document and nothing else"))
-    parser = Parser(prog="trainyard", description=tr(DESCRIPTION), parents=[shared])
+    description = tr("Train on the devices you choose. Without a command, the window opens.")
+    parser = Parser(prog="trainyard", description=description, parents=[shared])
     parser.add_argument("--version", action="store_true", help=tr("print the version of Trainyard"))
     add_host(parser)
     parser.set_defaults(command=default, parser=parser)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 import time
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from core.config.choices import RecipeChoices, ScriptChoices
 from core.devices.device import Device
@@ -18,10 +19,6 @@ from core.schema.setting import settings_of
 from core.schema.settings import Checkpoints, ReleaseWatch, StopTimeouts, Training
 from core.schema.spec import SCRIPT
 from core.text import BYTES_PER_GB, BYTES_PER_MB, join_names
-
-if TYPE_CHECKING:
-    import argparse
-
 
 RECIPE_ONLY = (
     *(row.attribute for owner in (Training, Checkpoints, StopTimeouts) for row in settings_of(owner).values()
@@ -97,7 +94,6 @@ def _refuse(options: argparse.Namespace, names: Iterable[str], why: str) -> None
 
 
 def device_names(options: argparse.Namespace) -> tuple[str, ...]:
-    """Return the names of the chosen devices."""
     return tuple(name.strip() for name in options.devices.split(",") if name.strip())
 
 
@@ -143,7 +139,6 @@ SIZES = {"M": BYTES_PER_MB, "MB": BYTES_PER_MB, "G": BYTES_PER_GB, "GB": BYTES_P
 
 
 def add_queue_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `run` that are about the queue."""
     add = parser.add_argument_group(tr("queue")).add_argument
     add("--queue", action="store_true", help=tr("start the run when its devices are free"))
     add("--any", type=int, metavar="N", help=tr("any N devices, in place of --devices"))

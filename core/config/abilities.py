@@ -15,7 +15,6 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -64,7 +63,7 @@ def examine(request: Request) -> dict[str, Any]:
     return {
         **encode(found),
         "folder": folder_problem(request.runs_root) or "",
-        "gpus": _gpu_check().problem(found.spec, devices) if found.spec is not None and can_start else "",
+        "gpus": _GPU_CHECK.problem(found.spec, devices) if found.spec is not None and can_start else "",
     }
 
 
@@ -101,10 +100,8 @@ def _devices(request: Request) -> Sequence[Device]:
     return unpack_readings(request.terms.get("devices")).devices or ()
 
 
-@cache
-def _gpu_check() -> GpuCheck:
-    """Return the one check of this agent, which remembers its answers."""
-    return GpuCheck()
+_GPU_CHECK = GpuCheck()
+"""The one check of this agent, which remembers its answers."""
 
 
 START_ABILITIES: dict[str, Callable[[Request], object]] = {

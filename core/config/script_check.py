@@ -37,7 +37,6 @@ class ScriptCheckRequest:
 
     @classmethod
     def of(cls, choices: ScriptChoices) -> ScriptCheckRequest:
-        """Return the request for these choices."""
         return cls(
             script=choices.script, module=choices.module, working_dir=choices.working_dir,
             environment=tuple(sorted(choices.environment.items())), launch=choices.launch, python=choices.python,

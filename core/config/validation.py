@@ -357,7 +357,7 @@ def rate_arithmetic(training: Training) -> str:
 def _parts(spec: RunSpec, strategy: Strategy) -> list[tuple[int, str]]:
     """Return the divisors of the global batch, outermost first: each number and what it counts."""
     training, devices = spec.training, len(spec.devices)
-    split = strategy.batch_parts(devices)
+    split = devices if strategy.splits_batch else 1
     parts = [(split, tr_plural("device", "devices", split))]
     if strategy.has("micro_batches"):
         stages = tr("pipeline of {devices} stages", devices=devices)

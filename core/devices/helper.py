@@ -177,7 +177,6 @@ class HelperOutput:
         self._previous: Sequence[Sample] = ()
 
     def answer(self, answer: HelperAnswer) -> None:
-        """Write an answer."""
         self._write(to_line(answer, self._previous))
         self._previous = answer.samples
 

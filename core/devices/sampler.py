@@ -8,10 +8,10 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from importlib import import_module
 from math import inf
-from typing import Self
 
 from core.devices.device import ASLEEP_PREFIX, KINDS, Device, Kind, Sample, Survey
 from core.devices.helper import ALIVE, HelperAnswer, from_line, intervals_line, start_command
@@ -139,7 +139,6 @@ class LocalSource:
         return self.store.banner
 
     def set_intervals(self, intervals: ReadIntervals) -> None:
-        """Read at other intervals from now on."""
         self._schedule.intervals = intervals
 
     def watch(self, pids: Mapping[str, Sequence[int]]) -> None:
@@ -193,7 +192,6 @@ class HelperSource:
         return join_sentences([self.store.banner, self._note, self._age(now)]) or None
 
     def set_intervals(self, intervals: ReadIntervals) -> None:
-        """Read at other intervals from now on."""
         if intervals != self._intervals and self._process is not None:
             self._process.send(intervals_line(intervals))  # if it cannot take the line, it hangs or has ended
         self._intervals = intervals
@@ -281,7 +279,7 @@ POLL_S = 0.01
 """Seconds between two polls in `Sampler.survey`."""
 
 
-class Sampler:
+class Sampler(AbstractContextManager["Sampler"]):
     """Reads all kinds of devices; kinds whose driver can hang are read in a helper process each.
 
     No helper is started before the first poll. `only` are the ids of the devices to list and read, None for all; a
@@ -310,7 +308,7 @@ class Sampler:
         """What was known, and the survey made of it: most polls find nothing new."""
 
     @classmethod
-    def for_run(cls, device_ids: Collection[str]) -> Self:
+    def for_run(cls, device_ids: Collection[str]) -> Sampler:
         """Return a sampler for a run on these devices.
 
         For a run on GPUs it reads all GPUs, so that a process of the run on another one is seen.
@@ -366,9 +364,6 @@ class Sampler:
         """Terminate the helper processes and wait for their end."""
         for source in self._sources:
             source.close()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -104,7 +104,6 @@ class StartAccount:
         self._python, self._phases = "", []
 
     def add_device(self, device: RunDevice) -> None:
-        """Add a device of the run."""
         self.labels[device.id] = device.label or device.id
 
     def add_worker(self, worker: WorkerStart) -> None:

@@ -43,7 +43,6 @@ class EpochLine(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The line in words."""
         loss = [] if self.loss is None else [tr("loss {value}", value=_number(self.loss))]
         numbers = join_phrases([*loss, *_numbers(self.metrics or {}), *_numbers(self.values or {})])
         if self.of is not None:

@@ -22,16 +22,15 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
-from core.errors import RunError
 from core.language import tr
 from core.runs import foreign
 from core.runs.foreign import owner_of_run
 from core.schema.event_kinds import MarkChange, read_all
 from core.schema.events import parse
-from core.schema.files import not_written, open_to_append, open_to_read, write_whole
+from core.schema.files import open_to_append, open_to_read, write_whole
 from core.schema.paths import MARKS_FILE, NAME_FILE, SPEC_FILE
 from core.schema.spec import MAX_NAME
-from core.system.folders import cache_folder, make_cache_folder
+from core.system.folders import cache_folder, make_cache_folder, writing
 
 MAX_BYTES = 1024 * 1024
 """Bytes of the file that are read; a planted one may be larger."""
@@ -129,7 +128,7 @@ def _append(run_dir: Path, change: MarkChange) -> None:
     """Append a line in one write. A line before it that was cut off, by a full disk say, is ended first."""
     path = run_dir / MARKS_FILE
     line = json.dumps(change.event(), ensure_ascii=False).encode() + b"\n"
-    try:
+    with writing(path, tr("Check the permissions of its folder.")):
         data = line if _ends_with_line(path) else b"\n" + line
         handle = open_to_append(path)
         try:
@@ -138,13 +137,6 @@ def _append(run_dir: Path, change: MarkChange) -> None:
             os.fchmod(handle, stat.S_IMODE((run_dir / SPEC_FILE).stat().st_mode))  # readable by the same users
         finally:
             os.close(handle)
-    except OSError as error:
-        raise _not_written(path, error) from error
-
-
-def _not_written(path: Path, error: OSError) -> RunError:
-    remedy = tr("Check the permissions of its folder.")
-    return RunError(not_written(path, error, if_full=tr("Free some space."), otherwise=remedy))
 
 
 def _ends_with_line(path: Path) -> bool:
@@ -158,7 +150,6 @@ def _ends_with_line(path: Path) -> bool:
 
 
 def marks_fields(marks: Marks) -> dict[str, Any]:
-    """Return marks as JSON has them."""
     return {
         "star": marks.star, "archived": marks.archived, "tags": list(marks.tags),
         "notes": [{"time": note.time, "text": note.text} for note in marks.notes],
@@ -189,11 +180,9 @@ def rename(run_dir: Path, name: str) -> str:
     if owner := owner_of_run(run_dir):
         raise ValueError(tr("Run {id} belongs to {owner}. Only its owner can rename it.", id=run_dir.name, owner=owner))
     path = run_dir / NAME_FILE
-    try:
+    with writing(path, tr("Check the permissions of its folder.")):
         write_whole(path, json.dumps({"name": name}, ensure_ascii=False) + "\n")
         path.chmod(stat.S_IMODE((run_dir / SPEC_FILE).stat().st_mode))  # readable by the same users
-    except OSError as error:
-        raise _not_written(path, error) from error
     note_change(run_dir)
     return name
 

@@ -53,7 +53,6 @@ class CachedSummary:
 
 
 def default_file() -> Path:
-    """Return the database."""
     return cache_folder() / "runs.sqlite3"
 
 

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from core.devices.device import Device
 from core.errors import RunError
 from core.language import tr
 from core.system.helper_process import clean_environment
 from core.text import one_line, replace_control_characters
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from core.devices.device import Device
-
 
 LINE_LENGTH = 200
 

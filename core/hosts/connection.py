@@ -10,22 +10,20 @@ import math
 import subprocess
 import time
 from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
+from typing import Any, NoReturn, TypeVar
 
+from core.devices.device import Device
 from core.hosts import protocol
 from core.hosts.carrier import Failure, HostError, last_line
+from core.hosts.host_list import Host
 from core.language import Message, tr, tr_noop
 from core.schema.codec import decode
 from core.system.helper_process import HelperProcess
 from core.text import duration
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from core.devices.device import Device
-    from core.hosts.host_list import Host
 
 log = logging.getLogger(__name__)
 Found = TypeVar("Found")
@@ -105,7 +103,7 @@ def clock_problem(name: str, clock: Clock | None) -> str:
     return tr(sentence, name=name, offset=duration(abs(clock.offset_s)), command=SET_CLOCK)
 
 
-class Connection:
+class Connection(AbstractContextManager["Connection"]):
     """A connection to a host. Every method but `close` raises `HostError` once the connection is of no use.
 
     As a context manager it closes itself at the end of the block.
@@ -257,9 +255,6 @@ class Connection:
     def close(self) -> None:
         """End the carrier, and with it the agent, and wait for the carrier's end."""
         self._process.close(polite=self._failure is None)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -150,7 +150,6 @@ class Copies:
             self._live.discard(run)
 
     def drop(self, run: str, file: str) -> None:
-        """Remove a file."""
         self._path(run, file).unlink(missing_ok=True)
         self._states.pop((run, file), None)
 

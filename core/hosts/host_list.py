@@ -88,7 +88,6 @@ def find_or_make(text: str) -> Host:
 
 
 def hosts_file() -> Path:
-    """Return the path of the file, whether it exists or not."""
     return config_folder() / HOSTS_FILE
 
 

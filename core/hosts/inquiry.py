@@ -9,27 +9,21 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from functools import partial
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any
 
-from core.devices.device import Survey, device_here, sample_here, split_name
+from core.devices.device import Device, Sample, Survey, device_here, sample_here, split_name
 from core.hosts.carrier import Failure, HostError
-from core.hosts.connection import Connection, Follower, clock_problem
-from core.hosts.host_list import load
-from core.hosts.protocol import HostUses, unpack_devices, unpack_readings
+from core.hosts.connection import Clock, Connection, Follower, clock_problem
+from core.hosts.host_list import Host, load
+from core.hosts.protocol import Hello, HostDevices, HostUses, unpack_devices, unpack_readings
 from core.language import join_sentences, tr
 from core.schema.codec import decode
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from core.devices.device import Device, Sample
-    from core.hosts.connection import Clock
-    from core.hosts.host_list import Host
-    from core.hosts.protocol import Hello, HostDevices
 
 
 @dataclass(slots=True)
@@ -50,7 +44,7 @@ class HostReport:
         return clock_problem(self.host.name, self.clock)
 
 
-class Inquiry:
+class Inquiry(AbstractContextManager["Inquiry"]):
     """Asks hosts on a thread each, from its creation on. As a context manager it ends what has not ended."""
 
     def __init__(self, hosts: Sequence[Host], *, devices: bool) -> None:
@@ -75,9 +69,6 @@ class Inquiry:
     def give_up(self) -> None:
         """Let `reports` return soon."""
         self._unwanted.set()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.give_up()
@@ -131,7 +122,6 @@ def state_words(report: HostReport) -> str:
 
 
 def report_document(report: HostReport) -> dict[str, Any]:
-    """Return what is known of a host, as JSON."""
     hello, clock = report.hello, report.clock
     return {
         **asdict(report.host),
@@ -207,10 +197,9 @@ class HostState:
 class HostWatch:
     """Follows one host between `begin` and `end`. Its methods do not block, except `join`."""
 
-    def __init__(self, host: Host, *, period_s: float = PERIOD_S) -> None:
+    def __init__(self, host: Host) -> None:
         self.state = HostState(host=host)
         """Replaced as a whole by the thread."""
-        self._period_s = period_s
         self._samples: deque[Sample] = deque(maxlen=MAX_SAMPLES)
         self._taken_at: dict[str, float] = {}
         """By device, the time of the sample that was fetched last."""
@@ -219,7 +208,6 @@ class HostWatch:
 
     @property
     def host(self) -> Host:
-        """The host."""
         return self.state.host
 
     def begin(self) -> None:
@@ -277,7 +265,7 @@ class HostWatch:
     def _converse(self, connection: Connection, clock: Clock) -> None:
         measured_at = time.monotonic()
         self._change(connection, phase=Phase.REACHABLE, error=None, hello=connection.hello, clock=clock)
-        stream = connection.request("readings", period_s=self._period_s, uses_period_s=USES_PERIOD_S)
+        stream = connection.request("readings", period_s=PERIOD_S, uses_period_s=USES_PERIOD_S)
         readings = _Readings(self.host.name)
         while connection.is_wanted():
             connection.poll(POLL_S)

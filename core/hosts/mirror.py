@@ -268,7 +268,6 @@ class MirrorState:
 
     is_connected: bool = False
     was_connected: bool = False
-    """Whether there was a connection before."""
     cut_since: float | None = None
     """Since when there is none; None while there is one, and before the first attempt has failed."""
     failure: Failure | None = None

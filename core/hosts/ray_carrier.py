@@ -8,9 +8,11 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from core.devices.device import Device
 from core.hosts.carrier import Carrier, Explanation, Failure, HostError, last_line, shown_line
 from core.hosts.ray import reports
 from core.hosts.ray.reports import AUTO
@@ -18,11 +20,6 @@ from core.language import tr, tr_noop
 from core.schema.files import parse_json
 from core.system.helper_process import HelperProcess, clean_environment
 from core.system.installation import ROOT, version
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from core.devices.device import Device
 
 DRIVER = ("-m", "core.hosts.ray.driver")
 """What starts the driver in a Python with Ray, from the folder with our code."""
@@ -131,7 +128,6 @@ class RayCarrier(Carrier):
 
     @property
     def address_problem(self) -> str:
-        """See `Carrier`."""
         is_node = not self._node or NODE.fullmatch(self._node)
         if len(self.address) <= MAX_ADDRESS and CLUSTER.fullmatch(self._cluster) and is_node:
             return ""
@@ -140,7 +136,6 @@ class RayCarrier(Carrier):
 
     @property
     def default_name(self) -> str:
-        """See `Carrier`."""
         return _default_name(self._node)
 
     @staticmethod
@@ -159,7 +154,6 @@ class RayCarrier(Carrier):
         return {name: value for name, value in clean_environment().items() if name != "PYTHONSAFEPATH"}
 
     def command_line(self, devices: Sequence[Device]) -> list[str]:
-        """See `Carrier`."""
         cores, uses_gpus = sum(len(each.cores) for each in devices), any(not each.cores for each in devices)
         return [self.command, *DRIVER, "agent", self._cluster, self._node, str(cores), str(int(uses_gpus)), version(),
                 *sources()]
@@ -172,7 +166,6 @@ class RayCarrier(Carrier):
         return hosts_of(self._cluster, self._nodes()) if self.is_cluster else super().find()
 
     def not_started(self, error: OSError) -> HostError:
-        """See `Carrier`."""
         sentence = tr(
             "The Python with Ray cannot be started: {path}: {why}. Name another one: trainyard hosts add ray:HOST:PORT "
             "--python /PATH/TO/python", path=error.filename, why=error.strerror,
@@ -180,16 +173,13 @@ class RayCarrier(Carrier):
         return HostError(Failure.NO_RAY, sentence)
 
     def explain_start(self, status: int, errors: str, noise: str) -> HostError:
-        """See `Carrier`."""
         line = last_line(errors) or last_line(noise) or "-"
         return self._reported(errors) or self._error(SIGNAL if status < 0 else OTHER_END, line=line)
 
     def explain_cut(self, errors: str) -> HostError:
-        """See `Carrier`."""
         return self._reported(errors) or self._error(CUT)
 
     def explain_silence(self, seconds: float) -> HostError:
-        """See `Carrier`."""
         what = self.address if self.name == self.address else f"{self.name} ({self.address})"
         return self._error(SILENCE, what=what, seconds=seconds)
 

@@ -9,8 +9,9 @@ import base64
 import hashlib
 import re
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from core.language import Message
 from core.schema.codec import Limits, Sentence, decode, named, rare
@@ -29,9 +30,6 @@ from core.schema.paths import (
     WORKLOAD_FILE,
 )
 from core.text import replace_control_characters
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 WHOLE = frozenset({SPEC_FILE, NAME_FILE, QUEUE_FILE, RULES_FILE, WORKLOAD_FILE})
 """Files that are replaced as a whole. All others are only appended to."""

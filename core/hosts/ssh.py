@@ -7,16 +7,12 @@ keeps it from asking, from accepting a host key, from passing anything on, and f
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
+from core.devices.device import Device
 from core.hosts.carrier import Carrier, Explanation, Failure, HostError, last_line, shown_line
 from core.language import tr, tr_noop
 from core.system.installation import COMMAND
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from core.devices.device import Device
 
 PROGRAM = "ssh"
 CONNECT_S = 10
@@ -122,7 +118,6 @@ class SshCarrier(Carrier):
 
     @property
     def address_problem(self) -> str:
-        """See `Carrier`."""
         if re.fullmatch(r"(?:[^:/@]+@)?[^:/@]+:\d+", self.address):
             uri = f"ssh://{self.address}"
             return tr("{address} has a port. Write it as {uri}, or name the port in ~/.ssh/config.",
@@ -155,7 +150,6 @@ class SshCarrier(Carrier):
         return [PROGRAM, *FLAGS, *options, "--", self.address, f"{self.command} {AGENT}"]
 
     def not_started(self, error: OSError) -> HostError:
-        """See `Carrier`."""
         if isinstance(error, FileNotFoundError):
             text = tr("The program ssh is not installed here. Install it (Debian, Ubuntu: apt install openssh-client).")
         else:
@@ -163,26 +157,20 @@ class SshCarrier(Carrier):
         return HostError(Failure.NO_SSH, text)
 
     def explain_start(self, status: int, errors: str, noise: str) -> HostError:
-        """See `Carrier`."""
         last = SIGNAL if status < 0 else NOTHING_STARTED if status in {NOT_FOUND, NOT_EXECUTABLE} else OTHER_END
         rows = OF_SSH if status == SSH_FAILED else (*OF_COMMAND, last)
         row, at = next((row, at) for row in rows if (at := re.search(row.pattern, errors, re.MULTILINE)))
-        line = _line_at(errors, at.start()) if row.pattern else last_line(errors) or last_line(noise)
+        line = last_line(errors) or last_line(noise)
+        if row.pattern:
+            line = shown_line(errors[errors.rfind("\n", 0, at.start()) + 1 :].partition("\n")[0])
         return self._error(row, status=status, line=line or "-", said=_said(line))
 
     def explain_cut(self, errors: str) -> HostError:
-        """See `Carrier`."""
         return self._error(CUT, said=_said(last_line(errors)))
 
     def explain_silence(self, seconds: float) -> HostError:
-        """See `Carrier`."""
         return self._error(SILENCE, seconds=seconds)
 
 
 def _said(line: str) -> str:
     return tr("ssh says: {line}", line=line) if line else tr("ssh does not say why.")
-
-
-def _line_at(text: str, position: int) -> str:
-    start = text.rfind("\n", 0, position) + 1
-    return shown_line(text[start:].partition("\n")[0])

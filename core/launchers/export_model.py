@@ -17,8 +17,9 @@ from core.errors import RunError
 from core.language import Message, tr, tr_noop
 from core.launchers.local import BOOT
 from core.runs.outputs import whole
-from core.schema.files import disk_full, not_written
+from core.schema.files import disk_full
 from core.schema.spec import RunSpec, read_spec
+from core.system.folders import writing
 from core.system.helper_process import HelperProcess, clean_environment
 
 FORMATS = {"pytorch": ("state_dict",), "tensorflow": ("keras", "saved_model"), "keras": ("keras", "saved_model")}
@@ -53,15 +54,13 @@ def export_model(
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise ValueError(tr("{folder} exists already and is not an empty folder. Name another.", folder=folder))
     temporary = folder.with_name(f".{folder.name}-{os.urandom(4).hex()}")  # renamed when it is complete
-    try:
+    remedy, full = tr("Name another folder."), tr(IF_FULL)
+    with writing(folder.parent, remedy, if_full=full):
         temporary.mkdir(parents=True)
-    except OSError as error:
-        raise RunError(_cannot_write(folder.parent, error)) from error
     try:
-        answer = _ask(spec, run_dir, checkpoint, temporary, chosen)
-        temporary.rename(folder)
-    except OSError as error:
-        raise RunError(_cannot_write(folder, error)) from error
+        with writing(folder, remedy, if_full=full):
+            answer = _ask(spec, run_dir, checkpoint, temporary, chosen)
+            temporary.rename(folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return Exported(
@@ -81,10 +80,6 @@ def _format(spec: RunSpec, wanted: str | None) -> str:
         sentence = tr_noop("A {title} model cannot be exported as {wanted}. Choose {known}.")
         raise ValueError(tr(sentence, title=title, wanted=wanted, known=choice))
     return wanted
-
-
-def _cannot_write(folder: Path, error: OSError) -> str:
-    return not_written(folder, error, if_full=tr(IF_FULL), otherwise=tr("Name another folder."))
 
 
 def _ask(spec: RunSpec, run_dir: Path, checkpoint: Path, folder: Path, format_name: str) -> dict[str, Any]:

@@ -74,11 +74,6 @@ def free_addresses(count: int) -> tuple[str, ...]:
         return tuple(f"{HOST}:{each.getsockname()[1]}" for each in sockets)
 
 
-def interface_variables(name: str) -> dict[str, str]:
-    """Return the variables by which gloo and NCCL use this network interface; it is known to reach the other ranks."""
-    return {"GLOO_SOCKET_IFNAME": name, "NCCL_SOCKET_IFNAME": f"={name}"}  # without "=" a prefix
-
-
 def loopback_variables(base: Mapping[str, str]) -> dict[str, str]:
     """Return the variables by which gloo and NCCL listen on the loopback interface only, as all ranks are here.
 
@@ -215,7 +210,8 @@ def environment(
     if assignment.cores:
         changed["OMP_NUM_THREADS"] = str(len(assignment.cores))
     if assignment.interface:
-        changed |= interface_variables(assignment.interface)
+        name = assignment.interface  # which is known to reach the other ranks; without "=" NCCL takes it for a prefix
+        changed |= {"GLOO_SOCKET_IFNAME": name, "NCCL_SOCKET_IFNAME": f"={name}"}
     elif assignment.world_size > 1:
         changed |= loopback_variables(base)
     return {**base, **changed}

@@ -27,8 +27,6 @@ OF_PYTHON = {"%%time", "%%timeit", "%%capture", "%%prun", "%%python", "%%python3
 
 
 class Cell(NamedTuple):
-    """A code cell."""
-
     number: int
     """Counted from 1 among the code cells."""
     source: str

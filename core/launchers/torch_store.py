@@ -89,7 +89,6 @@ class TorchStore:
         return self._process.poll() is not None
 
     def close(self) -> None:
-        """End the process."""
         self._process.kill()
         with contextlib.suppress(BrokenPipeError):
             self._process.communicate()

@@ -146,7 +146,7 @@ def _trouble(pids: Sequence[int], closed: Sequence[int], proc: Path) -> str | No
     if not pids:
         return tr("There is no {proc}: only processes on the driver's lists are known.", proc=proc)
     stats = (procfs.stat(pid, proc) for pid in closed)
-    count = sum(stat is not None and not stat.is_kernel_thread for stat in stats)
+    count = sum(stat is not None and not stat.flags & procfs.KERNEL_THREAD for stat in stats)
     if not count:
         return None
     # These may include processes of this user: a key agent, for example, is closed to its own user.

@@ -11,7 +11,6 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from core.devices.device import Device, Process, Sample
 from core.language import join_sentences
@@ -24,7 +23,7 @@ from core.schema.settings import ReleaseWatch
 from core.system import processes, procfs
 from core.system.processes import ProcessId
 from core.system.procfs import STUCK
-from core.system.terminate import SURVIVOR_GRACE_S, Processes, ProcessEscalation, RunProcesses, TrackedProcess
+from core.system.terminate import SURVIVOR_GRACE_S, ProcessEscalation, RunProcesses, TrackedProcess
 from core.text import BYTES_PER_MB
 
 LOST_PATIENCE_S = 15.0
@@ -39,18 +38,8 @@ READINGS_AFTER = 2
 """Number of the first reading that counts as made after the end: the one before it may have begun earlier."""
 
 
-class ProcessAccess(Processes, Protocol):
-    """Access to the processes of the machine."""
-
-    def scan(self, devices: Sequence[Device], listed: Mapping[str, Sequence[Process] | None]) -> GpuProcessScan:
-        """Return the processes that hold these devices; see `core.memory_watch.gpu_processes.scan`."""
-
-    def cores(self, pid: int) -> frozenset[int]:
-        """Return the logical cores that a process may run on; none when it is gone."""
-
-
 class HostProcesses:
-    """The processes of this machine, of which those of one run may be signalled; see `ProcessAccess`."""
+    """The processes of this machine, of which those of one run may be signalled."""
 
     def __init__(self, own: RunProcesses) -> None:
         self._own, self._proc = own, own.proc
@@ -73,11 +62,11 @@ class HostProcesses:
         return self._own.send(process, number)
 
     def scan(self, devices: Sequence[Device], listed: Mapping[str, Sequence[Process] | None]) -> GpuProcessScan:
-        """See `ProcessAccess`."""
+        """Return the processes that hold these devices; see `core.memory_watch.gpu_processes.scan`."""
         return gpu_processes.scan(devices, listed, self._proc)
 
     def cores(self, pid: int) -> frozenset[int]:
-        """See `ProcessAccess`."""
+        """Return the logical cores that a process may run on; none when it is gone."""
         with contextlib.suppress(OSError):
             return frozenset(os.sched_getaffinity(pid))
         return frozenset()
@@ -131,7 +120,7 @@ class MemoryWatch:
     """The watch of a run, from one start to its end: `begin`, `take` readings, `end`, then `step` until `done`."""
 
     def __init__(
-        self, run_id: str, devices: Sequence[Device], settings: ReleaseWatch, access: ProcessAccess,
+        self, run_id: str, devices: Sequence[Device], settings: ReleaseWatch, access: HostProcesses,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`clock`: returns the seconds of any steady clock."""

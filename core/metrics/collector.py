@@ -60,7 +60,6 @@ def collect(run_dir: Path, spec: RunSpec, *, ready_fd: int, stop_fd: int) -> int
 
 
 def _finder(run_dir: Path, spec: RunSpec) -> MetricFileFinder:
-    """Return a finder of the files written from now on."""
     working_dir = Path(spec.working_dir)
     finder = MetricFileFinder(
         [run_dir, working_dir, *_tracker_folders({**os.environ, **spec.script.environment} if spec.script else {})],
@@ -134,7 +133,6 @@ class MetricsCollector:
                 self._events.write(LogRead(time=now, rank=rank, size_bytes=reader.log_bytes))
 
     def close(self) -> None:
-        """Close the event file."""
         self._events.close()
 
 

@@ -168,7 +168,8 @@ class MetricMerger:
         `done` and `total` are ignored. Take sources with steps first: the log's text, then files. `now`: when the
         readings came, in unix seconds, for those without a time.
         """
-        readings = [reading for reading in readings if _is_valid(reading)]
+        # Sources do not check whether these are possible counts.
+        readings = [each for each in readings if abs(each.step or 0) < MAX_STEP and abs(each.epoch or 0) < MAX_STEP]
         kind = _kind(source)
         if kind in {TENSORBOARD, TRACKER}:
             readings = [self._trainings.placed(source, reading) for reading in readings]
@@ -410,11 +411,6 @@ def _is_of_epoch(reading: Reading) -> bool:
 
 def _is_beyond(curve: _Curve, reading: Reading) -> bool:
     return reading.step is not None and (curve.last is None or reading.step > curve.last)
-
-
-def _is_valid(reading: Reading) -> bool:
-    """Return whether step and epoch are possible counts; sources do not check them."""
-    return abs(reading.step or 0) < MAX_STEP and abs(reading.epoch or 0) < MAX_STEP
 
 
 def _is_same(one: float, other: float) -> bool:

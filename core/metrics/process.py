@@ -44,7 +44,6 @@ class MetricsProcess(Companion):
         self._code: int | None = None
 
     def begin(self, close_fds: Iterable[int]) -> None:
-        """See `Companion`."""
         stop_fd, stop_end = os.pipe()  # the process finishes when this side is closed or has exited
         self._ready, ready_fd = os.pipe()
         self._open += [stop_end, self._ready]

@@ -306,7 +306,6 @@ class TimedLines:
         self._timed: list[tuple[float, str]] = []
 
     def add(self, event: Event) -> None:
-        """Add an event."""
         self.write_json(json.dumps({name: stored(each) for name, each in event.items()}))
 
     def write_json(self, line: str) -> None:

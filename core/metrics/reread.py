@@ -3,9 +3,7 @@
 The event file of the measurements is replaced as a whole, once the new one is complete. Everything else that is known
 of the run stays as it is.
 
-Files. Newer runs have noted which files they read. For others, the files in the folder of the run are read, and those
-of the working folder that were written while the run went on and hold values that the run had recorded. A curve of
-a file that is gone stays as it was recorded.
+Files. The run has noted which files it read. A curve of a file that is gone stays as it was recorded.
 
 Times. A log has no times, so a value that was recorded before keeps its time; a value from a file has the file's; for
 the others the run's notes say when its log grew. What is left lies between its neighbours.
@@ -22,9 +20,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from core.catalog.strategies import strategy_of
-from core.errors import RunError
 from core.language import tr
-from core.metrics.files.finder import MetricFileFinder
 from core.metrics.files.trackers import is_database
 from core.metrics.merge import MergedReading
 from core.metrics.rank_metrics import LogTimes, MetricEventWriter, RankReader, TimedLines, current
@@ -33,17 +29,15 @@ from core.runs.facts import state_info
 from core.runs.run import Run
 from core.schema.event_kinds import LogRead, MetricFile, MetricRestart, Metrics, Notice, Reread, RunProgress, read_all
 from core.schema.events import Event, Tail
-from core.schema.files import not_written, open_to_read, write_whole
-from core.schema.paths import COLLECTOR_EVENTS, CONTROL, EVENTS, log_of_rank, metrics_file
+from core.schema.files import open_to_read, write_whole
+from core.schema.paths import COLLECTOR_EVENTS, EVENTS, log_of_rank
 from core.schema.spec import RunSpec
 from core.series.run_series import RunSeries
 from core.series.series import Series
-from core.text import first_names, join_names
+from core.system.folders import writing
 
 REPLACED = frozenset(each.kind for each in (Metrics, MetricRestart, RunProgress, Notice, Reread))
 """The kinds of events that reading again replaces."""
-SEARCH_S = 5.0
-"""Seconds to search for the files of a run that has not noted them."""
 SLACK_S = 2.0
 """Seconds after the end of a run at which a file may still count as written by it."""
 SAMPLE = 200
@@ -98,18 +92,13 @@ def reread(run_dir: Path) -> Result:
         reader = _Rereader(run, spec, events, old)
         lines = reader.lines()
         path = run_dir / EVENTS / COLLECTOR_EVENTS
-        try:
+        full = tr("Free some space. The recorded curves are unchanged.")
+        remedy = tr("Check the permissions of its folder. The recorded curves are unchanged.")
+        with writing(path, remedy, if_full=full):
             mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
             write_whole(path, "".join(f"{line}\n" for line in lines))
             if mode is not None:
                 path.chmod(mode)
-        except OSError as error:
-            raise RunError(
-                not_written(
-                    path, error, if_full=tr("Free some space. The recorded curves are unchanged."),
-                    otherwise=tr("Check the permissions of its folder. The recorded curves are unchanged."),
-                )
-            ) from error
     _, new = _recorded(run_dir)
     return Result(
         before=_counts(old), after=_counts(new), kept=reader.kept, times=reader.times, troubles=tuple(reader.troubles)
@@ -168,7 +157,7 @@ class _Rereader:
         self._run_dir, self._spec, self._events, self._old = run.dir, spec, events, old
         self._began, self._ended = _training_time(run)
         self._reads = read_all(LogRead, events)
-        self._knows_files = self._files_complete = bool(self._reads)
+        self._files_complete = bool(self._reads)
 
     def lines(self) -> list[str]:
         """Return the new lines of the event file."""
@@ -216,9 +205,6 @@ class _Rereader:
 
     def _files(self) -> Iterator[tuple[Path, int]]:
         """Yield the files that the run wrote, and where they begin."""
-        if not self._knows_files:
-            yield from self._found_files()
-            return
         for file in read_all(MetricFile, self._events):
             path, begin = Path(file.path), file.begin
             if is_database(path) and path.exists():  # other runs may have written it since
@@ -237,34 +223,6 @@ class _Rereader:
                 )
             else:
                 yield path, begin
-
-    def _found_files(self) -> Iterator[tuple[Path, int]]:
-        """Yield the files that a run without notes probably wrote."""
-        finder = MetricFileFinder(
-            [self._run_dir, Path(self._spec.working_dir)],
-            since=self._began,
-            without=[self._run_dir / EVENTS, self._run_dir / CONTROL, metrics_file(self._run_dir, 0)],
-            is_ours=lambda _, state: state.st_mtime <= self._ended + SLACK_S,
-        )
-        values = {f"{value:.7g}" for series in self._old.metrics.values() for value in series.values.tolist()}
-        unknown: list[str] = []
-        for path in finder.search_all(SEARCH_S):
-            if path.is_relative_to(self._run_dir) or self._holds(path, values):
-                yield path, finder.offset(path) if is_database(path) else 0
-            else:
-                unknown.append(str(path))
-        if unknown:
-            names = join_names(first_names(unknown))
-            self.troubles.append(
-                tr("Not read, since it is not known whether this run wrote them: {names}.", names=names)
-            )
-
-    def _holds(self, path: Path, values: set[str]) -> bool:
-        """Return whether the first and most other values in a file are among those that the run recorded."""
-        trial = RankReader(self._run_dir, self._spec, 1 << 20, None)  # a rank without a log
-        trial.add_file(path, 0, self._ended + SLACK_S)
-        found = [f"{value:.7g}" for each in trial.read(last=True) for value in each.values.values()][:SAMPLE]
-        return bool(found) and found[0] in values and sum(value in values for value in found) >= MOSTLY * len(found)
 
     def _measured(self, rank: int, reader: RankReader) -> list[MergedReading]:
         """Return the readings of a rank with their times, without those that others have replaced."""

@@ -27,12 +27,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from core.errors import RunError
 from core.language import tr
 from core.metrics.reading import MAX_STEP, Reading
-from core.schema.files import not_written, parse_json, read_whole, write_whole
+from core.schema.files import parse_json, read_whole, write_whole
 from core.schema.settings import Script
 from core.schema.spec import MAX_RULES
+from core.system.folders import writing
 from core.text import one_line
 
 STEP, EPOCH, NO_METRIC, ANY = "step", "epoch", "no metric", ""
@@ -92,7 +92,6 @@ class Rule:
 
     @property
     def metrics(self) -> list[str]:
-        """The names of its metrics."""
         return [role.removeprefix(METRIC) for role in self.roles if role.startswith(METRIC)]
 
     @cached_property
@@ -219,7 +218,6 @@ class RuleSet:
         """The number of lines that each rule matched."""
         self._headers = {words_of(rule.header) for rule in self.rules if rule.header}
         self._header: tuple[str, ...] = ()
-        """The header that came last."""
         self._step: int | None = None
         """The step that a rule found in the last line that has one."""
         self._placed: set[str] = set()
@@ -384,14 +382,8 @@ def read_rules(path: Path) -> tuple[str, ...]:
 def write_rules(path: Path, rules: Iterable[Rule | str]) -> None:
     """Replace a file of rules. Raises `RunError` with a sentence if it cannot be written; the old file stays then."""
     text = json.dumps({"version": VERSION, "rules": [str(rule) for rule in rules]}, indent=2, ensure_ascii=False)
-    try:
+    with writing(path, tr("Check the permissions of its folder.")):
         mode = path.stat().st_mode & 0o777 if path.exists() else None
         write_whole(path, text + "\n")
         if mode is not None:
             path.chmod(mode)
-    except OSError as error:
-        raise RunError(
-            not_written(
-                path, error, if_full=tr("Free some space."), otherwise=tr("Check the permissions of its folder.")
-            )
-        ) from error

@@ -64,11 +64,6 @@ class RunNews:
     detail: str
     """Why it failed, was lost or seems to make no progress; else the empty string."""
 
-    @property
-    def memory_is_held(self) -> bool:
-        """Whether the memory of a device did not come back."""
-        return self.memory_verdict in {each.value for each in HELD}
-
 
 def news_of_end(run_dir: Path, *, only_lost: bool = False) -> RunNews | None:
     """Wait until a run is over, and return what became of it; None if it goes on, or is gone.
@@ -218,7 +213,7 @@ def _about_several(news: Sequence[RunNews]) -> tuple[str, str]:
     lines = [tr(WORDS[each][2], names=join_names(first_names(_named(news, each)))) for each in present]
     if error := next((each.detail for each in reversed(news) if each.occasion in BAD and each.detail), ""):
         lines.append(tr("The last error: {error}", error=error))
-    lines += [each.memory for each in news if each.memory_is_held][-1:]
+    lines += [each.memory for each in news if each.memory_verdict in {held.value for held in HELD}][-1:]
     return title, "\n".join(lines)
 
 

@@ -108,11 +108,6 @@ class NotificationSettings:
             if problem := next(filter(None, map(each.check, texts)), ""):
                 raise ValueError(problem)
 
-    @property
-    def has_addresses(self) -> bool:
-        """Whether anything but the desktop is set."""
-        return any(getattr(self, each.name) for each in CHANNELS if each.name != "desktop")
-
 
 CHANNELS = tuple(
     replace(each.metadata["channel"], name=each.name) for each in fields(NotificationSettings) if each.metadata
@@ -130,7 +125,6 @@ class Loaded:
 
 
 def settings_file() -> Path:
-    """Return the path of the file, whether it exists or not."""
     return config_folder() / FILE
 
 

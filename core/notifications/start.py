@@ -8,7 +8,7 @@ from pathlib import Path
 
 from core.language import tr
 from core.notifications.channels import bus_address
-from core.notifications.settings import load
+from core.notifications.settings import CHANNELS, load
 from core.supervisor.companion import Companion
 from core.system.own_processes import NOTIFIER, own_command, start_in_background
 
@@ -20,15 +20,12 @@ class Notifier(Companion):
         self._run_dir = run_dir
 
     def stalled(self) -> None:
-        """See `Companion`."""
         self.notify("stalled")
 
     def ended(self) -> None:
-        """See `Companion`."""
         self.notify("ended")
 
     def lost(self) -> None:
-        """See `Companion`."""
         self.notify("lost")
 
     def notify(self, what: str) -> None:
@@ -38,7 +35,8 @@ class Notifier(Companion):
         """
         with contextlib.suppress(OSError, RuntimeError):  # the run's folder is gone
             loaded = load()
-            can_reach = loaded.settings.has_addresses or (loaded.settings.desktop and bus_address())
+            are_set = [each.name for each in CHANNELS if getattr(loaded.settings, each.name)]
+            can_reach = bus_address() if are_set == ["desktop"] else are_set
             if not can_reach and not loaded.problem:
                 return
             try:

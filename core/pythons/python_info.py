@@ -106,7 +106,6 @@ class PythonInfo:
 
 
 def parse_info(path: str, answer: Mapping[str, Any]) -> PythonInfo:
-    """Return an answer as a typed value."""
     major, minor, micro = answer["version"]
     return PythonInfo(
         path=path,
@@ -279,7 +278,6 @@ MAX_BYTES = 4 * 1024 * 1024
 
 
 def default_file() -> Path:
-    """Return the cache's file."""
     return cache_folder() / "pythons.json"
 
 

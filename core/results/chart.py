@@ -21,9 +21,9 @@ from core.language import tr, tr_plural
 from core.palette import ON_LIGHT
 from core.results.curves import MIN_MAX, Member, group_curve
 from core.results.page import Markup, element, joined
-from core.schema.files import not_written
 from core.series.report import check_free, export_bytes
 from core.series.series import STEP, Axis, Series
+from core.system.folders import writing
 from core.system.helper_process import HelperProcess, clean_environment
 from core.system.own_processes import own_command
 from core.text import short
@@ -60,11 +60,6 @@ class Line:
     """By which the values are divided."""
     group: Sequence[Series] = ()
     """Of runs that differ only in the seed, all their series: their mean is drawn, with a band from min to max."""
-
-    @property
-    def all_series(self) -> Sequence[Series]:
-        """Everything that is drawn of it."""
-        return self.group or (self.series,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,9 +144,8 @@ def draw(title: str, lines: Sequence[Line], pixels: int, *, along: str) -> Drawi
     lines = [line for line in lines if len(line.series)]
     if not lines:
         return None
-    ends = [
-        line.axis.place(_column(line, each)[[0, -1]]).tolist() for line in lines for each in line.all_series
-    ]
+    drawn_series = [(line, each) for line in lines for each in line.group or (line.series,)]
+    ends = [line.axis.place(_column(line, each)[[0, -1]]).tolist() for line, each in drawn_series]
     low, high = min(first for first, _ in ends), max(last for _, last in ends)
     across = Scale(low=low, high=high) if high > low else Scale(low=low - 0.5, high=high + 0.5)
     drawn = [_drawn(line, across, pixels) for line in lines]
@@ -396,12 +390,8 @@ def write_charts(charts: Iterable[Chart], folder: Path, form: str, *, force: boo
     for path in paths:
         check_free(path, force=force)
     files = _pictures(drawings) if form == "png" else drawings
-    try:
+    with writing(folder, tr("Name another folder.")):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RunError(
-            not_written(folder, error, if_full=tr("Free some space."), otherwise=tr("Name another folder."))
-        ) from error
     for path, data in zip(paths, files.values(), strict=True):
         export_bytes(data, path)
     return paths

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING
 
 from core.arrays import np
 from core.results.measured_run import MeasuredRun
-from core.series.min_max_tree import FACTOR, finite_or_nan
+from core.series.min_max_tree import FACTOR, Floats, Indices, finite_or_nan
 from core.series.series import STEP, Axis, ExponentialMean, Series, interpolate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from core.series.min_max_tree import Floats, Indices
 
 FORGOTTEN = 1e-5
 """Weight at which an earlier value does not count any more."""

@@ -434,7 +434,6 @@ def _result(found: ScalingTable) -> Iterator[Markup]:
 
 
 def scaling_charts(found: ScalingTable) -> list[Chart]:
-    """Return the charts of a scaling table."""
     speed_ups = [(row.devices, row.speed_up.mean) for row in found.rows if row.speed_up]
     rates = [(row.devices, row.samples_per_s.mean) for row in found.rows if row.samples_per_s]
     ideal = [(row.devices, float(row.devices)) for row in found.rows]

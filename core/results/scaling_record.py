@@ -184,7 +184,6 @@ class ScalingRecord:
 
     @property
     def root(self) -> Path:
-        """The folder of the runs."""
         return self.path.parent
 
     @property
@@ -210,12 +209,12 @@ class ScalingRecord:
     def with_run(self, devices: int, repeat: int, run_dir: Path) -> ScalingRecord:
         """Note a run that was started, also in the file. Raises `RunError`."""
         made = ScalingRun(devices=devices, repeat=repeat, run=run_dir.name)
-        return _written(replace(self, runs=(*self.runs, made)))
+        return replace(self, runs=(*self.runs, made)).saved()
 
     def taken(self) -> ScalingRecord:
         """Note that this process makes the runs, also in the file. Raises as `check_takeable` does, and `RunError`."""
         self.check_takeable()
-        return _written(replace(self, host=processes.here(), measured_by=processes.identify(os.getpid()), note=""))
+        return replace(self, host=processes.here(), measured_by=processes.identify(os.getpid()), note="").saved()
 
     def check_takeable(self) -> None:
         """Raise `ValueError` with a sentence unless a process of this user and machine can make the runs now."""
@@ -238,11 +237,16 @@ class ScalingRecord:
 
     def left(self, note: str = "") -> ScalingRecord:
         """Note that no process makes the runs any longer, and why not all were made. Raises `RunError`."""
-        return _written(replace(self, measured_by=None, note=note))
+        return replace(self, measured_by=None, note=note).saved()
 
     def saved(self) -> ScalingRecord:
         """Write the file. Raises `RunError`."""
-        return _written(self)
+        try:
+            make_folder(self.root, ROOT_MODE)
+            write_whole(self.path, json.dumps(_to_json(self), indent=2, ensure_ascii=False) + "\n")
+        except OSError as error:
+            raise RunError(cannot_make(self.root, error)) from error
+        return self
 
 
 def new_record(root: Path, specs: Iterable[RunSpec], *, name: str, batch: str, repeats: int) -> ScalingRecord:
@@ -285,15 +289,6 @@ def names(root: Path) -> list[str]:
 
 def _path(root: Path, name: str) -> Path:
     return root / f"{name}{SCALING_SUFFIX}"
-
-
-def _written(record: ScalingRecord) -> ScalingRecord:
-    try:
-        make_folder(record.root, ROOT_MODE)
-        write_whole(record.path, json.dumps(_to_json(record), indent=2, ensure_ascii=False) + "\n")
-    except OSError as error:
-        raise RunError(cannot_make(record.root, error)) from error
-    return record
 
 
 # -- to JSON and back ----------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from core.arrays import np
 from core.catalog.strategies import strategy_of
@@ -21,12 +21,10 @@ from core.runs.facts import RunState, state_info, worst
 from core.schema.event_kinds import Verdict
 from core.schema.settings import Training
 from core.schema.spec import RunSpec
+from core.series.min_max_tree import Floats
 from core.series.series import Series
 from core.table import Column, Table
 from core.text import BYTES_PER_GB
-
-if TYPE_CHECKING:
-    from core.series.min_max_tree import Floats
 
 Json = dict[str, Any]
 TOLERANCES = {"pytorch": 1e-5, "tensorflow": 1e-4, "keras": 1e-4}
@@ -88,7 +86,6 @@ class ScalingRow:
 
     @property
     def devices(self) -> int:
-        """Their number."""
         return len(self.spec.devices)
 
     @property
@@ -98,7 +95,6 @@ class ScalingRow:
 
     @property
     def finished(self) -> list[MeasuredRun]:
-        """The runs that have finished."""
         return [each.run for each in self.trained if each.run is not None]
 
     @property
@@ -117,7 +113,6 @@ class ScalingTable:
 
     @property
     def states(self) -> list[str]:
-        """The states of all trainings."""
         return [each.state for row in self.rows for each in row.trained]
 
 

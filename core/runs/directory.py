@@ -289,7 +289,6 @@ class Requests:
         return (self._control / name).exists()
 
     def take_back(self, name: str) -> None:
-        """Remove a request."""
         with contextlib.suppress(OSError):
             (self._control / name).unlink()
 
@@ -305,7 +304,6 @@ class Requests:
         self._signalled = True
 
     def ask_stop(self) -> None:
-        """Request a stop."""
         with contextlib.suppress(OSError):
             touch(self._control / "stop")
 

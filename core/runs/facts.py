@@ -139,7 +139,7 @@ def _sentence(part: ModelPart, whole: int, labels: Mapping[str, str]) -> str:
         return tr("no parameter: it reads those on {device}", device=labels.get(part.reads_from, part.reads_from))
     if not count:
         return tr("no parameter of the model")
-    if part.is_sharded:
+    if part.where.startswith("a shard"):  # of each parameter, instead of whole ones
         held = tr_plural("a shard of {count} parameter", "a shard of each of {count} parameters", count)
     else:
         modules = _modules(part.parameters)

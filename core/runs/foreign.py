@@ -106,12 +106,10 @@ class There:
 
 
 def copies_folder() -> Path:
-    """Return the folder of all copies."""
     return cache_folder() / COPIES
 
 
 def is_copy(run_dir: Path) -> bool:
-    """Return whether a run directory is a copy."""
     return os.path.dirname(os.path.dirname(os.path.abspath(run_dir))) == os.path.abspath(copies_folder())  # noqa: PTH100, PTH120 (asked at every poll of a run; links are not followed)
 
 

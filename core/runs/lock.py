@@ -20,8 +20,9 @@ from core.errors import RunError
 from core.language import tr, tr_noop
 from core.runs import foreign
 from core.runs.facts import RunState
-from core.schema.files import not_written, open_to_append
+from core.schema.files import open_to_append
 from core.schema.paths import EVENTS, LOCK
+from core.system.folders import writing
 from core.system.procfs import mount_of
 
 PATIENCE_S = 10.0
@@ -41,7 +42,6 @@ class Lock:
         os.close(self.descriptors.pop())
 
     def release(self) -> None:
-        """Give the lock up."""
         while self.descriptors:
             os.close(self.descriptors.pop())
 
@@ -52,19 +52,14 @@ def take(folder: Path) -> Lock | None:
     lock = Lock()
     with contextlib.ExitStack() as stack:
         stack.callback(lock.release)
-        try:
+        full = tr("Free some space, or keep runs elsewhere with --runs DIR.")
+        remedy = tr("Change its permissions, or keep runs elsewhere with --runs DIR.")
+        with writing(folder / LOCK, remedy, if_full=full):
             lock.descriptors.append(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
             with contextlib.suppress(OSError):  # file systems that lock only files that are open for writing
                 if not _lock(lock.descriptors[0]):
                     return None
             lock.descriptors.append(open_to_append(folder / LOCK))
-        except OSError as error:
-            raise RunError(
-                not_written(
-                    folder / LOCK, error, if_full=tr("Free some space, or keep runs elsewhere with --runs DIR."),
-                    otherwise=tr("Change its permissions, or keep runs elsewhere with --runs DIR."),
-                )
-            ) from error
         try:
             if not _lock(lock.descriptors[1]):
                 return None

@@ -48,7 +48,6 @@ class Outputs:
 
     @property
     def size_bytes(self) -> int:
-        """The size of all listed files."""
         return sum(file.size_bytes for file in self.files)
 
 

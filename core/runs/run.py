@@ -256,9 +256,9 @@ class Run:
 
     def _current_mark(self) -> Mark:
         """Return sizes and times of the files that may get events after the end."""
-        told = _stat(f"{self.dir}/{EVENTS}/{paths.NOTIFICATION_EVENTS}")
+        told = stat_of(f"{self.dir}/{EVENTS}/{paths.NOTIFICATION_EVENTS}")
         if foreign.is_copy(self.dir):
-            return (*mark(self.dir), told, _stat(str(self.dir)))  # its files arrive in any order
+            return (*mark(self.dir), told, stat_of(str(self.dir)))  # its files arrive in any order
         return (told,) if self.facts.state is RunState.FINISHED else (*mark(self.dir), told)
 
     def _supervisor_is_alive(self) -> bool:
@@ -357,15 +357,16 @@ def _wait_until_resumed(run: Run, launched: ProcessId | None) -> None:
 
 def mark(run_dir: Path) -> Mark:
     """Return the size and time of the supervisor's and the guard's event file: they change when a file does."""
-    return tuple(_stat(f"{run_dir}/{EVENTS}/{name}") for name in (SUPERVISOR_EVENTS, paths.GUARD_EVENTS))
+    return tuple(stat_of(f"{run_dir}/{EVENTS}/{name}") for name in (SUPERVISOR_EVENTS, paths.GUARD_EVENTS))
 
 
 def folders_mark(run_dir: Path) -> Mark:
     """Return sizes and times of the run's folders and marks: they change when a file there is replaced, or marked."""
-    return _stat(str(run_dir)), _stat(f"{run_dir}/{EVENTS}"), _stat(f"{run_dir}/{paths.MARKS_FILE}")
+    return stat_of(str(run_dir)), stat_of(f"{run_dir}/{EVENTS}"), stat_of(f"{run_dir}/{paths.MARKS_FILE}")
 
 
-def _stat(path: str) -> tuple[int, int] | None:
+def stat_of(path: str) -> tuple[int, int] | None:
+    """Return size and time of a file in bytes and nanoseconds; None if there is none."""
     try:
         status = os.stat(path)  # noqa: PTH116 (asked for by every tick of a window)
     except OSError:

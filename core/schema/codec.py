@@ -139,7 +139,8 @@ def _reader(kind: Any) -> _Read:  # noqa: ANN401 (an annotation)
     if origin is dict:
         return _object_reader(inside[1])
     if len(inside) == 2 and inside[1] is type(None):
-        return _optional_reader(_reader(inside[0]))
+        reader = _reader(inside[0])
+        return lambda value, name, limits: None if value is None else reader(value, name, limits)
     return _class_reader(kind) if isinstance(kind, type) else _anything
 
 
@@ -220,10 +221,6 @@ def _object_reader(inside: object) -> _Read:
         }
 
     return read
-
-
-def _optional_reader(reader: _Read) -> _Read:
-    return lambda value, name, limits: None if value is None else reader(value, name, limits)
 
 
 def _enum_reader(kind: type[Enum]) -> _Read:

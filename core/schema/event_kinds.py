@@ -159,7 +159,6 @@ class Metrics(Record, kind="metrics", forwarded=OF_WORKERS):
     since: Time
     """When the first of these steps ended. The last one ended at the time of the event."""
     first: int
-    """The first step."""
     unit: str = rare(default="")
     """`events.EPOCH` if the numbers of epochs stand for steps."""
     every: int = rare(default=1)
@@ -188,11 +187,6 @@ class ModelPart(Record, kind="parts", forwarded=OF_WORKERS, limits=Limits(text=2
     """The size of these parameters on the device; None if it is not known."""
     reads_from: DeviceId | None = None
     """The device whose parameters it reads at each step, where it has none by intention."""
-
-    @property
-    def is_sharded(self) -> bool:
-        """Whether the device holds a shard of each parameter instead of whole ones."""
-        return self.where.startswith("a shard")
 
 
 class Checkpoint(Record, kind="checkpoint", forwarded=OF_WORKERS):

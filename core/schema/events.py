@@ -154,7 +154,6 @@ def metrics_line(
 
 
 def last_step(event: Event) -> int:
-    """Return the last step of an event of the kind `metrics`."""
     return int(event["first"]) + (max(map(len, event["values"].values()), default=0) - 1) * int(event.get("every", 1))
 
 

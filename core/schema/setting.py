@@ -52,14 +52,12 @@ class Number:
     read: ClassVar[type] = float
 
     def remedy(self, value: object) -> str:
-        """See `Whole`."""
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if is_number and (0 < value <= sys.float_info.max or (self.zero and value == 0)):  # type: ignore[operator]
             return ""
         return tr("Give a number of at least 0.") if self.zero else tr("Give a number greater than 0.")
 
     def words(self, value: Any) -> str:  # noqa: ANN401
-        """See `Whole`."""
         return f"{value:g}"
 
 
@@ -72,12 +70,10 @@ class OneOf:
     read: ClassVar[type] = str
 
     def remedy(self, value: object) -> str:
-        """See `Whole`."""
         is_known = isinstance(value, str) and value in self.titles
         return "" if is_known else tr("Choose one of: {known}.", known=", ".join(self.titles))
 
     def words(self, value: Any) -> str:  # noqa: ANN401
-        """See `Whole`."""
         return tr(self.titles.get(value, value))
 
 
@@ -89,11 +85,9 @@ class Flag:
     read: ClassVar[type] = bool
 
     def remedy(self, value: object) -> str:
-        """See `Whole`."""
         return "" if isinstance(value, bool) else tr("Give true or false.")
 
     def words(self, value: Any) -> str:  # noqa: ANN401
-        """See `Whole`."""
         return tr("on") if value else tr("off")
 
 
@@ -113,7 +107,6 @@ class Setting:
     """The heading above it in the window and in the help of the command line, as a phrase."""
     default: Any
     script_default: Any
-    """The default for a script."""
     none: str
     """What None means; the empty string where None is no value."""
     only: tuple[str, ...]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from core.arrays import np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
 
     from core.series.min_max_tree import Floats
     from core.series.series import Series

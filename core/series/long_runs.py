@@ -311,7 +311,6 @@ def _events_at(file: BinaryIO, at: int, size: int) -> Iterator[Event]:
 
 
 def _files(run_dir: Path) -> list[tuple[str, int]]:
-    """Return the paths and the sizes of the event files."""
     try:
         with os.scandir(run_dir / EVENTS) as entries:
             return [

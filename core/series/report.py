@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TextIO
 
 from core.arrays import np
-from core.errors import RunError
 from core.history.marks import marks_fields, read_marks
 from core.history.summary import RunSummary
 from core.language import tr
@@ -24,11 +23,12 @@ from core.runs.outputs import listed_checkpoints
 from core.runs.run import Run
 from core.schema.event_kinds import Checkpoint, ModelPart, Release, read_all
 from core.schema.events import Event
-from core.schema.files import TEMPORARY, not_written
+from core.schema.files import TEMPORARY
 from core.schema.settings import Training
 from core.schema.spec import RunSpec, read_spec
 from core.series.run_series import RunSeries
 from core.series.series import Series
+from core.system.folders import writing
 from core.table import Column, Table, as_text
 from core.text import replace_control_characters
 
@@ -162,7 +162,6 @@ class ListedRun(NamedTuple):
 
     @classmethod
     def of(cls, summary: RunSummary) -> ListedRun:
-        """Return a run with its spec."""
         try:
             return cls(summary, read_spec(summary.dir))
         except ValueError:
@@ -233,7 +232,7 @@ def export_file(path: Path) -> Iterator[BinaryIO]:
 
     An existing file is replaced and keeps its permissions. Raises `RunError` with a sentence.
     """
-    try:
+    with writing(path, tr("Name another file.")):
         if _is_stream(path):
             with path.open("wb") as stream:
                 yield stream
@@ -248,10 +247,6 @@ def export_file(path: Path) -> Iterator[BinaryIO]:
             temporary.replace(target)
         finally:
             temporary.unlink(missing_ok=True)
-    except OSError as error:
-        raise RunError(
-            not_written(path, error, if_full=tr("Free some space."), otherwise=tr("Name another file."))
-        ) from error
 
 
 def export_bytes(data: bytes, path: Path) -> None:

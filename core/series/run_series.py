@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from core.arrays import np
 from core.history.summary import LOSS, RECENT, VALIDATION_LOSS, RunLoss, recent_mean, run_loss
@@ -13,11 +13,8 @@ from core.schema.event_kinds import DeviceReading, MetricRestart, Metrics, Plan,
 from core.schema.event_log import COLUMNS, TIMES, by_device, columns
 from core.schema.events import EPOCH, Event
 from core.series.device_readings import HEAT, NO_HEAT, Heat, HeatReadings, Readings, Slowdown, note_slowdown
+from core.series.min_max_tree import Floats
 from core.series.series import STEP, Axis, Series
-
-if TYPE_CHECKING:
-    from core.series.min_max_tree import Floats
-
 
 MAX_RESUMES = 1000
 """Resumes that are noted; a planted file may have a million."""
@@ -60,7 +57,6 @@ class Resumes:
         self._resumes: list[_Resume] = []
 
     def note_measurement(self, at: float) -> None:
-        """Note a measurement at this unix time."""
         self._measured = max(self._measured or 0.0, at)
 
     def note_state(self, state: str, at: float) -> None:
@@ -260,7 +256,6 @@ class RunSeries:
 
     @property
     def size_bytes(self) -> int:
-        """The memory of all values."""
         return sum(series.size_bytes for series in self._all_series)
 
     @property

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from core.arrays import np
-from core.series.min_max_tree import GrowableArray, RangeTree, finite_or_nan, finite_or_zero
-
-if TYPE_CHECKING:
-    from core.series.min_max_tree import Floats, Indices
-
+from core.series.min_max_tree import Floats, GrowableArray, Indices, RangeTree, finite_or_nan, finite_or_zero
 
 BLOCK = 64
 """Values in a block of `_recur`."""

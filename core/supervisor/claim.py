@@ -15,9 +15,9 @@ from core.runs.fold import fold
 from core.runs.lock import Lock, already_running, cannot_resume, take
 from core.schema.event_kinds import Ended
 from core.schema.events import Tail, Writer, make_reserve
-from core.schema.files import not_written
 from core.schema.paths import EVENTS, RENDEZVOUS, SUPERVISOR_EVENTS
 from core.system import processes, procfs
+from core.system.folders import writing
 from core.system.processes import terminated
 from core.system.terminate import ProcessTarget, terminate
 from core.text import first_names, join_names
@@ -102,15 +102,9 @@ def clear(run_dir: Path) -> None:
     (run_dir / RENDEZVOUS).unlink(missing_ok=True)
     _terminate_remaining(run_dir)
     remove_sockets(run_dir)
-    try:
+    full = tr("Free some space, then resume the run again.")
+    with writing(run_dir, tr("Change its permissions, then resume the run again."), if_full=full):
         make_reserve(run_dir / EVENTS)
-    except OSError as error:
-        raise RunError(
-            not_written(
-                run_dir, error, if_full=tr("Free some space, then resume the run again."),
-                otherwise=tr("Change its permissions, then resume the run again."),
-            )
-        ) from error
 
 
 def _facts(run_dir: Path) -> RunFacts:

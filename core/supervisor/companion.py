@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
 
+from core.devices.device import Device
+from core.runs.facts import RunFacts
 from core.schema.event_kinds import Record
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from core.devices.device import Device
-    from core.runs.facts import RunFacts
-    from core.schema.events import Event
-    from core.schema.spec import RankAssignment, RunSpec
-    from core.supervisor.workers import WorkerGroup
+from core.schema.events import Event
+from core.schema.spec import RankAssignment, RunSpec
+from core.supervisor.workers import WorkerGroup
 
 
 class Companion:

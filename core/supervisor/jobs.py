@@ -132,7 +132,6 @@ class RecipeJob(Job):
         return [replace(fetcher(assignments), gate=writing), *(replace(each, gate=reading) for each in assignments)]
 
     def launch(self, assignment: RankAssignment) -> subprocess.Popen[bytes]:
-        """See `Job`."""
         fetches = assignment.role == FETCH
         process = local.launch(self._spec, self._run_dir, assignment, self._names, None if fetches else self._network)
         if fetches:
@@ -140,7 +139,6 @@ class RecipeJob(Job):
         return process
 
     def spec_of_parts(self) -> RunSpec:
-        """See `Job`."""
         return self._spec
 
     def trouble(self) -> str | None:
@@ -149,7 +147,6 @@ class RecipeJob(Job):
         return trouble
 
     def close(self) -> None:
-        """Release the network and the pipe."""
         while self._gate:
             os.close(self._gate.pop())
         if self._network is not None:
@@ -200,7 +197,6 @@ class ScriptJob(Job):
         self._reported: set[str] = set()
 
     def prepare(self, assignments: Assignments, names: Mapping[str, str] | None) -> Assignments:
-        """See `Job`."""
         self._names = names
         has_rank_0 = assignments[0].rank == 0  # else another machine has decided where the ranks meet
         found = self._signs(self._spec) if self._spec.strategy == "per-device" and has_rank_0 else MeetingSigns()
@@ -213,7 +209,6 @@ class ScriptJob(Job):
         return assignments
 
     def launch(self, assignment: RankAssignment) -> subprocess.Popen[bytes]:
-        """See `Job`."""
         process = script.launch(
             self._spec, self._run_dir, assignment, self._names, umask=self._umask,
             port=self._store.port if self._store else self._port, has_store=self._store is not None,
@@ -244,7 +239,6 @@ class ScriptJob(Job):
         return new
 
     def settle(self) -> str | None:
-        """See `Job`."""
         return self.trouble() if self._disk.poll() else None
 
     def remark(self) -> str | None:
@@ -282,7 +276,6 @@ class ScriptJob(Job):
         return (join_sentences([text, full, tr("That may be why.")]) if full else text), trace
 
     def close(self) -> None:
-        """End the process at which ranks meet."""
         if self._store is not None:
             self._store.close()
             self._store = None

@@ -68,7 +68,7 @@ class RunMonitor:
     def abort(self) -> None:
         """Wait less, and record no readings: the run cannot go on, and the disk may be full."""
         self.memory.hurry(ABORTED_WAIT_S)
-        self._readings.stop_recording()
+        self._readings.records = False  # the last events need the room
 
     def release(
         self, workers: Iterable[ProcessId], *, is_hurried: Callable[[], bool], meanwhile: Callable[[], Any]

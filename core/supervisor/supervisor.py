@@ -12,11 +12,14 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.catalog.strategies import strategy_of
-from core.devices.device import devices_here
+from core.devices.device import Device, Sample, devices_here
+from core.devices.sampler import Sampler
 from core.diagnosis.failures import KERNEL_KILLED
 from core.errors import RunError
 from core.language import join_sentences, tr, tr_noop
@@ -29,6 +32,7 @@ from core.schema.events import RecordError, Writer
 from core.schema.files import open_folder
 from core.schema.paths import EVENTS, RENDEZVOUS, RESERVE, SUPERVISOR_EVENTS
 from core.schema.settings import escalation_steps
+from core.schema.spec import RankAssignment, RunSpec
 from core.supervisor.software_record import SoftwareRecord
 from core.supervisor.watches import DeviceLog, DiskWatch
 from core.supervisor.workers import StopEscalation, Worker, WorkerGroup
@@ -37,12 +41,7 @@ from core.system.procfs import oom_kills
 from core.system.terminate import RunProcesses
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
 
-    from core.devices.device import Device, Sample
-    from core.devices.sampler import Sampler
-    from core.schema.spec import RankAssignment, RunSpec
     from core.supervisor.companion import Companion
     from core.supervisor.guard import Guard
     from core.supervisor.jobs import Job
@@ -122,7 +121,6 @@ class Supervisor:
 
     @property
     def facts(self) -> RunFacts:
-        """What the supervisor has recorded of the run."""
         return self._facts
 
     @property
@@ -212,7 +210,8 @@ class Supervisor:
             self._software.poll()
             self._answer_requests()
             self._stop_stragglers()
-            if self._workers.only_servers_left:
+            trainers = self._workers.trainers
+            if trainers and all(worker.exit_code is not None for worker in trainers):
                 self._server_escalation.begin()
             self._server_escalation.tick()
             self._escalation.tick(self._measured_at)
@@ -281,7 +280,7 @@ class Supervisor:
             self._requests.write_stop()
             self._enter(RunState.STOPPING)
             # A worker that is still loading does not read requests yet, and one that serves never does.
-            first = "SIGTERM" if self._workers.only_serve else "asked" if self._facts.plan else "SIGINT"
+            first = "SIGTERM" if not self._workers.trainers else "asked" if self._facts.plan else "SIGINT"
             self._escalation.begin(first)
         for why in self._requests.refuse(self._spec):
             self._record(kinds.Notice(text=why))

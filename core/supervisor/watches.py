@@ -37,7 +37,8 @@ class DeviceLog:
         """`clock`: returns the seconds of any steady clock."""
         self._sampler, self._device_ids, self._clock = sampler, device_ids, clock
         self._writer = Writer(run_dir / EVENTS / DEVICE_EVENTS)
-        self._recorded = True
+        self.records = True
+        """Whether readings are recorded."""
         self.survey = Survey()
         """The latest readings of all devices, also of those that are not the run's."""
 
@@ -75,7 +76,7 @@ class DeviceLog:
     def take(self) -> list[Sample]:
         """Return and record the readings that the sampler has taken in already. Raises `RecordError`."""
         samples = [sample for sample in self._sampler.new_samples() if sample.device_id in self._device_ids]
-        for each in samples if self._recorded else ():
+        for each in samples if self.records else ():
             self._writer.write(
                 DeviceReading(
                     device_id=each.device_id, utilisation_percent=each.utilisation_percent,
@@ -86,16 +87,11 @@ class DeviceLog:
             )
         return samples
 
-    def stop_recording(self) -> None:
-        """Record no more readings: the disk may be full, and the last events need the room."""
-        self._recorded = False
-
     def hasten(self) -> None:
         """Read devices and their processes often from now on."""
         self._sampler.set_period(FAST_PERIOD_S, processes_s=FAST_PERIOD_S)
 
     def close(self) -> None:
-        """Close the sampler and the file."""
         self._sampler.close()
         self._writer.close()
 
@@ -117,7 +113,6 @@ class IdleDeviceWatch:
         self._used: set[str] = set()
 
     def take(self, samples: Iterable[Sample]) -> None:
-        """Take new readings."""
         for sample in samples:
             if sample.utilisation_percent is None or sample.memory_used_bytes is None:
                 continue
@@ -156,7 +151,9 @@ def find(
     proof that there is none.
     """
     by_id = {device.id: device for device in devices}
-    allowed = set(ticked) | _whole_gpus(ticked, devices)
+    buses = {device.pci_bus_id for device in devices if device.id in ticked and device.is_mig}
+    # The list of a GPU has the processes of all its MIG devices.
+    allowed = {*ticked, *(device.id for device in devices if device.pci_bus_id in buses and not device.is_mig)}
     found = []
     for sample in samples:
         if sample.device_id in allowed or sample.device_id not in by_id or not sample.processes:
@@ -187,12 +184,6 @@ class UntickedDeviceWatch:
         new = [use for use in found if not set(use.pids) <= set(self._reported.get(use.device_id, ()))]
         self._reported = {use.device_id: use.pids for use in found}
         return new
-
-
-def _whole_gpus(ticked: Collection[str], devices: Sequence[Device]) -> set[str]:
-    """Return the GPUs of ticked MIG devices: the list of a GPU has the processes of all its MIG devices."""
-    buses = {device.pci_bus_id for device in devices if device.id in ticked and device.is_mig}
-    return {device.id for device in devices if device.pci_bus_id in buses and not device.is_mig}
 
 
 def _use(pids: Sequence[int], device: Device) -> str:

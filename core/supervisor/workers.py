@@ -109,15 +109,12 @@ class Worker:
 
     @property
     def name(self) -> str:
-        """Its name in a sentence."""
         without, on_device = NAMES.get(self.assignment.role, WORKER)
         device = ", ".join(self.assignment.own)
         return tr(on_device if device else without, rank=self.assignment.rank, device=device)
 
 
 class WorkerGroup:
-    """All workers of a run."""
-
     def __init__(self, run_dir: Path) -> None:
         self._run_dir = run_dir
         self.members: list[Worker] = []
@@ -131,7 +128,6 @@ class WorkerGroup:
         return tail
 
     def add(self, worker: Worker) -> None:
-        """Add a worker that was started."""
         self.members.append(worker)
 
     def wait(self, timeout_s: float) -> None:
@@ -200,18 +196,7 @@ class WorkerGroup:
         """Whether training ended for a pause, to be resumed later."""
         return any(worker.paused for worker in self.trainers)
 
-    @property
-    def only_servers_left(self) -> bool:
-        """Whether all workers that train have exited. If none of them is here: False."""
-        return bool(self.trainers) and all(worker.exit_code is not None for worker in self.trainers)
-
-    @property
-    def only_serve(self) -> bool:
-        """Whether all workers here serve one that trains on another machine."""
-        return not self.trainers
-
     def pids_by_device(self) -> dict[str, list[int]]:
-        """Return the pids of the workers on each device."""
         pids: dict[str, list[int]] = {}
         for worker in self.members:
             for device in worker.assignment.own:

@@ -79,16 +79,22 @@ def choose(name: str, folder: Path | None) -> None:
     )
 
 
+@contextlib.contextmanager
+def writing(path: Path, otherwise: str, *, if_full: str = "") -> Iterator[None]:
+    """Raise `RunError` if the path cannot be written inside of this. `otherwise`, `if_full`: see `not_written`."""
+    try:
+        yield
+    except OSError as error:
+        sentence = not_written(path, error, if_full=if_full or tr("Free some space."), otherwise=otherwise)
+        raise RunError(sentence) from error
+
+
 def save_in_config_folder(name: str, text: str) -> None:
     """Write a private file of settings, as a whole. Raises `RunError` with a sentence."""
     path = config_folder() / name
-    try:
+    with writing(path, tr("Check its permissions.")):
         make_config_folder()
         files.write_whole(Path(os.path.realpath(path)), text)  # a link stays: some users keep such files elsewhere
-    except OSError as error:
-        raise RunError(
-            not_written(path, error, if_full=tr("Free some space."), otherwise=tr("Check its permissions."))
-        ) from error
 
 
 def make_config_folder() -> None:

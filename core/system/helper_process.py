@@ -10,7 +10,6 @@ import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Self
 
 from core.language import tr
 from core.system import procfs
@@ -58,7 +57,7 @@ def ends_within(pid: int, timeout_s: float) -> bool:
     return True
 
 
-class HelperProcess:
+class HelperProcess(contextlib.AbstractContextManager["HelperProcess"]):
     """A child process in a session of its own, so that Ctrl-C in the terminal does not reach it.
 
     As a context manager it closes itself at the end of the block.
@@ -89,7 +88,6 @@ class HelperProcess:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
         return self._process.pid
 
     def exit_code(self) -> int | None:
@@ -197,9 +195,6 @@ class HelperProcess:
                 break
         for pipe in self._pipes:
             pipe.close()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

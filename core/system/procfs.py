@@ -52,10 +52,6 @@ class Stat(NamedTuple):
         """Seconds since its start."""
         return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - self.created)
 
-    @property
-    def is_kernel_thread(self) -> bool:
-        return bool(self.flags & KERNEL_THREAD)
-
 
 class Memory(NamedTuple):
     """Some fields of `/proc/PID/statm`."""
@@ -74,7 +70,6 @@ def pids(proc: Path = PROC) -> list[int]:
 
 
 def stat(pid: int, proc: Path = PROC) -> Stat | None:
-    """Return the status of a process."""
     head, _, tail = _read(proc, pid, "stat").rpartition(b")")  # the name in parentheses may contain anything
     fields = tail.split()  # fields of proc(5) from the third, the state
     if len(fields) <= 19:
@@ -86,7 +81,6 @@ def stat(pid: int, proc: Path = PROC) -> Stat | None:
 
 
 def children(pid: int, proc: Path = PROC) -> list[int]:
-    """Return the pids of the children of a process."""
     try:
         threads = os.listdir(proc / str(pid) / "task")  # noqa: PTH208 (names only)
         return [
@@ -99,7 +93,6 @@ def children(pid: int, proc: Path = PROC) -> list[int]:
 
 
 def memory(pid: int, proc: Path = PROC) -> Memory | None:
-    """Return the memory of a process."""
     pages = _read(proc, pid, "statm").split()
     return Memory(int(pages[0]) * PAGE_BYTES, int(pages[1]) * PAGE_BYTES) if len(pages) > 1 else None
 
@@ -140,7 +133,6 @@ def variable(entries: list[bytes], name: str) -> str | None:
 
 
 def working_dir(pid: int, proc: Path = PROC) -> str | None:
-    """Return the working folder of a process."""
     try:
         return os.readlink(proc / str(pid) / "cwd")  # noqa: PTH115 (in another root it is no path here)
     except OSError:
@@ -204,8 +196,6 @@ def _number(path: Path, name: str) -> int | None:
 
 
 class Mount(NamedTuple):
-    """A mounted file system."""
-
     point: str
     """The folder where it is mounted."""
     kind: str

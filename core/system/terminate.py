@@ -179,7 +179,6 @@ class ProcessEscalation:
         return list(sent.items())
 
     def update(self) -> None:
-        """Update what is known of every process."""
         before = len(self.living)
         for survivor in self.living:
             info = self._processes.inspect(survivor.process)

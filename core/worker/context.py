@@ -223,7 +223,6 @@ class Context:
         return functools.reduce(operator.or_, (_REQUESTS.get(name, Request(0)) for name in names), Request(0))
 
     def end_requested(self) -> bool:
-        """Return whether a stop or a pause is requested."""
         return bool(self.requests() & (Request.STOP | Request.PAUSE))
 
     def clear_request(self, request: Request) -> None:
@@ -242,7 +241,6 @@ class Context:
         self.record(WorkerError(rank=self.rank, type_name=type(error).__name__, message=message, traceback=text))
 
     def close(self) -> None:
-        """Close the event file."""
         self._writer.close()
 
 

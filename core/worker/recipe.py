@@ -50,7 +50,6 @@ class LoadedRecipe:
         }
 
     def has(self, function: str) -> bool:
-        """Return whether the recipe defines this function."""
         return callable(getattr(self._module, function, None))
 
     def takes(self, function: str, keyword: str) -> bool:

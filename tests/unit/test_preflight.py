@@ -76,9 +76,10 @@ def test_gpus_that_the_driver_does_not_show_are_refused(
 def test_integer_gpu_numbers_follow_the_pci_bus_order_and_the_default_is_fastest_first(nvml: StandIn) -> None:
     nvml.write(gpus=3, gpu0={"bus": 9}, gpu1={"speed": 5}, gpu2={"speed": 9})
     environment = env()
+    del environment["CUDA_VISIBLE_DEVICES"]
+    assert preflight.visible(environment) == [uuid(1), uuid(2), uuid(0)]
     del environment["CUDA_DEVICE_ORDER"]
-    assert preflight.order(environment) == [uuid(2), uuid(1), uuid(0)]
-    assert preflight.order(env()) == [uuid(1), uuid(2), uuid(0)]
+    assert preflight.visible(environment) == [uuid(2), uuid(1), uuid(0)]
     names = preflight.numbers([uuid(0), uuid(2)], {**os.environ, "CUDA_VISIBLE_DEVICES": uuid(1)})
     assert names == {uuid(0): "2", uuid(2): "1"}
     preflight.check([uuid(0), uuid(2)], env("2", "1"))

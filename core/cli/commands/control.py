@@ -34,7 +34,6 @@ STOPPED_S = 0.5
 
 
 def add_force(parser: ArgumentParser) -> None:
-    """Add the option of `stop`."""
     parser.add_argument(
         "--force", action="store_true",
         help=tr("kill the workers at once; after training, do not wait for device memory; continue a stopped "
@@ -85,27 +84,16 @@ def save(options: Namespace) -> int:
     return answer(options, {"run": run.id, "checkpoint": written.name, "step": written.step, "path": path}, path)
 
 
-UNANSWERED = {
-    "pause": tr_noop(
-        "Run {id} was not paused: Trainyard cannot pause a script. It continues; "
-        "`trainyard stop {id}` ends it, with SIGINT first."
-    ),
-    "save": tr_noop(
-        "Run {id} was not saved: Trainyard cannot save a script. It continues; "
-        "`trainyard stop {id}` ends it, with SIGINT first."
-    ),
-}
 INTERRUPTED = {
     "stop": tr_noop("Interrupted. The run still stops; `trainyard attach {id}` follows it."),
     "pause": tr_noop("Interrupted. The run still pauses; `trainyard attach {id}` follows it."),
     "save": tr_noop("Interrupted. The run still saves a checkpoint; `trainyard attach {id}` follows it."),
 }
-"""Sentences by request."""
 
 
 def _check_answers(run: Run, request: str) -> None:
-    if unanswered(run.spec(), request):
-        raise ValueError(tr(UNANSWERED[request], id=run.id))
+    if why := unanswered(run.spec(), request):
+        raise ValueError(tr("Run {id} goes on. {why}", id=run.id, why=why))
 
 
 def _live_run(options: Namespace) -> Run:
@@ -199,7 +187,6 @@ ACTIONS = ("move", "hold", "release", "start", "revive")
 
 
 def add_queue_actions(parser: ArgumentParser) -> None:
-    """Add the arguments of `queue`."""
     add = parser.add_argument
     add(
         "action", nargs="?", metavar="ACTION", choices=ACTIONS,
@@ -220,7 +207,9 @@ def queue(options: Namespace) -> int:
     if options.action is None:
         return _list(options)
     if options.action == "revive":
-        return _revive(options)
+        names = [run_dir.name for run_dir in control.revive(options.runs)]
+        revived = tr_plural("{runs} waits again.", "{runs} wait again.", len(names), runs=join_names(names))
+        return answer(options, names, revived if names else tr("No run had to be taken up again."))
     done = _change_all(options) if options.run is None else _change(options, index.find(options.runs, options.run))
     if options.json:
         return say_rows(options, _columns(), queue_view(options.runs).runs)
@@ -315,9 +304,3 @@ def _change_all(options: Namespace) -> str:
         return tr("Your queue is no longer held.") if folder.let_go(line) else tr("Your queue was not held.")
     except OSError as error:
         raise RunError(tr("{folder} could not be written: {why}.", folder=line.own, why=error.strerror)) from error
-
-
-def _revive(options: Namespace) -> int:
-    names = [run_dir.name for run_dir in control.revive(options.runs)]
-    done = tr_plural("{runs} waits again.", "{runs} wait again.", len(names), runs=join_names(names))
-    return answer(options, names, done if names else tr("No run had to be taken up again."))

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 
 ROLES = ("metric", STEP, EPOCH, NO_METRIC)
-"""What a number can be."""
 
 
 def reread(options: Namespace) -> int:
@@ -67,7 +66,6 @@ def _notes_on(result: Result) -> Iterator[str]:
 
 
 def add_expression(parser: ArgumentParser) -> None:
-    """Add the arguments of `try`."""
     add = parser.add_argument
     add(
         "expression", metavar="REGEX", nargs="?", default="",
@@ -140,7 +138,6 @@ def _point(options: Namespace) -> int:
 
 
 def add_paths(parser: ArgumentParser) -> None:
-    """Add the argument of `import`."""
     parser.add_argument(
         "paths", metavar="PATH", nargs="+",
         help=tr("a folder with TensorBoard event files or tables, or one such file (.csv, .tsv, .jsonl)"),

@@ -16,7 +16,6 @@ from core.system.installation import COMMAND, own_command
 from resources import ROOT
 
 ICON = ROOT / "icons" / f"{COMMAND}.svg"
-FILE_MODE = 0o644
 RESERVED = frozenset(" \t\n\"'\\><~|&;$*?#()`")
 """Characters for which a word of `Exec` must be quoted."""
 ESCAPED = '"`$\\'
@@ -24,7 +23,6 @@ ESCAPED = '"`$\\'
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """Add the options of `desktop`."""
     parser.add_argument(
         "what", choices=("install", "remove"), help=tr("write the desktop entry and the icon, or delete them")
     )
@@ -36,9 +34,11 @@ def desktop(options: Namespace) -> int:
         raise ValueError(
             tr("This system has no desktop entries; Linux desktops have them. Start the window: trainyard")
         )
-    folder = data_folder()
+    named = os.environ.get("XDG_DATA_HOME", "")  # a relative one is ignored, as specified
+    folder = Path(named) if named.startswith("/") else Path.home() / ".local" / "share"
     # The icon first: an entry that is there is whole.
-    files = {icon_file(folder): ICON.read_text(encoding="utf-8"), entry_file(folder): entry(own_command())}
+    icon = folder / "icons" / "hicolor" / "scalable" / "apps" / f"{COMMAND}.svg"
+    files = {icon: ICON.read_text(encoding="utf-8"), entry_file(folder): entry(own_command())}
     installs = options.what == "install"
     changed = [path for path, text in files.items() if (_write(path, text) if installs else _delete(path))]
     with contextlib.suppress(OSError):  # desktops read an icon folder again when its time has changed
@@ -47,20 +47,9 @@ def desktop(options: Namespace) -> int:
     return answer(options, document, *_report(changed, folder, installs=installs))
 
 
-def data_folder() -> Path:
-    """Return the folder of this user's desktop entries and icons; a relative XDG_DATA_HOME is ignored, as specified."""
-    named = os.environ.get("XDG_DATA_HOME", "")
-    return Path(named) if named.startswith("/") else Path.home() / ".local" / "share"
-
-
 def entry_file(folder: Path) -> Path:
     """Return the path of the desktop entry. Its name is the one that the window gives itself (`app.py`)."""
     return folder / "applications" / f"{COMMAND}.desktop"
-
-
-def icon_file(folder: Path) -> Path:
-    """Return the path of the icon."""
-    return folder / "icons" / "hicolor" / "scalable" / "apps" / f"{COMMAND}.svg"
 
 
 def entry(command: Sequence[str]) -> str:
@@ -110,7 +99,7 @@ def _write(path: Path, text: str) -> bool:
             return False
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary.write_text(text, encoding="utf-8")
-        temporary.chmod(FILE_MODE)
+        temporary.chmod(0o644)
         temporary.replace(path)
     except OSError as error:
         with contextlib.suppress(OSError):

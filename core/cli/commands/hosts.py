@@ -26,7 +26,6 @@ ACTIONS = (ADD, REMOVE)
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """Add the arguments of `hosts`."""
     add = parser.add_argument
     add(
         "action", nargs="?", metavar="ACTION", choices=ACTIONS,
@@ -56,7 +55,10 @@ def hosts(options: Namespace) -> int:
     if options.action == ADD:
         return _add(options)
     if options.action == REMOVE:
-        return _remove(options)
+        host = host_list.remove(options.address)
+        done = tr("{name} has been removed from the list. Nothing was changed on {address}.", name=host.name,
+                  address=host.address)
+        return answer(options, {"name": host.name, "address": host.address, "command": host.command}, done)
     listed = host_list.load()
     if listed.problem:
         warn(listed.problem)
@@ -152,19 +154,11 @@ def _say_added(report: HostReport) -> None:
            devices=join_names(names) or tr("none")))
 
 
-def _remove(options: Namespace) -> int:
-    host = host_list.remove(options.address)
-    done = tr("{name} has been removed from the list. Nothing was changed on {address}.", name=host.name,
-              address=host.address)
-    return answer(options, {"name": host.name, "address": host.address, "command": host.command}, done)
-
-
 SSH_CONNECTION = "SSH_CONNECTION"
 """The variable in which sshd says who has connected: client address, client port, server address, server port."""
 
 
 def add_stdio(parser: ArgumentParser) -> None:
-    """Add the options of `agent`."""
     parser.add_argument(
         "--stdio", action="store_true", help=tr("talk over standard input and output; there is no other way yet")
     )

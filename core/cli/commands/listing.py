@@ -51,7 +51,6 @@ SIGNS = {"warn": "!", "bad": "x"}
 
 
 def add_search(parser: ArgumentParser) -> None:
-    """Add the arguments of `runs`."""
     parser.add_argument(
         "search", metavar="FILTER", nargs="*",
         help=tr("words of names, tags and notes, and conditions: state:failed 'lr<1e-3' tag:baseline sort:-loss"),
@@ -125,12 +124,10 @@ def _loss_text(loss: RunLoss | None) -> str:
 
 
 def add_events(parser: ArgumentParser) -> None:
-    """Add the option of `show`."""
     parser.add_argument("--events", action="store_true", help=tr("show what happened in the run, one line a thing"))
 
 
 def add_name(parser: ArgumentParser) -> None:
-    """Add the argument of `rename`."""
     parser.add_argument("name", metavar="NAME", help=tr("the new name; the folder of the run keeps its own"))
 
 
@@ -142,7 +139,6 @@ def rename_run(options: Namespace) -> int:
 
 
 def add_marks(parser: ArgumentParser) -> None:
-    """Add the options of `mark`."""
     add = parser.add_argument
     add("--star", action=BooleanOptionalAction, help=tr("give it a star, or take it away"))
     add("--tag", metavar="TAG", action="append", default=[], help=tr("add a tag; may be repeated"))

@@ -72,7 +72,6 @@ def devices(options: Namespace) -> int:
 
 
 def _local(options: Namespace) -> list[Shown]:
-    """Return the devices of this machine."""
     found = survey()
     uses = devices_in_use(found, options.runs)
     if found.banner:
@@ -219,7 +218,6 @@ STRATEGY_COLUMNS: tuple[Column[Strategy], ...] = (
 
 
 def add_copy(parser: ArgumentParser) -> None:
-    """Add the options of `recipes`."""
     parser.add_argument(
         "--copy", nargs=2, metavar=("NAME", "FILE"),
         help=tr("write a copy of this built-in recipe to a Python file, to be changed and trained"),
@@ -270,7 +268,6 @@ CUDA = {True: tr_noop(", CUDA"), False: tr_noop(", no CUDA"), None: ""}
 
 
 def add_near(parser: ArgumentParser) -> None:
-    """Add the options of `pythons`."""
     parser.add_argument(
         "--near", type=Path, metavar="DIR",
         help=tr("also search for environments in this folder, or next to this script; default: the current folder"),

@@ -15,12 +15,8 @@ from core.notifications.message import trial_message
 from core.notifications.settings import CHANNELS, NotificationSettings, load, save, settings_file
 from core.text import join_phrases
 
-FROM_INPUT = "-"
-"""The value of an option whose address is read from standard input."""
-
 
 def add_options(parser: ArgumentParser) -> None:
-    """Add the options of `notify`."""
     add = parser.add_argument
     add(
         "what", choices=("show", "test", "set"),
@@ -93,7 +89,7 @@ def _dest(channel: Channel) -> str:
 
 def _address(given: str) -> str:
     """Return an address, from standard input if asked to: other users can see the arguments of a command."""
-    return sys.stdin.readline().strip() if given == FROM_INPUT else given.strip()
+    return sys.stdin.readline().strip() if given == "-" else given.strip()
 
 
 def _show(options: Namespace, settings: NotificationSettings) -> None:

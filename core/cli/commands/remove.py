@@ -36,7 +36,6 @@ DAY_S = 86_400.0
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """Add the options of `remove`."""
     parser.add_argument("chosen", metavar="RUN", nargs="*", help=tr("runs, named as for `trainyard show`"))
     parser.add_argument(
         "--older-than", type=float, metavar="DAYS", help=tr("all runs that ended more than DAYS days ago")
@@ -131,13 +130,11 @@ def _document(removed: Mapping[Path, Removed]) -> dict[str, object]:
     }
 
 
-ORPHAN_COLUMNS = ("PID", "AGE", "MEMORY", "RUN", "COMMAND")
 COMMAND_LENGTH = 80
 """Characters of a command line that are shown."""
 
 
 def add_sweep_options(parser: ArgumentParser) -> None:
-    """Add the options of `sweep`."""
     parser.add_argument("--end", action="store_true", help=tr("terminate them without asking"))
 
 
@@ -184,9 +181,10 @@ def _end(found: Sequence[OrphanedProcess], options: Namespace) -> TerminationRes
 def _show_orphans(found: Sequence[OrphanedProcess]) -> None:
     if not found:
         say(tr("No processes are left from runs that are over."))
+    headings = ("PID", "AGE", "MEMORY", "RUN", "COMMAND")
     for why in dict.fromkeys(each.why for each in found):
         say(tr("{why} Processes left:", why=replace_control_characters(why)))
-        say_table([ORPHAN_COLUMNS, *(_orphan_row(each) for each in found if each.why == why)], indent="  ")
+        say_table([headings, *(_orphan_row(each) for each in found if each.why == why)], indent="  ")
 
 
 def _orphan_row(found: OrphanedProcess) -> list[str]:

@@ -47,7 +47,6 @@ MAX_SETTINGS = 6
 
 
 def add_compare_options(parser: ArgumentParser) -> None:
-    """Add the options of `compare`."""
     add = parser.add_argument
     add("compared", metavar="RUN", nargs="+", help=tr("two runs or more, named as for `trainyard show`"))
     add_comparison_options(parser)
@@ -164,7 +163,6 @@ TABLE_OPTIONS = ("metric", "baseline", "target", "lower", "grouped")
 
 
 def add_report_options(parser: ArgumentParser) -> None:
-    """Add the options of `report`."""
     parser.add_argument("compared", metavar="RUN", nargs="+", help=tr(RUN))
     parser.add_argument("--output", metavar="FILE", required=True, help=tr("write the report to this file (.html)"))
     parser.add_argument("--force", action="store_true", help=tr("replace a file that exists"))
@@ -194,7 +192,6 @@ KINDS = ("csv", "html", "svg", "png", "tensorboard", "model")
 
 
 def add_export_options(parser: ArgumentParser) -> None:
-    """Add the options of `export`."""
     parser.add_argument("exported", metavar="RUN", nargs="+", help=tr(RUN))
     parser.add_argument("--csv", metavar="FILE", help=tr("write all metrics, every step, to this file; - for stdout"))
     parser.add_argument(

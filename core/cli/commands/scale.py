@@ -58,7 +58,6 @@ FAILED, INTERRUPTED = 1, 3
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """Add the options of `scale`."""
     add_recipe_options(parser)
     add = parser.add_argument_group(tr("scaling table")).add_argument
     add(
@@ -194,7 +193,10 @@ def _measure(options: Namespace, record: ScalingRecord, found: Survey) -> str | 
     Raises `ValueError` with a sentence before anything is started. The record of a table that is continued keeps the
     sentence, for windows.
     """
-    _accept_interrupts()
+    # The shell by which a window starts this in the background lets it ignore SIGINT, so that no Ctrl-C on a terminal
+    # reaches it. That shell, which led its session, has ended: there is no terminal, and SIGINT is to stop this.
+    if processes.identify(os.getsid(0)) is None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if options.resume is None:
         return _make_runs(options, record, found)
     record = record.taken()
@@ -203,16 +205,6 @@ def _measure(options: Namespace, record: ScalingRecord, found: Survey) -> str | 
     except (RunError, ValueError) as error:
         records.read_record(record.root, record.name).left(str(error))
         raise
-
-
-def _accept_interrupts() -> None:
-    """Let SIGINT interrupt a command that a window has started.
-
-    The shell that starts it in the background lets it ignore SIGINT, so that no Ctrl-C on a terminal reaches it. That
-    shell, which led its session, has ended: there is no terminal, and SIGINT comes from a window, to stop this command.
-    """
-    if processes.identify(os.getsid(0)) is None:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _make_runs(options: Namespace, record: ScalingRecord, found: Survey) -> str | None:

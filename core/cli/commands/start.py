@@ -38,7 +38,6 @@ from core.config.presets import Preset, shell_line
 from core.config.script_check import ScriptCheckRequest, ScriptCheckResult, cautions_of, check_script, fill_in
 from core.config.validation import ProblemKind
 from core.devices.device import Device, Survey, devices_here, split_name
-from core.errors import RunError
 from core.history import index
 from core.history.device_use import devices_in_use
 from core.language import Message, join_sentences, tr, tr_plural
@@ -47,9 +46,9 @@ from core.queue import control
 from core.queue.listing import claim_sentences, queue_view
 from core.runs.foreign import execution_warning, owner_of_file
 from core.runs.run import Run
-from core.schema.files import not_written
 from core.schema.spec import RunSpec
 from core.series import report
+from core.system.folders import writing
 from core.system.own_processes import logout_warning
 from core.table import Column
 from core.text import join_names, replace_control_characters
@@ -259,7 +258,6 @@ def command(options: Namespace) -> int:
 
 
 def add_preset_name(parser: ArgumentParser) -> None:
-    """Add the argument and the option of `keep`."""
     parser.add_argument("name", metavar="NAME", help=tr("name of the preset, or the path of its file"))
     parser.add_argument(
         "--secrets", choices=("names", "values"),
@@ -278,12 +276,8 @@ def keep(options: Namespace) -> int:
     check_owner(options, tr("Run {id}", id=run.id), run.owner, spec)
     if (secrets := presets.secret_names(spec)) and not _stores_values(options, secrets, path):
         spec = presets.without_values(spec, secrets)
-    try:
+    with writing(path, tr("Choose another file.")):
         presets.save(spec, path)
-    except OSError as error:
-        raise RunError(
-            not_written(path, error, if_full=tr("Free some space."), otherwise=tr("Choose another file."))
-        ) from error
     document = {"run": run.id, "setup": path.stem, "path": str(path), "replaced": replaced}
     return answer(options, document, f"{path} (replaced)" if replaced else str(path))
 

@@ -49,21 +49,13 @@ def check(
     raise RunError(join_sentences([tr(what, chosen=_list(ids), shown=_list(shown)), remedy]))
 
 
-def order(environment: Mapping[str, str], *, python: str = sys.executable, timeout_s: float = TIMEOUT_S) -> list[str]:
-    """Return all UUIDs in the order of CUDA's device numbers in this environment. Raises `RunError`."""
-    return visible(
-        {name: value for name, value in environment.items() if name != VISIBLE}, python=python, timeout_s=timeout_s
-    )
-
-
-def numbers(
-    ids: Sequence[str], environment: Mapping[str, str], *, python: str = sys.executable, timeout_s: float = TIMEOUT_S
-) -> dict[str, str]:
+def numbers(ids: Sequence[str], environment: Mapping[str, str], *, python: str = sys.executable) -> dict[str, str]:
     """Return, by UUID, the devices' numbers for a CUDA_VISIBLE_DEVICES that may only contain numbers (vLLM).
 
     The numbers are in bus order: the process needs CUDA_DEVICE_ORDER=PCI_BUS_ID. Raises `RunError` if one has none.
     """
-    found = order({**environment, ORDER: BY_BUS}, python=python, timeout_s=timeout_s)
+    whole = {name: value for name, value in environment.items() if name != VISIBLE}  # which shows all of them
+    found = visible({**whole, ORDER: BY_BUS}, python=python)
     number_of = {plain(uuid): str(number) for number, uuid in enumerate(found)}
     missing = [each for each in ids if plain(each) not in number_of]
     if missing:

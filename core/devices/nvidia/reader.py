@@ -37,16 +37,6 @@ DeviceAddress = tuple[int, int]
 """The place of a device in the list: the index of its GPU, and its number as a MIG device."""
 
 
-def open_reader(
-    options: Options, traces: Iterable[Path] = TRACES, environment: Mapping[str, str] = os.environ
-) -> NvidiaReader:
-    """Return a reader of the NVIDIA devices.
-
-    Raises `NoDevices` without library and driver, `DriverError` if they do not work.
-    """
-    return NvidiaReader(options, traces=traces, environment=environment)
-
-
 class NvidiaReader:
     """Reads all NVIDIA devices. Never uses a handle that failed, nor wakes a GPU up without need."""
 
@@ -54,6 +44,7 @@ class NvidiaReader:
         self, options: Options, *, paths: PciPaths = PciPaths(),  # noqa: B008 (frozen)
         traces: Iterable[Path] = TRACES, environment: Mapping[str, str] = os.environ,
     ) -> None:
+        """Raises `NoDevices` without library and driver, `DriverError` if they do not work."""
         self._options, self._paths, self._traces = options, paths, tuple(traces)
         self._needed = options.wake | (options.only or frozenset())
         self._visibility = VisibleDevices(environment)
@@ -219,6 +210,9 @@ class NvidiaReader:
         listed = [replace(device, blocked=device.blocked or hidden.get(device.id)) for device in devices]
         listed += [device for device, _ in self._unwoken.values()]
         self.devices = tuple(device for device in listed if self._options.wants(device.id))
+
+
+open_reader = NvidiaReader
 
 
 ASK_TIMEOUT_S = 10.0

@@ -6,9 +6,11 @@ Here are its clock and the devices of its machine, and what acts on runs as a co
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from core.devices.device import Survey
 from core.devices.helper import HelperAnswer, to_document
@@ -19,19 +21,13 @@ from core.history.marks import change_marks
 from core.history.marks import rename as rename_run
 from core.hosts.agent import runs
 from core.hosts.agent.runs import run_folder
+from core.hosts.agent.server import Abilities, Request
 from core.hosts.protocol import pack_uses
 from core.language import tr
 from core.runs.directory import REQUESTS
 from core.runs.facts import state_info
 from core.runs.run import Run
 from core.system.procfs import available_bytes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from core.hosts.agent.server import Abilities, Request
-
 
 SURVEY_S = 15.0
 """Longest wait for the first readings: a driver that nothing uses takes seconds per GPU to wake up."""

@@ -14,7 +14,7 @@ from core.language import tr
 from core.runs import stopped
 from core.runs.facts import RunState, state_info
 from core.runs.foreign import owner_of_run
-from core.runs.run import Run, folders_mark
+from core.runs.run import Run, folders_mark, stat_of
 from core.schema.codec import encode
 from core.schema.files import open_to_read
 from core.schema.paths import EVENTS, GUARD_EVENTS, LOG_FILE, NOTIFICATION_EVENTS, SUPERVISOR_EVENTS
@@ -223,12 +223,4 @@ def _files(path: Path) -> dict[str, FileState]:
 def _mark(path: Path) -> object:
     """Return sizes and times of what changes when a run that is over does."""
     files = (SUPERVISOR_EVENTS, GUARD_EVENTS, NOTIFICATION_EVENTS)
-    return folders_mark(path), [_stat(f"{path}/{EVENTS}/{name}") for name in files], _stat(f"{path}/{LOG_FILE}")
-
-
-def _stat(path: str) -> tuple[int, int] | None:
-    try:
-        status = os.stat(path)  # noqa: PTH116 (several times a second)
-    except OSError:
-        return None
-    return status.st_size, status.st_mtime_ns
+    return folders_mark(path), [stat_of(f"{path}/{EVENTS}/{name}") for name in files], stat_of(f"{path}/{LOG_FILE}")

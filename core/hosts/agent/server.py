@@ -16,17 +16,15 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from threading import Event, Lock, Thread
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from core.errors import RunError
 from core.hosts import protocol
 from core.language import stored, tr
 from core.system.installation import version
 from core.system.processes import here, user_name
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CHUNK_BYTES = 65536
 END_S = 1.0

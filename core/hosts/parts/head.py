@@ -12,26 +12,22 @@ import json
 import os
 import signal
 import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from core.errors import RunError
 from core.language import tr
+from core.runs.directory import Part
+from core.runs.facts import RunFacts
 from core.schema.codec import decode
 from core.schema.files import open_to_append, read_json, write_whole
 from core.schema.paths import HOLDER_FILE, KEPT_FILE
+from core.schema.spec import RankAssignment
 from core.supervisor.companion import Companion
 from core.system import processes, procfs
 from core.system.own_processes import is_agent
 from core.system.processes import ProcessId
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
-    from core.runs.directory import Part
-    from core.runs.facts import RunFacts
-    from core.schema.spec import RankAssignment
 
 HOLDER_BYTES = 4096
 SILENT_S = 15.0

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
-from typing import TYPE_CHECKING
 
 from core.errors import RunError
 from core.hosts.carrier import HostError
-from core.hosts.parts.part_link import OwnAddress, ask_all
+from core.hosts.parts.part_link import OwnAddress, PartLink, ask_all
 from core.language import tr, tr_noop
 from core.launchers.local import interfaces, listening, reach
 from core.schema.event_kinds import Notice, Record
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from core.hosts.parts.part_link import PartLink
 
 ADDRESS_VARIABLE = "TRAINYARD_DATA_ADDRESS"
 """The variable with the address of this machine at which the ranks of all machines meet."""

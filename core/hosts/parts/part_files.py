@@ -8,25 +8,20 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
 
 from core.devices.device import full_name
+from core.hosts.connection import Answer, Connection
 from core.hosts.run_files import TAIL_BYTES, FilePart, tail_hash, unpack_parts
 from core.language import MAX_TEXT, Message, stored, tr
 from core.schema import event_kinds as kinds
-from core.schema.events import Writer, parse
+from core.schema.events import Event, Writer, parse
 from core.schema.files import open_to_append
 from core.schema.paths import DEVICE_EVENTS, EVENTS, GUARD_EVENTS, SUPERVISOR_EVENTS, host_events, worker_events
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from core.hosts.connection import Answer, Connection
-    from core.schema.events import Event
-
 
 READ_S = 0.2
 """Seconds between two looks at the files of a part."""
@@ -162,7 +157,6 @@ class PartRecord:
         self._writer(host_events(self._host)).write(kinds.Notice(text=text))
 
     def close(self) -> None:
-        """Close the files."""
         for writer in self._writers.values():
             writer.close()
         self._writers.clear()

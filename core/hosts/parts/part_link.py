@@ -5,31 +5,26 @@ from __future__ import annotations
 import ipaddress
 import signal
 import time
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
+from core.devices.device import Device
 from core.errors import RunError
 from core.hosts.carrier import Failure, HostError
-from core.hosts.connection import ANSWER_S, SILENT_S, Connection
+from core.hosts.connection import ANSWER_S, SILENT_S, Answer, Connection
+from core.hosts.host_list import Host
 from core.hosts.parts.part_files import PartFiles, PartRecord
-from core.hosts.protocol import unpack_devices
+from core.hosts.protocol import HostDevices, unpack_devices
 from core.language import tr, tr_noop
+from core.runs.directory import Part
 from core.schema.codec import Limits, Sentence, decode, encode
 from core.schema.paths import LOG_FILE, log_of_rank
+from core.schema.spec import RunSpec
 from core.scripts.source import files_hash
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
-
-    from core.devices.device import Device
-    from core.hosts.connection import Answer
-    from core.hosts.host_list import Host
-    from core.hosts.protocol import HostDevices
-    from core.runs.directory import Part
-    from core.schema.spec import RunSpec
 
 START_S = 60.0
 """Longest wait for the start of a part: the recipe is checked there first."""
@@ -90,66 +85,6 @@ class _Ports:
     ports: tuple[int, ...]
 
 
-class _LastingConnection:
-    """A connection that is made again after a cut."""
-
-    def __init__(self, host: Host) -> None:
-        """Start to connect. Raises `HostError` if that is not possible at all."""
-        self._host = host
-        self.now = Connection(host)
-        """The connection of now; while it is cut, the one that was."""
-        self.reserved: tuple[Device, ...] = ()
-        """Devices off which every connection keeps the carrier's other users."""
-        self.cut: HostError | None = None
-        """Why it was cut the last time, or why it could not be made again since."""
-        self.is_cut = False
-        """Whether there is no connection now."""
-        self._retry_at = 0.0
-        self._next: Connection | None = None
-        """The connection that is to take the place of one that was cut."""
-
-    def reserve(self, devices: Sequence[Device]) -> None:
-        """Keep other users of the carrier off these devices from now on. Raises `HostError` if they use them."""
-        if not self._host.carrier.is_shared:
-            return
-        self.reserved = tuple(devices)
-        self.now.close()
-        self.now = Connection(self._host, self.reserved)
-        self.now.await_hello()
-
-    def note_cut(self, error: HostError) -> None:
-        """Give the connection up: it is of no use any more."""
-        self.is_cut, self.cut = True, error
-        self._retry_at = time.monotonic() + RETRY_S
-        self.now.close()
-
-    def try_again(self) -> bool:
-        """Go on to connect again, without waiting; return whether there is a connection."""
-        now = time.monotonic()
-        try:
-            if self._next is None and now >= self._retry_at:
-                self._next = Connection(self._host, self.reserved)
-            if self._next is not None:
-                self._next.poll()
-        except HostError as error:
-            self.cut, self._retry_at = error, now + RETRY_S
-            self._close_next()
-        if self._next is None or self._next.hello is None:
-            return False
-        self.now, self._next, self.is_cut = self._next, None, False
-        return True
-
-    def close(self) -> None:
-        """End the connection."""
-        self._close_next()
-        self.now.close()
-
-    def _close_next(self) -> None:
-        if self._next is not None:
-            self._next.close()
-            self._next = None
-
-
 @dataclass(slots=True)
 class _Started:
     """A part that was started."""
@@ -179,15 +114,20 @@ class PartLink:
         """Start to connect. Raises `HostError` if that is not possible at all."""
         self.host = host
         self._run_dir = run_dir
-        self._lasting = _LastingConnection(host)
+        self._connection = Connection(host)
+        """The connection of now; while it is cut, the one that was."""
+        self._reserved: tuple[Device, ...] = ()
+        """Devices off which every connection keeps the carrier's other users."""
+        self._cut: HostError | None = None
+        """Why it was cut the last time, or why it could not be made again since."""
+        self._is_cut = False
+        self._retry_at = 0.0
+        self._next: Connection | None = None
+        """The connection that is to take the place of one that was cut."""
         self._record = PartRecord(run_dir, host.name)
         self._listening: Answer | None = None
         """The ports that the machine keeps for its ranks until they start."""
         self._part: _Started | None = None
-
-    @property
-    def _connection(self) -> Connection:
-        return self._lasting.now
 
     # -- before the start ------------------------------------------------------------------------
 
@@ -212,7 +152,11 @@ class PartLink:
 
     def reserve(self, devices: Sequence[Device]) -> None:
         """Keep other users of the carrier off these devices from now on. Raises `HostError` if they use them."""
-        self._lasting.reserve(devices)
+        if self.host.carrier.is_shared:
+            self._reserved = tuple(devices)
+            self._connection.close()
+            self._connection = Connection(self.host, self._reserved)
+            self._connection.await_hello()
 
     def peer(self) -> str:
         """Return the address from which this machine has connected; the empty string if the carrier does not tell."""
@@ -263,7 +207,7 @@ class PartLink:
         if part is None or self.is_over:
             return
         try:
-            if self._lasting.is_cut and not self._reconnected(part):
+            if self._is_cut and not self._reconnected(part):
                 return
             self._connection.poll()
             awaits = part.files.reading is not None or part.asking is not None
@@ -276,7 +220,8 @@ class PartLink:
                 part.sent += 1
         except HostError as error:
             part.missed_at = part.missed_at or time.monotonic()
-            self._lasting.note_cut(error)
+            self._is_cut, self._cut, self._retry_at = True, error, time.monotonic() + RETRY_S
+            self._connection.close()
         if part.error and part.files.are_read and not all(rank in part.files.exits for rank in part.ranks):
             why, part.error = part.error, ""  # raised once, since no end of a worker says why
             raise RunError(tr("The part of this run on {name} has ended. {error}", name=self.host.name, error=why))
@@ -305,7 +250,7 @@ class PartLink:
     def remove(self) -> str:
         """Remove the part if it is over. Return why it is still there; the empty string if it is gone."""
         part, self._part = self._part, None
-        if part is None or not part.over or self._lasting.is_cut:
+        if part is None or not part.over or self._is_cut:
             return tr("It is not over, or cannot be reached.")
         try:
             self._connection.ask("remove", REMOVE_S, run=part.run)
@@ -314,8 +259,8 @@ class PartLink:
         return ""
 
     def close(self) -> None:
-        """End the connection."""
-        self._lasting.close()
+        self._close_next()
+        self._connection.close()
         self._record.close()
 
     # -- state and requests ----------------------------------------------------------------------
@@ -341,10 +286,10 @@ class PartLink:
         if seconds > part.grace_s:
             self._part = None
             sentence = LOST_RUN if part.can_resume else LOST_SCRIPT
-            raise RunError(tr(sentence, name=self.host.name, seconds=seconds, why=self._lasting.cut))
-        if not self._lasting.try_again():
-            if self._lasting.reserved and self._lasting.cut is not None and self._lasting.cut.failure is Failure.BUSY:
-                self._lasting.reserved = ()
+            raise RunError(tr(sentence, name=self.host.name, seconds=seconds, why=self._cut))
+        if not self._try_again():
+            if self._reserved and self._cut is not None and self._cut.failure is Failure.BUSY:
+                self._reserved = ()
                 self._record.add_notice(tr(
                     "The devices of {name} are no longer kept for this run alone: while the connection was cut, "
                     "other programs were given them. Training goes on beside these.", name=self.host.name,
@@ -358,12 +303,33 @@ class PartLink:
             self._note_return(part)
         return True
 
+    def _try_again(self) -> bool:
+        """Go on to connect again, without waiting; return whether there is a connection."""
+        now = time.monotonic()
+        try:
+            if self._next is None and now >= self._retry_at:
+                self._next = Connection(self.host, self._reserved)
+            if self._next is not None:
+                self._next.poll()
+        except HostError as error:
+            self._cut, self._retry_at = error, now + RETRY_S
+            self._close_next()
+        if self._next is None or self._next.hello is None:
+            return False
+        self._connection, self._next, self._is_cut = self._next, None, False
+        return True
+
+    def _close_next(self) -> None:
+        if self._next is not None:
+            self._next.close()
+            self._next = None
+
     def _note_return(self, part: _Started) -> None:
         """Record that the part answers again, if it had ceased to."""
         if part.missed_at is not None:
             seconds, part.missed_at = time.monotonic() - part.missed_at, None
             text = tr("The connection to {name} was cut for {seconds:.0f} s. Training went on meanwhile. {why}",
-                      name=self.host.name, seconds=seconds, why=self._lasting.cut)
+                      name=self.host.name, seconds=seconds, why=self._cut)
             self._record.add_notice(text)
 
 

@@ -8,32 +8,26 @@ import platform
 import signal
 import time
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from core.devices.device import device_here, devices_here, full_name, own_id, split_name
+from core.devices.device import Device, device_here, devices_here, full_name, own_id, split_name
 from core.errors import RunError
 from core.hosts import host_list
 from core.hosts.connection import Clock, clock_problem
 from core.hosts.parts.meeting import HERE, Meeting
 from core.hosts.parts.part_link import PartLink, ask_all
 from core.hosts.parts.workload import workload_of
+from core.hosts.protocol import HostDevices
 from core.language import join_sentences, tr
 from core.runs.directory import GRACE_S, Part
+from core.runs.facts import RunFacts
 from core.schema.event_kinds import ClockOffset, Notice, Record, Release, Verdict
-from core.schema.events import RecordError
+from core.schema.events import RecordError, Tail
+from core.schema.spec import RankAssignment, RunSpec
 from core.supervisor.companion import Companion
 from core.supervisor.workers import Worker, WorkerGroup
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from core.devices.device import Device
-    from core.hosts.protocol import HostDevices
-    from core.runs.facts import RunFacts
-    from core.schema.events import Tail
-    from core.schema.spec import RankAssignment, RunSpec
 
 
 class RemoteWorker(Worker):
@@ -104,15 +98,14 @@ class RunHosts(Companion):
                                   name=name))
             self._links[name] = PartLink(host, self._run_dir)
         for name, offset_s in ask_all(self._links, lambda link: link.meet()).items():
-            self._check_clock(self._links[name], offset_s)
+            self._check_clock(self._links[name].host.name, offset_s)
         for name, found in ask_all(self._links, lambda link: link.devices()).items():
             self._find_devices(name, found)
         uses_gpus = any(each.kind != "cpu" for each in self._devices.values())
         self._workload.check(self._links, uses_gpus=uses_gpus, write=self._write)
         return [device_here((split_name(name) or ("",))[0], device) for name, device in self._devices.items()]
 
-    def _check_clock(self, link: PartLink, offset_s: float) -> None:
-        name = link.host.name
+    def _check_clock(self, name: str, offset_s: float) -> None:
         self._write(ClockOffset(host=name, offset_s=offset_s))
         if problem := clock_problem(name, Clock(offset_s=offset_s, round_trip_s=0.0)):
             self._write(Notice(text=join_sentences([problem, tr("Times of {name} are corrected by it.", name=name)])))
@@ -202,7 +195,6 @@ class RunHosts(Companion):
         self._assignments.clear()
 
     def close(self) -> None:
-        """End all connections."""
         with contextlib.suppress(RecordError):
             if self._meeting is not None:
                 self._meeting.close()

@@ -8,30 +8,25 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from core.catalog.frameworks import framework, installed_version, nccl_version
 from core.catalog.recipes import BUILT_IN
 from core.catalog.strategies import strategy_of
 from core.errors import RunError
 from core.hosts.parts.head import UNREADABLE
-from core.hosts.parts.part_link import START_S, ask_all
+from core.hosts.parts.part_link import START_S, PartLink, ask_all
 from core.language import tr
 from core.launchers.script import TF_CONFIG
 from core.schema.codec import decode
 from core.schema.event_kinds import Preflight, Record
-from core.scripts.analysis import analyse_script
+from core.schema.spec import RunSpec
+from core.scripts.analysis import ScriptAnalysis, analyse_script
 from core.scripts.source import files_hash, hashes, own_files
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from core.hosts.parts.part_link import PartLink
-    from core.schema.spec import RunSpec
-    from core.scripts.analysis import ScriptAnalysis
 
 EQUIPMENT_S = 90.0
 """Longest wait for what a machine trains with: PyTorch is imported there to learn the version of NCCL."""
@@ -145,7 +140,6 @@ class _Script(Workload):
             ))
 
     def check(self, links: Mapping[str, PartLink], *, uses_gpus: bool, write: Callable[[Record], None]) -> None:  # noqa: ARG002 (a script decides what it uses)
-        """See `Workload`."""
         own = {module: installed_version(self._spec.python, module) for module in self._frameworks}
         why = tr("It does not say what it trains with.")
         terms = {"spec": self._spec.to_json(), "hashes": self._hashes, "modules": list(self._frameworks)}

@@ -119,8 +119,12 @@ def main(code: str, folder: str, raylet: str, peer: str) -> None:
         with os.fdopen(int(code), "rb") as archive:
             zipfile.ZipFile(archive).extractall(folder)
         start_agent(agent_command(folder), {**environment(int(raylet)), PEER: peer}, int(raylet))
-        leave_pipes()
-        wait_for_all()
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):  # the ends of the agent's pipes, which are left to the agent alone
+            os.dup2(nothing, stream)
+        with contextlib.suppress(ChildProcessError):  # no child is left: agent, supervisors of parts
+            while True:
+                os.wait()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -141,20 +145,6 @@ def start_agent(command: list[str], variables: dict[str, str], raylet: int) -> N
     except OSError as error:
         os.write(2, f"{command[0]}: {error}\n".encode())
     os._exit(1)
-
-
-def leave_pipes() -> None:
-    """Leave the ends of the agent's pipes to the agent alone."""
-    nothing = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1, 2):
-        os.dup2(nothing, stream)
-
-
-def wait_for_all() -> None:
-    """Wait until no child is left: the agent, and the supervisors of the parts that it has started."""
-    with contextlib.suppress(ChildProcessError):
-        while True:
-            os.wait()
 
 
 def lock(folder: str) -> bool:

@@ -39,7 +39,6 @@ class ReportError(Exception):
 
 
 def written(report: Report) -> str:
-    """Return the line of a report."""
     fields = {name: value[:MAX_CHARACTERS] for name, value in asdict(report).items()}
     return f"{MARK}{json.dumps(fields)}\n"
 

@@ -10,20 +10,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import RunError
 from core.language import tr
 from core.metrics.files.encoding import crc32c, crc32c_of_rows, masked, masked_all, written_varint
-from core.schema.files import not_written
+from core.series.min_max_tree import Floats
 from core.series.report import export_file
 from core.series.run_series import RunSeries
-
-if TYPE_CHECKING:
-    from core.series.min_max_tree import Floats
+from core.system.folders import writing
 
 SUFFIX = ".trainyard"
 """How the names of event files end that Trainyard has written."""
@@ -69,12 +65,8 @@ def write_folder(run_series: RunSeries, folder: Path) -> list[ScalarCurve]:
     ]
     began = run_series.started or 0.0
     path = folder / f"events.out.tfevents.{int(began):010d}{SUFFIX}"
-    try:
+    with writing(folder, tr("Name another folder.")):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RunError(
-            not_written(folder, error, if_full=tr("Free some space."), otherwise=tr("Name another folder."))
-        ) from error
     with export_file(path) as file:
         file.writelines(event_file(curves, began))
     for old in event_files(folder):

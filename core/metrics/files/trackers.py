@@ -272,7 +272,6 @@ class TrackerDatabase:
         return [reading for row in rows if (reading := self._reading(row)) is not None]
 
     def row(self, columns: tuple[object, ...]) -> Row:
-        """Return one row of `number` and `columns`. Raises `ValueError` or `TypeError` for one that cannot be read."""
         raise NotImplementedError
 
     def _rows(self, database: sqlite3.Connection) -> list[Row]:
@@ -332,7 +331,6 @@ class TrackioDatabase(TrackerDatabase):
     number, columns = "id", ("run_name", "timestamp", "step", "metrics")
 
     def row(self, columns: tuple[object, ...]) -> Row:
-        """Return one row."""
         number, run, when, step, text = columns
         found = json.loads(text)  # type: ignore[arg-type]  # another type raises `TypeError`, as documented
         if not isinstance(found, dict):
@@ -349,7 +347,6 @@ class MlflowDatabase(TrackerDatabase):
     number, columns = "rowid", ("run_uuid", "timestamp", "step", "key", "value", "is_nan")
 
     def row(self, columns: tuple[object, ...]) -> Row:
-        """Return one row."""
         number, run, when, step, name, value, is_nan = columns
         if str(name).startswith("system/"):
             raise ValueError(name)

@@ -131,7 +131,6 @@ def try_on(text: str, sample: bytes, seconds: float = 1.0) -> Tried:
 
 
 def describe_result(found: Tried) -> str:
-    """Describe the result in a sentence."""
     if found.problem is not None:
         return found.problem
     if not found.lines:

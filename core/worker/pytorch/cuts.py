@@ -39,8 +39,6 @@ MAX_MEASURED_S = 1.0
 
 
 class Call(NamedTuple):
-    """One call of a layer."""
-
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     output: Any

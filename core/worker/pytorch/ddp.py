@@ -141,7 +141,6 @@ class PowerSGD:
         """After how many steps it begins, as PyTorch's documentation of `PowerSGDState` advises; two are the least."""
         self._file = f"powersgd-{context.rank}.pt"
         self._done = 0
-        """Steps done."""
         self._errors: dict[str, Tensor] = {}
         """What this rank owes to the gradient of each compressed parameter, by its name: shape (rows, columns)."""
         self._vectors: dict[str, Tensor] = {}
@@ -170,7 +169,6 @@ class PowerSGD:
         write(folder / self._file, {"errors": self._errors, "vectors": self._vectors})
 
     def load(self, folder: Path) -> None:
-        """Load what `save` wrote."""
         memory = read(folder / self._file)
         self._errors, self._vectors = memory["errors"], memory["vectors"]
 

@@ -44,12 +44,10 @@ def layers_of(row: nn.Module, prefix: str = "") -> Iterator[Layer]:
 
 
 def learns(layer: nn.Module) -> bool:
-    """Return whether a layer has parameters to train."""
     return any(each.requires_grad for each in layer.parameters())
 
 
 def tensors(value: Any) -> list[Tensor]:  # noqa: ANN401 (whatever a layer returns)
-    """Return all tensors in a value."""
     return [each for each in tree_leaves(value) if isinstance(each, Tensor)]
 
 

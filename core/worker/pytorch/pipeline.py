@@ -86,7 +86,6 @@ class BatchShape(NamedTuple):
 
     @property
     def items(self) -> int:
-        """Items per pass."""
         return self.micro_batches * self.size
 
 
@@ -98,8 +97,6 @@ def batch_shape(context: Context, items: int) -> BatchShape:
 
 
 class Step(NamedTuple):
-    """A global batch."""
-
     items: int
     batch: MicroBatch | None
     """None on ranks between the first and the last: they need no data."""

@@ -216,10 +216,8 @@ class LossScaler(torch.amp.GradScaler):
         self._skipped.report(context, step, scale=self.get_scale())
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps."""
         return {"scaler": super().state_dict(), "skipped": self._skipped.count, "reported": self._skipped.reported}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue from a checkpoint."""
         super().load_state_dict(state_dict["scaler"])
         self._skipped.count, self._skipped.reported = state_dict["skipped"], state_dict["reported"]

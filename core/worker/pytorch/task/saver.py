@@ -120,7 +120,6 @@ def random_states() -> dict[str, Any]:
 
 
 def set_random_states(states: dict[str, Any]) -> None:
-    """Restore the random states that `random_states` returned."""
     streams.set_random_states(states)
     torch.set_rng_state(states["torch"])
     if "cuda" in states and torch.cuda.is_available():

@@ -69,20 +69,15 @@ class Measured(NamedTuple):
 
 
 class StepReader(steps.StepReader):
-    """Reads what a step returns as tensors."""
-
     keeps_graph = tr_noop("Compute it from the model's output without detach(), item() or no_grad().")
 
     def is_loss(self, value: object) -> bool:
-        """Return whether this is a tensor of one floating-point number."""
         return isinstance(value, Tensor) and not value.ndim and value.is_floating_point()
 
     def is_number(self, value: object) -> bool:
-        """Return whether this is a number, or a tensor of one element."""
         return isinstance(value, (int, float)) or (isinstance(value, Tensor) and value.numel() == 1)
 
     def kind(self, value: object) -> str:
-        """Return what a value is, for messages."""
         if isinstance(value, Tensor):
             return steps.tensor_kind(tuple(value.shape), value.dtype)
         return super().kind(value)
@@ -203,7 +198,6 @@ class TrainingMetrics(metrics.TrainingMetrics):
         self._watch.stop()
 
     def end_step(self, step: int) -> None:
-        """Keep what was measured in a step, for the next report."""
         now = time.perf_counter()
         self._steps_s.append(now - self._ended)
         self._ended = now

@@ -70,7 +70,6 @@ class StreamBatches:
         return {} if kept is None else {"epoch": epoch, "steps": steps, **kept}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from what `state_dict` returned."""
         self._begun = state
 
     def shuffled(self, epoch: int, skip: int = 0) -> Iterator[list[MicroBatch]]:
@@ -196,15 +195,12 @@ class _Randomness(StreamRandomness):
     """Random states of Python, numpy and torch that belong to the stream alone."""
 
     def begin(self, seed: int) -> None:
-        """Set the states that a seed gives."""
         super().begin(seed)
         torch.default_generator.manual_seed(seed)  # not those of GPUs: a stream's data are on the host
 
     def states(self) -> dict[str, Any]:
-        """Return the present states."""
         return {**super().states(), "torch": torch.get_rng_state()}
 
     def restore(self, states: dict[str, Any]) -> None:
-        """Set the states that `states` returned."""
         super().restore(states)
         torch.set_rng_state(states["torch"])

@@ -69,7 +69,6 @@ class Task:
 
     @property
     def variables(self) -> list[keras.Variable]:
-        """What the optimizer trains."""
         return self.model.trainable_variables if self.own_variables is None else self.own_variables
 
     @property

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 
 class Owned(NamedTuple):
-    """An optimizer and the variables that it changes."""
-
     optimizer: keras.optimizers.Optimizer
     variables: list[keras.Variable] | None
     """None: all that the model has when a step is made."""

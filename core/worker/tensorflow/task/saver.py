@@ -73,7 +73,6 @@ def random_states(model: keras.Model) -> dict[str, Any]:
 
 
 def set_random_states(model: keras.Model, states: dict[str, Any]) -> None:
-    """Restore the random states that `random_states` returned."""
     streams.set_random_states(states)
     for variable, value in zip(_seed_states(model), states["keras"], strict=False):
         variable.assign(np.asarray(value, dtype=variable.dtype))

@@ -38,24 +38,19 @@ class Measured(NamedTuple):
 
 
 class StepReader(steps.StepReader):
-    """Reads what a step returns as tensors."""
-
     keeps_graph = tr_noop(
         "Compute it from the model's output with TensorFlow's operations, without numpy() or tf.stop_gradient()."
     )
 
     def is_loss(self, value: object) -> bool:
-        """Return whether this is a tensor of one floating-point number."""
         return isinstance(value, tf.Tensor) and value.shape.rank in {0, None} and value.dtype.is_floating
 
     def is_number(self, value: object) -> bool:
-        """Return whether this is a number, or a tensor of one element."""
         if isinstance(value, tf.Tensor):
             return value.shape.num_elements() in {1, None} and (value.dtype.is_floating or value.dtype.is_integer)
         return isinstance(value, numbers.Real)
 
     def kind(self, value: object) -> str:
-        """Return what a value is, for messages."""
         if isinstance(value, tf.Tensor):
             return steps.tensor_kind(None if value.shape.rank is None else tuple(value.shape), value.dtype.name)
         return super().kind(value)
@@ -207,7 +202,6 @@ class TrainingMetrics(metrics.TrainingMetrics):
         return row
 
     def end_step(self, step: int) -> None:
-        """Keep what was measured in a step, for the next report."""
         if self._row is not None:
             self._keep(step, self._row)
             self._row = None

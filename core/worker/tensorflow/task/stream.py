@@ -160,7 +160,6 @@ class DatasetStream(StreamBatches):
         self._next_step = 0
 
     def sample(self) -> Feed:
-        """Return a batch of one item."""
         assert self.dataset is not None
         for batch in self.dataset.take(1).batch(1):
             return tuple(tf.nest.flatten(batch))
@@ -215,7 +214,6 @@ class CollatedBatches(StreamBatches):
         return tuple(specs)
 
     def sample(self) -> Feed:
-        """Return a batch of one item."""
         return self._feed(self._first_items()[:1])
 
     def _first_items(self) -> list[Any]:
