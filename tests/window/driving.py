@@ -11,6 +11,7 @@ from PySide6.QtGui import QAction
 from PySide6.QtWidgets import (
     QApplication,
     QComboBox,
+    QFileDialog,
     QLabel,
     QLineEdit,
     QListWidget,
@@ -216,6 +217,22 @@ class Driver:
         self.until(lambda: self.question() is not None, "a question")
         button = self.question().findChild(QPushButton, name)
         self.qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+
+    def export_dialog(self) -> QFileDialog:
+        """Return the open dialog that asks where to export to."""
+        return next(each for each in self.window.findChildren(QFileDialog, "exportDialog") if each.isVisible())
+
+    def export_to(self, path: Path) -> None:
+        """Choose a file, or a folder, in the open dialog of an export."""
+        dialog = self.export_dialog()
+        dialog.fileSelected.emit(str(path))
+        dialog.reject()
+
+    def exported(self, path: Path) -> str:
+        """Export to a file, or a folder, and return the message that follows."""
+        self.export_to(path)
+        self.until(lambda: str(path) in self.message("messageStrip").replace(f"Writing {path}", ""), "the result")
+        return self.message("messageStrip")
 
     def open_tab(self, tab: str) -> None:
         """Open a tab of the details panel."""

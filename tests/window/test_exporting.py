@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QPoint
-from PySide6.QtGui import QAction, QContextMenuEvent, QGuiApplication, QImage
-from PySide6.QtWidgets import QApplication, QFileDialog, QMenu
+from PySide6.QtGui import QContextMenuEvent, QGuiApplication, QImage
+from PySide6.QtWidgets import QApplication, QMenu
 
 from core.cli import __main__
 from core.history.index import RunIndex
@@ -36,81 +36,60 @@ def finished(runs_root) -> Path:
 
 
 @pytest.fixture
-def panel(drive, finished):
-    driver = drive()
-    driver.until(lambda: driver.runs.count() == 3, "the runs")
+def panel(assemble, finished):
+    driver = assemble("run", "history", "export")
     driver.window.controllers.run.attach_to(str(finished))
     return driver
 
 
-def menu_of(panel) -> QMenu:
-    return panel.window.panels.header.again.run_menu
-
-
-def save_to(panel, path: Path) -> str:
-    """Choose a file in the dialog that is open, and return the message that follows."""
-    dialog = next(each for each in panel.window.findChildren(QFileDialog, "exportDialog") if each.isVisible())
-    dialog.fileSelected.emit(str(path))
-    dialog.reject()
-    panel.until(lambda: str(path) in panel.message("messageStrip").replace(f"Writing {path}", ""), "the result")
-    return panel.message("messageStrip")
+def ask(panel, name: str) -> None:
+    """Choose an action of the shown run."""
+    panel.window.panels.header.again.run_menu.action(name).trigger()
 
 
 @pytest.mark.slow
-def test_measurements_are_written_as_the_command_writes_them(panel, finished, tmp_path):
-    menu_of(panel).action("csv").trigger()
-    assert save_to(panel, tmp_path / "curve.csv").startswith("Wrote ")
+def test_measurements_report_and_event_file_are_those_of_the_commands(panel, finished, tmp_path):
+    ask(panel, "csv")
+    assert panel.exported(tmp_path / "curve.csv").startswith("Wrote ")
     by_command = io.StringIO()
     report.write_csv(report.read_series(Run(finished)), by_command)
     assert (tmp_path / "curve.csv").read_text() == by_command.getvalue()
-    menu_of(panel).action("csv").trigger()
-    message = save_to(panel, tmp_path / "no such folder" / "curve.csv")
-    assert "cannot be written: there is no folder" in message
-
-
-@pytest.mark.slow
-def test_report_and_event_file_are_written_and_a_second_event_file_is_refused(panel, finished, tmp_path):
-    menu_of(panel).action("report").trigger()
-    assert save_to(panel, tmp_path / "a report.html").startswith("Wrote ")
+    ask(panel, "csv")
+    assert "cannot be written: there is no folder" in panel.exported(tmp_path / "no such folder" / "curve.csv")
+    ask(panel, "report")
+    assert panel.exported(tmp_path / "a report.html").startswith("Wrote ")
     assert "Report on finished" in (tmp_path / "a report.html").read_text()
-    menu_of(panel).action("tensorboard").trigger()
-    assert save_to(panel, tmp_path / "tb").startswith("Wrote 61 values to ")
+    ask(panel, "tensorboard")
+    assert panel.exported(tmp_path / "tb").startswith("Wrote 61 values to ")
     (path,) = (tmp_path / "tb").iterdir()
     assert "tfevents" in path.name
-    menu_of(panel).action("tensorboard").trigger()
-    save_to(panel, tmp_path / "tb")
+    ask(panel, "tensorboard")
+    panel.export_to(tmp_path / "tb")
     panel.until(lambda: "has event files of an earlier export" in panel.message("messageStrip"), "the refusal")
-    exports = [panel.window.panels.header.again.run_menu.action(name) for name in ("report", "tensorboard")]
-    menu = panel.window.panels.menu
-    assert set(exports) <= set(menu.export.actions())
-    assert menu.export.menuAction() in menu.file.actions()
 
 
 def test_table_of_runs_has_results_and_settings(panel, tmp_path):
-    panel.window.findChild(QAction, "runTableAction").trigger()
-    assert "Wrote 3 runs to" in save_to(panel, tmp_path / "runs.csv")
+    panel.window.panels.menu.action("runTable").trigger()
+    assert "Wrote 3 runs to" in panel.exported(tmp_path / "runs.csv")
     rows = {row["run"]: row for row in csv.DictReader((tmp_path / "runs.csv").read_text().splitlines())}
-    assert rows["finished"]["state"] == "finished"
-    assert rows["finished"]["framework"] == "pytorch"
+    assert (rows["finished"]["state"], rows["finished"]["framework"]) == ("finished", "pytorch")
     assert float(rows["finished"]["loss"]) > 0
-    assert rows["finished_script"]["epochs"] == ""
-    assert rows["failed"]["state"] == "failed"
-    panel.window.findChild(QAction, "runTableAction").trigger()
-    save_to(panel, tmp_path / "runs.md")
+    assert (rows["finished_script"]["epochs"], rows["failed"]["state"]) == ("", "failed")
+    panel.window.panels.menu.action("runTable").trigger()
+    panel.exported(tmp_path / "runs.md")
     headings, _, *lines = (tmp_path / "runs.md").read_text().splitlines()
     assert headings.startswith("| run | name | state |")
     assert len(lines) == 3
     assert {line.count("|") for line in lines} == {headings.count("|")}
 
 
-@pytest.mark.styled
 def test_picture_is_sharp_or_a_drawing(panel, tmp_path):
     size = panel.window.panels.plots.size()
-    panel.window.findChild(QAction, "picturesAction").trigger()
-    save_to(panel, tmp_path / "plots.png")
+    panel.window.panels.menu.action("pictures").trigger()
+    panel.exported(tmp_path / "plots.png")
     assert QImage(str(tmp_path / "plots.png")).size() == size * 2
-    panel.window.findChild(QAction, "picturesAction").trigger()
-    save_to(panel, tmp_path / "plots.svg")
+    panel.window.panels.menu.action("pictures").trigger()
+    panel.exported(tmp_path / "plots.svg")
     assert "<svg" in (tmp_path / "plots.svg").read_text()[:400]
 
 
@@ -124,12 +103,12 @@ def test_model_is_exported_in_the_background_and_a_failure_is_told(panel, finish
         return Exported(folder=folder, format="state_dict", checkpoint="c", step=7, files=("a", "load.py"))
 
     monkeypatch.setattr(exports, "export_model", export)
-    menu_of(panel).action("model").trigger()
-    assert save_to(panel, tmp_path / "model") == f"Wrote the model of step 7 to {tmp_path / 'model'}: a, load.py."
+    ask(panel, "model")
+    assert panel.exported(tmp_path / "model") == f"Wrote the model of step 7 to {tmp_path / 'model'}: a, load.py."
     assert asked == [(finished, tmp_path / "model", "state_dict")]
-    menu_of(panel).action("model").trigger()
+    ask(panel, "model")
     panel.window.panels.message.show_message("")
-    assert "Nothing was exported" in save_to(panel, tmp_path / "model")
+    assert "Nothing was exported" in panel.exported(tmp_path / "model")
 
 
 def test_menu_of_a_plot_copies_every_value_that_is_shown(panel, finished):
@@ -148,14 +127,15 @@ def test_menu_of_a_plot_copies_every_value_that_is_shown(panel, finished):
     assert copied == loss.values.tolist()
     assert f"{len(lines)} rows" in panel.message("messageStrip")
     actions["Save picture…"].trigger()
-    panel.until(lambda: panel.window.findChild(QFileDialog, "exportDialog") is not None, "the question where")
-    panel.window.findChild(QFileDialog, "exportDialog").reject()
+    panel.export_dialog().reject()
     menu.close()
 
 
-def test_renamed_run_has_its_name_everywhere_and_its_spec_is_untouched(panel, finished, capsys):
-    spec = (finished / "spec.json").read_bytes()
-    menu_of(panel).action("rename").trigger()
+def test_window_renames_a_run_without_its_spec_and_its_actions_follow_state_and_owner(drive, finished, capsys):
+    panel, spec = drive(), (finished / "spec.json").read_bytes()
+    panel.until(lambda: panel.runs.count() == 3, "the runs")
+    panel.window.controllers.run.attach_to(str(finished))
+    ask(panel, "rename")
     dialog = panel.window.findChild(NameDialog)
     dialog.edit.setText(" \t")
     assert not dialog.yes.isEnabled()
@@ -168,6 +148,23 @@ def test_renamed_run_has_its_name_everywhere_and_its_spec_is_untouched(panel, fi
     assert Run(finished).spec().name == "the good one"
     __main__.main(["--runs", str(finished.parent), "runs"])
     assert "the good one" in capsys.readouterr().out
+    summaries = {each.dir.name: each for each in panel.window.services.run_list.summaries}
+    assert not any(obstacles(summaries["finished"]).values())
+    assert "script" in obstacles(summaries["finished_script"])["model"]
+    menu = panel.window.panels.runs.run_menu
+    menu.show_run(finished.parent / "finished_script")
+    menu.aboutToShow.emit()
+    assert not menu.action("model").isEnabled()
+    assert menu.action("csv").isEnabled()
+    running = replace(summaries["finished"], state=RunState.RUNNING)
+    assert obstacles(running)["remove"] == "This run is running. Press Stop first."
+    others = obstacles(replace(summaries["finished"], owner="anna"))
+    assert "belongs to anna" in others["rename"]
+    assert not others["csv"]
+    exports = {panel.window.panels.header.again.run_menu.action(name) for name in ("report", "tensorboard")}
+    menu = panel.window.panels.menu
+    assert exports <= {*menu.export.actions()}
+    assert menu.export.menuAction() in menu.file.actions()
 
 
 def test_command_renames_and_refuses_a_name_that_cannot_be_read(finished, capsys):
@@ -184,19 +181,3 @@ def test_damaged_name_file_leaves_the_name_of_the_spec(finished, content):
     (finished / "name.json").write_text(content)
     assert Run(finished).spec().name == before
     assert {each.dir.name: each.name for each in RunIndex(finished.parent).poll()}["finished"] == before
-
-
-def test_actions_follow_state_and_owner(panel, finished):
-    summaries = {each.dir.name: each for each in panel.window.services.run_list.summaries}
-    assert not any(obstacles(summaries["finished"]).values())
-    assert "script" in obstacles(summaries["finished_script"])["model"]
-    menu = panel.window.panels.runs.run_menu
-    menu.show_run(finished.parent / "finished_script")
-    menu.aboutToShow.emit()
-    assert not menu.action("model").isEnabled()
-    assert menu.action("csv").isEnabled()
-    running = replace(summaries["finished"], state=RunState.RUNNING)
-    assert obstacles(running)["remove"] == "This run is running. Press Stop first."
-    others = obstacles(replace(summaries["finished"], owner="anna"))
-    assert "belongs to anna" in others["rename"]
-    assert not others["csv"]

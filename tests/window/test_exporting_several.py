@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from PySide6.QtCore import QPoint
 from PySide6.QtGui import QGuiApplication, QImage
-from PySide6.QtWidgets import QFileDialog, QMenu
+from PySide6.QtWidgets import QMenu
 
 from gui.features.runlist import export as export_controller
 from tests.support.waiting import PATIENCE_S
@@ -28,24 +28,9 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def panel(drive, runs_root: Path) -> Driver:
+def panel(assemble, runs_root: Path) -> Driver:
     write_three(runs_root)
-    found = drive()
-    found.until(lambda: found.runs.count() == 3, "the runs")
-    return found
-
-
-def dialog(panel: Driver) -> QFileDialog:
-    return next(each for each in panel.window.findChildren(QFileDialog, "exportDialog") if each.isVisible())
-
-
-def save(panel: Driver, path: Path) -> str:
-    """Choose a file in the dialog that is open, and return the message that follows."""
-    shown = dialog(panel)
-    shown.fileSelected.emit(str(path))
-    shown.reject()
-    panel.until(lambda: str(path) in panel.message("messageStrip").replace(f"Writing {path}", ""), "the result")
-    return panel.message("messageStrip")
+    return assemble("run", "history", "export", "comparison")
 
 
 def context_menu(widget: QWidget, name: str, place: QPoint) -> QMenu:
@@ -62,8 +47,8 @@ def test_a_comparison_is_exported_as_it_is_shown(panel: Driver, tmp_path: Path) 
     view.plot.controls.group_box.setChecked(False)
     panel.until(lambda: len(view.card.table.rows) == 3, "a row for each run")
     view.card.target_chosen.emit(3.0)
-    place = QPoint(20, view.card.table.rowViewportPosition(1) + 4)
-    menu = context_menu(view.card.table, "comparisonTableMenu", place)
+    second = QPoint(20, view.card.table.rowViewportPosition(1) + 4)
+    menu = context_menu(view.card.table, "comparisonTableMenu", second)
     menu_action(menu, "Use as baseline").trigger()
     menu.close()
     reader = panel.window.controllers.comparison.reader
@@ -72,7 +57,7 @@ def test_a_comparison_is_exported_as_it_is_shown(panel: Driver, tmp_path: Path) 
     panel.window.panels.menu.file.aboutToShow.emit()
     for name in ("c.csv", "c.md", "c.html", "c.png", "c.svg"):
         export.trigger()
-        assert save(panel, tmp_path / name) == f"Wrote {tmp_path / name}."
+        assert panel.exported(tmp_path / name) == f"Wrote {tmp_path / name}."
     rows = Page((tmp_path / "c.html").read_text()).rows
     (heading,) = [row for row in rows if row[0] == "RUN"]
     shown = [row for row in rows if row[0].startswith("20260101") and len(row) == len(heading)]
@@ -93,18 +78,12 @@ def test_a_comparison_is_exported_as_it_is_shown(panel: Driver, tmp_path: Path) 
     assert {line.split("\t")[0] for line in lines[1:]} == {run.dir.name for run in reader.runs}
     shutil.rmtree(reader.runs[0].dir)
     export.trigger()
-    shown_dialog = dialog(panel)
-    shown_dialog.fileSelected.emit(str(tmp_path / "gone.html"))
-    shown_dialog.reject()
-    panel.until(
-        lambda: panel.message("messageStrip").startswith("Nothing was exported: There is no run "), "the reason"
-    )
+    panel.export_to(tmp_path / "gone.html")
+    panel.until(lambda: panel.message("messageStrip").startswith("Nothing was exported: There is no run "), "why")
     assert not (tmp_path / "gone.html").exists()
     export.trigger()
-    waiting = dialog(panel)
     panel.window.controllers.comparison.close()
-    waiting.fileSelected.emit(str(tmp_path / "late.html"))
-    waiting.reject()
+    panel.export_to(tmp_path / "late.html")
     panel.until(lambda: "the comparison was closed" in panel.message("messageStrip"), "the reason")
 
 
@@ -114,30 +93,24 @@ def test_ticked_runs_are_exported_together_and_problems_are_sentences(
 ) -> None:
     tick(panel, "a", "b")
     panel.window.panels.actions.do("tensorboard", panel.runs.ticked)
-    assert save(panel, tmp_path / "tb").startswith("Wrote ")
+    assert panel.exported(tmp_path / "tb").startswith("Wrote ")
     assert [len(list(each.iterdir())) for each in (tmp_path / "tb").iterdir()] == [1, 1], "a folder for each run"
     monkeypatch.setattr(export_controller, "MAX_REPORTED", 1)
     panel.window.panels.actions.do("report", panel.runs.ticked)
     assert panel.message("messageStrip").startswith("2 runs are chosen, and a report compares at most 1.")
     monkeypatch.undo()
     panel.window.panels.actions.do("report", panel.runs.ticked)
-    shown = dialog(panel)
-    shown.fileSelected.emit(str(tmp_path / "no such folder" / "two.html"))
-    shown.reject()
+    panel.export_to(tmp_path / "no such folder" / "two.html")
     panel.until(lambda: "Nothing was exported: " in panel.message("messageStrip"), "the reason")
     assert "there is no folder" in panel.message("messageStrip")
     monkeypatch.setattr("gui.plots.exports.SILENT_MS", 0)
     go_on = Event()
     export = panel.window.panels.exporter
     export.ask_kind("Export", "x", (".csv",), lambda path, _: lambda: (str(go_on.wait(PATIENCE_S)), "good"))
-    shown = dialog(panel)
-    shown.fileSelected.emit(str(tmp_path / "long.csv"))
-    shown.reject()
+    panel.export_to(tmp_path / "long.csv")
     panel.until(lambda: panel.message("messageStrip") == f"Writing {tmp_path / 'long.csv'} …", "what goes on")
     panel.window.panels.menu.action("runTable").trigger()
-    shown = dialog(panel)
-    shown.fileSelected.emit(str(tmp_path / "runs.csv"))
-    shown.reject()
+    panel.export_to(tmp_path / "runs.csv")
     assert panel.message("messageStrip").startswith("Another export is under way.")
     go_on.set()
     panel.until(lambda: panel.message("messageStrip") == "True", "the end")
@@ -146,12 +119,12 @@ def test_ticked_runs_are_exported_together_and_problems_are_sentences(
             file.write(bytes(4096))
     before = sorted(small_disk.iterdir())
     panel.window.panels.menu.action("pictures").trigger()
-    message = save(panel, small_disk / "plots.png")
+    message = panel.exported(small_disk / "plots.png")
     assert message.startswith("Nothing was exported: The disk is full: ")
     assert message.endswith("Free some space.")
     assert sorted(small_disk.iterdir()) == before
     panel.window.panels.menu.action("runTable").trigger()
-    shown = dialog(panel)
+    shown = panel.export_dialog()
     assert (shown.defaultSuffix(), shown.selectedFiles()[0].rpartition("/")[2]) == ("csv", "runs.csv")
     shown.selectNameFilter("Markdown table (*.md)")
     shown.filterSelected.emit("Markdown table (*.md)")
