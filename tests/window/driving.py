@@ -273,6 +273,7 @@ class PartsDriver(Driver):
         services.poll_timer.timeout.connect(self.poll)
         services.poll_timer.start()
         services.poll_timer.set_pace(watched=True, live=True)
+        services.device_monitor.watch_closely(True)
         self.poll()
         self._call("show")
         self._call("opened")
