@@ -53,9 +53,9 @@ def flood(runs_root: Path, tmp_path: Path) -> Iterator[tuple[Path, Callable[[], 
 
 
 @pytest.mark.slow
-def test_flood_of_lines_leaves_the_window_usable(drive, flood) -> None:
+def test_flood_of_lines_leaves_the_log_usable(assemble, flood) -> None:
     run_dir, end_flood = flood
-    panel = drive()
+    panel = assemble("run", "log")
     panel.until(lambda: panel.run is not None and panel.run.dir == run_dir, "the run")
     panel.open_tab("Log")
 
@@ -80,10 +80,10 @@ def test_flood_of_lines_leaves_the_window_usable(drive, flood) -> None:
 
 
 @pytest.mark.slow
-def test_shown_run_whose_folder_vanishes_is_explained_and_the_window_goes_on(drive, runs_root: Path) -> None:
+def test_shown_run_whose_folder_vanishes_is_explained_and_others_can_be_shown(assemble, runs_root: Path) -> None:
     other = write_run(runs_root, "20260101-000000-other")
     gone = write_live(runs_root, "20260101-000001-gone")
-    panel = drive()
+    panel = assemble("run", "history")
     panel.until(lambda: panel.run is not None and panel.run.dir == gone, "the live run")
     shutil.rmtree(gone)
     panel.until(lambda: f"was removed or renamed: {gone}" in panel.message(), "the message")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
-from PySide6.QtWidgets import QLabel
 
 from core.config.examination import BAD_S, GOOD_S, GpuCheck
+from core.devices.cpu import cpu_devices
 from core.devices.device import Device
 from core.devices.nvidia import preflight
 from core.errors import RunError
+from tests.nvml.standin import uuid
 from tests.support.running import make_spec
 
 GPU = "GPU-00000000-0000-4000-8000-000000000000"
@@ -31,12 +34,9 @@ def asked(monkeypatch) -> list[tuple[str, ...]]:
 
 
 def test_answers_are_remembered_and_bad_ones_only_for_a_moment(asked):
-    from dataclasses import replace
-
     now = [0.0]
     gpus = GpuCheck(lambda: now[0])
-    devices = [Device(id=GPU, kind="nvidia", label="GPU 0", name="H100"), Device(id="cpu:0", kind="cpu", label="CPU 0",
-               name="CPU")]
+    devices = [Device(id=GPU, kind="nvidia", label="GPU 0", name="H100"), *cpu_devices()]
     on_cpu = make_spec("digits_mlp")
     spec = replace(on_cpu, devices=(GPU,))
     assert gpus.problem(on_cpu, devices) == ""
@@ -51,13 +51,11 @@ def test_answers_are_remembered_and_bad_ones_only_for_a_moment(asked):
     assert len(asked) == 2
 
 
-def test_start_is_not_offered_without_the_cuda_library(drive, nvml, nvml_library, monkeypatch):
+def test_start_is_not_offered_without_the_cuda_library(assemble, nvml, nvml_library, monkeypatch):
     nvml.write(gpus=1)
     monkeypatch.setenv("LD_LIBRARY_PATH", str(nvml_library))  # without the folder of the CUDA library
-    panel = drive()
-    monitor = panel.window.services.device_monitor
-    panel.until(lambda: any(device.kind == "nvidia" for device in monitor.survey.devices), "the GPU")
-    panel.tick(next(device.id for device in monitor.survey.devices if device.kind == "nvidia"))
-    status = panel.window.findChild(QLabel, "problemsLabel")
-    panel.until(lambda: "The CUDA driver's library cannot be used" in status.text(), "the reason")
+    panel = assemble("start", "devices")
+    panel.until(lambda: len(panel.devices) == 3, "the GPU")
+    panel.tick(uuid(0))
+    panel.until(lambda: "The CUDA driver's library cannot be used" in panel.start_status.text(), "the reason")
     assert not panel.start_button.isEnabled()

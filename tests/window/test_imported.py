@@ -8,11 +8,11 @@ from core.cli import __main__
 from tests.support.recorded_events import PYTORCH
 
 
-def test_an_imported_run_is_shown_and_refuses_to_start(drive, runs_root, tmp_path, capsys):
+def test_an_imported_run_is_shown_and_refuses_to_start(assemble, runs_root, tmp_path, capsys):
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "events.out.tfevents.1700000000.host.1").write_bytes(PYTORCH)
     assert __main__.main(["import", "--runs", str(runs_root), str(tmp_path / "logs")]) == 0
-    driver = drive()
+    driver = assemble("run", "start", "history")
     driver.until(lambda: driver.runs.count() == 1, "the run")
     (run_dir,) = runs_root.iterdir()
     driver.window.controllers.run.attach_to(str(run_dir))
