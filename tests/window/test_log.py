@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from PySide6.QtGui import QColor, QTextCursor
@@ -72,11 +74,22 @@ def view(qtbot, qapp) -> LogView:
     return log_view
 
 
-def test_view_follows_only_when_scrolled_to_end(qtbot, tmp_path, view):
-    path = tmp_path / "log.txt"
-    append(path, "".join(f"line {number}\n" for number in range(200)) + "10%")
-    view.show_file(path)
-    read_all(qtbot, view)
+@pytest.fixture
+def show(qtbot, tmp_path, view) -> Callable[[str], Path]:
+    """Return a function that writes a log and shows it to its end; it returns its path."""
+
+    def write_and_show(text: str) -> Path:
+        path = tmp_path / "log.txt"
+        append(path, text)
+        view.show_file(path)
+        read_all(qtbot, view)
+        return path
+
+    return write_and_show
+
+
+def test_view_follows_only_when_scrolled_to_end(qtbot, view, show):
+    path = show("".join(f"line {number}\n" for number in range(200)) + "10%")
     bar = view.verticalScrollBar()
     assert view.toPlainText().endswith("line 199\n10%")
     assert bar.value() == bar.maximum() > 0
@@ -98,11 +111,8 @@ def test_view_follows_only_when_scrolled_to_end(qtbot, tmp_path, view):
     assert bar.value() == bar.maximum()
 
 
-def test_flood_of_output_keeps_text_at_scrolled_up_position(qtbot, tmp_path, view):
-    path = tmp_path / "log.txt"
-    append(path, "first\n" + "text\n" * 100)
-    view.show_file(path)
-    read_all(qtbot, view)
+def test_flood_of_output_keeps_text_at_scrolled_up_position(qtbot, view, show):
+    path = show("first\n" + "text\n" * 100)
     view.verticalScrollBar().setValue(0)
     append(path, "flood\n" * 400_000)
     read_all(qtbot, view)
@@ -115,11 +125,8 @@ def test_flood_of_output_keeps_text_at_scrolled_up_position(qtbot, tmp_path, vie
     assert view.toPlainText().endswith("\nthe end")
 
 
-def test_lines_that_are_read_stay_when_the_last_piece_is_large(qtbot, tmp_path, view):
-    path = tmp_path / "log.txt"
-    append(path, "first\n" + "\n" * (MAX_LINES - 2))
-    view.show_file(path)
-    read_all(qtbot, view)
+def test_lines_that_are_read_stay_when_the_last_piece_is_large(qtbot, view, show):
+    path = show("first\n" + "\n" * (MAX_LINES - 2))
     assert view.blockCount() == MAX_LINES
     view.verticalScrollBar().setValue(0)
     append(path, "\n" * PIECE_LINES)
@@ -133,10 +140,8 @@ def test_lines_that_are_read_stay_when_the_last_piece_is_large(qtbot, tmp_path, 
     assert view.toPlainText().endswith("\nthe end")
 
 
-def test_long_log_is_trimmed(qtbot, tmp_path, view):
-    path = tmp_path / "log.txt"
-    path.touch()
-    view.show_file(path)
+def test_long_log_is_trimmed(qtbot, view, show):
+    path = show("")
     for part in range(8):
         append(path, "".join(f"{part} {number}\n" for number in range(1000)))
         read_all(qtbot, view)
@@ -145,11 +150,8 @@ def test_long_log_is_trimmed(qtbot, tmp_path, view):
     assert "\n3 999\n4 0\n" in view.toPlainText()
 
 
-def test_log_colours_change_with_theme(qtbot, tmp_path, view):
-    path = tmp_path / "log.txt"
-    append(path, "plain \x1b[1;31mred\x1b[0m\n\x1b[48;5;21mblue")
-    view.show_file(path)
-    read_all(qtbot, view)
+def test_log_colours_change_with_theme(view, show):
+    show("plain \x1b[1;31mred\x1b[0m\n\x1b[48;5;21mblue")
 
     def format_at(position: int):
         cursor = QTextCursor(view.document())
@@ -176,7 +178,7 @@ def test_view_shows_text_after_binary_data_and_endless_line(qtbot, tmp_path, vie
     assert max(len(line) for line in view.toPlainText().split("\n")) <= MAX_LINE + len(CUT) + len(str(path)) + 99
 
 
-def test_what_tensorflow_says_about_itself_is_dimmed_and_its_errors_are_not(qtbot, tmp_path, view):
+def test_what_tensorflow_says_about_itself_is_dimmed_and_its_errors_are_not(view, show):
     about_itself = [
         "2026-11-24 11:15:07.123456: W external/local_tsl/tsl/framework/cpu_allocator_impl.cc:83] Allocation of 1 GB",
         "2026-11-24 11:15:07.123456: E external/local_xla/xla/cuda_dnn.cc:467] Unable to register cuDNN factory: ...",
@@ -184,10 +186,7 @@ def test_what_tensorflow_says_about_itself_is_dimmed_and_its_errors_are_not(qtbo
         "WARNING: All log messages before absl::InitializeLog() is called are written to STDERR",
     ]
     real = ["2026-11-24 11:15:08.1: E tensorflow/core/allocator.cc:83] OOM when allocating", "2026-11-24 11:15: I won"]
-    path = tmp_path / "log.txt"
-    append(path, "\n".join([*about_itself, *real]))
-    view.show_file(path)
-    read_all(qtbot, view)
+    show("\n".join([*about_itself, *real]))
     dimmed = []
     for number in range(len(about_itself) + len(real)):
         cursor = QTextCursor(view.document().findBlockByNumber(number))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,7 +12,7 @@ from PySide6.QtWidgets import QPushButton
 from gui.base import theme as themes
 from gui.base.theme import DARK
 from gui.features.log.files import MAX_LINES, FileSearch
-from gui.window.details import LOG_TAB, MEMORY_TAB, DetailTabs
+from gui.window.details import LOG_TAB, DetailTabs
 from tests.window.logs import append, read_all
 
 if TYPE_CHECKING:
@@ -33,11 +34,24 @@ def page(qtbot, qapp) -> LogPage:
     return details.log
 
 
-def test_search_counts_and_steps_through_matches(qtbot, tmp_path, page):
+@pytest.fixture
+def show(qtbot, tmp_path, page) -> Callable[..., None]:
+    """Return a function that writes the log of a run and shows it to its end, and searches it, as for `sought`."""
+
+    def write_and_show(text: str, sought: str = "") -> None:
+        append(tmp_path / "log.txt", text)
+        page.show_run(tmp_path)
+        read_all(qtbot, page.view)
+        if sought:
+            page.search.open_search()
+            qtbot.keyClicks(page.search.field, sought)
+
+    return write_and_show
+
+
+def test_search_counts_and_steps_through_matches(qtbot, tmp_path, page, show):
     text = "".join(f"epoch {number} Loss {1 / number:.3f}\n" for number in range(1, 101))
-    append(tmp_path / "log.txt", text + "the last line\n")
-    page.show_run(tmp_path)
-    read_all(qtbot, page.view)
+    show(text + "the last line\n")
     qtbot.keyClick(page.view, Qt.Key.Key_F, Qt.KeyboardModifier.ControlModifier)
     field = page.search.field
     qtbot.waitUntil(field.hasFocus)
@@ -63,9 +77,8 @@ def test_search_counts_and_steps_through_matches(qtbot, tmp_path, page):
     assert not page.view.extraSelections()
 
 
-def long_log(tmp_path) -> None:
-    """12 000 lines, with a match in every 100th."""
-    append(tmp_path / "log.txt", "".join(f"{n} {'MATCH' if n % 100 == 0 else ''}\n" for n in range(12_000)))
+LONG_LOG = "".join(f"{n} {'MATCH' if n % 100 == 0 else ''}\n" for n in range(12_000))
+"""With a match in every 100th line."""
 
 
 def button_of(page, name: str) -> QPushButton:
@@ -80,12 +93,8 @@ def until_line(qtbot, page, text: str) -> None:
     qtbot.waitUntil(selected)
 
 
-def test_search_counts_and_reaches_the_whole_file(qtbot, tmp_path, page):
-    long_log(tmp_path)
-    page.show_run(tmp_path)
-    read_all(qtbot, page.view)
-    page.search.open_search()
-    qtbot.keyClicks(page.search.field, "match")
+def test_search_counts_and_reaches_the_whole_file(qtbot, page, show):
+    show(LONG_LOG, "match")
     here = page.view.toPlainText().count("MATCH")
     found = f"{here} of {here} here, 120 in all"
     qtbot.waitUntil(lambda: (page.follow(), page.search.count.text())[1] == found)
@@ -104,12 +113,8 @@ def test_search_counts_and_reaches_the_whole_file(qtbot, tmp_path, page):
     assert not button_of(page, "laterButton").isVisible()
 
 
-def test_search_goes_round_the_whole_file(qtbot, tmp_path, page):
-    append(tmp_path / "log.txt", "the only one\n" + "line\n" * 12_000)
-    page.show_run(tmp_path)
-    read_all(qtbot, page.view)
-    page.search.open_search()
-    qtbot.keyClicks(page.search.field, "only")
+def test_search_goes_round_the_whole_file(qtbot, page, show):
+    show("the only one\n" + "line\n" * 12_000, "only")
     qtbot.waitUntil(lambda: (page.follow(), page.search.count.text())[1] == "0 here, 1 in all")
     for backwards in (False, True):
         page._step(backwards=backwards)
@@ -118,11 +123,9 @@ def test_search_goes_round_the_whole_file(qtbot, tmp_path, page):
         qtbot.waitUntil(lambda: (page.follow(), page.view.has_earlier)[1])
 
 
-def test_earlier_and_later_lines_are_shown_part_by_part(qtbot, tmp_path, page, monkeypatch):
-    long_log(tmp_path)
+def test_earlier_and_later_lines_are_shown_part_by_part(qtbot, tmp_path, page, show, monkeypatch):
     assert not button_of(page, "earlierButton").isVisible()
-    page.show_run(tmp_path)
-    read_all(qtbot, page.view)
+    show(LONG_LOG)
     button = button_of(page, "earlierButton")
     parts = []
     while button_of(page, "earlierButton").isVisible():
@@ -142,12 +145,10 @@ def test_earlier_and_later_lines_are_shown_part_by_part(qtbot, tmp_path, page, m
     assert opened == [str(tmp_path / "log.txt")]
 
 
-def test_trimmed_log_offers_its_earlier_lines(qtbot, tmp_path, page):
-    path = tmp_path / "log.txt"
-    path.touch()
-    page.show_run(tmp_path)
+def test_trimmed_log_offers_its_earlier_lines(qtbot, tmp_path, page, show):
+    show("")
     for part in range(8):
-        append(path, "".join(f"{part} {number}\n" for number in range(1000)))
+        append(tmp_path / "log.txt", "".join(f"{part} {number}\n" for number in range(1000)))
         read_all(qtbot, page.view)
     assert button_of(page, "earlierButton").isVisible()
     page.view.show_earlier()
@@ -174,22 +175,16 @@ def test_whole_file_is_searched_as_it_grows(qtbot, tmp_path):
     assert search.count == 0
 
 
-def test_typing_more_narrows_search_from_current_match(qtbot, tmp_path, page):
-    append(tmp_path / "log.txt", "los\nloss\nlos\n")
-    page.show_run(tmp_path)
-    read_all(qtbot, page.view)
-    page.search.open_search()
-    qtbot.keyClicks(page.search.field, "los")
+def test_typing_more_narrows_search_from_current_match(qtbot, page, show):
+    show("los\nloss\nlos\n", "los")
     assert page.search.count.text() == "3 of 3"
     qtbot.keyClicks(page.search.field, "s")
     assert page.search.count.text() == "1 of 1"
     assert page.view.textCursor().blockNumber() == 1
 
 
-def test_follow_box_switches_following(qtbot, tmp_path, page):
-    append(tmp_path / "log.txt", "text\n" * 300)
-    page.show_run(tmp_path)
-    read_all(qtbot, page.view)
+def test_follow_box_switches_following(qtbot, tmp_path, page, show):
+    show("text\n" * 300)
     bar = page.view.verticalScrollBar()
     bar.setValue(0)
     assert not page.follow_box.isChecked()
@@ -202,11 +197,8 @@ def test_follow_box_switches_following(qtbot, tmp_path, page):
     assert bar.value() == position
 
 
-def test_log_of_each_rank_can_be_selected(qtbot, tmp_path, page):
-    append(tmp_path / "log.txt", "from rank 0\n")
-    page.show_run(tmp_path)
-    page.follow()
-    read_all(qtbot, page.view)
+def test_log_of_each_rank_can_be_selected(qtbot, tmp_path, page, show):
+    show("from rank 0\n")
     assert page.rank_box.isHidden()
     append(tmp_path / "log.1.txt", "from rank 1\n")
     append(tmp_path / "log.2.txt", "")
@@ -224,13 +216,3 @@ def test_log_of_each_rank_can_be_selected(qtbot, tmp_path, page):
     page.show_run(tmp_path / "other")
     assert page.rank_box.isHidden()
     assert page.view.toPlainText() == ""
-
-
-def test_log_controls_are_visible_only_on_log_tab(qtbot):
-    details = DetailTabs()
-    qtbot.addWidget(details)
-    qtbot.addWidget(details.controls)
-    details.tabs.setCurrentIndex(MEMORY_TAB)
-    assert details.log.controls.isHidden()
-    details.tabs.setCurrentIndex(LOG_TAB)
-    assert not details.log.controls.isHidden()
