@@ -24,11 +24,9 @@ from tests.support.written_runs import BEGAN, values, write_run
 from tests.window.driving import menu_action, show_theme
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from gui.features.compare.view import ComparisonView
-    from tests.window.driving import Driver
 
 LOSSES = {"a": [4.0, 3.0, 2.0, 1.0], "b": [5.0, 4.0, 3.0, 2.5], "c": [4.0, 3.0, 2.5]}
 
@@ -51,12 +49,12 @@ def write_three(root: Path) -> list[Path]:
     return folders
 
 
-def tick(panel: Driver, *names: str) -> None:
+def tick(panel, *names: str) -> None:
     wanted = [panel.runs.item(row).data(Qt.ItemDataRole.UserRole) for row in range(panel.runs.count())]
     panel.runs.tick([each for each in wanted if each.rpartition("-")[2] in names])
 
 
-def opened(panel: Driver, *names: str) -> ComparisonView:
+def opened(panel, *names: str) -> ComparisonView:
     """Compare runs, and wait until all of them are drawn and the table is there."""
     panel.until(lambda: panel.runs.count() >= len(names), "the runs")
     tick(panel, *names)
@@ -65,7 +63,7 @@ def opened(panel: Driver, *names: str) -> ComparisonView:
     return panel.window.panels.comparison
 
 
-def settle(panel: Driver, count: int) -> None:
+def settle(panel, count: int) -> None:
     reader = panel.window.controllers.comparison.reader
     view = panel.window.panels.comparison
 
@@ -91,18 +89,18 @@ def cells(view: ComparisonView) -> dict[str, list[tuple[str, str]]]:
 
 
 @pytest.fixture
-def features(assemble) -> Callable[[], Driver]:
+def features(assemble):
     """Return a function that makes what a comparison needs."""
     return partial(assemble, "run", "history", "comparison")
 
 
 @pytest.fixture
-def panel(features, runs_root: Path) -> Driver:
+def panel(features, runs_root: Path):
     write_three(runs_root)
     return features()
 
 
-def test_ticks_are_set_with_boxes_ctrl_shift_and_space(panel: Driver) -> None:
+def test_ticks_are_set_with_boxes_ctrl_shift_and_space(panel) -> None:
     runs, bar = panel.runs, panel.window.panels.several
 
     def click(row: int, *keys: Qt.KeyboardModifier, on_box: bool = False) -> None:
@@ -139,7 +137,7 @@ def test_ticks_are_set_with_boxes_ctrl_shift_and_space(panel: Driver) -> None:
     assert ticked() == []
 
 
-def test_runs_are_below_the_heading_of_their_day(panel: Driver, runs_root: Path) -> None:
+def test_runs_are_below_the_heading_of_their_day(panel, runs_root: Path) -> None:
     write_run(runs_root, "20260102-000000-new")
     write_run(runs_root, "another-name")
     panel.until(lambda: panel.runs.count() == 5, "the runs")
@@ -154,7 +152,7 @@ def test_runs_are_below_the_heading_of_their_day(panel: Driver, runs_root: Path)
     assert panel.runs.visualItemRect(items[2]).height() > panel.runs.visualItemRect(items[3]).height()
 
 
-def test_runs_that_differ_in_their_seed_are_a_group_until_each_is_to_be_drawn_alone(panel: Driver) -> None:
+def test_runs_that_differ_in_their_seed_are_a_group_until_each_is_to_be_drawn_alone(panel) -> None:
     view = opened(panel, "a", "b", "c")
     view.plot.controls.smoothing_button.set_weight(0.0)
     panel.window.controllers.comparison.draw()
@@ -186,7 +184,7 @@ def test_runs_that_differ_in_their_seed_are_a_group_until_each_is_to_be_drawn_al
     assert len({entry.colour for entry in view.plot.entries}) == 3
 
 
-def test_comparison_follows_the_theme_and_is_not_the_view_of_this_machine(panel: Driver) -> None:
+def test_comparison_follows_the_theme_and_is_not_the_view_of_this_machine(panel) -> None:
     panel.window.controllers.run.show_machine()
     machine = panel.window.panels.machine
     assert machine.isChecked()
@@ -206,7 +204,7 @@ def test_validation_is_the_usual_metric_also_before_the_second_run_is_read(runs_
     assert usual_metric([run], metrics_of([run])) == "val_loss"
 
 
-def test_plots_share_axis_range_and_cursor_and_one_run_may_have_another_metric(panel: Driver) -> None:
+def test_plots_share_axis_range_and_cursor_and_one_run_may_have_another_metric(panel) -> None:
     view = opened(panel, "a", "b")
     controls = view.plot.controls
     box = panel.window.findChild(QComboBox, "comparedAxisBox")
@@ -237,7 +235,7 @@ def test_plots_share_axis_range_and_cursor_and_one_run_may_have_another_metric(p
     assert list(view.plot.drawn) == ["2"], "the run that has it"
 
 
-def test_baseline_target_reasons_and_copies_of_the_table(panel: Driver) -> None:
+def test_baseline_target_reasons_and_copies_of_the_table(panel) -> None:
     view = opened(panel, "a", "b")
     assert [difference for _, difference in cells(view)["Best"]] == ["", "−1.5 (−60.0 %)"]
     table = view.card.table
@@ -267,7 +265,7 @@ def test_baseline_target_reasons_and_copies_of_the_table(panel: Driver) -> None:
 
 
 @pytest.mark.slow
-def test_another_tick_adds_a_run_a_search_hides_none_and_one_tick_ends_the_comparison(panel: Driver) -> None:
+def test_another_tick_adds_a_run_a_search_hides_none_and_one_tick_ends_the_comparison(panel) -> None:
     view = opened(panel, "a", "b")
     colours = {entry.runs[0].dir: entry.colour for entry in view.plot.entries}
     read = panel.window.controllers.comparison.reader.runs
@@ -289,7 +287,7 @@ def test_another_tick_adds_a_run_a_search_hides_none_and_one_tick_ends_the_compa
 
 @pytest.mark.slow
 def test_a_run_that_vanishes_or_cannot_be_read_is_a_sentence_and_the_others_stay(
-    panel: Driver, runs_root: Path
+    panel, runs_root: Path
 ) -> None:
     spec = runs_root / "20260101-000001-b" / "spec.json"
     view = opened(panel, "a", "c")
@@ -304,7 +302,7 @@ def test_a_run_that_vanishes_or_cannot_be_read_is_a_sentence_and_the_others_stay
 
 
 @pytest.mark.slow
-def test_a_live_run_goes_on_in_the_comparison(panel: Driver, runs_root: Path) -> None:
+def test_a_live_run_goes_on_in_the_comparison(panel, runs_root: Path) -> None:
     live = write_run(
         runs_root, "20260102-000000-live", [values(1, 1, 2, loss=[9.0, 8.0])],
         states=[(0.0, "starting"), (0.5, "running")], more=[
@@ -321,7 +319,7 @@ def test_a_live_run_goes_on_in_the_comparison(panel: Driver, runs_root: Path) ->
     panel.until(lambda: cells(view)["Last"][0][0] == "6", "its table")
 
 
-def test_enter_compares_and_the_menu_explains_what_is_missing(panel: Driver) -> None:
+def test_enter_compares_and_the_menu_explains_what_is_missing(panel) -> None:
     panel.window.panels.menu.action("compare").trigger()
     assert "Tick two or more runs" in panel.message("messageStrip")
     tick(panel, "a", "b")

@@ -38,9 +38,7 @@ def test_click_on_label_leaves_shares_and_a_moved_border_is_kept(drive, qtbot) -
     assert abs(runs.width() - moved) <= 2
 
 
-def test_narrow_window_clips_nothing_and_has_its_runs_behind_a_tab_and_devices_as_high_as_their_rows(
-    drive, nvml
-) -> None:
+def test_narrow_window_clips_nothing_and_has_its_runs_behind_a_tab_and_whole_devices(drive, nvml) -> None:
     nvml.write(gpus=8)
     panel = drive()
     panel.until(lambda: len(panel.devices) > 8, "the GPUs")

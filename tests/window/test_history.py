@@ -27,10 +27,8 @@ from tests.window.driving import menu_action
 from tests.window.test_missed import write_live
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-    from tests.window.driving import Driver
 
 
 def write_runs(root: Path, count: int) -> list[Path]:
@@ -55,36 +53,36 @@ def copy_run(root: Path, count: int) -> None:
             (each / part).symlink_to(first / part)
 
 
-def listed(panel: Driver) -> list[str]:
+def listed(panel) -> list[str]:
     items = [panel.runs.item(row).data(Qt.ItemDataRole.UserRole) for row in range(panel.runs.count())]
     return [text.rpartition("-")[2] for text in items]
 
 
-def search(panel: Driver, text: str) -> None:
+def search(panel, text: str) -> None:
     field = panel.window.findChild(QLineEdit, "runFilter")
     field.selectAll()
     panel.qtbot.keyClicks(field, text)
     panel.qtbot.keyClick(field, Qt.Key.Key_Return)
 
 
-def choose(panel: Driver, run_dir: Path, action: str) -> None:
+def choose(panel, run_dir: Path, action: str) -> None:
     menu = panel.runs.run_menu
     menu.show_run(run_dir)
     menu.aboutToShow.emit()
     menu_action(menu, action).trigger()
 
 
-def answer(panel: Driver, text: str) -> None:
+def answer(panel, text: str) -> None:
     dialog = next(each for each in panel.window.findChildren(NameDialog) if each.isVisible())
     dialog.edit.setText(text)
     panel.qtbot.mouseClick(dialog.findChild(QPushButton, "yesButton"), Qt.MouseButton.LeftButton)
 
 
 @pytest.fixture
-def show(assemble, runs_root: Path) -> Callable[..., tuple[Driver, list[Path]]]:
+def show(assemble, runs_root: Path):
     """Return a function that writes runs and shows their list; it returns their folders, too."""
 
-    def show_runs(count: int, *more: str) -> tuple[Driver, list[Path]]:
+    def show_runs(count: int, *more: str):
         folders = write_runs(runs_root, count)
         return assemble("run", "history", *more), folders
 

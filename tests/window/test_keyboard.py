@@ -63,9 +63,7 @@ def place(panel, widget: QWidget) -> QPoint:
     return widget.mapTo(panel.window, QPoint(0, 0))
 
 
-def test_tab_follows_the_order_of_sight_f6_goes_from_card_to_card_and_find_to_the_field_of_the_card(
-    drive, runs_root
-) -> None:
+def test_tab_follows_sight_f6_goes_from_card_to_card_and_find_to_the_field_of_the_card(drive, runs_root) -> None:
     panel = drive()
     keys = Keyboard(panel)
     panel.tick("cpu:0")

@@ -269,9 +269,7 @@ def test_no_chinese_text_is_clipped(drive, nvml):
 
 
 @pytest.mark.slow
-def test_another_language_waits_until_nothing_would_be_cut_and_for_ever_if_the_window_is_closed(
-    drive, pseudo, monkeypatch
-):
+def test_another_language_waits_until_nothing_would_be_cut_and_a_closed_window_stays_closed(drive, pseudo, monkeypatch):
     tries, change, ended = [], MainWindow.change_language, []
     monkeypatch.setattr(MainWindow, "change_language", lambda self: (tries.append(True), change(self)))
     panel = drive()
