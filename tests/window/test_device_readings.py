@@ -19,8 +19,8 @@ from core.devices.device import Device, Sample, Survey
 from core.devices.sampler import HelperTimeouts
 from core.history.index import directories
 from core.runs.facts import RunState
-from gui.features.devices.delegate import LINE, without_label
-from gui.features.devices.rows import DeviceLine, spoken, tip
+from gui.features.devices.delegate import without_label
+from gui.features.devices.rows import spoken, tip
 from gui.features.devices.view import DeviceView
 from gui.machine.chosen_devices import ChosenDevices
 from gui.machine.device_rows import DeviceRow, DeviceRows, OnDevices, obstacle
@@ -106,29 +106,6 @@ def test_row_is_rebuilt_only_when_its_data_changes():
         first_again, same = maker.make(replace(survey, samples=later), colours, OnDevices())
         assert (first_again, same) == (first, second)
         assert same is second
-
-
-def test_only_changed_rows_are_refilled(view):
-    rows = [row("a", utilisation_percent=1), row("b", utilisation_percent=2), row("c", utilisation_percent=3)]
-    show_devices(view, rows)
-    filled: list[str] = []
-    view.model().dataChanged.connect(
-        lambda first, last: filled.extend({first.data(LINE).row.id, last.data(LINE).row.id})
-    )
-
-    def shown() -> list[str]:
-        return [line.row.utilisation for line in view.lines if isinstance(line, DeviceLine)]
-
-    show_devices(view, rows)
-    show_devices(view, [replace(each) for each in rows])
-    assert filled == []
-    show_devices(view, [rows[0], replace(rows[1], utilisation_percent=50), rows[2]])
-    assert set(filled) == {"b"}
-    assert shown() == ["1 %", "50 %", "3 %"]
-    show_devices(view, [rows[1], rows[2]])
-    assert shown() == ["2 %", "3 %"]
-    show_devices(view, [rows[1], replace(rows[2], blocked="It is Anna's.")])
-    assert [device_line(view, each).can_be_ticked for each in ("b", "c")] == [True, False]
 
 
 def test_outdated_readings_are_shown_as_dash():
@@ -269,16 +246,6 @@ def test_second_mig_device_cannot_be_ticked_and_first_stays_ticked(assemble, nvm
     panel.tick()
     assert device_line(panel.table, other).can_be_ticked
     assert "untick" not in tip(device_line(panel.table, other))
-
-
-def test_device_blocked_while_ticked_stays_ticked_until_unticked():
-    chosen = chosen_of(row("GPU-1"), row("MIG-1"), row("MIG-2"), ticked=["GPU-1"])
-    chosen.show_rows([row("GPU-1", blocked="It is in MIG mode."), row("MIG-1"), row("MIG-2")])
-    assert chosen.ticked == ("GPU-1",)
-    chosen.toggle("GPU-1")
-    assert chosen.ticked == ()
-    chosen.toggle("GPU-1")
-    assert chosen.ticked == ()
 
 
 def test_remembered_ticks_skip_devices_that_cannot_be_ticked():

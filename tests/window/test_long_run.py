@@ -37,14 +37,6 @@ def until_read(qtbot: QtBot, session: RunSession) -> None:
     qtbot.waitUntil(lambda: session.opening is None)
 
 
-@pytest.fixture
-def read(session: RunSession, long_run: Path, qtbot: QtBot) -> RunSession:
-    """A session that has read the run."""
-    session.attach_to(long_run)
-    until_read(qtbot, session)
-    return session
-
-
 def test_long_run_is_a_sketch_until_it_is_read(session, long_run, qtbot):
     shares, sketches = [], []
 
@@ -102,13 +94,15 @@ def test_reading_goes_on_where_each_turn_is_longer_than_the_time_between_two_rep
     assert_same((session.run, session.run_series), read_whole(long_run))
 
 
-def test_run_looked_at_before_is_not_read_again(read, long_run):
-    kept = read.run_series
-    read.show_none()
-    assert (read.run, read.run_series) == (None, None)
-    read.attach_to(long_run)
-    assert read.opening is None
-    assert read.run_series is kept
+def test_run_looked_at_before_is_not_read_again(session, long_run, qtbot):
+    session.attach_to(long_run)
+    until_read(qtbot, session)
+    kept = session.run_series
+    session.show_none()
+    assert (session.run, session.run_series) == (None, None)
+    session.attach_to(long_run)
+    assert session.opening is None
+    assert session.run_series is kept
 
 
 def test_long_run_that_another_window_has_read_is_whole_at_once_and_read_in_slices_once_it_has_grown_much(
