@@ -12,10 +12,9 @@ from pathlib import Path
 TESTS = Path(__file__).parents[1]
 PROMISES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("1 The lists of boxes show all rows and whole texts", (
-        "window/test_choice_box.py::test_each_list_shows_all_rows_and_whole_texts",)),
+        "window/test_choice_box.py::test_each_target_is_large_enough_and_each_list_shows_all_rows",)),
     ("2 A click on a label freezes no layout", (
-        "window/test_dock_layout.py::test_click_on_label_leaves_shares",
-        "window/test_dock_layout.py::test_moved_border_is_kept")),
+        "window/test_dock_layout.py::test_click_on_label_leaves_shares_and_a_moved_border_is_kept",)),
     ("3 Models are headings; heat, power and who uses a device are always there", (
         "window/test_device_list.py::test_gpus_of_one_model_are_below_its_heading",
         "window/test_device_list.py::test_row_tells_heat_power_and_why_it_is_slowed_down")),
@@ -53,10 +52,10 @@ PROMISES: tuple[tuple[str, tuple[str, ...]], ...] = (
         "unit/test_run_header.py::test_header_of_a_starting_run_says_what_it_does",
         "unit/test_run_header.py::test_resumed_run_keeps_its_bar_and_says_from_where_it_goes_on")),
     ("13 A long run is drawn coarsely at once, then whole, and the second time at once", (
-        "window/test_long_run.py::test_window_draws_long_run_coarsely_and_then_whole",
+        "window/test_long_run.py::test_long_run_is_drawn_coarsely_and_then_whole",
         "window/test_long_run.py::test_run_looked_at_before_is_not_read_again")),
     ("14 Runs are compared", (
-        "window/test_comparison.py::test_curves_groups_and_table_of_runs_that_differ_in_rate_and_seed",)),
+        "window/test_comparison.py::test_runs_that_differ_in_their_seed_are_a_group_until_each_is_to_be_drawn_alone",)),
     ("15 A run waits for busy devices", (
         "window/test_queue.py::test_busy_device_offers_the_queue_and_the_run_starts_when_it_is_free",)),
     ("16 A run has one loss in every place", (
@@ -80,7 +79,7 @@ PROMISES: tuple[tuple[str, tuple[str, ...]], ...] = (
         "window/test_text_size.py::test_font_of_desktop_enlarges_all_text",
         "window/test_text_size.py::test_keys_change_size_and_next_window_keeps_it")),
     ("22 900 pixels suffice", (
-        "window/test_dock_layout.py::test_narrow_window_clips_nothing_and_has_its_runs_behind_a_tab",)),
+        "window/test_dock_layout.py::test_narrow_window_clips_nothing_and_has_its_runs_behind_a_tab_and_whole_devices",)),
     ("23 A menu has all actions with their keys, the documents and About", (
         "window/test_menu_bar.py::test_no_two_keys_are_the_same_and_all_are_in_the_list",
         "window/test_menu_bar.py::test_about_names_version_licences_and_folders",
@@ -96,7 +95,7 @@ PROMISES: tuple[tuple[str, tuple[str, ...]], ...] = (
         "window/test_remedies.py::test_unexplained_memory_of_several_devices_is_one_sentence",
         "window/test_remedies.py::test_button_of_the_strip_opens_the_commands")),
     ("27 Curves, pictures, tables and models leave the window", (
-        "window/test_exporting.py::test_measurements_are_written_as_the_command_writes_them",
+        "window/test_exporting.py::test_measurements_report_and_event_file_are_those_of_the_commands",
         "window/test_exporting.py::test_picture_is_sharp_or_a_drawing",
         "window/test_exporting.py::test_table_of_runs_has_results_and_settings",
         "window/test_exporting.py::test_model_is_exported_in_the_background_and_a_failure_is_told",
@@ -117,23 +116,22 @@ PROMISES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("32 The memory of the host is in the line of the CPU devices; whether a model will fit is not estimated yet", (
         "window/test_device_list.py::test_line_of_cpu_devices_tells_load_and_host_memory",)),
     ("33 What would fail at once is known before the start", (
-        "window/test_gpu_check.py::test_start_is_not_offered_without_the_cuda_library",
+        "window/test_device_panel.py::test_start_is_not_offered_without_the_cuda_library",
         "unit/test_recipes.py::test_function_that_cannot_be_called_is_refused_with_its_line")),
     ("34 Plots share a cursor and a range; values follow the range", (
         "window/test_plots.py::test_position_of_the_mouse_is_marked_in_all_plots",
         "window/test_plots.py::test_drag_selects_a_range_and_values_are_fitted_to_it",
         "window/test_plot_axes.py::test_decades_have_lines_without_labels_where_there_is_room")),
     ("35 The search reaches the whole log", (
-        "window/test_log_page.py::test_search_counts_and_reaches_the_whole_file",
-        "window/test_log_page.py::test_earlier_and_later_lines_are_shown_part_by_part")),
+        "window/test_log.py::test_search_counts_and_reaches_the_whole_file",
+        "window/test_log.py::test_earlier_and_later_lines_are_shown_part_by_part")),
     ("36 Tab and F6 follow the order of sight", (
-        "window/test_keyboard.py::test_tab_follows_the_order_of_sight",
-        "window/test_keyboard.py::test_f6_goes_from_card_to_card_and_back",
+        "window/test_keyboard.py::test_tab_follows_sight_f6_goes_from_card_to_card_and_find_to_the_field_of_the_card",
         "window/test_keyboard.py::test_whole_session_by_keyboard")),
     ("37 Texts, borders and marks have enough contrast, and targets enough size", (
         "window/test_theme.py::test_all_text_has_enough_contrast",
         "window/test_theme.py::test_borders_bars_and_marks_have_enough_contrast",
-        "window/test_choice_box.py::test_targets_are_large_enough")),
+        "window/test_choice_box.py::test_each_target_is_large_enough_and_each_list_shows_all_rows")),
     ("38 CPU devices are one line beside GPUs; rows are whole; free, all or none are ticked at once", (
         "window/test_device_list.py::test_only_gpus_count_for_the_dense_form",
         "window/test_device_list.py::test_cpu_devices_are_one_line_until_it_is_clicked",
@@ -144,7 +142,7 @@ PROMISES: tuple[tuple[str, tuple[str, ...]], ...] = (
         "window/test_state_marks.py::test_states_of_one_colour_have_marks_that_differ",)),
     ("40 The file dialog shows its icons and begins in the folder used last", (
         "window/test_file_dialog.py::test_dialog_begins_in_folder_used_last",
-        "window/test_file_dialog.py::test_dialog_shows_its_icons_only_on_tool_buttons")),
+        "window/test_file_dialog.py::test_dialog_has_icons_on_tool_buttons_only_and_whole_sizes_and_dates")),
 )
 """Number and promise, and its tests by file and name."""
 

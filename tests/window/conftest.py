@@ -29,7 +29,7 @@ from gui.window.services import Services
 from tests.support.acting import ProcView
 from tests.support.ssh_server import server, ssh_server  # noqa: F401 (fixtures)
 from tests.support.waiting import PATIENCE_S, wait_until
-from tests.window.driving import Driver, apply_palette, remove_style
+from tests.window.driving import Driver, PartsDriver, apply_palette, remove_style
 from tests.window.launching import Launcher
 from tests.window.plotted import events
 
@@ -170,6 +170,20 @@ def drive(qtbot: QtBot, runs_root: Path) -> Iterator[Callable[[], Driver]]:
     for driver in drivers:
         driver.close()
     _end_runs(runs_root)
+
+
+@pytest.fixture
+def assemble(qtbot: QtBot, parts: tuple[MainPanels, Services]) -> Iterator[Callable[..., PartsDriver]]:
+    """Return a function that makes these features alone (names of `FEATURES`) on the test's runs, and drives them."""
+    drivers: list[PartsDriver] = []
+
+    def make(*names: str) -> PartsDriver:
+        drivers.append(PartsDriver(qtbot, *parts, names))
+        return drivers[-1]
+
+    yield make
+    for driver in drivers:
+        driver.close()
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEventLoop, Qt, QTimer
@@ -10,21 +11,26 @@ from PySide6.QtGui import QAction
 from PySide6.QtWidgets import (
     QApplication,
     QComboBox,
+    QFileDialog,
     QLabel,
     QLineEdit,
     QListWidget,
+    QMainWindow,
     QPlainTextEdit,
     QPushButton,
     QSpinBox,
 )
 
 from gui.app import create_window
+from gui.base.jobs import Jobs
 from gui.base.theme import Theme, look, set_palette
 from gui.features.devices.view import DeviceView
 from gui.features.preferences.preferences import PreferencesDialog
 from gui.widgets.dialogs import ConfirmDialog
 from gui.widgets.messages import MessageStrip
 from gui.window import main_window
+from gui.window.features import FEATURES
+from gui.window.layout import SIZE
 from gui.window.main_window import MainWindow
 from tests.support.waiting import MAX_PAUSE_S, PATIENCE_S
 
@@ -39,6 +45,8 @@ if TYPE_CHECKING:
     from gui.machine.chosen_devices import ChosenDevices
     from gui.machine.device_rows import DeviceRow
     from gui.machine.machine import Machine
+    from gui.window.layout import MainPanels
+    from gui.window.services import Services
 
 
 def remove_style() -> None:
@@ -96,9 +104,12 @@ class Driver:
 
     def _take(self, window: MainWindow) -> None:
         """Drive this window, and later the window that takes its place."""
-        self.window = window
         window.show_close_notice = self.notices.append
         window.replaced.connect(self._take)
+        self._find(window)
+
+    def _find(self, window: QMainWindow) -> None:
+        self.window = window
         self.table = self.window.findChild(DeviceView, "deviceTable")
         self.framework = self.window.findChild(QComboBox, "frameworkBox")
         self.strategy = self.window.findChild(QComboBox, "strategyBox")
@@ -207,6 +218,22 @@ class Driver:
         button = self.question().findChild(QPushButton, name)
         self.qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
 
+    def export_dialog(self) -> QFileDialog:
+        """Return the open dialog that asks where to export to."""
+        return next(each for each in self.window.findChildren(QFileDialog, "exportDialog") if each.isVisible())
+
+    def export_to(self, path: Path) -> None:
+        """Choose a file, or a folder, in the open dialog of an export."""
+        dialog = self.export_dialog()
+        dialog.fileSelected.emit(str(path))
+        dialog.reject()
+
+    def exported(self, path: Path) -> str:
+        """Export to a file, or a folder, and return the message that follows."""
+        self.export_to(path)
+        self.until(lambda: str(path) in self.message("messageStrip").replace(f"Writing {path}", ""), "the result")
+        return self.message("messageStrip")
+
     def open_tab(self, tab: str) -> None:
         """Open a tab of the details panel."""
         tabs = self.window.panels.details.tabs
@@ -224,3 +251,49 @@ class Driver:
 def menu_action(menu: QMenu, text: str) -> QAction:
     """Return the entry of a menu with this text."""
     return next(each for each in menu.actions() if each.text() == text)
+
+
+class PartsDriver(Driver):
+    """Some features with panels and services, which it polls as a window does: no menus, keys, state or other features.
+
+    An error in a feature is one of the test.
+    """
+
+    def __init__(self, qtbot: QtBot, panels: MainPanels, services: Services, names: Sequence[str]) -> None:
+        self.qtbot, self.notices = qtbot, []
+        window = services.window
+        window.panels, window.services = panels, services
+        made = {row.name: row.make(panels, services) for row in FEATURES if row.name in names}
+        assert made.keys() == {*names}
+        window.controllers, self._features = SimpleNamespace(**made), made.values()
+        panels.plots.create_plots()
+        self._find(window)
+        window.resize(SIZE)
+        window.show()
+        services.poll_timer.timeout.connect(self.poll)
+        services.poll_timer.start()
+        services.poll_timer.set_pace(watched=True, live=True)
+        services.device_monitor.watch_closely(True)
+        self.poll()
+        self._call("show")
+        self._call("opened")
+
+    def poll(self) -> None:
+        """Do what a window does at each poll."""
+        services = self.window.services
+        self._call("prepare")
+        if services.device_monitor.poll():
+            self._call("take_readings")
+        for each in (services.session, services.run_list, services.queue, services.scaling_tables):
+            each.poll()
+        self._call("poll")
+
+    def close(self) -> None:
+        self.window.services.poll_timer.stop()
+        self._call("end")
+        for jobs in self.window.findChildren(Jobs):
+            jobs.close()
+
+    def _call(self, hook: str) -> None:
+        for feature in self._features:
+            getattr(feature, hook)()

@@ -1,9 +1,9 @@
-"""The window while a run misbehaves: a flood of output, and a folder that vanishes. About three seconds.
+"""Runs that no supervisor would write: a flood of output, a vanished folder, an imported run, damage on purpose.
 
 How long the window stands still meanwhile is measured by `benchmarks/bench_event_loop.py`.
 
 Settings that are damaged or newer are in `test_preferences`, languages and fonts in `test_language`, screens that are
-gone in `test_window_manager`, runs made to do harm in `test_hostile_runs`.
+gone in `test_window_manager`.
 """
 
 from __future__ import annotations
@@ -14,13 +14,21 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QLineEdit
+from PySide6.QtWidgets import QLabel, QLineEdit, QScrollArea
+from pytestqt.qtbot import QtBot
 
+from core.cli import __main__
+from core.history.index import is_run
 from core.schema.paths import LOG_FILE
+from tests.process.test_hostile_runs import batches
+from tests.support.hostile_runs import Hostile, watched
+from tests.support.recorded_events import PYTORCH
 from tests.support.written_runs import write_run
+from tests.window.driving import Driver
 from tests.window.test_missed import write_live
 
 FLOOD = """
@@ -53,9 +61,9 @@ def flood(runs_root: Path, tmp_path: Path) -> Iterator[tuple[Path, Callable[[], 
 
 
 @pytest.mark.slow
-def test_flood_of_lines_leaves_the_window_usable(drive, flood) -> None:
+def test_flood_of_lines_leaves_the_log_usable(assemble, flood) -> None:
     run_dir, end_flood = flood
-    panel = drive()
+    panel = assemble("run", "log")
     panel.until(lambda: panel.run is not None and panel.run.dir == run_dir, "the run")
     panel.open_tab("Log")
 
@@ -80,10 +88,10 @@ def test_flood_of_lines_leaves_the_window_usable(drive, flood) -> None:
 
 
 @pytest.mark.slow
-def test_shown_run_whose_folder_vanishes_is_explained_and_the_window_goes_on(drive, runs_root: Path) -> None:
+def test_shown_run_whose_folder_vanishes_is_explained_and_others_can_be_shown(assemble, runs_root: Path) -> None:
     other = write_run(runs_root, "20260101-000000-other")
     gone = write_live(runs_root, "20260101-000001-gone")
-    panel = drive()
+    panel = assemble("run", "history")
     panel.until(lambda: panel.run is not None and panel.run.dir == gone, "the live run")
     shutil.rmtree(gone)
     panel.until(lambda: f"was removed or renamed: {gone}" in panel.message(), "the message")
@@ -91,3 +99,48 @@ def test_shown_run_whose_folder_vanishes_is_explained_and_the_window_goes_on(dri
     panel.window.controllers.run.attach_to(str(other))
     panel.until_state("Finished")
     assert panel.message() == ""
+
+
+@pytest.mark.parametrize("count", [1, pytest.param(None, marks=pytest.mark.soak)])
+def test_window_survives_a_click_on_each_hostile_run(count: int | None, qtbot: QtBot, runs_root: Path) -> None:
+    """Costs eight seconds: one window, thirty runs."""
+    for seed in batches(count):
+        hostile = Hostile(runs_root, Random(seed))
+        runs = [each for each in map(hostile.run, range(30)) if is_run(each)]
+        with watched(lambda seed=seed: f"the window of seed {seed}"):
+            driver = Driver(qtbot, runs_root)
+            driver.until(lambda driver=driver, runs=runs: driver.runs.count() == len(runs), "all runs")
+        for row in range(driver.runs.count()):
+            name = driver.runs.item(row).text()[:80]
+            with watched(lambda seed=seed, name=name: f"seed {seed}, a click on {name!r}"):
+                driver.runs.scrollToItem(driver.runs.item(row))
+                place = driver.runs.visualItemRect(driver.runs.item(row)).center()
+                qtbot.mouseClick(driver.runs.viewport(), Qt.MouseButton.LeftButton, pos=place)
+                with qtbot.waitSignal(driver.window.services.poll_timer.timeout):
+                    pass
+                driver.until(lambda driver=driver: driver.window.services.session.opening is None, "the whole run")
+        driver.close()
+        hostile.clear()
+
+
+def test_an_imported_run_is_shown_and_refuses_to_start(assemble, runs_root, tmp_path, capsys):
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "events.out.tfevents.1700000000.host.1").write_bytes(PYTORCH)
+    assert __main__.main(["import", "--runs", str(runs_root), str(tmp_path / "logs")]) == 0
+    driver = assemble("run", "start", "history")
+    driver.until(lambda: driver.runs.count() == 1, "the run")
+    (run_dir,) = runs_root.iterdir()
+    driver.window.controllers.run.attach_to(str(run_dir))
+    session = driver.window.services.session
+    driver.until(lambda: session.run_series is not None and "val_loss" in session.run_series.metrics, "its curves")
+    menu = driver.window.panels.header.again.run_menu
+    before = sorted(runs_root.iterdir())
+    for action in ("again", "edit", "copy", "keep"):
+        menu.action(action).trigger()
+        assert f"Run logs was imported from {tmp_path / 'logs'}: " in driver.message("messageStrip")
+    assert sorted(runs_root.iterdir()) == before
+    view = driver.window.findChild(QScrollArea, "settingsView")
+    driver.open_tab("Settings")
+    texts = [label.text() for label in view.findChildren(QLabel)]
+    assert {"Imported from", str(tmp_path / "logs"), str(run_dir)} <= set(texts)
+    assert not any("trainyard run" in text for text in texts)

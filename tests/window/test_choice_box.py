@@ -11,8 +11,12 @@ MIN_PX = 24
 """Least side of a target by WCAG 2.2."""
 
 
-def test_each_list_shows_all_rows_and_whole_texts(drive) -> None:
+def test_each_target_is_large_enough_and_each_list_shows_all_rows(drive) -> None:
     panel = drive()
+    targets = [*panel.window.findChildren(QAbstractButton), *panel.window.findChildren(QComboBox)]
+    sizes = {each.objectName() or each.text(): each.size() for each in targets if each.isVisible()}
+    assert len(sizes) > 10
+    assert {name: size.toTuple() for name, size in sizes.items() if min(size.toTuple()) < MIN_PX} == {}
     boxes = [box for box in panel.window.findChildren(QComboBox) if box.count()]
     assert {"frameworkBox", "recipeBox", "strategyBox", "xAxisBox"} <= {box.objectName() for box in boxes}
     for box in boxes:
@@ -26,11 +30,3 @@ def test_each_list_shows_all_rows_and_whole_texts(drive) -> None:
         assert view.sizeHintForColumn(0) <= view.viewport().width(), box.objectName()
         assert not view.horizontalScrollBar().isVisible(), box.objectName()
         box.hidePopup()
-
-
-def test_targets_are_large_enough(drive) -> None:
-    panel = drive()
-    targets = [*panel.window.findChildren(QAbstractButton), *panel.window.findChildren(QComboBox)]
-    sizes = {each.objectName() or each.text(): each.size() for each in targets if each.isVisible()}
-    assert len(sizes) > 10
-    assert {name: size.toTuple() for name, size in sizes.items() if min(size.toTuple()) < MIN_PX} == {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gui.features.compare.view import ComparisonView
-    from tests.window.driving import Driver
 
 LOSSES = {"a": [4.0, 3.0, 2.0, 1.0], "b": [5.0, 4.0, 3.0, 2.5], "c": [4.0, 3.0, 2.5]}
 
@@ -49,12 +49,12 @@ def write_three(root: Path) -> list[Path]:
     return folders
 
 
-def tick(panel: Driver, *names: str) -> None:
+def tick(panel, *names: str) -> None:
     wanted = [panel.runs.item(row).data(Qt.ItemDataRole.UserRole) for row in range(panel.runs.count())]
     panel.runs.tick([each for each in wanted if each.rpartition("-")[2] in names])
 
 
-def opened(panel: Driver, *names: str) -> ComparisonView:
+def opened(panel, *names: str) -> ComparisonView:
     """Compare runs, and wait until all of them are drawn and the table is there."""
     panel.until(lambda: panel.runs.count() >= len(names), "the runs")
     tick(panel, *names)
@@ -63,7 +63,7 @@ def opened(panel: Driver, *names: str) -> ComparisonView:
     return panel.window.panels.comparison
 
 
-def settle(panel: Driver, count: int) -> None:
+def settle(panel, count: int) -> None:
     reader = panel.window.controllers.comparison.reader
     view = panel.window.panels.comparison
 
@@ -89,15 +89,18 @@ def cells(view: ComparisonView) -> dict[str, list[tuple[str, str]]]:
 
 
 @pytest.fixture
-def panel(drive, runs_root: Path) -> Driver:
+def features(assemble):
+    """Return a function that makes what a comparison needs."""
+    return partial(assemble, "run", "history", "comparison")
+
+
+@pytest.fixture
+def panel(features, runs_root: Path):
     write_three(runs_root)
-    found = drive()
-    found.until(lambda: found.runs.count() == 3, "the runs")
-    return found
+    return features()
 
 
-def test_ticks_are_set_with_boxes_ctrl_shift_and_space(panel: Driver) -> None:
-    panel.resize(1280, 800)  # in a narrow window the list is a drawer that is closed
+def test_ticks_are_set_with_boxes_ctrl_shift_and_space(panel) -> None:
     runs, bar = panel.runs, panel.window.panels.several
 
     def click(row: int, *keys: Qt.KeyboardModifier, on_box: bool = False) -> None:
@@ -134,8 +137,7 @@ def test_ticks_are_set_with_boxes_ctrl_shift_and_space(panel: Driver) -> None:
     assert ticked() == []
 
 
-@pytest.mark.styled
-def test_runs_are_below_the_heading_of_their_day(panel: Driver, runs_root: Path) -> None:
+def test_runs_are_below_the_heading_of_their_day(panel, runs_root: Path) -> None:
     write_run(runs_root, "20260102-000000-new")
     write_run(runs_root, "another-name")
     panel.until(lambda: panel.runs.count() == 5, "the runs")
@@ -150,7 +152,7 @@ def test_runs_are_below_the_heading_of_their_day(panel: Driver, runs_root: Path)
     assert panel.runs.visualItemRect(items[2]).height() > panel.runs.visualItemRect(items[3]).height()
 
 
-def test_curves_groups_and_table_of_runs_that_differ_in_rate_and_seed(panel: Driver) -> None:
+def test_runs_that_differ_in_their_seed_are_a_group_until_each_is_to_be_drawn_alone(panel) -> None:
     view = opened(panel, "a", "b", "c")
     view.plot.controls.smoothing_button.set_weight(0.0)
     panel.window.controllers.comparison.draw()
@@ -174,20 +176,15 @@ def test_curves_groups_and_table_of_runs_that_differ_in_rate_and_seed(panel: Dri
     reading = view.plot.reading_at(2.0)
     assert [row.value for row in reading.rows] == ["", "3 (3 to 3)", "4"]
     assert reading.rows[0].label == "step 2"
-
-
-def test_every_run_is_drawn_alone_when_seeds_are_not_grouped(panel: Driver) -> None:
-    view = opened(panel, "a", "b", "c")
     view.plot.controls.group_box.setChecked(False)
     panel.until(lambda: len(view.card.table.rows) == 3, "a row for each run")
     assert list(view.plot.drawn) == ["1", "2", "3"]
     assert view.plot.canvas.y_range[0] < 1.0, "every value can be seen, also where the means are above it"
     assert "Seed" in cells(view)
-    colours = {entry.colour for entry in view.plot.entries}
-    assert len(colours) == 3
+    assert len({entry.colour for entry in view.plot.entries}) == 3
 
 
-def test_comparison_follows_the_theme_and_is_not_the_view_of_this_machine(panel: Driver) -> None:
+def test_comparison_follows_the_theme_and_is_not_the_view_of_this_machine(panel) -> None:
     panel.window.controllers.run.show_machine()
     machine = panel.window.panels.machine
     assert machine.isChecked()
@@ -207,7 +204,7 @@ def test_validation_is_the_usual_metric_also_before_the_second_run_is_read(runs_
     assert usual_metric([run], metrics_of([run])) == "val_loss"
 
 
-def test_axes_and_readings_share_one_range_and_cursor(panel: Driver) -> None:
+def test_plots_share_axis_range_and_cursor_and_one_run_may_have_another_metric(panel) -> None:
     view = opened(panel, "a", "b")
     controls = view.plot.controls
     box = panel.window.findChild(QComboBox, "comparedAxisBox")
@@ -231,18 +228,14 @@ def test_axes_and_readings_share_one_range_and_cursor(panel: Driver) -> None:
     assert view.plot.crosshair.value() == spans["wall"][0] + 1
     view.memory.canvas.view.setXRange(*spans["wall"], padding=0.5)
     assert view.plot.canvas.x_range == view.memory.canvas.x_range
-
-
-def test_a_metric_that_one_run_has_is_drawn_of_that_run(panel: Driver) -> None:
-    view = opened(panel, "a", "b")
     box = panel.window.findChild(QComboBox, "comparedMetricBox")
     assert [box.itemData(row) for row in range(box.count())] == ["loss", "rare"]
     box.setCurrentIndex(1)
     panel.until(lambda: [text for text, _ in cells(view).get("Last", [])] == ["–", "1"], "the other metric")
-    assert list(view.plot.drawn) == ["2"]
+    assert list(view.plot.drawn) == ["2"], "the run that has it"
 
 
-def test_baseline_target_and_reasons(panel: Driver) -> None:
+def test_baseline_target_reasons_and_copies_of_the_table(panel) -> None:
     view = opened(panel, "a", "b")
     assert [difference for _, difference in cells(view)["Best"]] == ["", "−1.5 (−60.0 %)"]
     table = view.card.table
@@ -262,11 +255,6 @@ def test_baseline_target_and_reasons(panel: Driver) -> None:
     assert [text for text, _ in cells(view)["To target"]] == ["2.0 s", "1.0 s"]
     panel.qtbot.mouseClick(view.card.why_button, Qt.MouseButton.LeftButton)
     panel.until(lambda: "learning_rate: 0.1 → 0.2" in view.card.why.toPlainText(), "why they differ")
-
-
-@pytest.mark.slow
-def test_the_table_is_copied_and_the_comparison_closed(panel: Driver) -> None:
-    view = opened(panel, "a", "b")
     menu = panel.window.findChild(QToolButton, "comparisonExportButton").menu()
     menu_action(menu, "Copy table as CSV").trigger()
     lines = QGuiApplication.clipboard().text().splitlines()
@@ -274,21 +262,18 @@ def test_the_table_is_copied_and_the_comparison_closed(panel: Driver) -> None:
     assert "setting learning_rate" in lines[0]
     menu_action(menu, "Copy table as Markdown").trigger()
     assert QGuiApplication.clipboard().text().startswith("| RUN |")
-    panel.qtbot.mouseClick(view.close_button, Qt.MouseButton.LeftButton)
-    assert panel.window.panels.plots.isVisible()
-    assert not view.isVisible()
-    assert panel.runs.ticked == []
-    opened(panel, "b", "c")
-    panel.window.setFocus()
-    panel.qtbot.keyClick(panel.window, Qt.Key.Key_Escape)
-    assert panel.window.panels.plots.isVisible()
 
 
 @pytest.mark.slow
-def test_ticking_another_run_adds_it_and_one_tick_ends_the_comparison(panel: Driver) -> None:
+def test_another_tick_adds_a_run_a_search_hides_none_and_one_tick_ends_the_comparison(panel) -> None:
     view = opened(panel, "a", "b")
     colours = {entry.runs[0].dir: entry.colour for entry in view.plot.entries}
     read = panel.window.controllers.comparison.reader.runs
+    for text, listed in (("lr>0.15", 1), ("", 3)):
+        panel.set_text("runFilter", text)
+        panel.until(lambda listed=listed: panel.runs.count() == listed, "the search")
+        assert len(view.plot.entries) == 2
+    assert [each.rpartition("-")[2] for each in panel.runs.ticked] == ["b", "a"]
     tick(panel, "a", "b", "c")
     settle(panel, 3)
     view.plot.controls.group_box.setChecked(False)
@@ -301,28 +286,23 @@ def test_ticking_another_run_adds_it_and_one_tick_ends_the_comparison(panel: Dri
 
 
 @pytest.mark.slow
-def test_a_run_that_vanishes_is_one_sentence_and_the_others_stay(panel: Driver, runs_root: Path) -> None:
-    view = opened(panel, "a", "b")
+def test_a_run_that_vanishes_or_cannot_be_read_is_a_sentence_and_the_others_stay(
+    panel, runs_root: Path
+) -> None:
+    spec = runs_root / "20260101-000001-b" / "spec.json"
+    view = opened(panel, "a", "c")
+    spec.write_text(json.dumps({**json.loads(spec.read_text()), "version": 99}))
+    tick(panel, "a", "b", "c")
+    panel.until(lambda: "newer" in view.card.notices.text(), "why b cannot be read")
+    assert len(view.plot.entries) == 1, "the two others are a group"
     shutil.rmtree(runs_root / "20260101-000000-a")
     panel.until(lambda: "20260101-000000-a was removed" in view.card.notices.text(), "the sentence")
     assert "Its curve is still shown." in view.card.notices.text()
-    assert len(view.plot.entries) == 2
-
-
-def test_a_run_that_cannot_be_read_is_a_sentence(panel: Driver, runs_root: Path) -> None:
-    spec = runs_root / "20260101-000001-b" / "spec.json"
-    view = opened(panel, "a", "c")
-    document = json.loads(spec.read_text())
-    spec.write_text(json.dumps({**document, "version": 99}))
-    tick(panel, "a", "b", "c")
-    panel.until(lambda: bool(panel.window.controllers.comparison.reader.problems), "the problem")
-    panel.until(lambda: "20260101-000001-b" in view.card.notices.text() or "newer" in view.card.notices.text(), "why")
-    assert len(view.plot.entries) == 1
+    assert len(view.plot.entries[0].runs) == 2
 
 
 @pytest.mark.slow
-def test_a_live_run_goes_on_in_the_comparison(drive, runs_root: Path) -> None:
-    write_three(runs_root)
+def test_a_live_run_goes_on_in_the_comparison(panel, runs_root: Path) -> None:
     live = write_run(
         runs_root, "20260102-000000-live", [values(1, 1, 2, loss=[9.0, 8.0])],
         states=[(0.0, "starting"), (0.5, "running")], more=[
@@ -330,7 +310,6 @@ def test_a_live_run_goes_on_in_the_comparison(drive, runs_root: Path) -> None:
              "pid_namespace": "0"}
         ], spec=make_spec("digits_mlp", learning_rate=0.7),
     )
-    panel = drive()
     panel.until(lambda: panel.runs.count() == 4, "the runs")
     view = opened(panel, "live", "a")
     view.plot.controls.smoothing_button.set_weight(0.0)
@@ -340,7 +319,7 @@ def test_a_live_run_goes_on_in_the_comparison(drive, runs_root: Path) -> None:
     panel.until(lambda: cells(view)["Last"][0][0] == "6", "its table")
 
 
-def test_enter_compares_and_the_menu_explains_what_is_missing(panel: Driver) -> None:
+def test_enter_compares_and_the_menu_explains_what_is_missing(panel) -> None:
     panel.window.panels.menu.action("compare").trigger()
     assert "Tick two or more runs" in panel.message("messageStrip")
     tick(panel, "a", "b")
@@ -354,11 +333,10 @@ def test_enter_compares_and_the_menu_explains_what_is_missing(panel: Driver) -> 
     assert panel.run.dir.name.endswith("-c")
 
 
-def test_runs_that_measured_nothing_are_told(drive, runs_root: Path) -> None:
+def test_runs_that_measured_nothing_are_told(features, runs_root: Path) -> None:
     for name in ("a", "b"):
         write_run(runs_root, f"20260101-000000-{name}")
-    panel = drive()
-    panel.until(lambda: panel.runs.count() == 2, "the runs")
+    panel = features()
     tick(panel, "a", "b")
     panel.window.panels.actions.do("compare", panel.runs.ticked)
     view = panel.window.panels.comparison
@@ -368,10 +346,29 @@ def test_runs_that_measured_nothing_are_told(drive, runs_root: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_comparison_and_its_choices_survive_another_language_and_another_window(drive, runs_root: Path) -> None:
+def test_window_names_the_comparison_which_escape_ends_and_another_language_and_window_keep(drive, runs_root: Path):
     write_three(runs_root)
     panel = drive()
-    view = opened(panel, "a", "b")
+    view = opened(panel, "a", "b", "c")
+    header, window = panel.window.panels.header, panel.window
+    names = [each.text() for each in header.findChildren(QLabel) if each.isVisibleTo(header)]
+    assert names[:2] == ["Comparison", "3 runs"]
+    assert window.windowTitle() == "Comparison of 3 runs – Trainyard"
+    tick(panel, "a", "b")
+    panel.until(lambda: window.windowTitle() == "Comparison of 2 runs – Trainyard", "the runs that are left")
+    panel.qtbot.mouseClick(view.close_button, Qt.MouseButton.LeftButton)
+    assert window.panels.plots.isVisible()
+    assert not view.isVisible()
+    assert panel.runs.ticked == []
+    opened(panel, "b", "c")
+    panel.qtbot.keyClick(window, Qt.Key.Key_Escape)
+    assert window.panels.plots.isVisible()
+    panel.until_state("No run")
+    assert window.windowTitle() == "Trainyard"
+    panel.runs.itemClicked.emit(panel.runs.item(0))
+    panel.until_state("Finished")
+    opened(panel, "a", "b")
+    assert panel.state.text() == "Finished", "the buttons act on that run"
     view.plot.controls.axis_box.setCurrentIndex(3)
     view.plot.controls.log_box.setChecked(True)
     panel.until_replaced("zh_CN")
@@ -389,26 +386,14 @@ def test_the_comparison_and_its_choices_survive_another_language_and_another_win
     assert (view.plot.controls.axis, view.plot.controls.log_box.isChecked()) == ("training", True)
 
 
-def test_a_run_that_a_search_hides_stays_in_the_comparison(panel: Driver) -> None:
-    view = opened(panel, "a", "b")
-    field = panel.window.findChild(QLineEdit, "runFilter")
-    for text, listed in (("lr>0.15", 1), ("", 3)):
-        field.setText(text)
-        panel.qtbot.keyClick(field, Qt.Key.Key_Return)
-        panel.until(lambda listed=listed: panel.runs.count() == listed, "the search")
-        assert len(view.plot.entries) == 2
-    assert [each.rpartition("-")[2] for each in panel.runs.ticked] == ["b", "a"]
-
-
 @pytest.mark.slow
-def test_of_many_lines_groups_keep_their_bands_unless_these_would_cover_each_other(drive, runs_root: Path) -> None:
+def test_of_many_lines_groups_keep_their_bands_unless_these_would_cover_each_other(features, runs_root: Path) -> None:
     for number in range(20):  # ten groups of two seeds
         spec = make_spec("digits_mlp", learning_rate=0.1 * (number // 2 + 1), seed=number % 2)
         write_run(
             runs_root, f"20260101-0000{number:02}-{number}", [values(1, 1, 2, loss=[2.0 + number, 1.0])], spec=spec
         )
-    panel = drive()
-    panel.until(lambda: panel.runs.count() == 20, "the runs")
+    panel = features()
     view = opened(panel, *(str(each) for each in range(20)))
     view.plot.controls.smoothing_button.set_weight(0.0)
     panel.until(lambda: len(view.plot.drawn) == 10, "the lines")
@@ -425,30 +410,11 @@ def test_of_many_lines_groups_keep_their_bands_unless_these_would_cover_each_oth
     assert "no band" not in view.card.notices.text()
 
 
-@pytest.mark.slow
-def test_header_and_title_name_the_comparison(panel: Driver) -> None:
-    opened(panel, "a", "b", "c")
-    header, window = panel.window.panels.header, panel.window
-    names = [each.text() for each in header.findChildren(QLabel) if each.isVisibleTo(header)]
-    assert names[:2] == ["Comparison", "3 runs"]
-    assert window.windowTitle() == "Comparison of 3 runs – Trainyard"
-    tick(panel, "a", "b")
-    panel.until(lambda: window.windowTitle() == "Comparison of 2 runs – Trainyard", "the runs that are left")
-    panel.qtbot.keyClick(window, Qt.Key.Key_Escape)
-    panel.until_state("No run")
-    assert window.windowTitle() == "Trainyard"
-    item = panel.runs.item(0)
-    panel.runs.itemClicked.emit(item)
-    panel.until_state("Finished")
-    opened(panel, "a", "b")
-    assert panel.state.text() == "Finished", "the buttons act on that run"
-
-
-def test_settings_of_the_run_have_the_titles_of_the_tab_settings(drive, runs_root: Path) -> None:
+def test_settings_of_the_run_have_the_titles_of_the_tab_settings(features, runs_root: Path) -> None:
     for name, recipe, devices in (("a", "digits_mlp", "cpu:0"), ("b", "digits_cnn", "cpu:0,cpu:1")):
         spec = make_spec(recipe, devices=devices, strategy="single" if name == "a" else "ddp")
         write_run(runs_root, f"20260101-000000-{name}", [values(1, 1, 2, loss=[2.0, 1.0])], spec=spec)
-    view = opened(drive(), "a", "b")
+    view = opened(features(), "a", "b")
     found = cells(view)
     assert {"Strategy", "Recipe", "Devices"} <= {*found}, found
     shown = [text for text, _ in found["Strategy"]]

@@ -92,6 +92,7 @@ def test_recipes_begin_with_events_and_scripts_with_log_unless_user_chose_anothe
     assert not details.log.controls.isVisible()
     details.show_kind(is_script=True)
     assert details.currentIndex() == LOG_TAB
+    assert details.log.controls.isVisible()
     details.show_kind(is_script=False)
     assert details.currentIndex() == EVENTS_TAB
     _click(qtbot, details, MEMORY_TAB)

@@ -12,7 +12,6 @@ from types import SimpleNamespace
 import psutil
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QApplication
 
 from core.catalog.strategies import find_strategy
 from core.config import validation
@@ -20,8 +19,8 @@ from core.devices.device import Device, Sample, Survey
 from core.devices.sampler import HelperTimeouts
 from core.history.index import directories
 from core.runs.facts import RunState
-from gui.features.devices.delegate import LINE, DeviceDelegate, without_label
-from gui.features.devices.rows import DeviceLine, spoken, tip
+from gui.features.devices.delegate import without_label
+from gui.features.devices.rows import spoken, tip
 from gui.features.devices.view import DeviceView
 from gui.machine.chosen_devices import ChosenDevices
 from gui.machine.device_rows import DeviceRow, DeviceRows, OnDevices, obstacle
@@ -109,40 +108,13 @@ def test_row_is_rebuilt_only_when_its_data_changes():
         assert same is second
 
 
-def test_only_changed_rows_are_refilled(view):
-    rows = [row("a", utilisation_percent=1), row("b", utilisation_percent=2), row("c", utilisation_percent=3)]
-    show_devices(view, rows)
-    filled: list[str] = []
-    view.model().dataChanged.connect(
-        lambda first, last: filled.extend({first.data(LINE).row.id, last.data(LINE).row.id})
-    )
-
-    def shown() -> list[str]:
-        return [line.row.utilisation for line in view.lines if isinstance(line, DeviceLine)]
-
-    show_devices(view, rows)
-    show_devices(view, [replace(each) for each in rows])
-    assert filled == []
-    show_devices(view, [rows[0], replace(rows[1], utilisation_percent=50), rows[2]])
-    assert set(filled) == {"b"}
-    assert shown() == ["1 %", "50 %", "3 %"]
-    show_devices(view, [rows[1], rows[2]])
-    assert shown() == ["2 %", "3 %"]
-    show_devices(view, [rows[1], replace(rows[2], blocked="It is Anna's.")])
-    assert [device_line(view, each).can_be_ticked for each in ("b", "c")] == [True, False]
-
-
 def test_outdated_readings_are_shown_as_dash():
     gpu = Device(id="g", kind="nvidia", label="GPU 0", name="RTX", memory_total_bytes=24 * GB)
     sample = Sample(device_id="g", time=1, utilisation_percent=82, memory_used_bytes=9 * GB, temperature_celsius=60)
     survey = Survey(devices=(gpu,), samples=(sample,))
     (found,) = DeviceRows().make(survey, {"g": "#ffffff"}, OnDevices(stale_age_s={"g": 12}))
-    assert (found.utilisation, found.memory, found.memory_fraction, found.temperature_and_power) == (
-        "–",
-        "– / 24 GB",
-        None,
-        "",
-    )
+    assert (found.utilisation, found.memory) == ("–", "– / 24 GB")
+    assert (found.memory_fraction, found.temperature_and_power) == (None, "")
     assert "Last read 12 s ago: 82 %, 9.0 / 24 GB" in found.tip
 
 
@@ -179,9 +151,9 @@ def _patient_with_helper(monkeypatch) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_patient_with_helper")
-def test_hanging_driver_ages_readings_and_window_keeps_polling(drive, nvml):
+def test_hanging_driver_ages_readings_and_window_keeps_polling(assemble, nvml):
     nvml.write(gpus=1, gpu0={"utilisation": 82})
-    panel = drive()
+    panel = assemble("devices")
     panel.until(lambda: panel.devices[0].utilisation == "82 %")
     (pid,) = helper_pids()
     helper = psutil.Process(pid)
@@ -199,10 +171,10 @@ def test_hanging_driver_ages_readings_and_window_keeps_polling(drive, nvml):
 
 
 @pytest.mark.usefixtures("_patient_with_helper")
-def test_window_does_not_wait_for_slow_calls_and_survives_killed_helper(drive, nvml):
+def test_window_does_not_wait_for_slow_calls_and_survives_killed_helper(assemble, nvml):
     """Each NVML call takes 100 ms, longer than a poll may take; then the helper is killed."""
     nvml.write(gpus=1, slow_ms=100, gpu0={"utilisation": 82})
-    panel = drive()
+    panel = assemble("devices")
     polls = []
     panel.window.services.poll_timer.timeout.connect(lambda: polls.append(nvml.calls().total()))
     panel.until(lambda: panel.devices[0].utilisation == "82 %", "the first reading")
@@ -213,28 +185,6 @@ def test_window_does_not_wait_for_slow_calls_and_survives_killed_helper(drive, n
     before = len(polls)
     panel.until(lambda: len(polls) > before + 3, "the window to keep polling")
     assert len(panel.devices) >= 2
-
-
-def test_only_changed_rows_are_repainted(view, qtbot, monkeypatch):
-    painted = []
-    paint = DeviceDelegate.paint
-    monkeypatch.setattr(
-        DeviceDelegate, "paint", lambda self, *given: painted.append(given[2].data(LINE)) or paint(self, *given)
-    )
-
-    def ids() -> set[str]:
-        return {line.row.id if isinstance(line, DeviceLine) else "a heading" for line in painted}
-
-    view.resize(340, 600)
-    names = ["GPU-1", "GPU-2", "GPU-3"]
-    show_devices(view, [row(name, utilisation_percent=5) for name in names])
-    view.show()
-    qtbot.waitUntil(lambda: ids() == {*names, "a heading"})
-    QApplication.processEvents()
-    painted.clear()
-    show_devices(view, [row(name, utilisation_percent=80 if name == "GPU-2" else 5) for name in names])
-    qtbot.waitUntil(lambda: bool(painted))
-    assert ids() == {"GPU-2"}
 
 
 def test_new_samples_are_reported_every_half_second_and_new_devices_at_once(monkeypatch):
@@ -257,10 +207,19 @@ def test_new_samples_are_reported_every_half_second_and_new_devices_at_once(monk
 # -- devices that cannot be ticked ---------------------------------------------------------------
 
 
-def test_blocked_device_cannot_be_ticked_and_row_gives_reason(drive, nvml):
-    nvml.write(gpus=2, gpu0={"mig": 1})
-    panel = drive()
-    panel.until(lambda: len(panel.devices) >= 4, "the devices")
+@pytest.mark.slow
+def test_ticked_device_that_is_blocked_is_reported_once_and_once_unticked_cannot_be_ticked(assemble, nvml):
+    nvml.write(gpus=2)
+    panel = assemble("start", "devices")
+    panel.until(lambda: len(panel.devices) == 4, "the devices")
+    panel.tick(uuid(0))
+    panel.until_ready()
+    nvml.write(gpu0={"mig": 1})
+    panel.until(lambda: "MIG mode" in panel.start_status.text(), "the reason why not")
+    assert panel.start_status.text().count("is in MIG mode") == 1
+    assert panel.chosen.ticked == (uuid(0),)
+    assert not panel.start_button.isEnabled()
+    panel.tick()
     panel.until(lambda: not device_line(panel.table, uuid(0)).can_be_ticked, "GPU 0 to be blocked")
     line = device_line(panel.table, uuid(0))
     index = index_of(panel.table, line)
@@ -273,23 +232,9 @@ def test_blocked_device_cannot_be_ticked_and_row_gives_reason(drive, nvml):
     assert panel.chosen.ticked == ()
 
 
-@pytest.mark.slow
-def test_blocked_ticked_device_is_reported_once(drive, nvml):
-    nvml.write(gpus=1)
-    panel = drive()
-    panel.until(lambda: len(panel.devices) == 3, "the devices")
-    panel.tick(uuid(0))
-    panel.until(lambda: "Ready" in panel.start_status.text(), "the choices to be ready")
-    nvml.write(gpu0={"mig": 1})
-    panel.until(lambda: "MIG mode" in panel.start_status.text(), "the reason why not")
-    assert panel.start_status.text().count("is in MIG mode") == 1
-    assert panel.chosen.ticked == (uuid(0),)
-    assert not panel.start_button.isEnabled()
-
-
-def test_second_mig_device_cannot_be_ticked_and_first_stays_ticked(drive, nvml):
+def test_second_mig_device_cannot_be_ticked_and_first_stays_ticked(assemble, nvml):
     nvml.write(gpus=1, gpu0={"mig": 1, "mig_count": 2})
-    panel = drive()
+    panel = assemble("devices")
     one, other = mig_uuid(0, 0), mig_uuid(0, 1)
     panel.until(lambda: {one, other} <= {each.id for each in panel.devices}, "the MIG devices")
     panel.tick(one)
@@ -301,16 +246,6 @@ def test_second_mig_device_cannot_be_ticked_and_first_stays_ticked(drive, nvml):
     panel.tick()
     assert device_line(panel.table, other).can_be_ticked
     assert "untick" not in tip(device_line(panel.table, other))
-
-
-def test_device_blocked_while_ticked_stays_ticked_until_unticked():
-    chosen = chosen_of(row("GPU-1"), row("MIG-1"), row("MIG-2"), ticked=["GPU-1"])
-    chosen.show_rows([row("GPU-1", blocked="It is in MIG mode."), row("MIG-1"), row("MIG-2")])
-    assert chosen.ticked == ("GPU-1",)
-    chosen.toggle("GPU-1")
-    assert chosen.ticked == ()
-    chosen.toggle("GPU-1")
-    assert chosen.ticked == ()
 
 
 def test_remembered_ticks_skip_devices_that_cannot_be_ticked():
@@ -371,18 +306,13 @@ def test_reason_of_blocked_row_is_painted_even_if_device_is_in_use(view, count, 
 # -- devices in use ------------------------------------------------------------------------------
 
 
-def test_row_of_live_run_shows_its_name(drive, runs_root, tmp_path):
-    start(played(tmp_path / "actor", name="mine"), runs_root).until(RunState.RUNNING)
-    panel = drive()
-    panel.until(lambda: panel.devices[0].status == "runs mine", "the run in the row")
-    assert panel.devices[1].status == ""
-
-
 @pytest.mark.slow
-def test_second_run_on_device_needs_confirmation_naming_both_runs(drive, runs_root, tmp_path):
+def test_row_names_a_live_run_and_a_second_one_on_its_device_needs_confirmation_naming_both(drive, runs_root, tmp_path):
     start(played(tmp_path / "actor", name="first"), runs_root).until(RunState.RUNNING)
     panel = drive()
     panel.until_state("Running")
+    panel.until(lambda: panel.devices[0].status == "runs first", "the run in the row")
+    assert panel.devices[1].status == ""
     panel.tick("cpu:0")
     panel.open_recipe(write_recipe(tmp_path, LONG, "second"))
     panel.set_number("epochsBox", 1)
@@ -402,19 +332,15 @@ def test_second_run_on_device_needs_confirmation_naming_both_runs(drive, runs_ro
     panel.until_state("Finished")
 
 
-def test_device_used_by_another_process_can_be_ticked(drive, nvml, launch):
-    nvml.write(gpus=1, gpu0={"memory_used": 18 * GB, "compute": f"{launch().pid}:{18 * GB}"})
-    panel = drive()
-    panel.until(lambda: panel.devices[0].status.startswith("used by python"), "the process in the row")
-    assert device_line(panel.table, uuid(0)).can_be_ticked
-
-
 @pytest.mark.slow
-def test_new_process_on_ticked_gpu_updates_start_check(drive, nvml, launch):
+def test_new_process_on_ticked_gpu_is_named_and_checked_and_forbids_nothing(assemble, nvml, launch):
     nvml.write(gpus=1, gpu0={"memory_used": GB})
-    panel = drive()
+    panel = assemble("memory", "start", "devices")
     panel.until(lambda: len(panel.devices) == 3, "the devices")
-    panel.tick(panel.devices[0].id)
+    panel.tick(uuid(0))
     panel.until(lambda: "GPU 0 is free" in panel.start_status.text(), "the choices to be ready")
-    nvml.write(gpu0={"memory_used": 3 * GB, "compute": f"{launch().pid}:{2 * GB}"})
-    panel.until(lambda: "GPU 0 has" in panel.start_status.text(), "the new process")
+    nvml.write(gpu0={"memory_used": 18 * GB, "compute": f"{launch().pid}:{17 * GB}"})
+    panel.until(lambda: "GPU 0 is held by python" in panel.start_status.text(), "the new process")
+    panel.until(lambda: panel.devices[0].status.startswith("used by python"), "the process in the row")
+    panel.tick()
+    assert device_line(panel.table, uuid(0)).can_be_ticked

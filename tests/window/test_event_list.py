@@ -16,7 +16,7 @@ from gui.features.run.events import SLACK_ROWS, EventList
 from tests.window.driving import show_theme
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 pytestmark = pytest.mark.styled
 
@@ -32,6 +32,18 @@ def events(qtbot, qapp) -> EventList:
     return event_list
 
 
+@pytest.fixture
+def show(events) -> Callable[[list[dict[str, Any]]], None]:
+    """Return a function that shows further events of one run."""
+    timeline = Timeline(None, "PyTorch")
+
+    def fold(found: list[dict[str, Any]]) -> None:
+        timeline.fold(found)
+        events.show_timeline(timeline)
+
+    return fold
+
+
 def notices(numbers: Iterable[int], at: float | None = None) -> list[dict[str, Any]]:
     now = time.time() if at is None else at
     return [{"t": now, "kind": "notice", "text": f"Notice {number}."} for number in numbers]
@@ -42,14 +54,10 @@ def shown(events: EventList) -> list[str]:
     return [str(model.index(row, 0).data()) for row in range(model.rowCount())]
 
 
-def test_rows_have_time_text_sign_and_a_heading_for_another_day(events):
-    timeline = Timeline(None, "PyTorch")
+def test_rows_have_time_text_sign_and_a_heading_for_another_day(events, show):
     year, month, number = time.localtime()[:3]
     day_before, today = (time.mktime((year, month, each, 18, 3, 4, 0, 0, -1)) for each in (number - 1, number))
-    timeline.fold(
-        [{"t": day_before, "kind": "checkpoint", "step": 5, "name": "a", "bytes": 2048}, *notices([1], today)]
-    )
-    events.show_timeline(timeline)
+    show([{"t": day_before, "kind": "checkpoint", "step": 5, "name": "a", "bytes": 2048}, *notices([1], today)])
     yesterday, checkpoint, day, notice = shown(events)
     assert checkpoint == "18:03:04  Checkpoint written: step 5, 2 kB."
     assert yesterday == time.strftime("%d %B %Y", time.localtime(day_before)).lstrip("0")
@@ -68,29 +76,24 @@ def test_rows_have_time_text_sign_and_a_heading_for_another_day(events):
         assert theme.warn in colours
 
 
-def test_newest_row_is_followed_until_user_scrolls_up(qtbot, events):
-    timeline, bar = Timeline(None, "PyTorch"), events.verticalScrollBar()
-    timeline.fold(notices(range(50)))
-    events.show_timeline(timeline)
+def test_newest_row_is_followed_until_user_scrolls_up(qtbot, events, show):
+    bar = events.verticalScrollBar()
+    show(notices(range(50)))
     qtbot.waitUntil(lambda: bar.maximum() > 0 and bar.value() == bar.maximum())
-    timeline.fold(notices(range(50, 60)))
-    events.show_timeline(timeline)
+    show(notices(range(50, 60)))
     qtbot.waitUntil(lambda: events.model().rowCount() == 60 and bar.value() == bar.maximum())
     qtbot.keyClick(events, Qt.Key.Key_Home)
     assert bar.value() == 0
-    timeline.fold(notices(range(60, 70)))
-    events.show_timeline(timeline)
+    show(notices(range(60, 70)))
     events.doItemsLayout()
     assert bar.value() == 0
     events.show_timeline(None)
     assert shown(events) == []
 
 
-def test_selected_rows_are_copied_with_their_dates(qtbot, events):
-    timeline = Timeline(None, "PyTorch")
+def test_selected_rows_are_copied_with_their_dates(qtbot, events, show):
     at = time.mktime((2026, 11, 23, 18, 3, 4, 0, 0, -1))
-    timeline.fold(notices([1, 2], at))
-    events.show_timeline(timeline)
+    show(notices([1, 2], at))
     qtbot.keyClick(events, Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
     qtbot.keyClick(events, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
     copied = QGuiApplication.clipboard().text().splitlines()
@@ -105,18 +108,15 @@ def epochs(numbers: Iterable[int]) -> list[dict[str, Any]]:
     ]
 
 
-def test_epochs_are_appended_and_the_oldest_removed_but_not_how_the_run_began(events):
-    timeline = Timeline(None, "")
-    timeline.fold(notices([0]))
-    timeline.fold(epochs(range(1, 1002)))  # the last one waits for its validation
-    timeline.fold([{"t": time.time(), "kind": "checkpoint", "step": 1000, "name": "b"}])
-    events.show_timeline(timeline)
+def test_epochs_are_appended_and_the_oldest_removed_but_not_how_the_run_began(events, show):
+    show(notices([0]))
+    show(epochs(range(1, 1002)))  # the last one waits for its validation
+    show([{"t": time.time(), "kind": "checkpoint", "step": 1000, "name": "b"}])
     resets, inserted = [], []
     events.model().modelReset.connect(lambda: resets.append(True))
     events.model().rowsInserted.connect(lambda _, first, last: inserted.append(last - first + 1))
     for first in range(1002, MAX_ENTRIES + 2 * SLACK_ROWS + 1002, 100):
-        timeline.fold(epochs(range(first, first + 100)))
-        events.show_timeline(timeline)
+        show(epochs(range(first, first + 100)))
     assert resets == []
     assert max(inserted) == 100
     rows = shown(events)
@@ -126,16 +126,13 @@ def test_epochs_are_appended_and_the_oldest_removed_but_not_how_the_run_began(ev
     assert rows[-1].endswith(f"Epoch {MAX_ENTRIES + 2 * SLACK_ROWS + 1000}: loss 0.5")
 
 
-def test_epochs_can_be_hidden(qtbot, events):
-    timeline = Timeline(None, "")
-    timeline.fold([*notices([0]), *epochs(range(1, 60)), *notices([1])])
-    events.show_timeline(timeline)
+def test_epochs_can_be_hidden(qtbot, events, show):
+    show([*notices([0]), *epochs(range(1, 60)), *notices([1])])
     assert len(shown(events)) == 60
     qtbot.addWidget(events.controls)
     events.epochs_box.click()
     assert [row.partition("  ")[2] for row in shown(events)] == ["Notice 0.", "Notice 1."]
-    timeline.fold([*epochs(range(60, 70)), *notices([2])])
-    events.show_timeline(timeline)
+    show([*epochs(range(60, 70)), *notices([2])])
     assert len(shown(events)) == 3
     events.epochs_box.click()
     assert len(shown(events)) == 71

@@ -85,7 +85,7 @@ def test_closed_card_stays_closed_until_another_run_is_looked_at(qtbot):
     assert card.isVisible()
 
 
-def test_empty_parts_speak_of_the_state_of_the_run(drive, runs_root):
+def test_empty_parts_speak_of_the_state_of_the_run(assemble, runs_root):
     run_dir = recorded(runs_root)
     for name in ("worker-0", "devices"):
         (run_dir / "events" / f"{name}.jsonl").write_text("")
@@ -93,12 +93,11 @@ def test_empty_parts_speak_of_the_state_of_the_run(drive, runs_root):
     path = run_dir / "events" / "supervisor.jsonl"
     kept = [line for line in path.read_text().splitlines() if '"running"' not in line and '"releasing"' not in line]
     path.write_text("\n".join(kept) + "\n")
-    panel = drive()
+    panel = assemble("run", "history")
 
     def words() -> tuple[str, ...]:
         return panel.plot("lossPlot").empty.text(), panel.log.placeholderText()
 
-    panel.until(lambda: panel.runs.count() == 1 and panel.window.panels.plots.plots, "the run and the plots")
     panel.until(lambda: words()[0].startswith("The loss of a run appears here"), "the words without a run")
     assert words()[1] == "The output of a run appears here."
     panel.runs.itemActivated.emit(panel.runs.item(0))

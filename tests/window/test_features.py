@@ -30,6 +30,8 @@ def test_window_works_without_each_feature(qtbot, runs_root, monkeypatch, row):
     window.show()
     services, panels, has = window.services, window.panels, vars(window.controllers)
     assert row.name not in has
+    for entry, feature in (("documents", "help"), ("preferences", "preferences"), ("compare", "comparison")):
+        assert panels.menu.action(entry).isVisible() is (feature in has), "only what a feature provides is in the menu"
     wait(lambda: window.opened and len(services.run_list.found) == 3)
     if "run" in has:
         wait(lambda: panels.runs.count() == 3)
@@ -84,10 +86,3 @@ def test_feature_that_fails_is_named_once_and_the_others_go_on(drive, monkeypatc
     assert feature_errors == ["Queue"]
     assert "an unexpected error" in panel.window.services.last_error, "the report has it"
     feature_errors.clear()
-
-
-def test_entries_of_the_menu_that_no_feature_provides_are_not_shown(drive, monkeypatch):
-    monkeypatch.setattr(features, "FEATURES", tuple(each for each in FEATURES if each.name != "help"))
-    menu = drive().window.panels.menu
-    shown = {name: menu.action(name).isVisible() for name in ("documents", "about", "preferences", "quit")}
-    assert shown == {"documents": False, "about": False, "preferences": True, "quit": True}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from PySide6.QtWidgets import QApplication, QDialogButtonBox, QPushButton, QStyle, QToolButton, QTreeView
+from PySide6.QtWidgets import QDialogButtonBox, QPushButton, QStyle, QToolButton, QTreeView, QWidget
 
 from gui.base import theme as themes
-from gui.widgets.dialogs import FileDialog
+from gui.widgets.dialogs import FileDialog, python_files
 
 pytestmark = pytest.mark.styled
 
@@ -46,33 +46,28 @@ def test_dialog_begins_in_folder_used_last(drive, tmp_path, last_folder) -> None
     assert again.window.findChild(FileDialog).directory().absolutePath() == str(recipe.parent)
 
 
-def test_dialog_shows_its_icons_only_on_tool_buttons(drive, last_folder) -> None:
-    panel = drive()
-    themes.apply(QApplication.instance(), themes.DARK)
-    panel.window.findChild(QPushButton, "openRecipeButton").click()
-    dialog = panel.window.findChild(FileDialog)
+def test_dialog_has_icons_on_tool_buttons_only_and_whole_sizes_and_dates(qtbot, qapp, tmp_path, last_folder) -> None:
+    folder = tmp_path / "recipes"
+    folder.mkdir()
+    (folder / "a_rather_long_name_of_a_recipe_that_trains_cats.py").write_text("x" * 1_234_567)
+    themes.apply(qapp, themes.DARK)
+    FileDialog.last_folder = str(folder)
+    window = QWidget()
+    qtbot.addWidget(window)
+    dialog = FileDialog(window, "Open a recipe", str, names=python_files())
+    dialog.open()
+    assert dialog.directory().absolutePath() == str(folder)
+    rows = dialog.findChild(QTreeView, "treeView")
+    qtbot.waitUntil(lambda: rows.model().rowCount(rows.rootIndex()) == 1)
+    columns = range(1, rows.header().count())
+    qtbot.waitUntil(lambda: all(rows.columnWidth(each) >= rows.sizeHintForColumn(each) for each in columns))
     tools = [each for each in dialog.findChildren(QToolButton) if each.isVisible()]
     assert len(tools) >= 5
-    blank = {each.objectName() for each in tools if painted_width(each) < ICON_PX}
-    assert blank == set()
+    assert {each.objectName() for each in tools if painted_width(each) < ICON_PX} == set()
     arrow = dialog.findChild(QToolButton, "toParentButton").grab().toImage()
     brightest = max(arrow.pixelColor(x, y).lightness() for x in range(arrow.width()) for y in range(arrow.height()))
     assert brightest > 180, "an arrow on a dark ground is light"
     box = dialog.findChild(QDialogButtonBox)
     assert not dialog.style().styleHint(QStyle.StyleHint.SH_DialogButtonBox_ButtonsHaveIcons, None, box)
     assert all(button.icon().isNull() for button in box.buttons())
-
-
-def test_size_kind_and_date_of_files_are_whole(drive, tmp_path, last_folder) -> None:
-    folder = tmp_path / "recipes"
-    folder.mkdir()
-    (folder / "a_rather_long_name_of_a_recipe_that_trains_cats.py").write_text("x" * 1_234_567)
-    panel = drive()
-    FileDialog.last_folder = str(folder)
-    panel.window.findChild(QPushButton, "openRecipeButton").click()
-    dialog = panel.window.findChild(FileDialog)
-    assert dialog.directory().absolutePath() == str(folder)
-    rows = dialog.findChild(QTreeView, "treeView")
-    panel.until(lambda: rows.model().rowCount(rows.rootIndex()) == 1, "the file")
-    columns = range(1, rows.header().count())
-    panel.until(lambda: all(rows.columnWidth(each) >= rows.sizeHintForColumn(each) for each in columns), "whole texts")
+    dialog.reject()

@@ -9,15 +9,8 @@ from PySide6.QtWidgets import QLabel, QPushButton, QWidget
 from gui.features.setup.first_steps import FIRST_STEPS
 from gui.runs.empty_states import Place, Situation, empty_words
 from gui.widgets.dialogs import FileDialog
-from tests.support.recorded import recorded
 
 pytestmark = pytest.mark.styled
-
-
-def parts(panel) -> tuple[QWidget, list[QPushButton]]:
-    """Return the guidance and its buttons."""
-    buttons = [panel.window.findChild(QPushButton, name) for name in FIRST_STEPS]
-    return panel.window.findChild(QWidget, "firstSteps"), buttons
 
 
 def is_inside(steps: QWidget, plot: QWidget) -> bool:
@@ -29,7 +22,8 @@ def is_inside(steps: QWidget, plot: QWidget) -> bool:
 @pytest.mark.slow
 def test_first_run_is_one_click_away(drive, qtbot) -> None:
     panel = drive()
-    steps, (tick, example, script) = parts(panel)
+    steps = panel.window.findChild(QWidget, "firstSteps")
+    tick, example, script = (panel.window.findChild(QPushButton, name) for name in FIRST_STEPS)
     panel.until(steps.isVisible, "the guidance")
     assert panel.window.findChild(QLabel, "firstStepsHeading").text() == empty_words(Place.LOSS, Situation.FIRST)
     plot = panel.plot("lossPlot")
@@ -51,12 +45,4 @@ def test_first_run_is_one_click_away(drive, qtbot) -> None:
     assert not steps.isVisible()
     panel.window.controllers.run.show_machine()
     panel.until(lambda: plot.empty.text().startswith("The loss of a run appears here"), "the words without a run")
-    assert not steps.isVisible()
-
-
-def test_folder_with_runs_has_no_guidance(drive, runs_root) -> None:
-    recorded(runs_root)
-    panel = drive()
-    panel.until(lambda: panel.runs.count() == 1 and panel.window.opened, "the run")
-    steps, _ = parts(panel)
-    panel.until(lambda: not steps.isVisible(), "no guidance")
+    assert not steps.isVisible(), "there are runs"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QFontMetrics
-from PySide6.QtWidgets import QLabel, QLineEdit, QMenu, QPushButton
+from PySide6.QtWidgets import QLabel, QLineEdit, QPushButton
 
 from core.history import marks
 from core.history.marks import change_marks, read_marks, rename
@@ -22,13 +22,13 @@ from gui.runs.run_list import FEW
 from gui.widgets.dialogs import NameDialog
 from tests.support.running import make_spec
 from tests.support.waiting import PATIENCE_S
-from tests.support.written_runs import BEGAN, values, write_run
+from tests.support.written_runs import values, write_run
 from tests.window.driving import menu_action
+from tests.window.test_missed import write_live
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.window.driving import Driver
 
 
 def write_runs(root: Path, count: int) -> list[Path]:
@@ -42,40 +42,60 @@ def write_runs(root: Path, count: int) -> list[Path]:
     ]
 
 
-def listed(panel: Driver) -> list[str]:
+def copy_run(root: Path, count: int) -> None:
+    """Write a run, and copies of it whose measurements are links."""
+    first, *others = (root / f"20260101-{number:06}-run-{number:04}" for number in range(count))
+    write_runs(root, 1)
+    for each in others:
+        each.mkdir()
+        shutil.copy(first / "spec.json", each)
+        for part in ("events", "log.txt"):
+            (each / part).symlink_to(first / part)
+
+
+def listed(panel) -> list[str]:
     items = [panel.runs.item(row).data(Qt.ItemDataRole.UserRole) for row in range(panel.runs.count())]
     return [text.rpartition("-")[2] for text in items]
 
 
-def search(panel: Driver, text: str) -> None:
+def search(panel, text: str) -> None:
     field = panel.window.findChild(QLineEdit, "runFilter")
     field.selectAll()
     panel.qtbot.keyClicks(field, text)
     panel.qtbot.keyClick(field, Qt.Key.Key_Return)
 
 
-def choose(panel: Driver, run_dir: Path, action: str) -> None:
+def choose(panel, run_dir: Path, action: str) -> None:
     menu = panel.runs.run_menu
     menu.show_run(run_dir)
     menu.aboutToShow.emit()
     menu_action(menu, action).trigger()
 
 
-def answer(panel: Driver, text: str) -> None:
+def answer(panel, text: str) -> None:
     dialog = next(each for each in panel.window.findChildren(NameDialog) if each.isVisible())
     dialog.edit.setText(text)
     panel.qtbot.mouseClick(dialog.findChild(QPushButton, "yesButton"), Qt.MouseButton.LeftButton)
 
 
-def test_the_field_filters_sorts_and_says_what_is_wrong(drive, runs_root: Path) -> None:
-    panel = drive()
+@pytest.fixture
+def show(assemble, runs_root: Path):
+    """Return a function that writes runs and shows their list; it returns their folders, too."""
+
+    def show_runs(count: int, *more: str):
+        folders = write_runs(runs_root, count)
+        return assemble("run", "history", *more), folders
+
+    return show_runs
+
+
+def test_the_field_filters_sorts_and_says_what_is_wrong(show, runs_root: Path) -> None:
+    panel, _ = show(0)
     field = panel.window.findChild(QLineEdit, "runFilter")
     assert not field.isVisible(), "there is nothing to search"
     write_runs(runs_root, 6)
     panel.until(lambda: panel.runs.count() == 6, "the runs")
     assert field.isVisible()
-    search(panel, "lr>0.2")
-    assert listed(panel) == ["0003", "0000"]
     search(panel, "lr<0.2 sort:loss")
     assert listed(panel) == ["0001", "0002", "0004", "0005"]
     search(panel, "lr<abc")
@@ -88,28 +108,19 @@ def test_the_field_filters_sorts_and_says_what_is_wrong(drive, runs_root: Path) 
     assert "fits none of the 6 runs" in field.toolTip()
     search(panel, "widht:3")
     assert "No run has widht." in field.toolTip()
+    search(panel, "lr>0.2")
+    assert listed(panel) == ["0003", "0000"]
+    for number, rate in ((7, 0.1), (8, 0.9)):
+        write_run(runs_root, f"20260102-00000{number}-000{number}", spec=make_spec("digits_mlp", learning_rate=rate))
+    panel.until(lambda: listed(panel) == ["0008", "0003", "0000"], "the new run that fits")
     panel.qtbot.keyClick(field, Qt.Key.Key_Escape)
     assert field.text() == ""
-    assert len(listed(panel)) == 6
+    assert len(listed(panel)) == 8
     assert not field.property("tone")
 
 
-def test_a_run_that_appears_is_listed_only_if_it_fits(drive, runs_root: Path) -> None:
-    write_runs(runs_root, 3)
-    panel = drive()
-    panel.until(lambda: panel.runs.count() == 3, "the runs")
-    search(panel, "lr>0.2")
-    for number, rate in ((7, 0.1), (8, 0.9)):
-        write_run(
-            runs_root, f"20260102-00000{number}-new-000{number}", spec=make_spec("digits_mlp", learning_rate=rate)
-        )
-    panel.until(lambda: listed(panel) == ["0008", "0000"], "the new run that fits")
-
-
-def test_star_tags_notes_and_archive_come_from_the_menu(drive, runs_root: Path) -> None:
-    first, second = write_runs(runs_root, 2)
-    panel = drive()
-    panel.until(lambda: panel.runs.count() == 2, "the runs")
+def test_star_tags_notes_and_archive_come_from_the_menu(show, monkeypatch) -> None:
+    panel, (first, second) = show(2)
     choose(panel, first, "Star")
     assert read_marks(first).star
     assert panel.runs.item(1).text().startswith("★ ")
@@ -121,6 +132,12 @@ def test_star_tags_notes_and_archive_come_from_the_menu(drive, runs_root: Path) 
     assert read_marks(first).tags == ("baseline", "v2")
     assert panel.runs.item(1).text().endswith("baseline · v2")
     choose(panel, first, "Tags…")
+    dialog = next(each for each in panel.window.findChildren(NameDialog) if each.isVisible())
+    dialog.edit.setText("x" * 51)
+    assert not dialog.yes.isEnabled()
+    assert "cannot be a tag" in dialog.notice.text()
+    dialog.edit.setText("")
+    assert dialog.yes.isEnabled(), "all tags may be removed"
     answer(panel, "v2")
     assert read_marks(first).tags == ("v2",)
     choose(panel, first, "Add note…")
@@ -136,60 +153,14 @@ def test_star_tags_notes_and_archive_come_from_the_menu(drive, runs_root: Path) 
     assert listed(panel) == []
     choose(panel, second, "Archive")
     assert listed(panel) == ["0001"]
-
-
-def test_tags_that_cannot_be_are_refused_in_the_dialog(drive, runs_root: Path) -> None:
-    (run_dir,) = write_runs(runs_root, 1)
-    panel = drive()
-    panel.until(lambda: panel.runs.count() == 1, "the run")
-    choose(panel, run_dir, "Tags…")
-    dialog = panel.window.findChild(NameDialog)
-    dialog.edit.setText("x" * 51)
-    assert not dialog.yes.isEnabled()
-    assert "cannot be a tag" in dialog.notice.text()
-    dialog.edit.setText("")
-    assert dialog.yes.isEnabled(), "all tags may be removed"
-    dialog.reject()
-
-
-def test_marks_that_cannot_be_written_are_a_message(drive, runs_root: Path, monkeypatch) -> None:
-    (run_dir,) = write_runs(runs_root, 1)
-    panel = drive()
-    panel.until(lambda: panel.runs.count() == 1, "the run")
     monkeypatch.setattr(marks.os, "write", lambda handle, data: 0)
-    choose(panel, run_dir, "Star")
+    choose(panel, second, "Star")
     assert "Free some space" in panel.message("messageStrip")
     assert not panel.runs.item(0).text().startswith("★")
 
 
-def test_the_marks_of_another_users_run_cannot_be_changed(drive, runs_root: Path) -> None:
-    (run_dir,) = write_runs(runs_root, 1)
-    panel = drive()
-    panel.until(lambda: panel.runs.count() == 1, "the run")
-    service = panel.window.services.run_list
-    service.summaries[:] = [replace(service.summaries[0], owner="anna")]
-    menu = panel.runs.run_menu
-    menu.show_run(run_dir)
-    menu.aboutToShow.emit()
-    for text in ("Star", "Tags…", "Add note…", "Archive"):
-        assert not menu_action(menu, text).isEnabled()
-        assert "anna" in menu_action(menu, text).toolTip()
-
-
-def test_ctrl_f_in_the_card_of_the_runs_goes_to_the_field(drive, runs_root: Path) -> None:
-    write_runs(runs_root, 1)
-    panel = drive()
-    panel.until(lambda: panel.runs.count() == 1, "the run")
-    panel.runs.setFocus()
-    panel.window.panels.menu.action("find").trigger()
-    assert panel.window.findChild(QLineEdit, "runFilter").hasFocus()
-    panel.table.setFocus()
-    panel.window.panels.menu.action("find").trigger()
-    assert not panel.window.findChild(QLineEdit, "runFilter").hasFocus()
-
-
 @pytest.mark.slow
-def test_many_runs_are_made_as_the_list_is_scrolled(drive, runs_root: Path, monkeypatch) -> None:
+def test_many_runs_are_made_as_the_list_is_scrolled(show, runs_root: Path, monkeypatch) -> None:
     may_read, read_all = Event(), run_list._Reader.read_all
 
     def read_then(reader: run_list._Reader) -> object:
@@ -198,17 +169,9 @@ def test_many_runs_are_made_as_the_list_is_scrolled(drive, runs_root: Path, monk
 
     monkeypatch.setattr(run_list, "BUDGET_S", 0.0)  # the thread reads all but the first run
     monkeypatch.setattr(run_list._Reader, "read_all", read_then)
-    folders = write_runs(runs_root, 1)
-    for number in range(1, ROWS + 50):
-        (runs_root / f"20260101-{number:06}-run-{number:04}").mkdir()
-        for part in ("events", "spec.json", "log.txt"):
-            (runs_root / f"20260101-{number:06}-run-{number:04}" / part).symlink_to(folders[0] / part)
-            if part == "spec.json":
-                link = runs_root / f"20260101-{number:06}-run-{number:04}" / part
-                link.unlink()
-                link.write_bytes((folders[0] / part).read_bytes())
-    change_marks(folders[0], star=True)
-    panel = drive()
+    copy_run(runs_root, ROWS + 50)
+    change_marks(runs_root / "20260101-000000-run-0000", star=True)
+    panel, _ = show(0)
     left = panel.window.findChild(QLabel, "runsLeft")
     service = panel.window.services.run_list
     panel.until(left.isVisible, "the progress")
@@ -224,38 +187,32 @@ def test_many_runs_are_made_as_the_list_is_scrolled(drive, runs_root: Path, monk
     assert panel.runs.item(ROWS + 49).text().startswith("★ ")
     search(panel, "star:yes")
     assert listed(panel) == ["0000"], "among those that were not shown, too"
-    assert panel.window.findChild(QMenu, "runListMenu") is panel.runs.run_menu
 
 
 @pytest.mark.slow
-def test_another_window_lists_many_runs_from_the_index(drive, runs_root: Path) -> None:
+def test_many_runs_are_listed_from_the_index_again(qtbot, runs_root: Path) -> None:
     many = FEW + 20
-    for number in range(many):
-        run_dir = runs_root / f"20260101-{number:06}-run-{number:04}"
-        if number:
-            shutil.copytree(runs_root / "20260101-000000-run-0000", run_dir)
-        else:
-            write_runs(runs_root, 1)
-    panel = drive()
-    service = panel.window.services.run_list
-    panel.until(lambda: len(service.summaries) == many, "all runs")
-    panel.until(lambda: len(SummaryCache(runs_root).load()[0]) == many, "the index")
-    panel.window.close()
+
+    def until_read() -> run_list.RunListService:
+        service = run_list.RunListService(runs_root)
+        qtbot.waitUntil(lambda: service.poll() is None and len(service.summaries) == many)
+        return service
+
+    copy_run(runs_root, many)
+    first = until_read()
+    qtbot.waitUntil(lambda: first.poll() is None and len(SummaryCache(runs_root).load()[0]) == many)
     rename(runs_root / "20260101-000000-run-0000", "another name")
-    again = drive()
-    service = again.window.services.run_list
-    again.until(lambda: len(service.summaries) == many, "all runs")
-    again.until(lambda: service.summaries[-1].name == "another name", "what has changed since")
+    again = until_read()
+    qtbot.waitUntil(lambda: again.poll() is None and again.summaries[-1].name == "another name")
     change_marks(runs_root / "20260101-000001-run-0001", archived=True)
-    service.reread(runs_root / "20260101-000001-run-0001")  # waits for the thread, and reads it now
-    assert len(service.found) == many - 1
+    again.reread(runs_root / "20260101-000001-run-0001")  # waits for the thread, and reads it now
+    assert len(again.found) == many - 1
 
 
-def test_several_runs_are_archived_tagged_and_listed_again_at_once(drive, runs_root: Path) -> None:
-    folders = write_runs(runs_root, 4)
+def test_several_runs_are_archived_tagged_and_listed_again_at_once_but_not_those_of_others(show) -> None:
+    panel, folders = show(4)
     change_marks(folders[1], add_tags=["old"])
-    panel = drive()
-    panel.until(lambda: panel.runs.count() == 4, "the runs")
+    panel.until(lambda: panel.runs.item(2).text().endswith("old"), "the tag")
     panel.runs.tick([str(each) for each in folders[:3]])
     panel.window.panels.actions.do("tags", panel.runs.ticked)
     answer(panel, "paper -old")
@@ -268,32 +225,20 @@ def test_several_runs_are_archived_tagged_and_listed_again_at_once(drive, runs_r
     panel.runs.selectAll()
     panel.window.panels.actions.do("list", panel.runs.ticked)
     assert [read_marks(each).archived for each in folders] == [False] * 4
-
-
-def test_marks_of_several_runs_of_which_one_is_another_users(drive, runs_root: Path) -> None:
-    folders = write_runs(runs_root, 2)
-    panel = drive()
-    panel.until(lambda: panel.runs.count() == 2, "the runs")
+    search(panel, " ")
     service = panel.window.services.run_list
     service.summaries[:] = [
         replace(each, owner="anna") if each.dir == folders[0] else each for each in service.summaries
     ]
-    panel.runs.tick([str(each) for each in folders])
-    panel.window.panels.actions.do("archive", panel.runs.ticked)
-    assert [read_marks(each).archived for each in folders] == [False, True]
+    panel.window.panels.actions.do("archive", [str(each) for each in folders[:2]])
+    assert [read_marks(each).archived for each in folders[:2]] == [False, True]
     assert "1 run was left as it was." in panel.message("messageStrip")
     assert "belongs to anna" in panel.message("messageStrip")
 
 
-def test_several_runs_are_deleted_after_one_question_except_one_that_runs(drive, runs_root: Path) -> None:
-    folders = write_runs(runs_root, 3)
-    live = write_run(
-        runs_root, "20260103-000000-live", states=[(0.0, "starting"), (0.5, "running")],
-        more=[{"t": BEGAN, "kind": "supervisor", "pid": 1, "created": 1.0, "host": "elsewhere", "boot": "0",
-               "pid_namespace": "0"}],
-    )
-    panel = drive()
-    panel.until(lambda: panel.runs.count() == 4, "the runs")
+def test_several_runs_are_deleted_after_one_question_except_one_that_runs(show, runs_root: Path) -> None:
+    live = write_live(runs_root, "20260103-000000-live")
+    panel, folders = show(3, "removal")
     panel.runs.tick([str(each) for each in [*folders[:2], live]])
     panel.runs.several_menu.popup_for(panel.runs.ticked, panel.window.pos())
     menu_action(panel.runs.several_menu, "Delete…").trigger()

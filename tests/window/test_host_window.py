@@ -24,7 +24,7 @@ from core.series.run_series import RunSeries
 from gui.features.other_machine import OFF
 from gui.machine.host_machine import HostMachine
 from tests.support.running import FOREVER, LONG, Followed, make_spec, start, write_recipe
-from tests.support.ssh_server import TRAINYARD, run_server
+from tests.support.ssh_server import TRAINYARD
 from tests.support.waiting import PATIENCE_S, wait_until
 from tests.window.driving import Driver
 
@@ -39,12 +39,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("patient_with_hosts")
 
 
-@pytest.fixture(scope="module")
-def ssh_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshServer]:
-    """A real ssh server with two hosts."""
-    yield from run_server(tmp_path_factory.mktemp("ssh"))
-
-
 @pytest.fixture
 def there(runs_root: Path) -> Path:
     """The folder of runs of the host."""
@@ -53,10 +47,24 @@ def there(runs_root: Path) -> Path:
 
 
 @pytest.fixture
+def own(there: Path, tmp_path: Path) -> Iterator[Followed]:
+    """A run that somebody has started on the host, and that trains until it is stopped."""
+    followed = start(make_spec(write_recipe(tmp_path, LONG), epochs=FOREVER), there).until_trained(20)
+    yield followed
+    if followed.run.dir.is_dir():
+        end(followed)
+
+
+def end(followed: Followed) -> None:
+    followed.run.request("stop")
+    followed.until_over()
+
+
+@pytest.fixture
 def open_window(
     qtbot: QtBot, ssh_server: SshServer, there: Path, fake_python: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[[], Driver]]:
-    """A function that opens a window on the host."""
+    """A function that opens a window on the host, and waits for the connection."""
     monkeypatch.setenv("PATH", str(ssh_server.folder / "bin"), prepend=os.pathsep)
     opened: list[Driver] = []
 
@@ -65,6 +73,7 @@ def open_window(
         mirror = Mirror(Host(name="one", address="one", command=command))
         mirror.start()
         opened.append(Driver(qtbot, there.with_name("here"), HostMachine(mirror)))
+        until_connected(opened[-1])
         return opened[-1]
 
     yield open_one
@@ -112,11 +121,8 @@ def shown_losses(driver: Driver) -> list[tuple[float, float]]:
 @pytest.mark.slow
 def test_run_is_started_paused_resumed_and_stopped_on_the_host(open_window, there):
     driver = open_window()
-    until_connected(driver)
     assert driver.window.windowTitle() == "one – Trainyard"
-    assert [row.id for row in driver.devices] == [
-        "cpu:0", "cpu:1",
-    ], "the devices of the host"
+    assert [row.id for row in driver.devices] == ["cpu:0", "cpu:1"], "the devices of the host"
     driver.tick("cpu:1")
     driver.window.panels.setup.choose_built_in("digits_cnn")
     driver.set_number("epochsBox", FOREVER)
@@ -150,10 +156,8 @@ def test_run_is_started_paused_resumed_and_stopped_on_the_host(open_window, ther
 
 
 @pytest.mark.slow
-def test_cut_is_told_and_no_point_is_lost_or_twice(open_window, there, tmp_path, ssh_server, monkeypatch):
-    own = start(make_spec(write_recipe(tmp_path, LONG), epochs=FOREVER), there).until_trained()
+def test_cut_is_told_and_no_point_is_lost_or_twice(open_window, own, ssh_server, monkeypatch):
     driver = open_window()
-    until_connected(driver)
     driver.until_state("Running")  # the newest live run is shown
     driver.until(lambda: driver.points("lossPlot") > 20, "a live curve")
     (agent,) = ssh_server.agents()
@@ -193,25 +197,23 @@ def name_of(process: psutil.Process) -> str:
 
 
 @pytest.mark.slow
-def test_closing_the_window_harms_nothing_and_leaves_no_process(open_window, there, tmp_path, ssh_server):
-    own = start(make_spec(write_recipe(tmp_path, LONG), epochs=FOREVER), there).until_trained()
-    driver = open_window()
-    until_connected(driver)
-    driver.until_state("Running")
-    driver.window.close()
-    wait_until(lambda: not ssh_server.sessions(), "the agent to end")
+def test_two_windows_show_one_host_and_closing_them_harms_nothing_and_leaves_no_process(open_window, own, ssh_server):
+    first, second = open_window(), open_window()
+    for driver in (first, second):
+        driver.until_state("Running")
+    first.window.close()
+    before = len(shown_losses(second))
+    second.until(lambda: len(shown_losses(second)) > before + 200, "the curve to go on in the second")
+    second.window.close()
+    wait_until(lambda: not ssh_server.sessions(), "the agents to end")
     wait_until(lambda: "ssh" not in map(name_of, psutil.Process().children(recursive=True)), "ssh to end")
     own.until_trained(own.poll().run.facts.step + 50)
-    assert driver.notices == []
-    own.run.request("stop")
-    own.until_over()
+    assert first.notices == second.notices == []
 
 
 @pytest.mark.slow
-def test_another_language_keeps_the_host_and_its_run(open_window, there, tmp_path, ssh_server):
-    own = start(make_spec(write_recipe(tmp_path, LONG), epochs=FOREVER), there).until_trained()
+def test_another_language_keeps_the_host_and_its_run(open_window, own, ssh_server):
     driver = open_window()
-    until_connected(driver)
     driver.until_state("Running")
     agents, shown = ssh_server.agents(), driver.run.id
     driver.until_replaced("zh_CN")
@@ -225,19 +227,27 @@ def test_another_language_keeps_the_host_and_its_run(open_window, there, tmp_pat
     assert driver.run is None
     driver.window.close()
     wait_until(lambda: not ssh_server.sessions(), "the agent to end")
-    own.run.request("stop")
-    own.until_over()
 
 
 @pytest.mark.slow
-def test_run_that_is_renamed_and_removed_there_while_it_is_shown(open_window, there, tmp_path):
-    own = start(make_spec(write_recipe(tmp_path, LONG), epochs=FOREVER), there).until_trained(20)
-    own.run.request("stop")
-    own.until_over()
+def test_runs_are_marked_renamed_moved_and_deleted_on_the_host(open_window, own, there):
+    end(own)
+    shutil.copytree(own.run.dir, there / "other")
     driver = open_window()
-    until_connected(driver)
-    driver.until(lambda: driver.runs.count() > 0 and driver.window.services.run_list.summaries, "the run")
-    driver.window.controllers.run.attach_to(str(mirror_of(driver).root / own.run.id))
+    summary, root = driver.window.services.run_list.summary, mirror_of(driver).root
+    copy, other = str(root / own.run.id), str(root / "other")
+    driver.until(lambda: summary(copy) is not None and summary(other) is not None, "the runs")
+    driver.window.panels.actions.do("star", [other])
+    driver.window.controllers.export._rename(root / "other", "best")
+    driver.until(lambda: summary(other).name == "best", "the name")
+    driver.until(lambda: summary(other).marks.star, "the star")
+    driver.window.panels.actions.do("remove", [other])
+    driver.until(lambda: driver.question() is not None, "the question")
+    assert any(f"one:{there / 'other'}" in each.text() for each in driver.question().findChildren(QLabel))
+    driver.answer("yesButton")
+    driver.until(lambda: not (there / "other").exists(), "the run to be deleted there")
+    driver.until(lambda: summary(other) is None, "the list without it")
+    driver.window.controllers.run.attach_to(copy)
     driver.until(lambda: shown_losses(driver) == all_losses(own.run.dir), "its curve")
     new = own.run.dir.rename(there / "another-folder")
     driver.until(lambda: driver.run.dir.name == "another-folder", "the window to follow")
@@ -258,7 +268,6 @@ def test_nothing_of_this_machine_is_taken_for_the_host(open_window, there, tmp_p
         monkeypatch.setattr(target, lambda *_, target=target, **__: asked.append(target))
     own = start(make_spec(write_recipe(tmp_path, LONG), epochs=FOREVER), there).until_trained(20)
     driver = open_window()
-    until_connected(driver)
     driver.until_state("Running")
     for tab in ("Processes", "Memory", "Settings", "Log", "Events"):
         driver.open_tab(tab)
@@ -278,40 +287,3 @@ def test_nothing_of_this_machine_is_taken_for_the_host(open_window, there, tmp_p
     driver.stop()
     own.until(RunState.STOPPED)
     assert asked == []
-
-
-@pytest.mark.slow
-def test_two_windows_show_one_host(open_window, there, tmp_path):
-    own = start(make_spec(write_recipe(tmp_path, LONG), epochs=FOREVER), there).until_trained()
-    first, second = open_window(), open_window()
-    for driver in (first, second):
-        until_connected(driver)
-        driver.until_state("Running")
-    first.window.close()
-    before = len(shown_losses(second))
-    second.until(lambda: len(shown_losses(second)) > before + 200, "the curve to go on in the second")
-    second.stop()
-    second.until_state("Stopped")
-    own.until_over()
-    second.until(lambda: shown_losses(second) == all_losses(own.run.dir), "every point once")
-
-
-@pytest.mark.slow
-def test_run_is_deleted_marked_and_renamed_on_the_host(open_window, there, tmp_path):
-    own = start(make_spec(write_recipe(tmp_path, LONG), epochs=FOREVER), there).until_trained(20)
-    own.run.request("stop")
-    own.until_over()
-    driver = open_window()
-    until_connected(driver)
-    copy = str(mirror_of(driver).root / own.run.id)
-    driver.until(lambda: driver.window.services.run_list.summary(copy) is not None, "the run")
-    driver.window.panels.actions.do("star", [copy])
-    driver.window.controllers.export._rename(mirror_of(driver).root / own.run.id, "best")
-    driver.until(lambda: driver.window.services.run_list.summary(copy).name == "best", "the name")
-    driver.until(lambda: driver.window.services.run_list.summary(copy).marks.star, "the star")
-    driver.window.panels.actions.do("remove", [copy])
-    driver.until(lambda: driver.question() is not None, "the question")
-    assert any(f"one:{own.run.dir}" in each.text() for each in driver.question().findChildren(QLabel))
-    driver.answer("yesButton")
-    driver.until(lambda: not own.run.dir.exists(), "the run to be deleted there")
-    driver.until(lambda: not driver.window.services.run_list.summaries, "the list to be empty")

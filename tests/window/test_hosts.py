@@ -5,9 +5,11 @@ A connection takes about half a second of processor time, half of it for the sta
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtGui import QAction, QContextMenuEvent
+from PySide6.QtGui import QContextMenuEvent
 from PySide6.QtWidgets import QApplication, QLabel, QLineEdit, QMenu, QPushButton, QTableView
 
 from core.config.choices import ScriptChoices
@@ -23,6 +25,7 @@ from tests.support.running import FOREVER
 from tests.support.ssh_server import TRAINYARD, add_host
 from tests.support.tables import cell
 from tests.support.waiting import wait_until
+from tests.window.driving import menu_action
 
 pytestmark = pytest.mark.usefixtures("patient_with_hosts")
 
@@ -65,18 +68,30 @@ class Hosts:
     def tick(self, device: str) -> None:
         self.panel.chosen.toggle(device)
 
+    def choose(self, text: str) -> None:
+        """Choose an entry of the menu of the host one."""
+        self.view.setCurrentIndex(index_of(self.view, self.line(HostLine, "one")))
+        QApplication.sendEvent(self.view, QContextMenuEvent(QContextMenuEvent.Reason.Keyboard, QPoint(), QPoint()))
+        menu = next(each for each in self.window.findChildren(QMenu, "hostMenu") if each.isVisible())
+        menu_action(menu, text).trigger()
+        menu.close()
+
 
 @pytest.fixture
-def hosts(drive):
+def windows(drive):
     """Return a function that opens a window and gives access to its hosts."""
     return lambda: Hosts(drive())
 
 
+@pytest.fixture
+def hosts(assemble):
+    """Return a function that shows devices, hosts and plots, without a window."""
+    return lambda: Hosts(assemble("run", "devices", "host_list"))
+
+
 @pytest.mark.slow
-def test_devices_of_hosts_have_readings_names_and_colours_in_list_and_plots(server, hosts):
+def test_devices_of_hosts_have_readings_names_and_colours_in_list_and_plots_and_a_menu_ticks_them(server, hosts):
     add_host("one")
-    add_host("second", command=TRAINYARD)
-    host_list.remove("second")
     host_list.add(host_list.Host(name="second", address="two", command=str(TRAINYARD)))
     shown = hosts()
     shown.until_reachable("one", "second")
@@ -100,13 +115,19 @@ def test_devices_of_hosts_have_readings_names_and_colours_in_list_and_plots(serv
     shown.panel.until(lambda: "second · CPU 0" in plot.canvas.accessibleDescription(), "the spoken values")
     reading = plot.reading_at(plot.canvas.x_range[1])
     assert {"one · CPU 0", "one · CPU 1", "second · CPU 0"} <= {row.label for row in reading.rows}
+    shown.panel.tick("cpu:1")
+    shown.choose("Tick all its devices")
+    assert shown.panel.chosen.ticked == ("cpu:1", "one/cpu:0", "one/cpu:1")
+    shown.choose("Untick its devices")
+    assert shown.panel.chosen.ticked == ("cpu:1",)
 
 
 @pytest.mark.slow
-def test_folded_host_hides_what_is_not_ticked_in_list_and_plots_and_stays_folded(server, hosts, qtbot):
+def test_folds_and_ticks_of_a_host_are_kept_and_name_it_also_in_its_absence(server, windows, qtbot):
     add_host("one")
-    shown = hosts()
+    shown = windows()
     shown.until_reachable("one")
+    shown.panel.tick("cpu:0")
     shown.tick("one/cpu:1")
     plot = shown.panel.plot("utilisationPlot")
     shown.panel.until(lambda: "one/cpu:0" in plot.curves(), "a line")
@@ -114,9 +135,10 @@ def test_folded_host_hides_what_is_not_ticked_in_list_and_plots_and_stays_folded
     assert shown.shown("one") == ["one/cpu:1"]
     assert "2 devices" in shown.line(HostLine, "one").heading.devices
     shown.panel.until(lambda: "one/cpu:0" not in plot.curves() and "one/cpu:1" in plot.curves(), "the ticked line only")
+    shown.panel.until(shown.panel.start_button.isEnabled, "what the form says")
+    assert shown.window.panels.setup.choices().devices == ("cpu:0", "one/cpu:1")
     shown.window.close()
-    again = hosts()
-    again.panel.until(lambda: again.line(HostLine, "one") is not None, "the host")
+    again = windows()
     again.until_reachable("one")
     assert again.line(HostLine, "one").is_folded
     again.panel.until(lambda: again.shown("one") == ["one/cpu:1"], "the ticked device")
@@ -124,38 +146,26 @@ def test_folded_host_hides_what_is_not_ticked_in_list_and_plots_and_stays_folded
     qtbot.mouseClick(again.view.viewport(), Qt.MouseButton.LeftButton, pos=place)
     # A host is reachable before it has listed its devices: until then only the ticked one is known.
     again.panel.until(lambda: again.shown("one") == ["one/cpu:0", "one/cpu:1"], "all devices")
-
-
-@pytest.mark.slow
-def test_ticked_devices_are_choices_that_name_the_host_and_survive_its_absence(server, hosts):
-    add_host("one")
-    shown = hosts()
-    shown.until_reachable("one")
-    shown.panel.tick("cpu:0")
-    shown.tick("one/cpu:0")
-    shown.panel.until(shown.panel.start_button.isEnabled, "what the form says")
-    assert shown.window.panels.setup.choices().devices == ("cpu:0", "one/cpu:0")
-    shown.window.close()
+    again.window.close()
     host_list.remove("one")
     host_list.add(host_list.Host(name="one", address="closed", command=str(TRAINYARD)))
-    again = hosts()
-    again.panel.until(lambda: "not reachable" in again.words("one"), "the failure")
-    again.panel.until(lambda: again.shown("one") == ["one/cpu:0"], "its row, which may come a poll later")
-    assert device_line(again.view, "one/cpu:0").is_ticked
-    again.panel.until(
-        lambda: "one is not reachable" in tip(device_line(again.view, "one/cpu:0")), "why it cannot be used"
-    )
-    assert again.window.panels.setup.choices().devices == ("cpu:0", "one/cpu:0"), "never a run on fewer devices"
-    again.panel.until(lambda: not again.panel.start_button.isEnabled(), "the check of the choices")
-    again.press(device_line(again.view, "one/cpu:0"))
-    assert again.window.panels.setup.choices().devices == ("cpu:0",)
+    absent = windows()
+    absent.panel.until(lambda: "not reachable" in absent.words("one"), "the failure")
+    absent.panel.until(lambda: absent.shown("one") == ["one/cpu:1"], "its row, which may come a poll later")
+    line = partial(device_line, absent.view, "one/cpu:1")
+    assert line().is_ticked
+    absent.panel.until(lambda: "one is not reachable" in tip(line()), "why it cannot be used")
+    assert absent.window.panels.setup.choices().devices == ("cpu:0", "one/cpu:1"), "never a run on fewer devices"
+    absent.panel.until(lambda: not absent.panel.start_button.isEnabled(), "the check of the choices")
+    absent.press(line())
+    assert absent.window.panels.setup.choices().devices == ("cpu:0",)
 
 
 @pytest.mark.slow  # it starts PyTorch twice
-def test_run_over_two_machines_is_started_and_drawn(server, hosts, monkeypatch):
+def test_run_over_two_machines_is_started_and_drawn(server, windows, monkeypatch):
     monkeypatch.delenv("TRAINYARD_PYTHON_PYTORCH")
     add_host("one")
-    shown = hosts()
+    shown = windows()
     shown.until_reachable("one")
     panel = shown.panel
     panel.tick("cpu:0")
@@ -220,24 +230,16 @@ def test_connection_that_is_cut_is_told_and_made_again(server, hosts, tmp_path, 
 
 
 @pytest.mark.slow
-def test_hosts_are_asked_only_while_the_window_can_be_seen(server, hosts):
+def test_window_asks_a_host_only_while_it_can_be_seen_and_keeps_connection_and_ticks_in_another_language(
+    server, windows
+):
     add_host("one")
-    shown = hosts()
+    shown = windows()
     shown.until_reachable("one")
-    assert server.agents()
     shown.window.hide()
     wait_until(lambda: not server.sessions(), "the connection to end")
     shown.window.show()
     shown.panel.until(server.agents, "another connection")
-    shown.until_reachable("one")
-    shown.window.close()
-    wait_until(lambda: not server.sessions(), "the connection to end")
-
-
-@pytest.mark.slow
-def test_another_language_keeps_the_connection_and_the_ticks(server, hosts):
-    add_host("one")
-    shown = hosts()
     shown.until_reachable("one")
     shown.panel.tick("cpu:0")
     shown.tick("one/cpu:1")
@@ -252,12 +254,12 @@ def test_another_language_keeps_the_connection_and_the_ticks(server, hosts):
     wait_until(lambda: not server.sessions(), "the connection to end")
 
 
-def test_host_that_hangs_holds_up_neither_the_window_nor_its_end(server, hosts, tmp_path):
+def test_host_that_hangs_holds_up_neither_the_window_nor_its_end(server, windows, tmp_path):
     program = tmp_path / "hangs"
     program.write_text("#!/bin/sh\nexec cat > /dev/null\n")  # it never answers, and ends with the connection
     program.chmod(0o755)
     add_host("one", command=program)
-    shown = hosts()
+    shown = windows()
     shown.panel.until(lambda: shown.words("one") == "connecting …", "the section")
     shown.panel.until(server.sessions, "the connection")
     for _ in range(20):
@@ -273,7 +275,7 @@ def test_host_that_hangs_holds_up_neither_the_window_nor_its_end(server, hosts, 
 def test_host_is_added_tested_and_removed_in_the_dialog(server, hosts, qtbot):
     shown = hosts()
     assert shown.shown("one") == []
-    shown.window.findChild(QAction, "hostsAction").trigger()
+    shown.window.panels.menu.action("hosts").trigger()
     dialog = shown.window.controllers.host_list._dialog
     result = dialog.findChild(QLabel, "hostResult")
 
@@ -314,7 +316,6 @@ def test_host_is_added_tested_and_removed_in_the_dialog(server, hosts, qtbot):
     dialog.reject()
 
 
-@pytest.mark.styled
 @pytest.mark.slow
 def test_keys_lead_through_the_hosts_in_the_order_of_sight_and_scroll_to_them(server, hosts, tmp_path):
     add_host("one")
@@ -336,26 +337,6 @@ def test_keys_lead_through_the_hosts_in_the_order_of_sight_and_scroll_to_them(se
         (DeviceLine, ""), (DeviceLine, ""), (HostLine, "one"), (DeviceLine, "one"), (DeviceLine, "one"),
         (HostLine, "closed"), (NoteLine, "closed"), (RetryLine, "closed"),
     ]
-
-
-@pytest.mark.slow
-def test_menu_of_a_host_ticks_its_devices(server, hosts):
-    add_host("one")
-    shown = hosts()
-    shown.until_reachable("one")
-    shown.panel.tick("cpu:1")
-
-    def choose(text: str) -> None:
-        shown.view.setCurrentIndex(index_of(shown.view, shown.line(HostLine, "one")))
-        QApplication.sendEvent(shown.view, QContextMenuEvent(QContextMenuEvent.Reason.Keyboard, QPoint(), QPoint()))
-        menu = next(each for each in shown.window.findChildren(QMenu, "hostMenu") if each.isVisible())
-        next(each for each in menu.actions() if each.text() == text).trigger()
-        menu.close()
-
-    choose("Tick all its devices")
-    assert shown.panel.chosen.ticked == ("cpu:1", "one/cpu:0", "one/cpu:1")
-    choose("Untick its devices")
-    assert shown.panel.chosen.ticked == ("cpu:1",)
 
 
 @pytest.mark.slow

@@ -51,30 +51,19 @@ def case(qtbot: QtBot) -> Iterator[Case]:
             thread.join()
 
 
-def test_work_that_is_added_is_done_in_order(case: Case, qtbot: QtBot) -> None:
-    for number in range(3):
-        case.jobs.add(case.behind_gate(number), case.note, case.note)
+@pytest.mark.parametrize(("how", "done"), [("add", [0, 1, 2, 3]), ("replace", [0, 3]), ("start", [0])])
+def test_work_that_comes_meanwhile_is_done_in_order_or_the_newest_or_none(
+    case: Case, qtbot: QtBot, how: str, done: list[int]
+) -> None:
+    begun = [getattr(case.jobs, how)(case.behind_gate(number), case.note, case.note) for number in range(4)]
     assert case.jobs.busy
     case.gate.set()
-    qtbot.waitUntil(lambda: case.reported == [0, 1, 2])
-    assert (case.jobs.busy, case.jobs.busy_s) == (False, 0.0)
-
-
-def test_no_other_work_is_started_meanwhile(case: Case, qtbot: QtBot) -> None:
-    assert case.jobs.start(case.behind_gate("first"), case.note, case.note)
-    assert not case.jobs.start(lambda: "second", case.note, case.note)
-    case.gate.set()
     qtbot.waitUntil(lambda: not case.jobs.busy)
-    assert case.jobs.start(lambda: "third", case.note, case.note)
-    qtbot.waitUntil(lambda: case.reported == ["first", "third"])
-
-
-def test_newest_of_what_waits_is_done(case: Case, qtbot: QtBot) -> None:
-    for number in range(4):
-        case.jobs.replace(case.behind_gate(number), case.note, case.note)
-    case.gate.set()
-    qtbot.waitUntil(lambda: not case.jobs.busy)
-    assert case.reported == [0, 3]
+    assert (case.reported, case.jobs.busy_s) == (done, 0.0)
+    if how == "start":
+        assert begun == [True, False, False, False]
+        assert case.jobs.start(lambda: "later", case.note, case.note)
+        qtbot.waitUntil(lambda: case.reported == [0, "later"])
 
 
 @pytest.mark.parametrize(

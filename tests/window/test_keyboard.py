@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
 
 from gui.widgets.dialogs import ConfirmDialog
 from tests.support.running import FOREVER, LONG, write_recipe
+from tests.support.written_runs import write_run
 
 SLOW = f"""{LONG}
 import time
@@ -62,7 +63,7 @@ def place(panel, widget: QWidget) -> QPoint:
     return widget.mapTo(panel.window, QPoint(0, 0))
 
 
-def test_tab_follows_the_order_of_sight(drive) -> None:
+def test_tab_follows_sight_f6_goes_from_card_to_card_and_find_to_the_field_of_the_card(drive, runs_root) -> None:
     panel = drive()
     keys = Keyboard(panel)
     panel.tick("cpu:0")
@@ -84,10 +85,6 @@ def test_tab_follows_the_order_of_sight(drive) -> None:
     plot = panel.plot("lossPlot")
     assert plot.isAncestorOf(plot.canvas.previousInFocusChain()), "the controls of a plot come before it"
 
-
-def test_f6_goes_from_card_to_card_and_back(drive) -> None:
-    panel = drive()
-    keys = Keyboard(panel)
     panels = panel.window.panels
     cards = (panels.devices, panels.setup, panels.plots, panels.details, panels.runs)
     panel.table.setFocus()
@@ -104,15 +101,16 @@ def test_f6_goes_from_card_to_card_and_back(drive) -> None:
         keys.press(Qt.Key.Key_F6, SHIFT)
     assert panels.runs is keys.focus or panels.runs.isAncestorOf(keys.focus)
 
-
-def test_find_searches_the_log_from_anywhere_and_the_settings_in_their_sheet(drive) -> None:
-    panel = drive()
-    keys = Keyboard(panel)
     panel.table.setFocus()
     keys.press(Qt.Key.Key_F, CONTROL)
     assert keys.focus.objectName() == "searchField"
     keys.press(Qt.Key.Key_Escape)
-    sheet = panel.window.panels.setup.sheet
+    write_run(runs_root, "20260101-000001-run")
+    panel.until(lambda: panel.runs.count() == 1, "the run")
+    panel.runs.setFocus()
+    keys.press(Qt.Key.Key_F, CONTROL)
+    assert keys.focus is panels.run_filter
+    sheet = panels.setup.sheet
     sheet.toggle()
     sheet.defaults.setFocus()
     keys.press(Qt.Key.Key_F, CONTROL)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Callable
 from html import unescape
 
 import pytest
@@ -29,7 +30,7 @@ from gui.base import window_language
 from gui.base.jobs import Jobs
 from gui.base.preferences import Preferences, PreferencesFile
 from gui.base.settings_file import SettingsFile
-from gui.base.window_language import can_show
+from gui.base.window_language import can_show, choose_language
 from gui.features.devices.hosts_dialog import HostsDialog
 from gui.features.preferences.preferences import PreferencesDialog
 from gui.features.runlist.queue import QueueController
@@ -105,23 +106,17 @@ def test_another_language_keeps_what_is_shown_and_chosen_and_leaves_nothing_behi
     panel.until(lambda: windows() == [panel.window], "the end of the former windows")
     panel.until(lambda: panel.state.text() == "Running", "the run")
     panel.until(lambda: threading.active_count() <= threads, "the end of threads")
-    panel.window.close()
-    assert PreferencesFile(SettingsFile()).preferences == Preferences(language="en")
-
-
-@pytest.mark.slow
-def test_another_language_shows_no_run_if_none_was_shown(drive, pseudo):
-    panel = drive()
-    panel.tick("cpu:0")
-    panel.set_number("epochsBox", FOREVER)
-    panel.start()
-    panel.until_state("Running")
     panel.window.controllers.run.show_machine()
     panel.until_replaced(pseudo)
     polled = []
     panel.window.services.poll_timer.timeout.connect(lambda: polled.append(True))
     panel.until(lambda: len(polled) > 3 and panel.runs.count() == 1, "polls of the other window")
-    assert panel.run is None
+    assert panel.run is None, "no run was shown"
+    former = panel.window
+    former.replaced.connect(lambda _: QTimer.singleShot(0, former, former.close))  # as Ctrl-C does
+    panel.until_replaced("en")
+    panel.until(lambda: not panel.window.isVisible(), "the end of the window that has taken the place")
+    assert PreferencesFile(SettingsFile()).preferences == Preferences(language="en")
 
 
 def actions_of(menu: QMenu) -> list[str]:
@@ -206,50 +201,34 @@ def test_no_english_sentence_is_left(drive, pseudo):
     assert not found, "\n".join(sorted(set(found)))
 
 
-def test_close_in_the_moment_of_the_change_closes_the_other_window(drive):
-    panel = drive()
-    former = panel.window
-    former.replaced.connect(lambda _: QTimer.singleShot(0, former, former.close))  # as Ctrl-C does
-    panel.until_replaced("zh_CN")
-    panel.until(lambda: not panel.window.isVisible(), "its end")
-
-
-def test_language_of_the_desktop_is_the_default(drive, pseudo, monkeypatch):
+def test_language_of_the_desktop_is_the_default_and_one_that_cannot_be_is_a_sentence(qapp, pseudo, monkeypatch):
     monkeypatch.setenv("LANGUAGE", pseudo)
-    panel = drive()
-    assert panel.state.text() == accented("No run")
-    assert panel.window.panels.menu.file.title() == accented("&File")
-
-
-def test_language_that_does_not_exist_is_english_and_named(drive, monkeypatch):
-    monkeypatch.setenv("LANGUAGE", "zh_CN")
-    file = PreferencesFile(SettingsFile())
-    file.save(Preferences(language="xx_YY"))
-    panel = drive()
-    message = panel.window.panels.message
-    panel.until(lambda: message.text, "the message")
-    assert message.text == (
+    assert (choose_language(qapp, ""), language.current()) == ("", pseudo)
+    assert choose_language(qapp, "xx_YY") == (
         "The preferences name the language 'xx_YY', which this version does not have. English is used."
     )
-    assert panel.state.text() == "No run"
-    panel.window.findChild(QAction, "preferencesAction").trigger()
-    box = panel.window.findChild(PreferencesDialog).findChild(QComboBox, "languageBox")
-    assert box.currentData() == "xx_YY"  # it stays the user's choice
-    panel.window.close()
-    assert PreferencesFile(SettingsFile()).preferences.language == "xx_YY"
-
-
-def test_window_says_that_no_font_has_the_characters(drive, pseudo, monkeypatch):
+    assert language.current() == "en"
     alone = QFont("DejaVu Sans")
     alone.setStyleStrategy(QFont.StyleStrategy.NoFontMerging)
     assert can_show("Trainyard", alone)
     assert not can_show("\u7b80\u4f53\u4e2d\u6587", alone)
     monkeypatch.setattr(window_language, "can_show", lambda text, font: False)
-    PreferencesFile(SettingsFile()).save(Preferences(language=pseudo))
+    problem = choose_language(qapp, pseudo)
+    assert problem.startswith(f"No font of this machine has the characters of the language {pseudo}. Install one")
+    choose_language(qapp, "en")
+
+
+def test_window_says_that_its_language_does_not_exist_and_keeps_the_choice(drive, monkeypatch):
+    monkeypatch.setenv("LANGUAGE", "zh_CN")
+    PreferencesFile(SettingsFile()).save(Preferences(language="xx_YY"))
     panel = drive()
-    message = panel.window.panels.message
-    panel.until(lambda: message.text, "the message")
-    assert message.text.startswith(f"No font of this machine has the characters of the language {pseudo}. Install one")
+    panel.until(lambda: panel.message("messageStrip").startswith("The preferences name the language 'xx_YY'"), "why")
+    assert panel.state.text() == "No run"
+    panel.window.findChild(QAction, "preferencesAction").trigger()
+    box = panel.window.findChild(PreferencesDialog).findChild(QComboBox, "languageBox")
+    assert box.currentData() == "xx_YY"
+    panel.window.close()
+    assert PreferencesFile(SettingsFile()).preferences.language == "xx_YY"
 
 
 def test_number_fields_have_plain_digits_in_every_language(qtbot):
@@ -290,73 +269,73 @@ def test_no_chinese_text_is_clipped(drive, nvml):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("what", ["question", "work", "dialog of hosts"])
-def test_another_language_waits_until_nothing_would_be_cut(drive, pseudo, monkeypatch, what):
-    tries, change = [], MainWindow.change_language
+def test_another_language_waits_until_nothing_would_be_cut_and_a_closed_window_stays_closed(drive, pseudo, monkeypatch):
+    tries, change, ended = [], MainWindow.change_language, []
     monkeypatch.setattr(MainWindow, "change_language", lambda self: (tries.append(True), change(self)))
-    panel, gate, ended = drive(), threading.Event(), []
-    before = panel.window
-    if what == "question":
-        ask(before, lambda: ended.append("yes"), question="Delete the run?", words="", yes="Delete it")
-    elif what == "work":
-        Jobs(before, "export", guards=True).start(gate.wait, ended.append, ended.append)
-    else:
-        before.findChild(QAction, "hostsAction").trigger()
-    for code in (pseudo, "en", pseudo):
-        panel.choose_language(code)
-    panel.until(lambda: len(tries) > 5, "tries to change the language")
-    assert panel.window is before
-    if what == "question":
-        before.findChild(ConfirmDialog).yes.click()
-    elif what == "work":
-        gate.set()
-    else:
-        before.findChild(HostsDialog).close()
-        ended.append("closed")
-    panel.until(lambda: panel.window is not before, "the other language")
-    assert len(ended) == 1
-    panel.until(lambda: windows() == [panel.window], "one window, however often the language was chosen")
+    panel = drive()
 
+    def work() -> Callable[[], None]:
+        gate = threading.Event()
+        Jobs(panel.window, "export", guards=True).start(gate.wait, ended.append, ended.append)
+        return gate.set
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "part", [(MainPanels, "__init__"), (PlotArea, "create_plots"), (QueueController, "set_up")], ids=str
-)
-def test_language_in_which_no_window_can_be_made_is_not_kept(drive, pseudo, monkeypatch, caplog, feature_errors, part):
-    panel, make = drive(), getattr(*part)
-    before = panel.window
+    def question() -> Callable[[], None]:
+        ask(panel.window, lambda: ended.append("yes"), question="Delete the run?", words="", yes="Delete it")
+        return panel.window.findChild(ConfirmDialog).yes.click
 
-    def broken(self, *given):
-        make(self, *given)
-        if language.current() == pseudo:
-            raise KeyError("a field that its sentence does not have")
+    def dialog_of_hosts() -> Callable[[], None]:
+        panel.window.findChild(QAction, "hostsAction").trigger()
+        dialog = panel.window.findChild(HostsDialog)
+        return lambda: ended.append(dialog.close())
 
-    monkeypatch.setattr(*part, broken)
-    panel.choose_language(pseudo)
-    panel.until(lambda: panel.message("messageStrip"), "the message")
-    assert panel.message("messageStrip").startswith(
-        f"The window cannot be shown in the language {pseudo}, and keeps its own. Something went wrong in the window: "
-    )
-    assert "a field that its sentence does not have" in caplog.text
-    assert panel.window is before
-    assert [each for each in windows() if each.isVisible()] == [before]
-    assert before.findChild(PreferencesDialog).findChild(QComboBox, "languageBox").currentData() == ""
-    assert PreferencesFile(SettingsFile()).preferences.language == ""
-    panel.tick("cpu:0")
-    panel.until_ready()
-    feature_errors.clear()
-
-
-@pytest.mark.slow
-def test_window_that_was_closed_while_its_language_waits_stays_closed(drive, pseudo):
-    panel, gate = drive(), threading.Event()
-    before, work = panel.window, Jobs(panel.window, "export", guards=True)
-    work.start(gate.wait, lambda _: None, lambda _: None)
-    panel.choose_language(pseudo)
-    before.close()
-    gate.set()
+    for begin, before, code in ((question, "en", pseudo), (work, pseudo, "en"), (dialog_of_hosts, "en", pseudo)):
+        window, end = panel.window, begin()
+        for each in (code, before, code):
+            panel.choose_language(each)
+        tries.clear()
+        panel.until(lambda: len(tries) > 5, "tries to change the language")
+        assert panel.window is window
+        end()
+        panel.until(lambda window=window: panel.window is not window, "the other language")
+        panel.until(lambda: windows() == [panel.window], "one window, however often the language was chosen")
+    assert len(ended) == 3
+    window, end = panel.window, work()
+    panel.choose_language("en")
+    window.close()
+    end()
     looks = []
     QTimer.singleShot(3 * RETRY_MS, lambda: looks.append(True))
     panel.until(lambda: looks, "the next try")
-    assert panel.window is before
-    assert not before.isVisible()
+    assert panel.window is window
+    assert not window.isVisible()
+
+
+@pytest.mark.slow
+def test_language_in_which_no_window_can_be_made_is_not_kept(drive, pseudo, monkeypatch, caplog, feature_errors):
+    panel = drive()
+    before, message = panel.window, panel.window.panels.message
+    for part in ((MainPanels, "__init__"), (PlotArea, "create_plots"), (QueueController, "set_up")):
+        whole = getattr(*part)
+
+        def broken(self, *given, make=whole):
+            make(self, *given)
+            if language.current() == pseudo:
+                raise KeyError("a field that its sentence does not have")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(*part, broken)
+            panel.choose_language(pseudo)
+            panel.until(lambda: message.text, f"the message on {part}")
+        assert message.text.startswith(
+            f"The window cannot be shown in the language {pseudo}, and keeps its own. Something went wrong in the "
+        )
+        assert "a field that its sentence does not have" in caplog.text
+        assert panel.window is before
+        assert [each for each in windows() if each.isVisible()] == [before]
+        assert before.findChild(PreferencesDialog).findChild(QComboBox, "languageBox").currentData() == ""
+        assert PreferencesFile(SettingsFile()).preferences.language == ""
+        message.clear()
+        caplog.clear()
+    panel.tick("cpu:0")
+    panel.until_ready()
+    feature_errors.clear()

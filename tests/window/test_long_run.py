@@ -105,43 +105,30 @@ def test_run_looked_at_before_is_not_read_again(session, long_run, qtbot):
     assert session.run_series is kept
 
 
-def test_long_run_that_another_window_has_read_is_whole_at_once(session, long_run, qtbot):
+def test_long_run_that_another_window_has_read_is_whole_at_once_and_read_in_slices_once_it_has_grown_much(
+    session, long_run, tmp_path, qtbot
+):
+    (tmp_path / "train.py").write_text("print('loss 1')\n")
+    write_spec(long_run, script_spec("train.py", cwd=tmp_path, environment={"TOKEN": "hf_123"}))
     session.attach_to(long_run)
     until_read(qtbot, session)
     session.poll()  # keeps it
-    other = RunSession()
     qtbot.waitUntil(lambda: list(long_runs.cache_folder().glob("runs/*/*.run")) != [])
+    (kept,) = long_runs.cache_folder().glob("runs/*/*.run")
+    assert b"hf_123" in (long_run / "spec.json").read_bytes()
+    assert b"hf_123" not in kept.read_bytes(), "no secret of the program is kept"
+    other, third = RunSession(), RunSession()
     other.attach_to(long_run)
     assert other.opening is None
     assert_same((other.run, other.run_series), read_whole(long_run))
     assert other.timeline.entries == session.timeline.entries
     assert other.snapshot().loss == session.snapshot().loss
-
-
-def test_kept_run_holds_no_secret_of_the_program(session, long_run, tmp_path, qtbot):
-    (tmp_path / "train.py").write_text("print('loss 1')\n")
-    write_spec(long_run, script_spec("train.py", cwd=tmp_path, environment={"TOKEN": "hf_123"}))
-    session.attach_to(long_run)
-    until_read(qtbot, session)
-    session.poll()
-    qtbot.waitUntil(lambda: list(long_runs.cache_folder().glob("runs/*/*.run")) != [])
-    (kept,) = long_runs.cache_folder().glob("runs/*/*.run")
-    assert b"hf_123" in (long_run / "spec.json").read_bytes()
-    assert b"hf_123" not in kept.read_bytes()
-
-
-def test_kept_run_that_has_grown_much_is_read_in_slices(session, long_run, qtbot):
-    session.attach_to(long_run)
-    until_read(qtbot, session)
-    session.poll()
-    qtbot.waitUntil(lambda: list(long_runs.cache_folder().glob("runs/*/*.run")) != [])
     events = long_run / "events" / "devices.jsonl"
     with events.open("ab") as file:
         file.write(events.read_bytes())
-    other = RunSession()
-    other.attach_to(long_run)
-    assert other.opening is not None
-    until_read(qtbot, other)
+    third.attach_to(long_run)
+    assert third.opening is not None
+    until_read(qtbot, third)
 
 
 def test_run_left_while_it_is_read_is_forgotten(session, long_run, tmp_path, qtbot):
@@ -181,8 +168,8 @@ def test_run_whose_folder_vanishes_stays_shown_and_says_so(session, long_run, qt
 
 
 @pytest.mark.slow
-def test_window_draws_long_run_coarsely_and_then_whole(drive, long_run, monkeypatch):
-    panel = drive()
+def test_long_run_is_drawn_coarsely_and_then_whole(assemble, long_run, monkeypatch):
+    panel = assemble("run")
     session = panel.window.services.session
 
     def halt(share: float) -> None:
@@ -203,5 +190,5 @@ def test_window_draws_long_run_coarsely_and_then_whole(drive, long_run, monkeypa
     monkeypatch.setattr(run_opening, "PATIENCE_S", 0.0)
     panel.until(lambda: not bar.isVisible(), "the whole run")
     assert session.run_series.metrics["loss"].count == 60_000
-    panel.window.poll()
+    panel.poll()
     assert panel.plot("lossPlot").curves()

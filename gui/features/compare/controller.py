@@ -134,8 +134,11 @@ class ComparisonController(Feature):
         self.close()
 
     def carry(self, former: Self) -> None:
-        """Compare the same runs."""
-        self.compare(former.services.compared.value)
+        """Compare the same runs, and tick those that are listed: a search may list one of them, and the shown run."""
+        compared = former.services.compared.value
+        if compared:
+            self.panels.runs.tick(compared)
+        self.compare(compared)
 
     def draw(self) -> None:
         """Take in what was read, and draw in steps."""
