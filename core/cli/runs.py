@@ -69,20 +69,29 @@ def find(options: Namespace, name: str | None = None) -> Run:
     return found
 
 
+SILENT_S = 2.0
+"""Seconds after which a command says, where no terminal shows it, that it is still reading."""
+
+
 def all_runs(root: Path) -> list[RunSummary]:
-    """Return the summaries of all runs, newest first. If that takes long, a terminal shows how many are read."""
-    if not sys.stderr.isatty():
-        return index.all_runs(root)
+    """Return the summaries of all runs, newest first. If that takes long, it is said how many are read.
+
+    A terminal shows that all the time; else it is one line.
+    """
+    begin, end = ("\r\033[K", "") if sys.stderr.isatty() else ("", "\n")
+    since = None if begin else time.monotonic()
 
     def show(done: int, every: int) -> None:
-        text = tr("{done} of {total} runs read", done=done, total=every)
-        sys.stderr.write(f"\r\033[K{text}")
-        sys.stderr.flush()
+        nonlocal since
+        if begin or (since is not None and time.monotonic() - since > SILENT_S):
+            since = None
+            sys.stderr.write(f"{begin}{tr('{done} of {total} runs read', done=done, total=every)}{end}")
+            sys.stderr.flush()
 
     try:
         return index.all_runs(root, show)
     finally:
-        sys.stderr.write("\r\033[K")
+        sys.stderr.write(begin)
 
 
 def check_owner(options: Namespace, what: str, owner: str | None, spec: RunSpec) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from core.arrays import np
 from core.results.measured_run import MeasuredRun
+from core.series.device_readings import DeviceSeries
 from core.series.min_max_tree import FACTOR, Floats, Indices, finite_or_nan
 from core.series.series import STEP, Axis, ExponentialMean, Series, interpolate
 
@@ -352,24 +353,27 @@ class ReadingCurve:
     That is exact enough for percent and gigabytes; sums of losses, of which one may be 1e30, need `RangeTree`.
     """
 
-    def __init__(self, times: Floats, values: Floats) -> None:
-        """`times` in unix seconds, rising; `values` may be NaN; shape (n,) each."""
+    def __init__(self, times: Floats, values: Floats, guide: DeviceSeries | None = None) -> None:
+        """`times` in unix seconds, rising, of the readings `guide`; `values` may be NaN; shape (n,) each."""
         self.times, self.values = times, values
         finite = np.isfinite(values)
         self._sums = np.concatenate([[0.0], np.cumsum(np.where(finite, values, 0.0))])
         self._counts = np.concatenate([[0], np.cumsum(finite)])
-        self._held_s = HELD_PERIODS * float(np.median(np.diff(times))) if len(times) > 1 else 0.0
+        held_s = HELD_PERIODS * float(np.median(np.diff(times))) if len(times) > 1 else 0.0
+        self._held_s = np.full(len(times), held_s) if guide is None else guide.hold(held_s, np.arange(len(times)))
 
     @classmethod
-    def of(cls, devices: Mapping[str, Series], combine: Callable[..., Floats], scale: float = 1.0) -> ReadingCurve:
+    def of(
+        cls, devices: Mapping[str, DeviceSeries], combine: Callable[..., Floats], scale: float = 1.0
+    ) -> ReadingCurve:
         """Return the curve of several devices. `combine`: a reduction such as `np.nanmean`; `scale`: a divisor."""
         columns = [series for series in devices.values() if len(series) and series.min is not None]
         if not columns:
             return cls(np.empty(0), np.empty(0))
         guide = max(columns, key=len)
-        values = [each.values if len(each) == len(guide) else _like(each, guide) for each in columns]
+        values = [each.means if len(each) == len(guide) else _like(each, guide) for each in columns]
         together = _reduced(values, combine) if len(values) > 1 else values[0]
-        return cls(guide.times, together / scale)
+        return cls(guide.times, together / scale, guide)
 
     def __len__(self) -> int:
         return len(self.times)
@@ -389,7 +393,7 @@ class ReadingCurve:
         if len(self.times) and not counts.all():
             last = np.maximum(starts - 1, 0)
             with np.errstate(invalid="ignore"):
-                held = (starts == stops) & (starts > 0) & (borders[:-1] - self.times[last] <= self._held_s)
+                held = (starts == stops) & (starts > 0) & (borders[:-1] - self.times[last] <= self._held_s[last])
             means[held] = self.values[last[held]]
         return means
 
@@ -403,10 +407,10 @@ class ReadingCurve:
         return found if np.isfinite(found) else None
 
 
-def _like(series: Series, guide: Series) -> Floats:
+def _like(series: DeviceSeries, guide: DeviceSeries) -> Floats:
     """Return the readings of a device at the times of another one."""
     place = np.minimum(np.searchsorted(series.times, guide.times), len(series) - 1)
-    found: Floats = np.where(guide.times <= series.times[-1], series.values[place], np.nan)
+    found: Floats = np.where(guide.times <= series.times[-1], series.means[place], np.nan)
     return found
 
 

@@ -29,7 +29,7 @@ from core.schema.event_kinds import Plan
 from core.schema.events import Event
 from core.schema.settings import SettingValue
 from core.schema.spec import RunSpec
-from core.series.report import series_of
+from core.series.report import read_series
 from core.series.run_series import RunSeries
 from core.series.series import Series
 from core.text import BYTES_PER_GB, duration, first_names, join_names, short
@@ -86,18 +86,15 @@ class MeasuredRun:
         return self.facts.plan or self.facts.earlier_plan
 
 
-def read_run(run_dir: Path) -> MeasuredRun:
-    """Read a run. Raises `RunError` or `ValueError` with a sentence, also if its folder vanishes meanwhile."""
-    return read_with_events(run_dir)[0]
+def read_run(run_dir: Path, take: Callable[[list[Event]], object] = len) -> MeasuredRun:
+    """Read a run. Raises `RunError` or `ValueError` with a sentence, also if its folder vanishes meanwhile.
 
-
-def read_with_events(run_dir: Path) -> tuple[MeasuredRun, Run, list[Event]]:
-    """Read a run; return also the run itself and all its events. Raises as `read_run`."""
+    `take` gets all events, some at a time.
+    """
     with unless_removed(run_dir):
         run = Run.attach(run_dir)
         run.spec()
-        events = run.catch_up()
-        return measured_run(run, series_of(run, events)), run, events
+        return measured_run(run, read_series(run, take))
 
 
 def measured_run(run: Run, series: RunSeries) -> MeasuredRun:

@@ -26,12 +26,14 @@ from core.results.measured_run import (
     NothingInCommonError,
     check_different,
     differing_packages,
-    read_with_events,
+    read_run,
     result_of,
+    unless_removed,
 )
 from core.results.page import Markup, element, fold, joined, page, section, table
 from core.results.scaling_table import ScalingTable
 from core.runs.facts import state_info
+from core.schema.spec import read_spec
 from core.series.series import Axis, Series
 from core.system.installation import version
 from core.text import BYTES_PER_GB, duration, join_names, short, size
@@ -68,10 +70,11 @@ def read_reported(run_dirs: Sequence[Path]) -> list[ReportedRun]:
     check_different(run_dirs)
     found = []
     for each in run_dirs:
-        measured, run, happened = read_with_events(each)
-        timeline = Timeline(measured.spec, framework_title(measured.spec.framework))
-        timeline.fold(happened)
-        timeline.follow(run.facts)
+        with unless_removed(each):
+            spec = read_spec(each)
+        timeline = Timeline(spec, framework_title(spec.framework))
+        measured = read_run(each, timeline.fold)
+        timeline.follow(measured.facts)
         found.append(ReportedRun(run=measured, entries=tuple(timeline.entries)))
     return found
 

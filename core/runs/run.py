@@ -207,6 +207,11 @@ class Run:
         self.facts = self._with_troubles(fold(self.facts, events))
         yield events
 
+    def every_slice(self) -> Iterator[list[Event]]:
+        """Read all events so far as `catch_up` does, and yield them in slices: all of a long run take gigabytes."""
+        yield from self.slices()
+        yield self.catch_up()
+
     @property
     def bytes_read(self) -> int:
         """Bytes of all event files that were read."""
@@ -294,10 +299,10 @@ class Run:
         """Add notices on files and lines that could not be read, each once."""
         troubles = [text for text in self._log.troubles if text not in self._troubles_reported]
         self._troubles_reported.update(troubles)
-        new = self._log.garbage_lines - self._garbage_reported
-        self._garbage_reported += new
-        if new:
-            troubles.append(tr(SKIPPED_LINE if new == 1 else SKIPPED_LINES, count=new, folder=self.dir / EVENTS))
+        count = self._log.garbage_lines
+        if count > 2 * self._garbage_reported:  # not with each line, of which there may be one a second for days
+            self._garbage_reported = count
+            troubles.append(tr(SKIPPED_LINE if count == 1 else SKIPPED_LINES, count=count, folder=self.dir / EVENTS))
         return replace(facts, notices=(*facts.notices, *troubles)) if troubles else facts
 
     def _lost(self) -> RunFacts:

@@ -17,13 +17,13 @@ from itertools import chain, groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from ..language import tr
+from ..language import tr, tr_noop
 from .event_kinds import Metrics, RunProgress
 from .events import MAX_LINE_BYTES, MAX_NUMBER, PACKED, READINGS, SAMPLE, SLOWDOWNS, Tail, are_readings, quick_loads
-from .paths import EVENTS, EVENTS_SUFFIX
+from .paths import COLLECTOR_EVENTS, DEVICE_EVENTS, EVENTS, EVENTS_SUFFIX, SUPERVISOR_EVENTS, worker_events
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from .events import Event
@@ -134,7 +134,11 @@ def _part(event: Event, rows: slice) -> Event:
 
 
 MAX_FILES = 4096
-"""Event files of a run that are read: more than one run has ranks."""
+"""Files of a run among which its event files are read: more than one run has ranks."""
+FOREIGN_FILES = 256
+"""The same of another user's run: each is looked at with every click, and several times a second while it lives."""
+FIRST = (SUPERVISOR_EVENTS, DEVICE_EVENTS, COLLECTOR_EVENTS, worker_events(0))
+"""Event files that are read however many there are."""
 FOREIGN_BYTES = 16 * 1024 * 1024
 """Bytes of the events of another user's run that are read, so that a planted run does not block its reader."""
 FOREIGN_PART_BYTES = 8 * 1024 * 1024
@@ -149,6 +153,20 @@ SLICE_EVENTS = 500
 """Events in a slice of another user's run."""
 
 
+def most_files(folder: Path) -> int:
+    """Return among how many files of this folder of events those of events are."""
+    with contextlib.suppress(OSError):
+        return MAX_FILES if folder.stat().st_uid == os.geteuid() else FOREIGN_FILES
+    return FOREIGN_FILES
+
+
+MAX_NAMES = 2000
+"""Metrics of a run that are read, and its devices: a program may make up a name a step, a planted file a million."""
+NAMES_CHARACTERS = 1_000_000
+"""Characters of the names of all of them."""
+TOO_MANY = tr_noop("The run has more than {count} metrics or devices; the others are missing.")
+
+
 class Log:
     """Reads the event files of a run, all or those in `only`, as they grow."""
 
@@ -158,11 +176,22 @@ class Log:
         self._folder_trouble = ""
         self._tails: dict[str, Tail] = {}
         self._most = FOREIGN_BYTES if only is None else FOREIGN_PART_BYTES
+        self._names, self._room, self._has_more_names = set[str](), NAMES_CHARACTERS, False
+        """The metrics that are read, how many characters others may have, and whether some were left out."""
 
     def read(self) -> list[Event]:
         """Return the events since the last call, ordered by time."""
-        is_own = self._is_own()
-        events = [event for tail in self._find_tails() for event in tail.read(sys.maxsize if is_own else self._left())]
+        events: list[Event] = []
+        tails = self._find_tails()
+        left = sys.maxsize if self._is_own else self._most - self.bytes_read
+        for tail in tails:
+            before = tail.offset
+            events += self._bounded(tail.read(left if left >= FOREIGN_REST_BYTES else 0))
+            left -= tail.offset - before
+        if left < FOREIGN_REST_BYTES:
+            self._folder_trouble = tr(
+                "it belongs to another user, and only {size} MiB of such a run are read", size=self._most >> 20
+            )
         return sorted(events, key=itemgetter("t"))
 
     def slices(self) -> Iterator[list[Event]]:
@@ -172,11 +201,11 @@ class Log:
         other files have been read up to the same time. Readings of devices are packed (`pack`), and in order
         to all events but those in `UNORDERED`.
         """
-        if not self._is_own():
+        if not self._is_own:
             events = self.read()
             yield from (events[first : first + SLICE_EVENTS] for first in range(0, len(events), SLICE_EVENTS))
             return
-        sources = [_Source(tail) for tail in self._find_tails()]
+        sources = [_Source(tail, self._bounded) for tail in self._find_tails()]
         while pending := [source for source in sources if not source.exhausted]:
             min(pending, key=lambda source: source.latest).read_on()
             horizon = min((source.latest for source in sources if not source.exhausted), default=math.inf)
@@ -189,26 +218,14 @@ class Log:
         return sum(tail.offset for tail in self._tails.values())
 
     def _find_tails(self) -> list[Tail]:
-        for name in self._names():
+        for name in self._file_names():
             if name not in self._tails:
                 self._tails[name] = Tail(self._folder / name)
         return list(self._tails.values())
 
+    @property
     def _is_own(self) -> bool:
-        try:
-            return self._folder.stat().st_uid == os.geteuid()
-        except OSError:
-            return False
-
-    def _left(self) -> int:
-        """Return how many bytes of a run of another user may still be read."""
-        left = self._most - sum(tail.offset for tail in self._tails.values())
-        if left < FOREIGN_REST_BYTES:
-            left = 0
-            self._folder_trouble = tr(
-                "it belongs to another user, and only {size} MiB of such a run are read", size=self._most >> 20
-            )
-        return left
+        return most_files(self._folder) == MAX_FILES
 
     @property
     def garbage_lines(self) -> int:
@@ -219,35 +236,51 @@ class Log:
     def troubles(self) -> list[str]:
         """A sentence on each file or folder that could not be read last time."""
         found = {self._folder: self._folder_trouble, **{tail.path: tail.trouble for tail in self._tails.values()}}
-        return [
-            tr("{path} cannot be read: {why}. Its events are missing here.", path=path, why=why)
-            for path, why in found.items()
-            if why
-        ]
+        sentence = tr_noop("{path} cannot be read: {why}. Its events are missing here.")
+        many = [tr(TOO_MANY, count=MAX_NAMES)] if self._has_more_names else []
+        return [tr(sentence, path=path, why=why) for path, why in found.items() if why] + many
 
-    def _names(self) -> list[str]:
+    def _bounded(self, events: list[Event]) -> list[Event]:
+        """Return the events without the metrics beyond `MAX_NAMES`, and those of which something is left."""
+        return [event for event in events if event["kind"] != Metrics.kind or self._has_known(event)]
+
+    def _has_known(self, event: Event) -> bool:
+        values, names = event["values"], self._names
+        if values.keys() <= names:
+            return bool(values)
+        for name in values:
+            if name not in names and len(names) < MAX_NAMES and len(name) <= self._room:
+                names.add(name)
+                self._room -= len(name)
+        event["values"] = {name: each for name, each in values.items() if name in names}
+        self._has_more_names |= len(event["values"]) < len(values)
+        return bool(event["values"])
+
+    def _file_names(self) -> list[str]:
+        most = most_files(self._folder)
         try:
             with os.scandir(self._folder) as entries:
-                first = [entry.name for entry in itertools.islice(entries, MAX_FILES)]
+                first = [entry.name for entry in itertools.islice(entries, most)]
+                has_more = next(entries, None) is not None
         except FileNotFoundError:
             return []
         except OSError as error:
             self._folder_trouble = error.strerror or str(error)
             return []
-        self._folder_trouble = ""
-        names = sorted(name for name in first if name.endswith(EVENTS_SUFFIX))
+        self._folder_trouble = tr("only {count} of its files are read", count=most) if has_more else ""
+        names = sorted({*(name for name in first if name.endswith(EVENTS_SUFFIX)), *(FIRST if has_more else ())})
         return names if self._only is None else [name for name in names if name in self._only]
 
 
 class _Source:
     """One file of which the present content is read in slices."""
 
-    def __init__(self, tail: Tail) -> None:
-        self.tail = tail
-        self.exhausted = False
+    def __init__(self, tail: Tail, bounded: Callable[[list[Event]], list[Event]]) -> None:
+        self.tail, self._bounded = tail, bounded
         self._end = 0
         with contextlib.suppress(OSError):
             self._end = tail.path.lstat().st_size
+        self.exhausted = tail.offset == self._end
         self._waiting: list[Event] = []
 
     @property
@@ -259,7 +292,7 @@ class _Source:
         """Read the next slice; a longer one if a line does not fit."""
         size, before = SLICE_BYTES, self.tail.offset
         while self.tail.offset == before and self.tail.offset < self._end and size < 2 * MAX_LINE_BYTES:
-            self._waiting += self.tail.read(min(size, self._end - before), pack)
+            self._waiting += self._bounded(self.tail.read(min(size, self._end - before), pack))
             size *= 2
         self.exhausted = self.tail.offset in {before, self._end}
 

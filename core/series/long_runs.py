@@ -15,6 +15,7 @@ import contextlib
 import functools
 import hashlib
 import io
+import itertools
 import json
 import mmap
 import os
@@ -32,6 +33,7 @@ from core import language
 from core.runs.facts import RunFacts
 from core.runs.fold import fold
 from core.runs.run import Run
+from core.schema.event_log import most_files
 from core.schema.events import Event, parse_lines
 from core.schema.files import TEMPORARY, open_to_read, write_parts
 from core.schema.paths import EVENTS, EVENTS_SUFFIX, SPEC_FILE, SUPERVISOR_EVENTS
@@ -311,11 +313,12 @@ def _events_at(file: BinaryIO, at: int, size: int) -> Iterator[Event]:
 
 
 def _files(run_dir: Path) -> list[tuple[str, int]]:
+    folder = run_dir / EVENTS
     try:
-        with os.scandir(run_dir / EVENTS) as entries:
+        with os.scandir(folder) as entries:
             return [
                 (entry.path, entry.stat(follow_symlinks=False).st_size)
-                for entry in entries
+                for entry in itertools.islice(entries, most_files(folder))
                 if entry.name.endswith(EVENTS_SUFFIX) and entry.is_file(follow_symlinks=False)
             ]
     except OSError:

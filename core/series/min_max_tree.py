@@ -100,7 +100,7 @@ class RangeTree:
                 return
             fresh = leaf(below.array[len(blocks) * FACTOR : complete * FACTOR])
             blocks.extend(self._combine(fresh.reshape(-1, FACTOR)))
-            level, below, leaf = level + 1, blocks, _as_is
+            level, below, leaf = level + 1, blocks, as_is
 
     def truncate(self, size: int) -> None:
         """Drop all blocks that extend beyond the first `size` numbers."""
@@ -124,7 +124,7 @@ class RangeTree:
             starts, stops = inner // FACTOR, outer // FACTOR
             if above is None or not np.any(starts < stops):
                 break
-            level, leaf = above.array, _as_is
+            level, leaf = above.array, as_is
         return result
 
     def _whole_blocks(self, starts: Indices, stops: Indices) -> Floats | None:
@@ -163,7 +163,8 @@ class RangeTree:
         return merged
 
 
-def _as_is(numbers: Floats) -> Floats:
+def as_is(numbers: Floats) -> Floats:
+    """Return the numbers."""
     return numbers
 
 

@@ -8,12 +8,11 @@ import io
 import math
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TextIO
 
-from core.arrays import np
 from core.history.marks import marks_fields, read_marks
 from core.history.summary import RunSummary
 from core.language import tr
@@ -26,6 +25,7 @@ from core.schema.events import Event
 from core.schema.files import TEMPORARY
 from core.schema.settings import Training
 from core.schema.spec import RunSpec, read_spec
+from core.series.device_readings import DeviceSeries
 from core.series.run_series import RunSeries
 from core.series.series import Series
 from core.system.folders import writing
@@ -35,25 +35,26 @@ from core.text import replace_control_characters
 Json = dict[str, Any]
 
 
-def read_series(run: Run) -> RunSeries:
-    """Read a run, of which nothing has been read yet, to its end, and return its series."""
-    return series_of(run, run.catch_up())
+def read_series(run: Run, take: Callable[[list[Event]], object] = len) -> RunSeries:
+    """Read a run, of which nothing has been read yet, to its end, and return its series.
 
-
-def series_of(run: Run, events: list[Event]) -> RunSeries:
-    """Return the series of all events of a run, and note in its facts what is missing."""
+    What is missing is noted in its facts. `take` gets all events, some at a time.
+    """
     run_series = RunSeries()
-    run_series.fold(events)
+    for events in run.every_slice():
+        run_series.fold(events)
+        take(events)
     run.add_notice(run_series.notice)
     return run_series
 
 
 def document(run: Run) -> Json:
     """Read a run, of which nothing has been read yet, to its end, and return the document that `show --json` prints."""
-    events = run.catch_up()
-    run_series = series_of(run, events)
+    reasons: dict[str, str] = {}
+    run_series = read_series(
+        run, lambda events: reasons.update((each.name, each.reason) for each in read_all(Checkpoint, events))
+    )
     facts = run.facts
-    reasons = {each.name: each.reason for each in read_all(Checkpoint, events)}
     return {
         "run": run.id, "dir": str(run.dir), "state": facts.state.value, "owner": run.owner,
         "spec": run.spec().to_json(), "steps": facts.step,
@@ -112,21 +113,12 @@ def _metric(series: Series) -> Json:
 
 
 def _device(name: str, fields: Json, run_series: RunSeries) -> Json:
-    utilisation, memory = run_series.utilisation.get(name), run_series.memory.get(name)
+    utilisation, memory = (each.get(name, DeviceSeries()) for each in (run_series.utilisation, run_series.memory))
     return {
         "label": fields.get("label"), "kind": fields.get("device_kind"), "name": fields.get("name"),
         "memory_total_bytes": _plain(fields.get("memory_total_bytes")),
-        "utilisation_mean_percent": _statistic(np.nanmean, utilisation),
-        "memory_peak_bytes": _statistic(np.nanmax, memory),
+        "utilisation_mean_percent": utilisation.mean, "memory_peak_bytes": memory.max,
     }
-
-
-def _statistic(function: Any, series: Series | None) -> float | None:  # noqa: ANN401 (numpy's own types differ)
-    """Apply one of numpy's reductions; return None if there is no reading, which an infinity is not."""
-    if series is None or np.isnan(series.values).all():
-        return None
-    value = float(function(series.values))
-    return value if math.isfinite(value) else None
 
 
 def _plain(value: float | None) -> float | str | None:

@@ -8,11 +8,20 @@ from typing import Any
 
 from core.arrays import np
 from core.history.summary import LOSS, RECENT, VALIDATION_LOSS, RunLoss, recent_mean, run_loss
-from core.language import tr, tr_noop
+from core.language import tr
 from core.schema.event_kinds import DeviceReading, MetricRestart, Metrics, Plan, Release, Rewind, StateChange, read
-from core.schema.event_log import COLUMNS, TIMES, by_device, columns
+from core.schema.event_log import COLUMNS, MAX_NAMES, TIMES, TOO_MANY, by_device, columns
 from core.schema.events import EPOCH, Event
-from core.series.device_readings import HEAT, NO_HEAT, Heat, HeatReadings, Readings, Slowdown, note_slowdown
+from core.series.device_readings import (
+    HEAT,
+    NO_HEAT,
+    DeviceSeries,
+    Heat,
+    Readings,
+    Slowdown,
+    join_old,
+    note_slowdown,
+)
 from core.series.min_max_tree import Floats
 from core.series.series import STEP, Axis, Series
 
@@ -92,9 +101,6 @@ class Resumes:
         return list(found.values())
 
 
-MAX_SERIES = 2000
-"""Metrics, and devices, of a run that are kept: a planted file may name a million."""
-TOO_MANY = tr_noop("The run has more than {count} metrics or devices; the others are missing.")
 MAX_REWINDS = 1000
 """Times that a run is rewound: once whenever it is resumed; a planted file may say so a million times."""
 
@@ -107,12 +113,12 @@ class RunSeries:
         """By metric name: one value a step, or one an epoch for `val_...`."""
         self.by_epoch: set[str] = set()
         """Metrics of a script whose steps are numbers of epochs, because it reports no steps."""
-        self._utilisation: dict[str, Series] = {}
-        self._memory: dict[str, Series] = {}
+        self._utilisation: dict[str, DeviceSeries] = {}
+        self._memory: dict[str, DeviceSeries] = {}
         self._readings: dict[str, Readings] = {}
         """Readings that are not appended yet, by device id: they come often but are seldom used."""
-        self._heat: dict[str, dict[str, Series]] = {name: {} for name in HEAT}
-        self._heat_readings: dict[str, HeatReadings] = {}
+        self._heat: dict[str, dict[str, DeviceSeries]] = {name: {} for name in HEAT}
+        self._heat_readings: dict[str, Readings] = {}
         """Readings of heat that are not appended yet, by device id: the window shows them on request only."""
         self.slowdowns: dict[str, list[Slowdown]] = {}
         """By device id, in order of time."""
@@ -131,29 +137,29 @@ class RunSeries:
         """Increases with every fold of new events: a plot of this version is up to date."""
 
     @property
-    def utilisation(self) -> dict[str, Series]:
+    def utilisation(self) -> dict[str, DeviceSeries]:
         """Percent by device id; NaN if there was no reading."""
-        self._append_readings()
+        self._append_readings(list(self._readings))
         return self._utilisation
 
     @property
-    def memory(self) -> dict[str, Series]:
+    def memory(self) -> dict[str, DeviceSeries]:
         """Bytes in use by device id; NaN if there was no reading."""
-        self._append_readings()
+        self._append_readings(list(self._readings))
         return self._memory
 
     @property
-    def temperature(self) -> dict[str, Series]:
+    def temperature(self) -> dict[str, DeviceSeries]:
         """Degrees Celsius by device id; NaN if there was no reading. A device that never had one is left out."""
         return self._heat_series("temperature")
 
     @property
-    def power(self) -> dict[str, Series]:
+    def power(self) -> dict[str, DeviceSeries]:
         """Watts by device id, like `temperature`."""
         return self._heat_series("power")
 
     @property
-    def clock(self) -> dict[str, Series]:
+    def clock(self) -> dict[str, DeviceSeries]:
         """Megahertz of the multiprocessors by device id, like `temperature`."""
         return self._heat_series("clock")
 
@@ -168,7 +174,7 @@ class RunSeries:
         return list(zip(ends[::2], ends[1::2], strict=True))
 
     @property
-    def every_reading(self) -> tuple[dict[str, Series], ...]:
+    def every_reading(self) -> tuple[dict[str, DeviceSeries], ...]:
         """All series of readings by device id."""
         return self.utilisation, self.memory, *(self._heat_series(name) for name in HEAT)
 
@@ -290,10 +296,11 @@ class RunSeries:
                 if self._is_full(device_id, self._utilisation):
                     continue
                 for series in (self._utilisation, self._memory):
-                    series.setdefault(device_id, Series())
-                self._readings[device_id] = Readings()
+                    series.setdefault(device_id, DeviceSeries())
+                self._readings[device_id] = Readings(2)
             at, _, utilisation, memory, *heat, words = of_device.values()
-            self._readings[device_id].extend(at, utilisation, memory)
+            if self._readings[device_id].extend(at, utilisation, memory):
+                self._append_readings([device_id])
             if any(words) or device_id in self.slowdowns:
                 known = self.slowdowns.setdefault(device_id, [])
                 for time, of_reading in zip(at, words, strict=True):
@@ -309,14 +316,15 @@ class RunSeries:
                 if first is None:
                     return  # a device without such readings, as CPU devices are
                 times, heat = times[first:], [column[first:] for column in heat]
-            self._heat_readings[device_id] = HeatReadings()
-        self._heat_readings[device_id].extend(times, heat)
+            self._heat_readings[device_id] = Readings(len(HEAT))
+        if self._heat_readings[device_id].extend(times, *heat):
+            self._append_heat([device_id])
 
     def _is_full(self, name: str, kept: Collection[str]) -> bool:
         """Return whether there are too many series for another one, and note then that it is missing."""
-        full = name not in kept and len(kept) >= MAX_SERIES
+        full = name not in kept and len(kept) >= MAX_NAMES
         if full:
-            self.notice = tr(TOO_MANY, count=MAX_SERIES)
+            self.notice = tr(TOO_MANY, count=MAX_NAMES)
         return full
 
     def _add_released_memory(self, release: Release) -> None:
@@ -328,15 +336,20 @@ class RunSeries:
         if series is not None and len(series) and after is not None and series.times[-1] < when:
             series.append(_floats([len(series)]), _floats([when]), _floats([after]))
 
-    def _append_readings(self) -> None:
-        for device_id, readings in self._readings.items():
-            readings.move_to(self._utilisation[device_id], self._memory[device_id])
-        self._readings.clear()
+    def _append_readings(self, device_ids: Iterable[str]) -> None:
+        for device_id in device_ids:
+            utilisation = self._utilisation[device_id]
+            folds = self._readings.pop(device_id).move_to([utilisation, self._memory[device_id]])
+            if folds and device_id in self.slowdowns:
+                self.slowdowns[device_id] = join_old(self.slowdowns[device_id], utilisation)
 
-    def _heat_series(self, name: str) -> dict[str, Series]:
-        for device_id, readings in self._heat_readings.items():
-            readings.move_to([series.setdefault(device_id, Series()) for series in self._heat.values()])
-        self._heat_readings.clear()
+    def _append_heat(self, device_ids: Iterable[str]) -> None:
+        for device_id in device_ids:
+            every = [series.setdefault(device_id, DeviceSeries()) for series in self._heat.values()]
+            self._heat_readings.pop(device_id).move_to(every)
+
+    def _heat_series(self, name: str) -> dict[str, DeviceSeries]:
+        self._append_heat(list(self._heat_readings))
         found = self._heat[name]
         return {device_id: found[device_id] for device_id in self._utilisation if device_id in found}
 

@@ -214,8 +214,16 @@ class Series:
     @property
     def min(self) -> float | None:
         """The smallest finite value; None if there is none."""
-        low = float(self._low.query(np.array([0]), np.array([len(self)]))[0])
-        return None if np.isnan(low) else low
+        return self._extreme(self._low)
+
+    @property
+    def max(self) -> float | None:
+        """The largest finite value; None if there is none."""
+        return self._extreme(self._high)
+
+    def _extreme(self, tree: RangeTree) -> float | None:
+        found = float(tree.query(np.array([0]), np.array([len(self)]))[0])
+        return None if np.isnan(found) else found
 
     @property
     def steps(self) -> Floats:
@@ -306,20 +314,6 @@ class Series:
         left = max(right - 1, 0)
         at = left if wanted - along[left] < along[right] - wanted else right
         return Point(step=int(self.steps[at]), time=float(self.times[at]), value=float(self.values[at]))
-
-    def held_means(self, borders: Floats, held_s: float) -> Floats:
-        """Return the mean of the finite values of each interval between unix times, shape (n + 1,) -> (n,).
-
-        In an interval without a value, the last one before it holds on for `held_s` seconds. A gap is NaN.
-        """
-        edges = np.searchsorted(self.times, borders)
-        starts, stops = edges[:-1], edges[1:]
-        means = self.interval_means(starts, stops)
-        if len(self):
-            last = np.maximum(starts - 1, 0)
-            held = (starts == stops) & (starts > 0) & (borders[:-1] - self.times[last] <= held_s)
-            means[held] = finite_or_nan(self.values[last[held]])
-        return means
 
     @property
     def weight(self) -> float | None:

@@ -9,12 +9,10 @@ from dataclasses import replace
 from operator import is_
 from typing import TYPE_CHECKING, Protocol
 
-from core.arrays import np
 from core.devices.device import Sample, Survey, full_name, split_name
 from core.devices.reader import PROCESSES_S
 from core.devices.sampler import Sampler
 from core.series.run_series import RunSeries
-from core.series.series import Series
 from core.system.folders import HOSTS_FILE, config_folder
 
 if TYPE_CHECKING:
@@ -282,20 +280,10 @@ def trim(run_series: RunSeries, since: float) -> None:
     """Drop the readings before `since` (unix seconds), and devices that have no later ones."""
     for readings in run_series.every_reading:
         for device, series in list(readings.items()):
-            kept = _after(series, since)
-            if len(kept):
-                readings[device] = kept
-            else:
+            series.drop_before(since)
+            if not len(series):
                 del readings[device]
     for device, slowdowns in run_series.slowdowns.items():
         run_series.slowdowns[device] = [each for each in slowdowns if each.until >= since]
     run_series.started = since
     run_series.version += 1
-
-
-def _after(series: Series, since: float) -> Series:
-    first = int(np.searchsorted(series.times, since))
-    kept = Series()
-    steps = np.arange(len(series) - first, dtype=np.float64)  # a reading's step is its number, from 0
-    kept.append(steps, series.times[first:].copy(), series.values[first:].copy())
-    return kept

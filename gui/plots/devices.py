@@ -10,7 +10,7 @@ import pyqtgraph as pg
 
 from core.devices.device import own_id
 from core.language import tr
-from core.series.device_readings import Slowdown
+from core.series.device_readings import DeviceSeries, Slowdown
 from core.series.min_max_tree import Floats
 from core.series.run_series import RunSeries
 from core.series.series import Series
@@ -81,7 +81,7 @@ class DevicePlot(Plot):
         self.margin = MarginLabels(self.canvas)
         self.recolour()
 
-    def readings(self, run_series: RunSeries) -> Mapping[str, Series]:
+    def readings(self, run_series: RunSeries) -> Mapping[str, DeviceSeries]:
         """Return the readings to draw, by device id."""
         raise NotImplementedError
 
@@ -104,7 +104,7 @@ class DevicePlot(Plot):
         """Return the lines by device id."""
         return self._multi_line.lines
 
-    def shown(self, run_series: RunSeries) -> dict[str, Series]:
+    def shown(self, run_series: RunSeries) -> dict[str, DeviceSeries]:
         """Return the readings in the order of the device list, those of devices that are not in it last."""
         readings = self.readings(run_series)
         listed = [device for device in self.colours if device in readings]
@@ -155,7 +155,7 @@ class DevicePlot(Plot):
             self.lines()[device].show(x, y if self.scale == 1 else y / self.scale)
         self._multi_line.refresh()
 
-    def _match_lines(self, shown: Mapping[str, Series]) -> None:
+    def _match_lines(self, shown: Mapping[str, DeviceSeries]) -> None:
         """Create a line for each shown device and delete the others."""
         lines = self.lines()
         for device in [device for device in lines if device not in shown]:
@@ -228,7 +228,7 @@ class MemoryPlot(DevicePlot):
     labels_end = True
     scale = float(BYTES_PER_GB)
 
-    def readings(self, run_series: RunSeries) -> Mapping[str, Series]:
+    def readings(self, run_series: RunSeries) -> Mapping[str, DeviceSeries]:
         """Return bytes by device id."""
         return run_series.memory
 
@@ -301,7 +301,7 @@ class TemperaturePlot(HardwarePlot):
     least_bottom = 20.0
     least_top = 100.0
 
-    def readings(self, run_series: RunSeries) -> Mapping[str, Series]:
+    def readings(self, run_series: RunSeries) -> Mapping[str, DeviceSeries]:
         """Return degrees Celsius by device id."""
         return run_series.temperature
 
@@ -316,7 +316,7 @@ class PowerPlot(HardwarePlot):
     unit = "W"
     least_top = 50.0
 
-    def readings(self, run_series: RunSeries) -> Mapping[str, Series]:
+    def readings(self, run_series: RunSeries) -> Mapping[str, DeviceSeries]:
         """Return watts by device id."""
         return run_series.power
 
@@ -331,7 +331,7 @@ class ClockPlot(HardwarePlot):
     unit = "MHz"
     least_top = 500.0
 
-    def readings(self, run_series: RunSeries) -> Mapping[str, Series]:
+    def readings(self, run_series: RunSeries) -> Mapping[str, DeviceSeries]:
         """Return megahertz by device id."""
         return run_series.clock
 

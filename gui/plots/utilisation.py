@@ -13,10 +13,9 @@ from PySide6.QtCore import QRectF
 from PySide6.QtGui import QColor, QImage, QPainter
 
 from core.language import tr, tr_noop
-from core.series.device_readings import IntervalMean
+from core.series.device_readings import DeviceSeries, IntervalMean
 from core.series.min_max_tree import Floats
 from core.series.run_series import RunSeries
-from core.series.series import Series
 from gui.base.formatting import DASH
 from gui.base.text_size import scaled
 from gui.base.theme import current_theme
@@ -53,13 +52,13 @@ class StripFold:
     def __init__(self) -> None:
         self.folded = 0
         """Number of columns computed by the last `fold`."""
-        self._series: Series | None = None
+        self._series: DeviceSeries | None = None
         self._grid = (0.0, 0)
         self._means = NOTHING
         self._complete = 0
         """Columns at the beginning that no later reading can change."""
 
-    def fold(self, series: Series, width_s: float, first: int, count: int) -> Floats:
+    def fold(self, series: DeviceSeries, width_s: float, first: int, count: int) -> Floats:
         """Return the means of `count` columns from number `first` on, shape (count,); NaN is a gap."""
         if series is not self._series or self._grid != (width_s, first):
             self._series, self._grid, self._complete = series, (width_s, first), 0
@@ -208,7 +207,7 @@ class UtilisationPlot(DevicePlot):
         self.form_button.hide()
         self.header.insertWidget(2, self.form_button)
 
-    def readings(self, run_series: RunSeries) -> Mapping[str, Series]:
+    def readings(self, run_series: RunSeries) -> Mapping[str, DeviceSeries]:
         """Return percent by device id."""
         return run_series.utilisation
 
@@ -269,7 +268,7 @@ class UtilisationPlot(DevicePlot):
         self.setMinimumHeight(scaled(max(self.min_height_px, AROUND_PX + ROW_PX * min(len(rows), MAX_ROWS))))
         strips.show_rows(rows, first * width - axis.origin, width)
 
-    def _values_beside(self, run_series: RunSeries, shown: Mapping[str, Series]) -> dict[str, float | None]:
+    def _values_beside(self, run_series: RunSeries, shown: Mapping[str, DeviceSeries]) -> dict[str, float | None]:
         """Return the mean of each device while it trained; of the present readings, the newest ones."""
         if self._ticked is not None:
             return {device: series.last for device, series in shown.items()}

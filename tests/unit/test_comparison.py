@@ -303,14 +303,14 @@ def test_what_cannot_be_compared_is_one_sentence(tmp_path: Path) -> None:
 
 def test_a_run_that_is_removed_while_it_is_read_is_one_sentence(tmp_path: Path, monkeypatch) -> None:
     one, other = (write_run(tmp_path, name, [values(1, 1, 2, loss=[2.0])]) for name in ("a", "b"))
-    read = measured_run.series_of
+    read = measured_run.read_series
 
     def read_and_remove(*arguments: Any) -> Any:
         series = read(*arguments)
         shutil.rmtree(other, ignore_errors=True)
         return series
 
-    monkeypatch.setattr(measured_run, "series_of", read_and_remove)
+    monkeypatch.setattr(measured_run, "read_series", read_and_remove)
     with pytest.raises(RunError, match=r"^Run b was removed while it was compared\. "):
         read_runs([one, other])
     with pytest.raises(RunError, match=r"^Run b was removed while it was compared\. "):

@@ -23,6 +23,7 @@ from core.results.curves import (
     guide_of,
 )
 from core.results.measured_run import read_run
+from core.series.device_readings import DeviceSeries
 from core.series.series import STEP, Axis, ExponentialMean, Series
 from tests.support.running import make_spec
 from tests.support.written_runs import BEGAN, values, write_run
@@ -203,7 +204,7 @@ def test_axes_of_a_run_with_a_pause(tmp_path: Path) -> None:
 
 def test_readings_of_several_devices_as_one_curve() -> None:
     times = np.arange(0.0, 10.0)
-    one, other = Series(), Series()
+    one, other = DeviceSeries(), DeviceSeries()
     one.append(times, times, np.where(times == 4, np.nan, 10.0))
     other.append(times, times, np.where(times == 4, np.nan, times * 10))
     mean = ReadingCurve.of({"a": one, "b": other}, np.nanmean)

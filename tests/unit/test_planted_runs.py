@@ -14,10 +14,11 @@ from core.cli.__main__ import main
 from core.history.index import RunIndex
 from core.runs.run import Run
 from core.schema import event_log, events, files
+from core.schema.event_log import MAX_NAMES
 from core.schema.events import Tail, Writer
 from core.schema.spec import read_spec
 from core.series import report
-from core.series.run_series import MAX_SERIES, RunSeries
+from core.series.run_series import RunSeries
 from gui.features.log.files import FileTail
 from tests.support.recorded import recorded
 from tests.support.running import attached
@@ -116,6 +117,47 @@ def test_a_run_of_another_user_is_read_up_to_a_limit(run_dir: Path, monkeypatch:
     assert any("belongs to another user" in text for text in run.facts.notices)
 
 
+@pytest.mark.two_users
+def test_few_of_very_many_event_files_of_another_user_are_read(
+    run_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_log, "FOREIGN_FILES", 8)
+    for number in range(1, 50):
+        (run_dir / "events" / f"worker-{number}.jsonl").write_text('{"t":1.0,"kind":"unknown"}\n')
+    give_away(run_dir / "events")
+    run = Run.attach(run_dir)
+    assert sum(event["kind"] == "unknown" for event in run.catch_up()) <= 8
+    assert run.facts.state.value == "finished", "its own files are among those that are read"
+    assert any("only 8 of its files are read" in text for text in run.facts.notices)
+
+
+@pytest.mark.parametrize("in_slices", [False, True])
+def test_metrics_have_bounded_names_in_number_and_in_length(run_dir: Path, *, in_slices: bool) -> None:
+    line = '{"t":2e9,"kind":"metrics","first":1,"values":{"%s":[1.0],"loss":[1.0]}}\n'
+    with (run_dir / "events" / "worker-0.jsonl").open("a") as file:
+        file.write(line % ("long" * event_log.NAMES_CHARACTERS))
+        file.writelines(line % f"m{number}" for number in range(MAX_NAMES + 10))
+    run = Run.attach(run_dir)
+    events = [event for each in run.every_slice() for event in each] if in_slices else run.catch_up()
+    names = {name for event in events if event["kind"] == "metrics" for name in event["values"]}
+    assert len(names) == MAX_NAMES
+    assert sum(map(len, names)) < event_log.NAMES_CHARACTERS
+    assert [event["values"].keys() for event in events[-5:] if event["kind"] == "metrics"][-1] == {"loss"}
+    assert f"The run has more than {MAX_NAMES} metrics or devices; the others are missing." in run.facts.notices
+
+
+def test_a_writer_of_garbage_does_not_add_a_notice_a_line(run_dir: Path) -> None:
+    run = Run.attach(run_dir)
+    run.catch_up()
+    before = len(run.facts.notices)
+    for _ in range(100):
+        with (run_dir / "events" / "notifications.jsonl").open("a") as file:
+            file.write("garbage\n")
+        run.poll()
+    assert len(run.facts.notices) - before < 10
+    assert any("63 lines" in text and "are not events" in text for text in run.facts.notices)
+
+
 @pytest.mark.slow
 def test_a_million_planted_events_do_not_block_their_reader(run_dir: Path) -> None:
     """Costs two seconds."""
@@ -170,7 +212,7 @@ def test_a_manifest_that_names_files_elsewhere_is_damaged(run_dir: Path) -> None
 
 
 def test_a_run_with_a_million_metrics_and_devices_keeps_some(run_dir: Path) -> None:
-    run_series, notice = RunSeries(), f"The run has more than {MAX_SERIES} metrics or devices; the others are missing."
+    run_series, notice = RunSeries(), f"The run has more than {MAX_NAMES} metrics or devices; the others are missing."
     run_series.fold(
         event
         for number in range(20_000)
@@ -179,11 +221,11 @@ def test_a_run_with_a_million_metrics_and_devices_keeps_some(run_dir: Path) -> N
             {"t": 1.0, "kind": "sample", "device": f"d{number}"},
         )
     )
-    assert (len(run_series.metrics), len(run_series.memory)) == (MAX_SERIES, MAX_SERIES)
+    assert (len(run_series.metrics), len(run_series.memory)) == (MAX_NAMES, MAX_NAMES)
     assert run_series.notice == notice
-    values = {f"m{number}": [1.0] for number in range(MAX_SERIES + 1)}
+    values = {f"m{number}": [1.0] for number in range(MAX_NAMES + 1)}
     batch = {"t": 1.0, "kind": "metrics", "first": 1, "values": values}
     (run_dir / "events" / "worker-0.jsonl").write_text(json.dumps(batch) + "\n")
     document = report.document(Run.attach(run_dir))
-    assert len(document["metrics"]) == MAX_SERIES
+    assert len(document["metrics"]) == MAX_NAMES
     assert document["notices"] == [notice]

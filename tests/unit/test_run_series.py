@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
 
 from core.schema.events import metrics_line
+from core.series.device_readings import FULL_S, MAX_PENDING, MAX_SPANS, SLACK_S, IntervalMean
 from core.series.run_series import RunSeries
-from core.series.series import Series
+from core.series.series import Axis, Series
 from tests.support.recorded import finding
 from tests.support.running import folded
 
@@ -195,6 +197,63 @@ def test_heat_has_series_only_of_devices_that_report_it():
     np.testing.assert_array_equal(run_series.clock["gpu"].values, [np.nan, 1200, np.nan])
     run_series.fold([{**sample(4, "gpu", 1.0, 1), **hot}, sample(5, "gpu", None, None)])
     assert run_series.temperature["gpu"].times.tolist() == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.slow
+def test_the_readings_of_a_day_take_the_room_of_an_hour():
+    """A line keeps its spikes, a strip its means, and the last hour every reading."""
+    run_series, hours, day = RunSeries(), [], 24 * 3600
+    rng = np.random.default_rng(3)
+    busy = rng.uniform(20, 80, day)
+    busy[[10_000, 50_000]] = 100.0, 0.0
+    busy[60_000:60_300] = np.nan
+    times, began = np.arange(day, dtype=float), 1.7e9
+    hot = [["hot"] if second % 10 == 0 else [] for second in range(day)]
+    tracemalloc.start()
+    for hour in range(24):
+        for first in range(3600 * hour, 3600 * (hour + 1), 400):
+            part = slice(first, first + 400)
+            percent = [None if np.isnan(value) else value for value in busy[part].tolist()]
+            run_series.fold([{
+                "kind": "samples", "t": began + first + 399, "times": (began + times[part]).tolist(),
+                "device": ["gpu"] * 400, "utilisation_percent": percent, "memory_used_bytes": [5] * 400,
+                "temperature_celsius": [60.0] * 400, "power_watts": [300.0] * 400, "sm_clock_mhz": [1500.0] * 400,
+                "slowdowns": hot[part],
+            }])
+        values = sum(len(series["gpu"]) for series in run_series.every_reading)
+        hours.append((values, len(run_series.slowdowns["gpu"]), tracemalloc.get_traced_memory()[0]))
+    tracemalloc.stop()
+    assert hours[0][0] == 5 * 3600, "the first hour is whole"
+    limit = (FULL_S + SLACK_S + 2 * MAX_PENDING + 2 * MAX_SPANS) * 5
+    assert max(values for values, *_ in hours) < limit
+    assert max(slowed for _, slowed, _ in hours) < limit / 10
+    assert hours[-1][2] < 3 * hours[1][2], "more values, and arrays that grow by doubling"
+    series = run_series.utilisation["gpu"]
+    assert (series.min, series.max) == (0.0, 100.0)
+    assert series.mean == pytest.approx(np.nanmean(busy))
+    np.testing.assert_array_equal(series.values[-3600:], busy[-3600:])
+    assert series.times[-3600] == began + day - 3600
+    borders = began + np.arange(0.0, day + 1, 512)
+    expected = [np.nanmean(each) for each in np.split(busy, np.arange(512, day, 512))]
+    np.testing.assert_allclose(series.held_means(borders, 3.0), expected[:168])
+    fine = began + np.arange(20_000.0, 20_100.0)
+    assert not np.isnan(series.held_means(fine, 3.0)).any(), "a span holds on until its end"
+    x, y = series.view(Axis(column="time", origin=began), 0.0, float(day), 500)
+    assert {100.0, 0.0} <= set(y.tolist())
+    assert x[np.nanargmax(y)] == pytest.approx(10_000, abs=day / 500)
+    found = IntervalMean().update(series, [(began + 3 * 3600, began + 20 * 3600)])
+    assert found == pytest.approx(np.nanmean(busy[3 * 3600 : 20 * 3600]), rel=1e-3)
+
+
+def test_the_reading_after_the_end_is_replaced_when_an_old_run_is_resumed() -> None:
+    run_series = RunSeries()
+    for at in (0, 7200):
+        run_series.fold(sample(second, "gpu", 50.0, second) for second in range(at, at + 5400))
+        run_series.fold([{"t": at + 5401.0, "kind": "release", **finding("gpu"), "after_bytes": 7}])
+    utilisation, memory = run_series.utilisation["gpu"], run_series.memory["gpu"]
+    assert memory.last == 7.0
+    assert len(memory) == len(utilisation) + 1
+    np.testing.assert_array_equal(memory.times[:-1], utilisation.times)
 
 
 def test_slowdowns_last_from_the_first_to_the_last_reading_with_these_words():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from core.series.device_readings import IntervalMean
+from core.series.device_readings import DeviceSeries, IntervalMean
 from core.series.series import STEP, Axis, Series
 
 EPOCH = Axis(column="step", unit=23)
@@ -256,7 +256,7 @@ def test_clock_set_back_keeps_times_ascending() -> None:
 
 
 def test_held_means_fold_readings_and_leave_gaps():
-    series = Series()
+    series = DeviceSeries()
     nan = np.nan
     times = np.array([0.0, 1, 2, 3, 10, 11, 12])
     series.append(np.arange(7.0), times, np.array([10.0, 20, nan, nan, 40, 60, nan]))
@@ -268,11 +268,11 @@ def test_held_means_fold_readings_and_leave_gaps():
     np.testing.assert_array_equal(
         series.held_means(np.array([1.0, 1.2, 1.9, 2.1, 3.5]), held_s=0.5), [20, 20, nan, nan]
     )
-    np.testing.assert_array_equal(Series().held_means(fine, held_s=3), [nan] * 4)
+    np.testing.assert_array_equal(DeviceSeries().held_means(fine, held_s=3), [nan] * 4)
 
 
 def test_mean_of_intervals_counts_only_them_and_grows_with_the_series():
-    series, mean = Series(), IntervalMean()
+    series, mean = DeviceSeries(), IntervalMean()
     series.append(np.arange(6.0), np.arange(6.0), np.array([0.0, 80, np.nan, 90, 0, 0]))
     assert mean.update(series, [(1.0, 4.0)]) == 85
     assert mean.update(series, [(0.0, 2.0), (3.0, float("inf"))]) == 34
@@ -280,6 +280,6 @@ def test_mean_of_intervals_counts_only_them_and_grows_with_the_series():
     assert mean.update(series, [(0.0, 2.0), (3.0, float("inf"))]) == 45
     assert mean.update(series, [(2.0, 3.0)]) is None
     assert mean.update(series, []) is None
-    other = Series()
+    other = DeviceSeries()
     other.append(np.arange(2.0), np.arange(2.0), np.array([7.0, 9.0]))
     assert mean.update(other, [(0.0, 5.0)]) == 8

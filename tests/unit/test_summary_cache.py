@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from core.cli import runs as runs_module
 from core.history import index as index_module
 from core.history.index import RunIndex, all_runs
 from core.history.marks import change_marks, rename
@@ -299,10 +300,15 @@ def test_a_command_reports_how_many_runs_it_has_read_and_keeps_them(root: Path, 
     assert {done for done, _ in said} <= {COUNT}, "nothing is read that the index has"
 
 
-def test_a_terminal_shows_how_many_runs_are_read(root: Path, capsys, monkeypatch) -> None:
+def test_a_terminal_and_one_line_elsewhere_show_how_many_runs_are_read(root: Path, capsys, monkeypatch) -> None:
     default_file().unlink()
     monkeypatch.setattr(index_module, "PROGRESS_S", 0.0)
-    assert "runs read" not in call(capsys, "runs", "--runs", root)[2], "only a terminal"
+    monkeypatch.setattr(runs_module, "SILENT_S", float("inf"))
+    assert "runs read" not in call(capsys, "runs", "--runs", root)[2], "elsewhere only if it takes long"
+    default_file().unlink()
+    monkeypatch.setattr(runs_module, "SILENT_S", 0.0)
+    (line,) = call(capsys, "runs", "--runs", root)[2].splitlines()
+    assert line.endswith(f" of {COUNT} runs read")
     default_file().unlink()
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     code, out, err = call(capsys, "runs", "--runs", root)

@@ -282,9 +282,11 @@ def test_live_history_keeps_last_hour():
     sampler = FakeSampler()
     monitor = DeviceMonitor(sampler)
     for second in range(0, 9000, 2):
-        sampler.samples = [Sample(device_id="cpu:0", time=1000.0 + second, utilisation_percent=second % 100)]
+        reading = Sample(device_id="gpu", time=1000.0 + second, utilisation_percent=second % 100, power_watts=300)
+        sampler.samples = [reading]
         monitor.poll()
-    series = monitor.series.utilisation["cpu:0"]
+    series = monitor.series.utilisation["gpu"]
+    assert len(monitor.series.power["gpu"]) == len(series)
     assert KEPT_S - 2 <= monitor.series.duration_s <= KEPT_S + SLACK_S + 2
     assert series.last == 8998 % 100
     assert len(series) == pytest.approx(monitor.series.duration_s / 2, abs=2)

@@ -235,7 +235,8 @@ def _show_events(options: Namespace, run: Run) -> int:
     """Print what happened in the run, or return it as one JSON document."""
     spec = run.spec()
     timeline = Timeline(spec, framework_title(spec.framework), max_entries=None)
-    timeline.fold(run.catch_up())
+    for events in run.every_slice():
+        timeline.fold(events)
     timeline.follow(run.facts)
     if options.json:
         entries = [{"time": each.time, "tone": each.tone, "text": each.text} for each in timeline.entries]

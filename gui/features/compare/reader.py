@@ -271,13 +271,12 @@ class _Reader:
             return kept
         run = Run.attach(run_dir)
         read = ReadRun(run=run, run_series=RunSeries(), timeline=timeline_of(run.spec()), strides=ScriptProgress())
-        for events in run.slices():
+        for events in run.every_slice():
             take_in(read, events)
             if self._changed.is_set():
                 return None
             self.may_read.wait(HELD_S)
             time.sleep(REST_S)
-        take_in(read, run.catch_up())
         return _from_disk(read) if is_long and state_info(run.facts.state).over else read
 
 
