@@ -13,7 +13,7 @@ from PySide6.QtCore import QPoint
 from PySide6.QtGui import QGuiApplication, QImage
 from PySide6.QtWidgets import QFileDialog, QMenu
 
-from gui.features.runlist import export as export_controller
+from gui.features.runlist import run_files as export_controller
 from tests.support.waiting import PATIENCE_S
 from tests.unit.test_reports import Page
 from tests.window.driving import menu_action

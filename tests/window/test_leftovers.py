@@ -12,9 +12,8 @@ from core.system.processes import ProcessId
 from core.text import first_names, one_line
 from gui.base import formatting
 from gui.features.memory import processes as process_rows
-from gui.features.memory.controller import MemoryController
-from gui.features.memory.tab import LeftoversStrip
-from gui.window.details import EVENTS_TAB, LOG_TAB, MEMORY_TAB, PROCESSES_TAB
+from gui.features.memory.tab import LeftoversStrip, MemoryController
+from gui.window.run_panels import EVENTS_TAB, LOG_TAB, MEMORY_TAB, PROCESSES_TAB
 
 SCRIPT = "python -c import time\n" + "print('a line')\n" * 150
 

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QPushButton
 from gui.base import theme as themes
 from gui.base.theme import DARK
 from gui.features.log.files import MAX_LINES, FileSearch
-from gui.window.details import LOG_TAB, MEMORY_TAB, DetailTabs
+from gui.window.run_panels import LOG_TAB, MEMORY_TAB, DetailTabs
 from tests.window.logs import append, read_all
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from gui.widgets.messages import announce
 from gui.widgets.plain_text import verbatim
 
 if TYPE_CHECKING:
-    from gui.machine.chosen_devices import ChosenDevices
+    from gui.features.devices.panel import ChosenDevices
     from gui.machine.device_rows import DeviceRow
     from gui.machine.host_devices import HostHeading
     from gui.widgets.context_menu import Entry

@@ -21,7 +21,7 @@ from gui.features.memory.processes import (
     why_not_end,
 )
 from gui.features.memory.scanner import OrphanScanner, ProcessTerminator
-from gui.features.memory.table import MemoryKnowledge, memory_bars
+from gui.features.memory.tab import MemoryKnowledge, memory_bars
 from gui.runs.verdicts import ended_words, no_verdict_words, seen_words, verdict_rows
 from gui.widgets.dialogs import ask
 from gui.window.feature import Feature

@@ -12,10 +12,10 @@ from core.runs.facts import state_info
 from core.runs.run import Run
 from gui.base.colours import device_colours, device_labels
 from gui.base.theme import current_theme, look
-from gui.features.run.failure import failure_view
+from gui.features.run.events import failure_view
 from gui.features.run.head import ReadingBar
 from gui.features.run.settings import run_settings
-from gui.runs.empty_states import READING, Place, Situation, empty_words, plot_words, situation_of
+from gui.runs.progress import READING, Place, Situation, empty_words, plot_words, situation_of
 from gui.runs.rows import queued_first, run_rows
 from gui.runs.verdicts import note, run_message
 from gui.runs.words import run_header, stop_question

@@ -1,4 +1,4 @@
-"""Fill the form from a run or a preset, or copy a recipe to change it."""
+"""Fill the form from a run or a preset, or for a first run; copy a recipe to change it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtWidgets import QFileDialog
+from PySide6.QtCore import QSize, Signal, SignalInstance
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QFileDialog, QMenu, QToolButton, QWidget
 
 from core.catalog import recipes
 from core.catalog.recipes import RecipeFile
 from core.config import presets
-from core.config.presets import repeat_line, shell_line
+from core.config.presets import Preset, repeat_line, shell_line
 from core.devices.device import split_name
 from core.language import join_sentences, tr, tr_noop, tr_plural
 from core.runs.foreign import owner_of_file, owner_of_run
@@ -21,12 +23,85 @@ from core.schema.paths import SUPERVISOR_EVENTS
 from core.schema.spec import RunSpec
 from core.series.report import export_bytes
 from core.text import join_names
+from gui.machine.device_rows import free_devices
 from gui.runs.rows import owner_question
+from gui.widgets.buttons import compact_button, give_menu_below
 from gui.widgets.dialogs import FileDialog, ask, ask_first, ask_name, python_files
+from gui.widgets.elided_label import ElidedLabel
+from gui.widgets.layouts import grid
 from gui.widgets.messages import open_path
+from gui.widgets.plain_text import PlainLabel, menu_text, named, verbatim
 
 if TYPE_CHECKING:
     from gui.features.setup.start import StartController
+
+
+EXAMPLE = "digits_cnn"
+"""The workload for a first run: its data are included and it trains in seconds."""
+FIRST_STEPS = {
+    "firstTickButton": (tr_noop("Tick the free devices"), tr_noop("Choose where to train; nothing uses them.")),
+    "firstExampleButton": (tr_noop("Train {example}"), tr_noop("Train a small example network in seconds.")),
+    "firstScriptButton": (tr_noop("Open a script…"), tr_noop("Train a program of your own, unchanged.")),
+}
+"""By name, the text of a button and what it does. `{example}` stands for `EXAMPLE`."""
+
+
+class FirstSteps(QWidget):
+    """A heading, and the buttons with their sentences. Hidden until there is a heading."""
+
+    asked = Signal(str)
+    """The name of a button that was pressed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("firstSteps")
+        self._heading = PlainLabel(name="firstStepsHeading", role="heading")
+        self._layout = grid(self, gap=12, line_gap=4)
+        self._layout.addWidget(self._heading, 0, 0, 1, 2)
+        for line, (name, (text, sentence)) in enumerate(FIRST_STEPS.items(), 1):
+            button = compact_button(name, tr(text, example=EXAMPLE))
+            button.setAccessibleDescription(tr(sentence))
+            button.clicked.connect(lambda _, name=name: self.asked.emit(name))
+            self._layout.addWidget(button, line, 0)
+            self._layout.addWidget(ElidedLabel(tr(sentence), role="muted"), line, 1)
+        self.hide()
+
+    def show_heading(self, heading: str) -> None:
+        """Show the guidance below a heading; the empty string hides it."""
+        self._heading.setText(heading)
+        self.setAccessibleName(heading)
+        self.setVisible(bool(heading))
+
+    def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
+        """Return the size in which all sentences are whole."""
+        return self._layout.sizeHint()
+
+
+class FirstStepsController:
+    """`RunController` decides when the guidance is shown."""
+
+    def __init__(self, start: StartController) -> None:
+        self._panels, self._start = start.panels, start
+        start.panels.first_steps.asked.connect(self._do)
+
+    def _do(self, name: str) -> None:
+        devices = self._panels.devices
+        match name:
+            case "firstTickButton":
+                devices.chosen.tick_only(free_devices(devices.chosen.rows_of()))
+            case "firstExampleButton":
+                self._train_example()
+            case "firstScriptButton":
+                self._panels.menu.action("openScript").trigger()
+
+    def _train_example(self) -> None:
+        """Start the example on the ticked devices, or on the first free one."""
+        chosen, setup = self._panels.devices.chosen, self._panels.setup
+        if not chosen.ticked:
+            chosen.tick_only(free_devices(chosen.rows_of())[:1])
+        setup.choose_built_in(EXAMPLE)
+        self._start.check(setup.choices())
+        self._start.start()
 
 
 class RecipeCopyController:
@@ -64,6 +139,71 @@ class RecipeCopyController:
             self._panels.setup.open_recipe(target)
             self._panels.message.show_passing(tr("Copied {name} to {path}.", name=recipe.name, path=target))
             open_path(target, self._panels.message)
+
+
+NO_PRESETS = tr_noop("No presets yet")
+
+
+class PresetsButton(QToolButton):
+    """Reads the list each time it opens: presets are files that other programs may add or remove."""
+
+    fill_asked = Signal(str)
+    """The file of the preset to load."""
+    remove_asked = Signal(str)
+    keep_asked = Signal()
+    """The current settings shall be saved as a preset."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        named(self, "setupsButton", tr("Presets"))
+        self.setToolTip(tr("Load a preset, save the current settings as one, or remove one"))
+        menu = give_menu_below(self, tr("Presets"), "setupsMenu")
+        menu.setToolTipsVisible(True)
+        menu.aboutToShow.connect(self.list_presets)
+        self._removing = QMenu(tr("Remove"), menu)
+
+    def list_presets(self) -> None:
+        """Update the list."""
+        menu = self.menu()
+        menu.clear()
+        found = presets.read_all(presets.default_root())
+        for preset in found:
+            _describe(self._offer(menu, preset.name, preset, self.fill_asked), preset)
+        if not found:
+            menu.addAction(tr(NO_PRESETS)).setEnabled(False)
+        menu.addSeparator()
+        menu.addAction(tr("Save current settings…"), self.keep_asked.emit)
+        if found:
+            self._removing.clear()
+            menu.addMenu(self._removing)
+            for preset in found:
+                self._offer(self._removing, f"{preset.name}…", preset, self.remove_asked)
+
+    @staticmethod
+    def _offer(menu: QMenu, text: str, preset: Preset, signal: SignalInstance) -> QAction:
+        action = menu.addAction(menu_text(text))
+        action.triggered.connect(lambda: signal.emit(str(preset.path)))
+        return action
+
+
+def _describe(action: QAction, preset: Preset) -> None:
+    owner = owner_of_file(preset.path)
+    belongs = [tr("It belongs to {owner}.", owner=owner)] if owner else []
+    action.setEnabled(preset.spec is not None)
+    action.setToolTip(verbatim("\n".join([summary(preset), *belongs])))
+
+
+def summary(preset: Preset) -> str:
+    """Return what a preset trains, in one line; its problem if it cannot be used."""
+    spec = preset.spec
+    if spec is None:
+        return preset.problem
+    devices = tr_plural("{count} device", "{count} devices", len(spec.devices))
+    if spec.script is not None:
+        what = f"{spec.script.name} {' '.join(spec.script.arguments)}".strip()
+    else:
+        what = f"{spec.own_recipe.name}, {spec.framework} {spec.strategy}"
+    return tr("{what}, on {devices}", what=what, devices=devices)
 
 
 SECRETS = tr_noop(

@@ -24,8 +24,7 @@ from core.system.own_processes import at_logout, logout_warning
 from core.text import join_names
 from gui.base.jobs import Jobs, reason
 from gui.base.settings_file import SettingsFile
-from gui.features.setup.first_steps import FirstStepsController
-from gui.features.setup.reuse import RecipeCopyController, ReuseController
+from gui.features.setup.reuse import FirstStepsController, RecipeCopyController, ReuseController
 from gui.machine.machine import Machine
 from gui.machine.start_check import StartCheck, StartConditions, checking, readings_state, refused
 from gui.runs.rows import owner_question, run_title
