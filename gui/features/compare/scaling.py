@@ -6,11 +6,9 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
-from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, QSize, Qt, QTimer, Signal
-from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QFrame, QProgressBar, QSizePolicy, QWidget
+from PySide6.QtCore import QEvent, QSize, Qt, QTimer, Signal
+from PySide6.QtWidgets import QProgressBar, QWidget
 
 from core.config.choices import RecipeChoices
 from core.history.device_use import use_sentences
@@ -22,10 +20,9 @@ from core.results.scaling_table import ScalingTable, text_table
 from core.schema.paths import SCALING_SUFFIX
 from core.schema.spec import RunSpec
 from gui.base.jobs import Jobs, sentence
-from gui.base.painting import draw_elided, small_font
 from gui.base.text_size import scaled
-from gui.base.theme import current_theme, mark
-from gui.features.compare.scaling_tables import shown_cells, strategy_title, table_sentence
+from gui.base.theme import mark
+from gui.features.compare.scaling_tables import ScalingPlot, bars_of, shown_cells, strategy_title, table_sentence
 from gui.plots import exports
 from gui.plots.exports import KINDS, PICTURES, Outcome, picture_work
 from gui.widgets.context_menu import Entry, copy_entries, give_menu
@@ -75,7 +72,7 @@ class ScalingController(Feature):
             self._message.show_message(str(error), "bad")
             return
         dialog = ScalingDialog(self.panels.window, name=name, judge=self._judge)
-        dialog.asked.connect(lambda *asked: self._begin(asked))
+        dialog.accepted.connect(lambda: self._begin(dialog.chosen))
         dialog.open()
 
     def _judge(self, asked: Asked) -> tuple[str, str]:
@@ -156,13 +153,13 @@ class ScalingController(Feature):
             self._views[path].raise_()
             self._views[path].activateWindow()
             return
-        dialog = ScalingTableDialog(self.panels.window, name=path.name.removesuffix(SCALING_SUFFIX))
-        dialog.export_asked.connect(lambda: self._ask_where(path))
-        dialog.compare_asked.connect(lambda: self._compare(path))
-        dialog.copy_asked.connect(lambda form: self._copy(path, form))
-        dialog.picture_asked.connect(lambda: self._ask_where(path, PICTURES))
-        dialog.continue_asked.connect(lambda: self._continue(path))
-        dialog.stop_asked.connect(lambda: self._stop(path))
+        dialog = ScalingTableDialog(
+            self.panels.window, name=path.name.removesuffix(SCALING_SUFFIX), copy=partial(self._copy, path),
+            export=partial(self._ask_where, path), save_picture=partial(self._ask_where, path, PICTURES),
+        )
+        dialog.compare.clicked.connect(lambda: self._compare(path))
+        dialog.go_on.clicked.connect(lambda: self._continue(path))
+        dialog.halt.clicked.connect(lambda: self._stop(path))
         dialog.row_chosen.connect(lambda row: self._show_run(path, row))
         dialog.finished.connect(lambda _: self._views.pop(path, None))
         self._views[path] = dialog
@@ -183,7 +180,7 @@ class ScalingController(Feature):
         said, is_measured = table_sentence(table), table.is_measured
         dialog.show_progress(said, done=table.done, total=total, is_measured=is_measured, is_complete=is_complete)
         dialog.show_table(shown_cells(numbers) if numbers else [], numbers.notices if numbers else [])
-        dialog.plot.show_bars(_bars(numbers) if numbers else [])
+        dialog.plot.show_bars(bars_of(numbers) if numbers else [])
 
     def _show_run(self, path: Path, row: int) -> None:
         """Show the newest run of a row in the window."""
@@ -241,123 +238,9 @@ def _work(table: ScalingTable, target: Path, kind: str) -> Callable[[], Outcome]
     if kind in PICTURES:
         plot = ScalingPlot()
         plot.resize(PICTURE_SIZE)
-        plot.show_bars(_bars(table))
+        plot.show_bars(bars_of(table))
         return picture_work(plot, kind, target)
     return partial(exports.write_data, text_table(table).text(kind).encode(), target)
-
-
-def _bars(table: ScalingTable) -> list[ScalingBar]:
-    found = [(row.devices, row.speed_up) for row in table.rows]
-    return [ScalingBar(devices, gain.mean, gain.deviation) if gain else ScalingBar(devices) for devices, gain in found]
-
-
-MIN_PX = QSize(320, 190)
-MARGIN_PX = 12
-MAX_BAR_PX = 64
-WHISKER_PX = 5
-
-
-class ScalingBar(NamedTuple):
-    """One number of devices."""
-
-    devices: int
-    speed_up: float | None = None
-    """Over one device; None if it is not known."""
-    deviation: float | None = None
-    """Over the repeats; None for one training."""
-
-
-class ScalingPlot(QFrame):
-    """A card with a bar for each number of devices."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        named(self, "scalingPlot", tr("Speed-up over one device"), card=True)
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
-        self.bars: tuple[ScalingBar, ...] = ()
-
-    def show_bars(self, bars: Sequence[ScalingBar]) -> None:
-        """Show these numbers of devices, the smallest first."""
-        self.bars = tuple(bars)
-        self.setAccessibleDescription(" ".join(_sentence(each) for each in self.bars))
-        self.update()
-
-    def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
-        """Return a size in which eight bars are legible."""
-        return self.minimumSizeHint()
-
-    def minimumSizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
-        """Return the least size with legible labels."""
-        return QSize(scaled(MIN_PX.width()), scaled(MIN_PX.height()))
-
-    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802 (Qt's name)
-        """Paint the title, the bars and their labels."""
-        super().paintEvent(event)
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        small, margin = small_font(self.font()), scaled(MARGIN_PX)
-        row = painter.fontMetrics().height()
-        inside = self.rect().adjusted(margin, margin // 2, -margin, -margin // 2)
-        heading = QRect(inside.left(), inside.top(), inside.width(), row)
-        draw_elided(painter, heading, tr("Speed-up over one device"), current_theme().text)
-        draw_elided(painter, heading, tr("dashed: without any loss"), current_theme().muted, font=small, right=True)
-        area = QRectF(inside.adjusted(0, 2 * row + 4, 0, -2 * row))
-        if self.bars:
-            self._paint_bars(painter, area, row)
-        painter.end()
-
-    def _paint_bars(self, painter: QPainter, area: QRectF, row: int) -> None:
-        theme, step = current_theme(), area.width() / len(self.bars)
-        highest = max(max(each.devices, (each.speed_up or 0) + (each.deviation or 0)) for each in self.bars)
-        unit, width = area.height() / highest, min(scaled(MAX_BAR_PX), 0.6 * step)
-        small = small_font(self.font())
-        for at, bar in enumerate(self.bars):
-            middle = area.left() + (at + 0.5) * step
-            ideal = QRectF(middle - width / 2, area.bottom() - bar.devices * unit, width, bar.devices * unit)
-            painter.setPen(QPen(QColor(theme.muted), 1, Qt.PenStyle.DashLine))
-            painter.setBrush(Qt.BrushStyle.NoBrush)
-            painter.drawRect(ideal)
-            top = ideal.top()
-            if bar.speed_up is not None:
-                drawn = QRectF(ideal.left(), area.bottom() - bar.speed_up * unit, width, bar.speed_up * unit)
-                painter.fillRect(drawn, QColor(theme.accent))
-                top = min(top, drawn.top())
-                self._paint_whisker(painter, bar, middle, area.bottom(), unit)
-            text = "–" if bar.speed_up is None else f"{bar.speed_up:.2f}"
-            column = round(middle - step / 2)
-            draw_centred(painter, QRect(column, round(top) - row - 2, round(step), row), text, theme.text)
-            label = tr_plural("{count} device", "{count} devices", bar.devices)
-            below = QRect(column, round(area.bottom()) + 2, round(step), row)
-            painter.setFont(small)
-            draw_centred(painter, below, label, theme.muted)
-            if bar.speed_up is not None:
-                share = f"{100 * bar.speed_up / bar.devices:.0f} %"
-                draw_centred(painter, below.translated(0, row - 2), share, theme.muted)
-            painter.setFont(self.font())
-        painter.setPen(QPen(QColor(theme.panel_border), 1))
-        painter.drawLine(area.bottomLeft(), area.bottomRight())
-
-    def _paint_whisker(self, painter: QPainter, bar: ScalingBar, middle: float, bottom: float, unit: float) -> None:
-        """Paint the standard deviation over the repeats."""
-        if bar.deviation is None or bar.speed_up is None:
-            return
-        painter.setPen(QPen(QColor(current_theme().text), 1))
-        low, high = (bottom - (bar.speed_up + sign * bar.deviation) * unit for sign in (-1, 1))
-        painter.drawLine(QPointF(middle, low), QPointF(middle, high))
-        for y in (low, high):
-            painter.drawLine(QPointF(middle - WHISKER_PX, y), QPointF(middle + WHISKER_PX, y))
-
-
-def draw_centred(painter: QPainter, line: QRect, text: str, colour: str) -> None:
-    """Draw one line of text in the middle."""
-    painter.setPen(QColor(colour))
-    painter.drawText(line, Qt.AlignmentFlag.AlignCenter, text)
-
-
-def _sentence(bar: ScalingBar) -> str:
-    if bar.speed_up is None:
-        return tr_plural("{count} device: not known.", "{count} devices: not known.", bar.devices)
-    return tr_plural("{count} device: {gain:.2f}.", "{count} devices: {gain:.2f}.", bar.devices, gain=bar.speed_up)
 
 
 WIDTH_PX = 460
@@ -373,17 +256,13 @@ Asked = tuple[str, str, int]
 
 
 class ScalingDialog(Question):
-    """Asks what to measure; `asked` reports it."""
-
-    asked = Signal(str, str, int)
-    """Name, batch, repeats."""
+    """Asks what to measure."""
 
     def __init__(self, parent: QWidget, *, name: str, judge: Callable[[Asked], tuple[str, str]]) -> None:
         """`judge`: returns why this cannot be measured (or the empty string), and what would be trained."""
         super().__init__(parent, "scalingDialog", tr("Measure"))
         self._judge = judge
         self._make_fields(name)
-        self.accepted.connect(lambda: self.asked.emit(*self.chosen))
         words = _wrapped(tr(ABOUT))
         self.preview, self.problem = named(_wrapped(), "scalingPreview"), named(_wrapped(), "scalingProblem")
         mark(self.problem, tone="bad")
@@ -434,19 +313,14 @@ NUMBERS = (0, 2, 3, 4, 5, 6)
 class ScalingTableDialog(InfoDialog):
     """Shows one table. It does not block the window, and is deleted when it is closed."""
 
-    export_asked = Signal()
-    continue_asked = Signal()
-    stop_asked = Signal()
-    compare_asked = Signal()
-    """The curves of the runs shall be compared in the window."""
-    copy_asked = Signal(str)
-    """`csv` or `markdown`: the table shall be copied as such."""
-    picture_asked = Signal()
-    """A picture of the plot shall be saved."""
     row_chosen = Signal(int)
     """A row was double-clicked, or Enter was pressed on it: its runs shall be shown."""
 
-    def __init__(self, parent: QWidget, *, name: str) -> None:
+    def __init__(
+        self, parent: QWidget, *, name: str, copy: Callable[[str], object], export: Callable[[], object],
+        save_picture: Callable[[], object],
+    ) -> None:
+        """`copy`: called with `csv` or `markdown`."""
         self._shown: list[list[str]] = []  # first, as Qt tells about the font at once
         super().__init__(parent, name="scalingTableDialog", heading=tr("Scaling of {name}", name=name))
         self.sentence = PlainLabel(name="scalingState", wraps=True)
@@ -459,18 +333,18 @@ class ScalingTableDialog(InfoDialog):
         mark(self.notices, tone="warn")
         for part, share in ((self.sentence, 0), (self.progress, 0), (self.table, 0), (self.plot, 1), (self.notices, 0)):
             self.content.addWidget(part, share)
-        self.export = self.add_button("exportButton", tr("Export…"), self.export_asked.emit)
-        self.compare = self.add_button("compareRunsButton", tr("Compare curves"), self.compare_asked.emit)
-        self.go_on = self.add_button("continueButton", tr("Continue"), self.continue_asked.emit)
-        self.halt = self.add_button("haltButton", tr("Stop measuring"), self.stop_asked.emit)
+        self.export = self.add_button("exportButton", tr("Export…"), export)
+        self.compare = self.add_button("compareRunsButton", tr("Compare curves"))
+        self.go_on = self.add_button("continueButton", tr("Continue"))
+        self.halt = self.add_button("haltButton", tr("Stop measuring"))
         self.go_on.setToolTip(tr("Make the trainings that have not finished"))
         self.halt.setToolTip(tr("Stop the training under way, and start no other"))
         self.compare.setToolTip(tr("Draw the runs of the table in one plot, in the window"))
         self.export.setToolTip(tr("Write the table as CSV, Markdown or HTML, or its plot as PNG or SVG"))
         self.table.row_opened.connect(lambda row: self.row_chosen.emit(self.table.rows.index(row)))
-        export: Entry = (tr("Export…"), self.export_asked.emit)
-        give_menu(self.table, "scalingTableMenu", lambda _: [*copy_entries(self.copy_asked.emit), export])
-        give_menu(self.plot, "scalingPlotMenu", lambda _: [(tr("Save picture…"), self.picture_asked.emit), export])
+        entry: Entry = (tr("Export…"), export)
+        give_menu(self.table, "scalingTableMenu", lambda _: [*copy_entries(copy), entry])
+        give_menu(self.plot, "scalingPlotMenu", lambda _: [(tr("Save picture…"), save_picture), entry])
         self.resize(scaled(SIZE.width()), scaled(SIZE.height()))
 
     def show_progress(self, sentence: str, *, done: int, total: int, is_measured: bool, is_complete: bool) -> None:

@@ -172,12 +172,8 @@ class DifferencesCard(QFrame):
 
     baseline_chosen = Signal(int)
     """The number of a row."""
-    row_selected = Signal(int)
-    """The number of a row; -1 for none."""
     target_chosen = Signal(object)
     """A number, or None for no target."""
-    why_asked = Signal(bool)
-    """Whether the text on why runs differ is to be shown."""
     export_asked = Signal(str)
     """`file`, `markdown` or `csv`."""
 
@@ -187,7 +183,6 @@ class DifferencesCard(QFrame):
         self.setMinimumHeight(MIN_HEIGHT_PX)
         self.table = ComparisonTable()
         self.table.row_opened.connect(lambda line: self.baseline_chosen.emit(self.table.rows.index(line)))
-        self.table.chosen_changed.connect(lambda: self.row_selected.emit(self.table.chosen_number()))
         give_menu(self.table, "comparisonTableMenu", self._row_entries)
         self.why = _text_view()
         self.notices = ElidedLabel(name="comparisonNotices", role="small")
@@ -299,7 +294,6 @@ class DifferencesCard(QFrame):
     def _toggle_why(self, shown: bool) -> None:
         self.why_button.setText(tr("Table") if shown else tr("Why?"))
         self._show_page()
-        self.why_asked.emit(shown)
 
     def _show_page(self) -> None:
         table = self.table if self.table.rows else self.empty
@@ -347,8 +341,6 @@ SHARES = (40, 38, 22)
 class ComparisonView(QWidget):
     """Its plots show the same horizontal range, and one cursor."""
 
-    left = Signal()
-    """The user goes back to the run or to this machine."""
     picture_asked = Signal(QWidget)
     """A plot of which a picture shall be saved."""
     values_asked = Signal()
@@ -368,7 +360,6 @@ class ComparisonView(QWidget):
         end = tr("End the comparison and untick the runs (Esc)")
         self.close_button = compact_button("closeComparisonButton", "", end, role="flat")
         ButtonIcon(self.close_button, "cross", side=CROSS_PX, gap=GAP_PX)
-        self.close_button.clicked.connect(self.left)
         self.plot.header.addWidget(self.close_button)
         self._link()
         self._lay_out()

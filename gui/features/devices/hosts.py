@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Self
 
-from PySide6.QtCore import Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QLineEdit, QPushButton, QWidget
 
@@ -67,12 +66,11 @@ class HostListController(Feature):
     def show_dialog(self, chosen: str = "") -> None:
         """Open the dialog, or raise it. `chosen`: the host to select."""
         if self._dialog is None:
-            self._dialog = HostsDialog(self.panels.window, self._lines())
-            self._dialog.test_asked.connect(self._test)
-            self._dialog.removal_asked.connect(self.ask_to_remove)
-            self._dialog.addition_asked.connect(self._add)
-            self._dialog.closed.connect(self._forget_dialog)
-            self._dialog.show()
+            dialog = self._dialog = HostsDialog(self.panels.window, self._lines(), self._add)
+            dialog.test_button.clicked.connect(lambda: self._test(dialog.chosen()))
+            dialog.remove_button.clicked.connect(lambda: self.ask_to_remove(dialog.chosen()))
+            dialog.finished.connect(lambda _: self._forget_dialog())
+            dialog.show()
         self._dialog.activateWindow()
         self._dialog.table.choose(chosen)
 
@@ -254,18 +252,12 @@ HostLine = tuple[str, str, str]
 
 
 class HostsDialog(InfoDialog):
-    """Says what the user wants; what came of it is shown with `show_result`."""
+    """What came of a test or an addition is shown with `show_result`."""
 
-    test_asked = Signal(str)
-    """The name of a host of the list."""
-    removal_asked = Signal(str)
-    addition_asked = Signal(str, str, str)
-    """Address, name and command of a new host; name and command may be empty."""
-    closed = Signal()
-
-    def __init__(self, parent: QWidget, lines: Sequence[HostLine]) -> None:
+    def __init__(self, parent: QWidget, lines: Sequence[HostLine], add: Callable[[str, str, str], None]) -> None:
+        """`add`: called with address, name and command of a new host; name and command may be empty."""
         super().__init__(parent, name="hostsDialog", heading=tr("Hosts"))
-        self._is_busy = False
+        self._add, self._is_busy = add, False
         self._add_intro()
         self.table = self._add_table()
         self.test_button, self.remove_button, self._empty = self._add_actions()
@@ -302,11 +294,6 @@ class HostsDialog(InfoDialog):
         for field in (self.address, self.name, self.command):
             field.clear()
         self.address.setFocus()
-
-    def done(self, result: int) -> None:
-        """Report that it is closed."""
-        self.closed.emit()
-        super().done(result)
 
     # -- parts -------------------------------------------------------------------------------------
 
@@ -361,8 +348,6 @@ class HostsDialog(InfoDialog):
         for button in (self.test_button, self.remove_button, self.addition):
             button.setAutoDefault(False)
         self.table.chosen_changed.connect(self._enable)
-        self.test_button.clicked.connect(lambda: self.test_asked.emit(self.chosen()))
-        self.remove_button.clicked.connect(lambda: self.removal_asked.emit(self.chosen()))
         self.addition.clicked.connect(self._ask_to_add)
         for field in (self.address, self.name, self.command):
             field.textChanged.connect(lambda _: self._enable())
@@ -370,8 +355,7 @@ class HostsDialog(InfoDialog):
 
     def _ask_to_add(self) -> None:
         if self.addition.isEnabled():
-            fields = (self.address, self.name, self.command)
-            self.addition_asked.emit(*(field.text().strip() for field in fields))
+            self._add(*(field.text().strip() for field in (self.address, self.name, self.command)))
 
     def _enable(self) -> None:
         free, chosen = not self._is_busy, bool(self.chosen())

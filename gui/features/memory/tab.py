@@ -176,17 +176,13 @@ class MemoryTab(QScrollArea):
 class LeftoversStrip(MessageStrip):
     """A message about processes of former runs, with two buttons."""
 
-    show_asked = Signal()
-    end_asked = Signal()
-
     def __init__(self) -> None:
         super().__init__("leftoversStrip")
         show, end = tr("Show these processes"), tr("End these processes (asks first)")
         self.show_button = compact_button("showLeftovers", tr("Show"), show, spoken=show)
         self.end_button = compact_button("endLeftovers", tr("End…"), end, spoken=end)
-        for button, asked in ((self.show_button, self.show_asked), (self.end_button, self.end_asked)):
-            self.add_button(button)
-            button.clicked.connect(asked)
+        self.add_button(self.show_button)
+        self.add_button(self.end_button)
 
 
 PARTS = (tr_noop("This run"), tr_noop("Other runs"), tr_noop("Others"), tr_noop("Unclaimed"), tr_noop("Free"))

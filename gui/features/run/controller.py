@@ -47,12 +47,12 @@ class RunController(Feature):
         panels.machine.clicked.connect(self.show_machine)
         panels.menu.provide(machine=panels.machine.click)
         panels.run_message.details_asked.connect(panels.details.raise_memory)
-        panels.failure.log_asked.connect(panels.details.raise_log)
+        panels.failure.log_button.clicked.connect(self._show_failure_in_log)
         panels.details.tabs.currentChanged.connect(lambda _: self._show_settings())
         buttons.stop_asked.connect(self._stop)
         buttons.force_asked.connect(lambda: self.panels.message.attempt(session.force))
         buttons.pause_asked.connect(lambda: self.panels.message.attempt(session.pause))
-        buttons.save_asked.connect(lambda: self.panels.message.attempt(session.save))
+        buttons.save.clicked.connect(lambda: self.panels.message.attempt(session.save))
         session.resuming_changed.connect(self.show_head)
 
     def attach_to(self, run_dir: str) -> None:
@@ -194,6 +194,11 @@ class RunController(Feature):
             return
         log_end = session.run.log_end() if session.run is not None else ""
         self.panels.failure.show_failure(failure_view(session.facts, session.spec, log_end=log_end, labels=labels))
+
+    def _show_failure_in_log(self) -> None:
+        shown = self.panels.failure.shown
+        if shown is not None:
+            self.panels.details.raise_log(shown.rank, shown.sought)
 
     def _show_settings(self) -> None:
         """Show what the run was trained with, if that tab is chosen."""

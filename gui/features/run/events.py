@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from PySide6.QtCore import QAbstractListModel, QEvent, QModelIndex, QPersistentModelIndex, QRect, QSize, Qt, Signal
+from PySide6.QtCore import QAbstractListModel, QEvent, QModelIndex, QPersistentModelIndex, QRect, QSize, Qt
 from PySide6.QtGui import QAction, QGuiApplication, QKeySequence, QPainter, QPaintEvent
 from PySide6.QtWidgets import QFrame, QListView, QPushButton, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
@@ -18,7 +18,7 @@ from core.runs.facts import RunFacts
 from core.schema.spec import RunSpec
 from gui.base.formatting import day
 from gui.base.icons import glyph
-from gui.base.painting import Index, draw_elided, paint_card, paint_row_background
+from gui.base.painting import Index, draw_elided, paint_card, paint_empty, paint_row_background
 from gui.base.theme import current_theme, mark
 from gui.widgets.buttons import compact_check, icon_button
 from gui.widgets.elided_label import ElidedLabel
@@ -246,11 +246,7 @@ class EventList(QListView):
         """Paint a text in an empty list."""
         handled = super().viewportEvent(event)
         if event.type() == QEvent.Type.Paint and not self._events.rowCount():
-            painter = QPainter(self.viewport())
-            painter.setPen(current_theme().muted)
-            area = QRect(self.viewport().rect()).adjusted(SIDE_PX, ABOVE_PX, -SIDE_PX, -ABOVE_PX)
-            painter.drawText(area, Qt.TextFlag.TextWordWrap | Qt.AlignmentFlag.AlignTop, self._empty_words)
-            painter.end()
+            paint_empty(self, self._empty_words, SIDE_PX, ABOVE_PX)
         return handled
 
     def _on_scrolled(self, value: int) -> None:
@@ -359,17 +355,10 @@ SMALLER_HELPS = frozenset({Cause.DEVICE_MEMORY, Cause.HOST_MEMORY})
 class FailureCard(QFrame):
     """Shows one failure. After it was closed it stays hidden until there is another, or another run."""
 
-    smaller_asked = Signal(object)
-    """The `RunSpec` with a smaller batch is to be filled into the form."""
-    log_asked = Signal(int, str)
-    """The log of a rank is to be shown at the last line that contains this text."""
-    again_asked = Signal()
-
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("failureCard")
-        self._shown: FailureView | None = None
-        self._smaller: RunSpec | None = None
+        self.shown: FailureView | None = None
         self.title = PlainLabel(name="failureTitle", role="heading", wraps=True, selectable=True)
         mark(self.title, tone="bad")
         self.sentence = PlainLabel(name="failureSentence", wraps=True, selectable=True)
@@ -383,21 +372,17 @@ class FailureCard(QFrame):
         self.again_button = _button("failureAgainButton", tr("Run again"), tr("Start a new run with the same settings"))
         self.close_button = icon_button("cross", "failureCloseButton", tr("Dismiss this message"), tr("Dismiss"))
         self.close_button.clicked.connect(self.hide)
-        self.smaller_button.clicked.connect(lambda: self.smaller_asked.emit(self._smaller))
-        self.log_button.clicked.connect(self._ask_log)
-        self.again_button.clicked.connect(self.again_asked)
         self._lay_out()
         self.hide()
 
     def show_failure(self, view: FailureView | None) -> None:
         """Show a failure; None hides the card. A failure that was closed stays hidden."""
-        if view == self._shown:
+        if view == self.shown:
             return
-        self._shown = view
+        self.shown = view
         if view is None:
             self.hide()
             return
-        self._smaller = view.smaller
         self.title.setText(view.title)
         self.sentence.setText(view.sentence)
         self.place.setText(view.place)
@@ -420,10 +405,6 @@ class FailureCard(QFrame):
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: ARG002, N802 (Qt's name)
         """Paint the card in the colour of failures."""
         paint_card(self, current_theme().bad_soft, current_theme().bad)
-
-    def _ask_log(self) -> None:
-        if self._shown is not None:
-            self.log_asked.emit(self._shown.rank, self._shown.sought)
 
     def fit(self, width: int, height: int) -> None:
         """Leave out place and lines, which the tab Error has too, if the card would be higher than `height`."""

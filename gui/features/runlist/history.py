@@ -89,20 +89,13 @@ DOTS_PX = 15
 class SeveralBar(QWidget):
     """A button that compares the ticked runs, one for all else, and one that unticks them."""
 
-    compare_asked = Signal()
-    untick_asked = Signal()
-    menu_asked = Signal(QPoint)
-
     def __init__(self) -> None:
         super().__init__()
         self.setObjectName("severalBar")
         self.compare = compact_button("compareButton", "", tr(COMPARE), role="link")
-        self.compare.clicked.connect(self.compare_asked)
         more, none = tr("Actions for all ticked runs"), tr("Untick all runs (Esc)")
         self.more = icon_button("dots", "severalMenuButton", more, side=DOTS_PX, compact=True)
         self.none = icon_button("cross", "untickButton", none, compact=True)
-        self.more.clicked.connect(lambda: self.menu_asked.emit(self.more.mapToGlobal(QPoint(0, self.more.height()))))
-        self.none.clicked.connect(self.untick_asked)
         hbox(self, self.compare, 0, self.more, self.none, gap=2, margins=(6, 4, 0, 0))
         self.hide()
 
@@ -162,9 +155,11 @@ class HistoryController(Feature):
         )
         runs, bar = panels.runs, panels.several
         runs.choice_changed.connect(lambda: bar.show_count(len(runs.ticked)))
-        bar.menu_asked.connect(lambda place: runs.several_menu.popup_for(runs.ticked, place))
-        bar.compare_asked.connect(lambda: panels.actions.do("compare", runs.ticked))
-        bar.untick_asked.connect(runs.clearSelection)
+        bar.more.clicked.connect(
+            lambda: runs.several_menu.popup_for(runs.ticked, bar.more.mapToGlobal(QPoint(0, bar.more.height())))
+        )
+        bar.compare.clicked.connect(lambda: panels.actions.do("compare", runs.ticked))
+        bar.none.clicked.connect(runs.clearSelection)
         self._show()
 
     def _judge(self, run_dir: str, states: Mapping[str, ActionState]) -> None:

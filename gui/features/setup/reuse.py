@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Signal, SignalInstance
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QFileDialog, QMenu, QToolButton, QWidget
+from PySide6.QtWidgets import QFileDialog, QMenu, QPushButton, QToolButton, QWidget
 
 from core.catalog import recipes
 from core.catalog.recipes import RecipeFile
@@ -49,19 +49,16 @@ FIRST_STEPS = {
 class FirstSteps(QWidget):
     """A heading, and the buttons with their sentences. Hidden until there is a heading."""
 
-    asked = Signal(str)
-    """The name of a button that was pressed."""
-
     def __init__(self) -> None:
         super().__init__()
         self.setObjectName("firstSteps")
+        self.buttons: dict[str, QPushButton] = {}
         self._heading = PlainLabel(name="firstStepsHeading", role="heading")
         self._layout = grid(self, gap=12, line_gap=4)
         self._layout.addWidget(self._heading, 0, 0, 1, 2)
         for line, (name, (text, sentence)) in enumerate(FIRST_STEPS.items(), 1):
-            button = compact_button(name, tr(text, example=EXAMPLE))
+            button = self.buttons[name] = compact_button(name, tr(text, example=EXAMPLE))
             button.setAccessibleDescription(tr(sentence))
-            button.clicked.connect(lambda _, name=name: self.asked.emit(name))
             self._layout.addWidget(button, line, 0)
             self._layout.addWidget(ElidedLabel(tr(sentence), role="muted"), line, 1)
         self.hide()
@@ -75,70 +72,6 @@ class FirstSteps(QWidget):
     def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
         """Return the size in which all sentences are whole."""
         return self._layout.sizeHint()
-
-
-class FirstStepsController:
-    """`RunController` decides when the guidance is shown."""
-
-    def __init__(self, start: StartController) -> None:
-        self._panels, self._start = start.panels, start
-        start.panels.first_steps.asked.connect(self._do)
-
-    def _do(self, name: str) -> None:
-        devices = self._panels.devices
-        match name:
-            case "firstTickButton":
-                devices.chosen.tick_only(free_devices(devices.chosen.rows_of()))
-            case "firstExampleButton":
-                self._train_example()
-            case "firstScriptButton":
-                self._panels.menu.action("openScript").trigger()
-
-    def _train_example(self) -> None:
-        """Start the example on the ticked devices, or on the first free one."""
-        chosen, setup = self._panels.devices.chosen, self._panels.setup
-        if not chosen.ticked:
-            chosen.tick_only(free_devices(chosen.rows_of())[:1])
-        setup.choose_built_in(EXAMPLE)
-        self._start.check(setup.choices())
-        self._start.start()
-
-
-class RecipeCopyController:
-    """The action is in the menu File and in the context menu of the workloads."""
-
-    def __init__(self, start: StartController) -> None:
-        self._panels = panels = start.panels
-        panels.menu.provide(copyRecipe=self._ask_where)
-        panels.setup.recipe.add_recipe_action(panels.menu.action("copyRecipe"))
-
-    def _ask_where(self) -> None:
-        """Ask for the new file. The dialog itself asks before it takes the name of a file that exists."""
-        try:
-            recipe = self._panels.setup.recipe.chosen_recipe()
-            recipes.check_source(recipe)
-        except ValueError as error:
-            self._panels.message.show_message(str(error), "bad")
-            return
-        begin = FileDialog.last_folder or str(Path.home())
-        title, copy = tr("Copy {name} as a recipe", name=recipe.name), lambda path: self._copy(recipe, Path(path))
-        dialog = FileDialog(self._panels.window, title, copy, begin=begin, names=python_files())
-        dialog.setObjectName("copyRecipeDialog")
-        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
-        dialog.setFileMode(QFileDialog.FileMode.AnyFile)
-        dialog.setDefaultSuffix("py")
-        dialog.selectFile(f"{recipe.name}.py")
-        dialog.open()
-
-    def _copy(self, recipe: RecipeFile, target: Path) -> None:
-        def write() -> None:
-            recipes.check_copy(recipe, target)
-            export_bytes(recipes.standalone(recipe).encode(), target)
-
-        if self._panels.message.attempt(write):
-            self._panels.setup.open_recipe(target)
-            self._panels.message.show_passing(tr("Copied {name} to {path}.", name=recipe.name, path=target))
-            open_path(target, self._panels.message)
 
 
 NO_PRESETS = tr_noop("No presets yet")
@@ -213,7 +146,7 @@ SECRETS = tr_noop(
 
 
 class ReuseController:
-    """Does what the menu of a run and the list of presets ask for."""
+    """Does what the menu of a run, the list of presets and the first steps ask for, and copies recipes."""
 
     def __init__(self, start: StartController) -> None:
         self._start, self._panels, self._message = start, start.panels, start.panels.message
@@ -225,16 +158,58 @@ class ReuseController:
             copy=lambda runs: self._use_run(runs[0], "Copy", lambda spec: self._copy_command(spec, Path(runs[0]))),
             keep=lambda runs: self._use_run(runs[0], "Save", self._ask_name),
         )
-        panels.failure.again_asked.connect(lambda: self._use_shown("Start", start.start_again))
-        panels.failure.smaller_asked.connect(lambda smaller: self._use_shown("Use", lambda _: self._fill(smaller)))
-        settings = panels.details.settings
-        copied = tr("Copied the settings of the run as text.")
-        settings.copy_asked.connect(lambda text: self._message.copy(text, copied))
-        settings.command_asked.connect(lambda: self._use_shown("Copy", self._copy_own_command))
+        panels.failure.again_button.clicked.connect(lambda: self._use_shown("Start", start.start_again))
+        panels.failure.smaller_button.clicked.connect(lambda: self._use_shown("Use", self._fill_smaller))
+        panels.details.settings.copy_text.triggered.connect(self._copy_settings)
+        panels.details.settings.copy_command.triggered.connect(lambda: self._use_shown("Copy", self._copy_own_command))
         preset_button = panels.setup.presets
         preset_button.fill_asked.connect(lambda path: self._message.attempt(lambda: self._load(Path(path))))
         preset_button.remove_asked.connect(lambda path: self._ask_to_remove(Path(path)))
         preset_button.keep_asked.connect(self._keep_choices)
+        panels.menu.provide(copyRecipe=self._ask_where_to_copy)
+        panels.setup.recipe.add_recipe_action(panels.menu.action("copyRecipe"))
+        chosen, steps = panels.devices.chosen, panels.first_steps.buttons
+        steps["firstTickButton"].clicked.connect(lambda: chosen.tick_only(free_devices(chosen.rows_of())))
+        steps["firstExampleButton"].clicked.connect(self._train_example)
+        steps["firstScriptButton"].clicked.connect(panels.menu.action("openScript").trigger)
+
+    def _train_example(self) -> None:
+        """Start the example on the ticked devices, or on the first free one."""
+        chosen, setup = self._panels.devices.chosen, self._panels.setup
+        if not chosen.ticked:
+            chosen.tick_only(free_devices(chosen.rows_of())[:1])
+        setup.choose_built_in(EXAMPLE)
+        self._start.check(setup.choices())
+        self._start.start()
+
+    def _ask_where_to_copy(self) -> None:
+        """Ask for the new file. The dialog itself asks before it takes the name of a file that exists."""
+        try:
+            recipe = self._panels.setup.recipe.chosen_recipe()
+            recipes.check_source(recipe)
+        except ValueError as error:
+            self._message.show_message(str(error), "bad")
+            return
+        begin = FileDialog.last_folder or str(Path.home())
+        title = tr("Copy {name} as a recipe", name=recipe.name)
+        copy = lambda path: self._copy_recipe(recipe, Path(path))  # noqa: E731
+        dialog = FileDialog(self._panels.window, title, copy, begin=begin, names=python_files())
+        dialog.setObjectName("copyRecipeDialog")
+        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+        dialog.setFileMode(QFileDialog.FileMode.AnyFile)
+        dialog.setDefaultSuffix("py")
+        dialog.selectFile(f"{recipe.name}.py")
+        dialog.open()
+
+    def _copy_recipe(self, recipe: RecipeFile, target: Path) -> None:
+        def write() -> None:
+            recipes.check_copy(recipe, target)
+            export_bytes(recipes.standalone(recipe).encode(), target)
+
+        if self._message.attempt(write):
+            self._panels.setup.open_recipe(target)
+            self._message.show_passing(tr("Copied {name} to {path}.", name=recipe.name, path=target))
+            open_path(target, self._message)
 
     def _use_run(self, run_dir: str, verb: str, action: Callable[[RunSpec], object]) -> None:
         """Use the spec of a run that is started now or later; ask first if the run belongs to another user."""
@@ -279,6 +254,16 @@ class ReuseController:
                 devices=join_names(gone),
             )
             self._message.show_message(sentence, "warn")
+
+    def _fill_smaller(self, _: RunSpec) -> None:
+        shown = self._panels.failure.shown
+        if shown is not None and shown.smaller is not None:
+            self._fill(shown.smaller)
+
+    def _copy_settings(self) -> None:
+        shown = self._panels.details.settings.shown
+        if shown is not None:
+            self._message.copy(shown.text, tr("Copied the settings of the run as text."))
 
     def _copy_command(self, spec: RunSpec, run_dir: Path) -> None:
         """Copy a command. It may have been asked about before: a terminal may execute what is pasted at once."""

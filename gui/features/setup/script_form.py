@@ -106,10 +106,6 @@ class ScriptForm(QWidget):
         """The regular expression for the log; the empty string uses the built-in parsers."""
         return self._expression.text()
 
-    def show_trial(self, text: str) -> None:
-        """Show what the expression finds in an existing log."""
-        self.more.show_trial(text)
-
     @property
     def search_folder(self) -> Path | None:
         """The folder near which to look for a Python; None if no script is named."""
@@ -379,7 +375,7 @@ class ScriptSearchController(Feature):
         self._entries: list[FoundPython] = []
         self._form = self.panels.setup.script
         self._tester = self.services.adopt(ExpressionTester())
-        self._tester.tested.connect(self._form.show_trial)
+        self._tester.tested.connect(self._form.more.show_trial)
         self._asked: list[Path | None] = []
         """Near which folder to search, at the next poll: the first frame does not wait for its processes."""
         if self._machine.is_here:  # the Pythons of another machine are not searched here
