@@ -53,9 +53,11 @@ class InfoDialog(QDialog):
         self._buttons = hbox(layout, 0, close, gap=12)
         self.ensurePolished()  # so that sizes are those of the font that is shown
 
-    def add_button(self, name: str, text: str, action: Callable[[], object] = lambda: None) -> QPushButton:
+    def add_button(
+        self, name: str, text: str, action: Callable[[], object] = lambda: None, tip: str = ""
+    ) -> QPushButton:
         """Add a button at the left of the row."""
-        button = named(QPushButton(text), name)
+        button = named(QPushButton(text), name, tip=tip)
         button.setAutoDefault(False)
         button.clicked.connect(lambda _: action())
         self._buttons.insertWidget(self._buttons.count() - 2, button)  # left of the stretch

@@ -18,7 +18,7 @@ from gui.features.devices.hosts import HostListController
 from gui.features.devices.panel import DeviceController
 from gui.features.help.controller import HelpController
 from gui.features.log.teach import TeachController
-from gui.features.memory.controller import MemoryController
+from gui.features.memory.processes import MemoryController
 from gui.features.preferences.preferences import PreferencesController
 from gui.features.run.controller import RunController
 from gui.features.run.outputs import OutputController

@@ -134,13 +134,9 @@ class DockLayout(QObject):
 
     def _give_corners_to_sides(self) -> None:
         """Let the docks at the sides be as high as the window."""
-        for corner, area in (
-            (Qt.Corner.TopLeftCorner, Qt.DockWidgetArea.LeftDockWidgetArea),
-            (Qt.Corner.BottomLeftCorner, Qt.DockWidgetArea.LeftDockWidgetArea),
-            (Qt.Corner.TopRightCorner, Qt.DockWidgetArea.RightDockWidgetArea),
-            (Qt.Corner.BottomRightCorner, Qt.DockWidgetArea.RightDockWidgetArea),
-        ):
-            self._window.setCorner(corner, area)
+        left, right = Qt.DockWidgetArea.LeftDockWidgetArea, Qt.DockWidgetArea.RightDockWidgetArea
+        for corner in Qt.Corner:
+            self._window.setCorner(corner, left if "Left" in corner.name else right)
 
     def _cover(self, scroll: PlotScroll, panels: MainPanels) -> None:
         """Place what lies over the plots."""

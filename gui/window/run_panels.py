@@ -28,7 +28,7 @@ from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.fields import row_of
 from gui.widgets.layouts import hbox
 from gui.widgets.messages import announce
-from gui.widgets.plain_text import PlainLabel, title_text, verbatim
+from gui.widgets.plain_text import PlainLabel, named, title_text, verbatim
 
 MIN_NAME_PX = 96
 MIN_OWNER_PX = 40
@@ -51,8 +51,7 @@ class HeaderPanel(QWidget):
     def __init__(self, actions: RunActions) -> None:
         super().__init__()
         self.buttons = RunButtons()
-        self._state = StatePill()
-        self._state.setObjectName("stateLabel")
+        self._state = named(StatePill(), "stateLabel")
         self._name = ElidedLabel(min_px=MIN_NAME_PX, role="heading")
         self._owner = ElidedLabel(min_px=MIN_OWNER_PX, name="ownerLabel")
         mark(self._owner, tone="warn")
@@ -61,8 +60,8 @@ class HeaderPanel(QWidget):
         self._what.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.progress = ProgressLine()
         self.again = RunMenuButton(actions)
-        self._released = ElidedLabel(min_px=MIN_RELEASED_PX)  # must not push the buttons out of the window
-        self._released.setObjectName("releasedLabel")
+        # It must not push the buttons out of the window.
+        self._released = ElidedLabel(min_px=MIN_RELEASED_PX, name="releasedLabel")
         self.missed = MissedButton()
         self.host = PlainLabel(name="hostLabel", role="pill")
         self.host.hide()
@@ -184,13 +183,10 @@ class DetailTabs(QStackedWidget):
         self.processes = ProcessesTab()
         self.settings = SettingsView()
         self.outputs = OutputsTab()
-        self.error = QPlainTextEdit()
-        self.error.setObjectName("errorView")
-        self.error.setAccessibleName(tr("Error of the run"))
+        self.error = named(QPlainTextEdit(), "errorView", tr("Error of the run"))
         self.error.setReadOnly(True)
         self.error.setLineWrapMode(QPlainTextEdit.LineWrapMode.WidgetWidth)
-        self.tabs = QTabBar()
-        self.tabs.setAccessibleName(tr("Events, log, memory, processes, settings"))
+        self.tabs = named(QTabBar(), spoken=tr("Events, log, memory, processes, settings"), tight=True)
         for title, page in (
             (tr("Events"), self.events), (tr("Log"), self.log), (tr("Memory"), self.memory),
             (tr("Processes"), self.processes), (tr("Settings"), self.settings), (tr("Outputs"), self.outputs),
@@ -203,7 +199,6 @@ class DetailTabs(QStackedWidget):
         self.tabs.setDrawBase(False)
         self.tabs.setExpanding(False)
         self.tabs.setElideMode(Qt.TextElideMode.ElideRight)
-        self.tabs.setProperty("tight", True)
         self.tabs.currentChanged.connect(self.setCurrentIndex)
         self.tabs.currentChanged.connect(lambda tab: self.log.controls.setVisible(tab == LOG_TAB))
         self.log.controls.hide()  # the first tab is another one

@@ -123,7 +123,7 @@ class Machine:
         """Replace what the program asks of the machine."""
         import core.system.processes
         import gui.features.devices.panel
-        import gui.features.memory.controller
+        import gui.features.memory.processes
         import gui.features.memory.scanner
         import gui.machine.monitor
 
@@ -131,7 +131,7 @@ class Machine:
             time: {"time": lambda: NOW},
             core.system.processes: {"describe": self._describe},
             gui.features.devices.panel: {"available_bytes": lambda: HOST_AVAILABLE},
-            gui.features.memory.controller: {"available_bytes": lambda: HOST_AVAILABLE},
+            gui.features.memory.processes: {"available_bytes": lambda: HOST_AVAILABLE},
             gui.machine.monitor: {"Sampler": lambda **_: self.sampler},
             gui.features.memory.scanner: {"find_orphans": lambda _: [], "_scan_proc": _no_scan},
         }

@@ -17,7 +17,7 @@ from gui.machine.device_rows import all_together, free_devices
 from gui.widgets.dialogs import InfoDialog, ask
 from gui.widgets.fields import line
 from gui.widgets.layouts import hbox
-from gui.widgets.plain_text import PlainLabel
+from gui.widgets.plain_text import PlainLabel, named
 from gui.widgets.table import RowsTable, text_columns
 from gui.window.feature import Feature
 
@@ -298,14 +298,11 @@ class HostsDialog(InfoDialog):
     # -- parts -------------------------------------------------------------------------------------
 
     def _add_intro(self) -> None:
-        intro = PlainLabel(
-            tr(
-                "The devices of these machines are listed below those of this machine. ssh must reach a machine "
-                "without a password, and the same version of Trainyard must be installed there."
-            )
+        intro = tr(
+            "The devices of these machines are listed below those of this machine. ssh must reach a machine "
+            "without a password, and the same version of Trainyard must be installed there."
         )
-        intro.setWordWrap(True)
-        self.content.addWidget(intro)
+        self.content.addWidget(PlainLabel(intro, wraps=True))
 
     def _add_table(self) -> RowsTable[Sequence[str]]:
         columns = text_columns((tr("Name"), tr("Address"), tr("State")))
@@ -317,9 +314,8 @@ class HostsDialog(InfoDialog):
 
     def _add_actions(self) -> tuple[QPushButton, QPushButton, PlainLabel]:
         """Add what can be done with the selected host, and what stands there while there is none."""
-        test, remove = QPushButton(tr("&Test")), QPushButton(tr("&Remove…"))
-        test.setObjectName("testHostButton")
-        remove.setObjectName("removeHostButton")
+        test = named(QPushButton(tr("&Test")), "testHostButton")
+        remove = named(QPushButton(tr("&Remove…")), "removeHostButton")
         empty = PlainLabel(tr("No host has been added."), role="small")
         hbox(self.content, test, remove, empty, 0, gap=12)
         return test, remove, empty
@@ -337,9 +333,7 @@ class HostsDialog(InfoDialog):
         return address, name, command
 
     def _add_add_button(self) -> QPushButton:
-        add = QPushButton(tr("Test and &add"))
-        add.setObjectName("addHostButton")
-        mark(add, role="primary")
+        add = named(QPushButton(tr("Test and &add")), "addHostButton", role="primary")
         hbox(holder := QWidget(), add, 0)
         self._form.addRow("", holder)
         return add

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from PySide6.QtCore import QObject, QSize, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from core.history.device_use import largest_others
 from core.language import join_sentences, tr
@@ -19,7 +19,9 @@ from gui.features.devices.rows import MachineDevices
 from gui.features.devices.view import DeviceView
 from gui.machine.device_rows import DeviceRow, DeviceRows, OnDevices, all_together, cpu_summary, free_devices, obstacle
 from gui.widgets.buttons import compact_button
-from gui.widgets.plain_text import PlainLabel, verbatim
+from gui.widgets.fields import row_of
+from gui.widgets.layouts import vbox
+from gui.widgets.plain_text import PlainLabel, named, verbatim
 from gui.window.feature import Feature
 
 MAX_CHARACTERS = 240
@@ -43,19 +45,11 @@ class DevicePanel(QWidget):
         """Whether CPU devices are listed where there are GPUs, and not only those that are ticked."""
         self._whole = ""
         """The whole text of the banner."""
-        self.banner = PlainLabel()
-        self.banner.setObjectName("driverBanner")
-        self.banner.setProperty("tone", "warn")
-        self.banner.setWordWrap(True)
+        self.banner = named(PlainLabel(wraps=True), "driverBanner", tone="warn")
         self.banner.setContentsMargins(8, 0, 8, 6)
         self.banner.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.banner.hide()
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        layout.addWidget(self.banner)
-        layout.addWidget(self.table)
-        layout.addStretch(1)
+        vbox(self, self.banner, self.table, 0)
         self.tick_bar = self._tick_bar()
         """`tick: free · all · none`, for the heading of the card."""
         self.table.resized.connect(self._take_height)
@@ -106,41 +100,28 @@ class DevicePanel(QWidget):
         return 0 if self.banner.isHidden() else self.banner.heightForWidth(width)
 
     def _tick_bar(self) -> QWidget:
-        bar = QWidget()
-        layout = QHBoxLayout(bar)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        layout.addWidget(_small(tr("tick:")))
+        parts: list[QWidget] = [PlainLabel(tr("tick:"), role="small")]
         for number, (title, name, tip, ids) in enumerate((
             (tr("free"), "tickFree", tr("Tick what nothing uses on this machine, and no others"), free_devices),
             (tr("all"), "tickAll", tr("Tick all GPUs of this machine, or its CPU devices"), all_together),
             (tr("none"), "tickNone", tr("Untick all devices"), lambda _: ()),
         )):
             if number:
-                layout.addWidget(_small("·"))
+                parts.append(PlainLabel("·", role="small"))
             button = compact_button(name, title, tip, role="flat", spoken=tr("Tick {which}", which=title))
             button.clicked.connect(lambda _=False, ids=ids: self.chosen.tick_only(ids(self.chosen.rows_of())))
-            layout.addWidget(button)
-        return bar
+            parts.append(button)
+        return row_of(*parts, spacing_px=0)
 
 
 def digest(whole: str) -> str:
     """Shorten a text to whole sentences. Of repeated sentences, such as advice, keep the last; count the rest."""
     sentences = BETWEEN_SENTENCES.split(" ".join(whole.split()))
     once = [each for number, each in enumerate(sentences) if each not in sentences[number + 1 :]]
-    shown = [each for number, each in enumerate(once) if not number or _length(once[: number + 1]) <= MAX_CHARACTERS]
+    lengths = [len(" ".join(once[: number + 1])) for number in range(len(once))]
+    shown = [each for number, each in enumerate(once) if not number or lengths[number] <= MAX_CHARACTERS]
     left = len(once) - len(shown)
     return join_sentences([*shown, *([tr("And {count} more: see the tooltip.", count=left)] if left else [])])
-
-
-def _length(sentences: list[str]) -> int:
-    return len(" ".join(sentences))
-
-
-def _small(text: str) -> PlainLabel:
-    label = PlainLabel(text)
-    label.setProperty("role", "small")
-    return label
 
 
 class DeviceController(Feature):

@@ -252,15 +252,6 @@ class PreferencesController(Feature):
         """Open the settings of notifications over the preferences."""
         loaded = load()
         dialog = NotificationsDialog(preferences, loaded.settings, loaded.problem)
-        testing = Jobs(dialog, "notify")
-
-        def fail(error: Exception) -> None:
-            dialog.show_result(tr("The test message could not be sent: {reason}.", reason=reason(error)), "bad")
-
-        def test(settings: NotificationSettings) -> None:
-            """Send a message to all channels that are set, unless the last test is still under way."""
-            send = partial(deliver, settings, trial_message())
-            testing.start(lambda: trial_result(send()), lambda result: dialog.show_result(*result), fail)
 
         def take(settings: NotificationSettings) -> None:
             try:
@@ -269,7 +260,6 @@ class PreferencesController(Feature):
                 dialog.show_result(str(error), "bad")
             preferences.show_channels(_channels())
 
-        dialog.test_wanted.connect(test)
         dialog.changed.connect(take)
         dialog.open()
 
@@ -361,12 +351,11 @@ class NotificationsDialog(InfoDialog):
     """Emits the settings after each change; a field that is not valid keeps its last value, and the reason is shown."""
 
     changed = Signal(object)
-    test_wanted = Signal(object)
-    """The settings to test."""
 
     def __init__(self, parent: QWidget, settings: NotificationSettings, problem: str) -> None:
         super().__init__(parent, name="notificationsDialog", heading=tr("Notifications about runs"))
         self._settings = settings
+        self._testing = Jobs(self, "notify")
         self._ready = False
         self._editors = self._make_editors()
         self._occasions = {name: _occasion_box(name, tr(phrase), self._take) for name, phrase in OCCASIONS.items()}
@@ -460,12 +449,17 @@ class NotificationsDialog(InfoDialog):
             self.changed.emit(settings)
 
     def _test(self) -> None:
+        """Send a message to all channels that are set, unless the last test is still under way."""
         self._take()
         if self._entered()[1]:
             return
         self.show_result(tr("The test message is being sent …"), "")
         self._test_button.setEnabled(False)
-        self.test_wanted.emit(self._settings)
+        send = partial(deliver, self._settings, trial_message())
+        self._testing.start(lambda: trial_result(send()), lambda result: self.show_result(*result), self._show_failure)
+
+    def _show_failure(self, error: Exception) -> None:
+        self.show_result(tr("The test message could not be sent: {reason}.", reason=reason(error)), "bad")
 
 
 class _DotsUnlessFocused(QObject):

@@ -46,7 +46,7 @@ class RunController(Feature):
         panels.runs.more_wanted.connect(self._show_list)
         panels.machine.clicked.connect(self.show_machine)
         panels.menu.provide(machine=panels.machine.click)
-        panels.run_message.details_asked.connect(panels.details.raise_memory)
+        panels.run_message.details.clicked.connect(panels.details.raise_memory)
         panels.failure.log_button.clicked.connect(self._show_failure_in_log)
         panels.details.tabs.currentChanged.connect(lambda _: self._show_settings())
         buttons.stop_asked.connect(self._stop)

@@ -25,7 +25,7 @@ from gui.machine.script import TypedScript
 from gui.machine.start_check import StartCheck
 from gui.widgets.buttons import compact_button
 from gui.widgets.elided_label import ElidedLabel
-from gui.widgets.fields import FormScroll, row_of, stacked
+from gui.widgets.fields import FormScroll, row_of
 from gui.widgets.forms import FieldGroup, SettingsForm, StopForm
 from gui.widgets.layouts import hbox, scroll_down, vbox
 from gui.widgets.messages import announce
@@ -272,7 +272,7 @@ class SetupPanel(QWidget):
     def _lay_out(self) -> None:
         others = row_of(self._changes, self.all_settings, shares=(1, 0))
         others.setContentsMargins(8, 0, 8, 0)
-        content = stacked(self._switch, self.recipe, self.script)
+        vbox(content := QWidget(), self._switch, self.recipe, self.script, gap=7)
         content.setContentsMargins(8, 2, 8, 2)
         vbox(self, FormScroll(content), others, self.status, 0, gap=4)
         self.status.setContentsMargins(8, 0, 8, 0)
