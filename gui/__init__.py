@@ -6,5 +6,4 @@
 - `plots`, `machine`: the plots of a run; the machine whose runs are shown, and its devices
 - `runs`, `widgets`: what all features know of runs; general widgets
 - `base`: how everything looks, and the machinery of the window
-- `display_check`: whether a window can be shown at all
 """

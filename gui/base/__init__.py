@@ -1,7 +1,7 @@
 """How everything looks, and the machinery of the window. It knows no widget and no feature.
 
 - `theme`, `icons`, `colours`, `text_size`, `painting`: themes, icons, contrast, the size of text, shared painting
-- `formatting`, `window_language`: numbers, sizes and times in words; the language of the window
+- `formatting`: numbers, sizes and times in words
 - `jobs`, `timers`: work on threads; timers
-- `settings_file`, `preferences`: the file in which the window keeps its settings; what the user prefers
+- `settings_file`, `preferences`: the settings file of the window; what the user prefers, and its language
 """

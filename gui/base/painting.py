@@ -6,7 +6,7 @@ import re
 
 from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPen
-from PySide6.QtWidgets import QStyle, QStyleOptionViewItem, QWidget
+from PySide6.QtWidgets import QAbstractScrollArea, QStyle, QStyleOptionViewItem, QWidget
 
 from gui.base.text_size import scaled
 from gui.base.theme import current_theme
@@ -50,6 +50,15 @@ def paint_row_background(painter: QPainter, option: QStyleOptionViewItem) -> Non
 def outline(colour: str) -> QPen:
     """Return the pen for the outline of a ground: none, but for strong contrast one in this colour."""
     return QPen(QColor(colour), 1) if current_theme().is_strong else QPen(Qt.PenStyle.NoPen)
+
+
+def paint_empty(view: QAbstractScrollArea, words: str, side: int, above: int) -> None:
+    """Paint a text in the viewport of an empty list, so far from its edges."""
+    painter = QPainter(view.viewport())
+    painter.setPen(current_theme().muted)
+    area = QRect(view.viewport().rect()).adjusted(side, above, -side, -above)
+    painter.drawText(area, Qt.TextFlag.TextWordWrap | Qt.AlignmentFlag.AlignTop, words)
+    painter.end()
 
 
 def draw_elided(

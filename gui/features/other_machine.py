@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from typing import Self
 
-from PySide6.QtWidgets import QPushButton
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QPushButton, QWidget
 
 from core.hosts.carrier import Failure
 from core.hosts.connection import clock_problem
@@ -40,7 +41,7 @@ class HostController(Feature):
         """Whether no run was shown yet, and runs are still being copied for the first time."""
         self._session.attached.connect(self._want)
         self._run_list.changed.connect(self._offer_newest)
-        panels.host_message.details_asked.connect(self._mirror.retry)
+        panels.host_message.details.clicked.connect(self._mirror.retry)
         panels.machine.show_host(self._machine.host)
         self._switch_off()
         self._show(self._mirror.state)
@@ -85,21 +86,14 @@ class HostController(Feature):
         """Switch off what would choose files or processes of this machine."""
         host, menu = self._machine.host, self.panels.menu
         for name, why in OFF.items():
-            menu.action(name).setEnabled(False)
-            menu.action(name).setToolTip(verbatim(tr(why, host=host)))
+            _switch_off(menu.action(name), tr(why, host=host))
         here = tr("It would choose a file of this machine, and {host} trains with its own. Type the path.", host=host)
         for name in BUTTONS:
             for button in self.panels.setup.findChildren(QPushButton, name):
-                button.setEnabled(False)
-                button.setToolTip(verbatim(here))
-        for button in self.panels.first_steps.findChildren(QPushButton, "firstScriptButton"):
-            button.setEnabled(False)
-            button.setToolTip(verbatim(tr(OFF["openScript"], host=host)))
-        presets = self.panels.setup.presets
-        presets.setEnabled(False)
-        presets.setToolTip(
-            verbatim(tr("Presets have paths of this machine, and {host} trains with its own files.", host=host))
-        )
+                _switch_off(button, here)
+        _switch_off(self.panels.first_steps.buttons["firstScriptButton"], tr(OFF["openScript"], host=host))
+        why = tr("Presets have paths of this machine, and {host} trains with its own files.", host=host)
+        _switch_off(self.panels.setup.presets, why)
 
     def _show(self, state: MirrorState) -> None:
         self._shown = state
@@ -108,6 +102,11 @@ class HostController(Feature):
         self.panels.host_message.show_message(
             text, tone, details=state.next_try is not None, details_text=tr("Try now")
         )
+
+
+def _switch_off(what: QWidget | QAction, why: str) -> None:
+    what.setEnabled(False)
+    what.setToolTip(verbatim(why))
 
 
 def chip(host: str, state: MirrorState) -> tuple[str, str, str]:

@@ -69,6 +69,8 @@ class DevicePlot(Plot):
     machine are left out, and the devices of hosts that are folded.
     """
 
+    quantity: ClassVar[str]
+    """What it draws: the attribute of `RunSeries` that has the readings."""
     scale = 1.0
     """Divisor of a reading."""
 
@@ -83,11 +85,12 @@ class DevicePlot(Plot):
 
     def readings(self, run_series: RunSeries) -> Mapping[str, DeviceSeries]:
         """Return the readings to draw, by device id."""
-        raise NotImplementedError
+        found: Mapping[str, DeviceSeries] = getattr(run_series, self.quantity)
+        return found
 
     def format_reading(self, value: float) -> str:
         """Return a scaled reading with its unit."""
-        raise NotImplementedError
+        return f"{value:.0f} {self.unit}"
 
     def emphasise(self, devices: Collection[str] | None, folded: Collection[str] = NO_DEVICES) -> None:
         """Draw the other devices faintly; None, or no device, draws all alike. None also draws all that are left out.
@@ -224,13 +227,9 @@ def _cpus_beside_gpus(devices: Sequence[str]) -> frozenset[str]:
 class MemoryPlot(DevicePlot):
     """Gigabytes over time, from 0. A label marks the end of training, after which the memory is released."""
 
-    unit = "GB"
+    quantity, unit = "memory", "GB"
     labels_end = True
     scale = float(BYTES_PER_GB)
-
-    def readings(self, run_series: RunSeries) -> Mapping[str, DeviceSeries]:
-        """Return bytes by device id."""
-        return run_series.memory
 
     def format_reading(self, value: float) -> str:
         """Return `9.1 GB`."""
@@ -297,43 +296,23 @@ class HardwarePlot(DevicePlot):
 class TemperaturePlot(HardwarePlot):
     """Degrees Celsius over time."""
 
-    unit = "°C"
+    quantity, unit = "temperature", "°C"
     least_bottom = 20.0
     least_top = 100.0
-
-    def readings(self, run_series: RunSeries) -> Mapping[str, DeviceSeries]:
-        """Return degrees Celsius by device id."""
-        return run_series.temperature
-
-    def format_reading(self, value: float) -> str:
-        """Return `67 °C`."""
-        return f"{value:.0f} °C"
 
 
 class PowerPlot(HardwarePlot):
     """Watts over time."""
 
-    unit = "W"
+    quantity, unit = "power", "W"
     least_top = 50.0
-
-    def readings(self, run_series: RunSeries) -> Mapping[str, DeviceSeries]:
-        """Return watts by device id."""
-        return run_series.power
-
-    def format_reading(self, value: float) -> str:
-        """Return `402 W`."""
-        return f"{value:.0f} W"
 
 
 class ClockPlot(HardwarePlot):
     """Megahertz of the multiprocessors over time."""
 
-    unit = "MHz"
+    quantity, unit = "clock", "MHz"
     least_top = 500.0
-
-    def readings(self, run_series: RunSeries) -> Mapping[str, DeviceSeries]:
-        """Return megahertz by device id."""
-        return run_series.clock
 
     def format_reading(self, value: float) -> str:
         """Return `1 980 MHz`."""

@@ -186,7 +186,7 @@ class UtilisationPlot(DevicePlot):
     while it trained at the right, or its newest reading while no run is shown.
     """
 
-    unit = "%"
+    quantity, unit = "utilisation", "%"
 
     def __init__(self, *, name: str, title: str) -> None:
         self.form = LINES
@@ -206,10 +206,6 @@ class UtilisationPlot(DevicePlot):
         self.form_button.clicked.connect(self._choose_other)
         self.form_button.hide()
         self.header.insertWidget(2, self.form_button)
-
-    def readings(self, run_series: RunSeries) -> Mapping[str, DeviceSeries]:
-        """Return percent by device id."""
-        return run_series.utilisation
 
     def format_reading(self, value: float) -> str:
         """Return `82 %`."""

@@ -3,5 +3,5 @@
 - `session`, `reading`: the shown run; how runs are read, and kept
 - `run_list`, `rows`: all runs of the folder; as rows
 - `actions`: what can be done with a run, one row each
-- `words`, `progress`, `verdicts`, `empty_states`: how a run reads
+- `words`, `progress`, `verdicts`: how a run reads; what stands where it has nothing to show
 """

@@ -2,6 +2,6 @@
 
 - `fields`, `forms`, `buttons`: input
 - `dialogs`, `messages`: questions and information; messages below the plots
-- `table`, `context_menu`, `dock`, `overlay`, `layouts`: tables, menus, docks; overlays; rows and columns
+- `table`, `context_menu`, `layouts`: tables, menus; rows and columns
 - `plain_text`, `elided_label`: text that is never taken for HTML; shortened text
 """

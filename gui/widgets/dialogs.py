@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
@@ -53,9 +53,11 @@ class InfoDialog(QDialog):
         self._buttons = hbox(layout, 0, close, gap=12)
         self.ensurePolished()  # so that sizes are those of the font that is shown
 
-    def add_button(self, name: str, text: str, action: Callable[[], object]) -> QPushButton:
+    def add_button(
+        self, name: str, text: str, action: Callable[[], object] = lambda: None, tip: str = ""
+    ) -> QPushButton:
         """Add a button at the left of the row."""
-        button = named(QPushButton(text), name)
+        button = named(QPushButton(text), name, tip=tip)
         button.setAutoDefault(False)
         button.clicked.connect(lambda _: action())
         self._buttons.insertWidget(self._buttons.count() - 2, button)  # left of the stretch
@@ -115,9 +117,7 @@ QUESTION_PX = 460
 
 
 class ConfirmDialog(Question):
-    """Asks whether to do something; `agreed` reports the answer. Cancel is proposed, or another answer."""
-
-    agreed = Signal()
+    """Asks whether to do something. Cancel is proposed, or another answer."""
 
     def __init__(
         self, parent: QWidget, *, question: str, words: str, yes: str, is_destructive: bool = True,
@@ -142,7 +142,6 @@ class ConfirmDialog(Question):
             self.buttons.addButton(button, QDialogButtonBox.ButtonRole.ActionRole)
             button.clicked.connect(self.reject)
             button.clicked.connect(lambda _: action())
-        self.accepted.connect(self.agreed)
         self.lay_out(self.question, self.words)
         self.no.setFocus()
 
@@ -161,7 +160,7 @@ def ask(
         dialog = ConfirmDialog(
             parent, question=question, words=words, yes=yes, is_destructive=is_destructive, other=other
         )
-        dialog.agreed.connect(agreed)
+        dialog.accepted.connect(agreed)
         dialog.open()
 
 
@@ -184,9 +183,7 @@ NAME_PX = 380
 
 
 class NameDialog(Question):
-    """Asks for a name or another text; `named` reports it."""
-
-    named = Signal(str)
+    """Asks for a name or another text."""
 
     def __init__(
         self, parent: QWidget, *, question: str, name: str, yes: str, judge: Callable[[str], tuple[str, str]],
@@ -198,15 +195,19 @@ class NameDialog(Question):
         self.edit = named(QLineEdit(name), "nameEdit", question)
         self.edit.setMinimumWidth(NAME_PX)
         self.notice = PlainLabel(wraps=True)
-        self.accepted.connect(lambda: self.named.emit(self.edit.text().strip()))
         self.edit.textChanged.connect(lambda _: self._check_name())
         self.lay_out(PlainLabel(question, role="heading"), self.edit, self.notice)
         self._check_name()
         self.edit.selectAll()
         self.edit.setFocus()
 
+    @property
+    def name(self) -> str:
+        """What was entered."""
+        return self.edit.text().strip()
+
     def _check_name(self) -> None:
-        name = self.edit.text().strip()
+        name = self.name
         problem, notice = self._judge(name) if name or self._may_be_empty else (tr("Enter a name."), "")
         self.yes.setEnabled(not problem)
         self.notice.setText(problem or notice or " ")
@@ -219,7 +220,7 @@ def ask_name(
 ) -> None:
     """Ask for a name with a `NameDialog`; call `named` with it."""
     dialog = NameDialog(parent, question=question, name=name, yes=yes, judge=judge, may_be_empty=may_be_empty)
-    dialog.named.connect(named)
+    dialog.accepted.connect(lambda: named(dialog.name))
     dialog.open()
 
 

@@ -22,7 +22,7 @@ from PySide6.QtWidgets import (
 
 from gui.base.text_size import scale, scaled
 from gui.base.theme import inset
-from gui.widgets.layouts import hbox, scroll_down, vbox
+from gui.widgets.layouts import hbox, scroll_down
 from gui.widgets.plain_text import PlainLabel, named, verbatim
 
 MARGIN_PX = 28
@@ -186,13 +186,6 @@ def label(text: str, buddy: QWidget, width_px: int = LABEL_WIDTH_PX) -> PlainLab
     made.setBuddy(buddy)
     made.setToolTip(verbatim(buddy.toolTip()))
     return made
-
-
-def stacked(*parts: QWidget) -> QWidget:
-    """Return a widget with the parts stacked vertically."""
-    stack = QWidget()
-    vbox(stack, *parts, gap=7)
-    return stack
 
 
 def row_of(*widgets: QWidget, shares: Sequence[int] = (), spacing_px: int = 7) -> QWidget:

@@ -42,13 +42,10 @@ PASSING_MS = 6000
 class MessageStrip(QFrame):
     """Shows one message at a time. A dismissed message stays hidden until there is another."""
 
-    details_asked = Signal()
     opened = Signal()
     """There is a message to show."""
     closed = Signal()
     """There is none any more: it was dismissed, or is over."""
-    next_asked = Signal()
-    """The next of several messages is asked for."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -64,16 +61,14 @@ class MessageStrip(QFrame):
         self._passing.timeout.connect(lambda: self.show_message(""))
         self._text = PlainLabel(wraps=True, selectable=True)
         self._text.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-        self._details = named(QPushButton(tr("Details")), spoken=tr("Show the details of this message"), compact=True)
-        self._details.clicked.connect(self.details_asked)
+        self.details = named(QPushButton(tr("Details")), spoken=tr("Show the details of this message"), compact=True)
         self._dismiss = icon_button("cross", "", tr("Dismiss this message"), tr("Dismiss (Esc)"), compact=True)
         self._dismiss.clicked.connect(self.dismiss)
-        self._next = named(QPushButton(), "nextMessageButton", role="flat", compact=True)
-        self._next.setToolTip(tr("Show the next message"))
-        self._next.clicked.connect(self.next_asked)
-        self._next.hide()
+        tip = tr("Show the next message")
+        self.next = named(QPushButton(), "nextMessageButton", tip=tip, role="flat", compact=True)
+        self.next.hide()
         self.setFocusProxy(self._dismiss)
-        parts = ((self._text, 1), self._next, self._details, self._dismiss)
+        parts = ((self._text, 1), self.next, self.details, self._dismiss)
         self._row = hbox(self, *parts, gap=10, margins=(14, 6, 8, 6))
         self.hide()
 
@@ -98,8 +93,8 @@ class MessageStrip(QFrame):
         self._text.setText(short if len(short) <= MAX_CHARACTERS else short[:MAX_CHARACTERS] + " …")
         self._text.setToolTip(verbatim(text) if len(short) > MAX_CHARACTERS else "")
         self.setAccessibleName(short)
-        self._details.setVisible(details)
-        self._details.setText(details_text or tr("Details"))
+        self.details.setVisible(details)
+        self.details.setText(details_text or tr("Details"))
         self._set_open(bool(text) and (is_new or self.is_open), is_new=is_new)
         self.update()
 
@@ -114,9 +109,9 @@ class MessageStrip(QFrame):
     def show_place(self, number: int, count: int) -> None:
         """Show which of several messages this is."""
         spoken = tr("Message {number} of {count}: show the next message", number=number, count=count)
-        self._next.setText(tr("{number} of {count}  ›", number=number, count=count))
-        self._next.setAccessibleName(spoken)
-        self._next.setVisible(count > 1)
+        self.next.setText(tr("{number} of {count}  ›", number=number, count=count))
+        self.next.setAccessibleName(spoken)
+        self.next.setVisible(count > 1)
 
     def show_passing(self, text: str) -> None:
         """Show a success message that disappears by itself."""
@@ -175,7 +170,7 @@ class MessageStack(QWidget):
             strip.is_stacked = True
             strip.opened.connect(lambda strip=strip: self._put_first(strip))
             strip.closed.connect(lambda strip=strip: self._take_out(strip))
-            strip.next_asked.connect(self._show_next)
+            strip.next.clicked.connect(self._show_next)
         self.hide()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 (Qt's name)

@@ -14,20 +14,19 @@ from core.language import join_sentences, tr, tr_noop
 from core.text import join_names
 from gui.features.compare.controller import ComparisonController
 from gui.features.compare.scaling import ScalingController
-from gui.features.devices.controller import DeviceController
 from gui.features.devices.hosts import HostListController
+from gui.features.devices.panel import DeviceController
 from gui.features.help.controller import HelpController
 from gui.features.log.teach import TeachController
-from gui.features.memory.controller import MemoryController
+from gui.features.memory.processes import MemoryController
 from gui.features.preferences.preferences import PreferencesController
 from gui.features.run.controller import RunController
 from gui.features.run.outputs import OutputController
 from gui.features.runlist.bell import MissedController
-from gui.features.runlist.export import ExportController
 from gui.features.runlist.history import HistoryController
 from gui.features.runlist.queue import QueueController
-from gui.features.runlist.removal import RemovalController
-from gui.features.setup.script_search import ScriptSearchController
+from gui.features.runlist.run_files import ExportController, RemovalController
+from gui.features.setup.script_form import ScriptSearchController
 from gui.features.setup.start import StartController
 from gui.window.feature import Feature
 

@@ -1,35 +1,33 @@
-"""The panels of the window, made once, and their places in it."""
+"""The panels of the window, made once, and their places in it: in docks, or over the plots."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import QByteArray, QEvent, QObject, QSize, Qt, QTimer
-from PySide6.QtGui import QMouseEvent
-from PySide6.QtWidgets import QMainWindow, QStyle, QTabBar, QTabWidget, QWidget
+from PySide6.QtCore import QByteArray, QEvent, QObject, QPoint, QSize, Qt, QTimer
+from PySide6.QtGui import QMouseEvent, QPaintEvent
+from PySide6.QtWidgets import QDockWidget, QMainWindow, QStyle, QTabBar, QTabWidget, QWidget
 
 from core.language import tr
+from gui.base.painting import paint_card
 from gui.base.text_size import scaled
-from gui.base.theme import look
+from gui.base.theme import current_theme, look
 from gui.features.devices.panel import DevicePanel
 from gui.features.memory.tab import LeftoversStrip
-from gui.features.run.failure import FailureCard
-from gui.features.runlist.bars import MachineEntry, RunFilter, SeveralBar
+from gui.features.run.events import FailureCard
+from gui.features.runlist.history import MachineEntry, RunFilter, SeveralBar
 from gui.features.runlist.view import RunList
-from gui.features.setup.first_steps import FirstSteps
 from gui.features.setup.panel import SetupPanel
+from gui.features.setup.reuse import FirstSteps
 from gui.plots.area import PlotArea, PlotScroll
 from gui.plots.exports import Exporter
 from gui.runs.actions import RunActions
-from gui.widgets.dock import Dock
-from gui.widgets.layouts import vbox
+from gui.widgets.layouts import hbox, vbox
 from gui.widgets.messages import MessageStack, MessageStrip
-from gui.widgets.overlay import CentredOverlay, FootOverlay, TopOverlay
-from gui.widgets.plain_text import PlainLabel
-from gui.window.details import DetailTabs
-from gui.window.header import HeaderPanel
+from gui.widgets.plain_text import PlainLabel, named
 from gui.window.menus import MenuBar
+from gui.window.run_panels import DetailTabs, HeaderPanel
 
 if TYPE_CHECKING:
     from gui.features.compare.view import ComparisonView
@@ -136,13 +134,9 @@ class DockLayout(QObject):
 
     def _give_corners_to_sides(self) -> None:
         """Let the docks at the sides be as high as the window."""
-        for corner, area in (
-            (Qt.Corner.TopLeftCorner, Qt.DockWidgetArea.LeftDockWidgetArea),
-            (Qt.Corner.BottomLeftCorner, Qt.DockWidgetArea.LeftDockWidgetArea),
-            (Qt.Corner.TopRightCorner, Qt.DockWidgetArea.RightDockWidgetArea),
-            (Qt.Corner.BottomRightCorner, Qt.DockWidgetArea.RightDockWidgetArea),
-        ):
-            self._window.setCorner(corner, area)
+        left, right = Qt.DockWidgetArea.LeftDockWidgetArea, Qt.DockWidgetArea.RightDockWidgetArea
+        for corner in Qt.Corner:
+            self._window.setCorner(corner, left if "Left" in corner.name else right)
 
     def _cover(self, scroll: PlotScroll, panels: MainPanels) -> None:
         """Place what lies over the plots."""
@@ -257,3 +251,194 @@ class DockLayout(QObject):
     def _set_moved(self) -> None:
         self._moved = True
         QTimer.singleShot(0, self, self._show_titles)  # after the window has placed the dock
+
+
+BELOW_PX = 6
+"""Room between the content and the lower border of the card."""
+
+
+class Dock(QDockWidget):
+    """Can be moved, stacked and, by a double click, detached; cannot be closed."""
+
+    def __init__(
+        self,
+        window: QMainWindow,
+        name: str,
+        title: str,
+        content: QWidget,
+        *,
+        heading: QWidget | None = None,
+        beside: QWidget | None = None,
+    ) -> None:
+        """`heading`: a widget in place of the title, such as tabs; `beside`: one at the right end of the title."""
+        super().__init__(title, window)
+        self.setObjectName(name)
+        self.setFeatures(
+            QDockWidget.DockWidgetFeature.DockWidgetMovable | QDockWidget.DockWidgetFeature.DockWidgetFloatable
+        )
+        self.setAllowedAreas(Qt.DockWidgetArea.AllDockWidgetAreas)
+        self._heading = heading or _title(title)
+        self._is_titled = heading is None
+        self.setTitleBarWidget(_title_bar(self._heading, beside, inset=self._is_titled))
+        # The content comes last: Qt styles all that is in a widget again each time the widget gets another parent.
+        inside = QWidget()
+        self.setWidget(inside)
+        vbox(inside, content, margins=(6, 0, 6, BELOW_PX))
+
+    @property
+    def frame_px(self) -> int:
+        """Height of everything but the content."""
+        return self.titleBarWidget().sizeHint().height() + BELOW_PX
+
+    def show_title(self, *, shown: bool) -> None:
+        """Show the title in the heading, or leave it to the tab above the dock."""
+        if self._is_titled:
+            self._heading.setVisible(shown)
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: ARG002, N802 (Qt's name)
+        """Paint the card behind heading and content."""
+        paint_card(self, current_theme().panel, current_theme().panel_border)
+
+
+def _title(text: str) -> PlainLabel:
+    return named(PlainLabel(text.upper(), role="title"), line="card")
+
+
+def _title_bar(heading: QWidget, beside: QWidget | None, *, inset: bool) -> QWidget:
+    bar = QWidget()
+    right = 14 if beside is None else 6  # flat buttons have room around their text
+    margins = (14 if inset else 8, 8 if inset else 2, right, 4 if inset else 0)
+    hbox(bar, heading, 0, *(() if beside is None else (beside,)), gap=6, margins=margins)  # 0: drag the dock here
+    return bar
+
+
+OVERLAY_MARGIN_PX = 12
+EDGE_PX = 3
+"""Distance of a widget that covers a heading from the edge above it."""
+LINES_BELOW_TOP = 2
+"""Lines of text to leave free above a widget at the top: the heading of what it covers."""
+MAX_LETTERS = 110
+"""Maximum width of the widget above, in average letters: longer lines are hard to read."""
+
+
+class Overlay(QObject):
+    """Places `above` over `ground`; both are in the same window. The owner of `above` shows and hides it."""
+
+    def __init__(self, above: QWidget, ground: QWidget, window: QWidget) -> None:
+        """Make `above` a child of the window."""
+        super().__init__(above)
+        self._above, self._ground, self._window = above, ground, window
+        is_hidden = above.isHidden()
+        above.setParent(window)
+        above.setHidden(is_hidden)
+        for widget in (above, ground):
+            widget.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
+        """Follow the ground, and the size that the content needs."""
+        if event.type() in _MOVES.get(watched is self._above, ()):
+            self.place()
+        elif watched is self._above and event.type() == QEvent.Type.Hide and self._above.isHidden():
+            self._place_hidden()  # not if it was hidden with its window, which may be on its way out
+        return False
+
+    def place(self) -> None:
+        """Place the widget: as wide as it may be, as high as it must be."""
+        above, ground = self._above, self._ground
+        if above.isHidden():
+            self._place_hidden()
+            return
+        width = min(ground.width() - 2 * OVERLAY_MARGIN_PX, self._widest())
+        down, height = self._place_in(width)
+        top = ground.mapTo(self._window, QPoint(0, 0))
+        self._raise()
+        above.setGeometry(top.x() + (ground.width() - width) // 2, top.y() + down, width, height)
+
+    def _raise(self) -> None:
+        """Put the widget in front of the ground if it is behind. What lies over both stays there."""
+        card = self._ground
+        while (parent := card.parentWidget()) is not None and parent is not self._window:
+            card = parent
+        order = self._window.children()  # from the back to the front
+        if card in order and order.index(self._above) < order.index(card):
+            self._above.raise_()
+
+    def _widest(self) -> int:
+        """Return the greatest width of the widget."""
+        return MAX_LETTERS * self._above.fontMetrics().averageCharWidth()
+
+    def _place_in(self, width: int) -> tuple[int, int]:
+        """Return the distance from the top of the ground, and the height, of a widget with this width."""
+        raise NotImplementedError
+
+    def _place_hidden(self) -> None:
+        """Do what is due when the widget is hidden."""
+
+    def _height(self, width: int) -> int:
+        """Return the height that the widget needs."""
+        layout = self._above.layout()
+        if layout is not None and layout.hasHeightForWidth():
+            return layout.totalHeightForWidth(width)
+        return self._above.sizeHint().height()
+
+
+class TopOverlay(Overlay):
+    """Lies below the heading of the part that it may cover, or over the heading too where there is no room."""
+
+    def __init__(
+        self, above: QWidget, ground: QWidget, window: QWidget, room: Callable[[], int], fit: Callable[[int, int], None]
+    ) -> None:
+        """`room`: returns the height of that part.
+
+        `fit`: leaves out what would make the widget too high, for a width and a height.
+        """
+        self._room, self._fit = room, fit
+        super().__init__(above, ground, window)
+
+    def _place_in(self, width: int) -> tuple[int, int]:
+        room = self._room()
+        down = LINES_BELOW_TOP * self._above.fontMetrics().lineSpacing() + OVERLAY_MARGIN_PX
+        self._fit(width, room - 2 * EDGE_PX)
+        height = self._height(width)
+        return (down if height <= room - down else EDGE_PX), height
+
+
+class CentredOverlay(Overlay):
+    """Lies in the middle of the first part of the ground, below its heading, as wide as its content."""
+
+    def __init__(self, above: QWidget, ground: QWidget, window: QWidget, room: Callable[[], int]) -> None:
+        """`room`: returns the height of that part."""
+        self._room = room
+        super().__init__(above, ground, window)
+
+    def _widest(self) -> int:
+        return min(super()._widest(), self._above.sizeHint().width())
+
+    def _place_in(self, width: int) -> tuple[int, int]:
+        height = self._height(width)
+        heading = LINES_BELOW_TOP * self._above.fontMetrics().lineSpacing()
+        return max((heading + self._room() - height) // 2, 0), height
+
+
+class FootOverlay(Overlay):
+    """Lies at the foot of the ground, which leaves this room free, so that nothing is covered."""
+
+    def __init__(self, above: QWidget, ground: QWidget, window: QWidget, keep_free: Callable[[int], None]) -> None:
+        """`keep_free`: is told the height that the ground must leave free at its foot."""
+        self._keep_free = keep_free
+        super().__init__(above, ground, window)
+
+    def _place_in(self, width: int) -> tuple[int, int]:
+        height = self._height(width)
+        self._keep_free(height)
+        return max(self._ground.height() - height, 0), height
+
+    def _place_hidden(self) -> None:
+        self._keep_free(0)
+
+
+_MOVES = {
+    False: (QEvent.Type.Resize, QEvent.Type.Move, QEvent.Type.Show, QEvent.Type.ZOrderChange),
+    True: (QEvent.Type.LayoutRequest, QEvent.Type.Show, QEvent.Type.FontChange, QEvent.Type.StyleChange),
+}
+"""Events of the widget above, and of the ground, after which it is placed again."""

@@ -1,32 +1,55 @@
-"""The main window: puts panels, services and features together, and passes on what happens to the window."""
+"""The main window: puts panels, services and features together, keeps its state, passes on what happens to it."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEvent, Qt, QTimer, Signal
-from PySide6.QtGui import QAction, QCloseEvent, QDragEnterEvent, QDropEvent, QHideEvent, QIcon, QKeyEvent, QShowEvent
-from PySide6.QtWidgets import QAbstractSpinBox, QApplication, QComboBox, QLineEdit, QMainWindow, QMenu
+from PySide6.QtCore import QEvent, QSize, Qt, QTimer, Signal
+from PySide6.QtGui import (
+    QAction,
+    QCloseEvent,
+    QDragEnterEvent,
+    QDropEvent,
+    QGuiApplication,
+    QHideEvent,
+    QIcon,
+    QKeyEvent,
+    QShowEvent,
+)
+from PySide6.QtWidgets import (
+    QAbstractSpinBox,
+    QApplication,
+    QComboBox,
+    QDialogButtonBox,
+    QGraphicsView,
+    QLineEdit,
+    QMainWindow,
+    QMenu,
+    QWidget,
+)
 
 from core import arrays, language
 from core.language import tr, tr_noop
 from core.runs.facts import state_info
 from gui.base.jobs import Jobs
-from gui.base.preferences import PreferencesFile
-from gui.base.settings_file import SettingsFile
+from gui.base.preferences import PreferencesFile, choose_language
+from gui.base.settings_file import SettingsFile, folder_key
+from gui.base.text_size import set_zoom, zoom
 from gui.base.theme import Theme, apply, follow_desktop, set_palette
 from gui.base.timers import collect_all
-from gui.base.window_language import choose_language
 from gui.machine.machine import Machine
+from gui.machine.script import is_program
+from gui.widgets.dialogs import MARGINS_PX, FileDialog
+from gui.widgets.layouts import vbox
+from gui.widgets.plain_text import PlainLabel
 from gui.window.features import Features
 from gui.window.layout import SIZE, DockLayout, MainPanels
-from gui.window.menus import MenuController
-from gui.window.navigation import CardNavigation, next_stop
-from gui.window.notices import NoticeWindow, dropped_program, notice_sentence, pass_drops_to_window
+from gui.window.menus import CardNavigation, MenuController, next_stop
 from gui.window.services import Services
-from gui.window.state import WindowState
 from resources import ROOT
 
 if TYPE_CHECKING:
@@ -305,3 +328,128 @@ class MainWindow(QMainWindow):
         self.features.call("end")
         for jobs in self.findChildren(Jobs):
             jobs.close()
+
+
+FRAME = QSize(8, 48)
+"""Room for what a window manager adds around a window. Its real size is known only when the window is shown."""
+
+
+class WindowState:
+    """Choices are saved for each folder of runs, the layout for all of them."""
+
+    def __init__(self, window: QMainWindow, panels: MainPanels, layout: DockLayout, runs_root: Path) -> None:
+        self._file = SettingsFile()
+        self._choices = f"{folder_key(runs_root)}/choices"
+        self._window, self._layout = window, layout
+        self._setup, self._devices, self._plots = panels.setup, panels.devices.chosen, panels.plots
+        self._details, self._panels = panels.details, panels
+
+    def restore_text_size(self) -> None:
+        """Restore the size of the text, before the style sheet is applied; ignore what is no number."""
+        with contextlib.suppress(ValueError):
+            set_zoom(float(self._file.value("window/text_zoom", str)))
+
+    def restore(self) -> None:
+        """Restore everything; leave out what does not exist any more or makes no sense."""
+        choices = self._file.value(self._choices, dict)
+        self._setup.restore(choices)
+        ticked = choices.get("devices")
+        self._devices.tick([str(each) for each in ticked] if isinstance(ticked, list) else [])
+        folded = self._file.value("window/hosts", dict).get("folded")
+        self._devices.fold(
+            [str(each) for each in folded] if isinstance(folded, list) else [],
+            unfolded_cpus=[""] if self._file.value("window/cpus_unfolded", bool) else [],
+        )
+        FileDialog.last_folder = self._file.value("window/last_folder", str)
+        self._details.restore(self._file.value("window/tabs", dict))
+        self._panels.comparison_choices = self._file.value("window/comparison", dict)
+        self._window.restoreGeometry(self._file.data("window/geometry"))
+        self._fit_screen()
+        self._layout.restore(self._file.data("window/layout"))
+
+    def _fit_screen(self) -> None:
+        """Make the window small enough for its screen, which may be another one than that on which it was saved."""
+        if not self._window.isMaximized() and not self._window.isFullScreen():
+            room = self._window.screen().availableSize() - FRAME
+            self._window.resize(self._window.size().boundedTo(room))
+
+    def bring_back(self) -> None:
+        """Move the window onto one screen if less than half of it is on any: that on which it was has gone."""
+        window, frame = self._window, self._window.frameGeometry()
+        seen = {each: each.availableGeometry().intersected(frame) for each in QGuiApplication.screens()}
+        screen = max(seen, key=lambda each: seen[each].width() * seen[each].height(), default=None)
+        if screen is None or window.isMaximized() or window.isFullScreen():
+            return
+        if 2 * seen[screen].width() * seen[screen].height() < frame.width() * frame.height():
+            room = screen.availableGeometry()
+            window.resize(window.size().boundedTo(room.size() - FRAME))
+            window.move(room.topLeft())
+
+    def restore_plots(self) -> None:
+        """Restore how the plots are drawn, after they are created."""
+        self._plots.restore(self._file.value("window/plots", dict))
+        self._plots.restoreState(self._file.data("window/plot_heights"))
+
+    def save(self) -> None:
+        """Save everything."""
+        values = {
+            self._choices: {**self._setup.remember(), "devices": list(self._devices.wanted)},
+            "window/cpus_unfolded": "" in self._devices.unfolded_cpus,
+            "window/last_folder": FileDialog.last_folder,
+            "window/tabs": self._details.remember(),
+            "window/comparison": dict(self._panels.comparison_choices),
+            "window/text_zoom": str(zoom()),
+            "window/geometry": self._window.saveGeometry(),
+            "window/layout": self._layout.save(),
+        }
+        if self._devices.folded_hosts or self._file.value("window/hosts", dict):
+            values["window/hosts"] = {"folded": sorted(self._devices.folded_hosts)}
+        if self._plots.plots:
+            values |= {"window/plots": self._plots.remember(), "window/plot_heights": self._plots.saveState()}
+        self._file.save(values)
+
+
+def dropped_program(event: QDropEvent) -> Path | None:
+    """Return the dragged Python file or program folder; None for anything else."""
+    urls = event.mimeData().urls()
+    path = Path(urls[0].toLocalFile()) if len(urls) == 1 and urls[0].isLocalFile() else None
+    return path if path is not None and is_program(path) else None
+
+
+def pass_drops_to_window(window: QWidget) -> None:
+    """Stop plots from accepting drops, which they would ignore, so that the window gets them."""
+    for view in window.findChildren(QGraphicsView):
+        view.setAcceptDrops(False)
+        view.viewport().setAcceptDrops(False)
+
+
+class NoticeWindow(QWidget):
+    """A separate window: the main window closes at once, the program exits when this one is closed."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__()
+        self.setObjectName("farewell")
+        self.setWindowTitle("Trainyard")
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self._text = PlainLabel(sentence, wraps=True)
+        self._text.setMinimumWidth(380)
+        self._text.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Ok)
+        buttons.accepted.connect(self.close)
+        vbox(self, self._text, buttons, gap=14, margins=MARGINS_PX)
+        self.setAutoFillBackground(True)
+
+
+def notice_sentence(names: list[str], run_ids: list[str]) -> str:
+    """Return the sentence about the runs that continue."""
+    if len(names) == 1:
+        return tr(
+            "{name} continues in the background. Open Trainyard again to see it, or end it with: trainyard stop {run}",
+            name=names[0],
+            run=run_ids[0],
+        )
+    return tr(
+        "{count} runs continue in the background. Open Trainyard again to see them, or end one with: "
+        "trainyard stop RUN",
+        count=len(names),
+    )

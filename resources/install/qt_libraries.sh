@@ -6,11 +6,11 @@
 set -u
 check() {
     QT_QPA_PLATFORM=offscreen "$1" -c 'from PySide6.QtWidgets import QApplication; QApplication([])' 2>&1 || return 1
-    [ "${2:-}" != window ] || "$1" -m gui.display_check 2>&1
+    [ "${2:-}" != window ] || "$1" -c 'import sys; from gui.app import missing_library; sys.exit(missing_library())' 2>&1
 }
 
 problem=$(check "$@") && exit 0
-packages=$("$1" -c 'from gui.display_check import PACKAGES; print(PACKAGES)')
+packages=$("$1" -c 'from gui.app import PACKAGES; print(PACKAGES)')
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     echo "Installing the system libraries of Qt: $packages fonts-dejavu-core" >&2
     { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends $packages fonts-dejavu-core; } >/dev/null 2>&1

@@ -122,16 +122,16 @@ class Machine:
     def _replace(self) -> None:
         """Replace what the program asks of the machine."""
         import core.system.processes
-        import gui.features.devices.controller
-        import gui.features.memory.controller
+        import gui.features.devices.panel
+        import gui.features.memory.processes
         import gui.features.memory.scanner
         import gui.machine.monitor
 
         replaced: Mapping[Any, Mapping[str, Any]] = {
             time: {"time": lambda: NOW},
             core.system.processes: {"describe": self._describe},
-            gui.features.devices.controller: {"available_bytes": lambda: HOST_AVAILABLE},
-            gui.features.memory.controller: {"available_bytes": lambda: HOST_AVAILABLE},
+            gui.features.devices.panel: {"available_bytes": lambda: HOST_AVAILABLE},
+            gui.features.memory.processes: {"available_bytes": lambda: HOST_AVAILABLE},
             gui.machine.monitor: {"Sampler": lambda **_: self.sampler},
             gui.features.memory.scanner: {"find_orphans": lambda _: [], "_scan_proc": _no_scan},
         }

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from gui.display_check import PACKAGES as QT_PACKAGES
+from gui.app import PACKAGES as QT_PACKAGES
 
 ROOT = Path(__file__).resolve().parents[2]
 NEEDS = "needs the package "
@@ -37,7 +37,7 @@ def path_of(name: str) -> str | None:
 
 @cache
 def _qt_opens_on_a_screen() -> bool:
-    check = [sys.executable, "-m", "gui.display_check"]
+    check = [sys.executable, "-c", "import sys; from gui.app import missing_library; sys.exit(missing_library())"]
     return not subprocess.run(check, cwd=ROOT, capture_output=True, check=False).returncode
 
 

@@ -9,7 +9,7 @@ import pytest
 from core.language import stored, tr
 from core.runs.facts import RunFacts, RunState
 from core.runs.fold import fold
-from gui.runs.empty_states import Place, Situation, empty_words, plot_words, situation_of
+from gui.runs.progress import Place, Situation, empty_words, plot_words, situation_of
 from gui.runs.verdicts import PAST, past_tense, run_message
 
 

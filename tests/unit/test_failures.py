@@ -13,7 +13,7 @@ from core.runs.facts import RunFacts, RunState
 from core.schema.event_kinds import Checkpoint, Release, Verdict
 from core.schema.settings import Script
 from core.schema.spec import RunSpec
-from gui.features.run.failure import failure_view
+from gui.features.run.events import failure_view
 from tests.support.running import make_spec
 
 GB = 2**30

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot
 
     from core.schema.spec import RunSpec
-    from gui.machine.chosen_devices import ChosenDevices
+    from gui.features.devices.panel import ChosenDevices
     from gui.machine.device_rows import DeviceRow
     from gui.machine.machine import Machine
     from gui.window.layout import MainPanels

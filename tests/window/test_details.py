@@ -11,8 +11,8 @@ from PySide6.QtWidgets import QMainWindow
 
 from core.runs.outputs import OutputFile, Outputs
 from gui.base.theme import DARK, stylesheet
-from gui.widgets.dock import Dock
-from gui.window.details import (
+from gui.window.layout import Dock
+from gui.window.run_panels import (
     ERROR_TAB,
     EVENTS_TAB,
     LOG_TAB,

@@ -20,9 +20,9 @@ from core.devices.sampler import HelperTimeouts
 from core.history.index import directories
 from core.runs.facts import RunState
 from gui.features.devices.delegate import without_label
+from gui.features.devices.panel import ChosenDevices
 from gui.features.devices.rows import spoken, tip
 from gui.features.devices.view import DeviceView
-from gui.machine.chosen_devices import ChosenDevices
 from gui.machine.device_rows import DeviceRow, DeviceRows, OnDevices, obstacle
 from gui.machine.monitor import DeviceMonitor
 from tests.nvml.standin import mig_uuid, uuid

@@ -22,7 +22,7 @@ from core.launchers.export_model import Exported
 from core.runs.facts import RunState
 from core.runs.run import Run
 from core.series import report
-from gui.features.runlist import export as export_controller
+from gui.features.runlist import run_files as export_controller
 from gui.plots import exports
 from gui.runs.actions import obstacles
 from gui.widgets.dialogs import NameDialog

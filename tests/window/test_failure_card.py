@@ -9,7 +9,7 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QFrame, QLabel, QPushButton
 
-from gui.features.run.failure import FailureCard, FailureView
+from gui.features.run.events import FailureCard, FailureView
 from tests.support.recorded import recorded
 
 if TYPE_CHECKING:

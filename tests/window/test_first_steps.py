@@ -6,8 +6,8 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QLabel, QPushButton, QWidget
 
-from gui.features.setup.first_steps import FIRST_STEPS
-from gui.runs.empty_states import Place, Situation, empty_words
+from gui.features.setup.reuse import FIRST_STEPS
+from gui.runs.progress import Place, Situation, empty_words
 from gui.widgets.dialogs import FileDialog
 
 pytestmark = pytest.mark.styled

@@ -13,8 +13,8 @@ from pytestqt.qtbot import QtBot
 
 from core.errors import RunError
 from gui.base.jobs import Jobs
-from gui.features.setup import script_search as expression_tester
-from gui.features.setup.script_search import ExpressionTester
+from gui.features.setup import script_form as expression_tester
+from gui.features.setup.script_form import ExpressionTester
 from tests.support.waiting import PATIENCE_S
 
 

@@ -26,12 +26,11 @@ from PySide6.QtWidgets import (
 
 from core import language
 from core.devices.cpu import cpu_devices
-from gui.base import window_language
+from gui.base import preferences as window_language
 from gui.base.jobs import Jobs
-from gui.base.preferences import Preferences, PreferencesFile
+from gui.base.preferences import Preferences, PreferencesFile, can_show, choose_language
 from gui.base.settings_file import SettingsFile
-from gui.base.window_language import can_show, choose_language
-from gui.features.devices.hosts_dialog import HostsDialog
+from gui.features.devices.hosts import HostsDialog
 from gui.features.preferences.preferences import PreferencesDialog
 from gui.features.runlist.queue import QueueController
 from gui.plots.area import PlotArea

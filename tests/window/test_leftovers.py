@@ -12,9 +12,9 @@ from core.system.processes import ProcessId
 from core.text import first_names, one_line
 from gui.base import formatting
 from gui.features.memory import processes as process_rows
-from gui.features.memory.controller import MemoryController
+from gui.features.memory.processes import MemoryController
 from gui.features.memory.tab import LeftoversStrip
-from gui.window.details import EVENTS_TAB, LOG_TAB, MEMORY_TAB, PROCESSES_TAB
+from gui.window.run_panels import EVENTS_TAB, LOG_TAB, MEMORY_TAB, PROCESSES_TAB
 
 SCRIPT = "python -c import time\n" + "print('a line')\n" * 150
 
@@ -87,7 +87,7 @@ class FakeOrphanScanner(QObject):
 
 @pytest.fixture
 def controller(parts, monkeypatch):
-    monkeypatch.setattr("gui.features.memory.controller.OrphanScanner", FakeOrphanScanner)
+    monkeypatch.setattr("gui.features.memory.processes.OrphanScanner", FakeOrphanScanner)
     return MemoryController(*parts)
 
 

@@ -16,8 +16,7 @@ from core.series.run_series import RunSeries
 from gui.base.formatting import fine_gigabytes, moment
 from gui.base.theme import current_theme
 from gui.features.memory.scanner import just_ended
-from gui.features.memory.tab import MemoryTab
-from gui.features.memory.table import (
+from gui.features.memory.tab import (
     FREE,
     OTHER_RUNS,
     OTHERS,
@@ -26,6 +25,7 @@ from gui.features.memory.table import (
     UNCLAIMED,
     MemoryBar,
     MemoryKnowledge,
+    MemoryTab,
     MemoryTable,
     memory_bars,
     part_brushes,

@@ -20,10 +20,10 @@ from core.runs.facts import RunState
 from core.schema.paths import EVENTS, SUPERVISOR_EVENTS
 from core.system import processes
 from gui.base.settings_file import SettingsFile, folder_key
-from gui.features.runlist.missed import MissedRow
+from gui.features.runlist.bell import MissedRow
 from gui.runs.actions import RunActions
 from gui.runs.words import RunHeader
-from gui.window.header import HeaderPanel
+from gui.window.run_panels import HeaderPanel
 from tests.support.acting import played
 from tests.support.running import start
 from tests.support.tables import cell, cells, middle

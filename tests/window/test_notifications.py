@@ -9,8 +9,7 @@ from PySide6.QtWidgets import QApplication, QCheckBox, QLabel, QLineEdit, QPushB
 
 from core.notifications.channels import BUS_VARIABLE
 from core.notifications.settings import NotificationSettings, load, save, settings_file
-from gui.features.preferences.notifications import NotificationsDialog
-from gui.features.preferences.preferences import PreferencesDialog
+from gui.features.preferences.preferences import NotificationsDialog, PreferencesDialog
 from tests.support.web_server import WebServer
 
 

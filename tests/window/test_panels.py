@@ -19,7 +19,7 @@ from core.system.processes import ProcessId
 from core.text import join_names
 from gui.base import formatting
 from gui.features.devices.panel import MAX_CHARACTERS, digest
-from gui.features.run.failure import failure_view
+from gui.features.run.events import failure_view
 from gui.features.run.head import ProgressLine
 from gui.features.runlist.view import RunList
 from gui.machine.device_rows import DeviceRows, OnDevices, short_name
@@ -29,7 +29,7 @@ from gui.runs.progress import progress_view, took_s
 from gui.runs.rows import RunRow, run_rows
 from gui.runs.verdicts import Message, run_message
 from gui.runs.words import RunHeader, stop_progress
-from gui.window.header import HeaderPanel
+from gui.window.run_panels import HeaderPanel
 
 PLAN = Plan(epochs=10, steps_per_epoch=100, samples_per_epoch=6400)
 GB = 2**30

@@ -14,8 +14,7 @@ from PySide6.QtWidgets import QApplication, QPushButton
 
 from core.series.run_series import RunSeries
 from gui.base.theme import LIGHT
-from gui.plots.area import PlotLink
-from gui.plots.registry import PLOTS
+from gui.plots.registry import PLOTS, PlotLink
 from tests.window.driving import show_theme
 from tests.window.plotted import COLOURS, START, STEPS, choose, draw, events
 

@@ -15,7 +15,8 @@ from core.results.scaling_record import read_record
 from core.runs.facts import RunState
 from core.runs.run import Run
 from gui.base.theme import DARK, LIGHT
-from gui.features.compare.scaling_dialogs import ScalingBar, ScalingDialog, ScalingPlot, ScalingTableDialog
+from gui.features.compare.scaling import ScalingDialog, ScalingTableDialog
+from gui.features.compare.scaling_tables import ScalingBar, ScalingPlot
 from tests.support.running import Followed, write_recipe
 from tests.support.scaling_runs import HELD_RECIPE, recorded, trained
 from tests.support.tables import cell

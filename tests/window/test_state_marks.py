@@ -14,7 +14,7 @@ from gui.features.runlist.view import RunList
 from gui.runs.actions import RunActions
 from gui.runs.rows import RunRow
 from gui.runs.words import STATE_MARKS, RunHeader
-from gui.window.header import HeaderPanel
+from gui.window.run_panels import HeaderPanel
 
 pytestmark = pytest.mark.styled
 

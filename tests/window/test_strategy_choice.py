@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QCheckBox, QLabel, QSpinBox, QWidget
 
 from core.schema.settings import Checkpoints, Training
-from gui.features.setup.strategy_box import SECOND_LINE
+from gui.features.setup.recipe_fields import SECOND_LINE
 from tests.support.colour_vision import contrast
 from tests.support.running import LONG_PYTORCH, write_recipe
 from tests.window.driving import show_theme

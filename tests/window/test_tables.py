@@ -18,8 +18,7 @@ from core.text import one_line
 from gui.base.formatting import moment
 from gui.base.theme import DARK, LIGHT
 from gui.features.memory.processes import MAX_COMMAND, KnownRuns, ProcessEntry, ProcessesTab, process_rows
-from gui.features.memory.tab import MemoryTab
-from gui.features.memory.table import MemoryBar
+from gui.features.memory.tab import MemoryBar, MemoryTab
 from gui.features.run.outputs import OutputsTab
 from gui.widgets.table import STRETCH, Column, RowsTable
 from tests.support.recorded import GB

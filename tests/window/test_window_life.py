@@ -187,7 +187,7 @@ def test_command_without_display_fails_with_one_sentence(runs_root):
 
 
 def test_unresponsive_display_is_reported():
-    from gui.display_check import display_problem
+    from gui.app import display_problem
 
     assert "does not answer" in (display_problem({"DISPLAY": ":4711"}, "linux") or "")
     assert display_problem({"QT_QPA_PLATFORM": "offscreen"}, "linux") is None

@@ -17,7 +17,7 @@ from core.results.measured_run import reasons
 from gui.base.jobs import Jobs, reason
 from gui.base.theme import current_theme, look
 from gui.base.timers import StepQueue
-from gui.features.compare.rows import comparison_rows, why_text
+from gui.features.compare.rows import bands_notice, comparison_rows, empty_words, progress_words, why_text
 from gui.plots import exports
 from gui.plots.exports import KINDS, PICTURES, Outcome, picture_work
 from gui.window.feature import Feature
@@ -142,8 +142,6 @@ class ComparisonController(Feature):
 
     def draw(self) -> None:
         """Take in what was read, and draw in steps."""
-        from gui.features.compare.runs import progress_words
-
         self.reader.hold()  # until all is drawn: two threads of Python hold up each other
         self.reader.poll()
         view = self.panels.comparison
@@ -190,13 +188,13 @@ class ComparisonController(Feature):
             view = panels.comparison = ComparisonView()
             view.plot.controls.restore(panels.comparison_choices)
             view.plot.controls.changed.connect(self._apply_controls)
-            view.left.connect(self.close)
+            view.close_button.clicked.connect(self.close)
             view.picture_asked.connect(lambda plot: self.panels.exporter.save_picture(plot, plot.objectName()))
             view.values_asked.connect(self._copy_values)
-            view.card.row_selected.connect(self._select_row)
+            view.card.table.chosen_changed.connect(lambda: self._select_row(view.card.table.chosen_number()))
             view.card.baseline_chosen.connect(self._choose_baseline)
             view.card.target_chosen.connect(self._choose_target)
-            view.card.why_asked.connect(lambda _: self._explain())
+            view.card.why_button.toggled.connect(lambda _: self._explain())
             view.card.export_asked.connect(self._export)
         return panels.comparison
 
@@ -245,7 +243,7 @@ class ComparisonController(Feature):
     def _show_runs(self) -> None:
         """Show the runs that are read, and how many are not."""
         from gui.features.compare.plots import origin_of
-        from gui.features.compare.runs import empty_words, entries_of, metrics_of, usual_metric
+        from gui.features.compare.runs import entries_of, metrics_of, usual_metric
 
         view, reader = self.panels.comparison, self._reader
         self._is_outdated = False
@@ -315,7 +313,6 @@ class ComparisonController(Feature):
         view = self.panels.comparison
         if view is not None:
             from gui.features.compare.metric_plot import BOLD_UP_TO
-            from gui.features.compare.runs import bands_notice
 
             comparison = self.reader.comparison
             titles = {run.dir: entry.title for entry in self._entries for run in entry.runs}

@@ -10,7 +10,7 @@ import numpy as np
 
 from core.errors import RunError
 from core.history.summary import LOSS, SEED, VALIDATION_LOSS
-from core.language import tr, tr_noop, tr_plural
+from core.language import tr
 from core.results.curves import Guide, ReadingCurve, guide_of
 from core.results.measured_run import MeasuredRun, choose_metric, measured_run
 from core.runs.run import Run
@@ -146,40 +146,3 @@ class ColourNumbers:
                 used.append(number)
             taken.add(number)
         return {each: self._numbers[each] for each in run_dirs}
-
-
-# -- words -----------------------------------------------------------------------------------------
-
-
-NO_VALUE = tr_noop("None of these runs has a value of {metric} on this axis. Choose another metric or axis above.")
-
-
-def progress_words(count: int, waiting: int) -> str:
-    """Return how many runs are read; the empty string once all are."""
-    return tr("{done} of {total} runs read", done=count - waiting, total=count) if waiting else ""
-
-
-def empty_words(*, waiting: bool, metric: str, of_metric: bool) -> str:
-    """Return what stands where there are no curves. `of_metric`: of the metric, not of devices."""
-    if waiting:
-        return tr("Reading the runs …")
-    if of_metric and not metric:
-        return tr("None of these runs has measured anything.")
-    if of_metric:
-        return tr(NO_VALUE, metric=metric.replace("_", " "))
-    return tr("These runs have no readings of devices.")
-
-
-def bands_notice(hidden: int, limit: int) -> list[str]:
-    """Return a sentence on groups whose bands are not drawn, if there are any. `limit`: of how many they are."""
-    if not hidden:
-        return []
-    return [
-        tr_plural(
-            "{count} group has no band, since the bands of more than {limit} groups would cover each other. Select a "
-            "row to see its band.",
-            "{count} groups have no band, since the bands of more than {limit} groups would cover each other. Select "
-            "a row to see its band.",
-            hidden, limit=limit,
-        )
-    ]

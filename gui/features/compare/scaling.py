@@ -1,4 +1,4 @@
-"""Begin, continue and stop scaling tables, and show them in the list of runs and in views of their own."""
+"""Begin, continue and stop scaling tables, and show them in the list of runs and in dialogs of their own."""
 
 from __future__ import annotations
 
@@ -7,22 +7,29 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QSize
+from PySide6.QtCore import QEvent, QSize, Qt, QTimer, Signal
+from PySide6.QtWidgets import QProgressBar, QWidget
 
 from core.config.choices import RecipeChoices
 from core.history.device_use import use_sentences
 from core.language import tr, tr_noop, tr_plural
 from core.results import scaling_command
 from core.results.report import scaling_report
-from core.results.scaling_record import free_name, new_record, plan_specs
+from core.results.scaling_record import FIXED, MAX_REPEATS, PER_DEVICE, free_name, new_record, plan_specs
 from core.results.scaling_table import ScalingTable, text_table
 from core.schema.paths import SCALING_SUFFIX
 from core.schema.spec import RunSpec
 from gui.base.jobs import Jobs, sentence
-from gui.features.compare.scaling_dialogs import Asked, ScalingBar, ScalingDialog, ScalingPlot, ScalingTableDialog
-from gui.features.compare.scaling_tables import shown_cells, strategy_title, table_sentence
+from gui.base.text_size import scaled
+from gui.base.theme import mark
+from gui.features.compare.scaling_tables import ScalingPlot, bars_of, shown_cells, strategy_title, table_sentence
 from gui.plots import exports
 from gui.plots.exports import KINDS, PICTURES, Outcome, picture_work
+from gui.widgets.context_menu import Entry, copy_entries, give_menu
+from gui.widgets.dialogs import InfoDialog, Question
+from gui.widgets.fields import choice, form, label, line, whole_number
+from gui.widgets.plain_text import PlainLabel, named
+from gui.widgets.table import RowsTable, text_columns
 from gui.window.feature import Feature
 
 NOT_LISTED = tr_noop("The runs of the scaling table {name} are not in the list now. Clear the filter.")
@@ -65,7 +72,7 @@ class ScalingController(Feature):
             self._message.show_message(str(error), "bad")
             return
         dialog = ScalingDialog(self.panels.window, name=name, judge=self._judge)
-        dialog.asked.connect(lambda *asked: self._begin(asked))
+        dialog.accepted.connect(lambda: self._begin(dialog.chosen))
         dialog.open()
 
     def _judge(self, asked: Asked) -> tuple[str, str]:
@@ -146,13 +153,13 @@ class ScalingController(Feature):
             self._views[path].raise_()
             self._views[path].activateWindow()
             return
-        dialog = ScalingTableDialog(self.panels.window, name=path.name.removesuffix(SCALING_SUFFIX))
-        dialog.export_asked.connect(lambda: self._ask_where(path))
-        dialog.compare_asked.connect(lambda: self._compare(path))
-        dialog.copy_asked.connect(lambda form: self._copy(path, form))
-        dialog.picture_asked.connect(lambda: self._ask_where(path, PICTURES))
-        dialog.continue_asked.connect(lambda: self._continue(path))
-        dialog.stop_asked.connect(lambda: self._stop(path))
+        dialog = ScalingTableDialog(
+            self.panels.window, name=path.name.removesuffix(SCALING_SUFFIX), copy=partial(self._copy, path),
+            export=partial(self._ask_where, path), save_picture=partial(self._ask_where, path, PICTURES),
+        )
+        dialog.compare.clicked.connect(lambda: self._compare(path))
+        dialog.go_on.clicked.connect(lambda: self._continue(path))
+        dialog.halt.clicked.connect(lambda: self._stop(path))
         dialog.row_chosen.connect(lambda row: self._show_run(path, row))
         dialog.finished.connect(lambda _: self._views.pop(path, None))
         self._views[path] = dialog
@@ -173,7 +180,7 @@ class ScalingController(Feature):
         said, is_measured = table_sentence(table), table.is_measured
         dialog.show_progress(said, done=table.done, total=total, is_measured=is_measured, is_complete=is_complete)
         dialog.show_table(shown_cells(numbers) if numbers else [], numbers.notices if numbers else [])
-        dialog.plot.show_bars(_bars(numbers) if numbers else [])
+        dialog.plot.show_bars(bars_of(numbers) if numbers else [])
 
     def _show_run(self, path: Path, row: int) -> None:
         """Show the newest run of a row in the window."""
@@ -231,11 +238,157 @@ def _work(table: ScalingTable, target: Path, kind: str) -> Callable[[], Outcome]
     if kind in PICTURES:
         plot = ScalingPlot()
         plot.resize(PICTURE_SIZE)
-        plot.show_bars(_bars(table))
+        plot.show_bars(bars_of(table))
         return picture_work(plot, kind, target)
     return partial(exports.write_data, text_table(table).text(kind).encode(), target)
 
 
-def _bars(table: ScalingTable) -> list[ScalingBar]:
-    found = [(row.devices, row.speed_up) for row in table.rows]
-    return [ScalingBar(devices, gain.mean, gain.deviation) if gain else ScalingBar(devices) for devices, gain in found]
+WIDTH_PX = 460
+ABOUT = tr_noop(
+    "The chosen recipe is trained on 1, 2, 4, … of the ticked devices, one training after the other. "
+    "The measuring goes on when the window is closed."
+)
+ABOUT_BATCHES = tr_noop(
+    "With a fixed global batch, n devices compute an n-th of it each; with a fixed batch per device it grows"
+)
+Asked = tuple[str, str, int]
+"""Name, one of `core.results.scaling_record.BATCHES`, repeats."""
+
+
+class ScalingDialog(Question):
+    """Asks what to measure."""
+
+    def __init__(self, parent: QWidget, *, name: str, judge: Callable[[Asked], tuple[str, str]]) -> None:
+        """`judge`: returns why this cannot be measured (or the empty string), and what would be trained."""
+        super().__init__(parent, "scalingDialog", tr("Measure"))
+        self._judge = judge
+        self._make_fields(name)
+        words = _wrapped(tr(ABOUT))
+        self.preview, self.problem = named(_wrapped(), "scalingPreview"), named(_wrapped(), "scalingProblem")
+        mark(self.problem, tone="bad")
+        fields = QWidget()
+        rows = form(fields)
+        heading = PlainLabel(tr("Measure a scaling table"), role="heading")
+        self.lay_out(heading, words, fields, self.preview, self.problem)
+        for text, widget in ((tr("Name"), self.name), (tr("Batch"), self.batch), (tr("Repeats"), self.repeats)):
+            rows.addRow(label(text, widget), widget)
+        self._check()
+
+    def _make_fields(self, name: str) -> None:
+        self.name = line("scalingName", tr("Name"), tr("The names of its runs begin with it"))
+        self.name.setText(name)
+        batches = ((tr("Fixed global batch"), FIXED), (tr("Fixed batch per device"), PER_DEVICE))
+        self.batch = choice("scalingBatch", tr("Batch"), tr(ABOUT_BATCHES), batches)
+        spread = tr("Train so many times on each number of devices, for the spread")
+        self.repeats = whole_number("scalingRepeats", tr("Repeats"), spread, minimum=1, value=1)
+        self.repeats.setMaximum(MAX_REPEATS)
+        self.name.textChanged.connect(lambda _: self._check())
+        self.batch.currentIndexChanged.connect(lambda _: self._check())
+        self.repeats.valueChanged.connect(lambda _: self._check())
+
+    @property
+    def chosen(self) -> Asked:
+        """What is asked for now."""
+        return self.name.text(), str(self.batch.currentData()), self.repeats.value()
+
+    def _check(self) -> None:
+        problem, preview = self._judge(self.chosen)
+        self.yes.setEnabled(not problem)
+        for part, text in ((self.problem, problem), (self.preview, preview)):
+            part.setText(text)
+            part.setVisible(bool(text))
+
+
+def _wrapped(text: str = "") -> PlainLabel:
+    made = PlainLabel(text, wraps=True)
+    made.setMinimumWidth(scaled(WIDTH_PX))
+    return made
+
+
+SIZE = QSize(900, 540)
+NUMBERS = (0, 2, 3, 4, 5, 6)
+"""Columns of `core.results.scaling_table.text_table` that are numbers."""
+
+
+class ScalingTableDialog(InfoDialog):
+    """Shows one table. It does not block the window, and is deleted when it is closed."""
+
+    row_chosen = Signal(int)
+    """A row was double-clicked, or Enter was pressed on it: its runs shall be shown."""
+
+    def __init__(
+        self, parent: QWidget, *, name: str, copy: Callable[[str], object], export: Callable[[], object],
+        save_picture: Callable[[], object],
+    ) -> None:
+        """`copy`: called with `csv` or `markdown`."""
+        self._shown: list[list[str]] = []  # first, as Qt tells about the font at once
+        super().__init__(parent, name="scalingTableDialog", heading=tr("Scaling of {name}", name=name))
+        self.sentence = PlainLabel(name="scalingState", wraps=True)
+        self.progress = named(QProgressBar(), spoken=tr("Trainings that have finished"))
+        self.progress.setTextVisible(False)
+        title, columns, keys = self.windowTitle(), text_columns(()), (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+        self.table = RowsTable("scalingTableView", title, columns, key=lambda row: row[0], open_keys=keys)
+        self.plot = ScalingPlot()
+        self.notices = PlainLabel(name="scalingNotices", wraps=True)
+        mark(self.notices, tone="warn")
+        for part, share in ((self.sentence, 0), (self.progress, 0), (self.table, 0), (self.plot, 1), (self.notices, 0)):
+            self.content.addWidget(part, share)
+        file = tr("Write the table as CSV, Markdown or HTML, or its plot as PNG or SVG")
+        one_plot = tr("Draw the runs of the table in one plot, in the window")
+        others = tr("Make the trainings that have not finished")
+        no_other = tr("Stop the training under way, and start no other")
+        self.export = self.add_button("exportButton", tr("Export…"), export, tip=file)
+        self.compare = self.add_button("compareRunsButton", tr("Compare curves"), tip=one_plot)
+        self.go_on = self.add_button("continueButton", tr("Continue"), tip=others)
+        self.halt = self.add_button("haltButton", tr("Stop measuring"), tip=no_other)
+        self.table.row_opened.connect(lambda row: self.row_chosen.emit(self.table.rows.index(row)))
+        entry: Entry = (tr("Export…"), export)
+        give_menu(self.table, "scalingTableMenu", lambda _: [*copy_entries(copy), entry])
+        give_menu(self.plot, "scalingPlotMenu", lambda _: [(tr("Save picture…"), save_picture), entry])
+        self.resize(scaled(SIZE.width()), scaled(SIZE.height()))
+
+    def show_progress(self, sentence: str, *, done: int, total: int, is_measured: bool, is_complete: bool) -> None:
+        """Say what is going on; offer to stop it or to continue."""
+        self.sentence.setText(sentence)
+        self.progress.setRange(0, total)
+        self.progress.setValue(done)
+        self.progress.setVisible(is_measured)
+        self.compare.setEnabled(done > 1)
+        self.halt.setVisible(is_measured)
+        self.go_on.setVisible(not is_measured and not is_complete)
+
+    def show_table(self, cells: Sequence[Sequence[str]], notices: Sequence[str]) -> None:
+        """Show the table, the first row of `cells` its headings. Without any, there are no numbers yet."""
+        self.export.setEnabled(bool(cells))
+        self.table.setVisible(bool(cells))
+        self.plot.setVisible(bool(cells))
+        self.notices.setText("\n".join(notices))
+        self.notices.setVisible(bool(notices))
+        if not cells or [list(row) for row in cells] == self._shown:
+            return
+        self._shown = [list(row) for row in cells]
+        headings, *rows = cells
+        self.table.show_columns(text_columns(headings, NUMBERS), rows)
+        self._fit()
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802 (Qt's name)
+        """Follow the size of the text, after the table has."""
+        super().changeEvent(event)
+        if self._shown and event.type() in {QEvent.Type.FontChange, QEvent.Type.StyleChange}:
+            QTimer.singleShot(0, self, self._fit)
+
+    def _fit(self) -> None:
+        """Give the table and the dialog the room that the cells need."""
+        self.table.horizontalHeader().setStretchLastSection(False)
+        self.table.resizeColumnsToContents()
+        wanted = self.table.horizontalHeader().length() + self.characters(6)
+        self.table.horizontalHeader().setStretchLastSection(True)
+        scroll_px = self.table.horizontalScrollBar().sizeHint().height() if wanted > self.maximum_px else 0
+        self.table.setFixedHeight(self.table.height_of_rows() + scroll_px)
+        if self.width() < min(wanted, self.maximum_px):
+            self.resize(min(wanted, self.maximum_px), self.height())
+
+    @property
+    def maximum_px(self) -> int:
+        """The greatest width that the dialog takes by itself."""
+        return round(0.9 * self.screen().availableGeometry().width())

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 
-from PySide6.QtCore import QPoint, Qt, QTimer, Signal
-from PySide6.QtGui import QColor, QFontDatabase, QTextCharFormat, QTextCursor
+from PySide6.QtCore import QPoint, QRect, QRectF, QSize, Qt, QTimer, Signal
+from PySide6.QtGui import QColor, QFont, QFontDatabase, QFontMetrics, QPainter, QTextCharFormat, QTextCursor
 from PySide6.QtWidgets import (
     QBoxLayout,
     QFrame,
@@ -16,6 +17,8 @@ from PySide6.QtWidgets import (
     QPlainTextEdit,
     QSplitter,
     QStackedWidget,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
     QTextEdit,
     QToolButton,
     QWidget,
@@ -23,18 +26,136 @@ from PySide6.QtWidgets import (
 
 from core.language import join_sentences, tr, tr_noop
 from gui.base.icons import ButtonIcon
+from gui.base.painting import Index, draw_elided, paint_row_background, small_font
+from gui.base.text_size import scaled
 from gui.base.theme import current_theme, look, mark
 from gui.features.compare.metric_plot import ComparisonPlot
 from gui.features.compare.plots import ComparedPlot, ComparedReadingsPlot
-from gui.features.compare.rows import ComparisonRows
+from gui.features.compare.rows import Cell, ComparisonRows
 from gui.features.compare.runs import Entry
-from gui.features.compare.table import ComparisonTable
 from gui.widgets.buttons import compact_button, give_menu_below
 from gui.widgets.context_menu import Action, add_action, copy_entries, give_menu
 from gui.widgets.context_menu import Entry as MenuEntry
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.layouts import hbox, vbox
 from gui.widgets.plain_text import PlainLabel, menu_text, named, verbatim
+from gui.widgets.table import ROW, Column, RowsTable
+
+SIDE_PX, PADDING_PX, ABOVE_PX = 9, 8, 3
+ROUNDING_PX = 4
+"""More than what a text may be wider than the sum of its letters."""
+MAX_COLUMN_PX, TITLE_PX = 240, 150
+MEASURED = 12
+"""Texts of a column that are measured: the longest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """A row of the table."""
+
+    key: Hashable
+    colour: str
+    """Of the line in the plot."""
+    cells: tuple[Cell, ...]
+    """The first of them is the title."""
+
+
+class ComparisonTable(RowsTable[Line]):
+    """Rows in the order of the entries. Space or a double click opens a row."""
+
+    def __init__(self) -> None:
+        title, space = tr("Differences between the runs"), (Qt.Key.Key_Space,)
+        super().__init__("comparisonTable", title, (), key=lambda line: line.key, open_keys=space)
+        self._delegate = _CellDelegate(self)
+        self.setItemDelegate(self._delegate)
+        self._looks: list[tuple[str, str, bool]] = []
+        """Heading, its tooltip, and whether the column has numbers."""
+
+    def show_comparison(self, entries: Sequence[Entry], table: ComparisonRows) -> None:
+        """Show this table; `entries` have the titles and colours of its rows."""
+        lines = [
+            Line(key=entry.runs[0].dir, colour=entry.colour, cells=(_title(entry, table, row), *cells))
+            for row, (entry, cells) in enumerate(zip(entries, table.rows, strict=True))
+        ]
+        looks = [(tr("Run"), "", False)] + [
+            (heading, tip, all(cells[at].is_number for cells in table.rows))
+            for at, (heading, tip) in enumerate(zip(table.headings, table.tips, strict=True))
+        ]
+        if lines == self.rows and looks == self._looks:
+            return
+        if looks != self._looks:
+            self._looks = looks
+            self.show_columns([_column(at, *look) for at, look in enumerate(looks)], lines)
+        self.show_rows(lines)
+        for column in range(len(looks)):
+            least, most = scaled(TITLE_PX) if not column else 0, scaled(MAX_COLUMN_PX)
+            self.setColumnWidth(column, max(least, min(self._wanted_px(column), most)))
+        self.set_heights()
+
+    def row_px(self) -> int:
+        """Return the height of a row, which has two lines if there is a baseline."""
+        two = len(self.rows) > 1 or any(each.difference for line in self.rows for each in line.cells)
+        height = QFontMetrics(self.font()).height() + 2 * ABOVE_PX
+        return height + (QFontMetrics(small_font(self.font())).height() if two else 2 * ABOVE_PX)
+
+    def _wanted_px(self, column: int) -> int:
+        """Return the width of a column for its heading and its longest texts. To measure all takes too long."""
+        option = QStyleOptionViewItem()
+        self.initViewItemOption(option)
+        lengths = [max(len(line.cells[column].text), len(line.cells[column].difference)) for line in self.rows]
+        longest = sorted(range(len(lengths)), key=lengths.__getitem__)[-MEASURED:]
+        widths = [self._delegate.sizeHint(option, self.model().index(row, column)).width() for row in longest]
+        return max([self.horizontalHeader().sectionSizeHint(column), *widths])
+
+
+def _title(entry: Entry, table: ComparisonRows, row: int) -> Cell:
+    baseline = tr("baseline") if row == table.baseline and len(table.rows) > 1 else ""
+    return Cell(text=entry.name, difference=baseline, is_number=False, tip=entry.tip)
+
+
+def _column(at: int, heading: str, tip: str, is_number: bool) -> Column[Line]:
+    return Column(
+        heading, title=heading, text=lambda line: line.cells[at].text, tip=lambda line: line.cells[at].tip,
+        spoken=lambda line: line.cells[at].spoken, is_number=is_number, width_px=TITLE_PX, about=tip,
+    )
+
+
+class _CellDelegate(QStyledItemDelegate):
+    """Paints a value, and below it how far it is from the baseline: with a sign, and in a colour."""
+
+    def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:  # noqa: N802 (Qt's name)
+        """Return the room for both lines."""
+        bold, small = QFont(option.font), QFontMetrics(small_font(option.font))
+        bold.setBold(True)
+        each: Cell = index.data(ROW).cells[index.column()]
+        mark = 0 if index.column() else SIDE_PX + PADDING_PX
+        width = mark + max(QFontMetrics(bold).horizontalAdvance(each.text), small.horizontalAdvance(each.difference))
+        return QSize(width + 2 * PADDING_PX + ROUNDING_PX, option.fontMetrics.height() + small.height())
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        """Paint one cell."""
+        painter.save()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        paint_row_background(painter, option)
+        inside = option.rect.adjusted(PADDING_PX, ABOVE_PX, -PADDING_PX, -ABOVE_PX)
+        row: Line = index.data(ROW)
+        each = row.cells[index.column()]
+        height, small = option.fontMetrics.height(), small_font(option.font)
+        if not index.column():
+            square = QRectF(inside.left(), inside.top() + (height - SIDE_PX) / 2, SIDE_PX, SIDE_PX)
+            painter.fillRect(square, QColor(row.colour))
+            inside.adjust(SIDE_PX + PADDING_PX, 0, 0, 0)
+        font = QFont(option.font)
+        font.setBold(each.is_best)
+        line = QRect(inside.left(), inside.top(), inside.width(), height)
+        tone = current_theme().good if each.is_best else current_theme().text
+        draw_elided(painter, line, each.text, tone, font=font, right=each.is_number)
+        if each.difference:
+            tone = {True: current_theme().good, False: current_theme().bad, None: current_theme().muted}[each.better]
+            below = QRect(line.left(), line.bottom() + 1, line.width(), QFontMetrics(small).height())
+            draw_elided(painter, below, each.difference, tone, font=small, right=each.is_number)
+        painter.restore()
+
 
 MIN_HEIGHT_PX = 160
 PAUSE_MS = 400
@@ -51,12 +172,8 @@ class DifferencesCard(QFrame):
 
     baseline_chosen = Signal(int)
     """The number of a row."""
-    row_selected = Signal(int)
-    """The number of a row; -1 for none."""
     target_chosen = Signal(object)
     """A number, or None for no target."""
-    why_asked = Signal(bool)
-    """Whether the text on why runs differ is to be shown."""
     export_asked = Signal(str)
     """`file`, `markdown` or `csv`."""
 
@@ -66,7 +183,6 @@ class DifferencesCard(QFrame):
         self.setMinimumHeight(MIN_HEIGHT_PX)
         self.table = ComparisonTable()
         self.table.row_opened.connect(lambda line: self.baseline_chosen.emit(self.table.rows.index(line)))
-        self.table.chosen_changed.connect(lambda: self.row_selected.emit(self.table.chosen_number()))
         give_menu(self.table, "comparisonTableMenu", self._row_entries)
         self.why = _text_view()
         self.notices = ElidedLabel(name="comparisonNotices", role="small")
@@ -178,7 +294,6 @@ class DifferencesCard(QFrame):
     def _toggle_why(self, shown: bool) -> None:
         self.why_button.setText(tr("Table") if shown else tr("Why?"))
         self._show_page()
-        self.why_asked.emit(shown)
 
     def _show_page(self) -> None:
         table = self.table if self.table.rows else self.empty
@@ -226,8 +341,6 @@ SHARES = (40, 38, 22)
 class ComparisonView(QWidget):
     """Its plots show the same horizontal range, and one cursor."""
 
-    left = Signal()
-    """The user goes back to the run or to this machine."""
     picture_asked = Signal(QWidget)
     """A plot of which a picture shall be saved."""
     values_asked = Signal()
@@ -247,7 +360,6 @@ class ComparisonView(QWidget):
         end = tr("End the comparison and untick the runs (Esc)")
         self.close_button = compact_button("closeComparisonButton", "", end, role="flat")
         ButtonIcon(self.close_button, "cross", side=CROSS_PX, gap=GAP_PX)
-        self.close_button.clicked.connect(self.left)
         self.plot.header.addWidget(self.close_button)
         self._link()
         self._lay_out()

@@ -1,5 +1,6 @@
 """The list of devices.
 
-- `panel`: the card; `rows`, `view`, `delegate`: the lines of the list, their view, and how they are painted
-- `controller`, `hosts`, `hosts_dialog`: show readings; the user's list of hosts
+- `panel`: the card, and what shows readings in it
+- `rows`, `view`, `delegate`: the lines of the list and what is ticked, their view, and how they are painted
+- `hosts`: the user's list of hosts
 """

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Self
 
 from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QLineEdit, QPushButton, QWidget
 
 from core.errors import RunError
 from core.language import join_sentences, tr
 from core.text import first_names, join_names
 from gui.base.jobs import Jobs, reason
-from gui.features.devices.hosts_dialog import HostsDialog
+from gui.base.theme import mark
 from gui.machine.device_rows import all_together, free_devices
-from gui.widgets.dialogs import ask
+from gui.widgets.dialogs import InfoDialog, ask
+from gui.widgets.fields import line
+from gui.widgets.layouts import hbox
+from gui.widgets.plain_text import PlainLabel, named
+from gui.widgets.table import RowsTable, text_columns
 from gui.window.feature import Feature
 
 if TYPE_CHECKING:
     from core.hosts.host_list import Host
     from core.hosts.inquiry import HostReport, Inquiry
-    from gui.features.devices.hosts_dialog import HostLine
     from gui.machine.host_devices import HostHeading
     from gui.widgets.context_menu import Entry
 
@@ -62,12 +66,11 @@ class HostListController(Feature):
     def show_dialog(self, chosen: str = "") -> None:
         """Open the dialog, or raise it. `chosen`: the host to select."""
         if self._dialog is None:
-            self._dialog = HostsDialog(self.panels.window, self._lines())
-            self._dialog.test_asked.connect(self._test)
-            self._dialog.removal_asked.connect(self.ask_to_remove)
-            self._dialog.addition_asked.connect(self._add)
-            self._dialog.closed.connect(self._forget_dialog)
-            self._dialog.show()
+            dialog = self._dialog = HostsDialog(self.panels.window, self._lines(), self._add)
+            dialog.test_button.clicked.connect(lambda: self._test(dialog.chosen()))
+            dialog.remove_button.clicked.connect(lambda: self.ask_to_remove(dialog.chosen()))
+            dialog.finished.connect(lambda _: self._forget_dialog())
+            dialog.show()
         self._dialog.activateWindow()
         self._dialog.table.choose(chosen)
 
@@ -237,3 +240,119 @@ def _answer(report: HostReport, state: str) -> str:
     return tr(
         "{name} is {state}. Its devices: {devices}.", name=report.host.name, state=state.rstrip("."), devices=names
     )
+
+
+WIDTH = 84
+"""Width of the dialog, in letters."""
+TABLE_LINES = 8
+RESULT_LINES = 4
+
+HostLine = tuple[str, str, str]
+"""Name, address and state of a host."""
+
+
+class HostsDialog(InfoDialog):
+    """What came of a test or an addition is shown with `show_result`."""
+
+    def __init__(self, parent: QWidget, lines: Sequence[HostLine], add: Callable[[str, str, str], None]) -> None:
+        """`add`: called with address, name and command of a new host; name and command may be empty."""
+        super().__init__(parent, name="hostsDialog", heading=tr("Hosts"))
+        self._add, self._is_busy = add, False
+        self._add_intro()
+        self.table = self._add_table()
+        self.test_button, self.remove_button, self._empty = self._add_actions()
+        self.address, self.name, self.command = self._add_fields()
+        self.addition = self._add_add_button()
+        self._result = PlainLabel(name="hostResult", wraps=True)
+        self._result.setMinimumHeight(self.lines(RESULT_LINES))
+        self.content.addWidget(self._result)
+        self._connect()
+        self.show_lines(lines)
+        self.address.setFocus()
+        self.resize(self.characters(WIDTH), self.sizeHint().height())
+
+    def show_lines(self, lines: Sequence[HostLine]) -> None:
+        """Show these hosts; the selected one stays selected."""
+        self.table.show_rows(lines)
+        self._empty.setVisible(not lines)
+        self._enable()
+
+    def chosen(self) -> str:
+        """Return the name of the selected host; the empty string if none is."""
+        line = self.table.chosen()
+        return line[0] if line is not None else ""
+
+    def show_result(self, text: str, tone: str = "", *, busy: bool = False) -> None:
+        """Show what came of a test or an addition. `busy`: it is under way, so that no other can be begun."""
+        self._result.setText(text)
+        mark(self._result, tone=tone)
+        self._is_busy = busy
+        self._enable()
+
+    def clear_form(self) -> None:
+        """Empty the fields of a new host."""
+        for field in (self.address, self.name, self.command):
+            field.clear()
+        self.address.setFocus()
+
+    # -- parts -------------------------------------------------------------------------------------
+
+    def _add_intro(self) -> None:
+        intro = tr(
+            "The devices of these machines are listed below those of this machine. ssh must reach a machine "
+            "without a password, and the same version of Trainyard must be installed there."
+        )
+        self.content.addWidget(PlainLabel(intro, wraps=True))
+
+    def _add_table(self) -> RowsTable[Sequence[str]]:
+        columns = text_columns((tr("Name"), tr("Address"), tr("State")))
+        table = RowsTable("hostTable", tr("Hosts"), columns, key=lambda line: line[0])
+        table.horizontalHeader().setStretchLastSection(True)
+        table.setFixedHeight(self.lines(TABLE_LINES))
+        self.content.addWidget(table)
+        return table
+
+    def _add_actions(self) -> tuple[QPushButton, QPushButton, PlainLabel]:
+        """Add what can be done with the selected host, and what stands there while there is none."""
+        test = named(QPushButton(tr("&Test")), "testHostButton")
+        remove = named(QPushButton(tr("&Remove…")), "removeHostButton")
+        empty = PlainLabel(tr("No host has been added."), role="small")
+        hbox(self.content, test, remove, empty, 0, gap=12)
+        return test, remove, empty
+
+    def _add_fields(self) -> tuple[QLineEdit, QLineEdit, QLineEdit]:
+        address = line("hostAddressEdit", tr("Address"), tr("How ssh reaches the machine"))
+        address.setPlaceholderText(tr("USER@HOST, ssh://USER@HOST:PORT, or a name of ~/.ssh/config"))
+        name = line("hostNameEdit", tr("Name"), tr("The name of the host here"))
+        name.setPlaceholderText(tr("the first part of the address"))
+        command = line("hostCommandEdit", tr("Command"), tr("What starts Trainyard there, as the shell there reads it"))
+        command.setPlaceholderText("trainyard")
+        self._form = self.add_form(tr("Add a host"))
+        for label, field in ((tr("Address"), address), (tr("Name"), name), (tr("Command"), command)):
+            self._form.addRow(self.row_label(label, field), field)
+        return address, name, command
+
+    def _add_add_button(self) -> QPushButton:
+        add = named(QPushButton(tr("Test and &add")), "addHostButton", role="primary")
+        hbox(holder := QWidget(), add, 0)
+        self._form.addRow("", holder)
+        return add
+
+    def _connect(self) -> None:
+        for button in (self.test_button, self.remove_button, self.addition):
+            button.setAutoDefault(False)
+        self.table.chosen_changed.connect(self._enable)
+        self.addition.clicked.connect(self._ask_to_add)
+        for field in (self.address, self.name, self.command):
+            field.textChanged.connect(lambda _: self._enable())
+            field.returnPressed.connect(self._ask_to_add)
+
+    def _ask_to_add(self) -> None:
+        if self.addition.isEnabled():
+            self._add(*(field.text().strip() for field in (self.address, self.name, self.command)))
+
+    def _enable(self) -> None:
+        free, chosen = not self._is_busy, bool(self.chosen())
+        self.test_button.setEnabled(free and chosen)
+        self.remove_button.setEnabled(free and chosen)
+        self.addition.setEnabled(free and bool(self.address.text().strip()))

@@ -26,10 +26,10 @@ from gui.features.devices.rows import (
 )
 from gui.widgets.context_menu import add_action, open_menu
 from gui.widgets.messages import announce
-from gui.widgets.plain_text import verbatim
+from gui.widgets.plain_text import named, verbatim
 
 if TYPE_CHECKING:
-    from gui.machine.chosen_devices import ChosenDevices
+    from gui.features.devices.panel import ChosenDevices
     from gui.machine.device_rows import DeviceRow
     from gui.machine.host_devices import HostHeading
     from gui.widgets.context_menu import Entry
@@ -105,8 +105,7 @@ class DeviceView(QTreeView):
 
     def __init__(self, chosen: ChosenDevices) -> None:
         super().__init__()
-        self.setObjectName("deviceTable")
-        self.setAccessibleName(tr("Devices"))
+        named(self, "deviceTable", tr("Devices"))
         self.host_entries: Callable[[HostHeading], Sequence[Entry]] = lambda _: ()
         """Returns the entries of the menu of a host."""
         self._chosen = chosen
@@ -305,17 +304,14 @@ class DeviceView(QTreeView):
                 open_menu(self, "hostMenu", self.host_entries(heading), at)
 
     def _device_menu(self, row: DeviceRow) -> QMenu:
-        menu = QMenu(self)
-        menu.setObjectName("deviceMenu")
+        menu = named(QMenu(self), "deviceMenu")
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         menu.setToolTipsVisible(True)
-        clipboard = QGuiApplication.clipboard()
-        copy_id = add_action(menu, tr("Copy UUID") if own_id(row.id).startswith(UUIDS) else tr("Copy id"))
-        copy_id.setToolTip(verbatim(row.id))
-        copy_id.triggered.connect(lambda: clipboard.setText(row.id))
-        copy_name = add_action(menu, tr("Copy name"))
-        copy_name.setToolTip(verbatim(row.full_name))
-        copy_name.triggered.connect(lambda: clipboard.setText(row.full_name))
+        copy_id = tr("Copy UUID") if own_id(row.id).startswith(UUIDS) else tr("Copy id")
+        for title, copied in ((copy_id, row.id), (tr("Copy name"), row.full_name)):
+            action = add_action(menu, title)
+            action.setToolTip(verbatim(copied))
+            action.triggered.connect(lambda _, copied=copied: QGuiApplication.clipboard().setText(copied))
         menu.addSeparator()
         if not row.host:  # only those of this machine are listed
             processes = add_action(menu, tr("Show its processes"))

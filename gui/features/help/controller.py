@@ -10,8 +10,8 @@ from functools import partial
 from importlib import metadata
 from pathlib import Path
 
-from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QIcon, QKeySequence
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtGui import QKeySequence
 from PySide6.QtWidgets import QDialog, QGridLayout, QListWidget, QPlainTextEdit, QWidget
 
 from core.config import presets
@@ -38,16 +38,16 @@ NONE = tr_noop(
 )
 
 
+Opens = Callable[[Path], object]
+"""Opens a file or folder in the desktop's program for it."""
+
+
 class DocumentsDialog(InfoDialog):
     """A list of documents; the selected one beside it."""
 
-    open_asked = Signal(object)
-    """A document, to be opened in another program."""
-
-    def __init__(self, parent: QWidget, documents: Mapping[str, Path], read: Callable[[Path], str]) -> None:
-        """`read`: returns the text of a document, or a sentence why it cannot be read."""
+    def __init__(self, parent: QWidget, documents: Mapping[str, Path], opens: Opens) -> None:
         super().__init__(parent, name="documentsDialog", heading=tr("Documentation"))
-        self._documents, self._read = list(documents.values()), read
+        self._documents = list(documents.values())
         self.titles = named(QListWidget(), "documentList", tr("Documents"))
         self.titles.addItems(list(documents))
         self.titles.setFixedWidth(self.characters(LIST_WIDTH))
@@ -59,15 +59,13 @@ class DocumentsDialog(InfoDialog):
         self.titles.currentRowChanged.connect(self._show)
         self.titles.setVisible(bool(documents))
         if documents:
-            self.add_button("openDocument", tr("Open in another program"), self._open)
+            open_chosen = lambda: opens(self._documents[self.titles.currentRow()])  # noqa: E731
+            self.add_button("openDocument", tr("Open in another program"), open_chosen)
             self.titles.setCurrentRow(0)
         self.resize(self.characters(PAGE_CHARACTERS), self.lines(PAGE_LINES))
 
     def _show(self, row: int) -> None:
-        self.text.setPlainText(self._read(self._documents[row]))
-
-    def _open(self) -> None:
-        self.open_asked.emit(self._documents[self.titles.currentRow()])
+        self.text.setPlainText(document_text(self._documents[row]))
 
 
 TABLE_CHARACTERS, TABLE_LINES = 64, 26
@@ -169,24 +167,20 @@ LIBRARIES = tr_noop("It uses these libraries, under their own licences:")
 
 
 class AboutDialog(InfoDialog):
-    """Emits what the user asks for; the caller does it."""
+    """Version, licences and folders."""
 
-    open_asked = Signal(object)
-    """A folder, to be opened in the desktop's file manager."""
-    report_asked = Signal()
-
-    def __init__(self, parent: QWidget, icon: QIcon, places: Places) -> None:
+    def __init__(self, parent: QWidget, places: Places, opens: Opens, copy_report: Callable[[], object]) -> None:
         super().__init__(parent, name="aboutDialog", heading=f"Trainyard {version()}")
         picture = PlainLabel()
-        picture.setPixmap(icon.pixmap(QSize(ICON_PX, ICON_PX)))
+        picture.setPixmap(parent.windowIcon().pixmap(QSize(ICON_PX, ICON_PX)))
         hbox(self.content, picture, (PlainLabel(tr(SENTENCE), wraps=True), 1), gap=16)
-        self._add_folders(places)
+        self._add_folders(places, opens)
         self.content.addWidget(PlainLabel(tr(LIBRARIES)))
         self.content.addWidget(_library_table(), 1)
-        self.add_button("copyReportButton", tr("Copy report"), self.report_asked.emit)
+        self.add_button("copyReportButton", tr("Copy report"), copy_report)
         self.resize(self.characters(WIDTH), self.sizeHint().height())
 
-    def _add_folders(self, places: Places) -> None:
+    def _add_folders(self, places: Places, opens: Opens) -> None:
         grid = QGridLayout()
         self.content.addLayout(grid)
         grid.setColumnStretch(1, 1)
@@ -196,7 +190,7 @@ class AboutDialog(InfoDialog):
             folder = path if name != "settings" else path.parent
             spoken = tr("Open the folder: {name}", name=tr(TITLES[name]))
             button = compact_button(f"open-{name}", tr("Open"), str(folder), spoken=spoken)
-            button.clicked.connect(lambda _, folder=folder: self.open_asked.emit(folder))
+            button.clicked.connect(lambda _, folder=folder: opens(folder))
             grid.addWidget(PlainLabel(tr(TITLES[name])), row, 0)
             grid.addWidget(shown, row, 1)
             grid.addWidget(button, row, 2)
@@ -219,7 +213,7 @@ class HelpController(Feature):
             documents=self.show_documents, keys=self.show_keys, report=self.copy_report, about=self.show_about
         )
         for strip in (self._message, self.panels.broken):
-            strip.details_asked.connect(self.copy_report)
+            strip.details.clicked.connect(self.copy_report)
 
     def copy_report(self) -> None:
         """Put the report on the clipboard."""
@@ -228,10 +222,8 @@ class HelpController(Feature):
 
     def show_about(self) -> None:
         """Show version, licences and folders."""
-        dialog = AboutDialog(self.panels.window, self.panels.window.windowIcon(), self._places())
-        dialog.open_asked.connect(partial(open_path, message=self.panels.message))
-        dialog.report_asked.connect(self.copy_report)
-        self._open(dialog)
+        opens = partial(open_path, message=self.panels.message)
+        self._open(AboutDialog(self.panels.window, self._places(), opens, self.copy_report))
 
     def show_keys(self) -> None:
         """Show the list of keys."""
@@ -239,9 +231,8 @@ class HelpController(Feature):
 
     def show_documents(self) -> None:
         """Show the documents that are installed."""
-        dialog = DocumentsDialog(self.panels.window, documents(), document_text)
-        dialog.open_asked.connect(partial(open_path, message=self.panels.message))
-        self._open(dialog)
+        opens = partial(open_path, message=self.panels.message)
+        self._open(DocumentsDialog(self.panels.window, documents(), opens))
 
     def _open(self, dialog: QDialog) -> None:
         """Show a dialog, unless there is one of its name already."""

@@ -1,5 +1,6 @@
 """Memory of devices, the processes that hold it, and verdicts after runs.
 
-- `controller`, `scanner`: follow memory; list and terminate processes, also those that outlived their runs
-- `tab`, `table`: the tab Memory; `processes`: the tab Processes
+- `processes`: the tab Processes, and the controller of the feature
+- `tab`: the tab Memory
+- `scanner`: list and terminate processes, also those that outlived their runs
 """

@@ -22,7 +22,6 @@ from core.system.procfs import PROC
 from core.system.terminate import GRACE_S, ProcessTarget, terminate
 from core.text import first_names, join_names
 from gui.base.jobs import Jobs, keep_as_it_is, reason
-from gui.features.memory.processes import KnownRuns, ProcessEntry
 from gui.machine.monitor import DeviceMonitor
 from gui.runs.run_list import RunListService
 from gui.runs.session import RunSession
@@ -38,6 +37,29 @@ NOT_LISTED = tr_noop("Processes could not be listed: {reason}. The scan is repea
 HANGS = tr_noop(
     "Listing processes takes long: a process may hang in the kernel (state D). The list may be out of date."
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessEntry:
+    """A process on devices, or one that a run left behind."""
+
+    info: ProcessInfo
+    """`memory_used_bytes` is the sum over its devices, or resident memory for a process on CPU devices only."""
+    devices: tuple[str, ...]
+    """Device ids; empty if there are none or they are unknown."""
+    leftover: OrphanedProcess | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownRuns:
+    """The runs that processes may belong to."""
+
+    shown: str | None
+    """Id of the shown run."""
+    names: Mapping[str, str]
+    """Names of all known runs by id."""
+    living: frozenset[str]
+    """Ids of active runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

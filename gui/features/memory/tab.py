@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 
-from PySide6.QtCore import QModelIndex, Qt, QTimer, Signal
-from PySide6.QtWidgets import QScrollArea, QWidget
+from PySide6.QtCore import QModelIndex, QRectF, QSize, Qt, QTimer, Signal
+from PySide6.QtGui import QBrush, QColor, QPainter, QPainterPath, QPixmap, QResizeEvent
+from PySide6.QtWidgets import QScrollArea, QSizePolicy, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
+from core.devices.device import Device, Sample, Survey
 from core.language import tr, tr_noop
 from core.memory_watch.verdict import Remedy
-from gui.base.theme import mark
-from gui.features.memory.table import MemoryBar, MemoryTable
+from core.schema.event_kinds import ProcessInfo
+from gui.base.colours import faint
+from gui.base.formatting import fine_gigabytes, gigabytes
+from gui.base.painting import Index, draw_elided, outline
+from gui.base.text_size import scaled
+from gui.base.theme import Theme, current_theme, mark
 from gui.runs.verdicts import VerdictRow
 from gui.widgets.buttons import compact_button
 from gui.widgets.layouts import grid, scroll_down, vbox
 from gui.widgets.messages import MessageStrip
 from gui.widgets.plain_text import ColouredLabel, PlainLabel, Span, monospaced, named
-from gui.widgets.table import ROW_PX, empty_label
+from gui.widgets.table import ROW, ROW_PX, STRETCH, Column, RowsTable, empty_label
 
 HEADING = tr_noop("What you can try, gentlest first. Trainyard never does these for you.")
 
@@ -168,14 +176,283 @@ class MemoryTab(QScrollArea):
 class LeftoversStrip(MessageStrip):
     """A message about processes of former runs, with two buttons."""
 
-    show_asked = Signal()
-    end_asked = Signal()
-
     def __init__(self) -> None:
         super().__init__("leftoversStrip")
         show, end = tr("Show these processes"), tr("End these processes (asks first)")
         self.show_button = compact_button("showLeftovers", tr("Show"), show, spoken=show)
         self.end_button = compact_button("endLeftovers", tr("End…"), end, spoken=end)
-        for button, asked in ((self.show_button, self.show_asked), (self.end_button, self.end_asked)):
-            self.add_button(button)
-            button.clicked.connect(asked)
+        self.add_button(self.show_button)
+        self.add_button(self.end_button)
+
+
+PARTS = (tr_noop("This run"), tr_noop("Other runs"), tr_noop("Others"), tr_noop("Unclaimed"), tr_noop("Free"))
+THIS_RUN, OTHER_RUNS, OTHERS, UNCLAIMED, FREE = range(len(PARTS))
+TIPS = (
+    tr_noop("Used by the shown run"),
+    tr_noop("Used by your other runs"),
+    tr_noop("Used by other programs; for a CPU device, by everything else on this machine"),
+    tr_noop("In use but not attributed to a process: mostly the driver's own reserve"),
+    tr_noop("Not in use"),
+)
+
+Bytes = int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryBar:
+    """One device, ready to be shown."""
+
+    id: str
+    label: str
+    colour: str
+    """`#rrggbb`, the same as in the plots."""
+    total_bytes: Bytes
+    parts: tuple[Bytes, ...]
+    """Bytes of each of `PARTS`; None if unknown."""
+    words: str = ""
+    """Text in place of the bar; the empty string if there is a bar."""
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """Shares of each of `PARTS`, 0 to 1, with a sum of at most 1.
+
+        Used memory of unknown owner counts as unclaimed, otherwise the bar would show it as free.
+        """
+        total, left, shares = self.total_bytes or 0, 1.0, []
+        for index, part in enumerate(self.parts):
+            amount = self._unknown_bytes if index == UNCLAIMED and part is None else part or 0
+            share = min(amount / total, left) if total else 0.0
+            left -= share
+            shares.append(share)
+        return tuple(shares)
+
+    @property
+    def _unknown_bytes(self) -> int:
+        free = self.parts[FREE]
+        return 0 if free is None else max((self.total_bytes or 0) - sum(part or 0 for part in self.parts), 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryKnowledge:
+    """The inputs of the bars apart from the readings."""
+
+    processes: Sequence[ProcessInfo]
+    """One entry for each process and device."""
+    run_id: str | None
+    """The shown run."""
+    memory_of_run: Mapping[str, float]
+    """By CPU device, the bytes that the active run reports."""
+    available_bytes: Bytes
+    """Available memory of the machine."""
+    stale_age_s: Mapping[str, int]
+    other_runs_on: Collection[str] = ()
+    """Devices of active runs other than the shown one."""
+
+
+def memory_bars(survey: Survey, colours: Mapping[str, str], known: MemoryKnowledge) -> list[MemoryBar]:
+    """Return a bar for each device, in the order of the survey."""
+    samples = {sample.device_id: sample for sample in survey.samples}
+    return [_row(device, samples.get(device.id), colours[device.id], known) for device in survey.devices]
+
+
+def _row(device: Device, sample: Sample | None, colour: str, known: MemoryKnowledge) -> MemoryBar:
+    words, total = _why_no_bar(device, sample, known), device.memory_total_bytes
+    if words or sample is None:
+        parts: tuple[Bytes, ...] = (None,) * len(PARTS)
+    elif device.kind == "cpu":
+        parts = _cpu_parts(device, known)
+    else:
+        parts = _gpu_parts(device, sample, known)
+    return MemoryBar(id=device.id, label=device.label, colour=colour, total_bytes=total, parts=parts, words=words)
+
+
+def _why_no_bar(device: Device, sample: Sample | None, known: MemoryKnowledge) -> str:
+    """Return the text in place of the bar; the empty string if there is a bar."""
+    if sample is None:
+        return tr("not read yet")
+    unread = device.kind != "cpu" and sample.memory_used_bytes is None
+    age_s = known.stale_age_s.get(device.id)
+    reasons = (
+        (sample.lost, tr("lost: the device no longer answers")),
+        (age_s is not None, tr("last reading {seconds} s ago", seconds=age_s)),
+        (sample.asleep, tr("asleep: reading it would wake it")),
+        (device.shared_memory, tr("shared memory: its users are unknown")),
+        (unread, tr("its driver does not report the memory in use")),
+        (not device.memory_total_bytes, tr("memory size unknown")),
+    )
+    return next((words for applies, words in reasons if applies), "")
+
+
+def _gpu_parts(device: Device, sample: Sample, known: MemoryKnowledge) -> tuple[Bytes, ...]:
+    used, total = sample.memory_used_bytes or 0, device.memory_total_bytes or 0
+    mine, runs, others = _by_owner(device, known)
+    if sample.processes is None:  # the driver lists no processes: the owner of the used memory is unknown
+        mine, runs, others = (part or None for part in (mine, runs, others))
+    unclaimed = None
+    on_it = [each for each in known.processes if each.device_id == device.id]
+    if sample.processes is not None and all(each.memory_used_bytes is not None for each in on_it):
+        unclaimed = max(used - sum(part or 0 for part in (mine, runs, others)), 0)
+    return mine, runs, others, unclaimed, max(total - used, 0)
+
+
+def _cpu_parts(device: Device, known: MemoryKnowledge) -> tuple[Bytes, ...]:
+    """Return the parts of a CPU device, whose memory is that of the whole machine."""
+    own, (mine, runs, _) = known.memory_of_run.get(device.id), _by_owner(device, known)
+    mine = mine if own is None else int(own)
+    if known.available_bytes is None or device.memory_total_bytes is None:
+        return mine, runs, None, None, None
+    if device.id in known.other_runs_on and not runs:  # only the other runs know how much they use
+        return mine, None, None, None, known.available_bytes
+    others = max(device.memory_total_bytes - known.available_bytes - (mine or 0) - (runs or 0), 0)
+    return mine, runs, others, None, known.available_bytes
+
+
+def _by_owner(device: Device, known: MemoryKnowledge) -> tuple[Bytes, Bytes, Bytes]:
+    """Return what the processes of the shown run use on a device, those of other runs, and others."""
+    mine, runs, others = list[ProcessInfo](), list[ProcessInfo](), list[ProcessInfo]()
+    for each in known.processes:
+        if each.device_id == device.id:
+            (others if each.run_id is None else mine if each.run_id == known.run_id else runs).append(each)
+    return _sum(mine), _sum(runs), _sum(others)
+
+
+def _sum(processes: Sequence[ProcessInfo]) -> Bytes:
+    """Return the sum of the known sizes: 0 for no processes, None if all sizes are unknown."""
+    known = [process.memory_used_bytes for process in processes if process.memory_used_bytes is not None]
+    return None if processes and not known else sum(known)
+
+
+NAMES = ("this_run_bytes", "other_runs_bytes", "others_bytes", "unclaimed_bytes", "free_bytes")
+"""The columns of `PARTS` in CSV."""
+MIN_PX, NARROW_PX = 240, 560
+"""Below `NARROW_PX` the column of unattributed memory is hidden: the bar needs the room."""
+BAR_PX, ROUND_PX, SWATCH_PX, GAP_PX, SIDE_PX = 10, 3, 9, 1, 6
+PALE = 0.45
+"""Share of the device's colour in the colour of other runs on it."""
+
+
+class MemoryTable(RowsTable[MemoryBar]):
+    """As high as its rows. A square beside each number serves as the legend."""
+
+    def __init__(self) -> None:
+        super().__init__("memoryHolders", tr("Memory use of the devices"), self._make_columns(), key=lambda row: row.id)
+        self._delegate = MemoryBarDelegate(self)
+        self.setItemDelegateForColumn(self.place("total_bytes"), self._delegate)
+        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.offer("memoryTableMenu", "memory")
+        for changed in (self.model().rowsInserted, self.model().rowsRemoved):
+            changed.connect(lambda *_: self.updateGeometry())
+
+    def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
+        """Return the height of all rows."""
+        return QSize(MIN_PX, self.height_of_rows())
+
+    def minimumSizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
+        """Return the height of all rows: the surrounding area scrolls."""
+        return self.sizeHint()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
+        """Hide a column if there is little room."""
+        super().resizeEvent(event)
+        self.setColumnHidden(self.place(NAMES[UNCLAIMED]), event.size().width() < scaled(NARROW_PX))
+
+    def _make_columns(self) -> tuple[Column[MemoryBar], ...]:
+        return (
+            Column("device", lambda row: row.id, None),
+            Column("label", lambda row: row.label, tr("Device"), tip=_device_tip),
+            Column("total_bytes", lambda row: row.total_bytes, tr("Memory, GB"),
+                   lambda row: row.words or fine_gigabytes(row.total_bytes), tip=_spoken, spoken=_spoken,
+                   width_px=STRETCH),
+            *(self._part(at, name) for at, name in enumerate(NAMES)),
+            Column("note", lambda row: row.words or None, None),
+        )
+
+    def _part(self, at: int, name: str) -> Column[MemoryBar]:
+        return Column(
+            name, lambda row: row.parts[at], tr(PARTS[at]), lambda row: fine_gigabytes(row.parts[at]),
+            tip=lambda _: tr(TIPS[at]), icon=lambda row: self._swatch(row, at), about=tr(TIPS[at]),
+            heading_px=11,
+        )
+
+    def _swatch(self, row: MemoryBar, part: int) -> QPixmap | None:
+        if row.parts[part] is None:
+            return None
+        return swatch(row.colour, part, current_theme(), max(self.devicePixelRatioF(), 1.0))
+
+
+def _device_tip(row: MemoryBar) -> str:
+    total = [] if row.total_bytes is None else [tr("{size} GB in total", size=gigabytes(row.total_bytes))]
+    return tr(", ").join([row.id, *total])
+
+
+def _spoken(row: MemoryBar) -> str:
+    """Return the bar as text, for its tooltip and for a screen reader."""
+    if row.words:
+        return f"{row.label}: {row.words}"
+    known = ((name, part) for name, part in zip(PARTS, row.parts, strict=True) if part is not None)
+    parts = [f"{tr(name)} {fine_gigabytes(part)} GB" for name, part in known]
+    return f"{row.label}: {tr(', ').join(parts)}"
+
+
+class MemoryBarDelegate(QStyledItemDelegate):
+    """Paints the bar of a row, or its text if there is no bar."""
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        """Paint one row."""
+        row: MemoryBar = index.data(ROW)
+        painter.save()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        inside = QRectF(option.rect).adjusted(SIDE_PX, 0, -SIDE_PX, 0)
+        if row.words:
+            draw_elided(painter, inside.toRect(), row.words, current_theme().muted)
+        else:
+            inside.setTop(inside.center().y() - BAR_PX / 2)
+            inside.setHeight(BAR_PX)
+            self._paint_parts(painter, inside, row)
+        painter.restore()
+
+    def _paint_parts(self, painter: QPainter, bar: QRectF, row: MemoryBar) -> None:
+        shape = QPainterPath()
+        shape.addRoundedRect(bar, ROUND_PX, ROUND_PX)
+        painter.setClipPath(shape)
+        painter.fillRect(bar, QColor(part_brushes(row.colour)[FREE].color()))
+        left = bar.left()
+        for share, brush in zip(row.shares[:FREE], part_brushes(row.colour), strict=False):
+            width = share * bar.width()
+            if width > 0:
+                width = max(width, 2.0)  # make small parts visible
+                painter.fillRect(QRectF(left, bar.top(), max(width - GAP_PX, 1.0), bar.height()), brush)
+                left += width
+        painter.strokePath(shape, outline(current_theme().field_border))
+
+
+def part_brushes(colour: str) -> tuple[QBrush, ...]:
+    """Return the brush of each of `PARTS` for a device of this colour."""
+    brushes = [QBrush()] * len(PARTS)
+    theme = current_theme()
+    brushes[THIS_RUN] = QBrush(QColor(colour))
+    brushes[OTHER_RUNS] = QBrush(QColor(faint(colour, theme, PALE)))
+    brushes[OTHERS] = QBrush(QColor(theme.muted))
+    brushes[UNCLAIMED] = QBrush(QColor(theme.disabled), Qt.BrushStyle.Dense4Pattern)
+    brushes[FREE] = QBrush(QColor(theme.field if theme.is_dark else theme.button_hover))
+    return tuple(brushes)
+
+
+@cache
+def swatch(colour: str, part: int, theme: Theme, scale: float) -> QPixmap:
+    """Return a square for the legend of one of `PARTS` of a device; `scale`: device pixels per pixel."""
+    brush = part_brushes(colour)[part]
+    border = theme.field_border if part == FREE else brush.color().name()
+    side = round(SWATCH_PX * scale)
+    pixmap = QPixmap(side, side)
+    pixmap.fill(Qt.GlobalColor.transparent)
+    painter = QPainter(pixmap)
+    painter.scale(scale, scale)
+    painter.fillRect(QRectF(0, 0, SWATCH_PX, SWATCH_PX), brush)
+    painter.setPen(QColor(border))
+    painter.drawRect(QRectF(0.5, 0.5, SWATCH_PX - 1, SWATCH_PX - 1))
+    painter.end()
+    pixmap.setDevicePixelRatio(scale)
+    return pixmap

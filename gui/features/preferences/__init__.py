@@ -1,5 +1,4 @@
 """What the user prefers.
 
-- `preferences`: the preferences, their dialog and their menus
-- `notifications`: notifications about the ends of runs
+- `preferences`: the preferences, those of notifications too, with their dialogs and menus
 """

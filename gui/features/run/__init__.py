@@ -2,6 +2,6 @@
 
 - `controller`: show the run in every part of the window
 - `head`: its state, its progress and its buttons
-- `events`, `settings`, `outputs`: tabs below the plots
-- `failure`: the card about its failure
+- `events`: the tab Events, and the card about a failure
+- `settings`, `outputs`: other tabs below the plots
 """

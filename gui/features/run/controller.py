@@ -12,10 +12,10 @@ from core.runs.facts import state_info
 from core.runs.run import Run
 from gui.base.colours import device_colours, device_labels
 from gui.base.theme import current_theme, look
-from gui.features.run.failure import failure_view
+from gui.features.run.events import failure_view
 from gui.features.run.head import ReadingBar
 from gui.features.run.settings import run_settings
-from gui.runs.empty_states import READING, Place, Situation, empty_words, plot_words, situation_of
+from gui.runs.progress import READING, Place, Situation, empty_words, plot_words, situation_of
 from gui.runs.rows import queued_first, run_rows
 from gui.runs.verdicts import note, run_message
 from gui.runs.words import run_header, stop_question
@@ -46,13 +46,13 @@ class RunController(Feature):
         panels.runs.more_wanted.connect(self._show_list)
         panels.machine.clicked.connect(self.show_machine)
         panels.menu.provide(machine=panels.machine.click)
-        panels.run_message.details_asked.connect(panels.details.raise_memory)
-        panels.failure.log_asked.connect(panels.details.raise_log)
+        panels.run_message.details.clicked.connect(panels.details.raise_memory)
+        panels.failure.log_button.clicked.connect(self._show_failure_in_log)
         panels.details.tabs.currentChanged.connect(lambda _: self._show_settings())
         buttons.stop_asked.connect(self._stop)
         buttons.force_asked.connect(lambda: self.panels.message.attempt(session.force))
         buttons.pause_asked.connect(lambda: self.panels.message.attempt(session.pause))
-        buttons.save_asked.connect(lambda: self.panels.message.attempt(session.save))
+        buttons.save.clicked.connect(lambda: self.panels.message.attempt(session.save))
         session.resuming_changed.connect(self.show_head)
 
     def attach_to(self, run_dir: str) -> None:
@@ -194,6 +194,11 @@ class RunController(Feature):
             return
         log_end = session.run.log_end() if session.run is not None else ""
         self.panels.failure.show_failure(failure_view(session.facts, session.spec, log_end=log_end, labels=labels))
+
+    def _show_failure_in_log(self) -> None:
+        shown = self.panels.failure.shown
+        if shown is not None:
+            self.panels.details.raise_log(shown.rank, shown.sought)
 
     def _show_settings(self) -> None:
         """Show what the run was trained with, if that tab is chosen."""

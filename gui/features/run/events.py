@@ -1,24 +1,31 @@
-"""The tab Events."""
+"""What happened in a run: the tab Events, and the card about a failure, which lies over the first plot."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from PySide6.QtCore import QAbstractListModel, QEvent, QModelIndex, QPersistentModelIndex, QRect, QSize, Qt
-from PySide6.QtGui import QAction, QGuiApplication, QKeySequence, QPainter
-from PySide6.QtWidgets import QListView, QStyledItemDelegate, QStyleOptionViewItem, QWidget
+from PySide6.QtGui import QAction, QGuiApplication, QKeySequence, QPainter, QPaintEvent
+from PySide6.QtWidgets import QFrame, QListView, QPushButton, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
+from core.config.validation import smaller_batch
+from core.diagnosis.failures import Cause, failure_of
 from core.diagnosis.timeline import MAX_ENTRIES, Timeline, TimelineEntry
 from core.language import tr, tr_noop
+from core.runs.facts import RunFacts
+from core.schema.spec import RunSpec
 from gui.base.formatting import day
 from gui.base.icons import glyph
-from gui.base.painting import Index, draw_elided, paint_row_background
-from gui.base.theme import current_theme
-from gui.widgets.buttons import compact_check
+from gui.base.painting import Index, draw_elided, paint_card, paint_empty, paint_row_background
+from gui.base.theme import current_theme, mark
+from gui.widgets.buttons import compact_check, icon_button
+from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.fields import row_of
-from gui.widgets.plain_text import named, verbatim
+from gui.widgets.layouts import hbox, vbox
+from gui.widgets.messages import announce
+from gui.widgets.plain_text import PlainLabel, monospaced, named, verbatim
 
 SPOKEN = {"warn": tr_noop("{time}, Warning: {text}"), "bad": tr_noop("{time}, Error: {text}")}
 """What a screen reader hears before a row that is marked by a sign and a colour."""
@@ -239,11 +246,7 @@ class EventList(QListView):
         """Paint a text in an empty list."""
         handled = super().viewportEvent(event)
         if event.type() == QEvent.Type.Paint and not self._events.rowCount():
-            painter = QPainter(self.viewport())
-            painter.setPen(current_theme().muted)
-            area = QRect(self.viewport().rect()).adjusted(SIDE_PX, ABOVE_PX, -SIDE_PX, -ABOVE_PX)
-            painter.drawText(area, Qt.TextFlag.TextWordWrap | Qt.AlignmentFlag.AlignTop, self._empty_words)
-            painter.end()
+            paint_empty(self, self._empty_words, SIDE_PX, ABOVE_PX)
         return handled
 
     def _on_scrolled(self, value: int) -> None:
@@ -293,3 +296,139 @@ class EventDelegate(QStyledItemDelegate):
                 line.setLeft(sign.right() + GAP_PX)
             draw_elided(painter, line, row.text, colour)
         painter.restore()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureView:
+    """A failure, ready to be shown."""
+
+    title: str
+    sentence: str
+    place: str
+    """`train.py, line 34, in loss()`; the empty string if it is not known."""
+    lines: tuple[str, ...]
+    smaller: RunSpec | None
+    """The spec of this run with a smaller batch; None if that would not help."""
+    smaller_words: str
+    """`batch 48`."""
+    can_run_again: bool
+    rank: int
+    """The rank whose log has the error."""
+    sought: str
+    """A line to look for in that log."""
+
+    @property
+    def spoken(self) -> str:
+        """The title and the sentence, for a screen reader."""
+        return f"{self.title}. {self.sentence}"
+
+
+def failure_view(
+    facts: RunFacts, spec: RunSpec | None, *, log_end: str, labels: Mapping[str, str]
+) -> FailureView | None:
+    """Return what to show about a failed run; None for a run that did not fail.
+
+    `log_end`: the end of its log; `labels`: names of the devices by id.
+    """
+    failure = failure_of(facts, spec, log_end=log_end, labels=labels)
+    if failure is None or (spec is None and facts.supervisor is None):  # without a spec it could not start
+        return None
+    found = smaller_batch(spec) if spec is not None and failure.cause in SMALLER_HELPS else None
+    smaller, words = found or (None, "")
+    return FailureView(
+        title=failure.title,
+        sentence=failure.sentence,
+        place=str(failure.place) if failure.place is not None else "",
+        lines=failure.lines,
+        smaller=smaller,
+        smaller_words=words,
+        can_run_again=spec is not None and failure.cause is not Cause.HEAD_LOST,
+        rank=failure.rank,
+        sought=failure.lines[-1].strip() if failure.lines else "",
+    )
+
+
+SMALLER_HELPS = frozenset({Cause.DEVICE_MEMORY, Cause.HOST_MEMORY})
+"""Causes for which a smaller batch is offered."""
+
+
+class FailureCard(QFrame):
+    """Shows one failure. After it was closed it stays hidden until there is another, or another run."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("failureCard")
+        self.shown: FailureView | None = None
+        self.title = PlainLabel(name="failureTitle", role="heading", wraps=True, selectable=True)
+        mark(self.title, tone="bad")
+        self.sentence = PlainLabel(name="failureSentence", wraps=True, selectable=True)
+        self.place = PlainLabel(name="failurePlace", wraps=True, selectable=True)
+        self.lines = [ElidedLabel() for _ in range(3)]
+        self._has_details = False
+        """Whether there are a place or lines; `fit` may hide them."""
+        smaller = tr("Fill the training card with these settings and a smaller batch")
+        self.smaller_button = _button("failureSmallerButton", "", smaller)
+        self.log_button = _button("failureLogButton", tr("Show it in the log"), tr("Show the log at this error"))
+        self.again_button = _button("failureAgainButton", tr("Run again"), tr("Start a new run with the same settings"))
+        self.close_button = icon_button("cross", "failureCloseButton", tr("Dismiss this message"), tr("Dismiss"))
+        self.close_button.clicked.connect(self.hide)
+        self._lay_out()
+        self.hide()
+
+    def show_failure(self, view: FailureView | None) -> None:
+        """Show a failure; None hides the card. A failure that was closed stays hidden."""
+        if view == self.shown:
+            return
+        self.shown = view
+        if view is None:
+            self.hide()
+            return
+        self.title.setText(view.title)
+        self.sentence.setText(view.sentence)
+        self.place.setText(view.place)
+        self.place.setVisible(bool(view.place))
+        for label, line in zip(self.lines, (*view.lines, "", "", ""), strict=False):
+            label.setText(line)
+            label.setVisible(bool(line))
+        self._has_details = bool(view.place or view.lines)
+        self._details.setVisible(self._has_details)
+        self.smaller_button.setText(tr("Try {settings}", settings=view.smaller_words))
+        self.smaller_button.setVisible(view.smaller is not None)
+        self.log_button.setVisible(bool(view.sought))
+        self.again_button.setVisible(view.can_run_again)
+        self.setAccessibleName(view.title)
+        self.setAccessibleDescription(view.spoken)
+        self.show()
+        self.raise_()
+        announce(self, view.spoken, urgent=True)
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: ARG002, N802 (Qt's name)
+        """Paint the card in the colour of failures."""
+        paint_card(self, current_theme().bad_soft, current_theme().bad)
+
+    def fit(self, width: int, height: int) -> None:
+        """Leave out place and lines, which the tab Error has too, if the card would be higher than `height`."""
+        layout = self.layout()
+        assert layout is not None
+        details_px = self._details.sizeHint().height() + layout.spacing()
+        rest = layout.totalHeightForWidth(width) - (details_px if self._details.isVisibleTo(self) else 0)
+        self._details.setVisible(self._has_details and rest + details_px <= height)
+
+    def _lay_out(self) -> None:
+        self._details = QWidget()
+        vbox(self._details, self.place, 4, *self.lines, gap=1, margins=(0, 0, 0, 4))
+        for label in self.lines:
+            monospaced(label)
+        layout = vbox(self, gap=5, margins=(16, 10, 10, 12))
+        head = hbox(layout, (self.title, 1), gap=5)
+        head.addWidget(self.close_button, 0, Qt.AlignmentFlag.AlignTop)
+        for part in (self.sentence, self._details):
+            layout.addWidget(part)
+        layout.addSpacing(3)
+        hbox(layout, self.smaller_button, self.log_button, self.again_button, 0, gap=8)
+
+
+def _button(name: str, text: str, tip: str) -> QPushButton:
+    button = named(QPushButton(text), name, tip=tip)
+    button.setAutoDefault(False)
+    return button

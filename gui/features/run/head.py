@@ -217,12 +217,10 @@ FORCE = {
 class RunButtons(QWidget):
     """Emits what the user requests; the caller enables the buttons."""
 
-    start_asked = Signal()
     stop_asked = Signal()
     force_asked = Signal()
     pause_asked = Signal()
     resume_asked = Signal()
-    save_asked = Signal()
 
     def __init__(self) -> None:
         super().__init__()
@@ -234,11 +232,8 @@ class RunButtons(QWidget):
         self._forces: Forcing | None = None
         self._compact = False
         self._proposes_start = True
-        self.start.clicked.connect(self.start_asked)
         self.stop.clicked.connect(lambda _: (self.stop_asked if self._forces is None else self.force_asked).emit())
-        self.pause.pause_asked.connect(self.pause_asked)
-        self.pause.resume_asked.connect(self.resume_asked)
-        self.save.clicked.connect(self.save_asked)
+        self.pause.clicked.connect(lambda _: (self.resume_asked if self.pause.resumes else self.pause_asked).emit())
         hbox(self, self.start, self.pause, self.stop, self.save, gap=8)
         self._start_icon = ButtonIcon(self.start, "play", "on_accent", gap=GAP_PX)
         ButtonIcon(self.stop, "stop", "bad", gap=GAP_PX)
@@ -285,15 +280,11 @@ class RunButtons(QWidget):
 class PauseButton(SteadyButton):
     """Pauses or resumes a run. Its width fits its longest text, so that nothing moves."""
 
-    pause_asked = Signal()
-    resume_asked = Signal()
-
     def __init__(self) -> None:
         super().__init__(tr(LONGEST_TEXTS[0]))
         self.setObjectName("pauseButton")
-        self._resumes: bool | None = None
+        self.resumes: bool | None = None
         self._icon = ButtonIcon(self, "pause", "text", gap=GAP_PX)
-        self.clicked.connect(lambda _: (self.resume_asked if self._resumes else self.pause_asked).emit())
 
     def show_state(self, state: PauseButtonState) -> None:
         """Show the text, tooltip and action of the button."""
@@ -302,8 +293,8 @@ class PauseButton(SteadyButton):
             self.setShortcut(QKeySequence(PAUSE_KEYS))  # setText removes the shortcut
         self.setEnabled(state.enabled)
         self.setToolTip(verbatim(f"{state.tip} ({PAUSE_KEYS})" if state.enabled else state.tip))
-        if state.resumes is not self._resumes:
-            self._resumes = state.resumes
+        if state.resumes is not self.resumes:
+            self.resumes = state.resumes
             self._icon.show("resume" if state.resumes else "pause", "text", gap=GAP_PX)
 
     def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)

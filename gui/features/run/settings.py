@@ -9,7 +9,7 @@ from itertools import starmap
 from pathlib import Path
 from typing import NamedTuple
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QScrollArea, QToolButton, QWidget
 
@@ -29,6 +29,7 @@ from core.text import join_names
 from gui.base.formatting import setting_title
 from gui.base.theme import mark
 from gui.widgets.buttons import give_menu_below
+from gui.widgets.context_menu import add_action
 from gui.widgets.layouts import grid, hbox, scroll_down, vbox
 from gui.widgets.plain_text import PlainLabel, monospaced, named
 from gui.widgets.table import empty_label
@@ -222,29 +223,24 @@ MAX_COLUMNS = 4
 class SettingsView(QScrollArea):
     """Shows the settings of one run. `controls` is laid out in the heading of the card."""
 
-    copy_asked = Signal(str)
-    """This text is to be copied."""
-    command_asked = Signal()
-    """The command is to be copied."""
-
     def __init__(self) -> None:
         super().__init__()
         named(self, "settingsView", tr("Settings of the run"))
         scroll_down(self, by_keys=True)
-        self._shown: RunSettings | None = None
+        self.shown: RunSettings | None = None
         self._columns = 0
         self._empty = ""
         self.controls = named(QToolButton(), "settingsCopyButton", tr("Copy the settings"))
         self.controls.setToolTip(tr("Copy all settings as text, or the command that starts the same run"))
         menu = give_menu_below(self.controls, tr("Copy"), "settingsCopyMenu")
-        menu.addAction(tr("All settings as text"), self._copy)
-        menu.addAction(tr("Command that starts the same run"), self.command_asked.emit)
+        self.copy_text = add_action(menu, tr("All settings as text"))
+        self.copy_command = add_action(menu, tr("Command that starts the same run"))
         self._fill()
 
     def show_settings(self, settings: RunSettings | None, empty: str) -> None:
         """Show these settings; None shows the sentence `empty` instead."""
-        if (settings, empty) != (self._shown, self._empty):
-            self._shown, self._empty = settings, empty
+        if (settings, empty) != (self.shown, self._empty):
+            self.shown, self._empty = settings, empty
             self._fill()
         self.controls.setEnabled(settings is not None)
 
@@ -254,10 +250,6 @@ class SettingsView(QScrollArea):
         if self._column_count() != self._columns:
             self._fill()
 
-    def _copy(self) -> None:
-        if self._shown is not None:
-            self.copy_asked.emit(self._shown.text)
-
     def _column_count(self) -> int:
         column_px = LETTERS_PER_COLUMN * self.fontMetrics().averageCharWidth()
         return max(1, min(self.viewport().width() // column_px, MAX_COLUMNS))
@@ -266,15 +258,15 @@ class SettingsView(QScrollArea):
         self._columns = self._column_count()
         content = QWidget()
         layout = vbox(content, gap=10, margins=(9, 6, 9, 6))
-        if self._shown is None:
+        if self.shown is None:
             layout.addWidget(empty_label(self._empty))
         else:
-            narrow = [group for group in self._shown.groups if not group.is_wide]
-            wide = [group for group in self._shown.groups if group.is_wide]
+            narrow = [group for group in self.shown.groups if not group.is_wide]
+            wide = [group for group in self.shown.groups if group.is_wide]
             _add_columns(layout, narrow, self._columns)
             _add_columns(layout, wide, 1)
-            if self._shown.command:
-                layout.addWidget(_command(self._shown.command))
+            if self.shown.command:
+                layout.addWidget(_command(self.shown.command))
         layout.addStretch(1)
         self.setWidget(content)
 

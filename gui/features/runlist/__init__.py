@@ -1,6 +1,7 @@
 """The list of runs.
 
-- `view`, `bars`, `menu`: the list, what stands around it, its menus
-- `history`, `removal`, `export`, `queue`: what is done with runs
-- `missed`, `bell`: ends that the user has missed
+- `view`: the list, and the menus of its runs
+- `history`: what stands around it: the search, marks, what is done with several runs
+- `run_files`, `queue`: rename, export and delete runs; the queue
+- `bell`: ends that the user has missed
 """

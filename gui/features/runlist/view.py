@@ -1,13 +1,15 @@
-"""The list of runs."""
+"""The list of runs, and the menus of one run and of several: made from the rows of `gui.runs.actions`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import groupby
 from pathlib import Path
 
 from PySide6.QtCore import QEvent, QItemSelectionModel, QPoint, QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
+    QAction,
     QColor,
     QContextMenuEvent,
     QDragMoveEvent,
@@ -15,20 +17,29 @@ from PySide6.QtGui import (
     QFont,
     QFontMetrics,
     QKeyEvent,
+    QKeySequence,
     QMouseEvent,
     QPainter,
     QPen,
 )
-from PySide6.QtWidgets import QListWidget, QListWidgetItem, QStyle, QStyledItemDelegate, QStyleOptionViewItem
+from PySide6.QtWidgets import (
+    QListWidget,
+    QListWidgetItem,
+    QMenu,
+    QStyle,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QToolButton,
+    QWidget,
+)
 
-from core.language import tr, tr_noop
-from core.schema.paths import SCALING_SUFFIX
-from gui.base.icons import paint_mark
-from gui.base.painting import Index, draw_elided, paint_row_background, small_font
+from core.language import tr, tr_noop, tr_plural
+from gui.base.icons import ButtonIcon, paint_mark
+from gui.base.painting import Index, draw_elided, paint_empty, paint_row_background, small_font
 from gui.base.theme import current_theme
-from gui.features.runlist.menu import RunMenu, SeveralMenu
-from gui.runs.actions import RunActions
+from gui.runs.actions import ACTIONS, NO_RUN, RunActions, is_table
 from gui.runs.rows import RunRow
+from gui.widgets.context_menu import add_action
 from gui.widgets.plain_text import named, verbatim
 
 TONE = Qt.ItemDataRole.UserRole + 1
@@ -83,8 +94,7 @@ class RunDelegate(QStyledItemDelegate):
         paint_mark(painter, str(index.data(MARK)), square, getattr(current_theme(), str(index.data(TONE))))
         left, right = rect.left() + round(1.7 * height), rect.right() - 3
         state: QStyle.StateFlag = option.state
-        is_run = not str(index.data(Qt.ItemDataRole.UserRole)).endswith(SCALING_SUFFIX)
-        if is_run and (self.shows_boxes or state & QStyle.StateFlag.State_MouseOver):
+        if not is_table(_dir(index)) and (self.shows_boxes or state & QStyle.StateFlag.State_MouseOver):
             box = QRectF(rect.right() - side - 7, square.top(), side, side)
             right = round(box.left()) - 4
             self._paint_box(painter, box, index, ticked=bool(state & QStyle.StateFlag.State_Selected))
@@ -104,7 +114,7 @@ class RunDelegate(QStyledItemDelegate):
         draw_elided(painter, inside.adjusted(0, 0, -room, 0), day.upper(), current_theme().muted, font=heading)
 
     def _paint_box(self, painter: QPainter, box: QRectF, index: Index, *, ticked: bool) -> None:
-        colour = self.colours.get(str(index.data(Qt.ItemDataRole.UserRole)), current_theme().accent)
+        colour = self.colours.get(_dir(index), current_theme().accent)
         painter.setPen(QPen(QColor(colour if ticked else current_theme().muted), 1))
         painter.setBrush(QColor(colour if ticked else current_theme().field))
         painter.drawRoundedRect(box.adjusted(0.5, 0.5, -0.5, -0.5), 3, 3)
@@ -201,8 +211,7 @@ class RunList(QListWidget):
     def ticked(self) -> list[str]:
         """The directories of the ticked runs, from top to bottom; the row of a scaling table is no run."""
         rows = sorted(index.row() for index in self.selectionModel().selectedRows())
-        chosen = [str(self.item(row).data(Qt.ItemDataRole.UserRole)) for row in rows]
-        return [each for each in chosen if not each.endswith(SCALING_SUFFIX)]
+        return [each for row in rows if not is_table(each := _dir(self.item(row)))]
 
     @property
     def listed(self) -> set[str]:
@@ -219,7 +228,7 @@ class RunList(QListWidget):
         wanted = set(run_dirs)
         with self._own_selection():
             for row in range(self.count()):
-                self.item(row).setSelected(self.item(row).data(Qt.ItemDataRole.UserRole) in wanted)
+                self.item(row).setSelected(_dir(self.item(row)) in wanted)
 
     def show_colours(self, colours: Mapping[str, str]) -> None:
         """Paint the tick boxes of these runs in the colours of their curves, by directory; the others in the accent."""
@@ -230,11 +239,7 @@ class RunList(QListWidget):
         """Select the shown run, unless several are ticked, or ticks are to stay as they are."""
         if self.has_several or self.keeps_ticks:
             return
-        for number, row in enumerate(self._rows):
-            if row.dir == run_dir:
-                self.setCurrentRow(number)
-                return
-        self.setCurrentRow(-1)
+        self.setCurrentRow(next((at for at, row in enumerate(self._rows) if row.dir == run_dir), -1))
 
     def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802 (Qt's name)
         """Tick or untick a run at its box; ignore a heading; else select as lists do."""
@@ -258,7 +263,7 @@ class RunList(QListWidget):
         self._pressed_beside = False
         item, step = self.currentItem(), STEPS.get(Qt.Key(event.key()), 0)
         if step and event.modifiers() == Qt.KeyboardModifier.AltModifier and item is not None:
-            self.step_asked.emit(str(item.data(Qt.ItemDataRole.UserRole)), step)
+            self.step_asked.emit(_dir(item), step)
         elif event.key() == Qt.Key.Key_Space and item is not None and not event.modifiers() & HELD:
             if _is_run(item):
                 self._toggle(item)
@@ -280,7 +285,7 @@ class RunList(QListWidget):
         if self.has_several and item.isSelected():
             self.several_menu.popup_for(self.ticked, place)
             return
-        self.run_menu.show_run(str(item.data(Qt.ItemDataRole.UserRole)))
+        self.run_menu.show_run(_dir(item))
         self.run_menu.popup(place)
 
     def dragMoveEvent(self, event: QDragMoveEvent) -> None:  # noqa: N802 (Qt's name)
@@ -307,8 +312,7 @@ class RunList(QListWidget):
             row = self.count()
         elif position.y() > self._body(self.item(row)).center().y():
             row += 1
-        before = str(self.item(row).data(Qt.ItemDataRole.UserRole)) if row < self.count() else ""
-        self.moved.emit(str(self.item(chosen).data(Qt.ItemDataRole.UserRole)), before)
+        self.moved.emit(_dir(self.item(chosen)), _dir(self.item(row)) if row < self.count() else "")
 
     def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
         """Return a narrow size: the plots need the room."""
@@ -318,12 +322,7 @@ class RunList(QListWidget):
         """Paint a text in an empty list."""
         handled = super().viewportEvent(event)
         if event.type() == QEvent.Type.Paint and not self.count():
-            painter = QPainter(self.viewport())
-            painter.setPen(current_theme().muted)
-            area = QRect(self.viewport().rect()).adjusted(8, 4, -8, -8)
-            words = self._empty_words or tr(EMPTY)
-            painter.drawText(area, Qt.TextFlag.TextWordWrap | Qt.AlignmentFlag.AlignTop, words)
-            painter.end()
+            paint_empty(self, self._empty_words or tr(EMPTY), 8, 4)
         return handled
 
     def _body(self, item: QListWidgetItem) -> QRect:
@@ -354,7 +353,7 @@ class RunList(QListWidget):
 
     def _on_item_chosen(self, item: QListWidgetItem) -> None:
         if not self._pressed_beside:
-            self.choose(str(item.data(Qt.ItemDataRole.UserRole)))
+            self.choose(_dir(item))
 
     def choose(self, run_dir: str) -> None:
         """Choose a run, as a click on it does, also if it is not listed."""
@@ -369,7 +368,7 @@ class RunList(QListWidget):
     def _make_items(self, rows: Sequence[RunRow]) -> None:
         """Create items for these runs; keep the selection and the scroll position."""
         current = self.currentItem()
-        chosen = current.data(Qt.ItemDataRole.UserRole) if current else None
+        chosen = _dir(current) if current else None
         scrolled, ticked = self.verticalScrollBar().value(), set(self.ticked)
         self._making = True  # what is ticked then is reported once the rows are known
         try:
@@ -386,9 +385,14 @@ class RunList(QListWidget):
         self.verticalScrollBar().setValue(scrolled)
 
 
+def _dir(item: QListWidgetItem | Index) -> str:
+    """Return the directory of the run, or the path of the scaling table, that an item shows."""
+    return str(item.data(Qt.ItemDataRole.UserRole))
+
+
 def _is_run(item: QListWidgetItem | None) -> bool:
     """Return whether an item is a run, which can be ticked, and not the row of a scaling table."""
-    return item is not None and not str(item.data(Qt.ItemDataRole.UserRole)).endswith(SCALING_SUFFIX)
+    return item is not None and not is_table(_dir(item))
 
 
 def _fill(item: QListWidgetItem, row: RunRow) -> None:
@@ -403,3 +407,91 @@ def _fill(item: QListWidgetItem, row: RunRow) -> None:
     item.setToolTip(verbatim(row.tip))
     flags = Qt.ItemFlag.ItemIsSelectable | Qt.ItemFlag.ItemIsEnabled
     item.setFlags(flags | Qt.ItemFlag.ItemIsDragEnabled if row.is_queued else flags)
+
+
+DOTS_PX = 15
+
+
+class RunMenu(QMenu):
+    """The menu of one run, brought up to date when it opens."""
+
+    def __init__(self, parent: QWidget, actions: RunActions, *, with_keys: bool = False) -> None:
+        super().__init__(parent)
+        self.run_dir = ""
+        """The run that the menu is about; the empty string for none."""
+        self._actions = actions
+        self._by_name: dict[str, QAction] = {}
+        self._tips = {row.name: tr(row.tip) for row in ACTIONS if row.text}
+        self.setToolTipsVisible(True)
+        for _, rows in groupby((row for row in ACTIONS if row.text), lambda row: row.section):
+            self.addSeparator()
+            for row in rows:
+                action = self._by_name[row.name] = add_action(self, tr(row.text))
+                action.triggered.connect(lambda _, name=row.name: actions.do(name, [self.run_dir]))
+                if with_keys and row.key:
+                    action.setShortcut(QKeySequence(row.key))
+        self.aboutToShow.connect(self.refresh)
+        self.refresh()
+
+    def action(self, name: str) -> QAction:
+        """Return an action by its name (`ACTIONS`)."""
+        return self._by_name[name]
+
+    def show_run(self, run_dir: Path | str) -> None:
+        """Set the run that the menu is about; the empty string for none."""
+        self.run_dir = str(run_dir)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Enable the actions that can be done now, and give the others the reason as tooltip."""
+        for name, state in self._actions.states(self.run_dir).items():
+            action = self._by_name[name]
+            action.setText(state.text)
+            action.setVisible(state.shown)
+            action.setEnabled(not state.why_not)
+            action.setToolTip(verbatim(state.why_not or self._tips[name]))
+
+
+class SeveralMenu(QMenu):
+    """The menu of all ticked runs. It is filled when it is opened."""
+
+    def __init__(self, parent: QWidget, actions: RunActions) -> None:
+        super().__init__(parent)
+        self._actions = actions
+        self.setObjectName("severalMenu")
+        self.setToolTipsVisible(True)
+
+    def popup_for(self, run_dirs: Sequence[str], place: QPoint) -> None:
+        """Open the menu of these runs."""
+        self.clear()
+        self.addSection(tr_plural("{count} run", "{count} runs", len(run_dirs)))
+        for _, rows in groupby((row for row in ACTIONS if row.of_several), lambda row: row.section):
+            for row in rows:
+                assert row.of_several is not None
+                text, tip = row.of_several
+                action = add_action(self, tr(text))
+                action.triggered.connect(lambda _, name=row.name: self._actions.do(name, run_dirs))
+                action.setObjectName(f"{row.name}SeveralAction")
+                action.setToolTip(verbatim(tr(tip)))
+            self.addSeparator()
+        self.popup(place)
+
+
+class RunMenuButton(QToolButton):
+    """Opens the menu of the shown run."""
+
+    def __init__(self, actions: RunActions) -> None:
+        super().__init__()
+        named(self, "runMenuButton", tr("Actions for this run"))
+        self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.setStyleSheet("QToolButton { padding: 5px 6px; } QToolButton::menu-indicator { image: none; }")
+        self.run_menu = named(RunMenu(self, actions, with_keys=True), "runMenu")
+        self.setMenu(self.run_menu)
+        ButtonIcon(self, "dots", side=DOTS_PX)
+        self.show_run(None)
+
+    def show_run(self, run_dir: Path | None) -> None:
+        """Set the run that the menu is about; None for no run."""
+        self.run_menu.show_run(run_dir or "")
+        self.setEnabled(run_dir is not None)
+        self.setToolTip(tr("Rename, run again, duplicate, copy as command, export, delete") if run_dir else tr(NO_RUN))

@@ -19,8 +19,7 @@ from core.config.choices import RecipeChoices, default_learning_rate
 from core.devices.device import Device
 from core.language import tr, tr_noop
 from core.schema.spec import RunSpec
-from gui.features.setup.recipe_fields import RecipeForm, RecipePicker, RunForm, TrainingForm
-from gui.features.setup.strategy_box import StrategyBox, strategy_rows
+from gui.features.setup.recipe_fields import RecipeForm, RecipePicker, RunForm, StrategyBox, TrainingForm, strategy_rows
 from gui.widgets import forms
 from gui.widgets.fields import choice, form, label, select
 from gui.widgets.forms import CheckpointForm, FieldGroup

@@ -1,4 +1,4 @@
-"""Fill the form from a run or a preset, or copy a recipe to change it."""
+"""Fill the form from a run or a preset, or for a first run; copy a recipe to change it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtWidgets import QFileDialog
+from PySide6.QtCore import QSize, Signal, SignalInstance
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QFileDialog, QMenu, QPushButton, QToolButton, QWidget
 
 from core.catalog import recipes
 from core.catalog.recipes import RecipeFile
 from core.config import presets
-from core.config.presets import repeat_line, shell_line
+from core.config.presets import Preset, repeat_line, shell_line
 from core.devices.device import split_name
 from core.language import join_sentences, tr, tr_noop, tr_plural
 from core.runs.foreign import owner_of_file, owner_of_run
@@ -21,49 +23,120 @@ from core.schema.paths import SUPERVISOR_EVENTS
 from core.schema.spec import RunSpec
 from core.series.report import export_bytes
 from core.text import join_names
+from gui.machine.device_rows import free_devices
 from gui.runs.rows import owner_question
+from gui.widgets.buttons import compact_button, give_menu_below
 from gui.widgets.dialogs import FileDialog, ask, ask_first, ask_name, python_files
+from gui.widgets.elided_label import ElidedLabel
+from gui.widgets.layouts import grid
 from gui.widgets.messages import open_path
+from gui.widgets.plain_text import PlainLabel, menu_text, named, verbatim
 
 if TYPE_CHECKING:
     from gui.features.setup.start import StartController
 
 
-class RecipeCopyController:
-    """The action is in the menu File and in the context menu of the workloads."""
+EXAMPLE = "digits_cnn"
+"""The workload for a first run: its data are included and it trains in seconds."""
+FIRST_STEPS = {
+    "firstTickButton": (tr_noop("Tick the free devices"), tr_noop("Choose where to train; nothing uses them.")),
+    "firstExampleButton": (tr_noop("Train {example}"), tr_noop("Train a small example network in seconds.")),
+    "firstScriptButton": (tr_noop("Open a script…"), tr_noop("Train a program of your own, unchanged.")),
+}
+"""By name, the text of a button and what it does. `{example}` stands for `EXAMPLE`."""
 
-    def __init__(self, start: StartController) -> None:
-        self._panels = panels = start.panels
-        panels.menu.provide(copyRecipe=self._ask_where)
-        panels.setup.recipe.add_recipe_action(panels.menu.action("copyRecipe"))
 
-    def _ask_where(self) -> None:
-        """Ask for the new file. The dialog itself asks before it takes the name of a file that exists."""
-        try:
-            recipe = self._panels.setup.recipe.chosen_recipe()
-            recipes.check_source(recipe)
-        except ValueError as error:
-            self._panels.message.show_message(str(error), "bad")
-            return
-        begin = FileDialog.last_folder or str(Path.home())
-        title, copy = tr("Copy {name} as a recipe", name=recipe.name), lambda path: self._copy(recipe, Path(path))
-        dialog = FileDialog(self._panels.window, title, copy, begin=begin, names=python_files())
-        dialog.setObjectName("copyRecipeDialog")
-        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
-        dialog.setFileMode(QFileDialog.FileMode.AnyFile)
-        dialog.setDefaultSuffix("py")
-        dialog.selectFile(f"{recipe.name}.py")
-        dialog.open()
+class FirstSteps(QWidget):
+    """A heading, and the buttons with their sentences. Hidden until there is a heading."""
 
-    def _copy(self, recipe: RecipeFile, target: Path) -> None:
-        def write() -> None:
-            recipes.check_copy(recipe, target)
-            export_bytes(recipes.standalone(recipe).encode(), target)
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("firstSteps")
+        self.buttons: dict[str, QPushButton] = {}
+        self._heading = PlainLabel(name="firstStepsHeading", role="heading")
+        self._layout = grid(self, gap=12, line_gap=4)
+        self._layout.addWidget(self._heading, 0, 0, 1, 2)
+        for line, (name, (text, sentence)) in enumerate(FIRST_STEPS.items(), 1):
+            button = self.buttons[name] = compact_button(name, tr(text, example=EXAMPLE))
+            button.setAccessibleDescription(tr(sentence))
+            self._layout.addWidget(button, line, 0)
+            self._layout.addWidget(ElidedLabel(tr(sentence), role="muted"), line, 1)
+        self.hide()
 
-        if self._panels.message.attempt(write):
-            self._panels.setup.open_recipe(target)
-            self._panels.message.show_passing(tr("Copied {name} to {path}.", name=recipe.name, path=target))
-            open_path(target, self._panels.message)
+    def show_heading(self, heading: str) -> None:
+        """Show the guidance below a heading; the empty string hides it."""
+        self._heading.setText(heading)
+        self.setAccessibleName(heading)
+        self.setVisible(bool(heading))
+
+    def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
+        """Return the size in which all sentences are whole."""
+        return self._layout.sizeHint()
+
+
+NO_PRESETS = tr_noop("No presets yet")
+
+
+class PresetsButton(QToolButton):
+    """Reads the list each time it opens: presets are files that other programs may add or remove."""
+
+    fill_asked = Signal(str)
+    """The file of the preset to load."""
+    remove_asked = Signal(str)
+    keep_asked = Signal()
+    """The current settings shall be saved as a preset."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        named(self, "setupsButton", tr("Presets"))
+        self.setToolTip(tr("Load a preset, save the current settings as one, or remove one"))
+        menu = give_menu_below(self, tr("Presets"), "setupsMenu")
+        menu.setToolTipsVisible(True)
+        menu.aboutToShow.connect(self.list_presets)
+        self._removing = QMenu(tr("Remove"), menu)
+
+    def list_presets(self) -> None:
+        """Update the list."""
+        menu = self.menu()
+        menu.clear()
+        found = presets.read_all(presets.default_root())
+        for preset in found:
+            _describe(self._offer(menu, preset.name, preset, self.fill_asked), preset)
+        if not found:
+            menu.addAction(tr(NO_PRESETS)).setEnabled(False)
+        menu.addSeparator()
+        menu.addAction(tr("Save current settings…"), self.keep_asked.emit)
+        if found:
+            self._removing.clear()
+            menu.addMenu(self._removing)
+            for preset in found:
+                self._offer(self._removing, f"{preset.name}…", preset, self.remove_asked)
+
+    @staticmethod
+    def _offer(menu: QMenu, text: str, preset: Preset, signal: SignalInstance) -> QAction:
+        action = menu.addAction(menu_text(text))
+        action.triggered.connect(lambda: signal.emit(str(preset.path)))
+        return action
+
+
+def _describe(action: QAction, preset: Preset) -> None:
+    owner = owner_of_file(preset.path)
+    belongs = [tr("It belongs to {owner}.", owner=owner)] if owner else []
+    action.setEnabled(preset.spec is not None)
+    action.setToolTip(verbatim("\n".join([summary(preset), *belongs])))
+
+
+def summary(preset: Preset) -> str:
+    """Return what a preset trains, in one line; its problem if it cannot be used."""
+    spec = preset.spec
+    if spec is None:
+        return preset.problem
+    devices = tr_plural("{count} device", "{count} devices", len(spec.devices))
+    if spec.script is not None:
+        what = f"{spec.script.name} {' '.join(spec.script.arguments)}".strip()
+    else:
+        what = f"{spec.own_recipe.name}, {spec.framework} {spec.strategy}"
+    return tr("{what}, on {devices}", what=what, devices=devices)
 
 
 SECRETS = tr_noop(
@@ -73,7 +146,7 @@ SECRETS = tr_noop(
 
 
 class ReuseController:
-    """Does what the menu of a run and the list of presets ask for."""
+    """Does what the menu of a run, the list of presets and the first steps ask for, and copies recipes."""
 
     def __init__(self, start: StartController) -> None:
         self._start, self._panels, self._message = start, start.panels, start.panels.message
@@ -85,16 +158,58 @@ class ReuseController:
             copy=lambda runs: self._use_run(runs[0], "Copy", lambda spec: self._copy_command(spec, Path(runs[0]))),
             keep=lambda runs: self._use_run(runs[0], "Save", self._ask_name),
         )
-        panels.failure.again_asked.connect(lambda: self._use_shown("Start", start.start_again))
-        panels.failure.smaller_asked.connect(lambda smaller: self._use_shown("Use", lambda _: self._fill(smaller)))
-        settings = panels.details.settings
-        copied = tr("Copied the settings of the run as text.")
-        settings.copy_asked.connect(lambda text: self._message.copy(text, copied))
-        settings.command_asked.connect(lambda: self._use_shown("Copy", self._copy_own_command))
+        panels.failure.again_button.clicked.connect(lambda: self._use_shown("Start", start.start_again))
+        panels.failure.smaller_button.clicked.connect(lambda: self._use_shown("Use", self._fill_smaller))
+        panels.details.settings.copy_text.triggered.connect(self._copy_settings)
+        panels.details.settings.copy_command.triggered.connect(lambda: self._use_shown("Copy", self._copy_own_command))
         preset_button = panels.setup.presets
         preset_button.fill_asked.connect(lambda path: self._message.attempt(lambda: self._load(Path(path))))
         preset_button.remove_asked.connect(lambda path: self._ask_to_remove(Path(path)))
         preset_button.keep_asked.connect(self._keep_choices)
+        panels.menu.provide(copyRecipe=self._ask_where_to_copy)
+        panels.setup.recipe.add_recipe_action(panels.menu.action("copyRecipe"))
+        chosen, steps = panels.devices.chosen, panels.first_steps.buttons
+        steps["firstTickButton"].clicked.connect(lambda: chosen.tick_only(free_devices(chosen.rows_of())))
+        steps["firstExampleButton"].clicked.connect(self._train_example)
+        steps["firstScriptButton"].clicked.connect(panels.menu.action("openScript").trigger)
+
+    def _train_example(self) -> None:
+        """Start the example on the ticked devices, or on the first free one."""
+        chosen, setup = self._panels.devices.chosen, self._panels.setup
+        if not chosen.ticked:
+            chosen.tick_only(free_devices(chosen.rows_of())[:1])
+        setup.choose_built_in(EXAMPLE)
+        self._start.check(setup.choices())
+        self._start.start()
+
+    def _ask_where_to_copy(self) -> None:
+        """Ask for the new file. The dialog itself asks before it takes the name of a file that exists."""
+        try:
+            recipe = self._panels.setup.recipe.chosen_recipe()
+            recipes.check_source(recipe)
+        except ValueError as error:
+            self._message.show_message(str(error), "bad")
+            return
+        begin = FileDialog.last_folder or str(Path.home())
+        title = tr("Copy {name} as a recipe", name=recipe.name)
+        copy = lambda path: self._copy_recipe(recipe, Path(path))  # noqa: E731
+        dialog = FileDialog(self._panels.window, title, copy, begin=begin, names=python_files())
+        dialog.setObjectName("copyRecipeDialog")
+        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+        dialog.setFileMode(QFileDialog.FileMode.AnyFile)
+        dialog.setDefaultSuffix("py")
+        dialog.selectFile(f"{recipe.name}.py")
+        dialog.open()
+
+    def _copy_recipe(self, recipe: RecipeFile, target: Path) -> None:
+        def write() -> None:
+            recipes.check_copy(recipe, target)
+            export_bytes(recipes.standalone(recipe).encode(), target)
+
+        if self._message.attempt(write):
+            self._panels.setup.open_recipe(target)
+            self._message.show_passing(tr("Copied {name} to {path}.", name=recipe.name, path=target))
+            open_path(target, self._message)
 
     def _use_run(self, run_dir: str, verb: str, action: Callable[[RunSpec], object]) -> None:
         """Use the spec of a run that is started now or later; ask first if the run belongs to another user."""
@@ -139,6 +254,16 @@ class ReuseController:
                 devices=join_names(gone),
             )
             self._message.show_message(sentence, "warn")
+
+    def _fill_smaller(self, _: RunSpec) -> None:
+        shown = self._panels.failure.shown
+        if shown is not None and shown.smaller is not None:
+            self._fill(shown.smaller)
+
+    def _copy_settings(self) -> None:
+        shown = self._panels.details.settings.shown
+        if shown is not None:
+            self._message.copy(shown.text, tr("Copied the settings of the run as text."))
 
     def _copy_command(self, spec: RunSpec, run_dir: Path) -> None:
         """Copy a command. It may have been asked about before: a terminal may execute what is pasted at once."""

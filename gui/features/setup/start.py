@@ -24,8 +24,7 @@ from core.system.own_processes import at_logout, logout_warning
 from core.text import join_names
 from gui.base.jobs import Jobs, reason
 from gui.base.settings_file import SettingsFile
-from gui.features.setup.first_steps import FirstStepsController
-from gui.features.setup.reuse import RecipeCopyController, ReuseController
+from gui.features.setup.reuse import ReuseController
 from gui.machine.machine import Machine
 from gui.machine.start_check import StartCheck, StartConditions, checking, readings_state, refused
 from gui.runs.rows import owner_question, run_title
@@ -182,7 +181,7 @@ class StartController(Feature):
         self._pending = QTimer(self, singleShot=True, interval=PENDING_MS)
         self._pending.timeout.connect(self._show_pending)
         panels.setup.changed.connect(self.check)
-        panels.header.buttons.start_asked.connect(self.start)
+        panels.header.buttons.start.clicked.connect(lambda _: self.start())
         panels.header.buttons.resume_asked.connect(self.resume)
         panels.menu.provide(addToQueue=lambda: self.start(queues=True))
         self._run_list.changed.connect(self.check_again)
@@ -190,8 +189,7 @@ class StartController(Feature):
         services.devices.changed.connect(panels.setup.show_machine)
         services.chosen.changed.connect(panels.setup.show_devices)
         services.connected.changed.connect(lambda connected: self.reread() if connected else None)
-        # Kept here: no signal holds them.
-        self._others = ReuseController(self), RecipeCopyController(self), FirstStepsController(self)
+        self._reuse = ReuseController(self)  # kept here: no signal holds it
 
     # -- check -----------------------------------------------------------------------------------
 
