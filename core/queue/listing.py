@@ -320,10 +320,10 @@ def reason_words(ticket: Ticket, outcome: Outcome, now: float, *, held: str = ""
     return text
 
 
-def _why(data: object) -> str:
+def _why(data: str) -> str:
     """Return a message of a ticket. It may be of any user, or have the name of a process, which any program chooses."""
     try:
-        found = tr(Message.read(data))
+        found = tr(Message.read(parse_json(data.encode())))
     except ValueError:
         return ""
     return found if found.isprintable() else printable(found)

@@ -27,7 +27,7 @@ NAMES = (
 )
 
 
-def values(random: Random) -> Any:
+def hostile_value(random: Random) -> Any:
     """Return a value that no writer writes."""
     deep: Any = 1
     for _ in range(random.choice([20, 90, 110, 400])):
@@ -162,36 +162,12 @@ class Hostile:
             if isinstance(document, dict) and self.random.random() < 0.15:
                 del document[key]
             else:
-                document[key] = values(self.random)
+                document[key] = hostile_value(self.random)
             return
 
     def _replace(self, run_dir: Path) -> None:
         if path := self._file(run_dir):
-            self._plant(path)
-
-    def _plant(self, path: Path) -> None:
-        path.unlink(missing_ok=True)
-        match self.random.randrange(9):
-            case 0:
-                path.symlink_to("/dev/zero")
-            case 1:
-                path.symlink_to(path.name)
-            case 2:
-                path.symlink_to("/etc/passwd")
-            case 3:
-                os.mkfifo(path)
-            case 4:
-                path.mkdir()
-            case 5:
-                with contextlib.suppress(PermissionError):
-                    os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(1, 5))
-            case 6:
-                path.touch()
-                os.truncate(path, 1 << 40)
-            case 7:
-                path.touch(mode=0)
-            case 8:
-                _socket(path)
+            put_in_place_of(path, self.random)
 
     def _folder(self, run_dir: Path) -> None:
         path = run_dir / self.random.choice(["events", "control", "checkpoints"])
@@ -226,7 +202,7 @@ class Hostile:
                         / self.random.choice(["step-1", "step-x", "step-" + "9" * 100, "step-00000007"])
                     )
                     saved.mkdir(parents=True)
-                    files = {self.random.choice(["/dev/zero", "../x", "model"]): values(self.random)}
+                    files = {self.random.choice(["/dev/zero", "../x", "model"]): hostile_value(self.random)}
                     manifest = {
                         "version": 1,
                         "step": 7,
@@ -256,6 +232,32 @@ class Hostile:
                 path = run_dir / "events" / name
                 if _is_small(path):
                     path.write_bytes(path.read_bytes() + b"".join(json.dumps(each).encode() + b"\n" for each in lines))
+
+
+def put_in_place_of(path: Path, random: Random) -> None:
+    """Replace a file or an empty folder by what is no file of a few bytes."""
+    shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
+    match random.randrange(9):
+        case 0:
+            path.symlink_to("/dev/zero")
+        case 1:
+            path.symlink_to(path.name)
+        case 2:
+            path.symlink_to("/etc/passwd")
+        case 3:
+            os.mkfifo(path)
+        case 4:
+            path.mkdir()
+        case 5:
+            with contextlib.suppress(PermissionError):
+                os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(1, 5))
+        case 6:
+            path.touch()
+            os.truncate(path, 1 << 40)
+        case 7:
+            path.touch(mode=0)
+        case 8:
+            _socket(path)
 
 
 def _is_small(path: Path) -> bool:
