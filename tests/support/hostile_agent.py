@@ -22,7 +22,7 @@ from core.hosts import protocol
 from core.hosts.run_files import FilePart
 from core.schema.codec import encode
 from core.system.processes import here
-from tests.support.hostile_runs import hostile_value
+from tests.support.hostile_runs import change, hostile_value
 
 LIFE_S = 2
 RUN = "20261128-120000-run-aaaa"
@@ -51,12 +51,7 @@ def _with(message: Message, kind: str, value: object) -> bytes:
 def _changed(message: Message, kind: str, random: Random) -> bytes:
     """Return a line in which one value somewhere is another one."""
     changed = json.loads(json.dumps({kind: message[kind]} if kind in message else message))
-    document = changed
-    while isinstance(document, (dict, list)) and document:
-        key = random.choice(sorted(document)) if isinstance(document, dict) else random.randrange(len(document))
-        if not isinstance(document[key], (dict, list)) or random.random() < 0.3:
-            document[key] = hostile_value(random)
-        document = document[key]
+    change(changed, random)
     return json.dumps({**message, **changed}).encode() + b"\n"
 
 
