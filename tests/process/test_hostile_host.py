@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import sys
-import time
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
@@ -84,10 +83,10 @@ def test_what_follows_a_hostile_host_survives_and_says_why(count: int | None) ->
 def judge(follow: Callable[[SimpleNamespace], str], ability: str, how: str, seed: int) -> None:
     what = f"{follow.__name__} {ability} {how} {seed}"
     Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here on
-    before, began = memory_kib("VmRSS"), time.monotonic()
+    before = memory_kib("VmRSS")
     why = follow(host_of(ability, how, seed))
     grown = memory_kib("VmHWM") - before
-    print(f"{what}: {grown // 1024} MiB, {time.monotonic() - began:.1f} s: {why[:150]}")
+    print(f"{what}: {grown // 1024} MiB: {why[:150]}")
     assert why, what
     assert all(line.isprintable() for line in why.split("\n")), (what, why)
     assert "An error of Trainyard" not in why, (what, why)
