@@ -41,13 +41,18 @@ def capital(phrase: str) -> str:
 
 def join_labels(labels: Sequence[str]) -> str:
     """Return labels of devices as `join_names` does, but `GPU 0 to 7` for three or more in a row."""
+    return _row(labels) or join_names(labels)
+
+
+def _row(labels: Sequence[str]) -> str:
+    """Return `GPU 0 to 7`; the empty string for labels that are no row."""
     kinds = {label.rpartition(" ")[0] for label in labels}
     numbers = [label.rpartition(" ")[2] for label in labels]
     if len(labels) < MIN_ROW or len(kinds) != 1 or not all(number.isdecimal() for number in numbers):
-        return join_names(labels)
+        return ""
     first, last = int(numbers[0]), int(numbers[-1])
-    if [int(number) for number in numbers] != list(range(first, last + 1)):
-        return join_names(labels)
+    if last - first >= len(labels) or [int(number) for number in numbers] != list(range(first, last + 1)):
+        return ""
     return tr("{kind} {first} to {last}", kind=kinds.pop(), first=first, last=last)
 
 
@@ -55,8 +60,7 @@ def list_labels(labels: Sequence[str]) -> str:
     """Return `GPU 0 to 3` or `GPU 0, 2 and 5`, or all labels where they are of several kinds."""
     kinds = {label.rpartition(" ")[0] for label in labels}
     numbers = [label.rpartition(" ")[2] for label in labels]
-    row = join_labels(labels)
-    if row != join_names(labels):
+    if row := _row(labels):
         return row
     if len(labels) > 1 and len(kinds) == 1 and all(number.isdecimal() for number in numbers):
         return f"{kinds.pop()} {join_names(first_names(numbers, limit=2 * MAX_NAMES))}".lstrip()

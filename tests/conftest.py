@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
 for name in os.environ.keys() & {"LANGUAGE", "LC_ALL", "LC_MESSAGES", "OMP_NUM_THREADS"} | {
-    name for name in os.environ if name.startswith("TRAINYARD_") and not name.startswith("TRAINYARD_TEST_")
+    name for name in os.environ
+    if name.startswith("TRAINYARD_") and not name.startswith(("TRAINYARD_TEST_", "TRAINYARD_SOAK_"))
 }:
     del os.environ[name]  # the user's own settings
 os.environ["LANG"] = "C.UTF-8"

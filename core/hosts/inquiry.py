@@ -154,6 +154,8 @@ STEADY_S = 30.0
 """Seconds of a connection after which its end counts as a first failure."""
 MAX_SAMPLES = 10_000
 """Samples that are kept until they are fetched."""
+MAX_SAMPLES_BYTES = 4 * 1024 * 1024
+"""Bytes of readings, as they arrived, after which samples that were not fetched are dropped."""
 NO_USES = HostUses(by_device={})
 PASSING = frozenset({
     Failure.UNKNOWN_NAME, Failure.UNREACHABLE, Failure.CLOSED_PORT, Failure.SSH, Failure.NO_ANSWER, Failure.CUT,
@@ -266,12 +268,16 @@ class HostWatch:
         measured_at = time.monotonic()
         self._change(connection, phase=Phase.REACHABLE, error=None, hello=connection.hello, clock=clock)
         stream = connection.request("readings", period_s=PERIOD_S, uses_period_s=USES_PERIOD_S)
-        readings = _Readings(self.host.name)
+        readings, held_bytes = _Readings(self.host.name), 0
         while connection.is_wanted():
             connection.poll(POLL_S)
             if stream.done:
                 connection.result(stream)
                 connection.fail_at(tr("Its readings have ended."))
+            if stream.items:
+                held_bytes = (held_bytes if self._samples else 0) + stream.held_bytes
+                if held_bytes > MAX_SAMPLES_BYTES:
+                    self._samples.clear()
             while stream.items:
                 take = partial(self._take, connection, readings, clock.offset_s)
                 connection.read(take, stream.items.popleft(), tr("They are no devices."))

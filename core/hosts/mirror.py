@@ -41,6 +41,8 @@ BEAT_S = 3.0
 READINGS_S = 0.5
 """Seconds between two readings of the devices there."""
 MAX_READINGS = 1000
+MAX_READINGS_BYTES = 4 * 1024 * 1024
+"""Bytes of readings, as they arrived, after which those that were not fetched are dropped."""
 MAX_PARTS_BYTES = 64 * 1024 * 1024
 """Bytes of files that have arrived in part, and are replaced as a whole."""
 PERIOD_S = 0.2
@@ -69,6 +71,8 @@ class Link:
         self._stream: Answer | None = None
         """The readings of the host's devices."""
         self._previous: tuple[Sample, ...] = ()
+        self._held_bytes = 0
+        """Of the readings that were not fetched, and of those before that were never all fetched."""
         self._parts: dict[tuple[str, str], bytes] = {}
         """Files that are replaced as a whole, as far as they have arrived."""
         self._part_seen: set[str] = set()
@@ -114,6 +118,10 @@ class Link:
     def _take_readings(self) -> None:
         if self._stream is None:
             self._stream = self.connection.request("readings", period_s=READINGS_S)
+        if self._stream.items:
+            self._held_bytes = (self._held_bytes if self._readings else 0) + self._stream.held_bytes
+            if self._held_bytes > MAX_READINGS_BYTES:  # of a host that is not shown
+                self._readings.clear()
         while self._stream.items:
             unpack = partial(unpack_readings, previous=self._previous)
             found = self.connection.read(unpack, self._stream.items.popleft(), tr("They are no devices."))

@@ -10,6 +10,7 @@ Loaded by each waiting run: see `core.queue.line`.
 from __future__ import annotations
 
 import heapq
+import json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,8 +67,8 @@ class Ticket:
         self.ends_at = _optional(fields.get("ends_at"))
         """Unix seconds at which it is expected to end."""
         self.blocked = {_text(name): _block(each) for name, each in dict(fields.get("blocked", {})).items()}
-        """By device, since when and until when it counts as not free although nothing claims it, and why: JSON of a
-        message, which is not checked here, since a process that waits is to stay small."""
+        """By device, since when and until when it counts as not free although nothing claims it, and why: a message as
+        JSON, which is neither checked nor kept as objects here, since a process that waits is to stay small."""
         if self.state == WAITING and not 0 < self.count <= max(len(self.among), len(self.devices)):
             raise ValueError(self.any)
 
@@ -292,6 +293,6 @@ def _one_of(value: object, known: tuple[str, ...]) -> str:
     return str(value)
 
 
-def _block(value: Any) -> tuple[float, float, Any]:  # noqa: ANN401 (JSON)
+def _block(value: Any) -> tuple[float, float, str]:  # noqa: ANN401 (JSON)
     since, until, why = value
-    return _number(since), _number(until), why
+    return _number(since), _number(until), json.dumps(why)

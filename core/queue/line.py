@@ -46,16 +46,17 @@ MAX_ANSWER = 16_000
 MAX_EVENTS_BYTES = 256 * 1024
 MAX_TICKETS = 1000
 """Tickets of one user that are looked at."""
-MAX_OTHERS = 4000
+MAX_OTHERS = 2000
 """Tickets of all other users that are looked at."""
-MAX_OTHERS_BYTES = 512 * 1024
-"""Bytes of the tickets of all other users that are read: about 400 that wait for any of 8 GPUs. The smallest of a user
-come first, which are those of runs that train. A user who has less than an equal share leaves the rest."""
-LEAST_BYTES = 128
+MAX_OTHERS_BYTES = 192 * 1024
+"""Bytes of the tickets of all other users that are read: about 150 that wait for any of 8 GPUs. The smallest of a user
+come first, which are those of runs that train. A user who has less than an equal share leaves the rest. A byte may take
+twenty in memory, and a process that waits stays below 16 MB."""
+LEAST_BYTES = 256
 """Bytes that a ticket counts at least."""
 MAX_NAMES = 65_536
 """Names of folders that are looked at."""
-MAX_USERS = 8192
+MAX_USERS = 2048
 """Other users whose folders are looked at, those with the lowest ids: ids that users give to containers are high."""
 MAX_PASSED = 100
 """Folders that are named as passed over."""
@@ -104,7 +105,7 @@ class Line:
             if known != path:  # every process takes the same: that of the plain name, or the first of the others
                 found[uid], second = sorted((known, path))
                 self._pass_over(second, "second")
-            if len(found) == 2 * MAX_USERS:
+            if len(found) > MAX_USERS * 5 / 4:
                 found = dict(heapq.nsmallest(MAX_USERS, found.items()))
                 self._pass_over(self.parent, "many")
         return heapq.nsmallest(MAX_USERS, found.items())

@@ -26,10 +26,12 @@ from core.schema.paths import EVENTS, QUEUE_FILE, SPEC_FILE, SUPERVISOR_EVENTS
 from core.schema.spec import read_spec
 from core.system import processes, procfs
 from core.system.processes import user_name
-from core.text import as_sentence, join_labels, join_names
+from core.text import as_sentence, join_labels, join_names, list_labels
 
 QUEUED, IS_HELD = "queued", "held"
 STATE_WORDS = {QUEUED: tr_noop("queued"), IS_HELD: tr_noop("held")}
+MAX_LABELS = 64
+"""Devices of a run that are all named if their names are no row."""
 MAX_REFUSED = 5
 """Tickets that are named as passed over: a user may have planted hundreds."""
 REFUSED = {
@@ -296,8 +298,9 @@ def needs_words(ticket: Ticket) -> str:
 
 
 def label_words(ticket: Ticket, devices: Iterable[str]) -> str:
-    """Return the names of devices as its user knows them."""
-    return join_labels([ticket.labels.get(each, each) for each in devices])
+    """Return the names of devices as its user knows them; only some of very many, which another user may have named."""
+    labels = [ticket.labels.get(each, each) for each in devices]
+    return join_labels(labels) if len(labels) <= MAX_LABELS else list_labels(labels)
 
 
 def reason_words(ticket: Ticket, outcome: Outcome, now: float, *, held: str = "") -> str:
@@ -320,10 +323,10 @@ def reason_words(ticket: Ticket, outcome: Outcome, now: float, *, held: str = ""
     return text
 
 
-def _why(data: object) -> str:
+def _why(data: str) -> str:
     """Return a message of a ticket. It may be of any user, or have the name of a process, which any program chooses."""
     try:
-        found = tr(Message.read(data))
+        found = tr(Message.read(parse_json(data.encode())))
     except ValueError:
         return ""
     return found if found.isprintable() else printable(found)

@@ -141,7 +141,8 @@ class Soak:
         """Wait for the end of a run, and stop one that survives."""
         if set(hits.killed) <= LINKS:
             wait_until(lambda: self._goes_on(run, hits), "the run to go on after the cut, or to end")
-            run.stop()
+            run.run.request("stop")
+        run.until_over()
 
     def _goes_on(self, run: Followed, hits: Hits) -> bool:
         over = state_info(run.poll().state).over

@@ -33,12 +33,13 @@ COMMANDS = (
 
 
 def batches(count: int | None) -> Iterator[int]:
-    """Yield seeds: a fixed number, or new ones until the time of a soak test is over."""
+    """Yield seeds: a fixed number, or new ones until the time of a soak test is over, from TRAINYARD_TEST_SEED on."""
     if count is not None:
         yield from range(count)
         return
-    end, seed = time.monotonic() + SOAK_S, int(time.time())
+    end, seed = time.monotonic() + SOAK_S, int(os.environ.get("TRAINYARD_TEST_SEED", time.time()))
     while time.monotonic() < end:
+        print(f"seed {seed}")
         yield seed
         seed += 1
 

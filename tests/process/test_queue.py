@@ -417,13 +417,12 @@ def processes_of(followed: Followed) -> list[ProcessId]:
     return [each for each in named if each is not None and processes.is_alive(each)]
 
 
-@pytest.mark.soak
-@pytest.mark.timeout(7200)
-def test_200_kills_at_random_moments(queue: Queue) -> None:
-    """Waiting processes, supervisors and guards are killed. No device is given twice, and every run comes to an end."""
-    seed = int(os.environ.get("TRAINYARD_TEST_SEED", "0")) or random.randrange(1, 10**6)
-    print(f"TRAINYARD_TEST_SEED={seed}")
-    chance, runs, kills = random.Random(seed), [], 0
+def kill_at_random(queue: Queue, kills: int, seed: int) -> None:
+    """Let runs wait and train, and kill waiting processes, supervisors and guards, until all runs have ended.
+
+    No device is given twice among these runs, and none of them leaves a ticket.
+    """
+    chance, runs = random.Random(seed), []
     needs = (
         {"devices": "cpu:0"}, {"devices": "cpu:1"}, {"devices": "cpu:0,cpu:1"},
         {"any_of": ("cpu:0", "cpu:1"), "count": 1},
@@ -435,7 +434,7 @@ def test_200_kills_at_random_moments(queue: Queue) -> None:
         used = alive_workers(runs)
         assert len(used) == len({*used}), f"a device was given twice: {used}"
 
-    while kills < 200:
+    while kills:
         check()
         live = [each for each in runs if not state_info(each.state).over]
         if len(live) < 6:
@@ -443,7 +442,7 @@ def test_200_kills_at_random_moments(queue: Queue) -> None:
             continue
         victims = [process for each in live for process in processes_of(each)]
         if victims and processes.send(chance.choice(victims), signal.SIGKILL):
-            kills += 1
+            kills -= 1
         if chance.random() < 0.4:
             control.revive(queue.runs_root)
         until = time.monotonic() + chance.random()
@@ -458,6 +457,17 @@ def test_200_kills_at_random_moments(queue: Queue) -> None:
 
     wait_until(all_over, "the ends of all runs")
     control.revive(queue.runs_root)
-    wait_until(lambda: not tickets() and is_free("cpu:0") and is_free("cpu:1"), "the line to be empty")
-    assert not [*(Path(own_line().line.own) / "tickets").iterdir()]
+    folder = Path(own_line().line.own) / "tickets"
+    wait_until(lambda: not [*folder.iterdir()], "the place of the line to be empty")
     print({state.value: sum(each.state is state for each in runs) for state in {each.state for each in runs}})
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+def test_200_kills_at_random_moments(queue: Queue) -> None:
+    """No device is given twice, and every run comes to an end."""
+    seed = int(os.environ.get("TRAINYARD_TEST_SEED", "0")) or random.randrange(1, 10**6)
+    print(f"TRAINYARD_TEST_SEED={seed}")
+    kill_at_random(queue, 200, seed)
+    assert not tickets()
+    wait_until(lambda: is_free("cpu:0") and is_free("cpu:1"), "the devices to be free")

@@ -6,15 +6,24 @@ import contextlib
 import fcntl
 import json
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from core.history.index import directories
 from core.queue.folder import own_line
 from core.queue.listing import queue_view
+from core.runs.run import Run
 from core.system.processes import here
+from tests.process.test_queue import alive_workers, kill_at_random
+from tests.support import fake_worker
+from tests.support.queueing import Queue, is_free
+from tests.support.running import Followed
 from tests.support.two_users import give_away, other_name
 from tests.support.user_accounts import ATTACKER, VICTIM, Said, as_user, make_homes, needs_open_checkout, trainyard
 
@@ -178,3 +187,43 @@ def test_who_makes_the_folder_of_another_user_first_does_not_keep_that_user_out_
     with holding_a_device(VICTIM) as ticket:
         assert ticket.startswith(f"{plain}-")
         assert as_user(ATTACKER, lambda: own_line().line.claim("cpu:0"), homes[ATTACKER]) == Said(0, "", "")
+
+
+KILLS = 50
+"""Of each user: they take about a minute, and `as_user` waits for five."""
+CLOSED_PYTHON = [each for each in Path(sys.executable).resolve().parents if each.stat().st_mode & 0o005 != 0o005]
+
+
+def _play(home: Path, seed: int) -> None:
+    kill_at_random(Queue(home), KILLS, seed)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1200)
+@pytest.mark.two_users
+@needs_open_checkout
+@pytest.mark.skipif(bool(CLOSED_PYTHON), reason=f"other users cannot start this Python: {CLOSED_PYTHON[-1:]} is closed")
+def test_kills_among_the_queued_runs_of_two_users_give_no_device_twice(
+    shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each user queues runs for both devices, and kills processes of their own; root looks at the devices of both."""
+    homes, common, seed = make_homes(shared), shared / "line", int(os.environ.get("TRAINYARD_TEST_SEED", "38"))
+    common.mkdir()
+    common.chmod(0o1777)
+    monkeypatch.setenv("TRAINYARD_QUEUE_DIR", str(common))
+    monkeypatch.setenv("TRAINYARD_PYTHON_PYTORCH", str(fake_worker.install(shared / "fake")))
+    print(f"seed {seed}")
+    roots = [home / "runs" for home in homes.values()]
+    found: dict[Path, Followed] = {}
+    with ThreadPoolExecutor(2) as pool:
+        said = [pool.submit(as_user, uid, partial(_play, home, seed + uid), home) for uid, home in homes.items()]
+        while not all(each.done() for each in said):
+            runs = [run_dir for root in roots if root.is_dir() for run_dir in directories(root)]
+            found |= {run_dir: Followed(Run.attach(run_dir)) for run_dir in runs if run_dir not in found}
+            used = alive_workers([each.poll() for each in found.values()])
+            assert len(used) == len({*used}), f"a device was given twice: {used}"
+    for each in said:
+        print(each.result().out)
+        assert (each.result().code, each.result().err) == (0, "")
+    assert is_free("cpu:0")
+    assert is_free("cpu:1")

@@ -27,7 +27,7 @@ NAMES = (
 )
 
 
-def values(random: Random) -> Any:
+def hostile_value(random: Random) -> Any:
     """Return a value that no writer writes."""
     deep: Any = 1
     for _ in range(random.choice([20, 90, 110, 400])):
@@ -64,7 +64,7 @@ class Hostile:
         """Make a preset."""
         path = self.root / f"preset-{number}.json"
         shutil.copyfile(self.random.choice(self._bases) / "spec.json", path)
-        self.random.choice([self._bytes_of, self._json_of, self._json_of, self._plant])(path)
+        self.random.choice([damage, rewrite, rewrite, put_in_place_of])(path, self.random)
         return path
 
     def clear(self) -> None:
@@ -81,26 +81,7 @@ class Hostile:
 
     def _bytes(self, run_dir: Path) -> None:
         if path := self._file(run_dir):
-            self._bytes_of(path)
-
-    def _bytes_of(self, path: Path) -> None:
-        data, at = bytearray(path.read_bytes()), self.random.randrange(path.stat().st_size + 1)
-        match self.random.randrange(6):
-            case 0:
-                del data[at:]
-            case 1:
-                data[at : at + 20] = self.random.randbytes(20)
-            case 2:
-                data[at:at] = self.random.choice([b"[" * 200_000, b'{"a":' * 200_000, b"\0" * 1000, b"\xff\xfe", b'"'])
-            case 3:
-                data = bytearray(
-                    data.decode(errors="replace").encode(self.random.choice(["utf-16", "utf-32", "utf-8-sig"]))
-                )
-            case 4:
-                data[at:at] = self.random.choice([b"\n" * 10_000, b"\r", b"1" * 100_000, b"9" * 5000, b"-", b"e999999"])
-            case 5:
-                data = data[at:]
-        path.write_bytes(data)
+            damage(path, self.random)
 
     def _events(self, run_dir: Path) -> Path | None:
         folder = run_dir / "events"
@@ -131,67 +112,11 @@ class Hostile:
     def _json(self, run_dir: Path) -> None:
         path = self._file(run_dir)
         if path is not None and path.suffix in {".json", ".jsonl"}:
-            self._json_of(path)
-
-    def _json_of(self, path: Path) -> None:
-        lines = path.read_bytes().splitlines() if path.suffix == ".jsonl" else [path.read_bytes()]
-        if not lines:
-            return
-        for _ in range(self.random.choice([1, 1, 5])):
-            kinds: dict[bytes, list[int]] = {}
-            for number, line in enumerate(lines):
-                kinds.setdefault(line.partition(b'"kind":')[2][:14], []).append(number)
-            at = self.random.choice(kinds[self.random.choice(sorted(kinds))])  # most lines are of one kind
-            with contextlib.suppress(ValueError, RecursionError):
-                document = json.loads(lines[at])
-                self._change(document)
-                lines[at] = json.dumps(document).encode()
-        path.write_bytes(b"\n".join(lines) + b"\n")
-
-    def _change(self, document: Any) -> None:
-        """Replace, add or remove one value somewhere."""
-        while isinstance(document, (dict, list)) and document:
-            key = (
-                self.random.choice(sorted(document))
-                if isinstance(document, dict)
-                else self.random.randrange(len(document))
-            )
-            if isinstance(document[key], (dict, list)) and document[key] and self.random.random() < 0.7:
-                document = document[key]
-                continue
-            if isinstance(document, dict) and self.random.random() < 0.15:
-                del document[key]
-            else:
-                document[key] = values(self.random)
-            return
+            rewrite(path, self.random)
 
     def _replace(self, run_dir: Path) -> None:
         if path := self._file(run_dir):
-            self._plant(path)
-
-    def _plant(self, path: Path) -> None:
-        path.unlink(missing_ok=True)
-        match self.random.randrange(9):
-            case 0:
-                path.symlink_to("/dev/zero")
-            case 1:
-                path.symlink_to(path.name)
-            case 2:
-                path.symlink_to("/etc/passwd")
-            case 3:
-                os.mkfifo(path)
-            case 4:
-                path.mkdir()
-            case 5:
-                with contextlib.suppress(PermissionError):
-                    os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(1, 5))
-            case 6:
-                path.touch()
-                os.truncate(path, 1 << 40)
-            case 7:
-                path.touch(mode=0)
-            case 8:
-                _socket(path)
+            put_in_place_of(path, self.random)
 
     def _folder(self, run_dir: Path) -> None:
         path = run_dir / self.random.choice(["events", "control", "checkpoints"])
@@ -226,7 +151,7 @@ class Hostile:
                         / self.random.choice(["step-1", "step-x", "step-" + "9" * 100, "step-00000007"])
                     )
                     saved.mkdir(parents=True)
-                    files = {self.random.choice(["/dev/zero", "../x", "model"]): values(self.random)}
+                    files = {self.random.choice(["/dev/zero", "../x", "model"]): hostile_value(self.random)}
                     manifest = {
                         "version": 1,
                         "step": 7,
@@ -237,7 +162,7 @@ class Hostile:
                         "files": files,
                     }
                     (saved / "checkpoint.json").write_text(json.dumps(manifest))
-                    self._json_of(saved / "checkpoint.json")
+                    rewrite(saved / "checkpoint.json", self.random)
                 case 3:
                     with (run_dir / "log.txt").open("ab") as file:
                         file.write(
@@ -256,6 +181,86 @@ class Hostile:
                 path = run_dir / "events" / name
                 if _is_small(path):
                     path.write_bytes(path.read_bytes() + b"".join(json.dumps(each).encode() + b"\n" for each in lines))
+
+
+def damage(path: Path, random: Random) -> None:
+    """Change, cut or add some bytes of a file."""
+    data, at = bytearray(path.read_bytes()), random.randrange(path.stat().st_size + 1)
+    match random.randrange(6):
+        case 0:
+            del data[at:]
+        case 1:
+            data[at : at + 20] = random.randbytes(20)
+        case 2:
+            data[at:at] = random.choice([b"[" * 200_000, b'{"a":' * 200_000, b"\0" * 1000, b"\xff\xfe", b'"'])
+        case 3:
+            data = bytearray(data.decode(errors="replace").encode(random.choice(["utf-16", "utf-32", "utf-8-sig"])))
+        case 4:
+            data[at:at] = random.choice([b"\n" * 10_000, b"\r", b"1" * 100_000, b"9" * 5000, b"-", b"e999999"])
+        case 5:
+            data = data[at:]
+    path.write_bytes(data)
+
+
+def rewrite(path: Path, random: Random) -> None:
+    """Change some values of a file of JSON, or of lines of JSON."""
+    lines = path.read_bytes().splitlines() if path.suffix == ".jsonl" else [path.read_bytes()]
+    if not lines:
+        return
+    for _ in range(random.choice([1, 1, 5])):
+        kinds: dict[bytes, list[int]] = {}
+        for number, line in enumerate(lines):
+            kinds.setdefault(line.partition(b'"kind":')[2][:14], []).append(number)
+        at = random.choice(kinds[random.choice(sorted(kinds))])  # most lines are of one kind
+        with contextlib.suppress(ValueError, RecursionError):
+            document = json.loads(lines[at])
+            change(document, random)
+            lines[at] = json.dumps(document).encode()
+    path.write_bytes(b"\n".join(lines) + b"\n")
+
+
+def change(document: Any, random: Random) -> None:
+    """Replace, add or remove one value somewhere."""
+    while isinstance(document, (dict, list)) and document:
+        key = (
+            random.choice(sorted(document))
+            if isinstance(document, dict)
+            else random.randrange(len(document))
+        )
+        if isinstance(document[key], (dict, list)) and document[key] and random.random() < 0.7:
+            document = document[key]
+            continue
+        if isinstance(document, dict) and random.random() < 0.15:
+            del document[key]
+        else:
+            document[key] = hostile_value(random)
+        return
+
+
+def put_in_place_of(path: Path, random: Random) -> None:
+    """Replace a file or an empty folder by what is no file of a few bytes."""
+    shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
+    match random.randrange(9):
+        case 0:
+            path.symlink_to("/dev/zero")
+        case 1:
+            path.symlink_to(path.name)
+        case 2:
+            path.symlink_to("/etc/passwd")
+        case 3:
+            os.mkfifo(path)
+        case 4:
+            path.mkdir()
+        case 5:
+            with contextlib.suppress(PermissionError):
+                os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(1, 5))
+        case 6:
+            path.touch()
+            os.truncate(path, 1 << 40)
+        case 7:
+            path.touch(mode=0)
+        case 8:
+            _socket(path)
 
 
 def _is_small(path: Path) -> bool:

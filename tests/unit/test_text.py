@@ -66,6 +66,7 @@ def test_a_text_is_wrapped_by_columns(text, limit, lines):
         (["GPU 2", "GPU 1", "GPU 0"], "GPU 2, GPU 1 and GPU 0"),
         (["GPU 0", "GPU 1", "CPU 2"], "GPU 0, GPU 1 and CPU 2"),
         (["GPU-a", "GPU-b", "GPU-c"], "GPU-a, GPU-b and GPU-c"),
+        (["GPU 0", "GPU 1", "GPU 999999999999999"], "GPU 0, GPU 1 and GPU 999999999999999"),  # of another user's ticket
     ],
 )
 def test_consecutive_devices_are_named_by_the_first_and_the_last(labels, words):

@@ -231,8 +231,8 @@ class TrackerDatabase:
 
     number: ClassVar[str]
     """The column with the numbers of the rows of the table `metrics`."""
-    columns: ClassVar[tuple[str, ...]]
-    """The other columns that `row` gets."""
+    columns: ClassVar[tuple[str, ...]] = ()
+    """The other columns that `row` gets; none for a database that is of no known tracker, such as a damaged one."""
 
     def __init__(self, path: Path, since: float = 0.0, until: float = math.inf) -> None:
         """`since`, `until`: the unix seconds between which rows belong to this run."""
@@ -276,10 +276,11 @@ class TrackerDatabase:
 
     def _rows(self, database: sqlite3.Connection) -> list[Row]:
         self._problem = ""
-        if missing := sorted({*self.columns} - _names(database, "SELECT name FROM pragma_table_info('metrics')")):
+        missing = sorted({*self.columns} - _names(database, "SELECT name FROM pragma_table_info('metrics')"))
+        if missing or not self.columns:
             self._problem = tr("{path} has another layout than this version of Trainyard knows (it lacks {missing}). "
                                "Its metrics are missing here.",
-                               path=self.path, missing=f"metrics.{missing[0]}")
+                               path=self.path, missing=".".join(["metrics", *missing[:1]]))
             return []
         number, rows = self.number, []
         select = "SELECT {} FROM metrics WHERE {number} > ? ORDER BY {number} LIMIT ?"
