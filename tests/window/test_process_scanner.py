@@ -103,22 +103,20 @@ def test_growing_process_age_is_not_a_change(scanner_and_changes, fake_describe,
     assert changes == [1]
 
 
-def test_processes_of_previously_selected_run_are_not_listed(scanner_and_changes, fake_describe):
-    scanner, _ = scanner_and_changes
-    scanner._session.run = SimpleNamespace(id="a")
-    scanner._latest_scan = ProcessScan(run_id="a", of_run=(replace(MINE, pid=9, created=None),))
-    assert [each.info.pid for each in scanner.entries()] == [9]
-    scanner._session.run = SimpleNamespace(id="b")
-    assert scanner.entries() == []
-
-
-def test_selecting_another_run_scans_at_once(scanner_and_changes, fake_describe, qtbot):
+def test_another_run_is_scanned_at_once_and_processes_of_the_former_are_not_listed(
+    scanner_and_changes, fake_describe, qtbot
+):
     scanner, _ = scanner_and_changes
     poll_until(qtbot, scanner, lambda: scanner._scanned_at > 0 and not scanner._scanning.busy, shown=True)
     scanner._session.attached.emit()
     scanner.poll(shown=True)
     assert scanner._scanning.busy
     poll_until(qtbot, scanner, lambda: not scanner._scanning.busy)
+    scanner._session.run = SimpleNamespace(id="a")
+    scanner._latest_scan = ProcessScan(run_id="a", of_run=(replace(MINE, pid=9, created=None),))
+    assert [each.info.pid for each in scanner.entries()] == [9]
+    scanner._session.run = SimpleNamespace(id="b")
+    assert scanner.entries() == []
 
 
 def test_failed_scan_is_reported(scanner_and_changes, fake_describe, qtbot, monkeypatch):
@@ -128,6 +126,5 @@ def test_failed_scan_is_reported(scanner_and_changes, fake_describe, qtbot, monk
     monkeypatch.setattr(gpu_processes, "scan", fails)
     scanner, _ = scanner_and_changes
     poll_until(qtbot, scanner, lambda: scanner.problem is not None, shown=True)
-    assert (
-        scanner.problem == "Processes could not be listed: Too many open files. The scan is repeated every few seconds."
-    )
+    told = "Processes could not be listed: Too many open files. The scan is repeated every few seconds."
+    assert scanner.problem == told

@@ -25,10 +25,6 @@ def terminator_and_results(qtbot):
     return terminator, results
 
 
-def wait_for_results(qtbot, results, count):
-    qtbot.waitUntil(lambda: len(results) == count)
-
-
 def test_requests_run_one_after_another_and_none_is_lost(terminator_and_results, qtbot, monkeypatch):
     terminator, results = terminator_and_results
     gate = threading.Event()
@@ -46,7 +42,7 @@ def test_requests_run_one_after_another_and_none_is_lost(terminator_and_results,
     terminator.end_leftovers([])
     assert results == []
     gate.set()
-    wait_for_results(qtbot, results, 3)
+    qtbot.waitUntil(lambda: len(results) == 3)
     assert results == [("1 has ended.", "good"), ("2 has ended.", "good"), ("0 left over ended.", "good")]
 
 
@@ -60,7 +56,7 @@ def test_failed_request_reports_reason(terminator_and_results, qtbot, monkeypatc
     monkeypatch.setattr(process_terminator, "end_leftovers", refused)
     terminator.end(process_entry(4711))
     terminator.end_leftovers([])
-    wait_for_results(qtbot, results, 2)
+    qtbot.waitUntil(lambda: len(results) == 2)
     assert results == [
         ("python (pid 4711) could not be ended: Operation not permitted.", "bad"),
         ("The leftover processes could not be ended: Operation not permitted.", "bad"),
