@@ -178,10 +178,14 @@ def test_log_scale_shows_non_positive_values_as_gap(plots, run_series) -> None:
     assert hi > np.log10(np.nanmax(y))
 
 
-def test_another_metric_can_be_chosen(plots, run_series) -> None:
+def test_another_metric_can_be_chosen_in_a_box_as_wide_as_its_name(plots, run_series) -> None:
     loss = plots["lossPlot"]
     draw(run_series, loss)
+    box = loss.controls.metric_box
+    narrow, metrics = box.sizeHint().width(), box.fontMetrics()
     choose(loss, "metric_box", "accuracy")
+    more = metrics.horizontalAdvance("ACCURACY") - metrics.horizontalAdvance("LOSS")
+    assert box.sizeHint().width() - narrow == more > 0
     np.testing.assert_allclose(loss.curves()["accuracy"][1], 1 - losses())
     assert "val_accuracy" not in loss.curves()
     draw(measured(loss=[1.0]), loss)
@@ -189,6 +193,16 @@ def test_another_metric_can_be_chosen(plots, run_series) -> None:
     assert loss.title.isVisible()
     draw(run_series, loss)
     assert set(loss.curves()) == {"accuracy", "accuracy (mean)"}  # the user's choice is kept
+    *before, first = resume_events(0)
+    run_series.fold(before)
+    loss.redraw()
+    assert not loss.curves()
+    assert loss.empty.isVisible()
+    run_series.fold([first])
+    loss.redraw()
+    np.testing.assert_array_equal(loss.curves()["accuracy"][1], [0.5] * 30)  # also in a run that was restarted
+    box.setItemText(1, "X" * 99)
+    assert box.sizeHint().width() < narrow + 10 * metrics.horizontalAdvance("X")
 
 
 @pytest.mark.parametrize("axis", ["step", "training", "epoch"])
@@ -242,32 +256,6 @@ def test_loss_without_numbers_shows_message_instead_of_plot(plots, run_series) -
     assert loss.empty.text() == "Loading PyTorch 3 s"
     loss.show_start("")
     assert loss.empty.text() == "Nothing was measured."
-
-
-def test_metric_box_is_as_wide_as_its_text(plots, run_series) -> None:
-    loss = plots["lossPlot"]
-    draw(run_series, loss)
-    box = loss.controls.metric_box
-    narrow = box.sizeHint().width()
-    choose(loss, "metric_box", "accuracy")
-    more = box.fontMetrics().horizontalAdvance("ACCURACY") - box.fontMetrics().horizontalAdvance("LOSS")
-    assert box.sizeHint().width() - narrow == more > 0
-    box.setItemText(1, "X" * 99)
-    assert box.sizeHint().width() < narrow + 10 * box.fontMetrics().horizontalAdvance("X")
-
-
-def test_restarted_run_keeps_chosen_metric(plots, run_series) -> None:
-    loss = plots["lossPlot"]
-    draw(run_series, loss)
-    choose(loss, "metric_box", "accuracy")
-    *before, measured = resume_events(0)
-    run_series.fold(before)
-    loss.redraw()
-    assert not loss.curves()
-    assert loss.empty.isVisible()
-    run_series.fold([measured])
-    loss.redraw()
-    np.testing.assert_array_equal(loss.curves()["accuracy"][1], [0.5] * 30)
 
 
 def test_hover_reads_nearest_step(plots, run_series, qtbot) -> None:

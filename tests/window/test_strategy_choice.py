@@ -147,7 +147,7 @@ def test_all_settings_reach_spec_and_are_remembered_with_the_layout(drive):
     panel.until(lambda: batch.text().startswith("32 = 1 pipeline of 2 stages × 8"))
     panel.plot("lossPlot").controls.log_box.setChecked(True)
     runs = panel.window.findChild(QDockWidget, "runsDock")
-    panel.window.addDockWidget(Qt.DockWidgetArea.TopDockWidgetArea, runs)  # in a narrow window, it is at the left by itself
+    panel.window.addDockWidget(Qt.DockWidgetArea.TopDockWidgetArea, runs)  # where no window has it by itself
     panel.window.close()
     reopened = drive()
     assert reopened.spec() == spec

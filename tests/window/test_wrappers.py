@@ -26,8 +26,7 @@ def test_no_items_of_layouts_are_kept(drive, qtbot, runs_root, tmp_path) -> None
     recorded(runs_root)
     before = items()
     panel = drive()
-    panel.until(lambda: panel.runs.count() == 1, "the run")
-    panel.runs.itemActivated.emit(panel.runs.item(0))
+    panel.open_run()
     panel.open_recipe(write_recipe(tmp_path, LONG.replace("items=64", "items=64, noise=0.5, shuffled=True")))
     panel.until(lambda: panel.window.findChild(QLineEdit, "setting-noise") is not None)
     qtbot.keyClick(panel.window, Qt.Key.Key_F6)  # puts all widgets in order
