@@ -56,7 +56,7 @@ PROMISES: tuple[tuple[str, tuple[str, ...]], ...] = (
         "window/test_long_run.py::test_window_draws_long_run_coarsely_and_then_whole",
         "window/test_long_run.py::test_run_looked_at_before_is_not_read_again")),
     ("14 Runs are compared", (
-        "window/test_comparison.py::test_curves_groups_and_table_of_runs_that_differ_in_rate_and_seed",)),
+        "window/test_comparison.py::test_runs_that_differ_in_their_seed_are_a_group_until_each_is_to_be_drawn_alone",)),
     ("15 A run waits for busy devices", (
         "window/test_queue.py::test_busy_device_offers_the_queue_and_the_run_starts_when_it_is_free",)),
     ("16 A run has one loss in every place", (
@@ -93,7 +93,7 @@ PROMISES: tuple[tuple[str, tuple[str, ...]], ...] = (
         "window/test_remedies.py::test_unexplained_memory_of_several_devices_is_one_sentence",
         "window/test_remedies.py::test_button_of_the_strip_opens_the_commands")),
     ("27 Curves, pictures, tables and models leave the window", (
-        "window/test_exporting.py::test_measurements_are_written_as_the_command_writes_them",
+        "window/test_exporting.py::test_measurements_report_and_event_file_are_those_of_the_commands",
         "window/test_exporting.py::test_picture_is_sharp_or_a_drawing",
         "window/test_exporting.py::test_table_of_runs_has_results_and_settings",
         "window/test_exporting.py::test_model_is_exported_in_the_background_and_a_failure_is_told",
