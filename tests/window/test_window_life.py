@@ -1,4 +1,4 @@
-"""The window's lifetime: it closes at once, keeps runs active, and says so once."""
+"""The window's lifetime: it closes at once, keeps runs active, says so once, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -13,15 +13,19 @@ from pathlib import Path
 
 import psutil
 import pytest
-from PySide6.QtWidgets import QApplication, QToolButton, QWidget
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QApplication, QLineEdit, QPushButton, QToolButton, QWidget, QWidgetItem
+from shiboken6.Shiboken import getAllValidWrappers
 
 from core.runs.facts import RunState
 from gui.app import create_window
 from gui.base.jobs import Jobs
 from gui.machine.machine import Machine
+from gui.widgets.dialogs import InfoDialog
 from gui.window.main_window import MainWindow
 from tests.support.acting import played
-from tests.support.running import start
+from tests.support.recorded import recorded
+from tests.support.running import LONG, start, write_recipe
 from tests.support.waiting import PATIENCE_S, wait_until
 from tests.support.written_runs import values, write_run
 
@@ -192,6 +196,7 @@ REPLACED = """\
 import os, signal, sys, weakref
 from PySide6.QtCore import QTimer
 from core.cli.__main__ import main
+from gui.widgets.dialogs import InfoDialog
 from gui.window.main_window import MainWindow
 
 windows, open_window = [], MainWindow._open
@@ -224,3 +229,30 @@ def test_command_goes_on_with_the_window_of_another_language_and_keeps_no_former
     done = command("-c", REPLACED, str(runs_root))
     assert (done.returncode, done.stdout) == (0, "4 windows\n"), done.stderr
     assert "Traceback" not in done.stderr
+
+
+def items() -> set[QWidgetItem]:
+    """Return the items of layouts that Python has objects for."""
+    return {each for each in getAllValidWrappers() if isinstance(each, QWidgetItem)}
+
+
+@pytest.mark.slow
+def test_no_items_of_layouts_are_kept(drive, qtbot, runs_root, tmp_path) -> None:
+    """PySide takes such an item, when Qt has deleted it, for whatever is created at the same address later.
+
+    It makes one for whoever asks a layout for its items, and for what is in a layout when that is added to another.
+    """
+    recorded(runs_root)
+    before = items()
+    panel = drive()
+    panel.open_run()
+    panel.open_recipe(write_recipe(tmp_path, LONG.replace("items=64", "items=64, noise=0.5, shuffled=True")))
+    panel.until(lambda: panel.window.findChild(QLineEdit, "setting-noise") is not None)
+    qtbot.keyClick(panel.window, Qt.Key.Key_F6)  # puts all widgets in order
+    panel.choose(panel.recipe, "digits_cnn")
+    panel.open_tab("Settings")
+    panel.window.findChild(QPushButton, "allSettingsButton").click()
+    for name in ("about", "preferences", "documents", "keys"):
+        panel.window.panels.menu.action(name).trigger()
+        assert panel.window.findChild(InfoDialog) is not None
+    assert items() <= before  # those of earlier windows may be gone by now
