@@ -270,40 +270,32 @@ def test_held_memory_is_red_and_terminated_processes_are_named(opened, runs_root
 
 
 @pytest.mark.slow
-def test_held_by_others_is_amber_and_unjudged_memory_has_no_message(opened, runs_root):
+def test_message_and_verdict_of_runs_whose_memory_is_held_by_others_not_judged_or_not_watched(assemble, runs_root):
     sentence = "CPU 0 holds 2.0 GB more than before; blender (anna) has it."
-    recorded(runs_root, findings=[finding(verdict="held by others", sentence=sentence)])
-    panel = opened()
+    unticked = "Process 4711 of this run is on GPU 1, which was not ticked."
+    for name, known in (
+        ("4-others", {"findings": [finding(verdict="held by others", sentence=sentence)]}),
+        ("3-unjudged", {"findings": [finding(verdict="cannot be judged", sentence=sentence)]}), ("2-unwatched", {}),
+        ("1-unticked", {"more": [{"kind": "unticked_device", "device": "GPU-1", "pids": [4711], "text": unticked}]}),
+    ):
+        recorded(runs_root, **known).rename(runs_root / f"20250615-15000{name}")
+    panel = assemble("run", "memory")
+    released, strip = panel.window.findChild(QLabel, "releasedLabel"), panel.window.panels.run_message
+    panel.open_run(0, of=4)
     prefix = f"As of {moment(ENDED + 5, time.time())}: "  # the verdict may be old
     panel.until(lambda: panel.message() == prefix + sentence, "the sentence")
-    assert panel.window.panels.run_message._tone == "warn"
-    panel.close()
-    events = next(runs_root.glob("*/events/supervisor.jsonl"))
-    events.write_text(events.read_text().replace("held by others", "cannot be judged"))
-    reopened = opened()
-    reopened.until_state("Finished")
-    released = reopened.window.findChild(QLabel, "releasedLabel")
-    assert (released.text(), released.property("tone")) == ("memory cannot be judged", "muted")
-    assert reopened.message() == ""
-
-
-@pytest.mark.slow
-def test_run_without_findings_shows_no_verdict(opened, runs_root):
-    recorded(runs_root)
-    panel = opened()
-    panel.until_state("Finished")
-    assert not panel.window.findChild(QLabel, "releasedLabel").isVisible()
+    assert strip._tone == "warn"
+    panel.open_run(1, of=4)
+    panel.until(lambda: released.text() == "memory cannot be judged", "the verdict")
+    assert (released.property("tone"), panel.message()) == ("muted", "")
+    panel.open_run(2, of=4)
+    panel.until(lambda: not released.isVisible(), "no verdict")
     panel.open_tab("Memory")
     nothing = panel.window.panels.details.memory.nothing
     panel.until(lambda: "Memory was not monitored" in nothing.text(), "the explanation")
-
-
-def test_process_on_unticked_device_is_reported_in_red(opened, runs_root):
-    text = "Process 4711 of this run is on GPU 1, which was not ticked."
-    recorded(runs_root, more=[{"kind": "unticked_device", "device": "GPU-1", "pids": [4711], "text": text}])
-    panel = opened()
-    panel.until(lambda: panel.message() == text, "the message")
-    assert panel.window.panels.run_message._tone == "bad"
+    panel.open_run(3, of=4)
+    panel.until(lambda: panel.message() == unticked, "the message")
+    assert strip._tone == "bad"
 
 
 # -- texts ---------------------------------------------------------------------------------------
