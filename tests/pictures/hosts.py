@@ -25,8 +25,10 @@ AWAY = HostError(
     "node4 (anna@node4) cannot be reached. Check that it is switched on, its firewall, and the network or VPN. "
     "ssh says: connect to host node4 port 22: No route to host",
 )
+Load = tuple[int, float, int, int]
+"""Of a GPU: per cent, GB, degrees Celsius, watts."""
 LOADS = ((88, 61.2, 64, 548), (84, 60.9, 66, 541), (2, 17.3, 41, 92), (0, 0.3, 34, 68))
-"""Of the GPUs of the first host: per cent, GB, degrees Celsius, watts."""
+"""Of the GPUs of the first host."""
 USES = HostUses(
     by_device={
         "GPU-a0": HostUse(runs=("a",), names=("llama_lora",)),
@@ -69,20 +71,25 @@ def _past(samples: Sequence[Sample]) -> list[Sample]:
     return [sample.at(NOW - PAST_S + number * PERIOD_S) for number in range(PAST_S) for sample in samples]
 
 
-def _survey(host: str, gpus: Sequence[Device], samples: Sequence[Sample]) -> Survey:
+def _survey(host: str, letter: str, model: str, gigabytes: int, limit_w: float, loads: Sequence[Load]) -> Survey:
+    """Return GPUs of one model, and a CPU device."""
     cpu = Device(id="cpu:0", kind="cpu", label="CPU 0", name="AMD EPYC 9554 64-Core Processor, 64 cores",
                  memory_total_bytes=1024 * GB, cores=tuple(range(64)))
-    devices = (*gpus, cpu)
+    gpus = [
+        Device(id=f"GPU-{letter}{number}", kind="nvidia", label=f"GPU {number}", name=model,
+               memory_total_bytes=gigabytes * GB)
+        for number in range(len(loads))
+    ]
+    samples = [
+        Sample(device_id=gpu.id, time=NOW, utilisation_percent=busy, memory_used_bytes=int(used * GB),
+               temperature_celsius=heat, power_watts=watts, power_limit_watts=limit_w)
+        for gpu, (busy, used, heat, watts) in zip(gpus, loads, strict=True)
+    ]
     own = (*samples, Sample(device_id=cpu.id, time=NOW, utilisation_percent=21.0))
     return Survey(
-        devices=tuple(device_here(host, each) for each in devices),
+        devices=tuple(device_here(host, each) for each in (*gpus, cpu)),
         samples=tuple(sample_here(host, each) for each in own),
     )
-
-
-def _gpu(host: str, number: int, model: str, gigabytes: int) -> Device:
-    return Device(id=f"GPU-{host}{number}", kind="nvidia", label=f"GPU {number}", name=model,
-                  memory_total_bytes=gigabytes * GB)
 
 
 def _state(name: str, survey: Survey, offset_s: float, uses: HostUses) -> HostState:
@@ -94,29 +101,11 @@ def _host(name: str) -> Host:
     return Host(name=name, address=f"anna@{name}")
 
 
-def _busy() -> Survey:
-    gpus = [_gpu("a", number, "NVIDIA H100 80GB HBM3", 80) for number in range(len(LOADS))]
-    samples = [
-        Sample(device_id=gpu.id, time=NOW, utilisation_percent=busy, memory_used_bytes=int(used * GB),
-               temperature_celsius=heat, power_watts=watts, power_limit_watts=700.0)
-        for gpu, (busy, used, heat, watts) in zip(gpus, LOADS, strict=True)
-    ]
-    return _survey("node2", gpus, samples)
-
-
-def _idle() -> Survey:
-    gpus = [_gpu("b", number, "NVIDIA GeForce RTX 4090", 24) for number in range(2)]
-    samples = [
-        Sample(device_id=gpu.id, time=NOW, utilisation_percent=0.0, memory_used_bytes=GB // 4,
-               temperature_celsius=36, power_watts=22.0, power_limit_watts=450.0)
-        for gpu in gpus
-    ]
-    return _survey("node3", gpus, samples)
-
-
+BUSY = _survey("node2", "a", "NVIDIA H100 80GB HBM3", 80, 700.0, LOADS)
+FREE = _survey("node3", "b", "NVIDIA GeForce RTX 4090", 24, 450.0, [(0, 0.25, 36, 22)] * 2)
 STATES = {
-    "node2": _state("node2", _busy(), 0.02, USES),
-    "node3": _state("node3", _idle(), -75.0, HostUses(by_device={}, available_bytes=990 * GB)),
+    "node2": _state("node2", BUSY, 0.02, USES),
+    "node3": _state("node3", FREE, -75.0, HostUses(by_device={}, available_bytes=990 * GB)),
     "node4": HostState(host=_host("node4"), phase=Phase.NOT_REACHABLE, error=AWAY),
 }
 

@@ -23,8 +23,10 @@ from gui.base.timers import collect_due
 from gui.features.memory import scanner as leftover_scanner
 from gui.machine.machine import Machine
 from gui.plots.registry import PLOTS
+from gui.runs.actions import RunActions
 from gui.window import features
 from gui.window.layout import DockLayout, MainPanels
+from gui.window.run_panels import HeaderPanel
 from gui.window.services import Services
 from tests.support.acting import ProcView
 from tests.support.ssh_server import server, ssh_server  # noqa: F401 (fixtures)
@@ -133,14 +135,18 @@ def feature_errors(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     assert failed == []
 
 
-@pytest.fixture
-def parts(qtbot: QtBot, runs_root: Path) -> Iterator[tuple[MainPanels, Services]]:
-    """Return panels in an empty window, and services, with which a feature can be made."""
+def _make_parts(qtbot: QtBot, runs_root: Path) -> tuple[MainPanels, Services]:
     window = QMainWindow()
     qtbot.addWidget(window)
     panels = MainPanels(window)
     DockLayout(window, panels)
-    services = Services(Machine(runs_root), window, PreferencesFile(SettingsFile()))
+    return panels, Services(Machine(runs_root), window, PreferencesFile(SettingsFile()))
+
+
+@pytest.fixture
+def parts(qtbot: QtBot, runs_root: Path) -> Iterator[tuple[MainPanels, Services]]:
+    """Return panels in an empty window, and services, with which a feature can be made."""
+    panels, services = _make_parts(qtbot, runs_root)
     yield panels, services
     services.device_monitor.close()
 
@@ -173,17 +179,24 @@ def drive(qtbot: QtBot, runs_root: Path) -> Iterator[Callable[[], Driver]]:
 
 
 @pytest.fixture
-def assemble(qtbot: QtBot, parts: tuple[MainPanels, Services]) -> Iterator[Callable[..., PartsDriver]]:
+def assemble(qtbot: QtBot, runs_root: Path) -> Iterator[Callable[..., PartsDriver]]:
     """Return a function that makes these features alone (names of `FEATURES`) on the test's runs, and drives them."""
     drivers: list[PartsDriver] = []
 
     def make(*names: str) -> PartsDriver:
-        drivers.append(PartsDriver(qtbot, *parts, names))
+        drivers.append(PartsDriver(qtbot, *_make_parts(qtbot, runs_root), names))
         return drivers[-1]
 
     yield make
     for driver in drivers:
         driver.close()
+    _end_runs(runs_root)
+
+
+@pytest.fixture
+def form(assemble: Callable[..., PartsDriver]) -> PartsDriver:
+    """What is chosen for a run: the list of devices, and the form whose choices are checked and started."""
+    return assemble("start", "devices")
 
 
 @pytest.fixture
@@ -201,6 +214,14 @@ def launch() -> Iterator[Launcher]:
     launcher = Launcher()
     yield launcher
     launcher.close()
+
+
+@pytest.fixture
+def header(qtbot: QtBot) -> HeaderPanel:
+    """The header of a window alone."""
+    made = HeaderPanel(RunActions())
+    qtbot.addWidget(made)
+    return made
 
 
 @pytest.fixture

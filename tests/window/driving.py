@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -26,6 +27,7 @@ from gui.base.jobs import Jobs
 from gui.base.theme import Theme, look, set_palette
 from gui.features.devices.view import DeviceView
 from gui.features.preferences.preferences import PreferencesDialog
+from gui.features.setup.panel import SetupPanel
 from gui.widgets.dialogs import ConfirmDialog
 from gui.widgets.messages import MessageStrip
 from gui.window import main_window
@@ -91,6 +93,10 @@ class Driver:
         self.window.close()
         self.window.deleteLater()
 
+    def poll(self) -> None:
+        """Do now what the window does at each poll."""
+        self.window.poll()
+
     def choose_language(self, code: str) -> None:
         """Choose a language in the preferences. Another window takes the place of this one."""
         self.window.findChild(QAction, "preferencesAction").trigger()
@@ -148,7 +154,16 @@ class Driver:
 
     def until_ready(self) -> None:
         """Wait until the choices can be started."""
-        self.until(lambda: "Ready" in self.start_status.text(), "the choices to be ready")
+        self.until_status("Ready")
+
+    def until_status(self, words: str) -> None:
+        """Wait until the check of the choices says this."""
+        self.until(lambda: words in self.start_status.text(), f"{words!r} of the choices")
+
+    def open_run(self, row: int = 0, of: int = 1) -> None:
+        """Open a run of the list, once so many are in it."""
+        self.until(lambda: self.runs.count() == of, "the runs in the list")
+        self.runs.itemActivated.emit(self.runs.item(row))
 
     def plot(self, name: str):
         return next(plot for plot in self.window.panels.plots.plots.values() if plot.objectName() == name)
@@ -193,6 +208,13 @@ class Driver:
     def open_recipe(self, path: Path | str) -> None:
         self.window.panels.setup.open_recipe(path)
 
+    def next_form(self) -> SetupPanel:
+        """Return another form with what the settings file keeps of this one, as the next window has it."""
+        found = SetupPanel(self.window)
+        self.qtbot.addWidget(found)
+        found.restore(json.loads(json.dumps(self.window.panels.setup.remember())))
+        return found
+
     def spec(self) -> RunSpec | None:
         """Return the spec that Start would start, or None if the choices have a problem."""
         start = self.window.controllers.start
@@ -212,10 +234,14 @@ class Driver:
         found = self.window.findChildren(ConfirmDialog)
         return next((each for each in found if each.isVisible()), None)
 
+    def asked(self) -> ConfirmDialog:
+        """Wait for the confirmation dialog."""
+        self.until(lambda: self.question() is not None, "a question")
+        return self.question()
+
     def answer(self, name: str) -> None:
         """Click a button of the confirmation dialog: `yesButton` or `noButton`."""
-        self.until(lambda: self.question() is not None, "a question")
-        button = self.question().findChild(QPushButton, name)
+        button = self.asked().findChild(QPushButton, name)
         self.qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
 
     def export_dialog(self) -> QFileDialog:
@@ -277,9 +303,10 @@ class PartsDriver(Driver):
         self.poll()
         self._call("show")
         self._call("opened")
+        if "devices" in names:
+            self.until(lambda: len(self.devices) > 0, "devices")
 
     def poll(self) -> None:
-        """Do what a window does at each poll."""
         services = self.window.services
         self._call("prepare")
         if services.device_monitor.poll():
@@ -289,10 +316,13 @@ class PartsDriver(Driver):
         self._call("poll")
 
     def close(self) -> None:
+        """Do what a window does when it is closed."""
         self.window.services.poll_timer.stop()
         self._call("end")
         for jobs in self.window.findChildren(Jobs):
             jobs.close()
+        self.window.services.device_monitor.close()
+        self.window.close()
 
     def _call(self, hook: str) -> None:
         for feature in self._features:

@@ -40,10 +40,8 @@ def look_at(panel, row: int) -> None:
 @pytest.mark.styled
 def test_entry_and_escape_lead_from_run_to_machine(panel):
     assert entry(panel).isChecked()
-    assert (
-        entry(panel).mapToGlobal(entry(panel).rect().bottomLeft()).y()
-        <= panel.runs.mapToGlobal(panel.runs.rect().topLeft()).y()
-    )
+    bottom = entry(panel).mapToGlobal(entry(panel).rect().bottomLeft()).y()
+    assert bottom <= panel.runs.mapToGlobal(panel.runs.rect().topLeft()).y()
     look_at(panel, 1)
     assert (panel.state.text(), entry(panel).isChecked()) == ("Finished", False)
     entry(panel).click()
@@ -58,29 +56,26 @@ def test_entry_and_escape_lead_from_run_to_machine(panel):
     panel.runs.setFocus()
     panel.qtbot.keyClick(panel.runs, Qt.Key.Key_Escape)
     assert panel.state.text() == "No run"
-
-
-def test_escape_in_field_leaves_only_the_field(panel):
     look_at(panel, 1)
     field = next(each for each in panel.window.findChildren(QLineEdit) if each.isVisible())
     field.setFocus()
     panel.qtbot.keyClick(field, Qt.Key.Key_Escape)
-    assert panel.state.text() == "Finished"
-    assert not field.hasFocus()
+    assert (panel.state.text(), field.hasFocus()) == ("Finished", False), "in a field, it leaves only the field"
     panel.qtbot.keyClick(panel.window, Qt.Key.Key_Escape)
     assert panel.state.text() == "No run"
 
-
-def test_failed_start_leaves_the_live_devices_in_sight(panel):
     look_at(panel, 0)
     live = panel.window.services.device_monitor.series
     assert panel.state.text() == "Failed"
     assert panel.plot("utilisationPlot").run_series is panel.plot("memoryPlot").run_series is live
     assert panel.plot("lossPlot").run_series is not live
-    notes = [each.text() for each in panel.plot("memoryPlot").findChildren(QLabel)]
-    assert LIVE_NOTE in notes
+    assert LIVE_NOTE in notes(panel, "memoryPlot"), "a start that failed leaves the live devices in sight"
     look_at(panel, 1)
     assert panel.plot("utilisationPlot").run_series is panel.window.services.session.run_series
     entry(panel).click()
     assert panel.plot("utilisationPlot").run_series is live
-    assert LIVE_NOTE not in [each.text() for each in panel.plot("utilisationPlot").findChildren(QLabel)]
+    assert LIVE_NOTE not in notes(panel, "utilisationPlot")
+
+
+def notes(panel, plot: str) -> list[str]:
+    return [each.text() for each in panel.plot(plot).findChildren(QLabel)]

@@ -79,6 +79,9 @@ def test_unknown_amounts_are_none_not_zero():
     assert row.parts[:FREE] == (None, None, None, None)
 
 
+SHARED = Device(id="GPU-1", kind="nvidia", label="GPU 0", name="GB10", shared_memory=True)
+
+
 @pytest.mark.parametrize(
     ("device", "sample", "stale_age_s", "words"),
     [
@@ -86,6 +89,7 @@ def test_unknown_amounts_are_none_not_zero():
         (GPU, {"asleep": True}, {}, "asleep"),
         (GPU, {}, {}, "does not report"),
         (GPU, {"memory_used_bytes": GB}, {"GPU-1": 12}, "12 s ago"),
+        (SHARED, {"memory_used_bytes": GB}, {}, "shared memory: its users are unknown"),
     ],
 )
 def test_device_without_bar_shows_reason(device, sample, stale_age_s, words):
@@ -94,48 +98,32 @@ def test_device_without_bar_shows_reason(device, sample, stale_age_s, words):
     assert row.shares == (0, 0, 0, 0, 0)
 
 
-def test_shared_memory_device_says_users_are_unknown():
-    device = Device(id="GPU-1", kind="nvidia", label="GPU 0", name="GB10", shared_memory=True)
-    (row,) = memory_bars(survey(device, memory_used_bytes=GB), COLOURS, knowledge())
-    assert row.words == "shared memory: its users are unknown"
-
-
 def test_cpu_device_bar_uses_system_memory():
     cpu = Device(id="cpu:0", kind="cpu", label="CPU 0", name="Xeon", memory_total_bytes=32 * GB)
     held = knowledge(memory_of_run={"cpu:0": 2.0 * GB}, available_bytes=20 * GB)
     (row,) = memory_bars(survey(cpu), COLOURS, held)
     assert row.parts == (2 * GB, 0, 10 * GB, None, 20 * GB)
-
-
-def test_memory_of_other_run_on_cpu_device_is_not_counted_as_others():
-    cpu = Device(id="cpu:0", kind="cpu", label="CPU 0", name="Xeon", memory_total_bytes=32 * GB)
     held = knowledge(memory_of_run={}, available_bytes=20 * GB, other_runs_on={"cpu:0"})
     (row,) = memory_bars(survey(cpu), COLOURS, held)
-    assert row.parts == (0, None, None, None, 20 * GB)
+    assert row.parts == (0, None, None, None, 20 * GB), "the memory of another run is not counted as that of others"
     assert row.shares == pytest.approx((0, 0, 0, 12 / 32, 20 / 32))
 
 
-def test_largest_other_process_is_named_but_not_tiny_ones():
-    small = ProcessInfo(pid=1, device_id="GPU-1", memory_used_bytes=2**20, name="Xorg", user="root")
-    ours = ProcessInfo(pid=2, device_id="GPU-1", memory_used_bytes=9 * GB, name="python", run_id="living")
-    blender = ProcessInfo(pid=3, device_id="GPU-1", memory_used_bytes=5 * GB, name="blender", user="anna")
-    current = survey(memory_used_bytes=15 * GB)
-    assert largest_others(current, [small, ours], {"living"}) == {}
-    assert largest_others(current, [blender, small, ours], {"living"}) == {"GPU-1": "blender (anna)"}
+def test_the_largest_process_of_others_is_named_unless_it_is_tiny_or_unknown_memory_may_be_more():
+    def holder(pid, name, user, used, **more):
+        return ProcessInfo(pid=pid, device_id="GPU-1", memory_used_bytes=used, name=name, user=user, **more)
 
-
-def test_process_with_unknown_memory_is_named_if_much_is_unclaimed():
-    xorg = ProcessInfo(pid=1, device_id="GPU-1", memory_used_bytes=None, name="Xorg", user="root")
-    blender = ProcessInfo(pid=3, device_id="GPU-1", memory_used_bytes=5 * GB, name="blender", user="anna")
-    ours = ProcessInfo(pid=2, device_id="GPU-1", memory_used_bytes=9 * GB, name="python", run_id="living")
-    assert largest_others(survey(memory_used_bytes=15 * GB), [xorg], ()) == {"GPU-1": "Xorg (root)"}
-    assert largest_others(survey(memory_used_bytes=GB // 8), [xorg], ()) == {}
-    assert largest_others(survey(), [xorg], ()) == {}
-    assert largest_others(survey(memory_used_bytes=9 * GB), [xorg, ours], {"living"}) == {}
-    assert largest_others(survey(memory_used_bytes=15 * GB), [xorg, blender], ()) == {"GPU-1": "blender (anna)"}
+    small, xorg = holder(1, "Xorg", "root", 2**20), holder(1, "Xorg", "root", None)
+    ours, blender = holder(2, "python", None, 9 * GB, run_id="living"), holder(3, "blender", "anna", 5 * GB)
     unknown = ProcessInfo(pid=4711, device_id="GPU-1", memory_used_bytes=None)
-    found = largest_others(survey(memory_used_bytes=15 * GB), [unknown], ())
-    assert found == {"GPU-1": "pid 4711 (in a container, or already ended)"}
+    for used, found, named in (
+        (15 * GB, [small, ours], None), (15 * GB, [blender, small, ours], "blender (anna)"),
+        (15 * GB, [xorg], "Xorg (root)"), (GB // 8, [xorg], None), (None, [xorg], None), (9 * GB, [xorg, ours], None),
+        (15 * GB, [xorg, blender], "blender (anna)"),
+        (15 * GB, [unknown], "pid 4711 (in a container, or already ended)"),
+    ):
+        expected = {} if named is None else {"GPU-1": named}
+        assert largest_others(survey(memory_used_bytes=used), found, {"living"}) == expected, (used, found)
 
 
 def test_selected_row_is_scrolled_into_view(qtbot):
@@ -177,12 +165,12 @@ def bar_colours(table: MemoryTable, shares, part: int) -> set[str]:
     return {image.pixelColor(x, bar.center().y() + y).name() for x in columns for y in (-1, 0, 1)}
 
 
-def test_gpu_bar_is_drawn_with_its_amounts(drive, nvml, launch):
+def test_gpu_bar_is_drawn_with_its_amounts(assemble, nvml, launch):
     sleeper = launch()
     of_a_run = launch(env={**os.environ, "TRAINYARD_RUN": "somewhere-else"})
     listed = f"{sleeper.pid}:{6 * GB},{of_a_run.pid}:{3 * GB}"
     nvml.write(gpus=1, gpu0={"memory_used": 10 * GB, "compute": listed})
-    panel = drive()
+    panel = assemble("memory", "devices")
     panel.open_tab("Memory")
     table = panel.window.findChild(QTableView, "memoryHolders")
     panel.until(lambda: len(table.rows) == 3 and cell(table, 0, 4) == "6.0", "the bar of GPU 0")
@@ -192,19 +180,16 @@ def test_gpu_bar_is_drawn_with_its_amounts(drive, nvml, launch):
     own, other_runs, others, unclaimed, free = (brush.color().name() for brush in part_brushes(row.colour))
     assert (own, others, len({own, other_runs, others, unclaimed, free})) == (row.colour, theme.muted, 5)
     assert row.shares == pytest.approx([part / 24 for part in (0, 3, 6, 1, 14)])
-    assert [bar_colours(table, row.shares, part) for part in (OTHER_RUNS, OTHERS, FREE)] == [
-        {other_runs},
-        {others},
-        {free},
-    ]
+    drawn = [bar_colours(table, row.shares, part) for part in (OTHER_RUNS, OTHERS, FREE)]
+    assert drawn == [{other_runs}, {others}, {free}]
     assert bar_colours(table, row.shares, UNCLAIMED) == {unclaimed, free}  # dots
     panel.until(lambda: panel.devices[0].status.startswith("used by python"), "the process beside the device")
 
 
 @pytest.mark.slow
-def test_selected_run_is_drawn_in_bar_of_its_cpu_device(drive, runs_root, tmp_path):
+def test_selected_run_is_drawn_in_bar_of_its_cpu_device(assemble, runs_root, tmp_path):
     start(played(tmp_path / "actor"), runs_root).until(RunState.RUNNING)
-    panel = drive()
+    panel = assemble("run", "memory", "devices")
     panel.until_state("Running")
     panel.open_tab("Memory")
     table = panel.window.findChild(QTableView, "memoryHolders")
@@ -224,15 +209,21 @@ def test_selected_run_is_drawn_in_bar_of_its_cpu_device(drive, runs_root, tmp_pa
 # -- after a run ---------------------------------------------------------------------------------
 
 
-def open_run(panel):
-    panel.until(lambda: panel.runs.count() == 1, "the run in the list")
-    panel.runs.itemActivated.emit(panel.runs.item(0))
+@pytest.fixture
+def opened(assemble):
+    """Return a function that shows the only run."""
+
+    def make():
+        panel = assemble("run", "memory")
+        panel.open_run()
+        return panel
+
+    return make
 
 
-def test_finished_run_shows_end_of_training_and_released_memory(drive, runs_root):
+def test_finished_run_shows_end_of_training_and_released_memory(opened, runs_root):
     recorded(runs_root, findings=[finding("cpu:0", seconds=1.2), finding("cpu:1", seconds=1.8)], devices="cpu:0,cpu:1")
-    panel = drive()
-    open_run(panel)
+    panel = opened()
     panel.until_state("Finished")
     for name in ("utilisationPlot", "memoryPlot"):  # the loss plot ends with training
         plot = panel.plot(name)
@@ -250,7 +241,7 @@ def test_finished_run_shows_end_of_training_and_released_memory(drive, runs_root
     assert panel.message() == ""
 
 
-def test_held_memory_is_red_and_terminated_processes_are_named(drive, runs_root):
+def test_held_memory_is_red_and_terminated_processes_are_named(opened, runs_root):
     sentence = "GPU 0 still holds 2.0 GB: process 4711 of this run could not be ended."
     ended = {
         "kind": "ended", "by": "supervisor",
@@ -260,8 +251,7 @@ def test_held_memory_is_red_and_terminated_processes_are_named(drive, runs_root)
         runs_root, more=[ended], last="stopped",
         findings=[finding(verdict="held by this run", after_bytes=2 * GB, seconds=60, sentence=sentence)],
     )
-    panel = drive()
-    open_run(panel)
+    panel = opened()
     panel.until_state("Stopped")
     assert sentence in panel.message()
     assert panel.window.panels.run_message._tone == "bad"
@@ -280,44 +270,32 @@ def test_held_memory_is_red_and_terminated_processes_are_named(drive, runs_root)
 
 
 @pytest.mark.slow
-def test_held_by_others_is_amber_and_unjudged_memory_has_no_message(drive, runs_root):
+def test_message_and_verdict_of_runs_whose_memory_is_held_by_others_not_judged_or_not_watched(assemble, runs_root):
     sentence = "CPU 0 holds 2.0 GB more than before; blender (anna) has it."
-    recorded(runs_root, findings=[finding(verdict="held by others", sentence=sentence)])
-    panel = drive()
-    open_run(panel)
+    unticked = "Process 4711 of this run is on GPU 1, which was not ticked."
+    for name, known in (
+        ("4-others", {"findings": [finding(verdict="held by others", sentence=sentence)]}),
+        ("3-unjudged", {"findings": [finding(verdict="cannot be judged", sentence=sentence)]}), ("2-unwatched", {}),
+        ("1-unticked", {"more": [{"kind": "unticked_device", "device": "GPU-1", "pids": [4711], "text": unticked}]}),
+    ):
+        recorded(runs_root, **known).rename(runs_root / f"20250615-15000{name}")
+    panel = assemble("run", "memory")
+    released, strip = panel.window.findChild(QLabel, "releasedLabel"), panel.window.panels.run_message
+    panel.open_run(0, of=4)
     prefix = f"As of {moment(ENDED + 5, time.time())}: "  # the verdict may be old
     panel.until(lambda: panel.message() == prefix + sentence, "the sentence")
-    assert panel.window.panels.run_message._tone == "warn"
-    panel.window.close()
-    events = next(runs_root.glob("*/events/supervisor.jsonl"))
-    events.write_text(events.read_text().replace("held by others", "cannot be judged"))
-    reopened = drive()
-    open_run(reopened)
-    reopened.until_state("Finished")
-    released = reopened.window.findChild(QLabel, "releasedLabel")
-    assert (released.text(), released.property("tone")) == ("memory cannot be judged", "muted")
-    assert reopened.message() == ""
-
-
-@pytest.mark.slow
-def test_run_without_findings_shows_no_verdict(drive, runs_root):
-    recorded(runs_root)
-    panel = drive()
-    open_run(panel)
-    panel.until_state("Finished")
-    assert not panel.window.findChild(QLabel, "releasedLabel").isVisible()
+    assert strip._tone == "warn"
+    panel.open_run(1, of=4)
+    panel.until(lambda: released.text() == "memory cannot be judged", "the verdict")
+    assert (released.property("tone"), panel.message()) == ("muted", "")
+    panel.open_run(2, of=4)
+    panel.until(lambda: not released.isVisible(), "no verdict")
     panel.open_tab("Memory")
     nothing = panel.window.panels.details.memory.nothing
     panel.until(lambda: "Memory was not monitored" in nothing.text(), "the explanation")
-
-
-def test_process_on_unticked_device_is_reported_in_red(drive, runs_root):
-    text = "Process 4711 of this run is on GPU 1, which was not ticked."
-    recorded(runs_root, more=[{"kind": "unticked_device", "device": "GPU-1", "pids": [4711], "text": text}])
-    panel = drive()
-    open_run(panel)
-    panel.until(lambda: panel.message() == text, "the message")
-    assert panel.window.panels.run_message._tone == "bad"
+    panel.open_run(3, of=4)
+    panel.until(lambda: panel.message() == unticked, "the message")
+    assert strip._tone == "bad"
 
 
 # -- texts ---------------------------------------------------------------------------------------

@@ -11,14 +11,10 @@ from PySide6.QtWidgets import QDialog, QFileDialog, QListWidget, QPlainTextEdit,
 
 from core.runs.facts import RunState
 from core.system.installation import version
+from gui import app
 from tests.support.acting import played
 from tests.support.running import start
 from tests.support.tables import cells
-
-
-@pytest.fixture
-def panel(drive):
-    return drive()
 
 
 def action(panel, name: str) -> QAction:
@@ -48,88 +44,77 @@ def test_actions_of_run_are_enabled_with_their_buttons_and_press_them(drive, run
     assert action(panel, "pause").text().startswith("Start over\t"), "the run has no checkpoint to be resumed from"
 
 
-def test_actions_of_a_run_are_those_of_its_own_menu(panel):
-    shared = panel.window.panels.header.again.run_menu.actions()
-    in_bar = [*panel.window.panels.menu.run.actions(), *panel.window.panels.menu.export.actions()]
-    named = [each for each in shared if each.text()]
+def test_menus_view_and_keys_of_a_window_without_runs(drive, tmp_path):
+    panel = drive()
+    menu, window = panel.window.panels.menu, panel.window
+    in_bar = [*menu.run.actions(), *menu.export.actions()]
+    named = [each for each in window.panels.header.again.run_menu.actions() if each.text()]
     assert all(each in in_bar for each in named)
     assert not any(each.isEnabled() for each in named)  # no run is shown
 
-
-def test_view_raises_tabs_and_resets_layout(panel):
-    tabs = panel.window.panels.details.tabs
+    tabs = window.panels.details.tabs
     for number in range(2):
         action(panel, f"tab{number + 1}").trigger()
         assert tabs.currentIndex() == number
     assert action(panel, "tab2").text() == tabs.tabText(1)
     assert not action(panel, "tab9").isVisible()
-    panel.window.showMaximized()
+    window.showMaximized()
     action(panel, "fullScreen").trigger()
-    assert panel.window.isFullScreen()
+    assert window.isFullScreen()
     action(panel, "fullScreen").trigger()
-    assert panel.window.isMaximized()
+    assert window.isMaximized()
 
-
-def test_open_recipe_asks_for_a_file_and_chooses_it(panel, tmp_path):
     file = tmp_path / "mine.py"
     file.write_text("def model(): ...\ndef train_data(): ...\n")
     action(panel, "openRecipe").trigger()
-    chooser = panel.window.findChild(QFileDialog, "openDialog")
+    chooser = window.findChild(QFileDialog, "openDialog")
     chooser.fileSelected.emit(str(file))
     chooser.reject()
     assert panel.recipe.currentText().startswith("mine")
 
-
-def test_close_leaves_runs_alone_and_closes(panel):
-    action(panel, "close").trigger()
-    assert not panel.window.isVisible()
-
-
-def test_no_two_keys_are_the_same_and_all_are_in_the_list(panel):
     action(panel, "keys").trigger()
     rows = cells(dialog(panel, "keysDialog").findChild(QTableView, "keyTable"))
     keys = [key for where, _, key in rows if where in {"File", "Run", "View", "Tools", "Help"}]
     assert {"Ctrl+O", "Ctrl+W", "Ctrl+Q", "F1", "F11", "Ctrl+1", "Ctrl+Return", "Ctrl+P", "Ctrl+."} <= set(keys)
     assert len(keys) == len(set(keys))
     assert ("Run", "Start", "Ctrl+Return") in rows
-    action(panel, "keys").trigger()  # a second one is not opened
-    assert len([each for each in panel.window.findChildren(QDialog, "keysDialog") if each.isVisible()]) == 1
+    action(panel, "keys").trigger()
+    assert len([each for each in window.findChildren(QDialog, "keysDialog") if each.isVisible()]) == 1, "no second one"
+    action(panel, "close").trigger()
+    assert not window.isVisible()
 
 
-def test_about_names_version_licences_and_folders(panel, runs_root):
-    action(panel, "about").trigger()
+def test_help_names_version_licences_and_folders_and_has_the_documents(assemble, runs_root):
+    panel = assemble("help")
+    panel.window.panels.menu.action("about").trigger()
     about = dialog(panel, "aboutDialog")
     assert version() in about.windowTitle()
     licences = {name: licence for name, _, licence in cells(about.findChild(QTableView, "libraryTable"))}
     assert "LGPL" in licences["PySide6-Essentials"]
     assert licences["pyqtgraph"] == "MIT"
-    assert (
-        about.findChild(QWidget, "runsPath").toolTip() or str(runs_root) in about.findChild(QWidget, "runsPath").text()
-    )
-
-
-def test_documents_can_be_read_in_the_window(panel):
-    action(panel, "documents").trigger()
+    folder = about.findChild(QWidget, "runsPath")
+    assert folder.toolTip() or str(runs_root) in folder.text()
+    panel.window.panels.menu.action("documents").trigger()
     shown = dialog(panel, "documentsDialog")
     titles = shown.findChild(QListWidget, "documentList")
     titles.setCurrentItem(titles.findItems("Command line", Qt.MatchFlag.MatchExactly)[0])
     assert "trainyard run digits_cnn" in shown.findChild(QPlainTextEdit, "documentText").toPlainText()
 
 
-def test_report_has_the_last_error_of_the_window(panel, monkeypatch):
-    from gui import app
-
+def test_uncaught_error_is_shown_and_can_be_reported_and_the_window_stays_open(drive, monkeypatch, caplog):
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)
+    panel = drive()
     app._catch_exceptions(panel.window)
     with pytest.raises(KeyError) as raised:
         {}["what went wrong"]
     sys.excepthook(KeyError, raised.value, raised.tb)
+    assert panel.window.isVisible()
+    assert "what went wrong" in panel.message("messageStrip")
+    assert "what went wrong" in caplog.text
     strip = panel.window.panels.message
     button = next(each for each in strip.findChildren(QPushButton) if each.text() == "Copy report")
     assert button.isVisible()
     button.click()
     copied = QGuiApplication.clipboard().text()
-    assert f"Trainyard {version()}" in copied
-    assert "test_menu_bar.py" in copied
-    assert "KeyError: 'what went wrong'" in copied
-    assert "CPU 0" in copied
+    told = (f"Trainyard {version()}", "test_menu_bar.py", "KeyError: 'what went wrong'", "CPU 0")
+    assert [words for words in told if words not in copied] == []

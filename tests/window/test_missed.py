@@ -104,19 +104,19 @@ class Bell:
         self.panel.until(lambda: self.button.isVisible() and self.button.text() == count, f"{count!r} at the bell")
 
 
+def ready(panel: Driver) -> Bell:
+    """Return the bell of a window that is active, and has read the runs below its folder."""
+    panel.window.activateWindow()
+    panel.until(panel.window.isActiveWindow, "the active window")
+    panel.poll()
+    panel.window.services.run_list.poll(now=True)
+    return Bell(panel)
+
+
 @pytest.fixture
-def bell(drive: Callable[[], Driver]) -> Callable[[], Bell]:
-    """Return a function that opens a window, which is active, and has read the runs below its folder."""
-
-    def opened() -> Bell:
-        panel = drive()
-        panel.window.activateWindow()
-        panel.until(panel.window.isActiveWindow, "the active window")
-        panel.window.poll()
-        panel.window.services.run_list.poll(now=True)
-        return Bell(panel)
-
-    return opened
+def bell(assemble: Callable[..., Driver]) -> Callable[[], Bell]:
+    """Return a function that makes what follows the runs, and shows one of them, in a window of its own."""
+    return lambda: ready(assemble("missed", "run"))
 
 
 def listed(bell: Bell, run_dir: Path, state: str) -> Callable[[], bool]:
@@ -130,7 +130,7 @@ def test_what_ended_while_window_was_closed_is_told_once(bell, runs_root):
     write_ended(runs_root, "20260101-000000-old", "failed", 60, error="It burnt.")
     first = bell()
     assert not first.button.isVisible(), "old runs at a first start are no news"
-    first.panel.window.close()
+    first.panel.close()
     write_ended(runs_root, "20260101-000001-one", "finished", 0, release=HELD)
     error = join_sentences([tr(OF_WORKER, phrase="Worker 0 on cpu:0"), "ValueError: No cats."])
     write_ended(runs_root, "20260101-000002-two", "failed", 0, error=stored(error))
@@ -146,25 +146,25 @@ def test_what_ended_while_window_was_closed_is_told_once(bell, runs_root):
     )
     second.until("")
     assert second.spoken == "Runs that you missed, all seen"
-    second.panel.window.close()
+    second.panel.close()
     third = bell()
     assert not third.button.isVisible(), "the list was opened"
 
 
 @pytest.mark.slow
 def test_what_was_not_looked_at_is_told_again_by_next_window(bell, runs_root):
-    bell().panel.window.close()
+    bell().panel.close()
     write_ended(runs_root, "20260101-000001-one", "finished", 0)
     second = bell()
     second.until("1")
-    second.panel.window.close()
+    second.panel.close()
     third = bell()
     third.until("1")
     third.open()
     third.panel.qtbot.mouseClick(third.button.findChild(QPushButton, "missedSeenButton"), Qt.MouseButton.LeftButton)
     assert not third.button.isVisible()
     assert not third.list.isVisible()
-    third.panel.window.close()
+    third.panel.close()
     assert not bell().button.isVisible()
 
 
@@ -174,7 +174,7 @@ def test_run_that_is_lost_while_window_is_closed_is_news(bell, runs_root):
     run_dir = write_live(runs_root, "20260101-000001-live")
     first = bell()
     first.panel.until(listed(first, run_dir, "running"))
-    first.panel.window.close()
+    first.panel.close()
     shutil.rmtree(run_dir)
     run_dir = write_live(runs_root, "20260101-000001-live")
     path = run_dir / EVENTS / SUPERVISOR_EVENTS
@@ -205,7 +205,7 @@ def test_only_what_ends_while_window_is_not_in_use_is_news(bell, runs_root, qtbo
         other.show()
         other.activateWindow()
         found.panel.until(lambda: not window.isActiveWindow(), "another active window")
-    window.poll()
+    found.panel.poll()
     finish(after, "finished")
     found.panel.until(listed(found, after, "finished"))
     other.close()
@@ -216,11 +216,11 @@ def test_only_what_ends_while_window_is_not_in_use_is_news(bell, runs_root, qtbo
 
 
 @pytest.mark.slow
-def test_line_opens_its_run_and_leaves_the_list(bell, runs_root):
-    bell().panel.window.close()
+def test_line_opens_its_run_and_leaves_the_list(bell, drive, runs_root):
+    bell().panel.close()
     names = ("20260101-000001-one", "20260101-000002-two")
     one, two = (write_ended(runs_root, name, "finished", 0) for name in names)
-    found = bell()
+    found = ready(drive())
     found.until("2")
     window, qtbot = found.panel.window, found.panel.qtbot
     stops = []
@@ -254,7 +254,7 @@ def test_stop_of_ones_own_is_no_news_and_that_of_others_is(bell, runs_root, tmp_
     window.controllers.run.attach_to(str(mine.run.dir))
     found.panel.stop()
     window.showMinimized()
-    window.poll()
+    found.panel.poll()
     theirs.run.request("stop")
     assert mine.until_over().state is theirs.until_over().state is RunState.STOPPED
     window.showNormal()
@@ -306,7 +306,7 @@ def test_progress_gives_way_to_bell_in_narrow_header(qtbot, tmp_path):
 
 @pytest.mark.slow
 def test_what_was_seen_in_one_window_is_missed_in_none(bell, runs_root):
-    bell().panel.window.close()
+    bell().panel.close()
     write_ended(runs_root, "20260101-000001-one", "finished", 0)
     first, second = bell(), bell()
     first.until("1")
@@ -314,7 +314,7 @@ def test_what_was_seen_in_one_window_is_missed_in_none(bell, runs_root):
     second.open()
     second.list.parentWidget().close()
     later = write_ended(runs_root, "20260101-000002-two", "finished", 0)
-    first.panel.window.poll()  # it lists the run first: otherwise the second, which is in use, says that it was seen
+    first.panel.poll()  # it lists the run first: otherwise the second, which is in use, says that it was seen
     first.panel.window.services.run_list.poll(now=True)
     second.panel.until(lambda: listed(first, later, "finished")() and listed(second, later, "finished")())
     missed = first.panel.window.controllers.missed._missed
@@ -322,16 +322,16 @@ def test_what_was_seen_in_one_window_is_missed_in_none(bell, runs_root):
     assert second.lines == ["digits_mlp: finished"], "its user has the window before them"
     first.panel.window.activateWindow()
     first.panel.until(lambda: not first.button.isVisible(), "the end of the other bell")
-    second.panel.window.close()
-    first.panel.window.close()
+    second.panel.close()
+    first.panel.close()
     assert not bell().button.isVisible()
 
 
 @pytest.mark.slow
-def test_what_was_missed_stays_while_the_language_changes(bell, runs_root):
-    bell().panel.window.close()
+def test_what_was_missed_stays_while_the_language_changes(bell, drive, runs_root):
+    bell().panel.close()
     write_ended(runs_root, "20260101-000001-one", "finished", 0)
-    found = bell()
+    found = ready(drive())
     found.until("1")
     found.panel.until_replaced("zh_CN")
     button = found.panel.window.findChild(QToolButton, "missedButton")

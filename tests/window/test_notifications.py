@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from PySide6.QtCore import QEvent
-from PySide6.QtGui import QAction, QFocusEvent
+from PySide6.QtGui import QFocusEvent
 from PySide6.QtWidgets import QApplication, QCheckBox, QLabel, QLineEdit, QPushButton, QSpinBox, QWidget
 
 from core.notifications.channels import BUS_VARIABLE
@@ -14,12 +14,12 @@ from tests.support.web_server import WebServer
 
 
 @pytest.fixture
-def dialog(drive):
+def dialog(assemble):
     """Return a function that opens the settings through the preferences."""
 
     def opened() -> NotificationsDialog:
-        panel = drive()
-        panel.window.findChild(QAction, "preferencesAction").trigger()
+        panel = assemble("preferences")
+        panel.window.panels.menu.action("preferences").trigger()
         panel.window.findChild(QPushButton, "notificationsButton").click()
         found = panel.window.findChild(NotificationsDialog)
         found.panel = panel
@@ -100,22 +100,19 @@ def test_malformed_address_is_explained_and_the_last_valid_one_stays(alone):
     assert load().settings.webhook == "https://hooks.example.org/y"
 
 
-def test_text_that_was_not_confirmed_is_taken_when_the_dialog_closes(alone):
-    shown = alone()
-    shown.findChild(QLineEdit, "ntfyEdit").setText("https://ntfy.sh/mine")
-    assert load().settings.ntfy == ""
-    shown.reject()
-    assert load().settings.ntfy == "https://ntfy.sh/mine"
-
-
-def test_address_is_shown_only_while_its_field_has_the_focus(alone):
+def test_address_is_hidden_without_the_focus_and_taken_unconfirmed_when_the_dialog_closes(alone):
     save(NotificationSettings(webhook="https://hooks.example.org/x"))
-    edit = alone().findChild(QLineEdit, "webhookEdit")
+    shown = alone()
+    edit = shown.findChild(QLineEdit, "webhookEdit")
     assert edit.displayText() != edit.text()
     QApplication.sendEvent(edit, QFocusEvent(QEvent.Type.FocusIn))
     assert edit.displayText() == edit.text() == "https://hooks.example.org/x"
     QApplication.sendEvent(edit, QFocusEvent(QEvent.Type.FocusOut))
     assert edit.displayText() != edit.text()
+    shown.findChild(QLineEdit, "ntfyEdit").setText("https://ntfy.sh/mine")
+    assert load().settings.ntfy == ""
+    shown.reject()
+    assert load().settings.ntfy == "https://ntfy.sh/mine"
 
 
 def test_file_that_is_damaged_or_cannot_be_written_is_told(dialog, tmp_path, monkeypatch):

@@ -44,13 +44,13 @@ def test_question_names_everything_that_would_be_executed(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.two_users
-def test_run_of_another_user_is_marked_and_asks_before_it_is_used(drive, runs_root, tmp_path):
+def test_run_of_another_user_is_marked_and_asks_before_it_is_used(assemble, runs_root, tmp_path):
     """Two seconds: one run of a script, and a window."""
     script = tmp_path / "train.py"
     script.write_text("print('step=1 loss=0.5')\n")
     run_dir = train(script_spec(script, cwd=tmp_path), runs_root).run.dir
     give_away(run_dir)
-    panel = drive()
+    panel = assemble("run", "start", "devices")
     panel.until(lambda: panel.runs.count() == 1, "the run")
     item = panel.runs.item(0)
     assert f"\n{OTHER_NAME} · finished" in item.text()
@@ -62,10 +62,10 @@ def test_run_of_another_user_is_marked_and_asks_before_it_is_used(drive, runs_ro
     menu = panel.window.panels.header.again.run_menu
     for text in ("Run again", "Duplicate and edit", "Copy as command", "Save as preset…"):
         choose(menu, text)
-        panel.until(lambda: panel.question() is not None, f"the question before {text!r}")
-        assert OTHER_NAME in panel.question().question.text()
-        assert str(script) in panel.question().words.text()
-        assert panel.question().no.isDefault()
+        asked = panel.asked()
+        assert OTHER_NAME in asked.question.text()
+        assert str(script) in asked.words.text()
+        assert asked.no.isDefault()
         panel.qtbot.keyClick(panel.question(), Qt.Key.Key_Return)
         panel.until(lambda: panel.question() is None, "the answer no")
     assert panel.spec().script is None, "the form is as it was"
@@ -78,16 +78,14 @@ def test_run_of_another_user_is_marked_and_asks_before_it_is_used(drive, runs_ro
 
 
 @pytest.mark.two_users
-def test_run_of_another_user_asks_before_it_is_resumed(drive, runs_root):
+def test_run_of_another_user_asks_before_it_is_resumed(assemble, runs_root):
     run_dir = recorded(runs_root, last="stopped")
     give_away(run_dir)
-    panel = drive()
-    panel.until(lambda: panel.runs.count() == 1, "the run")
-    panel.window.controllers.run.attach_to(str(run_dir))
+    panel = assemble("run", "start", "devices")
+    panel.open_run()
     panel.until(panel.pause_button.isEnabled, "Resume to be enabled")
     panel.qtbot.mouseClick(panel.pause_button, Qt.MouseButton.LeftButton)
-    panel.until(lambda: panel.question() is not None, "the question")
-    assert panel.question().question.text().startswith("Resume the run digits_mlp, which belongs to ")
+    assert panel.asked().question.text().startswith("Resume the run digits_mlp, which belongs to ")
     panel.answer("noButton")
     run = Run.attach(run_dir)
     run.catch_up()
@@ -96,18 +94,16 @@ def test_run_of_another_user_asks_before_it_is_resumed(drive, runs_root):
 
 
 @pytest.mark.two_users
-def test_preset_of_another_user_asks_before_it_is_loaded(drive, tmp_path, monkeypatch):
+def test_preset_of_another_user_asks_before_it_is_loaded(form, tmp_path, monkeypatch):
     folder = tmp_path / "setups"
     monkeypatch.setattr(presets, "default_root", lambda: folder)
     presets.save(make_spec("digits_cnn", devices="cpu:0", epochs=77), folder / "shared.json")
     give_away(folder / "shared.json")
-    panel = drive()
-    panel.until(lambda: panel.window.controllers.start.current_check is not None, "the first check")
+    panel = form
     menu = panel.window.panels.setup.presets.menu()
     before = panel.recipe.currentData()
     choose(menu, "shared")
-    panel.until(lambda: panel.question() is not None, "the question")
-    assert panel.question().question.text() == f"Load the preset shared, which belongs to {OTHER_NAME}?"
+    assert panel.asked().question.text() == f"Load the preset shared, which belongs to {OTHER_NAME}?"
     panel.answer("noButton")
     assert panel.recipe.currentData() == before
     choose(menu, "shared")

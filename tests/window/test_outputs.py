@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import QPoint, Qt, QUrl
 from PySide6.QtGui import QColor, QDesktopServices, QGuiApplication, QImage
-from PySide6.QtWidgets import QFileDialog, QMenu
+from PySide6.QtWidgets import QMenu
 
 from core.schema.paths import OUTPUTS
 from gui.features.run import outputs as output_reader
@@ -39,7 +39,7 @@ def names(tab) -> list[str]:
 
 
 @pytest.mark.slow
-def test_files_are_listed_shown_and_opened(drive, runs_root, opened, monkeypatch):
+def test_files_are_listed_shown_and_opened(assemble, runs_root, opened, monkeypatch):
     run_dir = recorded(runs_root)
     bare = Path(shutil.copytree(run_dir, run_dir.with_name("20250615-150000-digits_mlp-0002")))
     folder = run_dir / OUTPUTS / "samples"
@@ -49,7 +49,7 @@ def test_files_are_listed_shown_and_opened(drive, runs_root, opened, monkeypatch
     (folder / "link.png").symlink_to(folder / "<b>1.png")
     for at, name in enumerate(["words.txt", "<b>1.png"]):
         os.utime(folder / name, (at, at))
-    panel = drive()
+    panel = assemble("run", "outputs", "export")
     details = panel.window.panels.details
     tab = details.outputs
     panel.until(lambda: panel.runs.count() == 2, "the runs")
@@ -88,13 +88,12 @@ def test_files_are_listed_shown_and_opened(drive, runs_root, opened, monkeypatch
 
 
 @pytest.mark.slow
-def test_the_table_is_copied_and_saved(drive, runs_root, tmp_path):
+def test_the_table_is_copied_and_saved(assemble, runs_root, tmp_path):
     run_dir = recorded(runs_root)
     (run_dir / OUTPUTS).mkdir()
     (run_dir / OUTPUTS / "=words.txt").write_text("hello")
-    panel = drive()
-    panel.until(lambda: panel.runs.count() == 1, "the run")
-    panel.window.controllers.run.attach_to(str(run_dir))
+    panel = assemble("run", "outputs", "export")
+    panel.open_run()
     table = panel.window.panels.details.outputs.table
     panel.until(lambda: table.rows, "the file")
 
@@ -108,21 +107,17 @@ def test_the_table_is_copied_and_saved(drive, runs_root, tmp_path):
     assert QGuiApplication.clipboard().text().startswith("| File | Size | Time |\n| --- | --- | --- |\n| =words.txt | ")
     assert panel.message("messageStrip") == "Copied the table: 1 row."
     choose("Save table…")
-    dialog = next(each for each in panel.window.findChildren(QFileDialog, "exportDialog") if each.isVisible())
-    assert Path(dialog.selectedFiles()[0]).name == "outputs.csv"
-    dialog.fileSelected.emit(str(tmp_path / "outputs.csv"))
-    dialog.reject()
-    panel.until(lambda: f"Wrote {tmp_path / 'outputs.csv'}." in panel.message("messageStrip"), "the result")
+    assert Path(panel.export_dialog().selectedFiles()[0]).name == "outputs.csv"
+    assert f"Wrote {tmp_path / 'outputs.csv'}." in panel.exported(tmp_path / "outputs.csv")
     assert (tmp_path / "outputs.csv").read_text().startswith("file,size_bytes,modified\n'=words.txt,5,")
 
 
-def test_files_of_a_live_run_appear(drive, runs_root, monkeypatch):
+def test_files_of_a_live_run_appear(assemble, runs_root, monkeypatch):
     monkeypatch.setattr(output_reader, "PERIOD_S", 0.0)
     run_dir = recorded(runs_root)
-    panel = drive()
-    panel.until(lambda: panel.runs.count() == 1, "the run")
+    panel = assemble("run", "outputs", "export")
     monkeypatch.setattr(type(panel.window.services.session), "live", True)
-    panel.window.controllers.run.attach_to(str(run_dir))
+    panel.open_run()
     (run_dir / OUTPUTS).mkdir()
     (run_dir / OUTPUTS / "first.txt").touch()
     tab = panel.window.panels.details.outputs

@@ -29,7 +29,6 @@ from gui.runs.progress import progress_view, took_s
 from gui.runs.rows import RunRow, run_rows
 from gui.runs.verdicts import Message, run_message
 from gui.runs.words import RunHeader, stop_progress
-from gui.window.run_panels import HeaderPanel
 
 PLAN = Plan(epochs=10, steps_per_epoch=100, samples_per_epoch=6400)
 GB = 2**30
@@ -69,29 +68,22 @@ def losses(count: int, *, per_s: float, began: float):
     return run_series.metrics["loss"]
 
 
-def test_progress_of_running_run():
-    facts = RunFacts(state=RunState.RUNNING, plan=PLAN, step=250)
-    now = progress_view(facts, losses(250, per_s=50, began=1000), now=1005)
+def test_progress_of_run_that_trains_stalls_or_has_finished():
+    running, fast = RunFacts(state=RunState.RUNNING, plan=PLAN, step=250), losses(250, per_s=50, began=1000)
+    now = progress_view(running, fast, now=1005)
     assert (now.done, now.total, now.unit, now.fraction) == (3, 10, "epochs", 0.25)
     assert now.samples_per_s == pytest.approx(50 * 64, rel=0.02)
     assert now.left_s == pytest.approx(15, rel=0.02)
-
-
-def test_speed_is_unknown_without_recent_steps():
-    facts = RunFacts(state=RunState.RUNNING, plan=PLAN, step=250)
-    assert progress_view(facts, None, now=1005).samples_per_s is None
-    stalled = progress_view(facts, losses(250, per_s=50, began=1000), now=2000)
+    assert progress_view(running, None, now=1005).samples_per_s is None
+    stalled = progress_view(running, fast, now=2000)
     assert (stalled.samples_per_s, stalled.left_s) == (None, None)
     assert progress_view(RunFacts(), None, now=0) is None
-
-
-def test_progress_of_finished_run():
     history = ((1000.0, RunState.STARTING), (1020.0, RunState.FINISHED))
-    facts = RunFacts(state=RunState.FINISHED, plan=PLAN, step=1000, history=history)
+    finished = RunFacts(state=RunState.FINISHED, plan=PLAN, step=1000, history=history)
     measured = losses(1000, per_s=100, began=1001)
-    end = progress_view(facts, measured, now=9999)
+    end = progress_view(finished, measured, now=9999)
     assert (end.done, end.fraction, end.left_s, end.samples_per_s) == (10, 1.0, None, None)
-    assert took_s(facts, measured) == 19.0  # from the first step
+    assert took_s(finished, measured) == 19.0  # from the first step
 
 
 @pytest.mark.styled
@@ -221,35 +213,24 @@ def test_driver_advice_is_not_repeated_or_cut_mid_sentence():
 
 
 @pytest.mark.styled
-@pytest.mark.parametrize("room", ["much", "little"])
-def test_header_title_is_cut_only_without_room(qtbot, room):
-    header = HeaderPanel(RunActions())
-    qtbot.addWidget(header)
+def test_header_title_is_cut_only_without_room(header, qtbot):
     running = RunHeader(name="digits_cnn", what="PyTorch, data parallel (DDP) on 2 devices", epoch="epoch 71 of 2000",
                    fraction=0.04, detail="12 340 samples/s · 42:08 left")
     header.resize(2000, 60)
     header.show()
     header.show_header(running)
     header.show_header(replace(running, label="Paused", detail="took 1:17"))
-    fixed = header.sizeHint().width()
-    header.resize(fixed + (500 if room == "much" else -60), 60)
-    bar = header.progress.bar
-
-    def settled() -> None:
-        whole = header._what.width() >= header._what.sizeHint().width()
-        assert whole is (room == "much")
-        if room == "much":
-            assert bar.width() == bar.maximumWidth(), "the bar takes the remaining width"
-        else:
-            assert bar.width() == bar.minimumWidth(), "the bar shrinks before the text"
-
-    qtbot.waitUntil(settled)
+    fixed, bar = header.sizeHint().width(), header.progress.bar
+    header.resize(fixed + 500, 60)
+    qtbot.waitUntil(lambda: header._what.width() >= header._what.sizeHint().width())
+    qtbot.waitUntil(lambda: bar.width() == bar.maximumWidth())  # it takes the remaining width
+    header.resize(fixed - 60, 60)
+    qtbot.waitUntil(lambda: header._what.width() < header._what.sizeHint().width())
+    assert bar.width() == bar.minimumWidth(), "the bar shrinks before the text"
 
 
 @pytest.mark.styled
-def test_narrow_header_has_the_whole_verdict_in_place_of_the_bar(qtbot):
-    header = HeaderPanel(RunActions())
-    qtbot.addWidget(header)
+def test_narrow_header_has_the_whole_verdict_in_place_of_the_bar(header, qtbot):
     header.resize(900, 60)
     header.show()
     header.show_compact(compact=True)

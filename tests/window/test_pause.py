@@ -38,6 +38,11 @@ def loss():
 """One step per epoch, 0.01 s or more per step. After some steps it waits for a file."""
 
 
+@pytest.fixture
+def panel(assemble):
+    return assemble("run", "start", "log", "devices")
+
+
 def start_slow(panel, tmp_path, epochs, free=FOREVER):
     """Start a run that waits for the file `go` after so many steps."""
     panel.tick("cpu:0")
@@ -60,8 +65,7 @@ def detail(panel):
 
 
 @pytest.mark.slow
-def test_paused_run_resumes_and_finishes(drive, runs_root, tmp_path):
-    panel = drive()
+def test_paused_run_resumes_and_finishes(panel, runs_root, tmp_path):
     start_slow(panel, tmp_path, STEPS, FREE_STEPS)
     run, button = panel.run, press(panel, "pauseButton")
     assert (button.text(), button.isEnabled()) == ("Pausing…", False)
@@ -92,9 +96,8 @@ def test_paused_run_resumes_and_finishes(drive, runs_root, tmp_path):
 
 
 @pytest.mark.slow
-def test_save_now_writes_checkpoint_and_training_continues(drive, tmp_path, monkeypatch):
+def test_save_now_writes_checkpoint_and_training_continues(panel, tmp_path, monkeypatch):
     monkeypatch.setattr(run_header, "FRESH_S", PATIENCE_S)  # how long it is shown beside the state
-    panel = drive()
     panel.choose(panel.box("checkpointUnitBox"), "never")  # none of the run's own takes its place
     assert not panel.window.findChild(QPushButton, "saveButton").isEnabled()
     start_slow(panel, tmp_path, epochs=FOREVER)
@@ -113,8 +116,7 @@ def test_save_now_writes_checkpoint_and_training_continues(drive, tmp_path, monk
 
 
 @pytest.mark.slow
-def test_stopped_run_resumes_and_can_be_stopped_again(drive, tmp_path):
-    panel = drive()
+def test_stopped_run_resumes_and_asks_before_it_shares_its_device(panel, runs_root, tmp_path):
     start_slow(panel, tmp_path, epochs=FOREVER)
     panel.stop()
     panel.until_state("Stopped")
@@ -123,25 +125,16 @@ def test_stopped_run_resumes_and_can_be_stopped_again(drive, tmp_path):
     assert panel.stop_button.text() == "Stop"  # not "Force", as before the run was resumed
     panel.stop()
     panel.until_state("Stopped")
-
-
-@pytest.mark.slow
-def test_resume_asks_before_sharing_device_with_another_run(drive, runs_root, tmp_path):
-    panel = drive()
-    start_slow(panel, tmp_path, epochs=FOREVER)
-    press(panel, "pauseButton")
-    panel.until_state("Paused")
     start(played(tmp_path / "actor", name="other"), runs_root).until(RunState.RUNNING)
     press(panel, "pauseButton")
-    panel.until(lambda: panel.question() is not None, "the question")
-    asked = panel.question()
+    asked = panel.asked()
     assert asked.text.startswith("Resume slow and share CPU 0 with ")
     assert "other?" in asked.text
     assert "Sharing a device slows down both runs" in asked.text
     assert asked.yes.text() == "Resume anyway"
     panel.answer("noButton")
     panel.until(lambda: panel.question() is None, "the question to go")
-    assert panel.state.text() == "Paused"
+    assert panel.state.text() == "Stopped"
     press(panel, "pauseButton")
     panel.answer("yesButton")
     panel.until_state("Running")
@@ -162,8 +155,7 @@ def gate(monkeypatch):
 
 
 @pytest.mark.slow
-def test_window_keeps_polling_while_run_resumes(drive, tmp_path, gate):
-    panel = drive()
+def test_window_keeps_polling_while_run_resumes(panel, tmp_path, gate):
     start_slow(panel, tmp_path, epochs=FOREVER)
     press(panel, "pauseButton")
     panel.until_state("Paused")

@@ -36,9 +36,9 @@ from tests.support.packages import CHINESE_FONT, COMPILER, missing
 pytestmark = pytest.mark.styled
 
 FAILED = Path(__file__).parents[2] / "build" / "pictures"
+"""Where the pictures of a failed test are left."""
 ENDINGS = (".png", "_difference.png")
 """Of the picture as it was taken, and of what is different."""
-"""Where the pictures of a failed test are left."""
 MAX_REFERENCES, MAX_DOCUMENTED = 4_000_000, 150_000
 """Bytes of all references together, and of one picture of the documentation."""
 

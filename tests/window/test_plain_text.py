@@ -163,8 +163,7 @@ def test_names_from_elsewhere_are_neither_interpreted_nor_opened(drive, runs_roo
     spec = run_dir / "spec.json"
     spec.write_text(spec.read_text().replace("digits_mlp", json.dumps(image)[1:-1]))
     panel = drive()
-    panel.until(lambda: panel.runs.count() == 1, "the run")
-    panel.window.controllers.run.attach_to(str(run_dir))
+    panel.open_run()
     panel.until(lambda: image in shown_in(panel.window), "the name in the header")
     table = panel.window.panels.details.processes.table
     panel.open_tab("Processes")

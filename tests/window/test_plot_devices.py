@@ -15,25 +15,23 @@ from gui.plots.items.lines import drop_constant_points
 from gui.plots.items.margin_labels import moved_apart, stand_for_others
 from gui.plots.registry import PLOTS
 from tests.support.colour_vision import contrast
+from tests.support.running import folded
 from tests.window.plotted import COLOURS, LABELS, START, draw, events, readings
 
 if TYPE_CHECKING:
     from gui.plots.run_plot import Plot
 
 
-def test_end_mark_of_paused_training_says_paused(plots, run_series) -> None:
+def test_end_of_training_is_marked_on_memory_plot(plots, run_series, qtbot) -> None:
     memory = plots["memoryPlot"]
     draw(run_series, memory)
+    assert memory.end.line.isVisible()
+    assert memory.end.line.value() == 50
     assert memory.end.label.toPlainText() == "training ended"
     memory.show_training_end(paused=True, over=True)
     memory.redraw()
     assert memory.end.label.toPlainText() == "training paused"
     assert memory.end.label.isVisible()
-
-
-def test_end_mark_of_a_low_plot_has_no_label(plots, run_series, qtbot) -> None:
-    memory = plots["memoryPlot"]
-    draw(run_series, memory)
     memory.setFixedHeight(90)
 
     def label_is_gone() -> None:
@@ -42,9 +40,18 @@ def test_end_mark_of_a_low_plot_has_no_label(plots, run_series, qtbot) -> None:
         assert not memory.end.label.isVisible()
 
     qtbot.waitUntil(label_is_gone)
+    run_series.fold([{"t": START + 75, "kind": "state", "state": "releasing"}])
+    draw(run_series, memory)
+    left, right = memory.canvas.x_range
+    assert left == 0
+    assert 75 < right < 80, "without later readings, with a margin after the mark"
+    assert memory.end.line.value() == 75
+    draw(RunSeries(), memory)
+    draw(folded(*(event for event in events() if event.get("state") != "releasing")), memory)
+    assert not memory.end.line.isVisible()
 
 
-def test_note_replaces_newest_values(plots, run_series) -> None:
+def test_note_replaces_newest_values_and_is_cut(plots, run_series) -> None:
     memory = plots["memoryPlot"]
     draw(run_series, memory)
     memory.set_note("released in 1.8 s", "good")
@@ -52,11 +59,6 @@ def test_note_replaces_newest_values(plots, run_series) -> None:
     assert not memory._values.isVisible()
     memory.set_note("")
     assert memory._values.isVisible()
-
-
-def test_long_note_is_cut_and_tooltip_shows_all(plots, run_series) -> None:
-    memory = plots["memoryPlot"]
-    draw(run_series, memory)
     memory.set_note("held by others: GPU 0, GPU 1, GPU 2 and GPU 3 " * 10, "warn")
     blank = memory._note.grab().toImage()
     blank.fill(blank.pixelColor(0, 0))
@@ -126,28 +128,6 @@ def test_missing_readings_are_gaps_in_device_lines(plots, run_series) -> None:
     assert np.isfinite(y[30:]).all()
     np.testing.assert_array_equal(memory["cpu:0"][1], np.full(60, 3.0))
     assert plots["utilisationPlot"].canvas.view.viewRange()[1] == [-2, 104]
-
-
-def test_end_of_training_is_marked_on_memory_plot(plots, run_series) -> None:
-    memory = plots["memoryPlot"]
-    draw(run_series, memory)
-    assert memory.end.line.isVisible()
-    assert memory.end.line.value() == 50
-    draw(RunSeries(), memory)
-    running = RunSeries()
-    running.fold(event for event in events() if event.get("state") != "releasing")
-    draw(running, memory)
-    assert not memory.end.line.isVisible()
-
-
-def test_end_mark_is_visible_without_later_readings(plots, run_series) -> None:
-    memory = plots["memoryPlot"]
-    run_series.fold([{"t": START + 75, "kind": "state", "state": "releasing"}])
-    draw(run_series, memory)
-    left, right = memory.canvas.x_range
-    assert left == 0
-    assert 75 < right < 80  # with a margin after the mark
-    assert memory.end.line.value() == 75
 
 
 PURE = {"cpu:0": "#00ff00", "cpu:1": "#ff00ff"}
@@ -235,12 +215,8 @@ def test_each_line_is_labelled_at_its_end_without_overlap(plots) -> None:
     assert moved_apart([5.0, 6.0, 20.0, 50.0, 51.0], 0, 55, 12) == [5, None, 20, 50, None], "none is far from its line"
     assert stand_for_others([5.0, 6.0, 20.0, 50.0, 51.0], [5, None, 20, 50, None]) == {0: 1, 3: 1}
     assert moved_apart([10.0, 90.0], 0, 100, 12) == [10, 90], "labels stay beside their lines"
-
-
-def test_single_line_needs_no_label(plots) -> None:
-    plot = plots["utilisationPlot"]
-    draw_in_pure_colours(readings({"cpu:0": [20.0] * 9}), plot)
-    assert plot.margin.right == ()
+    draw_in_pure_colours(readings({"cpu:0": [20.0] * 9}), plots["utilisationPlot"])
+    assert plots["utilisationPlot"].margin.right == (), "a single line needs no label"
 
 
 # -- while no run is shown
@@ -271,10 +247,7 @@ def test_unticked_devices_are_faint_and_cpu_devices_are_left_out_beside_gpus(plo
     plot.redraw()
     assert set(plot.lines()) == {"gpu-0", "gpu-1", "cpu:0"}
     assert not any(line.faint for line in plot.lines().values())
-
-
-def test_cpu_devices_are_drawn_where_there_are_no_gpus(plots) -> None:
     plot = plots["utilisationPlot"]
     plot.emphasise([])
     draw_in_pure_colours(readings({"cpu:0": [20.0] * 9, "cpu:1": [30.0] * 9}), plot)
-    assert set(plot.curves()) == {"cpu:0", "cpu:1"}
+    assert set(plot.curves()) == {"cpu:0", "cpu:1"}, "there are no GPUs"

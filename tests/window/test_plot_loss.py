@@ -11,10 +11,11 @@ from PySide6.QtWidgets import QSlider
 from core.series.run_series import RunSeries
 from gui.base.theme import DARK
 from gui.plots.run_plot import Plot
+from tests.support.running import folded
 from tests.window.plotted import PER_EPOCH, START, STEPS, choose, draw, losses, resume_events, smooth
 
 
-def test_loss_plot_draws_steps_mean_and_validation(plots, run_series) -> None:
+def test_loss_plot_draws_steps_mean_and_validation_and_follows(plots, run_series) -> None:
     loss = plots["lossPlot"]
     draw(run_series, loss)
     curves = loss.curves()
@@ -25,17 +26,17 @@ def test_loss_plot_draws_steps_mean_and_validation(plots, run_series) -> None:
     x, y = curves["loss (mean)"]
     assert len(y) == STEPS
     np.testing.assert_allclose(curves["val_loss"][1], np.arange(PER_EPOCH, STEPS + 1, PER_EPOCH) / 100)
-
-
-def test_new_measurements_are_drawn_at_next_redraw(plots, run_series) -> None:
-    loss = plots["lossPlot"]
-    draw(run_series, loss)
     more = {"t": START + 99, "kind": "metrics", "since": START + 98, "first": STEPS + 1, "values": {"loss": [7.0, 8.0]}}
     run_series.fold([more])
     loss.redraw()
     x, y = loss.curves()["loss"]
     assert (x[-1], y[-1]) == (STEPS + 2, 8.0)
     assert loss.canvas.x_range == pytest.approx((0, STEPS + 2), rel=0.02)
+
+
+def measured(**values: list[float]) -> RunSeries:
+    """Return the series of a run that has measured this so far, from its first step on."""
+    return folded({"t": START, "kind": "metrics", "first": 1, "values": values})
 
 
 def readout(plot: Plot) -> list[str]:
@@ -120,10 +121,9 @@ def test_x_axis_can_be_steps_time_or_epochs(plots, run_series) -> None:
 
 
 def test_curve_of_epochs_says_epoch_instead_of_step(plots, run_series) -> None:
-    loss, script = plots["lossPlot"], RunSeries()
+    loss = plots["lossPlot"]
     values = {"loss": [3.0, 2.0, 1.0], "val_loss": [3.0, 2.0, 1.5]}
-    script.fold([{"t": 9.0, "kind": "metrics", "since": 1.0, "first": 1, "unit": "epoch", "values": values}])
-    draw(script, loss)
+    draw(folded({"t": 9.0, "kind": "metrics", "since": 1.0, "first": 1, "unit": "epoch", "values": values}), loss)
     box = loss.controls.axis_box
     assert box.currentText() == "by epoch"
     assert box.view().isRowHidden(2)
@@ -153,8 +153,7 @@ def test_check_boxes_move_to_the_slider_where_the_plot_is_narrow(plots, run_seri
 
 
 def test_epoch_axis_stays_selected_before_epochs_are_known(plots) -> None:
-    loss, bare = plots["lossPlot"], RunSeries()
-    bare.fold([{"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0, 2.0]}}])
+    loss, bare = plots["lossPlot"], measured(loss=[1.0, 2.0])
     choose(loss, "axis_box", "epoch")
     draw(bare, loss)
     assert loss.axis_name() == "epoch"
@@ -179,19 +178,31 @@ def test_log_scale_shows_non_positive_values_as_gap(plots, run_series) -> None:
     assert hi > np.log10(np.nanmax(y))
 
 
-def test_another_metric_can_be_chosen(plots, run_series) -> None:
+def test_another_metric_can_be_chosen_in_a_box_as_wide_as_its_name(plots, run_series) -> None:
     loss = plots["lossPlot"]
     draw(run_series, loss)
+    box = loss.controls.metric_box
+    narrow, metrics = box.sizeHint().width(), box.fontMetrics()
     choose(loss, "metric_box", "accuracy")
+    more = metrics.horizontalAdvance("ACCURACY") - metrics.horizontalAdvance("LOSS")
+    assert box.sizeHint().width() - narrow == more > 0
     np.testing.assert_allclose(loss.curves()["accuracy"][1], 1 - losses())
     assert "val_accuracy" not in loss.curves()
-    only_loss = RunSeries()
-    only_loss.fold([{"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0]}}])
-    draw(only_loss, loss)
+    draw(measured(loss=[1.0]), loss)
     assert set(loss.curves()) == {"loss", "loss (mean)"}
     assert loss.title.isVisible()
     draw(run_series, loss)
     assert set(loss.curves()) == {"accuracy", "accuracy (mean)"}  # the user's choice is kept
+    *before, first = resume_events(0)
+    run_series.fold(before)
+    loss.redraw()
+    assert not loss.curves()
+    assert loss.empty.isVisible()
+    run_series.fold([first])
+    loss.redraw()
+    np.testing.assert_array_equal(loss.curves()["accuracy"][1], [0.5] * 30)  # also in a run that was restarted
+    box.setItemText(1, "X" * 99)
+    assert box.sizeHint().width() < narrow + 10 * metrics.horizontalAdvance("X")
 
 
 @pytest.mark.parametrize("axis", ["step", "training", "epoch"])
@@ -231,8 +242,7 @@ def test_pause_is_cut_out_of_the_time_of_training_and_marked(plots, run_series) 
 def test_loss_without_numbers_shows_message_instead_of_plot(plots, run_series) -> None:
     loss = plots["lossPlot"]
     draw(run_series, loss)
-    no_numbers = RunSeries()
-    no_numbers.fold([{"t": START, "kind": "metrics", "first": 1, "values": {"loss": [float("nan"), float("inf")]}}])
+    no_numbers = measured(loss=[float("nan"), float("inf")])
     draw(no_numbers, loss)
     assert loss.empty.isVisible()
     assert loss.empty.text() == "All loss values so far are NaN or infinite"
@@ -246,32 +256,6 @@ def test_loss_without_numbers_shows_message_instead_of_plot(plots, run_series) -
     assert loss.empty.text() == "Loading PyTorch 3 s"
     loss.show_start("")
     assert loss.empty.text() == "Nothing was measured."
-
-
-def test_metric_box_is_as_wide_as_its_text(plots, run_series) -> None:
-    loss = plots["lossPlot"]
-    draw(run_series, loss)
-    box = loss.controls.metric_box
-    narrow = box.sizeHint().width()
-    choose(loss, "metric_box", "accuracy")
-    more = box.fontMetrics().horizontalAdvance("ACCURACY") - box.fontMetrics().horizontalAdvance("LOSS")
-    assert box.sizeHint().width() - narrow == more > 0
-    box.setItemText(1, "X" * 99)
-    assert box.sizeHint().width() < narrow + 10 * box.fontMetrics().horizontalAdvance("X")
-
-
-def test_restarted_run_keeps_chosen_metric(plots, run_series) -> None:
-    loss = plots["lossPlot"]
-    draw(run_series, loss)
-    choose(loss, "metric_box", "accuracy")
-    *before, measured = resume_events(0)
-    run_series.fold(before)
-    loss.redraw()
-    assert not loss.curves()
-    assert loss.empty.isVisible()
-    run_series.fold([measured])
-    loss.redraw()
-    np.testing.assert_array_equal(loss.curves()["accuracy"][1], [0.5] * 30)
 
 
 def test_hover_reads_nearest_step(plots, run_series, qtbot) -> None:
@@ -299,10 +283,9 @@ def test_hover_reads_nearest_step(plots, run_series, qtbot) -> None:
 
 
 def test_single_measurement_is_visible(plots) -> None:
-    loss, single = plots["lossPlot"], RunSeries()
-    single.fold([{"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0]}}])
+    loss = plots["lossPlot"]
     smooth(loss, 0)
-    draw(single, loss)
+    draw(measured(loss=[1.0]), loss)
     image = loss.canvas.grab().toImage()
     drawn = {image.pixelColor(x, y).name() for x in range(image.width()) for y in range(image.height())}
     assert DARK.train in drawn
@@ -310,8 +293,7 @@ def test_single_measurement_is_visible(plots) -> None:
 
 @pytest.mark.slow
 def test_ten_million_points_are_reduced_to_a_few_thousand(plots) -> None:
-    loss, long = plots["lossPlot"], RunSeries()
-    long.fold([{"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0, 2.0]}}])
+    loss, long = plots["lossPlot"], measured(loss=[1.0, 2.0])
     series = long.metrics["loss"]
     values = np.ones(10_000_000)
     values[7_654_321] = 50.0
@@ -322,29 +304,21 @@ def test_ten_million_points_are_reduced_to_a_few_thousand(plots) -> None:
     assert y.max() == 50.0
 
 
-def test_loss_near_float_limit_is_drawn(plots) -> None:
-    loss, extreme = plots["lossPlot"], RunSeries()
-    extreme.fold([{"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0, -1.7e308, 1.7e308]}}])
-    draw(extreme, loss)
+def test_extreme_values_and_long_names_are_drawn(plots) -> None:
+    loss = plots["lossPlot"]
+    draw(measured(loss=[1.0, -1.7e308, 1.7e308], **{"x" * 500: [2.0]}), loss)
     assert loss.curves()["loss"][1].tolist() == [1.0, -1.7e308, 1.7e308]
-
-
-def test_long_metric_name_does_not_widen_plot(plots) -> None:
-    loss, named = plots["lossPlot"], RunSeries()
-    named.fold([{"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0], "x" * 500: [2.0]}}])
-    draw(named, loss)
-    assert loss.minimumSizeHint().width() < 900
+    assert loss.minimumSizeHint().width() < 900, "a long name does not widen the plot"
 
 
 def test_loss_like_metric_is_drawn_until_loss_is_measured(plots) -> None:
-    loss, run_series = plots["lossPlot"], RunSeries()
-    values = {"learning_rate": [0.1, 0.1], "accuracy": [0.5, 0.6], "loss_d": [3.0, 2.0], "val_loss_g": [5.0, 4.0]}
-    run_series.fold([{"t": START + 1, "kind": "metrics", "since": START, "first": 1, "values": values}])
+    loss = plots["lossPlot"]
+    run_series = measured(learning_rate=[0.1, 0.1], accuracy=[0.5, 0.6], loss_d=[3.0, 2.0], val_loss_g=[5.0, 4.0])
     draw(run_series, loss)
     box = loss.controls.metric_box
     assert [box.itemData(row) for row in range(box.count())] == ["loss_d", "loss_g", "accuracy", "learning_rate"]
     assert (box.isVisible(), loss.title.isVisible()) == (True, False)
     assert loss.curves()["loss_d"][1].tolist() == [3.0, 2.0]
-    run_series.fold([{"t": START + 2, "kind": "metrics", "since": START, "first": 1, "values": {"loss": [9.0, 8.0]}}])
+    run_series.fold([{"t": START + 2, "kind": "metrics", "first": 1, "values": {"loss": [9.0, 8.0]}}])
     loss.redraw()
     assert loss.curves()["loss"][1].tolist() == [9.0, 8.0]

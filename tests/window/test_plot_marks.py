@@ -97,12 +97,6 @@ def test_cross_marks_where_the_loss_became_nan_or_infinite(plots, axis, logarith
     assert not loss.newest.label.isVisible()
 
 
-def test_first_value_that_is_nan_has_a_cross_too(plots) -> None:
-    loss = plots["lossPlot"]
-    draw(trained([NAN, NAN, 2.0, 1.0]), loss)
-    assert places(loss.crosses.marks) == [1]
-
-
 def test_end_of_the_line_is_labelled(plots) -> None:
     loss, series = plots["lossPlot"], trained([3.0, 2.0, 1.0])
     smooth(loss, 0)
@@ -120,12 +114,9 @@ def test_end_of_the_line_is_labelled(plots) -> None:
     loss.redraw()
     assert loss.newest.label.isVisible()
     assert loss.newest.label.toPlainText() == "last 1.57"
-
-
-def test_last_value_of_a_lost_run_is_not_called_now(plots) -> None:
-    loss = plots["lossPlot"]
-    draw(trained([3.0, 2.0, 1.0]), loss)
+    draw(trained([NAN, NAN, 2.0, 1.0]), loss)
+    assert places(loss.crosses.marks) == [1], "the first value has a cross, too"
     assert loss.newest.label.toPlainText().startswith("now")
     loss.show_training_end(paused=False, over=True)
     loss.redraw()
-    assert loss.newest.label.toPlainText().startswith("last")
+    assert loss.newest.label.toPlainText().startswith("last"), "the run was lost"

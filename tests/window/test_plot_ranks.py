@@ -36,7 +36,7 @@ def test_ranks_are_drawn_as_mean_and_band(plots, axis) -> None:
         np.testing.assert_allclose(curves["loss (mean)"][0], [1, 2, 3])
 
 
-def test_nan_of_one_rank_is_left_out_of_mean_and_band(plots) -> None:
+def test_mean_and_band_leave_out_nan_and_ranks_that_lag(plots) -> None:
     loss = plots["lossPlot"]
     smooth(loss, 0)
     nan, inf = float("nan"), float("inf")
@@ -44,13 +44,12 @@ def test_nan_of_one_rank_is_left_out_of_mean_and_band(plots) -> None:
     np.testing.assert_allclose(loss.curves()["loss (mean)"][1], [2, 4, nan, 1, 6])
     np.testing.assert_allclose(loss.curves()["loss (spread)"][1], [1, 4, nan, 1, 5, 3, 4, nan, 1, 7])
     assert len(loss._spread._area.polygons) == 2, "the gap splits the band"
-
-
-def test_mean_uses_available_ranks_while_one_lags(plots) -> None:
-    loss = plots["lossPlot"]
-    smooth(loss, 0)
     draw(ranked([4.0] * 9, [8.0] * 5), loss)
     np.testing.assert_allclose(loss.curves()["loss (mean)"][1], [6] * 5 + [4] * 4)
+    loss.controls.log_box.setChecked(True)
+    draw(ranked([1.0, -2.0, 3.0], [3.0, -4.0, 5.0]), loss)
+    np.testing.assert_allclose(loss.curves()["loss (mean)"][1], [2, np.nan, 4])
+    np.testing.assert_allclose(loss.curves()["loss (spread)"][1], [1, np.nan, 3, 3, np.nan, 5])
 
 
 def test_each_rank_is_smoothed_separately(plots) -> None:
@@ -96,15 +95,6 @@ def test_hover_reads_mean_and_range_of_ranks(plots) -> None:
     assert [row.text for row in loss.reading_at(2.1).rows[1:]] == ["train, mean of ranks 3 (2 to 4)"]
     assert [row.value for row in loss.reading_at(3.0).rows[1:]] == ["3", ""]
     assert loss.reading_at(3.0).rows[2].label == "loss of one rank became NaN at step 3"
-
-
-def test_log_scale_interrupts_band_at_non_positive_values(plots) -> None:
-    loss = plots["lossPlot"]
-    smooth(loss, 0)
-    loss.controls.log_box.setChecked(True)
-    draw(ranked([1.0, -2.0, 3.0], [3.0, -4.0, 5.0]), loss)
-    np.testing.assert_allclose(loss.curves()["loss (mean)"][1], [2, np.nan, 4])
-    np.testing.assert_allclose(loss.curves()["loss (spread)"][1], [1, np.nan, 3, 3, np.nan, 5])
 
 
 @pytest.mark.slow

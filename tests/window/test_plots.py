@@ -15,6 +15,7 @@ from PySide6.QtWidgets import QApplication, QPushButton
 from core.series.run_series import RunSeries
 from gui.base.theme import LIGHT
 from gui.plots.registry import PLOTS, PlotLink
+from tests.support.running import folded
 from tests.window.driving import show_theme
 from tests.window.plotted import COLOURS, START, STEPS, choose, draw, events
 
@@ -22,16 +23,13 @@ if TYPE_CHECKING:
     from gui.plots.run_plot import Plot
 
 
-def test_loss_starts_by_step_and_devices_over_time(qtbot) -> None:
-    all_plots = [row.make() for row in PLOTS]
-    for plot in all_plots:
-        qtbot.addWidget(plot)
-    assert [plot.axis_name() for plot in all_plots] == ["step", *["time"] * 5]
-
-
-def test_every_plot_has_object_name_and_accessible_name(plots) -> None:
+def test_every_plot_has_a_name_and_loss_starts_by_step_and_devices_over_time(qtbot, plots) -> None:
     assert list(plots) == ["lossPlot", "utilisationPlot", "memoryPlot"]
-    assert all(plot.objectName() == name and plot.accessibleName() for name, plot in plots.items())
+    all_plots = [row.make() for row in PLOTS]
+    for row, plot in zip(PLOTS, all_plots, strict=True):
+        qtbot.addWidget(plot)
+        assert (plot.objectName(), bool(plot.accessibleName())) == (row.name, True)
+    assert [plot.axis_name() for plot in all_plots] == ["step", *["time"] * 5]
 
 
 def test_unchanged_plot_is_not_drawn_again(plots, run_series, monkeypatch) -> None:
@@ -107,16 +105,10 @@ def test_moved_plot_stays_until_follow_is_switched_on(plots, run_series, qtbot) 
     loss.redraw()
     assert loss.follows
     assert loss.canvas.x_range == pytest.approx((0, STEPS + 1), rel=0.02)
-
-
-def test_showing_another_run_switches_follow_on(plots, run_series, qtbot) -> None:
-    loss = plots["lossPlot"]
-    draw(run_series, loss)
     qtbot.keyClick(loss.canvas, Qt.Key.Key_Right)
-    other = RunSeries()
-    other.fold(events())
-    draw(other, loss)
-    assert loss.follows
+    assert not loss.follows
+    draw(folded(*events()), loss)
+    assert loss.follows, "another run is shown"
 
 
 def shown(plot: Plot) -> object:
@@ -175,9 +167,8 @@ def test_position_of_the_mouse_is_marked_in_all_plots(plots, run_series) -> None
 def test_plots_of_different_runs_do_not_move_each_other(plots, run_series) -> None:
     """The plots of the devices may show the present beside a run of yesterday."""
     loss, utilisation, memory = plots.values()
-    _link, other = PlotLink(list(plots.values())), RunSeries()
-    other.fold({**event, "t": event["t"] - 86_400} for event in events())
-    draw(other, loss)
+    _link = PlotLink(list(plots.values()))
+    draw(folded(*({**event, "t": event["t"] - 86_400} for event in events())), loss)
     draw(run_series, utilisation, memory)
     before = memory.canvas.x_range
     loss.canvas.view.setXRange(100, 200, padding=0)

@@ -51,6 +51,14 @@ def test_temperature_power_and_clock_are_created_when_they_are_first_shown(area)
     assert area.plots["clockPlot"] is clock
     area.set_plot_shown("lossPlot", False)
     assert area.is_plot_shown("lossPlot"), "only the plots on request can be hidden"
+    area.optional_menu.aboutToShow.emit()
+    temperature, power, clock = area.optional_menu.actions()
+    assert [each.text() for each in (temperature, power, clock)] == ["Temperature", "Power", "Clock"]
+    assert [each.isChecked() for each in (temperature, power, clock)] == [True, False, True]
+    power.trigger()
+    assert area.is_plot_shown("powerPlot")
+    area.plots["powerPlot"].findChild(QPushButton, "powerPlotHide").click()
+    assert not area.is_plot_shown("powerPlot")
 
 
 def test_plots_on_request_follow_the_others_and_are_remembered(area) -> None:
@@ -65,18 +73,6 @@ def test_plots_on_request_follow_the_others_and_are_remembered(area) -> None:
     area.restore(kept)
     assert area.is_plot_shown("powerPlot")
     assert not area.is_plot_shown("clockPlot")
-
-
-def test_plots_on_request_are_in_a_menu_and_can_be_hidden_by_their_button(area) -> None:
-    area.optional_menu.aboutToShow.emit()
-    actions = {action.text(): action for action in area.optional_menu.actions()}
-    assert list(actions) == ["Temperature", "Power", "Clock"]
-    actions["Power"].trigger()
-    assert area.is_plot_shown("powerPlot")
-    area.optional_menu.aboutToShow.emit()
-    assert [action.isChecked() for action in area.optional_menu.actions()] == [False, True, False]
-    area.plots["powerPlot"].findChild(QPushButton, "powerPlotHide").click()
-    assert not area.is_plot_shown("powerPlot")
 
 
 def test_slowdown_is_marked_below_the_line_and_explained(area) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from PySide6.QtGui import QAction
 from PySide6.QtWidgets import (
     QApplication,
     QCheckBox,
@@ -32,7 +31,7 @@ from tests.window.driving import apply_palette
 
 
 def opened(panel) -> PreferencesDialog:
-    panel.window.findChild(QAction, "preferencesAction").trigger()
+    panel.window.panels.menu.action("preferences").trigger()
     return panel.window.findChild(PreferencesDialog)
 
 
@@ -109,8 +108,8 @@ def test_colours_of_the_desktop_are_not_offered_where_qt_cannot_tell_them(qtbot,
     assert taken[-1].colours == chosen, "another change keeps it"
 
 
-def test_text_size_is_that_of_the_view_menu(drive):
-    panel = drive()
+def test_text_size_is_that_of_the_view_menu(assemble):
+    panel = assemble("preferences")
     set_zoom(1.1)  # as the menu does; not applied, since restyling every widget takes seconds
     box = opened(panel).findChild(QComboBox, "textSizeBox")
     assert box.currentText() == "110 %"
@@ -118,9 +117,9 @@ def test_text_size_is_that_of_the_view_menu(drive):
     assert zoom() == 1.0
 
 
-def test_cpu_devices_can_be_hidden_beside_gpus_but_never_a_ticked_one(drive, nvml):
+def test_cpu_devices_can_be_hidden_beside_gpus_but_never_a_ticked_one(assemble, nvml):
     nvml.write(gpus=1)
-    panel = drive()
+    panel = assemble("devices", "preferences")
     panel.until(lambda: len(panel.devices) >= 3, "the devices")
     panel.tick("cpu:1")
     shows_cpus = opened(panel).findChild(QCheckBox, "showCpusBox")
@@ -133,9 +132,9 @@ def test_cpu_devices_can_be_hidden_beside_gpus_but_never_a_ticked_one(drive, nvm
     assert "cpu:0" in [row.id for row in panel.devices]
 
 
-def test_folders_hold_for_window_and_command_line(drive, tmp_path):
+def test_folders_hold_for_window_and_command_line(assemble, tmp_path):
     default = index.default_root()
-    dialog = opened(drive())
+    dialog = opened(assemble("preferences"))
     dialog.findChild(QPushButton, "runsFolderButton").click()
     chooser = dialog.findChild(QFileDialog, "folderDialog")
     chooser.fileSelected.emit(str(tmp_path))
@@ -156,9 +155,9 @@ def test_damaged_choice_of_folders_is_ignored(content):
     assert index.default_root() == default
 
 
-def test_newer_preferences_are_told_and_kept(drive):
+def test_newer_preferences_are_told_and_kept(assemble):
     keep(version=9, theme="sepia", tolerance_mb=99, sound="loud")
-    panel = drive()
+    panel = assemble("preferences")
     panel.until(lambda: "written by a newer Trainyard" in panel.message("messageStrip"), "the message")
     assert panel.window.findChild(QSpinBox, "releaseToleranceBox").value() == 99
     opened(panel).findChild(QSpinBox, "defaultToleranceBox").setValue(70)

@@ -1,4 +1,4 @@
-"""The process scanner: it never blocks the window and lists processes of the selected run only."""
+"""Processes are listed without blocking the window, those of the selected run only, and ended one after the other."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from core.schema.event_kinds import ProcessInfo
 from core.system import processes
 from core.system.processes import ProcessId
 from gui.features.memory import scanner as process_scanner
-from gui.features.memory.scanner import ProcessScan, ProcessScanner
+from gui.features.memory.processes import ProcessEntry
+from gui.features.memory.scanner import ProcessScan, ProcessScanner, ProcessTerminator
 from gui.runs.session import RunSession
 from tests.support.waiting import PATIENCE_S
 
@@ -30,13 +31,10 @@ class FakeDescribe:
         self.gate.set()
         self.threads: set[threading.Thread] = set()
         self.age_s = 0.0
-        self.error: OSError | None = None
 
     def __call__(self, pid: int) -> ProcessInfo:
         self.threads.add(threading.current_thread())
         self.gate.wait(PATIENCE_S)
-        if self.error is not None:
-            raise self.error
         self.age_s += 1
         return replace(MINE, pid=pid, age_s=self.age_s)
 
@@ -103,22 +101,20 @@ def test_growing_process_age_is_not_a_change(scanner_and_changes, fake_describe,
     assert changes == [1]
 
 
-def test_processes_of_previously_selected_run_are_not_listed(scanner_and_changes, fake_describe):
-    scanner, _ = scanner_and_changes
-    scanner._session.run = SimpleNamespace(id="a")
-    scanner._latest_scan = ProcessScan(run_id="a", of_run=(replace(MINE, pid=9, created=None),))
-    assert [each.info.pid for each in scanner.entries()] == [9]
-    scanner._session.run = SimpleNamespace(id="b")
-    assert scanner.entries() == []
-
-
-def test_selecting_another_run_scans_at_once(scanner_and_changes, fake_describe, qtbot):
+def test_another_run_is_scanned_at_once_and_processes_of_the_former_are_not_listed(
+    scanner_and_changes, fake_describe, qtbot
+):
     scanner, _ = scanner_and_changes
     poll_until(qtbot, scanner, lambda: scanner._scanned_at > 0 and not scanner._scanning.busy, shown=True)
     scanner._session.attached.emit()
     scanner.poll(shown=True)
     assert scanner._scanning.busy
     poll_until(qtbot, scanner, lambda: not scanner._scanning.busy)
+    scanner._session.run = SimpleNamespace(id="a")
+    scanner._latest_scan = ProcessScan(run_id="a", of_run=(replace(MINE, pid=9, created=None),))
+    assert [each.info.pid for each in scanner.entries()] == [9]
+    scanner._session.run = SimpleNamespace(id="b")
+    assert scanner.entries() == []
 
 
 def test_failed_scan_is_reported(scanner_and_changes, fake_describe, qtbot, monkeypatch):
@@ -128,6 +124,58 @@ def test_failed_scan_is_reported(scanner_and_changes, fake_describe, qtbot, monk
     monkeypatch.setattr(gpu_processes, "scan", fails)
     scanner, _ = scanner_and_changes
     poll_until(qtbot, scanner, lambda: scanner.problem is not None, shown=True)
-    assert (
-        scanner.problem == "Processes could not be listed: Too many open files. The scan is repeated every few seconds."
+    told = "Processes could not be listed: Too many open files. The scan is repeated every few seconds."
+    assert scanner.problem == told
+
+
+# -- ending them ----------------------------------------------------------------------------------
+
+
+def process_entry(pid: int) -> ProcessEntry:
+    return ProcessEntry(info=ProcessInfo(pid=pid, created=1.0, name="python", ours=True), devices=())
+
+
+@pytest.fixture
+def terminator_and_results(qtbot):
+    """A process terminator and the results that it has emitted."""
+    terminator, results = ProcessTerminator(), []
+    terminator.ended.connect(lambda *words: results.append(words))
+    return terminator, results
+
+
+def test_requests_run_one_after_another_and_none_is_lost(terminator_and_results, qtbot, monkeypatch):
+    terminator, results = terminator_and_results
+    gate = threading.Event()
+
+    def end_one(process):
+        gate.wait(PATIENCE_S)
+        return f"{process.pid} has ended.", "good"
+
+    monkeypatch.setattr(process_scanner, "end_one", end_one)
+    monkeypatch.setattr(
+        process_scanner, "end_leftovers", lambda leftovers: (f"{len(leftovers)} left over ended.", "good")
     )
+    terminator.end(process_entry(1))
+    terminator.end(process_entry(2))
+    terminator.end_leftovers([])
+    assert results == []
+    gate.set()
+    qtbot.waitUntil(lambda: len(results) == 3)
+    assert results == [("1 has ended.", "good"), ("2 has ended.", "good"), ("0 left over ended.", "good")]
+
+
+def test_failed_request_reports_reason(terminator_and_results, qtbot, monkeypatch):
+    terminator, results = terminator_and_results
+
+    def refused(_):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(process_scanner, "end_one", refused)
+    monkeypatch.setattr(process_scanner, "end_leftovers", refused)
+    terminator.end(process_entry(4711))
+    terminator.end_leftovers([])
+    qtbot.waitUntil(lambda: len(results) == 2)
+    assert results == [
+        ("python (pid 4711) could not be ended: Operation not permitted.", "bad"),
+        ("The leftover processes could not be ended: Operation not permitted.", "bad"),
+    ]

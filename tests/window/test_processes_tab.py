@@ -117,9 +117,9 @@ def on_gpu(nvml, *held: str) -> None:
 
 
 @pytest.mark.slow
-def test_processes_of_run_on_cpu_device_are_listed_but_cannot_be_ended(drive, runs_root, tmp_path, own_processes):
+def test_processes_of_run_on_cpu_device_are_listed_but_cannot_be_ended(assemble, runs_root, tmp_path, own_processes):
     followed = start(played(tmp_path / "actor"), runs_root).until(RunState.RUNNING)
-    panel = drive()
+    panel = assemble("run", "memory", "devices")
     panel.until_state("Running")
     panel.open_tab("Processes")
     worker = followed.run.facts.workers[0].process.pid
@@ -141,28 +141,27 @@ def test_processes_of_run_on_cpu_device_are_listed_but_cannot_be_ended(drive, ru
 
 
 @pytest.mark.styled
-def test_message_is_shown_without_gpus_and_runs(drive, own_processes):
-    panel = drive()
+def test_message_is_shown_without_gpus_and_runs(assemble, own_processes):
+    panel = assemble("run", "memory", "devices")
     panel.open_tab("Processes")
     words = panel.window.findChild(QLabel, "noProcesses")
     panel.until(lambda: words.isVisible() and words.text().startswith("No GPU was found"), "the message")
-    panel.resize(1100, 700)
+    panel.window.resize(1100, 700)
     panel.until(lambda: words.height() >= words.heightForWidth(words.width()), "the whole message to be visible")
     assert words.heightForWidth(words.width()) > words.heightForWidth(2000), "the message takes more than one line"
 
 
 @pytest.mark.slow
-def test_own_process_is_ended_after_confirmation(drive, nvml, launch, own_processes, monkeypatch):
+def test_own_process_is_ended_after_confirmation(assemble, nvml, launch, own_processes, monkeypatch):
     monkeypatch.setattr(terminate, "GRACE_S", PATIENCE_S)  # it ends by SIGTERM, however long that takes
     target, bystander = launch(), launch()
     on_gpu(nvml, f"{target.pid}:{6 * GB}", f"{bystander.pid}:{2 * GB}")
-    panel = drive()
+    panel = assemble("run", "memory", "devices")
     panel.open_tab("Processes")
     button = select(panel, target.pid)
     assert button.isEnabled()
     panel.qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
-    panel.until(lambda: panel.question() is not None, "the question")
-    asked = panel.question().text
+    asked = panel.asked().text
     assert f"(pid {target.pid})" in asked
     assert WAITS in asked
     assert "6.0 GB" in asked
@@ -179,11 +178,11 @@ def test_own_process_is_ended_after_confirmation(drive, nvml, launch, own_proces
 
 @pytest.mark.slow
 @pytest.mark.two_users
-def test_process_of_another_user_is_listed_but_cannot_be_ended(drive, nvml, launch, own_processes, monkeypatch):
+def test_process_of_another_user_is_listed_but_cannot_be_ended(assemble, nvml, launch, own_processes, monkeypatch):
     foreign = launch(command=["sh", "-c", "echo; exec sleep 3600"], user=OTHER_UID)
     monkeypatch.setattr(os, "getuid", lambda: 1000)  # pretend not to be root, which could end it
     on_gpu(nvml, f"{foreign.pid}:{6 * GB}")
-    panel = drive()
+    panel = assemble("run", "memory", "devices")
     panel.open_tab("Processes")
     button = select(panel, foreign.pid)
     assert not button.isEnabled()
@@ -195,9 +194,9 @@ def test_process_of_another_user_is_listed_but_cannot_be_ended(drive, nvml, laun
     assert foreign.poll() is None
 
 
-def test_unknown_pid_is_listed(drive, nvml, own_processes):
+def test_unknown_pid_is_listed(assemble, nvml, own_processes):
     on_gpu(nvml, f"{NO_PID}:{6 * GB}")
-    panel = drive()
+    panel = assemble("run", "memory", "devices")
     panel.open_tab("Processes")
     button = select(panel, NO_PID)
     assert not button.isEnabled()
@@ -205,90 +204,59 @@ def test_unknown_pid_is_listed(drive, nvml, own_processes):
     panel.until(lambda: f"used by pid {NO_PID}" in panel.devices[0].status, "the pid in the row of its device")
 
 
-def test_processes_are_scanned_only_while_a_tab_shows_them(drive, own_processes):
-    panel = drive()
+def test_processes_are_scanned_only_while_a_tab_shows_them(assemble, own_processes):
+    panel = assemble("run", "memory", "devices")
     scanner = panel.window.services.process_scanner
-    panel.until(lambda: panel.window.opened)
     assert scanner._scanned_at == float("-inf")
     panel.open_tab("Memory")
     panel.until(lambda: scanner._scanned_at > 0, "a scan")
     panel.open_tab("Log")
     panel.until(lambda: not scanner._scanning.busy, "the scan to end")
     for _ in range(20):
-        panel.window.poll()
+        panel.poll()
         assert not scanner._scanning.busy
 
 
 # -- ending --------------------------------------------------------------------------------------
 
 
-def test_process_that_ignores_sigterm_is_killed(launch):
-    stubborn = launch(IGNORES_SIGTERM)
+def test_only_the_listed_process_is_ended_by_force_if_need_be(launch):
+    stubborn, other, tagged = launch(IGNORES_SIGTERM), launch(), launch(env={**os.environ, "TRAINYARD_RUN": "a-run"})
     sentence, tone = end_one(processes.describe(stubborn.pid), grace_s=0.2)
     assert (f"(pid {stubborn.pid}) was ended (SIGKILL)." in sentence, tone) == (True, "good")
-
-
-def test_process_with_reused_pid_is_never_signalled(launch):
-    other = launch()
-    listed = replace(processes.describe(other.pid), created=12.5)
-    sentence, _ = end_one(listed)
+    sentence, _ = end_one(replace(processes.describe(other.pid), created=12.5))  # its pid was used again
     assert sentence.endswith("has ended.")
-    assert other.poll() is None
-
-
-def test_process_that_joined_a_run_is_not_ended(launch):
-    other = launch(env={**os.environ, "TRAINYARD_RUN": "a-run"})
-    listed = replace(processes.describe(other.pid), run_id=None)
-    sentence, tone = end_one(listed)
+    sentence, tone = end_one(replace(processes.describe(tagged.pid), run_id=None))  # it has joined a run
     assert (tone, "was not ended" in sentence) == ("bad", True)
-    assert other.poll() is None
+    assert (other.poll(), tagged.poll()) == (None, None)
 
 
 # -- leftovers -----------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("child", [CHILD, STUBBORN_CHILD])
-def test_leftovers_are_shown_at_start_and_can_be_ended(drive, runs_root, tmp_path, own_processes, child):
-    followed = start(played(tmp_path, before=child), runs_root).until_trained()
-    (orphan,) = psutil.Process(followed.run.facts.workers[0].process.pid).children()
+@pytest.mark.parametrize("child", [CHILD, STUBBORN_CHILD], ids=["child", "stubborn child"])
+def test_leftovers_are_shown_at_start_and_can_be_ended(assemble, runs_root, tmp_path, own_processes, child):
+    followed = start(played(tmp_path, before=f"{CHILD}\n{child}"), runs_root).until_trained()
+    fleeting, orphan = psutil.Process(followed.run.facts.workers[0].process.pid).children()
     leftover = processes.identify(orphan.pid)
     abandon(followed)
     own_processes.refresh()
-    panel = drive()
+    panel = assemble("run", "memory")
     strip = panel.window.findChild(LeftoversStrip, "leftoversStrip")
     panel.until(strip.isVisible, "the strip")
-    assert strip.text.startswith("1 process of the ended run digits_mlp is still running: ")
+    assert strip.text.startswith("2 processes of the ended run digits_mlp are still running: ")
+    fleeting.kill()
+    panel.until(lambda: strip.text.startswith("1 process of the ended run digits_mlp is still running: "), "the exit")
     assert f"(pid {orphan.pid})" in strip.text
     panel.qtbot.mouseClick(strip.show_button, Qt.MouseButton.LeftButton)
     assert panel.window.panels.details.processes.isVisible()
     assert select(panel, orphan.pid).isEnabled()
     assert cell(table(panel), pids(panel).index(orphan.pid), 7).endswith("(leftover)")
     panel.qtbot.mouseClick(strip.end_button, Qt.MouseButton.LeftButton)
-    panel.until(lambda: panel.question() is not None, "the question")
-    assert f"(pid {orphan.pid})" in panel.question().text
+    assert f"(pid {orphan.pid})" in panel.asked().text
     assert orphan.cmdline()[0] in panel.question().text
     panel.answer("yesButton")
     panel.until(lambda: not processes.is_alive(leftover), "the process to exit")
     panel.until(lambda: not strip.isVisible(), "the strip to disappear")
     panel.until(lambda: "ended" in panel.message("messageStrip"), "the result")
-
-
-@pytest.mark.slow
-def test_leftovers_strip_disappears_when_processes_exit(drive, runs_root, tmp_path, own_processes):
-    followed = start(played(tmp_path, before=CHILD), runs_root).until_trained()
-    (orphan,) = psutil.Process(followed.run.facts.workers[0].process.pid).children()
-    abandon(followed)
-    own_processes.refresh()
-    panel = drive()
-    strip = panel.window.findChild(LeftoversStrip, "leftoversStrip")
-    panel.until(strip.isVisible, "the strip")
-    orphan.kill()
-    panel.until(lambda: not strip.isVisible(), "the strip to disappear")
-
-
-def test_leftovers_strip_is_hidden_without_leftovers(drive, own_processes):
-    own_processes.refresh()
-    panel = drive()
-    panel.until(lambda: panel.window.opened and not panel.window.controllers.memory._orphans._jobs.busy, "the scan")
-    assert not panel.window.findChild(LeftoversStrip, "leftoversStrip").isVisible()

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtGui import QAction
 
 from core.queue.listing import queue_view
 from core.runs.facts import RunState
@@ -23,6 +22,12 @@ def queue(tmp_path, runs_root) -> Queue:
     made = Queue(tmp_path)
     assert made.runs_root == runs_root
     return made
+
+
+@pytest.fixture
+def opened(assemble):
+    """Return a function that makes what has to do with queued runs."""
+    return lambda: assemble("run", "start", "queue", "devices")
 
 
 def rows(panel) -> list[str]:
@@ -48,9 +53,9 @@ def order(queue: Queue) -> list[str]:
 
 
 @pytest.mark.slow
-def test_busy_device_offers_the_queue_and_the_run_starts_when_it_is_free(drive, queue, tmp_path):
+def test_busy_device_offers_the_queue_and_the_run_starts_when_it_is_free(opened, queue, tmp_path):
     busy = queue.start()
-    panel = drive()
+    panel = opened()
     panel.until_state("Running")
     panel.tick("cpu:0")
     panel.open_recipe(write_recipe(tmp_path / "mine", LONG, "mine"))
@@ -70,10 +75,10 @@ def test_busy_device_offers_the_queue_and_the_run_starts_when_it_is_free(drive, 
 
 
 @pytest.mark.slow
-def test_queued_runs_are_moved_held_released_and_removed(drive, queue):
+def test_queued_runs_are_moved_dragged_held_released_and_removed(opened, queue):
     busy = queue.start()
     added = [queue.add(name) for name in ("one", "two", "three")]
-    panel = drive()
+    panel = opened()
     panel.until(lambda: titles(panel) == ["1  one", "2  two", "3  three"], "the queue in its order")
     act(panel, 2, "up")
     panel.until(lambda: order(queue) == ["one", "three", "two"], "the third to be second")
@@ -81,6 +86,14 @@ def test_queued_runs_are_moved_held_released_and_removed(drive, queue):
     panel.runs.setCurrentRow(0)
     panel.qtbot.keyClick(panel.runs, Qt.Key.Key_Down, Qt.KeyboardModifier.AltModifier)
     panel.until(lambda: titles(panel) == ["1  three", "2  one", "3  two"], "the first to be second")
+    is_dragged = Qt.ItemFlag.ItemIsDragEnabled
+    assert [bool(panel.runs.item(row).flags() & is_dragged) for row in range(4)] == [True, True, True, False]
+    panel.runs.setCurrentRow(2)
+    panel.runs.drop_chosen(panel.runs.visualItemRect(panel.runs.item(0)).topLeft() + QPoint(20, 3))
+    panel.until(lambda: titles(panel) == ["1  two", "2  three", "3  one"], "the last to be dragged to the first place")
+    panel.runs.setCurrentRow(0)
+    panel.runs.drop_chosen(panel.runs.visualItemRect(panel.runs.item(3)).bottomLeft() + QPoint(20, -3))
+    panel.until(lambda: titles(panel) == ["1  three", "2  one", "3  two"], "the first to be dragged to the last place")
     act(panel, 0, "hold")
     panel.until(lambda: rows(panel)[0].endswith("\nheld"), "the first to be held")
     assert panel.runs.run_menu.action("hold").text() == "Hold"
@@ -100,28 +113,10 @@ def test_queued_runs_are_moved_held_released_and_removed(drive, queue):
 
 
 @pytest.mark.slow
-def test_queued_run_is_dragged_to_another_place(drive, queue):
-    busy = queue.start()
-    added = [queue.add(name) for name in ("one", "two")]
-    panel = drive()
-    panel.until(lambda: titles(panel) == ["1  one", "2  two"], "the queue")
-    live = panel.runs.item(2)
-    assert not live.flags() & Qt.ItemFlag.ItemIsDragEnabled
-    assert panel.runs.item(1).flags() & Qt.ItemFlag.ItemIsDragEnabled
-    panel.runs.setCurrentRow(1)
-    panel.runs.drop_chosen(panel.runs.visualItemRect(panel.runs.item(0)).topLeft() + QPoint(20, 3))
-    panel.until(lambda: titles(panel) == ["1  two", "2  one"], "the second to be first")
-    panel.runs.setCurrentRow(0)
-    panel.runs.drop_chosen(panel.runs.visualItemRect(panel.runs.item(2)).bottomLeft() + QPoint(20, -3))
-    panel.until(lambda: titles(panel) == ["1  one", "2  two"], "the first to be last")
-    stop(*added, busy)
-
-
-@pytest.mark.slow
-def test_shown_queued_run_is_stopped_and_kept_devices_are_named(drive, queue, qtbot):
+def test_shown_queued_run_is_stopped_and_kept_devices_are_named(opened, queue):
     busy = queue.start("cpu:0")
     big, small = queue.add("big", "cpu:0,cpu:1"), queue.add("small", "cpu:1")
-    panel = drive()
+    panel = opened()
     panel.until(lambda: len(titles(panel)) == 2 and "kept for run big" in rows(panel)[1], "why the small one waits")
     kept = {row.id: row.status for row in panel.devices}
     panel.until(lambda: "Kept for run big" in _status(panel, "cpu:1"), f"for whom CPU 1 is kept: {kept}")
@@ -138,12 +133,12 @@ def test_shown_queued_run_is_stopped_and_kept_devices_are_named(drive, queue, qt
 
 
 @pytest.mark.slow
-def test_window_takes_up_queued_runs_for_which_no_process_waits(drive, queue):
+def test_window_takes_up_queued_runs_for_which_no_process_waits(opened, queue):
     busy, left = queue.start(), queue.add("left")
     waiter = left.run.facts.waiter
     kill(waiter.pid)
     wait_until(lambda: not processes.is_alive(waiter), "its end: the window looks for it once")
-    panel = drive()
+    panel = opened()
     panel.until(lambda: "left waits in the queue again." in panel.message("messageStrip"), "the message")
     panel.until(lambda: "CPU 0 is used by" in rows(panel)[0], "the reason why it waits")
     stop(busy)
@@ -151,15 +146,15 @@ def test_window_takes_up_queued_runs_for_which_no_process_waits(drive, queue):
 
 
 @pytest.mark.slow
-def test_menu_adds_to_the_queue_without_a_question_and_a_log_out_is_warned_of_once(drive, queue, tmp_path, monkeypatch):
+def test_menu_adds_to_the_queue_without_a_question_and_warns_of_a_log_out_once(opened, queue, tmp_path, monkeypatch):
     monkeypatch.setattr(own_processes, "at_logout", lambda: own_processes.LogOut(ends_manager=True))
     monkeypatch.setattr(start_controller, "DOUBLE_CLICK_S", 0.0)  # however fast the first run is
-    panel = drive()
+    panel = opened()
     panel.tick("cpu:0")
     panel.open_recipe(write_recipe(tmp_path / "mine", LONG, "mine"))
     panel.set_number("epochsBox", 1)
     panel.until_ready()
-    add = panel.window.findChild(QAction, "addToQueueAction")
+    add = panel.window.panels.menu.action("addToQueue")
     add.trigger()
     both = "Added mine to the queue. It starts when its devices are free. Logging out may end your runs, also queued"
     panel.until(lambda: panel.message("messageStrip").startswith(both), "the message")

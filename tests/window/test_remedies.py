@@ -54,12 +54,11 @@ def test_steps_name_the_devices_and_the_processes():
     assert without_remedies("No remedies here.") == "No remedies here."
 
 
-def test_button_of_the_strip_opens_the_commands(drive, runs_root):
+def test_button_of_the_strip_opens_the_commands(assemble, runs_root):
     sentence = with_remedies("GPU 9 uses 8.0 GB more than before the run, and no program was found that holds it.")
     recorded(runs_root, findings=[finding(verdict="unexplained", after_bytes=9 * GB, sentence=stored(sentence))])
-    panel = drive()
-    panel.until(lambda: panel.runs.count() == 1)
-    panel.runs.itemActivated.emit(panel.runs.item(0))
+    panel = assemble("run", "memory")
+    panel.open_run()
     panel.until_state("Finished")
     panel.until(lambda: panel.message().endswith("no program was found that holds it."), "the sentence")
     window = panel.window

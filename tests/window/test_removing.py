@@ -21,10 +21,6 @@ def script(tmp_path):
     return path
 
 
-def delete(panel, menu):
-    next(each for each in menu.actions() if each.text() == "Delete…").trigger()
-
-
 @pytest.fixture
 def ended(script, runs_root, monkeypatch):
     """A run that is over. Removing it waits until its supervisor has tidied up."""
@@ -35,25 +31,36 @@ def ended(script, runs_root, monkeypatch):
 
 
 @pytest.mark.slow
-def test_run_is_deleted_after_confirmation(drive, ended, script, runs_root):
-    run = ended
-    panel = drive()
-    panel.until(lambda: panel.runs.count() == 1, "the run")
-    panel.window.controllers.run.attach_to(str(run.dir))
+def test_run_is_deleted_after_confirmation_while_the_window_goes_on(assemble, ended, script, runs_root, monkeypatch):
+    panel = assemble("run", "removal", "devices")
+    panel.open_run()
     assert panel.state.text() == "Finished"
-    menu = panel.window.panels.header.again.run_menu
-    delete(panel, menu)
-    panel.until(lambda: panel.question() is not None, "the question")
-    title, words = panel.question().question.text(), panel.question().words.text()
+    delete = panel.window.panels.header.again.run_menu.action("remove").trigger
+    delete()
+    title, words = panel.asked().question.text(), panel.asked().words.text()
     assert title.startswith("Delete the run ")
     assert title.endswith(" train?")
     assert "It is finished and takes " in words
     assert " kB of disk." in words
-    assert str(run.dir) in words
+    assert str(ended.dir) in words
     panel.answer("noButton")
-    assert run.dir.is_dir()
-    delete(panel, menu)
-    panel.answer("yesButton")
+    assert ended.dir.is_dir()
+    proceed, remove = Event(), removal.remove
+
+    def slow(run_dir):
+        proceed.wait(PATIENCE_S)
+        return remove(run_dir)
+
+    monkeypatch.setattr(removal, "remove", slow)
+    delete()
+    try:
+        panel.answer("yesButton")
+        panel.until(lambda: panel.window.controllers.removal._removing.busy, "the removal")
+        read = panel.window.services.device_monitor.survey.samples
+        panel.until(lambda: panel.window.services.device_monitor.survey.samples != read, "newer readings")
+        assert ended.dir.is_dir()
+    finally:
+        proceed.set()
     panel.until(lambda: panel.runs.count() == 0, "an empty list")
     panel.until(lambda: "Deleted train. " in panel.message("messageStrip"), "the result")
     assert panel.message("messageStrip").endswith(" kB of disk space.")
@@ -73,31 +80,4 @@ def test_live_run_is_not_deleted(drive, tmp_path, runs_root):
     panel.window.panels.actions.do("remove", [str(followed.run.dir)])  # it may have been resumed since the menu opened
     panel.until(lambda: "is running, so it was not removed" in panel.message("messageStrip"), "the reason")
     assert panel.question() is None
-    followed.run.request("stop")
-    followed.until_over()
-    assert followed.run.dir.is_dir()
-
-
-@pytest.mark.slow
-def test_window_keeps_updating_while_run_is_deleted(drive, ended, monkeypatch):
-    run = ended
-    panel = drive()
-    panel.until(lambda: panel.runs.count() == 1, "the run")
-    proceed, remove = Event(), removal.remove
-
-    def slow(run_dir):
-        proceed.wait(PATIENCE_S)
-        return remove(run_dir)
-
-    monkeypatch.setattr(removal, "remove", slow)
-    panel.runs.run_menu.show_run(run.dir)
-    delete(panel, panel.runs.run_menu)
-    try:
-        panel.answer("yesButton")
-        panel.until(lambda: panel.window.controllers.removal._removing.busy, "the removal")
-        read = panel.window.services.device_monitor.survey.samples
-        panel.until(lambda: panel.window.services.device_monitor.survey.samples != read, "newer readings")
-        assert run.dir.is_dir()
-    finally:
-        proceed.set()
-    panel.until(lambda: not run.dir.exists() and panel.runs.count() == 0, "the run to be deleted")
+    assert followed.stop().run.dir.is_dir()

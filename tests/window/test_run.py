@@ -38,6 +38,8 @@ def test_run_can_be_started_watched_and_stopped(drive):
     panel.until_state("Running")
     panel.until(lambda: panel.points("lossPlot") > 20, "points of the loss")
     panel.until(lambda: panel.points("utilisationPlot") > 1 and panel.points("memoryPlot") > 1, "samples")
+    timer = panel.window.services.poll_timer
+    live_ms = timer.interval_ms
     assert panel.run.spec().devices == ("cpu:0", "cpu:1")
     assert set(panel.plot("memoryPlot").curves()) == {"cpu:0", "cpu:1"}
     panel.until(lambda: "CPU 0 and CPU 1 are used by" in panel.start_status.text(), "its own devices shown as in use")
@@ -52,6 +54,9 @@ def test_run_can_be_started_watched_and_stopped(drive):
     assert f"of {FOREVER}" in panel.runs.item(0).text()
     assert not panel.stop_button.isEnabled()
     panel.until(panel.start_button.isEnabled, "Start to come back")
+    calm_ms = timer.interval_ms
+    panel.window.hide()
+    assert live_ms < calm_ms < timer.interval_ms, "it polls less often where there is less to see"
 
 
 @pytest.mark.slow
@@ -79,8 +84,8 @@ def test_finished_run_shows_duration_loss_and_released_memory(drive):
 
 
 @pytest.mark.slow
-def test_double_click_on_start_starts_one_run(drive, runs_root, qtbot):
-    panel = drive()
+def test_double_click_on_start_starts_one_run(assemble, runs_root, qtbot):
+    panel = assemble("run", "start", "devices")
     panel.tick("cpu:0")
     panel.set_number("epochsBox", FOREVER)
     panel.until(panel.start_button.isEnabled)
@@ -94,10 +99,9 @@ def test_double_click_on_start_starts_one_run(drive, runs_root, qtbot):
 
 
 @pytest.mark.slow
-def test_second_run_can_start_on_another_device(drive, runs_root, tmp_path):
-    first = start(played(tmp_path / "actor"), runs_root)
-    first.until(RunState.RUNNING)
-    panel = drive()
+def test_second_run_can_start_on_another_device(assemble, runs_root, tmp_path):
+    start(played(tmp_path / "actor"), runs_root).until(RunState.RUNNING)
+    panel = assemble("run", "start", "devices")
     panel.until_state("Running")
     panel.tick("cpu:1")
     panel.open_recipe(write_recipe(tmp_path, LONG))
@@ -116,9 +120,9 @@ def test_second_run_can_start_on_another_device(drive, runs_root, tmp_path):
 
 @pytest.mark.styled
 @pytest.mark.slow
-def test_failing_recipe_shows_traceback(drive, tmp_path):
+def test_failing_recipe_shows_traceback(assemble, tmp_path):
     source = LONG.replace("return [", 'raise RuntimeError("no such data")\n    return [')
-    panel = drive()
+    panel = assemble("run", "start", "log", "devices")
     panel.tick("cpu:0")
     panel.open_recipe(write_recipe(tmp_path, source, "broken"))
     panel.start()
@@ -148,7 +152,7 @@ def test_failing_recipe_shows_traceback(drive, tmp_path):
 
 
 @pytest.mark.slow
-def test_ignored_stop_escalates_and_can_be_forced(drive, runs_root, tmp_path):
+def test_ignored_stop_escalates_and_can_be_forced(assemble, runs_root, tmp_path):
     ignores_sigint = """\
         import signal, time
 
@@ -166,7 +170,7 @@ def test_ignored_stop_escalates_and_can_be_forced(drive, runs_root, tmp_path):
     """
     stop_timeouts = StopTimeouts(ask_s=0.5, interrupt_s=PATIENCE_S, terminate_s=PATIENCE_S)
     start(make_spec(write_recipe(tmp_path, ignores_sigint), epochs=5, stop_timeouts=stop_timeouts), runs_root)
-    panel = drive()
+    panel = assemble("run", "log")
     panel.until(lambda: "SIGINT is ignored" in panel.log.toPlainText(), "the recipe to ignore SIGINT")
     panel.stop()
     assert panel.stop_button.text() == "Force"
@@ -218,9 +222,9 @@ def test_run_survives_killed_window_and_next_window_shows_it(drive, runs_root, t
 
 
 @pytest.mark.slow
-def test_lost_run_is_shown_as_lost(drive, runs_root, tmp_path):
+def test_lost_run_is_shown_as_lost(assemble, runs_root, tmp_path):
     followed = start(played(tmp_path / "actor"), runs_root).until_trained()
-    panel = drive()
+    panel = assemble("run")
     panel.until_state("Running")
     os.kill(followed.run.facts.supervisor.pid, signal.SIGKILL)
     panel.until_state("Lost")
@@ -229,22 +233,11 @@ def test_lost_run_is_shown_as_lost(drive, runs_root, tmp_path):
     assert not panel.stop_button.isEnabled()
 
 
-def test_run_of_newer_version_is_explained(drive, runs_root):
-    run_dir = runs_root / "20300101-000000-new-0000"
-    run_dir.mkdir(parents=True)
-    (run_dir / "spec.json").write_text('{"version": 99, "name": "new"}')
-    panel = drive()
-    panel.until(lambda: panel.runs.count() == 1)
-    panel.runs.itemActivated.emit(panel.runs.item(0))
-    assert "newer Trainyard" in panel.message()
-
-
 @pytest.mark.slow
-def test_window_follows_a_run_whose_folder_is_renamed(drive, runs_root):
+def test_window_follows_a_run_whose_folder_is_renamed(assemble, runs_root):
     run_dir = recorded(runs_root, last="stopped")
-    panel = drive()
-    panel.until(lambda: panel.runs.count() == 1, "the run")
-    panel.runs.itemActivated.emit(panel.runs.item(0))
+    panel = assemble("run")
+    panel.open_run()
     panel.until_state("Stopped")
     panel.until(lambda: panel.points("lossPlot") > 0, "the curve")
     drawn = panel.points("lossPlot")
@@ -264,18 +257,23 @@ def test_window_follows_a_run_whose_folder_is_renamed(drive, runs_root):
     assert panel.run.dir == renamed, "a folder that was removed is not mistaken for another"
 
 
-def test_message_about_one_run_disappears_when_another_is_opened(drive, runs_root):
+def test_messages_are_about_the_run_that_is_shown(assemble, runs_root):
     one = recorded(runs_root, last="paused")
     one.rename(one.with_name("20250615-140000-digits_mlp-0000"))
     recorded(runs_root)
-    panel = drive()
-    panel.until(lambda: panel.runs.count() == 2, "the runs in the list")
-    panel.runs.itemActivated.emit(panel.runs.item(1))
+    newer = runs_root / "20300101-000000-new-0000"
+    newer.mkdir()
+    (newer / "spec.json").write_text('{"version": 99, "name": "new"}')
+    panel = assemble("run")
+    panel.open_run(0, of=3)
+    assert "newer Trainyard" in panel.message()
+    panel.open_run(2, of=3)
     panel.until_state("Paused")
+    assert panel.message() == ""
     assert panel.plot("memoryPlot").end.label.toPlainText() == "training paused"
     panel.window.panels.message.show_message("It could not be resumed.", "bad")
-    panel.runs.itemActivated.emit(panel.runs.item(1))
+    panel.open_run(2, of=3)
     assert panel.message("messageStrip") == "It could not be resumed."
-    panel.runs.itemActivated.emit(panel.runs.item(0))
+    panel.open_run(1, of=3)
     panel.until_state("Finished")
     assert panel.message("messageStrip") == ""

@@ -53,17 +53,19 @@ def header_in_state(tmp_path, monkeypatch):
     return build
 
 
-@pytest.mark.parametrize(
-    ("stopping", "text", "tip"),
-    [
+def test_stop_button_names_what_it_does(qtbot, buttons):
+    for stopping, text, tip in (
         (Forcing.WORKERS, "Force", "Kill the processes of this run now (Ctrl+.)"),
-        (Forcing.WAITING, "Skip the check", "Stop waiting for the memory of the devices: training has ended (Ctrl+.)"),
-    ],
-)
-def test_force_button_names_what_it_forces(qtbot, buttons, stopping, text, tip):
-    buttons.show_stop(can_stop=False, can_force=True, stopping=stopping)
-    assert (buttons.stop.text(), buttons.stop.toolTip()) == (text, tip)
-    with qtbot.waitSignal(buttons.force_asked), qtbot.assertNotEmitted(buttons.stop_asked):
+        (Forcing.WAITING, "Skip the check",
+         "Stop waiting for the memory of the devices: training has ended (Ctrl+.)"),
+    ):
+        buttons.show_stop(can_stop=False, can_force=True, stopping=stopping)
+        assert (buttons.stop.text(), buttons.stop.toolTip()) == (text, tip)
+        with qtbot.waitSignal(buttons.force_asked), qtbot.assertNotEmitted(buttons.stop_asked):
+            buttons.stop.click()
+    buttons.show_stop(can_stop=True, can_force=False, stopping=None)
+    assert buttons.stop.text() == "Stop"
+    with qtbot.waitSignal(buttons.stop_asked), qtbot.assertNotEmitted(buttons.force_asked):
         buttons.stop.click()
 
 
@@ -75,24 +77,15 @@ def test_start_is_not_the_brightest_button_while_its_devices_are_in_use(buttons)
     assert buttons.start.property("role") == "primary"
 
 
-def test_stop_button_requests_stop(qtbot, buttons):
-    buttons.show_stop(can_stop=True, can_force=False, stopping=None)
-    assert buttons.stop.text() == "Stop"
-    with qtbot.waitSignal(buttons.stop_asked), qtbot.assertNotEmitted(buttons.force_asked):
-        buttons.stop.click()
-
-
 @pytest.mark.parametrize(
     ("answer", "requested"), [("noButton", []), ("yesButton", ["stop"]), ("otherButton", ["pause"])]
 )
-def test_stop_of_a_run_that_was_not_saved_for_long_asks(drive, runs_root, answer, requested):
+def test_stop_of_a_run_that_was_not_saved_for_long_asks(assemble, runs_root, answer, requested):
     run_dir = write_live(runs_root, "20260101-000001-live")  # it has trained for an hour
     (run_dir / CONTROL).mkdir()
-    panel = drive()
-    panel.until(lambda: panel.run is not None, "the run")
+    panel = assemble("run")
     panel.stop()
-    panel.until(lambda: panel.question() is not None, "the question")
-    assert re.match(r"Stop digits_mlp without saving\?\nThe last (59 min|1 h) ", panel.question().text)
+    assert re.match(r"Stop digits_mlp without saving\?\nThe last (59 min|1 h) ", panel.asked().text)
     assert not [*(run_dir / CONTROL).iterdir()]
     panel.answer(answer)
     panel.until(lambda: panel.question() is None, "the end of the question")
@@ -100,25 +93,19 @@ def test_stop_of_a_run_that_was_not_saved_for_long_asks(drive, runs_root, answer
     shutil.rmtree(run_dir / CONTROL)  # the end of this test does not wait for a run without it
 
 
-def test_memory_check_can_be_skipped(header_in_state):
-    shown = header_in_state(RunState.RELEASING, since_s=10)
-    assert (shown.stopping, shown.can_force, shown.can_stop) == (Forcing.WAITING, True, False)
-
-
-def test_double_click_on_stop_does_not_skip_memory_check(header_in_state):
-    """The second click on "Force" or "Stop" arrives just after training ended."""
-    shown = header_in_state(RunState.RELEASING, since_s=SECOND_THOUGHT_S / 4)
-    assert (shown.stopping, shown.can_force, shown.can_stop) == (None, False, False)
-    set_back = header_in_state(RunState.RELEASING, since_s=-3600)
-    assert set_back.can_force
-
-
 @pytest.mark.parametrize(
-    ("state", "stopping"), [(RunState.STOPPING, Forcing.WORKERS), (RunState.RUNNING, None), (RunState.FINISHED, None)]
+    ("state", "since_s", "stopping"),
+    [
+        (RunState.STOPPING, 10, Forcing.WORKERS), (RunState.RUNNING, 10, None), (RunState.FINISHED, 10, None),
+        (RunState.RELEASING, 10, Forcing.WAITING), (RunState.RELEASING, -3600, Forcing.WAITING),  # a clock set back
+        # The second click on "Force" or "Stop" arrives just after training ended: it skips no memory check.
+        (RunState.RELEASING, SECOND_THOUGHT_S / 4, None),
+    ],
 )
-def test_only_a_stopping_run_can_be_forced(header_in_state, state, stopping):
-    shown = header_in_state(state, since_s=10)
+def test_only_a_stopping_run_and_a_memory_check_can_be_forced(header_in_state, state, since_s, stopping):
+    shown = header_in_state(state, since_s=since_s)
     assert (shown.stopping, shown.can_force) == (stopping, stopping is not None)
+    assert shown.can_stop is (state is RunState.RUNNING)
 
 
 def test_description_is_whole_where_there_is_room(qtbot, qapp):
@@ -137,9 +124,8 @@ def test_description_is_whole_where_there_is_room(qtbot, qapp):
     assert description.toolTip() == "", "nothing is cut"
 
 
-def test_end_of_the_shown_run_is_reported_and_in_the_heading(qtbot):
-    header, headings, ends = HeaderPanel(RunActions()), [], []
-    qtbot.addWidget(header)
+def test_end_of_the_shown_run_is_reported_and_in_the_heading(header):
+    headings, ends = [], []
     header.heading_changed.connect(headings.append)
     header.run_ended.connect(lambda: ends.append(len(headings)))
     for name, shape in (("a", "tick"), ("b", "clock"), ("b", "ring"), ("b", "cross"), ("b", "cross"), ("", "")):
@@ -148,10 +134,8 @@ def test_end_of_the_shown_run_is_reported_and_in_the_heading(qtbot):
     assert ends == [4], "not of a run that has ended before it is looked at"
 
 
-def test_description_gives_way_to_the_numbers_and_the_verdict(qtbot, qapp):
+def test_description_gives_way_to_the_numbers_and_the_verdict(header, qtbot, qapp):
     themes.apply(qapp, DARK)
-    header = HeaderPanel(RunActions())
-    qtbot.addWidget(header)
     header.resize(WIDE_PX, header.sizeHint().height())
     with qtbot.waitExposed(header):
         header.show()
@@ -167,11 +151,9 @@ def test_description_gives_way_to_the_numbers_and_the_verdict(qtbot, qapp):
     assert [part.text() for part in important if part.width() < part.sizeHint().width()] == []
 
 
-def test_header_fits_a_narrow_window(qtbot, qapp):
+def test_header_fits_a_narrow_window(header, qtbot, qapp):
     """A long verdict on the memory gives way, so that no button is cut at 1100 pixels."""
     themes.apply(qapp, DARK)
-    header = HeaderPanel(RunActions())
-    qtbot.addWidget(header)
     header.show_header(
         RunHeader(
             label="Finished", name="a_very_long_name_of_a_workload", what="PyTorch, data parallel (DDP) on 8 devices",

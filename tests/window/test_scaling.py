@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QImage
-from PySide6.QtWidgets import QFileDialog, QPushButton
+from PySide6.QtWidgets import QPushButton
 
 from core.results.scaling_record import read_record
 from core.runs.facts import RunState
@@ -46,18 +46,29 @@ def click(panel: Driver, name: str, dialog: ScalingTableDialog | ScalingDialog) 
     panel.qtbot.mouseClick(dialog.findChild(QPushButton, name), Qt.MouseButton.LeftButton)
 
 
-def save(panel: Driver, path: Path) -> None:
-    dialog = next(each for each in panel.window.findChildren(QFileDialog, "exportDialog") if each.isVisible())
-    dialog.fileSelected.emit(str(path))
-    dialog.reject()
-    panel.until(lambda: str(path) in panel.message("messageStrip").replace(f"Writing {path}", ""), "the result")
+def search(panel: Driver, text: str) -> None:
+    panel.window.panels.run_filter.setText(text)
+    panel.window.panels.run_filter.returnPressed.emit()
+
+
+@pytest.fixture
+def runs(runs_root: Path) -> list[Path]:
+    """The two runs of a scaling table."""
+    runs_root.mkdir(exist_ok=True)
+    made = [trained(runs_root, f"20260101-00000{at}-run", at, 10.0 / at) for at in (1, 2)]
+    recorded(runs_root, made).saved()
+    return made
+
+
+def until_listed(panel: Driver) -> None:
+    panel.until(lambda: panel.runs.count() == 1 and outcome(panel) == "speed-up 2.00 on 2 devices", "the row")
 
 
 @pytest.mark.slow
-def test_a_table_is_begun_stopped_and_continued(drive, runs_root: Path, tmp_path: Path) -> None:
+def test_a_table_is_begun_stopped_and_continued(assemble, runs_root: Path, tmp_path: Path) -> None:
     held = tmp_path / "held"
     held.touch()
-    panel = drive()
+    panel = assemble("run", "start", "scaling", "devices")
     panel.tick("cpu:0", "cpu:1")
     panel.open_recipe(write_recipe(tmp_path, HELD_RECIPE.format(held=str(held)), name="tiny"))
     panel.set_number("epochsBox", 3)
@@ -94,12 +105,9 @@ def test_a_table_is_begun_stopped_and_continued(drive, runs_root: Path, tmp_path
 
 @pytest.mark.styled
 @pytest.mark.slow
-def test_a_table_is_folded_searched_and_exported(drive, runs_root: Path, tmp_path: Path) -> None:
-    runs_root.mkdir(exist_ok=True)
-    runs = [trained(runs_root, f"20260101-00000{at}-run", at, 10.0 / at) for at in (1, 2)]
-    recorded(runs_root, runs).saved()
+def test_a_table_is_folded_searched_and_exported(drive, runs: list[Path], runs_root: Path, tmp_path: Path) -> None:
     panel = drive()
-    panel.until(lambda: panel.runs.count() == 1 and outcome(panel) == "speed-up 2.00 on 2 devices", "the row")
+    until_listed(panel)
     panel.runs.chosen.emit(str(runs_root / "table.scaling.json"))
     assert panel.runs.count() == 3
     panel.runs.tick([str(runs_root / "table.scaling.json"), *map(str, runs)])
@@ -124,7 +132,7 @@ def test_a_table_is_folded_searched_and_exported(drive, runs_root: Path, tmp_pat
     assert panel.window.services.session.run.dir == runs[1]
     for name in ("table.csv", "table.md", "table.html", "plot.png", "plot.svg"):
         click(panel, "exportButton", shown)
-        save(panel, tmp_path / name)
+        panel.exported(tmp_path / name)
     with (tmp_path / "table.csv").open() as file:
         assert [row["speed_up"] for row in csv.DictReader(file)] == ["1.0", "2.0"]
     assert "| 2 | ddp | 64 |" in (tmp_path / "table.md").read_text()
@@ -134,14 +142,12 @@ def test_a_table_is_folded_searched_and_exported(drive, runs_root: Path, tmp_pat
     shown.reject()
     panel.runs.chosen.emit(str(runs_root / "table.scaling.json"))
     assert panel.runs.count() == 1
-    panel.window.panels.run_filter.setText("state:finished")
-    panel.window.panels.run_filter.returnPressed.emit()
+    search(panel, "state:finished")
     assert panel.runs.count() == 2, "a search finds the runs themselves"
     panel.window.panels.menu.action("exportScaling").trigger()
-    save(panel, tmp_path / "again.csv")
+    panel.exported(tmp_path / "again.csv")
     assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "table.csv").read_bytes()
-    panel.window.panels.run_filter.clear()
-    panel.window.panels.run_filter.returnPressed.emit()
+    search(panel, "")
     delete_alone_and_with_runs(panel, runs_root, runs)
 
 
@@ -150,8 +156,7 @@ def delete_alone_and_with_runs(panel: Driver, runs_root: Path, runs: list[Path])
     menu = panel.runs.run_menu
     menu.show_run(runs_root / "table.scaling.json")
     menu.action("remove").trigger()
-    panel.until(lambda: panel.question() is not None, "the question")
-    assert "It has 2 runs, which take " in panel.question().words.text()
+    assert "It has 2 runs, which take " in panel.asked().words.text()
     panel.answer("otherButton")
     panel.until(lambda: panel.message("messageStrip") == "Deleted the scaling table table.", "the result")
     assert panel.runs.count() == 2, "the runs alone"
@@ -163,7 +168,6 @@ def delete_alone_and_with_runs(panel: Driver, runs_root: Path, runs: list[Path])
     panel.until(lambda: "is being measured, so it was not deleted." in panel.message("messageStrip"), "the refusal")
     record.left()
     menu.action("remove").trigger()
-    panel.until(lambda: panel.question() is not None, "the question")
     panel.answer("yesButton")
     panel.until(lambda: panel.runs.count() == 0, "an empty list")
     panel.until(lambda: panel.message("messageStrip").startswith("Deleted the scaling table table. This freed"), "it")
@@ -173,27 +177,20 @@ def delete_alone_and_with_runs(panel: Driver, runs_root: Path, runs: list[Path])
 
 
 @pytest.mark.slow
-def test_the_curves_of_a_table_are_compared(drive, runs_root: Path) -> None:
-    runs_root.mkdir(exist_ok=True)
-    runs = [trained(runs_root, f"20260101-00000{at}-run", at, 10.0 / at) for at in (1, 2)]
-    record = recorded(runs_root, runs).saved()
-    panel = drive()
-    panel.until(lambda: panel.runs.count() == 1 and outcome(panel) == "speed-up 2.00 on 2 devices", "the row")
+def test_the_curves_of_a_table_are_compared(assemble, runs: list[Path], runs_root: Path) -> None:
+    panel, record = assemble("run", "scaling", "history", "comparison"), runs_root / "table.scaling.json"
+    until_listed(panel)
     panel.runs.setCurrentRow(0)
     panel.runs.clearSelection()
     panel.qtbot.keyClick(panel.runs, Qt.Key.Key_Space)
     assert panel.runs.selectedItems() == [], "a table cannot be ticked"
-    panel.runs.chosen.emit(str(record.path))
-    panel.window.panels.run_filter.setText("state:failed")
-    panel.window.panels.run_filter.returnPressed.emit()
+    panel.runs.chosen.emit(str(record))
+    search(panel, "state:failed")
     click(panel, "compareRunsButton", view(panel))
-    assert (
-        panel.message("messageStrip")
-        == "The runs of the scaling table table are not in the list now. Clear the filter."
-    )
-    panel.window.panels.run_filter.clear()
-    panel.window.panels.run_filter.returnPressed.emit()
-    panel.runs.chosen.emit(str(record.path))  # folds it
+    not_listed = "The runs of the scaling table table are not in the list now. Clear the filter."
+    assert panel.message("messageStrip") == not_listed
+    search(panel, "")
+    panel.runs.chosen.emit(str(record))  # folds it
     click(panel, "compareRunsButton", view(panel))
     panel.until(lambda: len(panel.window.controllers.comparison.reader.runs) == 2, "both curves")
     assert panel.window.panels.comparison.isVisible()
@@ -201,8 +198,8 @@ def test_the_curves_of_a_table_are_compared(drive, runs_root: Path) -> None:
     assert titles(panel)[1:] == ["↳ 2 devices", "↳ 1 device"]
 
 
-def test_what_cannot_be_measured_is_said_in_the_dialog(drive, tmp_path: Path) -> None:
-    panel = drive()
+def test_what_cannot_be_measured_is_said_in_the_dialog(assemble, tmp_path: Path) -> None:
+    panel = assemble("start", "scaling", "devices")
     panel.tick("cpu:0")
     panel.window.panels.menu.action("scaling").trigger()
     dialog = panel.window.findChild(ScalingDialog)
@@ -224,15 +221,15 @@ def test_what_cannot_be_measured_is_said_in_the_dialog(drive, tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_the_report_on_the_listed_runs_compares_them(drive, runs_root: Path, tmp_path: Path) -> None:
-    panel = drive()
+def test_the_report_on_the_listed_runs_compares_them(assemble, runs_root: Path, tmp_path: Path) -> None:
+    panel = assemble("run", "export")
     panel.window.panels.menu.action("listReport").trigger()
     assert "nothing to report on" in panel.message("messageStrip")
     for name in ("20260101-000001-a", "20260101-000002-b"):
         trained(runs_root, name, 1, 10.0)
     panel.until(lambda: panel.runs.count() == 2, "the runs")
     panel.window.panels.menu.action("listReport").trigger()
-    save(panel, tmp_path / "runs.html")
+    panel.exported(tmp_path / "runs.html")
     assert "Report on 2 runs" in (tmp_path / "runs.html").read_text()
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from dataclasses import replace
 
 import pytest
 from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
 from PySide6.QtGui import QDropEvent
-from PySide6.QtWidgets import QComboBox, QLabel, QLineEdit, QPlainTextEdit, QPushButton
+from PySide6.QtWidgets import QLabel, QLineEdit, QPlainTextEdit, QPushButton, QWidget
 
 from tests.support.running import LONG_PYTORCH, script_spec, train, write_recipe
 from tests.support.waiting import PATIENCE_S
@@ -25,19 +26,13 @@ def drop(panel, path):
 
 
 @pytest.mark.slow
-def test_script_can_be_chosen_and_run_to_its_end(drive, script):
-    panel = drive()
+def test_script_runs_to_its_end_and_can_be_stopped_but_not_paused_or_saved(assemble, script):
+    panel = assemble("run", "start", "log", "devices")
     panel.tick("cpu:0")
     panel.set_text("scriptPath", str(script))
     assert panel.window.findChild(QLineEdit, "workingDirEdit").text() == str(script.parent)
-    panel.set_text("argumentsEdit", "'20")
-    panel.until(lambda: "quotation mark that is not closed" in panel.start_status.text())
-    assert not panel.start_button.isEnabled()
     panel.set_text("argumentsEdit", "20")
-    environment = panel.window.findChild(QPlainTextEdit, "environmentEdit")
-    environment.setPlainText("=MINE")
-    panel.until(lambda: "'=MINE' is not an environment variable" in panel.start_status.text())
-    environment.setPlainText("MINE=yes, it is")
+    panel.window.findChild(QPlainTextEdit, "environmentEdit").setPlainText("MINE=yes, it is")
     panel.until_ready()
     assert panel.window.findChild(QLabel, "batchLabel").text().startswith("One process. ")
     panel.start()
@@ -46,13 +41,6 @@ def test_script_can_be_chosen_and_run_to_its_end(drive, script):
     panel.until(lambda: f"mine is yes, it is in {script.parent}" in panel.log.toPlainText(), "the log")
     panel.until(lambda: panel.points("lossPlot") == 20, "the loss of each step")
     panel.until(lambda: panel.runs.count() == 1 and "finished · loss" in panel.runs.item(0).text(), "its row")
-
-
-@pytest.mark.slow
-def test_running_script_can_be_stopped_but_not_paused_or_saved(drive, script):
-    panel = drive()
-    panel.tick("cpu:0")
-    panel.set_text("scriptPath", str(script))
     panel.set_text("argumentsEdit", "1000000")
     panel.start()
     panel.until_state("Running")
@@ -72,8 +60,8 @@ def test_running_script_can_be_stopped_but_not_paused_or_saved(drive, script):
 
 
 @pytest.mark.slow
-def test_start_pressed_during_check_takes_effect_unless_choices_change(drive, script):
-    panel = drive()
+def test_start_pressed_during_check_takes_effect_unless_choices_change(assemble, script):
+    panel = assemble("run", "start", "devices")
     panel.tick("cpu:0")
     panel.set_text("scriptPath", str(script))
     panel.set_text("argumentsEdit", "1")
@@ -90,41 +78,55 @@ def test_start_pressed_during_check_takes_effect_unless_choices_change(drive, sc
 
 
 @pytest.mark.slow
-def test_script_problems_are_reported_before_start(drive, script, tmp_path):
-    panel = drive()
-    panel.tick("cpu:0")
-    panel.qtbot.mouseClick(panel.window.findChild(QPushButton, "scriptModeButton"), Qt.MouseButton.LeftButton)
-    panel.until(lambda: "No script is chosen" in panel.start_status.text())
-    panel.set_text("scriptPath", str(tmp_path / "gone.py"))
-    panel.until(lambda: "gone.py" in panel.start_status.text() and "There is no script" in panel.start_status.text())
-    panel.set_text("scriptPath", str(script))
-    panel.until_ready()
+def test_script_problems_are_reported_before_start(form, script, tmp_path):
+    form.tick("cpu:0")
+    form.qtbot.mouseClick(form.window.findChild(QPushButton, "scriptModeButton"), Qt.MouseButton.LeftButton)
+    form.until_status("No script is chosen")
+    form.set_text("scriptPath", str(tmp_path / "gone.py"))
+    form.until(lambda: "gone.py" in form.start_status.text() and "There is no script" in form.start_status.text())
+    form.set_text("scriptPath", str(script))
+    form.set_text("argumentsEdit", "'20")
+    form.until_status("quotation mark that is not closed")
+    form.set_text("argumentsEdit", "20")
+    environment = form.window.findChild(QPlainTextEdit, "environmentEdit")
+    environment.setPlainText("=MINE")
+    form.until_status("'=MINE' is not an environment variable")
+    environment.clear()
+    form.until_ready()
     script.write_text("import no_such_package_anywhere\n")
-    panel.window.controllers.start.reread()  # as when the window becomes active again
-    panel.until(lambda: "no_such_package_anywhere" in panel.start_status.text(), "the missing package")
+    form.window.controllers.start.reread()  # as when the window becomes active again
+    form.until_status("no_such_package_anywhere")
     script.write_text("def (:\n")
-    panel.window.controllers.start.reread()
-    panel.until(lambda: "syntax error" in panel.start_status.text())
-    panel.set_text("workingDirEdit", str(tmp_path / "away"))
-    panel.until(lambda: "There is no folder" in panel.start_status.text())
-    assert not panel.start_button.isEnabled()
+    form.window.controllers.start.reread()
+    form.until_status("syntax error")
+    form.set_text("workingDirEdit", str(tmp_path / "away"))
+    form.until_status("There is no folder")
+    assert not form.start_button.isEnabled()
 
 
-def test_script_form_hides_fields_of_recipes(drive, script):
-    panel = drive()
-    panel.window.panels.setup.sheet.toggle()
-    of_recipes = [panel.framework, panel.strategy, panel.recipe, panel.window.findChild(QComboBox, "precisionBox")]
-    of_recipes.append(panel.window.findChild(QComboBox, "checkpointUnitBox"))
-    of_scripts = [panel.window.findChild(QLineEdit, name) for name in ("scriptPath", "argumentsEdit", "workingDirEdit")]
-    of_scripts += [panel.window.findChild(QPlainTextEdit, "environmentEdit"), panel.box("launchBox")]
-    of_scripts += [panel.box("pythonBox"), panel.window.findChild(QLineEdit, "expressionEdit")]
-    tolerance = panel.window.panels.setup.release
-    assert all(each.isVisible() for each in of_recipes)
-    assert not any(each.isVisible() for each in of_scripts)
-    panel.window.panels.setup.open_script(script)
-    panel.until(lambda: all(each.isVisible() for each in of_scripts), "the fields of a script")
-    assert not any(each.isVisible() for each in of_recipes)
-    assert tolerance.isVisible()
+def test_script_form_hides_fields_of_recipes_and_is_remembered(form, script):
+    setup = form.window.panels.setup
+    setup.sheet.toggle()
+    of_recipes = ("frameworkBox", "strategyBox", "recipeBox", "precisionBox", "checkpointUnitBox")
+    of_scripts = ("scriptPath", "argumentsEdit", "workingDirEdit", "environmentEdit", "launchBox", "pythonBox",
+                  "expressionEdit")
+
+    def shown(names) -> set[bool]:
+        return {form.window.findChild(QWidget, name).isVisible() for name in names}
+
+    assert (shown(of_recipes), shown(of_scripts)) == ({True}, {False})
+    form.tick("cpu:0", "cpu:1")
+    setup.open_script(script)
+    form.until(lambda: shown(of_scripts) == {True}, "the fields of a script")
+    assert (shown(of_recipes), setup.release.isVisible()) == ({False}, True)
+    form.set_text("argumentsEdit", "3 --name 'a b'")
+    form.window.findChild(QPlainTextEdit, "environmentEdit").setPlainText("A=1\nB=2")
+    form.choose(form.box("launchBox"), "per-device")
+    setup.script.choose_python(sys.executable)
+    form.until_ready()
+    assert form.spec().python == sys.executable
+    assert form.spec().script.arguments == ("3", "--name", "a b")
+    assert replace(form.next_form().choices(), devices=form.chosen.ticked) == setup.choices()
 
 
 def test_dropped_file_is_opened_as_script_or_recipe(drive, script, tmp_path):
@@ -135,7 +137,7 @@ def test_dropped_file_is_opened_as_script_or_recipe(drive, script, tmp_path):
     recipe = write_recipe(tmp_path, LONG_PYTORCH, "dropped")
     drop(panel, recipe)
     assert not panel.window.panels.setup.is_script
-    assert panel.recipe.currentData() == recipe
+    assert (panel.recipe.currentData(), panel.recipe.currentText()) == (recipe, "dropped.py")
     program = tmp_path / "program"
     program.mkdir()
     (program / "__main__.py").write_text(script.read_text())
@@ -147,27 +149,8 @@ def test_dropped_file_is_opened_as_script_or_recipe(drive, script, tmp_path):
 
 
 @pytest.mark.slow
-def test_script_choices_are_remembered(drive, script, tmp_path):
-    panel = drive()
-    panel.tick("cpu:0", "cpu:1")
-    panel.window.panels.setup.open_script(script)
-    panel.set_text("argumentsEdit", "3 --name 'a b'")
-    panel.window.findChild(QPlainTextEdit, "environmentEdit").setPlainText("A=1\nB=2")
-    panel.choose(panel.box("launchBox"), "per-device")
-    panel.window.panels.setup.script.choose_python(sys.executable)
-    panel.until_ready()
-    before = panel.spec()
-    assert before.python == sys.executable
-    panel.window.close()
-    reopened = drive()
-    assert reopened.window.panels.setup.is_script
-    reopened.until_ready()
-    assert reopened.spec() == before
-
-
-@pytest.mark.slow
-def test_pythons_are_listed_with_their_packages(drive, script):
-    panel = drive()
+def test_pythons_are_listed_with_their_packages(assemble, script):
+    panel = assemble("start", "script_search", "devices")
     panel.window.panels.setup.open_script(script)
     box = panel.box("pythonBox")
 
@@ -184,7 +167,7 @@ def test_pythons_are_listed_with_their_packages(drive, script):
 
 
 @pytest.mark.slow
-def test_searching_default_python_on_dead_disk_does_not_block_window(drive, script, monkeypatch):
+def test_searching_default_python_on_dead_disk_does_not_block_window(assemble, script, monkeypatch):
     default_python = script.parent / ".venv" / "bin" / "python"
     default_python.parent.mkdir(parents=True)
     default_python.symlink_to(sys.executable)
@@ -201,7 +184,7 @@ def test_searching_default_python_on_dead_disk_does_not_block_window(drive, scri
     for name in ("VIRTUAL_ENV", "CONDA_PREFIX"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(os, "access", access)
-    panel = drive()
+    panel = assemble("start", "script_search", "devices")
     box = panel.box("pythonBox")
     try:
         panel.window.panels.setup.open_script(script)
@@ -221,15 +204,14 @@ def test_searching_default_python_on_dead_disk_does_not_block_window(drive, scri
 
 
 @pytest.mark.slow
-def test_expression_is_tried_on_shown_log_while_typing(drive, script, runs_root):
+def test_expression_is_tried_on_shown_log_while_typing(assemble, script, runs_root):
     train(script_spec(script, "4", cwd=script.parent), runs_root)
-    panel = drive()
+    panel = assemble("run", "start", "script_search", "devices")
     panel.set_text("scriptPath", str(script))
     found = panel.window.findChild(QLabel, "expressionTrial")
     panel.set_text("expressionEdit", r"step=(?P<step>\d+) loss=(?P<loss>\S+)")
     panel.until(lambda: found.text() == "Select a run to test the expression on its log.")
-    panel.until(lambda: panel.runs.count() == 1)
-    panel.runs.itemActivated.emit(panel.runs.item(0))
+    panel.open_run()
     panel.until(lambda: found.text().endswith("The last match reads loss 0.25 at step 4."))
     panel.set_text("expressionEdit", "(?P<loss>")
     panel.until(lambda: found.text().startswith("The expression is not a valid regular expression"))

@@ -15,14 +15,24 @@ from core.runs.facts import RunState
 from gui.features.setup import start as start_controller
 from gui.widgets.dialogs import NameDialog
 from tests.support.running import LONG, make_spec, script_spec, start, train, write_recipe
+from tests.support.written_runs import write_run
 from tests.window.driving import menu_action
+
+FEATURES = ("run", "start", "devices")
+
+
+def show(panel, spec, name: str = "20260101-000000-run") -> None:
+    """Write a run with this spec, and show it."""
+    run_dir = write_run(panel.window.services.machine.root, name, spec=spec)
+    panel.window.services.run_list.poll(now=True)
+    panel.window.controllers.run.attach_to(str(run_dir))
 
 
 @pytest.mark.slow
-def test_run_again_starts_same_spec_and_asks_if_device_is_in_use(drive, script, runs_root, monkeypatch):
+def test_run_again_starts_same_spec_and_asks_if_device_is_in_use(assemble, script, runs_root, monkeypatch):
     monkeypatch.setattr(start_controller, "DOUBLE_CLICK_S", 0.0)  # however fast the first run is
     first = train(script_spec(script, "5", cwd=script.parent), runs_root)
-    panel = drive()
+    panel = assemble(*FEATURES)
     panel.until(lambda: panel.runs.count() == 1, "the run")
     panel.runs.run_menu.show_run(first.run.dir)
     menu_action(panel.runs.run_menu, "Run again").trigger()
@@ -34,32 +44,22 @@ def test_run_again_starts_same_spec_and_asks_if_device_is_in_use(drive, script, 
     panel.until(lambda: panel.runs.count() == 3, "the other run")
     menu = panel.window.panels.header.again.run_menu
     menu_action(menu, "Run again").trigger()
-    panel.until(lambda: panel.question() is not None, "a question")
-    assert panel.question().text.startswith("Start train and share ")
+    assert panel.asked().text.startswith("Start train and share ")
     panel.answer("noButton")
     assert panel.runs.count() == 3
     menu_action(menu, "Run again").trigger()
     panel.answer("yesButton")
     panel.until(lambda: panel.runs.count() == 4, "a second run")
     panel.until_state("Finished")
-    other.run.request("stop")
-    other.until_over()
-
-
-@pytest.mark.slow
-def test_run_again_reports_missing_script(drive, script, runs_root):
-    first = train(script_spec(script, "1", cwd=script.parent), runs_root)
+    other.stop()
     script.unlink()
-    panel = drive()
-    panel.until(lambda: panel.runs.count() == 1, "the run")
-    panel.runs.run_menu.show_run(first.run.dir)
-    menu_action(panel.runs.run_menu, "Run again").trigger()
+    menu_action(menu, "Run again").trigger()
     panel.until(lambda: "There is no script" in panel.message("messageStrip"), "the reason")
-    assert panel.runs.count() == 1
+    assert panel.runs.count() == 4
 
 
 @pytest.mark.slow
-def test_duplicate_and_edit_fills_form_from_run(drive, script, runs_root, tmp_path):
+def test_duplicate_and_edit_fills_form_from_run(assemble, script, runs_root, tmp_path):
     given = {"environment": {"A": "b c"}, "expression": "(?P<loss>x)"}
     of_script = script_spec(script, "5", "a b", cwd=tmp_path, devices="cpu:1", launch="per-device", **given)
     recipe = write_recipe(tmp_path, LONG.replace("items=64", "items=64, noise=0.5"))
@@ -68,12 +68,10 @@ def test_duplicate_and_edit_fills_form_from_run(drive, script, runs_root, tmp_pa
         gradient_clip=1.5, settings={"noise": 0.25}, checkpoints={"unit": "steps", "every": 9},
     )
     of_recipe = replace(of_recipe, name="nightly", working_dir=str(script.parent))
-    runs = [train(spec, runs_root).run for spec in (of_script, of_recipe)]
-    panel = drive()
-    panel.until(lambda: panel.runs.count() == 2, "the runs")
+    panel = assemble(*FEATURES)
     menu = panel.window.panels.header.again.run_menu
-    for run, spec in zip(runs, (of_script, of_recipe), strict=True):
-        panel.window.controllers.run.attach_to(str(run.dir))
+    for number, spec in enumerate((of_script, of_recipe)):
+        show(panel, spec, f"20260101-00000{number}-run")
         menu_action(menu, "Duplicate and edit").trigger()
         assert panel.window.panels.setup.is_script is (spec.script is not None)
         panel.until_ready()
@@ -93,12 +91,10 @@ def test_duplicate_and_edit_fills_form_from_run(drive, script, runs_root, tmp_pa
 
 
 @pytest.mark.slow
-def test_presets_are_saved_applied_and_deleted(drive, script, runs_root):
+def test_presets_are_saved_applied_and_deleted(assemble, script):
     spec = script_spec(script, "5", cwd=script.parent)
-    run = train(spec, runs_root).run
-    panel = drive()
-    panel.until(lambda: panel.runs.count() == 1, "the run")
-    panel.window.controllers.run.attach_to(str(run.dir))
+    panel = assemble(*FEATURES)
+    show(panel, spec)
     menu_action(panel.window.panels.header.again.run_menu, "Save as preset…").trigger()
     dialog = panel.window.findChild(NameDialog)
     dialog.edit.setText("../nightly")
@@ -127,14 +123,7 @@ def test_presets_are_saved_applied_and_deleted(drive, script, runs_root):
     dialog = next(each for each in panel.window.findChildren(NameDialog) if each.isVisible())
     panel.qtbot.mouseClick(dialog.yes, Qt.MouseButton.LeftButton)
     assert [each.name for each in presets.read_all(presets.default_root())] == ["train"]
-
-
-def test_preset_with_missing_device_is_reported(drive, script):
-    spec = replace(script_spec(script, cwd=script.parent), devices=("GPU-gone", "cpu:1"))
-    presets.save(spec, presets.path_of("elsewhere", presets.default_root()))
-    panel = drive()
-    panel.tick("cpu:0")
-    button = panel.window.panels.setup.presets
+    presets.save(replace(spec, devices=("GPU-gone", "cpu:1")), presets.path_of("elsewhere", presets.default_root()))
     button.list_presets()
     menu_action(button.menu(), "elsewhere").trigger()
     assert panel.message("messageStrip") == "GPU-gone was not ticked, since it is not on this machine."
@@ -142,12 +131,9 @@ def test_preset_with_missing_device_is_reported(drive, script):
 
 
 @pytest.mark.slow
-def test_preset_with_a_secret_is_saved_by_name_after_a_question(drive, script, runs_root):
-    spec = script_spec(script, "5", cwd=script.parent, environment={"HF_TOKEN": "hf_123", "MINE": "yes"})
-    run = train(spec, runs_root).run
-    panel = drive()
-    panel.until(lambda: panel.runs.count() == 1, "the run")
-    panel.window.controllers.run.attach_to(str(run.dir))
+def test_preset_with_a_secret_is_saved_by_name_after_a_question(assemble, script):
+    panel = assemble(*FEATURES)
+    show(panel, script_spec(script, cwd=script.parent, environment={"HF_TOKEN": "hf_123", "MINE": "yes"}))
     path = presets.path_of("nightly", presets.default_root())
     for answer in ("noButton", "yesButton"):
         assert not path.exists()
@@ -155,8 +141,7 @@ def test_preset_with_a_secret_is_saved_by_name_after_a_question(drive, script, r
         dialog = next(each for each in panel.window.findChildren(NameDialog) if each.isVisible())
         dialog.edit.setText("nightly")
         panel.qtbot.mouseClick(dialog.yes, Qt.MouseButton.LeftButton)
-        panel.until(lambda: panel.question() is not None, "the question")
-        assert panel.question().question.text() == "Save the preset without the value of HF_TOKEN?"
+        assert panel.asked().question.text() == "Save the preset without the value of HF_TOKEN?"
         panel.answer(answer)
     saved = presets.read(path).script
     assert (saved.environment, saved.inherited) == ({"MINE": "yes"}, ("HF_TOKEN",))

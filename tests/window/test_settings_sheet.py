@@ -170,15 +170,14 @@ def test_sheet_makes_way_for_a_run_that_is_shown(drive, runs_root, qtbot):
     qtbot.keyClick(panel.window.findChild(QSpinBox, "seedBox"), Qt.Key.Key_Escape)  # closes the sheet, and no more
     assert not sheet.isVisible()
     sheet.toggle()
-    panel.until(lambda: panel.runs.count() == 1, "the run")
-    panel.window.controllers.run.attach_to(str(runs_root / "finished"))
+    panel.open_run()
     assert not sheet.isVisible()
     assert sheet.geometry().topLeft() == panel.window.panels.plots.mapTo(panel.window, panel.window.rect().topLeft())
 
 
 @pytest.mark.slow
-def test_sheet_lies_over_the_guide_of_a_first_run(drive):
-    panel = drive()
+def test_sheet_lies_over_the_guide_of_a_first_run(assemble):
+    panel = assemble("run", "start")
     window = panel.window
     guide, sheet = window.panels.first_steps, window.panels.setup.sheet
     panel.until(guide.isVisible, "the guide")

@@ -18,18 +18,17 @@ from tests.support.running import make_spec, script_spec
 
 
 @pytest.mark.slow
-def test_tab_shows_settings_of_the_run_and_copies_them(drive, runs_root):
+def test_tab_shows_settings_of_the_run_and_copies_them(assemble, runs_root):
     run_dir = recorded(runs_root, more=[
         {"kind": "software", "version": "3.12.9", "packages": {"torch": "2.13.0"}, "trainyard": "0.1.0"},
         {"kind": "source", "folder": "/r", "commit": "5b1f" * 10, "branch": "topic", "changed": True},
     ])
-    panel = drive()
+    panel = assemble("run", "start")
     view = panel.window.findChild(QScrollArea, "settingsView")
     panel.open_tab("Settings")
     assert view.isVisible()
     assert view.findChild(QLabel).text() == "The settings of a run appear here. Select one in the list."
-    panel.until(lambda: panel.runs.count() == 1)
-    panel.runs.itemActivated.emit(panel.runs.item(0))
+    panel.open_run()
     panel.until_state("Finished")
     texts = [label.text() for label in view.findChildren(QLabel)]
     assert {"2.13.0", "5b1f5b1f5b1f, branch topic, with uncommitted changes", str(run_dir)} <= set(texts)

@@ -14,7 +14,6 @@ from gui.features.runlist.view import RunList
 from gui.runs.actions import RunActions
 from gui.runs.rows import RunRow
 from gui.runs.words import STATE_MARKS, RunHeader
-from gui.window.run_panels import HeaderPanel
 
 pytestmark = pytest.mark.styled
 
@@ -46,8 +45,8 @@ def test_states_of_one_colour_have_marks_that_differ() -> None:
         assert difference(painted(one), painted(other)) > 40, (one, other)
 
 
-def test_list_and_header_show_the_mark(qtbot, tmp_path) -> None:
-    runs, header = RunList(RunActions()), HeaderPanel(RunActions())
+def test_list_and_header_show_the_mark(header, qtbot, tmp_path) -> None:
+    runs = RunList(RunActions())
     for widget in (runs, header):
         qtbot.addWidget(widget)
         widget.resize(900, 80)

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import QEvent, QPoint
 from PySide6.QtGui import QAction, QHelpEvent, QTextCursor
+from PySide6.QtWidgets import QMainWindow
 
 from core.runs import lock
 from core.runs.run import Run
 from gui.features.log.teach import TeachDialog
-from gui.window.main_window import MainWindow
 from tests.support.running import script_spec, start, train
 from tests.support.waiting import PATIENCE_S
 
@@ -26,11 +26,11 @@ def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def taught(drive, runs_root: Path, tmp_path: Path) -> MainWindow:
+def taught(assemble, runs_root: Path, tmp_path: Path) -> QMainWindow:
     """A window on a finished run of a script with a curve of the loss, with its log in front."""
     (tmp_path / "rounds.py").write_text(LINES)
     run_dir = train(script_spec("rounds.py", cwd=tmp_path), runs_root).run.dir
-    driver = drive()
+    driver = assemble("run", "log")
     window = driver.window
     window.services.session.attach(Run.attach(run_dir))
     window.panels.details.raise_log(0, "round 1")
@@ -39,7 +39,7 @@ def taught(drive, runs_root: Path, tmp_path: Path) -> MainWindow:
     return window
 
 
-def place(window: MainWindow, text: str) -> QPoint:
+def place(window: QMainWindow, text: str) -> QPoint:
     """Return where a text stands in the log."""
     view = window.panels.details.log.view
     found = view.document().find(text)
@@ -48,7 +48,7 @@ def place(window: MainWindow, text: str) -> QPoint:
     return view.cursorRect(cursor).center()
 
 
-def point(window: MainWindow, text: str, action: str) -> TeachDialog:
+def point(window: QMainWindow, text: str, action: str) -> TeachDialog:
     """Choose what a number is in its menu; return the dialog."""
     menu = window.panels.details.log.view.highlights.menu_at(place(window, text))
     menu.findChild(QAction, action).trigger()
@@ -56,20 +56,24 @@ def point(window: MainWindow, text: str, action: str) -> TeachDialog:
     return window.findChild(TeachDialog)
 
 
-def keep(qtbot, window: MainWindow, dialog: TeachDialog) -> None:
+def keep(qtbot, window: QMainWindow, dialog: TeachDialog) -> None:
     """Keep what a dialog shows, and wait until the run was read again."""
     dialog.keep.click()
     qtbot.waitUntil(lambda: window.findChild(TeachDialog) is None)
 
 
 @pytest.mark.slow
-def test_a_number_becomes_a_curve_by_pointing_at_it(taught: MainWindow, qtbot, tmp_path: Path) -> None:
+def test_a_number_becomes_a_curve_by_pointing_at_it(taught: QMainWindow, qtbot, tmp_path: Path) -> None:
     highlights, session = taught.panels.details.log.view.highlights, taught.services.session
     qtbot.waitUntil(lambda: {"0.500", "0.750"} <= set(highlights.marked) <= {f"{n / 4:.3f}" for n in range(1, 9)})
     where, viewport = place(taught, "0.750"), taught.panels.details.log.view.viewport()
     highlights.eventFilter(viewport, QHelpEvent(QEvent.Type.ToolTip, where, viewport.mapToGlobal(where)))
     assert viewport.toolTip() == f"loss, step {highlights.number_under(where).step}"
     assert highlights.number_under(place(taught, "4.0000")) is None
+    menu = highlights.menu_at(place(taught, "total"))
+    assert menu.findChild(QAction, "plotNumber") is None, "a line without a number has the usual menu"
+    assert menu.actions()
+    menu.deleteLater()
 
     dialog = point(taught, "4.0000", "plotNumber")
     qtbot.waitUntil(dialog.keep.isEnabled)
@@ -100,15 +104,7 @@ def test_a_number_becomes_a_curve_by_pointing_at_it(taught: MainWindow, qtbot, t
 
 
 @pytest.mark.slow
-def test_a_line_without_a_number_has_the_usual_menu(taught: MainWindow) -> None:
-    menu = taught.panels.details.log.view.highlights.menu_at(place(taught, "total"))
-    assert menu.findChild(QAction, "plotNumber") is None
-    assert menu.actions()
-    menu.deleteLater()
-
-
-@pytest.mark.slow
-def test_a_live_run_is_read_anew_when_it_is_over(drive, qtbot, runs_root: Path, tmp_path: Path) -> None:
+def test_a_live_run_is_read_anew_when_it_is_over(assemble, qtbot, runs_root: Path, tmp_path: Path) -> None:
     go = tmp_path / "go"
     (tmp_path / "live.py").write_text(
         "import pathlib, time\n"
@@ -116,7 +112,7 @@ def test_a_live_run_is_read_anew_when_it_is_over(drive, qtbot, runs_root: Path, 
         f"while not pathlib.Path({str(go)!r}).exists(): time.sleep(0.05)\n"
     )
     followed = start(script_spec("live.py", cwd=tmp_path), runs_root)
-    window = drive().window
+    window = assemble("run", "log").window
     window.services.session.attach(Run.attach(followed.run.dir))
     window.panels.details.raise_log(0, "deficit")
     qtbot.waitUntil(lambda: window.panels.details.log.view.toPlainText().count("deficit") == 4)

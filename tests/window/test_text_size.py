@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QListWidget
 from gui.base import text_size
 from gui.base.settings_file import SettingsFile
 from gui.base.theme import DARK, stylesheet
+from gui.window.main_window import WindowState
 from tests.window.clipping import clipped
 
 pytestmark = pytest.mark.styled
@@ -26,20 +27,7 @@ def text(qapp):
 
 
 @pytest.mark.slow
-def test_font_of_desktop_enlarges_all_text(drive, text, qapp, qtbot) -> None:
-    panel = drive()
-    names = ("stateLabel", "startButton", "frameworkBox", "runList")
-    before = [panel.window.findChild(object, name).fontMetrics().height() for name in names]
-    larger = QFont(qapp.font())
-    larger.setPointSizeF(16)
-    qapp.setFont(larger)
-    now = lambda: [panel.window.findChild(object, name).fontMetrics().height() for name in names]  # noqa: E731
-    qtbot.waitUntil(lambda: all(after > 1.4 * first for after, first in zip(now(), before, strict=True)))
-    assert text.scale() == pytest.approx(21 / 13, abs=0.05)
-
-
-@pytest.mark.slow
-def test_keys_change_size_and_next_window_keeps_it(drive, text, qtbot) -> None:
+def test_keys_change_size_next_window_keeps_it_and_font_of_desktop_enlarges_all_text(drive, text, qapp, qtbot) -> None:
     panel = drive()
     with qtbot.waitActive(panel.window):
         panel.window.activateWindow()
@@ -62,14 +50,21 @@ def test_keys_change_size_and_next_window_keeps_it(drive, text, qtbot) -> None:
     qtbot.keyClick(again.window, Qt.Key.Key_0, Qt.KeyboardModifier.ControlModifier)
     assert text.zoom() == 1.0
     assert again.window.findChild(QListWidget, "runList").fontMetrics().height() == height
+    names = ("stateLabel", "startButton", "frameworkBox", "runList")
+    heights = lambda: [again.window.findChild(object, name).fontMetrics().height() for name in names]  # noqa: E731
+    before, larger = heights(), QFont(qapp.font())
+    larger.setPointSizeF(16)
+    qapp.setFont(larger)
+    qtbot.waitUntil(lambda: all(now > 1.4 * first for now, first in zip(heights(), before, strict=True)))
+    assert text.scale() == pytest.approx(21 / 13, abs=0.05)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kept", ["", "large", "nan", "1e99", "-3"])
-def test_unusable_size_in_settings_is_ignored_or_limited(drive, text, kept) -> None:
-    SettingsFile().save({"window/text_zoom": kept})
-    drive()
-    assert text.ZOOMS[0] <= text.zoom() <= text.ZOOMS[-1]
+def test_unusable_size_in_settings_is_ignored_or_limited(parts, text) -> None:
+    panels, services = parts
+    for kept in ("", "large", "nan", "1e99", "-3"):
+        SettingsFile().save({"window/text_zoom": kept})
+        WindowState(services.window, panels, None, services.machine.root).restore_text_size()
+        assert text.ZOOMS[0] <= text.zoom() <= text.ZOOMS[-1], kept
 
 
 def test_style_sheet_enlarges_lengths_but_not_thin_borders(text) -> None:
@@ -82,8 +77,8 @@ def test_style_sheet_enlarges_lengths_but_not_thin_borders(text) -> None:
 
 
 @pytest.mark.slow
-def test_plots_grow_with_the_text_and_hold_the_guidance(drive, text) -> None:
-    panel = drive()
+def test_plots_grow_with_the_text_and_hold_the_guidance(assemble, text) -> None:
+    panel = assemble("run", "start", "preferences")
     panel.window.resize(1280, 800)
     least = {name: plot.minimumHeight() for name, plot in panel.window.panels.plots.plots.items()}
     panel.window.controllers.preferences.set_text_zoom(2.0)

@@ -20,6 +20,7 @@ from gui.base.painting import outline
 from gui.base.theme import DARK, LIGHT, STRONG_DARK, STRONG_LIGHT, THEMES, Theme
 from gui.plots.utilisation import HeatStripsItem, StripRow
 from gui.widgets.table import ASCENDING, DESCENDING, Column, RowsTable
+from tests.support.colour_vision import contrast
 from tests.support.tables import headings
 
 if TYPE_CHECKING:
@@ -37,19 +38,6 @@ def unstyled_app(qapp):
     yield qapp
     qapp.setStyleSheet(sheet)
     qapp.setPalette(palette)
-
-
-def luminance(colour: str) -> float:
-    """Relative luminance as WCAG 2.2 defines it."""
-    channels = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
-    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels)
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-def contrast(one: str, other: str) -> float:
-    """The contrast ratio of WCAG 2.2, 1 to 21."""
-    darker, lighter = sorted((luminance(one), luminance(other)))
-    return (lighter + 0.05) / (darker + 0.05)
 
 
 @ALL
@@ -75,13 +63,8 @@ def test_borders_bars_and_marks_have_enough_contrast(theme: Theme) -> None:
     pairs += [(tone, "button") for tone in tones]  # a bar on its track
     if theme.is_strong:
         pairs += [(line, ground) for line in ("panel_border", "disabled") for ground in ("window", "panel")]
-        pairs += [
-            ("disabled", "button"),
-            ("idle", "panel"),
-            ("busy", "panel"),
-            ("field_border", "accent_soft"),
-            ("field_border", "button"),
-        ]
+        pairs += [("disabled", "button"), ("idle", "panel"), ("busy", "panel")]
+        pairs += [("field_border", "accent_soft"), ("field_border", "button")]
     assert too_low(theme, pairs, theme.mark_contrast) == {}
     assert [colour for colour in theme.devices if contrast(colour, theme.panel) < theme.mark_contrast] == []
     faint_ones = [faint(colour, theme) for colour in theme.devices]
@@ -151,55 +134,36 @@ def colours(image: QImage) -> set[str]:
     return {image.pixelColor(x, y).name() for x in range(image.width()) for y in range(image.height())}
 
 
-def test_titles_are_spaced_capitals(qtbot, unstyled_app) -> None:
+def test_widgets_have_the_styles_of_their_roles_and_tones(qtbot, unstyled_app) -> None:
     themes.apply(unstyled_app, DARK)
-    label = QLabel("devices")
-    label.setProperty("role", "title")
-    qtbot.addWidget(label)
-    label.ensurePolished()
-    assert label.font().capitalization() == label.font().Capitalization.AllUppercase
-    assert label.font().letterSpacing() > 0
-
-
-def test_mark_changes_colour_at_once(qtbot, unstyled_app) -> None:
-    themes.apply(unstyled_app, DARK)
-    label = QLabel("words")
-    qtbot.addWidget(label)
+    title, label, box = QLabel("devices"), QLabel("words"), QSpinBox()
+    for each in (title, label, box):
+        qtbot.addWidget(each)
+    title.setProperty("role", "title")
+    title.ensurePolished()
+    assert title.font().capitalization() == title.font().Capitalization.AllUppercase
+    assert title.font().letterSpacing() > 0
     for tone in ("good", "bad"):
         themes.mark(label, tone=tone)
-        assert label.palette().color(label.foregroundRole()).name() == getattr(DARK, tone)
+        assert label.palette().color(label.foregroundRole()).name() == getattr(DARK, tone), "at once"
+    themes.inset(box)
+    assert box.lineEdit().textMargins().left() > 5
 
 
-def test_theme_is_applied_once_and_can_be_replaced(qtbot, unstyled_app) -> None:
+@pytest.mark.slow
+def test_theme_can_be_replaced_without_setting_the_style_again(qtbot, unstyled_app, monkeypatch) -> None:
+    """It would style all widgets once more than the style sheet does."""
     themes.apply(unstyled_app, DARK)
-    style = unstyled_app.style()
+    set_again = []
+    monkeypatch.setattr(type(unstyled_app), "setStyle", set_again.append)
     themes.apply(unstyled_app, DARK)
-    assert unstyled_app.style() is style, "the style is not set again"
     themes.apply(unstyled_app, LIGHT)
+    assert set_again == []
     label = QLabel("words")
     qtbot.addWidget(label)
     label.ensurePolished()
     assert label.palette().color(label.foregroundRole()).name() == LIGHT.text
     assert unstyled_app.palette().window().color().name() == LIGHT.window
-
-
-@pytest.mark.slow
-def test_change_of_theme_does_not_set_the_style_again(unstyled_app, monkeypatch) -> None:
-    """It would style all widgets once more than the style sheet does."""
-    themes.apply(unstyled_app, DARK)
-    set_again = []
-    monkeypatch.setattr(type(unstyled_app), "setStyle", set_again.append)
-    themes.apply(unstyled_app, LIGHT)
-    themes.apply(unstyled_app, DARK)
-    assert set_again == []
-
-
-def test_inset_spin_box_has_text_margin(qtbot, unstyled_app) -> None:
-    themes.apply(unstyled_app, DARK)
-    box = QSpinBox()
-    qtbot.addWidget(box)
-    themes.inset(box)
-    assert box.lineEdit().textMargins().left() > 5
 
 
 class Hints:

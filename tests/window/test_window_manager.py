@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from PySide6.QtCore import QRect
 
 from resources import ROOT as RESOURCES
 from tests.support import real_window
@@ -129,9 +130,4 @@ def test_window_fits_a_small_screen_of_high_resolution(act) -> None:
 
 
 def _is_within(inner: list[int], outer: list[int]) -> bool:
-    return (
-        inner[0] >= outer[0]
-        and inner[1] >= outer[1]
-        and inner[0] + inner[2] <= outer[0] + outer[2]
-        and inner[1] + inner[3] <= outer[1] + outer[3]
-    )
+    return QRect(*outer).contains(QRect(*inner))
