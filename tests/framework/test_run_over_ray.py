@@ -27,7 +27,7 @@ from core.schema.event_kinds import Verdict
 from core.schema.spec import RunSpec
 from tests.support.ray_cluster import RayCluster, rival_of, said_by
 from tests.support.running import FOREVER, LONG_PYTORCH, Followed, make_spec, start, train, write_recipe
-from tests.support.two_hosts import cuts, follows_the_curve_of, kill_supervisor, over_hosts, stop_with_every_step
+from tests.support.two_hosts import cuts, follows_the_curve_of, over_hosts, stop_with_every_step
 from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = [pytest.mark.soak, pytest.mark.e2e]
@@ -166,7 +166,7 @@ def test_part_ends_by_itself_when_the_supervisor_of_its_run_is_killed(
 ) -> None:
     monkeypatch.setenv(run_hosts.GRACE_VARIABLE, "1")
     run = start(long_spec(tmp_path), runs_root).until_trained(20)
-    kill_supervisor(run)
+    run.kill_supervisor().until(RunState.LOST)
     wait_until(lambda: not processes_of_parts(cluster), "the processes on the node to end")
 
 

@@ -14,6 +14,7 @@ from tests.support.acting import sleeper  # noqa: F401 (fixture)
 from tests.support.commands import Call
 from tests.support.helper_pids import helper_pids
 from tests.support.ray_cluster import cluster, running_cluster  # noqa: F401 (fixtures)
+from tests.support.running import FOREVER, LONG, Followed, make_spec, start, write_recipe
 from tests.support.sampling import NVIDIA, QUICK, Clock
 from tests.support.ssh_server import server, ssh_server  # noqa: F401 (fixtures)
 from tests.support.user_accounts import shared  # noqa: F401 (fixture)
@@ -32,6 +33,18 @@ def _fake_framework(fake_python: Path) -> Iterator[None]:
 def call(runs_root: Path, capsys: pytest.CaptureFixture[str]) -> Call:
     """A function that calls a command on the runs of the test; see `commands.call`."""
     return lambda *arguments: commands.call(capsys, *arguments, "--runs", runs_root)
+
+
+@pytest.fixture
+def endless(tmp_path: Path) -> str:
+    """A recipe with one short step per epoch."""
+    return write_recipe(tmp_path, LONG)
+
+
+@pytest.fixture
+def training(endless: str, runs_root: Path) -> Followed:
+    """A run that trains until it is ended."""
+    return start(make_spec(endless, epochs=FOREVER), runs_root).until_trained()
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from core.runs.facts import RunState
 from core.runs.run import Run
 from core.system import processes, procfs
 from core.system.processes import ProcessId
-from tests.support.acting import kill_supervisor, played
+from tests.support.acting import played
 from tests.support.running import Followed, script_spec, start, train
 from tests.support.waiting import wait_until
 
@@ -81,7 +81,7 @@ def test_daemon_ends_with_a_stopped_run_and_with_a_killed_supervisor(
     if how == "stop":
         followed.stop()
     else:
-        kill_supervisor(followed)
+        followed.kill_supervisor()
         wait_until(lambda: not processes.is_alive(process), "the guard to end the daemon")
         followed.until_over()
     assert not processes.is_alive(process)

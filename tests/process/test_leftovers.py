@@ -28,7 +28,7 @@ from core.runs.run import Run
 from core.system import processes, procfs
 from core.system.own_processes import SUPERVISOR
 from core.system.terminate import TerminationResult, terminate
-from tests.support.acting import CHILD, STUBBORN_CHILD, ProcView, abandon, fake_process, guards, kill_supervisor, played
+from tests.support.acting import CHILD, STUBBORN_CHILD, ProcView, abandon, fake_process, guards, played
 from tests.support.running import Followed, kill_tagged, start
 from tests.support.two_users import OTHER_UID
 from tests.support.waiting import PATIENCE_S, wait_until
@@ -153,7 +153,7 @@ def test_stopped_guard_hides_no_orphans(runs_root: Path, tmp_path: Path, view: P
     followed = start(played(tmp_path / "actors", before=CHILD), runs_root).until_trained(1)
     (guard,) = guards(followed.run)
     guard.suspend()
-    kill_supervisor(followed)
+    followed.kill_supervisor()
     followed.until_over()
     # The worker ends by its dead-man switch, and its child stays.
     wait_until(lambda: len(processes.tagged(followed.run.id)) == 1, "the worker to be gone")

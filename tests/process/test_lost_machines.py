@@ -25,7 +25,6 @@ from tests.support.two_hosts import (
     AWAY,
     cuts,
     has_ended,
-    kill_supervisor,
     over_hosts,
     parts,
     processes_there,
@@ -147,7 +146,7 @@ def test_part_ends_by_itself_when_the_supervisor_of_its_run_is_killed(
     """The part says that its head was lost, is listed so on the host, and can be removed there."""
     monkeypatch.setenv(run_hosts.GRACE_VARIABLE, GRACE_S)
     run = start(long_spec(tmp_path), runs_root).until_trained(20)
-    kill_supervisor(run)
+    run.kill_supervisor().until(RunState.LOST)
     wait_until(lambda: not processes_there(server), "the processes on the host to end")
 
     (part,) = parts(server)
@@ -182,7 +181,7 @@ def test_resume_ends_a_part_that_a_stopped_agent_still_holds(
     (agent,) = server.agents()
     agent.suspend()
     worker_there(server).suspend()  # else it ends with the connection to the other rank
-    kill_supervisor(run)
+    run.kill_supervisor().until(RunState.LOST)
 
     resumed = Followed(Run.resume(run.run.dir))
     resumed.until_trained(run.run.facts.step + 20)

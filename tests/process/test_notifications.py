@@ -24,7 +24,7 @@ from core.queue.folder import own_line
 from core.runs.facts import RunState
 from core.system.folders import cache_folder, make_cache_folder
 from core.system.own_processes import NOTIFIER
-from tests.support.acting import kill_supervisor, played
+from tests.support.acting import played
 from tests.support.commands import call
 from tests.support.queueing import Queue
 from tests.support.running import Followed, attached, make_spec, start, train, write_recipe
@@ -130,7 +130,7 @@ def test_failing_runs_and_a_lost_one_are_one_message(tmp_path: Path, runs_root: 
             for number in range(2):
                 run = train(make_spec(failing(tmp_path, f"broken_{number}")), runs_root)
                 assert run.state is RunState.FAILED
-        kill_supervisor(lost)
+        lost.kill_supervisor()
         wait_until(lambda: server.posts, "the message")
         wait_until(lambda: not notifiers(tmp_path), "the process to end")
     (post,) = server.posts

@@ -114,6 +114,12 @@ def script_spec(
     return fill_in(check_script(ScriptCheckRequest.of(chosen)), chosen, cpu_devices())
 
 
+def source_spec(folder: Path, source: str, *arguments: str, **choices: Any) -> RunSpec:
+    """Return the spec of a script with this source, which is written into the folder that it works in."""
+    (folder / "train.py").write_text(source)
+    return script_spec(folder / "train.py", *arguments, cwd=folder, **choices)
+
+
 def at_step(number: int, act: str, returns: str = "weight") -> str:
     """Return the source of `LONG` with a loss that does something at one step. `act`: lines of Python."""
     return f"""{LONG}
@@ -173,6 +179,14 @@ class Followed:
         self.run.request("pause")
         return self.until_over()
 
+    def kill_supervisor(self) -> Followed:
+        """Kill the supervisor with SIGKILL, and wait until it is gone."""
+        supervisor = self.run.facts.supervisor
+        assert supervisor is not None
+        processes.send(supervisor, signal.SIGKILL)
+        wait_until(lambda: not processes.is_alive(supervisor), "the supervisor to be gone")
+        return self
+
     def until_left(self) -> Followed:
         """Wait for the end of the run, and until its supervisor and its guard have left."""
         facts = self.until_over().run.facts
@@ -231,6 +245,13 @@ def kill_tagged(run_id: str) -> None:
 def train(spec: RunSpec, runs_root: Path) -> Followed:
     """Start a real run and wait for its end."""
     return start(spec, runs_root).until_over()
+
+
+def failure(spec: RunSpec, runs_root: Path) -> str:
+    """Start a real run that fails, and return its error."""
+    followed = train(spec, runs_root)
+    assert followed.state is RunState.FAILED, followed.run.log_end()
+    return str(followed.run.facts.error)
 
 
 def train_both(one: RunSpec, other: RunSpec, runs_root: Path) -> tuple[Followed, Followed]:
