@@ -49,6 +49,10 @@ VERSION = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text
         f"{RUN} --epochs ten": "--epochs is 'ten'. Give a whole number. See trainyard run --help.",
         f"{RUN} --learning-rate nan": "--learning-rate is nan. Give a number greater than 0.",
         f"{RUN} --precision float8": "--precision is 'float8'. Choose one of: float32, bfloat16, float16.",
+        f"{RUN} --schedule zigzag": "--schedule is 'zigzag'. Choose one of: constant, cosine.",
+        f"{RUN} --gradient-clip -1": "--gradient-clip is -1.0. Give a number greater than 0.",
+        f"{RUN} --checkpoint-every sometimes": "--checkpoint-every 'sometimes' is not understood. Give epoch, '5",
+        f"{RUN} --checkpoint-every 0steps": "The setting “Checkpoint interval” is 0. Give a whole number of at least",
         f"{RUN} --epoch 1":
             "--epoch 1 are not arguments of trainyard run. Did you mean --epochs? See trainyard run --help.",
         f"{RUN} --xyz 1": "--xyz 1 are not arguments of trainyard run. Arguments for your own script come after",

@@ -188,22 +188,14 @@ def test_run_folder_is_searched_under_roots(
 
 
 def test_orphan_of_finished_run_is_found(runs_root: Path, tmp_path: Path, view: ProcView, launch: Launch) -> None:
-    followed = start(played(tmp_path / "actors", steps=3), runs_root).until_over()
-    supervisor = followed.run.facts.supervisor
-    assert supervisor
-    wait_until(lambda: not processes.is_alive(supervisor), "the supervisor to have left")
-    process = launch(run_id=followed.run.id, run_dir=followed.run.dir)
+    run = start(played(tmp_path / "actors", steps=3), runs_root).until_left().run
+    process = launch(run_id=run.id, run_dir=run.dir)
     (found,) = find_orphans([], view.refresh())
-    assert (found.process.pid, found.why) == (process.pid, f"Run {followed.run.id} is over (finished).")
+    assert (found.process.pid, found.why) == (process.pid, f"Run {run.id} is over (finished).")
 
 
 def test_shells_and_panels_started_inside_training_are_no_orphans(
-    abandoned: Followed,
-    runs_root: Path,
-    tmp_path: Path,
-    view: ProcView,
-    launch: Launch,
-    monkeypatch: pytest.MonkeyPatch,
+    abandoned: Followed, runs_root: Path, tmp_path: Path, view: ProcView, launch: Launch, monkeypatch
 ) -> None:
     """A shell on a terminal, the terminal's server and its children; a second panel and its runs."""
     left = find_orphans([], view.refresh())
