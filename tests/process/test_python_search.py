@@ -8,18 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from core.cli import __main__
 from core.cli.commands import machine
 from core.pythons.discovery import PythonSearch
 from core.pythons.python_info import ProbeCache
 from core.system import processes
-from tests.support.pythons import (
-    VERSION,
-    count_starts,
-    install,
-    make_environment,
-    write_program,
-)
+from tests.support.commands import call
+from tests.support.pythons import VERSION, count_starts, install, make_environment, write_program
 from tests.support.waiting import PATIENCE_S, wait_until
 
 
@@ -85,37 +79,33 @@ class TestSearching:
 
 class TestCommand:
     @pytest.fixture(autouse=True)
-    def _patient(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def _patient(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Search in the folder of the test and in /bin, as long as it takes."""
         monkeypatch.setattr(machine, "PythonSearch", partial(PythonSearch, timeout_s=PATIENCE_S))
-
-    def test_json_lists_facts_of_each_python(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
         monkeypatch.setenv("HOME", str(tmp_path))
         monkeypatch.setenv("PATH", "/bin")
+
+    def test_json_lists_facts_of_each_python(self, tmp_path: Path, capsys) -> None:
         python = make_environment(tmp_path / "project" / ".venv")
         install(python, "torch", "2.6.0", version_py="cuda = None\n")
-        assert __main__.main(["pythons", "--near", str(tmp_path / "project"), "--json"]) == 0
-        row = next(each for each in json.loads(capsys.readouterr().out) if each["path"] == str(python))
-        assert row == {
+        code, out, _ = call(capsys, "pythons", "--near", tmp_path / "project", "--json")
+        assert code == 0
+        assert next(each for each in json.loads(out) if each["path"] == str(python)) == {
             "path": str(python), "place": "near", "version": VERSION, "implementation": "cpython",
             "prefix": str(tmp_path / "project" / ".venv"), "torch": {"version": "2.6.0", "cuda": False},
             "tensorflow": None, "keras": None, "problem": None,
         }
 
-    def test_table_lists_pythons_then_unusable_ones(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setenv("HOME", str(tmp_path))
-        monkeypatch.setenv("PATH", "/bin")
+    def test_table_lists_pythons_then_unusable_ones(self, tmp_path: Path, capsys) -> None:
         python = write_program(tmp_path / ".venv" / "bin" / "python", "#!/bin/sh\nexit 1\n")
         (tmp_path / ".venv" / "pyvenv.cfg").touch()
-        assert __main__.main(["pythons", "--near", str(tmp_path)]) == 0
-        lines = capsys.readouterr().out.splitlines()
+        code, out, _ = call(capsys, "pythons", "--near", tmp_path)
+        assert code == 0
+        lines = out.splitlines()
         assert lines[0].split() == ["PYTHON", "TORCH", "TENSORFLOW", "KERAS", "PLACE", "PATH"]
         assert any(line.endswith(str(python)) and line.startswith("-") for line in lines)
         assert any(line.startswith(f"{python} cannot be used") for line in lines)
 
-    def test_missing_folder_is_wrong_use(self, capsys: pytest.CaptureFixture[str]) -> None:
-        assert __main__.main(["pythons", "--near", "/nowhere/at/all"]) == __main__.WRONG_USE
-        assert "There is no file or folder /nowhere/at/all." in capsys.readouterr().err
+    def test_missing_folder_is_wrong_use(self, capsys) -> None:
+        code, _, err = call(capsys, "pythons", "--near", "/nowhere/at/all")
+        assert (code, "There is no file or folder /nowhere/at/all." in err) == (2, True)

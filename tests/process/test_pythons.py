@@ -78,9 +78,8 @@ class TestFinding:
         (tmp_path / "usr").mkdir()
         (tmp_path / "usr" / "python3.12").symlink_to(real)
         write_program(tmp_path / "bin" / "python3.11", "ELF, another")
-        found = [
-            each for each in found_paths(None, PATH=f"{tmp_path}/bin:{tmp_path}/usr") if each.startswith(str(tmp_path))
-        ]
+        paths = found_paths(None, PATH=f"{tmp_path}/bin:{tmp_path}/usr")
+        found = [each for each in paths if each.startswith(str(tmp_path))]
         assert found == [f"{tmp_path}/bin/python3", f"{tmp_path}/bin/python3.11"]
 
     def test_conda_environments_are_found_by_list_and_below_a_root(self, tmp_path: Path) -> None:
@@ -132,9 +131,8 @@ class TestFinding:
         named, usual = tmp_path / "named", tmp_path / "home" / ".pyenv"
         made = [write_program(root / "versions" / "3.12.1" / "bin" / "python", str(root)) for root in (named, usual)]
         variables = {"HOME": str(tmp_path / "home"), "PYENV_ROOT": str(named), "PATH": f"{usual}/shims:{named}/shims"}
-        assert [each.path for each in find_pythons(variables=variables) if each.place == "pyenv"] == list(
-            map(str, made)
-        )
+        found = [each.path for each in find_pythons(variables=variables) if each.place == "pyenv"]
+        assert found == list(map(str, made))
 
     def test_asdf_versions_are_found_from_its_shims(self, tmp_path: Path) -> None:
         python = write_program(tmp_path / "installs" / "python" / "3.12.1" / "bin" / "python", "ELF")
@@ -157,16 +155,10 @@ class TestFinding:
         assert (first.path, first.place) == (sys.executable, "own")
 
 
-class TestLocating:
-    def test_environment_folder_resolves_to_its_interpreter(self, bare: Path) -> None:
-        assert locate_python(str(bare.parent.parent)) == str(bare)
-
-    def test_command_is_looked_up_on_path(self, bare: Path) -> None:
-        assert locate_python("python", {"PATH": str(bare.parent)}) == str(bare)
-
-    def test_missing_command_is_an_error(self) -> None:
-        with pytest.raises(ValueError, match=r"no Python called 'python3\.99' on PATH"):
-            locate_python("python3.99", {"PATH": "/bin"})
+def test_python_is_located_by_its_folder_or_on_path(bare: Path) -> None:
+    assert locate_python(str(bare.parent.parent)) == locate_python("python", {"PATH": str(bare.parent)}) == str(bare)
+    with pytest.raises(ValueError, match=r"no Python called 'python3\.99' on PATH"):
+        locate_python("python3.99", {"PATH": "/bin"})
 
 
 class TestProbing:
