@@ -62,6 +62,14 @@ def sampler(nvml, clock):
 
 
 @pytest.fixture
+def watching(nvml, sampler):
+    """The sampler, which has read the only GPU."""
+    nvml.write(gpus=1)
+    sampler.survey(PATIENCE_S)
+    return sampler
+
+
+@pytest.fixture
 def script(tmp_path: Path) -> Callable[[str], str]:
     """A function that makes a program of shell lines, to be started in place of Trainyard, and returns its path."""
 

@@ -52,7 +52,6 @@ def written_run(root: Path, *states: str, losses: tuple[float, ...] = ()) -> Pat
     run_dir = new_directory(root, "digits")
     write_spec(run_dir, make_spec("digits_mlp"))
     identity = processes.identify(os.getpid())
-    assert identity is not None
     place = processes.here()
     writer = Writer(run_dir / EVENTS / "supervisor.jsonl")
     writer.write(SupervisorStart(pid=identity.pid, created=identity.created, **asdict(place)))

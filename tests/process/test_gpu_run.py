@@ -72,9 +72,7 @@ def test_integer_cuda_ids_follow_pci_bus_order(nvml: StandIn, tmp_path: Path, ru
     ]
 
 
-def test_devices_command_shows_why_gpu_is_blocked_and_run_refuses_it(
-    nvml: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_devices_command_shows_why_gpu_is_blocked_and_run_refuses_it(nvml, tmp_path, monkeypatch, capsys) -> None:
     nvml.write(gpus=2)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", uuid(1))
     assert __main__.main(["devices", "--json"]) == 0

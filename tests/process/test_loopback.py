@@ -245,9 +245,7 @@ def test_killed_process_ends_all_processes_in_the_network(runs_root: Path, endle
     ("ends", "state"),
     [("killed", RunState.FAILED), ("stopped", RunState.STOPPED), ("supervisor killed", RunState.LOST)],
 )
-def test_run_whose_data_are_being_fetched_ends_with_all_processes(
-    runs_root: Path, tmp_path: Path, ends: str, state: RunState
-) -> None:
+def test_run_whose_data_are_being_fetched_ends_with_all_processes(runs_root, tmp_path, ends, state) -> None:
     note = tmp_path / "note"
     followed = start(listening_spec(write_recipe(tmp_path, WAITS.format(note=note))), runs_root)
     wait_until(lambda: note.exists() and len(followed.poll().run.facts.workers) == 3, "the fetching")
@@ -266,8 +264,7 @@ def test_run_whose_data_are_being_fetched_ends_with_all_processes(
 def test_error_while_fetching_is_the_error_of_the_run(runs_root: Path, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, "def model():\n    pass\n\ndef train_data():\n    return open('/no/such/data')\n")
     followed = start(listening_spec(recipe), runs_root).until_over()
-    assert followed.state is RunState.FAILED
-    assert str(followed.run.facts.error).startswith("The process that fetches data: FileNotFoundError: [Errno 2]")
+    assert followed.failure.startswith("The process that fetches data: FileNotFoundError: [Errno 2]")
     assert f'File "{recipe}", line 5, in train_data' in str(followed.run.facts.traceback)
     assert_nothing_is_left(followed)
 
@@ -306,9 +303,8 @@ def test_recipe_that_downloads_each_time_is_told_to_keep_its_file(runs_root: Pat
     with serving(b"[1, 2]") as (address, _):
         recipe = write_recipe(tmp_path, source.format(address=address, file=tmp_path / "data"))
         followed = start(listening_spec(recipe), runs_root).until_over()
-    assert followed.state is RunState.FAILED
-    assert "URLError: The recipe contacts another computer (" in str(followed.run.facts.error)
-    assert "keep what it downloads in a file, or choose strategy mirrored" in str(followed.run.facts.error)
+    assert "URLError: The recipe contacts another computer (" in followed.failure
+    assert "keep what it downloads in a file, or choose strategy mirrored" in followed.failure
     assert "in train_data" in str(followed.run.facts.traceback)
 
 
@@ -385,8 +381,7 @@ def test_run_that_was_started_elsewhere_fails_with_the_reason(runs_root: Path, e
     assert done.returncode == 0, done.stderr
     (run_dir,) = runs_root.iterdir()
     followed = Followed(Run.attach(run_dir)).until_over()
-    assert followed.state is RunState.FAILED
-    assert "opens network ports without a password" in str(followed.run.facts.error)
+    assert "opens network ports without a password" in followed.failure
     assert_nothing_is_left(followed)
     refused = denied("resume", str(run_dir), runs_root=runs_root)
     assert refused.returncode == 2

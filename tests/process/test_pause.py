@@ -124,8 +124,7 @@ if pathlib.Path({str(flag)!r}).exists():
     often = {"unit": "steps", "every": 18}
     spec = make_spec(failing, epochs=2, batch_size=4, checkpoints=often, settings={"items": 120})
     followed = train(spec, runs_root)
-    assert followed.state is RunState.FAILED
-    assert "out of beans" in str(followed.run.facts.error)
+    assert "out of beans" in followed.failure
     flag.unlink()
     again = resumed(followed.run.dir).until_over()
     assert again.states == [*CAME_UP, RunState.RELEASING, RunState.FAILED, *FINISHED]
@@ -209,17 +208,6 @@ def test_stop_takes_precedence_over_pause(training: Followed) -> None:
     assert training.pause().state is RunState.STOPPED
     again = resumed(training.run.dir).until_trained(1)  # the old requests do not count
     assert again.pause().states[-4:] == PAUSED
-
-
-def test_stopped_run_without_a_checkpoint_restarts_from_step_1(runs_root: Path, slow: str) -> None:
-    spec = make_spec(slow, epochs=2, batch_size=4, checkpoints={"unit": "never"})
-    followed = start(spec, runs_root).until_trained(3)
-    followed.stop()
-    let_run(slow)
-    again = resumed(followed.run.dir).until_over()
-    assert again.state is RunState.FINISHED
-    assert again.run_series.metrics["loss"].steps.tolist() == list(range(1, 61))
-    assert any("starts from the beginning" in notice for notice in again.run.facts.notices)
 
 
 def test_truncated_lines_and_leftover_files_do_not_prevent_resume(runs_root: Path, slow: str) -> None:

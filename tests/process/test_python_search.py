@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -23,8 +24,16 @@ def all_of(search: PythonSearch) -> dict[str, tuple[str, bool]]:
     return {each.found.path: (each.problem, each.info is not None) for each in search.poll()}
 
 
+@pytest.fixture
+def search(tmp_path: Path) -> Iterator[PythonSearch]:
+    """A search in a home of its own, without a PATH."""
+    made = PythonSearch(ProbeCache(), timeout_s=PATIENCE_S, variables={"HOME": str(tmp_path), "PATH": ""})
+    yield made
+    made.close()
+
+
 class TestSearching:
-    def test_search_reports_facts_or_a_problem_for_each_python(self, tmp_path: Path) -> None:
+    def test_search_reports_facts_or_a_problem_for_each_python(self, search, tmp_path: Path) -> None:
         good = make_environment(tmp_path / ".venv")
         bad = write_program(tmp_path / "venv" / "bin" / "python", "#!/bin/sh\nexit 1\n")
         gone = tmp_path / "env" / "bin" / "python"
@@ -32,33 +41,28 @@ class TestSearching:
         gone.symlink_to("/opt/gone")
         for each in (bad, gone):
             (each.parent.parent / "pyvenv.cfg").touch()
-        search = PythonSearch(ProbeCache(), timeout_s=PATIENCE_S, variables={"HOME": str(tmp_path), "PATH": ""})
         search.start(tmp_path)
         search.add(str(tmp_path / "nothing"))
         known = all_of(search)
-        search.close()
         assert known[str(good)] == ("", True)
         assert "exit status 1" in known[str(bad)][0]
         assert "which is gone" in known[str(gone)][0]
         assert "There is no Python at" in known[str(tmp_path / "nothing")][0]
 
-    def test_search_near_another_folder_probes_only_new_pythons(self, tmp_path: Path) -> None:
+    def test_search_near_another_folder_probes_only_new_pythons(self, search, tmp_path: Path) -> None:
         python, starts = make_environment(tmp_path / "a" / ".venv"), tmp_path / "starts"
         count_starts(python, starts)
-        search = PythonSearch(ProbeCache(), timeout_s=PATIENCE_S, variables={"HOME": str(tmp_path), "PATH": ""})
         for near in (tmp_path / "a", tmp_path, tmp_path / "a"):
             search.start(near)
             shown = all_of(search)
             assert (str(python) in shown) is (near == tmp_path / "a")
-        search.close()
         assert starts.read_text() == "started\n"
 
-    def test_close_terminates_a_hanging_probe_and_its_children(self, tmp_path: Path) -> None:
+    def test_close_terminates_a_hanging_probe_and_its_children(self, search, tmp_path: Path) -> None:
         hanging = write_program(
             tmp_path / ".venv" / "bin" / "python", f"#!/bin/sh\nsleep 1000 &\necho $! > {tmp_path}/pid\nwait\n"
         )
         (tmp_path / ".venv" / "pyvenv.cfg").touch()
-        search = PythonSearch(ProbeCache(), timeout_s=PATIENCE_S, variables={"HOME": str(tmp_path), "PATH": ""})
         search.start(tmp_path)
         wait_until(lambda: search.poll() and (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip())
         assert next(each for each in search.poll() if each.found.path == str(hanging)).info is None

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import shutil
 from ast import literal_eval
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from core.runs.facts import RunState
 from core.schema.paths import log_of_rank
 from core.schema.spec import RunSpec
 from tests.support.commands import call
-from tests.support.running import LONG, Followed, make_spec, script_spec, start, train, write_recipe
+from tests.support.running import LONG, Followed, make_spec, source_spec, start, train, write_recipe
 from tests.support.ssh_server import TRAINYARD, SshServer, add_host
 from tests.support.two_hosts import AWAY, parts, processes_there, unreachable
 from tests.support.waiting import wait_until
@@ -36,7 +35,6 @@ def _host(server: SshServer) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     {
-        "cpu:0,nobody/cpu:0": "There is no host nobody. Add it: trainyard hosts add ADDRESS",
         "cpu:0,one/cpu:7": "There is no device 'one/cpu:7' here. Choose from: cpu:0",
         "one/cpu:0,one/cpu:1": "needs a device of this one, where its checkpoints are kept",
         "cpu:0,one/cpu:0 --queue": "The queue waits for devices of this machine only.",
@@ -65,9 +63,8 @@ def test_script_in_one_process_is_refused_over_machines(capsys, runs_root: Path,
 def failed_start(runs_root: Path, recipe: str, **choices: Any) -> str:
     """Start a run over two machines whose start fails, and return why."""
     run = train(replace(make_spec(recipe, **choices), devices=("cpu:0", "one/cpu:0"), strategy="ddp"), runs_root)
-    assert run.states[-1] is RunState.FAILED
     assert run.run.facts.workers == {}
-    return str(run.run.facts.error)
+    return run.failure
 
 
 @pytest.mark.slow
@@ -91,9 +88,7 @@ def test_host_that_was_removed_from_the_list_is_named(runs_root: Path, endless: 
     ],
     ids=["missing", "another version"],
 )
-def test_host_whose_framework_is_missing_or_another_is_named(
-    runs_root: Path, endless: str, script: Callable[[str], str], python: str, words: list[str]
-) -> None:
+def test_host_whose_framework_is_missing_or_another_is_named(runs_root, endless, script, python, words) -> None:
     other = script(f'case "$*" in *find_spec*) {python};; esac; echo 1.2.3')
     host_list.remove("one")
     add_host("one", f"env TRAINYARD_PYTHON_PYTORCH={other} {TRAINYARD}")
@@ -101,9 +96,7 @@ def test_host_whose_framework_is_missing_or_another_is_named(
     assert all(each in error for each in words), error
 
 
-def test_data_that_a_host_does_not_have_are_named_before_anything_trains(
-    runs_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_data_that_a_host_does_not_have_are_named_before_anything_trains(runs_root, tmp_path, monkeypatch) -> None:
     """The home of the host is another one, so what is in the home here is missing there."""
     (tmp_path / "home" / "data").mkdir(parents=True)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -153,8 +146,7 @@ except KeyboardInterrupt:
 
 def over_machines(tmp_path: Path, source: str, *arguments: str, devices: str = AWAY) -> RunSpec:
     """Return the spec of a program with a rank here, and one on each of these devices of hosts."""
-    (tmp_path / "program.py").write_text(source)
-    spec = script_spec(tmp_path / "program.py", *arguments, cwd=tmp_path, launch="per-device")
+    spec = source_spec(tmp_path, source, *arguments, launch="per-device")
     return replace(spec, devices=("cpu:0", *devices.split(",")))
 
 
@@ -182,13 +174,10 @@ def test_script_over_machines_gets_the_variables_of_torchrun(server, runs_root: 
 
 
 @pytest.mark.slow
-def test_rank_of_a_script_that_fails_on_the_other_machine_is_named_with_its_error(
-    server: SshServer, runs_root: Path, tmp_path: Path
-) -> None:
+def test_rank_of_a_script_that_fails_on_the_other_machine_is_named_with_its_error(server, runs_root, tmp_path) -> None:
     run = train(over_machines(tmp_path, SHOWS, "fail"), runs_root)
-    assert run.states[-1] is RunState.FAILED
-    where = f"program.py (Worker 1 on {AWAY})"
-    assert str(run.run.facts.error).startswith(f"{where} ended with exit code 1: ValueError: no more data")
+    where = f"train.py (Worker 1 on {AWAY})"
+    assert run.failure.startswith(f"{where} ended with exit code 1: ValueError: no more data")
     assert parts(server) == []
 
 
@@ -199,24 +188,21 @@ def test_rank_of_a_script_that_fails_on_the_other_machine_is_named_with_its_erro
         ("rm {file}", "These files of the script are missing or cannot be read: {file}."),
     ],
 )
-def test_script_that_is_not_the_same_there_is_not_started(
-    runs_root: Path, tmp_path: Path, script: Callable[[str], str], change: str, sentence: str
-) -> None:
+def test_script_that_is_not_the_same_there_is_not_started(runs_root, tmp_path, script, change, sentence) -> None:
     """Both machines of the test have one disk: what starts Trainyard on the host changes the module of the script."""
     module = tmp_path / "lessons.py"
     module.write_text("steps = 5\n")
     host_list.remove("one")
     add_host("one", script(f'{change.format(file=module)}; exec {TRAINYARD} "$@"'))
     run = train(over_machines(tmp_path, f"import lessons\n{SHOWS}"), runs_root)
-    assert run.states[-1] is RunState.FAILED
-    assert str(run.run.facts.error).startswith("one says: These files of the script ")
-    assert sentence.format(file=module) in str(run.run.facts.error)
+    assert run.failure.startswith("one says: These files of the script ")
+    assert sentence.format(file=module) in run.failure
     assert run.run.facts.workers == {}
 
 
 def test_recorded_copy_of_a_script_is_not_started_on_several_machines(runs_root: Path, tmp_path: Path) -> None:
     run = train(replace(over_machines(tmp_path, SHOWS), recorded=True), runs_root)
-    assert "The recorded copy of program.py is on this machine only" in str(run.run.facts.error)
+    assert "The recorded copy of train.py is on this machine only" in str(run.run.facts.error)
     assert run.run.facts.workers == {}
 
 
@@ -252,9 +238,8 @@ def test_script_whose_machine_is_lost_fails_with_the_name_of_the_machine(
     wait_until(lambda: "step 3" in _text(run, 1), "the output of the other machine")
     with unreachable(server):
         run.until_over()
-    assert run.states[-1] is RunState.FAILED
-    assert "The run cannot go on without one" in str(run.run.facts.error)
-    assert "When one can be reached, start the script again." in str(run.run.facts.error)
+    assert "The run cannot go on without one" in run.failure
+    assert "When one can be reached, start the script again." in run.failure
     wait_until(lambda: not processes_there(server), "the processes on the host to end by themselves")
     for part in parts(server):
         shutil.rmtree(part)

@@ -126,3 +126,4 @@ def test_stopped_helper_ends_with_its_killed_supervisor(runs_root: Path, tmp_pat
     followed.kill_supervisor()
     wait_until(lambda: not processes.is_alive(identity), "the guard to let the helper end")
     assert followed.until_left().state is RunState.LOST
+    assert processes.tagged(followed.run.id) == []

@@ -97,8 +97,8 @@ def test_stubborn_data_loader_workers_end_after_the_supervisor_is_killed(asleep:
     assert {os.getsid(pid) for pid in pids} == pids
     followed.kill_supervisor()
     wait_until(lambda: nothing_left(followed.run, pids), "all processes of the run to be gone")
-    followed.until_over()
-    assert followed.state is RunState.LOST
+    assert followed.until_over().state is RunState.LOST
+    assert followed.run.facts.releases == {}
     named = wait_until(lambda: attached(followed.run.dir).facts.ended_processes, "the guard's word")
     assert pids <= {each.pid for each in named}
     assert {(each.signal, each.by) for each in named} == {("SIGKILL", "guard")}

@@ -135,9 +135,7 @@ def wait_for_signals(monkeypatch: pytest.MonkeyPatch, has_acted: Callable[[], bo
     monkeypatch.setattr(processes, "send_tagged", send_and_wait)
 
 
-def test_orphan_that_cannot_be_terminated_is_reported_with_exit_code_1(
-    sweep: Call, leave: Callable[[str], Followed], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_orphan_that_cannot_be_terminated_is_reported_with_exit_code_1(sweep, leave, monkeypatch) -> None:
     run = leave(DROPS_ITS_TAG).run
     (process,) = processes.tagged(run.id)
     wait_for_signals(monkeypatch, lambda: not processes.is_of_run(process.pid, run.id))
@@ -151,9 +149,7 @@ def test_orphan_that_cannot_be_terminated_is_reported_with_exit_code_1(
     wait_until(lambda: not processes.is_alive(process), "it to end")
 
 
-def test_process_started_by_a_terminating_orphan_is_also_terminated(
-    sweep: Call, view: ProcView, leave: Callable[[str], Followed], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_process_started_by_a_terminating_orphan_is_also_terminated(sweep, view, leave, monkeypatch) -> None:
     run = leave(MULTIPLIES).run
     (process,) = processes.tagged(run.id)
     wait_for_signals(monkeypatch, lambda: not processes.is_alive(process))
@@ -170,9 +166,7 @@ def _seeing_all(view: ProcView) -> Callable[..., list]:
     return lambda roots, proc: find(roots, view.refresh())
 
 
-def test_sweep_asks_for_confirmation_on_a_terminal(
-    view: ProcView, leave: Callable[[str], Followed], runs_root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sweep_asks_for_confirmation_on_a_terminal(view, leave, runs_root, monkeypatch) -> None:
     """Any answer but yes keeps the orphans: an empty line, no, or end of input."""
     run = leave(CHILD).run
     view.refresh()

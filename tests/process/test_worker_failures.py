@@ -63,9 +63,7 @@ def test_losses_up_to_a_step_that_hangs_are_recorded_when_the_run_is_stopped(run
 
 
 @pytest.mark.parametrize("broken", ["raises", "hangs"])
-def test_error_is_recorded_where_the_last_losses_cannot_be_fetched(
-    broken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_error_is_recorded_where_the_last_losses_cannot_be_fetched(broken: str, tmp_path: Path, monkeypatch) -> None:
     let_go = threading.Event()
 
     def fetch() -> None:

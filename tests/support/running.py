@@ -141,6 +141,12 @@ class Followed:
         self.run = run
         self.run_series = RunSeries()
 
+    @property
+    def failure(self) -> str:
+        """Why the run has failed, which it must have."""
+        assert self.state is RunState.FAILED, self._so_far()
+        return str(self.run.facts.error)
+
     def poll(self) -> Followed:
         self.run_series.fold(self.run.poll())
         return self
@@ -245,13 +251,6 @@ def kill_tagged(run_id: str) -> None:
 def train(spec: RunSpec, runs_root: Path) -> Followed:
     """Start a real run and wait for its end."""
     return start(spec, runs_root).until_over()
-
-
-def failure(spec: RunSpec, runs_root: Path) -> str:
-    """Start a real run that fails, and return its error."""
-    followed = train(spec, runs_root)
-    assert followed.state is RunState.FAILED, followed.run.log_end()
-    return str(followed.run.facts.error)
 
 
 def train_both(one: RunSpec, other: RunSpec, runs_root: Path) -> tuple[Followed, Followed]:
