@@ -21,7 +21,6 @@ from core.schema.paths import EVENTS
 from core.schema.spec import read_spec, write_spec
 from tests.support.resuming import EVERY_STEP, LEARNING, broken_off, checkpoint_names, resumed, whole_and_stepwise
 from tests.support.running import Followed, folded, make_spec, train, write_recipe
-from tests.support.worker_pool import WorkerPools
 
 DROPS = """
     import torch
@@ -69,9 +68,7 @@ def recipe(stepwise: Followed) -> Iterator[Path]:
 
 
 @pytest.mark.slow
-def test_resumed_run_is_bitwise_equal_to_uninterrupted_run(
-    runs_root: Path, finished: tuple[Followed, Followed]
-) -> None:
+def test_resumed_run_is_bitwise_equal_to_uninterrupted_run(runs_root, finished) -> None:
     """Resume from the middle of an epoch, from its end and from the next epoch."""
     whole, stepwise = finished
     assert checkpoint_names(whole.run) == []
@@ -95,9 +92,7 @@ def test_resumed_run_on_two_ranks_is_equal_within_rounding(runs_root: Path, drop
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("kills", [8, pytest.param(50, marks=pytest.mark.soak)])
-def test_kills_during_checkpoint_writes_lose_nothing(
-    runs_root: Path, tmp_path: Path, pools: WorkerPools, kills: int
-) -> None:
+def test_kills_during_checkpoint_writes_lose_nothing(runs_root, tmp_path, pools, kills) -> None:
     """Save a model of some megabytes after every step. Each process resumes from the last complete checkpoint."""
     heavy = write_recipe(tmp_path, DROPS.replace("width=16", "width=30_000"), "heavy")
     settings = {"epochs": kills, "batch_size": 16, "learning_rate": 1e-4}

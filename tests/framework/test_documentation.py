@@ -77,13 +77,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.e2e(pooled=True)
 @pytest.mark.parametrize("page", [page for page in PAGES if trainyard_commands(page)], ids=lambda page: page.stem)
-def test_every_documented_command_succeeds(
-    page: Path,
-    folder: Path,
-    fake_python: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_every_documented_command_succeeds(page: Path, folder: Path, fake_python: Path, monkeypatch, capsys) -> None:
     """Commands are called in this process, and PyTorch is forked from the pool: to start each takes the most time."""
     runs = folder / "runs"
     monkeypatch.chdir(folder)

@@ -25,6 +25,12 @@ SOURCES = [each for each in SNIPPETS if "def train_data(" in each]
 COMMAND = re.compile(r"# trainyard (run mine\.py .*)\n")
 
 
+def documented(begin: str) -> str:
+    """Return the block of Python in the documents that begins so."""
+    (found,) = [each for each in SNIPPETS if each.startswith(begin)]
+    return found
+
+
 def named(source: str) -> str:
     """Return the first line of a recipe's docstring, or its first import."""
     return next(line.strip('"') for line in source.splitlines() if line and not line.startswith("#"))

@@ -143,9 +143,7 @@ def new(runs_root: Path, _steady_clock: None) -> Callable[..., Path]:
 
 @pytest.mark.parametrize("reports_every", [1, 2, 7, 1000])
 @pytest.mark.parametrize("per_epoch", [1, 3, 20])
-def test_every_step_and_validation_is_recorded_once_in_order(
-    new: Callable[..., Path], per_epoch: int, reports_every: int
-) -> None:
+def test_every_step_and_validation_is_recorded_once_in_order(new, per_epoch, reports_every) -> None:
     played = Played(new(epochs=9), per_epoch=per_epoch, reports_every=reports_every)
     assert played.train()
     lines = [event for event in played.events() if event["kind"] == "metrics"]
@@ -188,9 +186,7 @@ def test_long_epochs_are_reported_immediately(new: Callable[..., Path]) -> None:
 
 
 @pytest.mark.parametrize("validates", [True, False])
-def test_automatic_checkpoints_are_saved_at_epoch_ends_with_their_metric(
-    new: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, *, validates: bool
-) -> None:
+def test_automatic_checkpoints_are_saved_at_epoch_ends_with_their_metric(new, monkeypatch, *, validates) -> None:
     # The cost of saving never counts as too high.
     monkeypatch.setattr("core.worker.training.controller.CHECKPOINT_SHARE", 1e6)
     monkeypatch.setattr("core.worker.training.controller.FIRST_GUESS_S", 0.0)
@@ -206,9 +202,7 @@ def test_automatic_checkpoints_are_saved_at_epoch_ends_with_their_metric(
 
 
 @pytest.mark.parametrize(("per_epoch", "waits"), [(3, True), (1000, False)])
-def test_timed_checkpoint_waits_for_the_end_of_a_short_epoch(
-    new: Callable[..., Path], *, per_epoch: int, waits: bool
-) -> None:
+def test_timed_checkpoint_waits_for_the_end_of_a_short_epoch(new, *, per_epoch, waits) -> None:
     played = Played(new(epochs=20, unit="minutes", keep=1000), per_epoch=per_epoch, reports_every=7)
 
     def let_it_be_due(step: int) -> None:
@@ -261,9 +255,7 @@ def test_requests_are_handled_while_epoch_ends_are_unreported(new: Callable[...,
     assert_complete(played.run_series(), epochs=12, per_epoch=3)
 
 
-def test_pause_that_cannot_be_saved_leaves_the_numbers_of_the_epochs_as_they_are(
-    new: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pause_that_cannot_be_saved_leaves_the_numbers_of_the_epochs_as_they_are(new, monkeypatch) -> None:
     played = Played(new(epochs=3, unit="epochs", every=1, keep=1000), per_epoch=4, reports_every=50, validates=False)
     save = Numbers.save
 
@@ -327,9 +319,7 @@ def on_one_device(tmp_path_factory: pytest.TempPathFactory) -> Followed:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp", "pipeline"])
-def test_one_step_epochs_are_recorded_completely_on_two_ranks(
-    runs_root: Path, tmp_path: Path, on_one_device: Followed, strategy: str
-) -> None:
+def test_one_step_epochs_are_recorded_completely_on_two_ranks(runs_root, tmp_path, on_one_device, strategy) -> None:
     single, awkward = on_one_device, write_recipe(tmp_path, AWKWARD, "awkward")
     followed = train(make_spec(awkward, strategy=strategy, devices="cpu:0,cpu:1", **OF_ONE_STEP), runs_root)
     assert followed.state is RunState.FINISHED

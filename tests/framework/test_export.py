@@ -27,6 +27,7 @@ from tests.support.commands import call
 from tests.support.running import LONG_PYTORCH, Followed, folded, make_spec, train, write_recipe
 from tests.support.waiting import PATIENCE_S
 from tests.support.worker_pool import FAMILIES, WorkerPools
+from tests.unit.test_events import fill
 
 
 def trained(runs_root: Path, recipe: str, **settings: object) -> Run:
@@ -123,9 +124,7 @@ def test_exported_pipeline_model_merges_all_stages(runs_root: Path, tmp_path: Pa
 
 
 @pytest.mark.e2e(pooled=True)
-def test_exported_keras_model_loads_without_trainyard(
-    runs_root: Path, tmp_path: Path, in_pool: pytest.MonkeyPatch
-) -> None:
+def test_exported_keras_model_loads_without_trainyard(runs_root, tmp_path, in_pool) -> None:
     """In both formats, one exported in a pool. One process loads both models: each would import TensorFlow."""
     run = trained(runs_root, "digits_mlp", framework="tensorflow")
     for format_name in ("saved_model", "keras"):
@@ -185,9 +184,7 @@ def test_export_errors_describe_the_cause(runs_root: Path, tmp_path: Path, in_po
     assert left_beside(folder) == []
 
 
-def test_export_command_rejects_invalid_requests(
-    runs_root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_export_command_rejects_invalid_requests(runs_root: Path, tmp_path: Path, capsys) -> None:
     run = trained(runs_root, write_recipe(tmp_path, LONG_PYTORCH), checkpoints={"unit": "never"})
 
     export = partial(call, capsys, "export", run.id, "--runs", runs_root)
@@ -212,13 +209,6 @@ def test_best_checkpoint_can_be_exported(runs_root: Path) -> None:
     assert exported.step == best
 
 
-def fill(folder: Path) -> None:
-    """Fill the disk."""
-    fd = os.open(folder / "filler", os.O_WRONLY | os.O_CREAT)
-    os.posix_fallocate(fd, 0, os.statvfs(folder).f_bavail * os.statvfs(folder).f_frsize)
-    os.close(fd)
-
-
 def test_csv_export_to_full_disk_leaves_no_file(small_disk: Path) -> None:
     run_series = folded({"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0]}})
     export_csv(run_series, small_disk / "fits.csv")
@@ -237,9 +227,7 @@ def test_full_disk_is_detected_from_any_framework_error(small_disk: Path) -> Non
     assert not exporter._is_full(small_disk, PermissionError(13, "Permission denied"))
 
 
-def test_model_export_to_full_disk_fails_with_a_clear_message(
-    runs_root: Path, small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_model_export_to_full_disk_fails_with_a_clear_message(runs_root, small_disk, tmp_path, monkeypatch) -> None:
     run_dir = runs_root / "one"
     run_dir.mkdir(parents=True)
     write_spec(run_dir, make_spec("digits_mlp"))

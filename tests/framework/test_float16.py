@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -12,9 +12,10 @@ from core.catalog import strategies
 from core.config import validation
 from core.devices.cpu import cpu_devices
 from core.runs.facts import RunState
-from core.schema.spec import RunSpec
+from tests.support.by_hand import batches, functions_of
 from tests.support.resuming import EVERY_STEP, broken_off, resumed
 from tests.support.running import Followed, make_spec, train, write_recipe
+from tests.support.small_runs import recipe_fixture, small_spec
 
 OVERFLOWS = """
     import torch
@@ -56,12 +57,7 @@ TWO_OPTIMIZERS = """
         error = nn.functional.cross_entropy(getattr(model, optimizer)(batch[0]), batch[1])
         return error * (500 if optimizer == "one" else 1e-3)
 """
-SETTINGS: dict[str, Any] = {"epochs": 3, "batch_size": 16, "precision": "float16", "gradient_clip": 20.0}
-
-
-def spec(recipe: str, strategy: str = "single", **more: object) -> RunSpec:
-    devices = "cpu:0" if strategy == "single" else "cpu:0,cpu:1"
-    return make_spec(recipe, strategy=strategy, devices=devices, **{**SETTINGS, **more})
+spec = partial(small_spec, epochs=3, precision="float16", gradient_clip=20.0)
 
 
 def losses(followed: Followed) -> list[float]:
@@ -73,9 +69,7 @@ def skipped(followed: Followed) -> list[str]:
     return [text for text in followed.run.facts.notices if text.startswith("float16: ")]
 
 
-@pytest.fixture(scope="module")
-def overflows(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return write_recipe(tmp_path_factory.mktemp("overflows"), OVERFLOWS, "overflows")
+overflows = recipe_fixture("overflows", OVERFLOWS)
 
 
 @pytest.fixture(scope="module")
@@ -85,9 +79,7 @@ def single(overflows: str, pools: object, tmp_path_factory: pytest.TempPathFacto
 
 def by_hand(recipe: str) -> tuple[list[float], list[int]]:
     """Return the losses of a loop with torch's own scaler, and the steps that it skipped."""
-    torch.set_num_threads(1)
-    functions: dict[str, Any] = {}
-    exec(compile(Path(recipe).read_text(), recipe, "exec"), functions)
+    functions = functions_of(recipe)
     inputs, targets = functions["train_data"]()
     torch.manual_seed(0)
     model = functions["model"]()
@@ -95,22 +87,21 @@ def by_hand(recipe: str) -> tuple[list[float], list[int]]:
     schedule = functions["schedule"](optimizer, 15)
     values: list[float] = []
     skips: list[int] = []
-    for epoch in range(3):
-        for index in torch.randperm(65, generator=torch.Generator().manual_seed(epoch)).split(16):
-            optimizer.zero_grad()
-            with torch.autocast("cpu", torch.float16):
-                loss = functions["loss"]()(model(inputs[index]), targets[index])
-            scaler.scale(loss).backward()
-            scaler.unscale_(optimizer)
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 20.0)
-            before = scaler.get_scale()
-            scaler.step(optimizer)
-            scaler.update()
-            values.append(loss.item())
-            if scaler.get_scale() < before:
-                skips.append(len(values))
-            else:
-                schedule.step()
+    for index in batches(65, epochs=3):
+        optimizer.zero_grad()
+        with torch.autocast("cpu", torch.float16):
+            loss = functions["loss"]()(model(inputs[index]), targets[index])
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 20.0)
+        before = scaler.get_scale()
+        scaler.step(optimizer)
+        scaler.update()
+        values.append(loss.item())
+        if scaler.get_scale() < before:
+            skips.append(len(values))
+        else:
+            schedule.step()
     return values, skips
 
 
@@ -130,9 +121,7 @@ def test_losses_and_skipped_steps_are_those_of_the_scaler_of_torch(overflows: st
 
 
 @pytest.mark.parametrize(("strategy", "accumulation"), [("single", 2), ("ddp", 2), ("fsdp", 1), ("pipeline", 1)])
-def test_curve_is_that_of_one_device(
-    strategy: str, accumulation: int, overflows: str, single: Followed, runs_root: Path
-) -> None:
+def test_curve_is_that_of_one_device(strategy, accumulation, overflows, single, runs_root) -> None:
     followed = train(spec(overflows, strategy, accumulation=accumulation), runs_root)
     assert losses(followed) == pytest.approx(losses(single), rel=0.01)
     assert skipped(followed)[0] == skipped(single)[0]

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 import core
-from core.cli import __main__
 from core.config.validation import recipe_problems
 from core.pythons.discovery import Found, find_pythons
 from core.pythons.python_info import MIN_FOR_RECIPES, PythonInfo
 from core.runs.facts import RunState
+from tests.support.commands import call
 from tests.support.pythons import ask, install, make_environment, of_version, packages_of, write_program
 from tests.support.running import make_spec, script_spec, train, write_recipe
 
@@ -107,18 +107,12 @@ def test_worker_under_another_python_needs_only_its_framework(runs_root: Path, f
 
     ended = train(spec, runs_root)
 
-    assert ended.state is RunState.FAILED
-    assert f"pytorch could not be imported by {foreign}: ModuleNotFoundError: No module named 'torch'" in str(
-        ended.run.facts.error
-    )
+    assert f"pytorch could not be imported by {foreign}: ModuleNotFoundError: No module named 'torch'" in ended.failure
 
 
-def test_recipe_is_refused_if_the_python_lacks_its_framework(
-    runs_root: Path, foreign: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ["--runs", str(runs_root), "run", "digits_mlp", "--devices", "cpu:0", "--python", foreign]
-    assert __main__.main(words) == 2
-    assert f"PyTorch is not installed in {foreign}. Install it there" in capsys.readouterr().err
+def test_recipe_is_refused_if_the_python_lacks_its_framework(runs_root: Path, foreign: str, capsys) -> None:
+    err = refusal(capsys, "digits_mlp", foreign, runs_root)
+    assert f"PyTorch is not installed in {foreign}. Install it there" in err
 
 
 @pytest.mark.e2e
@@ -127,9 +121,7 @@ def test_recipe_is_refused_if_the_python_lacks_its_framework(
     [("pytorch", "single", "cpu:0"), ("pytorch", "ddp", "cpu:0,cpu:1"), ("tensorflow", "single", "cpu:0"),
      ("keras", "mirrored", "cpu:0,cpu:1")],
 )
-def test_recipe_under_another_python_has_the_same_losses(
-    runs_root: Path, foreign_with: Callable[[str], str], framework: str, strategy: str, devices: str
-) -> None:
+def test_recipe_under_another_python_has_the_same_losses(runs_root, foreign_with, framework, strategy, devices) -> None:
     """Other versions of Python, the framework and numpy, on one and two devices, have the same losses."""
     spec = make_spec("digits_mlp", framework=framework, strategy=strategy, devices=devices, epochs=1)
 
@@ -152,52 +144,40 @@ def test_recipe_trains_in_environment_without_trainyard(runs_root: Path, apart: 
     assert len(ended.losses()) == 23
 
 
-def test_missing_package_of_a_recipe_is_named_before_the_start(
-    tmp_path: Path, runs_root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_missing_package_of_a_recipe_is_named_before_the_start(tmp_path: Path, runs_root: Path, capsys) -> None:
     """PyTorch is installed without numpy, which reads the digits."""
     python = make_environment(tmp_path / "env")
     install(python, "torch", "2.6.0")
 
-    assert __main__.main(_run("digits_mlp", python, runs_root)) == 2
+    err = refusal(capsys, "digits_mlp", python, runs_root)
 
-    err = capsys.readouterr().err
     assert "digits_mlp.py needs the package numpy, which Python 3." in err
     assert f"at {python} does not have. Install it (uv pip install --python {python} numpy)" in err
     assert "torch" not in err
     assert not runs_root.exists()
 
 
-def test_missing_package_of_a_user_recipe_is_named(
-    tmp_path: Path, runs_root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    recipe = write_recipe(
-        tmp_path,
-        """
-        import torch, nowhere_to_be_found
-
-        def model(): ...
-        def train_data(): ...
-        """,
-    )
-    assert __main__.main(_run(recipe, Path(sys.executable), runs_root)) == 2
-    assert "recipe.py needs the package nowhere_to_be_found, which Python" in capsys.readouterr().err
+def test_missing_package_of_a_user_recipe_is_named(tmp_path: Path, runs_root: Path, capsys) -> None:
+    source = "import torch, nowhere_to_be_found\n\ndef model(): ...\ndef train_data(): ...\n"
+    err = refusal(capsys, write_recipe(tmp_path, source), sys.executable, runs_root)
+    assert "recipe.py needs the package nowhere_to_be_found, which Python" in err
 
 
-def test_python_too_old_for_recipes_is_refused(
-    tmp_path: Path, runs_root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_python_too_old_for_recipes_is_refused(tmp_path: Path, runs_root: Path, capsys) -> None:
     old = of_version(3, 9)
     python = write_program(tmp_path / "env" / "bin" / "python", f'#!/bin/sh\nexec {old} "$@"\n')
     for name in ("torch", "numpy"):  # folders that exist, but that this Python cannot import
         (tmp_path / "env" / "lib" / "python3.9" / "site-packages" / name).mkdir(parents=True)
         (tmp_path / "env" / "lib" / "python3.9" / "site-packages" / name / "__init__.py").touch()
 
-    assert __main__.main(_run("digits_mlp", python, runs_root)) == 2
-
-    assert f"{python} is Python 3.9." in (err := capsys.readouterr().err)
+    err = refusal(capsys, "digits_mlp", python, runs_root)
+    assert f"{python} is Python 3.9." in err
     assert "and recipes need Python 3.10 or later" in err
 
 
-def _run(recipe: str, python: Path, runs_root: Path) -> list[str]:
-    return ["--runs", str(runs_root), "run", recipe, "--devices", "cpu:0", "--python", str(python)]
+def refusal(capsys: pytest.CaptureFixture[str], recipe: str, python: object, runs_root: Path) -> str:
+    """Return why a recipe is not started with a Python."""
+    words = ("run", recipe, "--devices", "cpu:0", "--python", python, "--runs", runs_root)
+    code, _, err = call(capsys, *words)
+    assert code == 2
+    return err

@@ -6,14 +6,15 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from core.runs.facts import RunState
 from core.runs.run import Run
-from core.schema.spec import RunSpec
-from tests.support.running import Followed, curves, make_spec, start, train, train_both, write_recipe
+from tests.support.running import Followed, curves, start, train, train_both, write_recipe
+from tests.support.small_runs import recipe_fixture, small_spec
 from tests.support.worker_pool import WorkerPools
 
 AWKWARD = """\
@@ -96,17 +97,9 @@ print(json.dumps(found))
 """
 
 EPOCHS, STEPS = 13, 65
-SETTINGS = {"epochs": EPOCHS, "batch_size": 16}
-TWO = "cpu:0,cpu:1"
 
-
-@pytest.fixture
-def awkward(tmp_path: Path) -> str:
-    return write_recipe(tmp_path, AWKWARD, "awkward")
-
-
-def spec_of(recipe: str, strategy: str = "single", **keywords: object) -> RunSpec:
-    return make_spec(recipe, framework="keras", strategy=strategy, **{**SETTINGS, **keywords})  # type: ignore[arg-type]
+awkward = recipe_fixture("awkward", AWKWARD)
+spec_of = partial(small_spec, framework="keras", epochs=EPOCHS)
 
 
 def assert_close(found: dict[str, list[float]], wanted: dict[str, list[float]], relative: float) -> None:
@@ -137,23 +130,17 @@ def on_one_device(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Followe
 
 
 @pytest.mark.slow
-def test_parts_of_a_batch_are_weighted_by_size(
-    runs_root: Path, awkward: str, on_one_device: dict[str, Followed]
-) -> None:
+def test_parts_of_a_batch_are_weighted_by_size(runs_root, awkward, on_one_device) -> None:
     wanted = curves(on_one_device["clipped"])
-    for strategy, changes in [
-        ("mirrored", {"devices": TWO, "accumulation": 4}),
-        ("placement", {"devices": TWO, "accumulation": 2}),
-    ]:
-        assert_close(curves(train(spec_of(awkward, strategy, **CLIPPED, **changes), runs_root)), wanted, 1e-5)
+    for strategy, parts in (("mirrored", 4), ("placement", 2)):
+        followed = train(spec_of(awkward, strategy, accumulation=parts, **CLIPPED), runs_root)
+        assert_close(curves(followed), wanted, 1e-5)
 
 
 @pytest.mark.slow
-def test_tf_dataset_has_the_same_order_on_two_devices(
-    runs_root: Path, awkward: str, on_one_device: dict[str, Followed]
-) -> None:
+def test_tf_dataset_has_the_same_order_on_two_devices(runs_root, awkward, on_one_device) -> None:
     one = curves(on_one_device["read"])
-    two = curves(train(spec_of(awkward, "mirrored", devices=TWO, **READ), runs_root))
+    two = curves(train(spec_of(awkward, "mirrored", **READ), runs_root))
     assert_close(two, one, 1e-5)
     assert len(set(one["loss"])) == STEPS
 
@@ -189,9 +176,7 @@ def test_pause_in_epoch_or_validation_does_not_change_results(runs_root: Path, t
 
 
 @pytest.mark.slow
-def test_custom_train_step_trains_on_one_device_and_is_refused_with_accumulation(
-    runs_root: Path, tmp_path: Path
-) -> None:
+def test_custom_train_step_trains_on_one_device_and_is_refused_with_accumulation(runs_root, tmp_path) -> None:
     source = f"""{AWKWARD}
     class Own(keras.Sequential):
         def train_step(self, data):
@@ -208,5 +193,4 @@ def test_custom_train_step_trains_on_one_device_and_is_refused_with_accumulation
     recipe = write_recipe(tmp_path, source, "own")
     trained, refused = train_both(spec_of(recipe), spec_of(recipe, accumulation=2, devices="cpu:1"), runs_root)
     assert len(curves(trained)["loss"]) == STEPS
-    assert refused.state is RunState.FAILED
-    assert "with a train_step of its own, which cannot weight the parts of a batch" in str(refused.run.facts.error)
+    assert "with a train_step of its own, which cannot weight the parts of a batch" in refused.failure

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from functools import partial
 from pathlib import Path
 from textwrap import indent
 from typing import Any
@@ -12,14 +13,13 @@ import pytest
 
 from core.runs.facts import RunState
 from core.schema.paths import OUTPUTS
-from core.schema.spec import RunSpec
-from tests.framework.test_epoch_functions import documented
+from tests.framework.test_documented_recipes import documented
 from tests.framework.test_keras import AWKWARD
-from tests.framework.test_tensorflow_steps import MODEL, OWN, PLACE, SUPERVISED, curves
+from tests.framework.test_tensorflow_steps import MODEL, OWN, PLACE, SUPERVISED
 from tests.support.resuming import EVERY_STEP, broken_off, resumed
-from tests.support.running import Followed, make_spec, train, train_both, write_recipe
+from tests.support.running import Followed, curves, make_spec, train, train_both, write_recipe
+from tests.support.small_runs import assert_same_curves, small_spec
 
-TWO = "cpu:0,cpu:1"
 EPOCHS, STEPS = 3, 5
 EACH_BATCH = """
     class LooksAtBatches(keras.callbacks.Callback):
@@ -109,10 +109,7 @@ STOPS = """
 """
 
 
-def spec_of(recipe: str, strategy: str = "single", **keywords: Any) -> RunSpec:
-    devices = "cpu:0" if strategy == "single" else TWO
-    chosen = {"epochs": EPOCHS, "batch_size": 16, "devices": devices, **keywords}
-    return make_spec(recipe, framework="keras", strategy=strategy, **chosen)
+spec_of = partial(small_spec, framework="keras", epochs=EPOCHS)
 
 
 def told(followed: Followed) -> list[dict[str, Any]]:
@@ -212,8 +209,7 @@ def test_wrong_callbacks_are_named(which: str, words: str, runs_root: Path, tmp_
     recipe = write_recipe(tmp_path, AWKWARD + WRONG, "wrong")
     schedule = {"schedule": "cosine"} if which == "rate" else {}
     followed = train(spec_of(recipe, epochs=1, settings={"which": which}, **schedule), runs_root)
-    assert followed.state is RunState.FAILED
-    assert words in (followed.run.facts.error or "")
+    assert words in followed.failure
     assert (
         which != "raises" or 'in on_epoch_end\n    raise RuntimeError("no such epoch")' in followed.run.facts.traceback
     )
@@ -340,10 +336,9 @@ def test_own_step_has_the_curve_of_the_same_loss(runs_root: Path, tmp_path: Path
     own = write_recipe(tmp_path, OWN, "own")
     supervised = write_recipe(tmp_path, SUPERVISED + EACH_BATCH, "supervised")
     one, other = train_both(spec_of(own, epochs=2), spec_of(supervised, epochs=2, devices="cpu:1"), runs_root)
-    found, wanted = curves(one), curves(other)
-    assert found.keys() == wanted.keys() >= {"loss", "accuracy", "val_loss", "val_accuracy"}
-    for name, values in wanted.items():
-        assert found[name] == pytest.approx(values, rel=1e-6), name
+    wanted = curves(other)
+    assert wanted.keys() >= {"loss", "accuracy", "val_loss", "val_accuracy"}
+    assert_same_curves(curves(one), wanted, 1e-6)
     texts = 'np.array([f"item {each}" for each in range(items)])'
     assert texts in OWN
     without_texts = OWN.replace(texts, "target").replace('"none"', "9")
@@ -361,9 +356,7 @@ def test_weighted_step_has_one_curve_on_one_and_on_two_devices(runs_root: Path, 
     wanted = curves(whole)
     for path, strategy in ((tokens, "mirrored"), (placed, "placement")):
         found = curves(train(spec_of(path, strategy, epochs=2, accumulation=2), runs_root))
-        assert found.keys() == wanted.keys()
-        for name, values in wanted.items():
-            assert found[name] == pytest.approx(values, rel=1e-4), (strategy, name)
+        assert_same_curves(found, wanted, 1e-4)
     again = curves(resumed(broken_off(whole, 4, runs_root)))
     assert (again["square"], again["val_loss"]) == (wanted["square"], wanted["val_loss"])
 
@@ -381,8 +374,7 @@ def test_wrong_step_is_named(change: str, words: str, runs_root: Path, tmp_path:
     loss = "loss = tf.reduce_mean(model(batch['inputs']))"
     source += f"\n    def training_step(model, batch):\n        {loss}\n        {change}\n"
     followed = train(spec_of(write_recipe(tmp_path, source, "wrong"), epochs=1), runs_root)
-    assert followed.state is RunState.FAILED
-    assert words in (followed.run.facts.error or "")
+    assert words in followed.failure
     assert "missing" not in change or "line 42, in training_step" in (followed.run.facts.traceback or "")
 
 

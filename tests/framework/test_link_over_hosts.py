@@ -31,9 +31,7 @@ class Recorder(SimpleNamespace):
 
 
 @pytest.mark.parametrize(("kind", "backend"), [("cpu", "gloo"), ("nvidia", "nccl")])
-def test_ranks_on_gpus_meet_with_nccl_and_others_with_gloo(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, backend: str
-) -> None:
+def test_ranks_on_gpus_meet_with_nccl_and_others_with_gloo(tmp_path, monkeypatch, kind, backend) -> None:
     chosen: list[Any] = []
     monkeypatch.setattr(distributed.dist, "init_process_group", lambda name, **_: chosen.append(name))
     distributed.join(Recorder(kind, tmp_path))  # type: ignore[arg-type]  # what it reads of it
@@ -41,9 +39,7 @@ def test_ranks_on_gpus_meet_with_nccl_and_others_with_gloo(
 
 
 @pytest.mark.parametrize(("backend", "device"), [("gloo", "cpu"), ("nccl", "cuda")])
-def test_link_is_checked_the_same_way_with_either_backend(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backend: str, device: str
-) -> None:
+def test_link_is_checked_the_same_way_with_either_backend(tmp_path, monkeypatch, backend, device) -> None:
     """The sums are those of a real group of one rank with gloo; for NCCL, its tensors are on the CPU instead."""
     devices: list[str] = []
 

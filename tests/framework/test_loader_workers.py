@@ -87,6 +87,5 @@ def training_step(model, batch):
 def test_loader_workers_end_with_a_worker_that_fails(runs_root: Path, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, FAILING + OWN_OPTIMIZER, "failing")
     failed = train(make_spec(recipe, batch_size=16, loader_workers=2), runs_root)
-    assert failed.state is RunState.FAILED
-    assert failed.run.facts.error == "Worker 0 on cpu:0: KeyError: 'no such field'."
+    assert failed.failure == "Worker 0 on cpu:0: KeyError: 'no such field'."
     assert failed.run.facts.notices == ()

@@ -91,9 +91,7 @@ def marks(strategy: Strategy, accumulation: int) -> Any:
     ],
     ids=lambda value: value if isinstance(value, int) else name(value),
 )
-def test_every_synchronous_strategy_matches_the_single_device_curve(
-    strategy: Strategy, accumulation: int, strategy_runs: StrategyRuns
-) -> None:
+def test_every_synchronous_strategy_matches_the_single_device_curve(strategy, accumulation, strategy_runs) -> None:
     followed = strategy_runs[strategy.framework, strategy.name, accumulation]
     check_whole(followed)
     check_curve(followed, strategy_runs[strategy.framework, "single", 1], TOLERANCE[strategy.framework])
@@ -139,9 +137,7 @@ def test_asynchronous_strategy_of_tensorflow_reaches_the_same_accuracy(runs_root
 @pytest.mark.soak
 @pytest.mark.e2e
 @pytest.mark.parametrize("strategy", [each for each in AVAILABLE if (each.framework, each.name) not in COLD], ids=name)
-def test_strategy_started_as_users_start_it_has_the_curve_of_one_device(
-    strategy: Strategy, strategy_runs: StrategyRuns, runs_root: Path
-) -> None:
+def test_strategy_started_as_users_start_it_has_the_curve_of_one_device(strategy, strategy_runs, runs_root) -> None:
     """The other tests fork the workers of these strategies from a pool."""
     with Listeners(runs_root) as listeners:
         followed = train(spec_of(strategy.framework, strategy.name), runs_root)

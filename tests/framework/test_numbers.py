@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,9 @@ from torch import nn
 
 from core.cli.__main__ import main
 from resources import ROOT
+from tests.support.by_hand import batches, functions_of
 from tests.support.running import make_spec, train, train_both, write_recipe
+from tests.support.small_runs import recipe_fixture
 
 AWKWARD = """
     import torch
@@ -39,14 +43,7 @@ AWKWARD = """
 """65 items in batches of 16: the last batch has one item, so one of two ranks has none."""
 
 
-@pytest.fixture(autouse=True)
-def _one_thread() -> None:
-    torch.set_num_threads(1)  # as in a worker pinned to one core, for bitwise equal results
-
-
-@pytest.fixture
-def awkward(tmp_path: Path) -> str:
-    return write_recipe(tmp_path, AWKWARD, "awkward")
+awkward = recipe_fixture("awkward", AWKWARD)
 
 
 def exported(run: str, runs_root: Path) -> dict[str, list[tuple[int, float]]]:
@@ -68,9 +65,7 @@ def assert_close(losses: list[float], others: list[float], relative: float = 1e-
 
 
 @pytest.mark.e2e(pooled=True)
-def test_one_and_two_devices_have_the_same_losses_from_the_command_line(
-    runs_root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_and_two_devices_have_the_same_losses_from_the_command_line(runs_root: Path, capsys) -> None:
     curves = []
     for strategy, devices in (("ddp", "cpu:0,cpu:1"), ("single", "cpu:0")):
         code = main([
@@ -90,53 +85,50 @@ def test_one_and_two_devices_have_the_same_losses_from_the_command_line(
 
 def test_single_device_losses_equal_hand_written_loop(runs_root: Path, tmp_path: Path) -> None:
     """With batch normalisation and dropout, which behave differently in training and in validation."""
-    recipe = write_recipe(
-        tmp_path,
-        AWKWARD.replace("nn.Tanh(), nn.Dropout(dropout)", "nn.BatchNorm1d(16), nn.Tanh(), nn.Dropout(0.5)").replace(
-            "items=65", "items=64"
-        ),
-        "normalised",
-    )
+    source = AWKWARD.replace("nn.Tanh(), nn.Dropout(dropout)", "nn.BatchNorm1d(16), nn.Tanh(), nn.Dropout(0.5)")
+    recipe = write_recipe(tmp_path, source.replace("items=65", "items=64"), "normalised")
     followed = train(make_spec(recipe, epochs=3, batch_size=16, seed=5), runs_root)
-    losses, val_losses = hand_written(Path(recipe), seed=5, epochs=3, batch_size=16)
+    losses, val_losses = hand_written(recipe, seed=5, epochs=3, batch_size=16)
     assert_close(followed.losses(), losses, relative=1e-8)  # events keep nine digits
     assert_close(followed.run_series.metrics["val_loss"].values.tolist(), val_losses, relative=1e-6)
 
 
-def hand_written(recipe: Path, *, seed: int, epochs: int, batch_size: int) -> tuple[list[float], list[float]]:
+def hand_written(recipe: str, *, seed: int, epochs: int, batch_size: int) -> tuple[list[float], list[float]]:
     """Return training and validation losses of a plain PyTorch loop."""
-    functions: dict[str, object] = {}
-    exec(compile(recipe.read_text(), recipe, "exec"), functions)
-    inputs, targets = functions["train_data"]()  # type: ignore[operator]
-    val_inputs, val_targets = functions["val_data"]()  # type: ignore[operator]
+    functions = functions_of(recipe)
+    inputs, targets = functions["train_data"]()
+    val_inputs, val_targets = functions["val_data"]()
     torch.manual_seed(seed)
-    model = functions["model"]()  # type: ignore[operator]
+    model = functions["model"]()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     losses, val_losses = [], []
-    for epoch in range(epochs):
-        model.train()
-        order = torch.randperm(len(inputs), generator=torch.Generator().manual_seed(seed * 1_000_003 + epoch))
-        for index in order.split(batch_size):
-            optimizer.zero_grad()
-            loss = nn.functional.cross_entropy(model(inputs[index]), targets[index])
-            loss.backward()
-            optimizer.step()
-            losses.append(loss.item())
-        model.eval()
-        with torch.no_grad():
-            val_losses.append(nn.functional.cross_entropy(model(val_inputs), val_targets).item())
+    per_epoch = math.ceil(len(inputs) / batch_size)
+    for number, index in enumerate(batches(len(inputs), epochs, batch_size, seed), 1):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model.train()(inputs[index]), targets[index])
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+        if number % per_epoch == 0:
+            with torch.no_grad():
+                val_losses.append(nn.functional.cross_entropy(model.eval()(val_inputs), val_targets).item())
     return losses, val_losses
 
 
-def test_uneven_batch_is_weighted_by_size_on_every_rank(runs_root: Path, awkward: str) -> None:
-    one = train(make_spec(awkward, epochs=3, batch_size=16), runs_root)
-    two = train(make_spec(awkward, epochs=3, batch_size=16, devices="cpu:0,cpu:1"), runs_root)
-    losses, _ = hand_written(Path(awkward), seed=0, epochs=3, batch_size=16)
-    assert len(losses) == 15
+@pytest.mark.parametrize(("batch_size", "steps"), [(16, 15), (512, 3)])
+def test_two_ranks_have_the_losses_of_a_hand_written_loop(runs_root, awkward, batch_size, steps) -> None:
+    """The last batch of 16 has one item. A batch of 512 has all 65 items, and the user is told."""
+    spec = make_spec(awkward, epochs=3, batch_size=batch_size)
+    one, two = train(spec, runs_root), train(replace(spec, devices=("cpu:0", "cpu:1"), strategy="ddp"), runs_root)
+    losses, _ = hand_written(awkward, seed=0, epochs=3, batch_size=batch_size)
+    assert len(losses) == steps
     assert_close(one.losses(), losses, relative=1e-8)
     assert_close(two.losses(), losses)
     for metric in ("val_loss", "val_accuracy"):
         assert_close(two.run_series.metrics[metric].values.tolist(), one.run_series.metrics[metric].values.tolist())
+    told = "The batch size is 512, but there are only 65 items: each step uses all of them."
+    for followed in (one, two):
+        assert followed.run.facts.notices == ((told,) if batch_size == 512 else ())
 
 
 @pytest.mark.slow
@@ -162,21 +154,17 @@ def test_loader_workers_do_not_change_losses(runs_root: Path, awkward: str) -> N
 
 
 def test_bfloat16_precision_computes_in_bfloat16(runs_root: Path, tmp_path: Path) -> None:
-    recipe = write_recipe(
-        tmp_path,
-        AWKWARD
-        + """
+    source = f"""{AWKWARD}
     def loss():
         def measure(output, target):
             assert output.dtype is torch.bfloat16, output.dtype
             return nn.functional.cross_entropy(output, target)
         return measure
-""",
-        "half",
-    )
+    """
+    recipe = write_recipe(tmp_path, source, "half")
     followed = train(make_spec(recipe, epochs=3, batch_size=16, precision="bfloat16"), runs_root)
     assert followed.run.facts.error is None
-    losses, _ = hand_written(Path(recipe), seed=0, epochs=3, batch_size=16)
+    losses, _ = hand_written(recipe, seed=0, epochs=3, batch_size=16)
     assert followed.losses() == pytest.approx(losses, rel=0.05)
     assert followed.losses() != pytest.approx(losses, rel=1e-5)
 
@@ -215,14 +203,8 @@ def test_ranks_use_different_dropout_masks(runs_root: Path, tmp_path: Path) -> N
 
 def test_learning_rate_setting_overrides_the_recipe_optimizer(runs_root: Path, tmp_path: Path) -> None:
     """The optimizer of this recipe takes no learning rate."""
-    recipe = write_recipe(
-        tmp_path,
-        AWKWARD.replace(
-            "(params, learning_rate=0.1)",
-            "(params)",
-        ).replace("lr=learning_rate, momentum=0.9", "lr=0.5"),
-        "own_rate",
-    )
+    source = AWKWARD.replace("(params, learning_rate=0.1)", "(params)")
+    recipe = write_recipe(tmp_path, source.replace("lr=learning_rate, momentum=0.9", "lr=0.5"), "own_rate")
     own, asked = train_both(
         make_spec(recipe, epochs=1, batch_size=16),
         make_spec(recipe, epochs=1, batch_size=16, learning_rate=0.01, devices="cpu:1"),
@@ -250,15 +232,3 @@ def test_digits_split_is_stratified_and_seeded() -> None:
 def whole_digits(split: Callable[[int, str], tuple[torch.Tensor, torch.Tensor]], seed: int) -> list[list[float]]:
     """Return all images of both parts, sorted."""
     return sorted(torch.cat([split(seed, part)[0] for part in ("train", "val")]).flatten(1).tolist())
-
-
-def test_batch_size_larger_than_dataset_uses_all_items_with_a_notice(runs_root: Path, awkward: str) -> None:
-    one = train(make_spec(awkward, epochs=3, batch_size=512), runs_root)
-    two = train(make_spec(awkward, epochs=3, batch_size=512, devices="cpu:0,cpu:1"), runs_root)
-    losses, _ = hand_written(Path(awkward), seed=0, epochs=3, batch_size=512)
-    assert_close(one.losses(), losses, relative=1e-8)
-    assert_close(two.losses(), losses)
-    for followed in (one, two):
-        assert followed.run.facts.notices == (
-            "The batch size is 512, but there are only 65 items: each step uses all of them.",
-        )

@@ -13,10 +13,12 @@ import torch
 
 from core.config.choices import RecipeChoices, compose
 from core.devices.cpu import cpu_devices
-from core.runs.facts import RunState
-from core.schema.spec import RunSpec
+from tests.framework.test_documented_recipes import SOURCES
+from tests.support.by_hand import batches, functions_of
 from tests.support.resuming import EVERY_STEP, broken_off, resumed
-from tests.support.running import curves, make_spec, train, write_recipe
+from tests.support.running import curves, train, write_recipe
+from tests.support.small_runs import assert_same_curves, recipe_fixture
+from tests.support.small_runs import small_spec as spec
 
 GAN = """
     import torch
@@ -88,41 +90,29 @@ SCHEDULED = f"""{GAN}
             return None
         return torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.1, total_iters=steps)
 """
-TWO = "cpu:0,cpu:1"
 
-
-def spec(recipe: str, strategy: str = "single", **training: object) -> RunSpec:
-    devices = "cpu:0" if strategy == "single" else TWO
-    return make_spec(recipe, strategy=strategy, devices=devices, **{"epochs": 2, "batch_size": 16, **training})
-
-
-def by_hand(recipe: str, change: Callable[[str, torch.optim.Optimizer, int], None] = lambda *_: None) -> dict:
+def by_hand(recipe: str, change: Callable[[str, torch.optim.Optimizer, int], object] = lambda *_: None) -> dict:
     """Return the losses of a loop over two epochs. `change` is called before each step of an optimizer."""
-    torch.set_num_threads(1)
-    functions: dict[str, Any] = {}
-    exec(compile(Path(recipe).read_text(), recipe, "exec"), functions)
+    functions = functions_of(recipe)
     data = functions["train_data"]()
     torch.manual_seed(0)
     model = functions["model"]()
     optimizers = functions["optimizers"](model)
     losses: dict[str, list[float]] = {name: [] for name in optimizers}
-    for epoch in range(2):
-        for index in torch.randperm(65, generator=torch.Generator().manual_seed(epoch)).split(16):
-            batch = {name: values[index] for name, values in data.items()}
-            for name, optimizer in optimizers.items():
-                model.zero_grad()
-                found = functions["training_step"](model, batch, name)
-                loss = found["loss"] if isinstance(found, dict) else found
-                loss.backward()
-                change(name, optimizer, len(losses[name]) + 1)
-                optimizer.step()
-                losses[name].append(loss.item())
+    for index in batches(65, epochs=2):
+        batch = {name: values[index] for name, values in data.items()}
+        for name, optimizer in optimizers.items():
+            model.zero_grad()
+            found = functions["training_step"](model, batch, name)
+            loss = found["loss"] if isinstance(found, dict) else found
+            loss.backward()
+            change(name, optimizer, len(losses[name]) + 1)
+            optimizer.step()
+            losses[name].append(loss.item())
     return losses
 
 
-@pytest.fixture(scope="module")
-def gan(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return write_recipe(tmp_path_factory.mktemp("gan"), GAN, "gan")
+gan = recipe_fixture("gan", GAN)
 
 
 @pytest.fixture(scope="module")
@@ -167,10 +157,8 @@ def changed(setting: str) -> Callable[[str, torch.optim.Optimizer, int], None]:
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_settings_hold_for_each_of_several_optimizers(setting: str, runs_root: Path, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, SCHEDULED if setting == "schedule" else GAN)
-    found, wanted = (
-        curves(train(spec(recipe, "ddp", **SETTINGS[setting]), runs_root)),
-        by_hand(recipe, changed(setting)),
-    )
+    found = curves(train(spec(recipe, "ddp", **SETTINGS[setting]), runs_root))
+    wanted = by_hand(recipe, changed(setting))
     for name in ("discriminator", "generator"):
         assert found[f"loss_{name}"] == pytest.approx(wanted[name], rel=1e-5)
 
@@ -207,32 +195,26 @@ GROUPS = f"""{GAN.partition("    def optimizers")[0]}
 
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["single", "ddp", "fsdp"])
-def test_parameter_groups_keep_their_rates_and_go_on_after_a_resume(
-    strategy: str, runs_root: Path, tmp_path: Path
-) -> None:
+def test_parameter_groups_keep_their_rates_and_go_on_after_a_resume(strategy, runs_root, tmp_path) -> None:
     recipe = write_recipe(tmp_path, GROUPS)
     settings = {"warmup_steps": 4, "schedule": "cosine", "gradient_clip": 0.1, "learning_rate": 0.2}
     whole = train(spec(recipe, strategy, checkpoints=EVERY_STEP, **settings), runs_root)
-    torch.set_num_threads(1)
-    functions: dict[str, Any] = {}
-    exec(compile(Path(recipe).read_text(), recipe, "exec"), functions)
+    functions = functions_of(recipe)
     data = functions["train_data"]()
     torch.manual_seed(0)
     model = functions["model"]()
     optimizer = functions["optimizer"](model, 0.2)
     losses: list[float] = []
-    for epoch in range(2):
-        for index in torch.randperm(65, generator=torch.Generator().manual_seed(epoch)).split(16):
-            step = len(losses) + 1
-            factor = step / 4 if step <= 4 else 0.5 * (1 + math.cos(math.pi * (step - 5) / 6))
-            for group, rate in zip(optimizer.param_groups, (0.02, 0.2), strict=True):
-                group["lr"] = rate * factor
-            optimizer.zero_grad()
-            loss = functions["training_step"](model, {name: values[index] for name, values in data.items()})
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1)
-            optimizer.step()
-            losses.append(loss.item())
+    for step, index in enumerate(batches(65, epochs=2), 1):
+        factor = step / 4 if step <= 4 else 0.5 * (1 + math.cos(math.pi * (step - 5) / 6))
+        for group, rate in zip(optimizer.param_groups, (0.02, 0.2), strict=True):
+            group["lr"] = rate * factor
+        optimizer.zero_grad()
+        loss = functions["training_step"](model, {name: values[index] for name, values in data.items()})
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+        optimizer.step()
+        losses.append(loss.item())
     assert curves(whole)["loss"] == pytest.approx(losses, rel=1e-5)
     again = curves(resumed(broken_off(whole, 7, runs_root)))
     assert again["loss"] == (whole.losses() if strategy == "single" else pytest.approx(whole.losses(), rel=1e-6))
@@ -265,9 +247,7 @@ def test_several_optimizers_have_one_curve_on_one_and_on_two_devices(
 ) -> None:
     source = WEIGHTED if which == "weighted" else PLACED if strategy == "placement" else GAN
     found = curves(train(spec(write_recipe(tmp_path, source), strategy, accumulation=accumulation), runs_root))
-    assert found.keys() == baselines[which].keys()
-    for name, values in baselines[which].items():
-        assert found[name] == pytest.approx(values, rel=1e-5), name
+    assert_same_curves(found, baselines[which], 1e-5)
 
 
 RETURNED = re.search(r"return (\{\n.*?\n        \})", GAN, re.DOTALL)[1]  # type: ignore[index]  # it is there
@@ -293,14 +273,11 @@ RETURNED = re.search(r"return (\{\n.*?\n        \})", GAN, re.DOTALL)[1]  # type
         ),
     ],
 )
-def test_optimizers_that_cannot_be_used_are_named(
-    change: tuple[str, str], words: str, runs_root: Path, tmp_path: Path
-) -> None:
+def test_optimizers_that_cannot_be_used_are_named(change, words, runs_root, tmp_path) -> None:
     strategy = "ddp" if words.startswith("No parameter") else "single"  # the others are found before the ranks meet
     assert change[0] in GAN
     followed = train(spec(write_recipe(tmp_path, GAN.replace(*change), "wrong"), strategy, epochs=1), runs_root)
-    assert followed.state is RunState.FAILED
-    assert words in (followed.run.facts.error or "")
+    assert words in followed.failure
 
 
 @pytest.mark.parametrize(
@@ -323,9 +300,7 @@ def test_optimizers_that_cannot_be_used_are_named(
         ("data_parallel", ("", ""), "because it divides the batch after collating it. Choose strategy"),
     ],
 )
-def test_optimizers_that_cannot_be_trained_are_refused_before_the_start(
-    strategy: str, change: tuple[str, str], words: str, tmp_path: Path
-) -> None:
+def test_optimizers_that_cannot_be_trained_are_refused_before_the_start(strategy, change, words, tmp_path) -> None:
     path = write_recipe(tmp_path, GAN.replace(*change), "refused")
     choices = RecipeChoices(recipe=path, devices=("cpu:0", "cpu:1"), strategy=strategy)
     with pytest.raises(ValueError, match=words):
@@ -341,9 +316,7 @@ def test_optimizer_of_a_whole_model_is_refused_for_a_pipeline(tmp_path: Path) ->
 
 @pytest.mark.slow
 def test_documented_gan_trains_on_two_devices(runs_root: Path, tmp_path: Path) -> None:
-    page = (Path(__file__).resolve().parents[2] / "docs" / "recipe-examples.md").read_text(encoding="utf-8")
-    sources = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
-    (source,) = [each for each in sources if "def optimizers" in each]
+    (source,) = [each for each in SOURCES if "def optimizers" in each]
     found = curves(train(spec(write_recipe(tmp_path, source, "circle"), "ddp", epochs=4), runs_root))
     assert found.keys() == {"loss", "loss_generator", "loss_discriminator", "told_apart", "learning_rate"}
     assert found["loss_discriminator"][-1] < found["loss_discriminator"][0]

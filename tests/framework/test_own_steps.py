@@ -15,9 +15,10 @@ from core.cli import __main__
 from core.config.choices import RecipeChoices, compose
 from core.devices.cpu import cpu_devices
 from core.runs.facts import RunState
-from core.schema.spec import RunSpec
 from core.worker.pytorch.task.data import map_tensors, rebuilder, tensors_in
 from tests.support.running import curves, make_spec, train, write_recipe
+from tests.support.small_runs import TWO, assert_same_curves, recipe_fixture
+from tests.support.small_runs import small_spec as spec
 
 MODEL = """
     import torch
@@ -107,22 +108,9 @@ TOKENS = f"""{MODEL}
         losses = cross_entropy(model(tokens).flatten(0, 1), target.flatten(), reduction="none").view_as(mask)
         return {{"loss": (losses * mask).sum() / mask.sum(), "weight": mask.sum()}}
 """
-TWO = "cpu:0,cpu:1"
 
-
-def spec(recipe: str, strategy: str = "single", **training: object) -> RunSpec:
-    devices = "cpu:0" if strategy == "single" else TWO
-    return make_spec(recipe, strategy=strategy, devices=devices, **{"epochs": 2, "batch_size": 16, **training})
-
-
-@pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return write_recipe(tmp_path_factory.mktemp("own"), OWN, "own")
-
-
-@pytest.fixture(scope="module")
-def tokens(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return write_recipe(tmp_path_factory.mktemp("tokens"), TOKENS, "tokens")
+own = recipe_fixture("own", OWN)
+tokens = recipe_fixture("tokens", TOKENS)
 
 
 @pytest.fixture(scope="module")
@@ -153,10 +141,7 @@ def test_own_step_has_one_curve_on_one_and_on_two_devices(
     if strategy == "placement":
         path = write_recipe(runs_root.parent, PLACED[which], f"placed_{which}")
     wanted = baselines[request.getfixturevalue(which)]
-    found = curves(train(spec(path, strategy, accumulation=accumulation), runs_root))
-    assert found.keys() == wanted.keys()
-    for name, values in wanted.items():
-        assert found[name] == pytest.approx(values, rel=1e-5), name
+    assert_same_curves(curves(train(spec(path, strategy, accumulation=accumulation), runs_root)), wanted, 1e-5)
 
 
 PLACE = """
@@ -222,9 +207,7 @@ SHAPED = f"""{MODEL}
 
 
 @pytest.mark.parametrize("kind", ["pair", "record", "encoding", "hugging_face"])
-def test_batches_keep_the_shape_of_the_data(
-    kind: str, own: str, baselines: dict, runs_root: Path, tmp_path: Path
-) -> None:
+def test_batches_keep_the_shape_of_the_data(kind, own, baselines, runs_root, tmp_path) -> None:
     """Named tuples, frozen dataclasses and mappings that are no dicts, on two ranks."""
     if kind == "hugging_face":
         pytest.importorskip("transformers")
@@ -276,22 +259,24 @@ def test_tensors_of_any_shape_are_moved_and_all_else_stays() -> None:
     ],
 )
 def test_wrong_step_is_named(step: str, words: str, runs_root: Path, tmp_path: Path) -> None:
-    source = OWN.partition("    def training_step")[0] + f"\n    def training_step(model, batch):\n        {step}\n"
+    source = with_step(step)
     followed = train(spec(write_recipe(tmp_path, source, "wrong")), runs_root)
-    assert followed.state is RunState.FAILED
-    assert words.replace("LINE", str(line_of_step(source))) in (followed.run.facts.error or "")
-    assert "begins in line" not in (followed.run.facts.error or ""), "it is named once"
+    assert words.replace("LINE", str(line_of_step(source))) in followed.failure
+    assert "begins in line" not in followed.failure, "it is named once"
 
 
 def test_other_names_on_another_rank_fail_on_all(runs_root: Path, tmp_path: Path) -> None:
     name = "f'a{torch.distributed.get_rank()}'"
-    body = f"return {{'loss': model(batch['inputs']).sum(), {name}: 0}}"
-    source = OWN.partition("    def training_step")[0] + f"\n    def training_step(model, batch):\n        {body}\n"
+    source = with_step(f"return {{'loss': model(batch['inputs']).sum(), {name}: 0}}")
     followed = train(spec(write_recipe(tmp_path, source, "ranks"), "ddp"), runs_root)
-    assert followed.state is RunState.FAILED
-    found = str(followed.run.facts.error)
+    found = followed.failure
     assert "returned other names on rank 1 (loss, a1) than on rank 0 (loss, a0)" in found
     assert found.endswith(f"training_step() begins in line {line_of_step(source)} of ranks.py.")
+
+
+def with_step(body: str) -> str:
+    """Return the recipe with another step."""
+    return OWN.partition("    def training_step")[0] + f"\n    def training_step(model, batch):\n        {body}\n"
 
 
 def line_of_step(source: str) -> int:
@@ -299,8 +284,7 @@ def line_of_step(source: str) -> int:
 
 
 def test_loss_that_is_not_a_number_names_its_function(runs_root: Path, tmp_path: Path) -> None:
-    body = "return model(batch['inputs']).sum() * float('nan')"
-    source = OWN.partition("    def training_step")[0] + f"\n    def training_step(model, batch):\n        {body}\n"
+    source = with_step("return model(batch['inputs']).sum() * float('nan')")
     followed = train(spec(write_recipe(tmp_path, source, "nan")), runs_root)
     assert followed.state is RunState.FINISHED
     assert followed.run.facts.notices[0].startswith("The loss became NaN at step 1 (learning rate ")
@@ -322,18 +306,14 @@ def test_loss_that_is_not_a_number_names_its_function(runs_root: Path, tmp_path:
         ("pytorch", "single", OWN.replace("step(model, batch)", "step(batch)"), "is called with model, batch, but it"),
     ],
 )
-def test_step_that_cannot_be_trained_is_refused_before_the_start(
-    framework: str, strategy: str, source: str, words: str, tmp_path: Path
-) -> None:
+def test_step_that_cannot_be_trained_is_refused_before_the_start(framework, strategy, source, words, tmp_path) -> None:
     path = write_recipe(tmp_path, source, "refused")
     choices = RecipeChoices(recipe=path, devices=("cpu:0", "cpu:1"), framework=framework, strategy=strategy)
     with pytest.raises(ValueError, match=re.escape(words)):
         compose(choices, cpu_devices())
 
 
-def test_device_without_a_part_of_the_model_is_told(
-    runs_root: Path, tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_device_without_a_part_of_the_model_is_told(runs_root: Path, tmp_path: Path, capsys) -> None:
     path = write_recipe(tmp_path, PLACED["own"].replace("net.head.to(devices[1])", "net.head.to(devices[0])"), "half")
     followed = train(spec(path, "placement", epochs=1), runs_root)
     assert followed.state is RunState.FINISHED

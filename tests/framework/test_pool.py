@@ -11,7 +11,7 @@ import pytest
 
 from core.system import processes
 from tests.support.running import train
-from tests.support.strategy_runs import StrategyRuns, spec_of
+from tests.support.strategy_runs import spec_of
 from tests.support.worker_pool import WorkerPools
 
 OF_ITS_OWN = {"t", "pid", "created", "guard", "seconds", "peak_bytes", "sentence"}
@@ -35,13 +35,7 @@ def whole_pools(pools: WorkerPools, framework: str) -> Iterator[WorkerPools]:
     ("framework", "strategy"), [("pytorch", "single"), ("pytorch", "ddp"), ("tensorflow", "mirrored")]
 )
 def test_cold_and_pooled_runs_record_the_same_events(
-    runs_root: Path,
-    pools: WorkerPools,
-    whole_pools: WorkerPools,
-    strategy_runs: StrategyRuns,
-    monkeypatch: pytest.MonkeyPatch,
-    framework: str,
-    strategy: str,
+    runs_root, pools, whole_pools, strategy_runs, monkeypatch, framework, strategy
 ) -> None:
     cold = strategy_runs[framework, strategy, 1]
     monkeypatch.setattr("core.runs.directory.launch_supervisor", whole_pools.launch)

@@ -71,12 +71,6 @@ def test_invalid_recipe_results_raise_a_clear_error(context_of: ContextOf, sourc
     assert words in str(refused.value)
 
 
-def test_run_of_invalid_recipe_fails_with_a_clear_error(runs_root: Path, tmp_path: Path) -> None:
-    followed = train(make_spec(write_recipe(tmp_path, data("None"), "wrong"), epochs=1), runs_root)
-    assert followed.state is RunState.FAILED
-    assert "train_data() returned NoneType. Return a map-style torch Dataset" in str(followed.run.facts.error)
-
-
 def test_unused_parameters_are_named(runs_root: Path, tmp_path: Path) -> None:
     recipe = write_recipe(
         tmp_path,

@@ -17,7 +17,7 @@ from core.hosts.inquiry import devices_of
 from core.runs.facts import RunState
 from core.runs.run import Run
 from core.schema import checkpoint
-from tests.support.running import Followed, make_spec, script_spec, start, train
+from tests.support.running import Followed, make_spec, source_spec, start, train
 from tests.support.ssh_server import SshServer, add_host
 from tests.support.two_hosts import AWAY, descent_losses, follows_the_curve_of, over_hosts, parts
 
@@ -92,12 +92,9 @@ def test_two_machines_follow_the_curve_of_one_device_over_a_pause(
     assert devices_of([AWAY])[1].id == AWAY
 
 
-def test_script_for_torchrun_over_machines_follows_the_curve_of_one_device(
-    server: SshServer, runs_root: Path, tmp_path: Path
-) -> None:
+def test_script_for_torchrun_over_machines_follows_the_curve_of_one_device(server, runs_root, tmp_path) -> None:
     """The ranks meet at a store of the run: no rank serves one, and none stays alone."""
-    (tmp_path / "program.py").write_text(DESCENT)
-    spec = script_spec(tmp_path / "program.py", cwd=tmp_path, launch="per-device")
+    spec = source_spec(tmp_path, DESCENT, launch="per-device")
     away = train(replace(spec, devices=("cpu:0", AWAY)), runs_root)
     assert away.states[-1] is RunState.FINISHED, (away.run.facts, away.run.log_end())
     assert away.losses() == pytest.approx(descent_losses(), rel=1e-5, abs=1e-6)

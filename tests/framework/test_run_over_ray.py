@@ -27,7 +27,7 @@ from core.schema.event_kinds import Verdict
 from core.schema.spec import RunSpec
 from tests.support.ray_cluster import RayCluster, rival_of, said_by
 from tests.support.running import FOREVER, LONG_PYTORCH, Followed, make_spec, start, train, write_recipe
-from tests.support.two_hosts import cuts, follows_the_curve_of, kill_supervisor, over_hosts, stop_with_every_step
+from tests.support.two_hosts import cuts, follows_the_curve_of, over_hosts, stop_with_every_step
 from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = [pytest.mark.soak, pytest.mark.e2e]
@@ -90,9 +90,7 @@ def test_device_of_a_node_follows_the_curve_of_one_device(cluster: RayCluster, r
     assert parts(cluster) == []
 
 
-def test_device_of_a_node_is_kept_from_others_until_the_end(
-    cluster: RayCluster, runs_root: Path, tmp_path: Path
-) -> None:
+def test_device_of_a_node_is_kept_from_others_until_the_end(cluster, runs_root, tmp_path) -> None:
     run = start(long_spec(tmp_path), runs_root).until_trained(1)
     with rival_of(cluster, cores=2, wait_s=1) as rival:
         assert said_by(rival) == "waits"
@@ -102,9 +100,7 @@ def test_device_of_a_node_is_kept_from_others_until_the_end(
 
 
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp", "pipeline", "multi_worker_mirrored"])
-def test_strategy_follows_the_curve_of_one_device_over_a_pause(
-    cluster: RayCluster, runs_root: Path, strategy: str
-) -> None:
+def test_strategy_follows_the_curve_of_one_device_over_a_pause(cluster, runs_root, strategy) -> None:
     """The files of the rank on the node reach the checkpoint here, and the checkpoint reaches the node."""
     framework = "tensorflow" if strategy == "multi_worker_mirrored" else "pytorch"
     spec = make_spec("digits_mlp", framework=framework, epochs=100, batch_size=512, checkpoints={"unit": "never"})
@@ -120,9 +116,7 @@ def test_strategy_follows_the_curve_of_one_device_over_a_pause(
     assert resumed.losses() == pytest.approx(alone.losses(), rel=tolerance, abs=1e-6)
 
 
-def test_part_outlives_driver_actor_and_agent_and_no_step_is_lost(
-    cluster: RayCluster, runs_root: Path, tmp_path: Path
-) -> None:
+def test_part_outlives_driver_actor_and_agent_and_no_step_is_lost(cluster, runs_root, tmp_path) -> None:
     run = start(long_spec(tmp_path), runs_root).until_trained(50)
     for number, find in enumerate((cluster.drivers, cluster.actors, cluster.agents), 1):
         kill(find())
@@ -144,8 +138,7 @@ def test_node_that_is_lost_ends_the_run_which_is_resumed_when_it_is_back(
     run = start(spec, runs_root).until_trained(60)
     cluster.kill(raylet)
     run.until_over()
-    assert run.states[-1] is RunState.FAILED
-    assert "The run cannot go on without gamma" in str(run.run.facts.error)
+    assert "The run cannot go on without gamma" in run.failure
     assert run.run.facts.releases["gamma/cpu:1"].verdict is Verdict.CANNOT_BE_JUDGED
     wait_until(lambda: not processes_of_parts(cluster), "the processes on the node to end by themselves")
 
@@ -166,17 +159,14 @@ def test_part_ends_by_itself_when_the_supervisor_of_its_run_is_killed(
 ) -> None:
     monkeypatch.setenv(run_hosts.GRACE_VARIABLE, "1")
     run = start(long_spec(tmp_path), runs_root).until_trained(20)
-    kill_supervisor(run)
+    run.kill_supervisor().until(RunState.LOST)
     wait_until(lambda: not processes_of_parts(cluster), "the processes on the node to end")
 
 
-def test_run_whose_device_is_used_by_others_does_not_start(
-    cluster: RayCluster, runs_root: Path, tmp_path: Path
-) -> None:
+def test_run_whose_device_is_used_by_others_does_not_start(cluster, runs_root, tmp_path) -> None:
     with rival_of(cluster, cores=2, wait_s=PATIENCE_S) as rival:
         assert said_by(rival) == "has it"
         run = start(long_spec(tmp_path), runs_root).until_over()
         rival.communicate()
-    assert run.states[-1] is RunState.FAILED
-    assert "Other programs of the Ray cluster use what the run needs of beta" in str(run.run.facts.error)
+    assert "Other programs of the Ray cluster use what the run needs of beta" in run.failure
     assert parts(cluster) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,37 +12,34 @@ from torch import nn
 
 from core.runs.facts import RunState
 from tests.framework.test_checkpoints import DROPS
+from tests.support.by_hand import batches, functions_of
 from tests.support.resuming import EVERY_STEP, broken_off, resumed
 from tests.support.running import make_spec, train, train_both, write_recipe
+from tests.support.small_runs import recipe_fixture
 
 PLAIN = DROPS.replace("nn.BatchNorm1d(width), nn.Tanh(), nn.Dropout(0.5)", "nn.Tanh()").replace(
     "torch.optim.Adam(params, lr=learning_rate)", "torch.optim.SGD(params, lr=learning_rate, momentum=0.9)"
 )
 
 
-@pytest.fixture
-def plain(tmp_path: Path) -> str:
-    return write_recipe(tmp_path, PLAIN, "plain")
+plain = recipe_fixture("plain", PLAIN)
 
 
-def by_hand(recipe: str, steps: int, change: object, batch_size: int = 16) -> list[float]:
+def by_hand(recipe: str, steps: int, change: Callable[..., object], batch_size: int = 16) -> list[float]:
     """Losses of a hand-written loop. `change(model, optimizer, step)` is called between backward and step."""
-    torch.set_num_threads(1)
-    functions: dict[str, object] = {}
-    exec(compile(Path(recipe).read_text(), recipe, "exec"), functions)
-    inputs, targets = functions["train_data"]()  # type: ignore[operator]
+    functions = functions_of(recipe)
+    inputs, targets = functions["train_data"]()
     torch.manual_seed(0)
-    model = functions["model"]()  # type: ignore[operator]
-    optimizer = functions["optimizer"](model.parameters())  # type: ignore[operator]
+    model = functions["model"]()
+    optimizer = functions["optimizer"](model.parameters())
     losses: list[float] = []
-    for epoch in range(steps // 5):
-        for index in torch.randperm(len(inputs), generator=torch.Generator().manual_seed(epoch)).split(batch_size):
-            optimizer.zero_grad()
-            loss = nn.functional.cross_entropy(model(inputs[index]), targets[index])
-            loss.backward()
-            change(model, optimizer, len(losses) + 1)  # type: ignore[operator]
-            optimizer.step()
-            losses.append(loss.item())
+    for index in batches(len(inputs), steps // 5, batch_size):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(inputs[index]), targets[index])
+        loss.backward()
+        change(model, optimizer, len(losses) + 1)
+        optimizer.step()
+        losses.append(loss.item())
     return losses[:steps]
 
 
@@ -49,13 +47,8 @@ def by_hand(recipe: str, steps: int, change: object, batch_size: int = 16) -> li
 def test_weight_decay_equals_adamw(runs_root: Path, tmp_path: Path) -> None:
     """Weight decay is decoupled: with Adam, each step equals torch.optim.AdamW."""
     adam = write_recipe(tmp_path, DROPS.replace(", nn.Dropout(0.5)", ""), "adam")
-    adamw = write_recipe(
-        tmp_path,
-        Path(adam)
-        .read_text()
-        .replace("Adam(params, lr=learning_rate)", "AdamW(params, learning_rate, weight_decay=0.3)"),
-        "adamw",
-    )
+    decoupled = ("Adam(params, lr=learning_rate)", "AdamW(params, learning_rate, weight_decay=0.3)")
+    adamw = write_recipe(tmp_path, Path(adam).read_text().replace(*decoupled), "adamw")
     common = {"epochs": 3, "batch_size": 16}
     for ours, theirs in [
         (make_spec(adam, **common, weight_decay=0.3), make_spec(adamw, **common, devices="cpu:1")),
@@ -103,36 +96,29 @@ def test_early_stopping_finishes_the_run(runs_root: Path, plain: str) -> None:
     )
 
 
-EXPLODES = (
-    PLAIN
-    + """
+EXPLODES = f"""{PLAIN.replace("def model(", "def inner(")}
     class Explodes(nn.Module):
         def __init__(self):
             super().__init__()
-            self.inner, self.calls = model(), 0
+            self.inner, self.calls = inner(), 0
         def forward(self, inputs):
             self.calls += 1
             return self.inner(inputs) * (float("nan") if self.calls >= 4 and self.training else 1.0)
+
+    def model():
+        return Explodes()
 """
-)
 
 
 def test_nan_loss_is_reported_with_its_step(runs_root: Path, tmp_path: Path) -> None:
-    recipe = write_recipe(
-        tmp_path,
-        EXPLODES.replace(
-            "def model(width=16):", "def model(width=16):\n        return Explodes()\n\n    def inner(width=16):"
-        ).replace("model(), 0", "inner(), 0"),
-        "explodes",
-    )
+    recipe = write_recipe(tmp_path, EXPLODES, "explodes")
     common = {"epochs": 2, "batch_size": 16}
     warned, stopped = train_both(
         make_spec(recipe, **common), make_spec(recipe, **common, stop_on_nan=True, devices="cpu:1"), runs_root
     )
     assert warned.state is RunState.FINISHED
     assert warned.run.facts.notices[0].startswith("The loss became NaN at step 4 (learning rate ")
-    assert stopped.state is RunState.FAILED
-    assert "The run ended there, as its setting “Stop on NaN” says." in str(stopped.run.facts.error)
+    assert "The run ended there, as its setting “Stop on NaN” says." in stopped.failure
     assert math.isnan(stopped.losses()[3])
 
 
@@ -170,13 +156,9 @@ def test_compiled_training_has_the_same_losses(runs_root: Path, tmp_path: Path, 
         (("import torch", "import torch, tensorflow_is_not_here"), "ModuleNotFoundError"),
     ],
 )
-def test_training_errors_describe_the_cause(
-    runs_root: Path, tmp_path: Path, change: tuple[str, str], words: str
-) -> None:
+def test_training_errors_describe_the_cause(runs_root, tmp_path, change, words) -> None:
     recipe = write_recipe(tmp_path, PLAIN.replace(*change), "wrong")
-    followed = train(make_spec(recipe, epochs=2, batch_size=16), runs_root)
-    assert followed.state is RunState.FAILED
-    assert words in str(followed.run.facts.error)
+    assert words in train(make_spec(recipe, epochs=2, batch_size=16), runs_root).failure
 
 
 def test_dataset_of_one_item_trains_on_two_ranks(runs_root: Path, tmp_path: Path) -> None:
@@ -206,9 +188,7 @@ def test_schedule_of_the_recipe_equals_a_hand_written_loop_and_goes_on_after_a_r
 
     def change(_: object, optimizer: torch.optim.Optimizer, step: int) -> None:
         if step == 1:
-            functions: dict[str, object] = {}
-            exec(compile(Path(own).read_text(), own, "exec"), functions)
-            schedules.append(functions["schedule"](optimizer, 15))  # type: ignore[operator]
+            schedules.append(functions_of(own)["schedule"](optimizer, 15))
         else:
             schedules[0].step()
 
@@ -231,9 +211,7 @@ def test_schedule_of_the_recipe_equals_a_hand_written_loop_and_goes_on_after_a_r
         ),
     ],
 )
-def test_schedule_that_cannot_be_used_is_refused_before_the_start(
-    framework: str, training: dict[str, int], words: str, tmp_path: Path
-) -> None:
+def test_schedule_that_cannot_be_used_is_refused_before_the_start(framework, training, words, tmp_path) -> None:
     source = OWN_SCHEDULE.replace("import torch\n", "import torch, keras\n", 1).replace("def optimizer", "def _other")
     with pytest.raises(ValueError, match=words):
         make_spec(write_recipe(tmp_path, source, "refused"), framework=framework, **training)

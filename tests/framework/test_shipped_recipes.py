@@ -26,6 +26,7 @@ from core.runs.run import Run
 from core.schema.spec import RunSpec
 from tests.support.resuming import EVERY_STEP, broken_off, kill_after_checkpoint, resumed
 from tests.support.running import Followed, Trained, curves, make_spec, start, train
+from tests.support.small_runs import assert_same_curves
 
 TWO = cpu_devices()[:2]
 
@@ -188,9 +189,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Trained[Key]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("framework", "recipe", "strategy"), ALLOWED)
-def test_recipe_has_one_curve_on_one_and_on_two_devices(
-    framework: str, recipe: str, strategy: str, alone: Trained[Key], runs_root: Path, data: Path
-) -> None:
+def test_recipe_has_one_curve_on_one_and_on_two_devices(framework, recipe, strategy, alone, runs_root, data) -> None:
     followed = train(small_spec((framework, recipe, strategy), data), runs_root)
     if words := UNABLE.get((recipe, strategy)):
         assert followed.state is RunState.FAILED
@@ -198,15 +197,11 @@ def test_recipe_has_one_curve_on_one_and_on_two_devices(
         return
     found, wanted = curves(followed), curves(alone[framework, recipe, "single"])
     assert len(wanted["loss"]) == 6
-    assert found.keys() == wanted.keys()
-    for name, values in wanted.items():
-        assert found[name] == pytest.approx(values, rel=TOLERANCE[framework]), name
+    assert_same_curves(found, wanted, TOLERANCE[framework])
 
 
 @pytest.mark.parametrize(("framework", "recipe"), COPIED)
-def test_copy_of_a_recipe_trains_alone(
-    framework: str, recipe: str, alone: Trained[Key], runs_root: Path, data: Path, tmp_path: Path
-) -> None:
+def test_copy_of_a_recipe_trains_alone(framework, recipe, alone, runs_root, data, tmp_path) -> None:
     original = small_spec((framework, recipe, "single"), data)
     copy = tmp_path / "mine.py"
     copy.write_text(standalone(recipes.find(recipe, framework)), encoding="utf-8")
@@ -216,9 +211,7 @@ def test_copy_of_a_recipe_trains_alone(
 
 @pytest.mark.soak
 @pytest.mark.parametrize(("framework", "recipe"), INTERRUPTED)
-def test_paused_and_killed_run_of_a_recipe_resumes_bit_for_bit(
-    framework: str, recipe: str, runs_root: Path, data: Path
-) -> None:
+def test_paused_and_killed_run_of_a_recipe_resumes_bit_for_bit(framework, recipe, runs_root, data) -> None:
     """Pause in an epoch, kill every process after a later checkpoint, pause again, and go on to the end."""
     noisy = {each.name for each in recipes.find(recipe, framework).settings} & SMALL.get(recipe, MADE).noisy.keys()
     spec = small_spec((framework, recipe, "noisy" if noisy else "single"), data)

@@ -59,9 +59,7 @@ def test_killed_data_loader_worker_leaves_no_socket_folder(pools: WorkerPools, r
     assert not list(temporary.iterdir())
 
 
-def test_socket_folder_of_a_killed_worker_is_removed_from_the_run_folder(
-    pools: WorkerPools, run_dir: Path, temporary: Path
-) -> None:
+def test_socket_folder_of_a_killed_worker_is_removed_from_the_run_folder(pools, run_dir, temporary) -> None:
     left = used(pools, run_dir, temporary, "killed")
     assert list(run_dir.iterdir()) == [left]
     assert not list(temporary.iterdir())
@@ -69,9 +67,7 @@ def test_socket_folder_of_a_killed_worker_is_removed_from_the_run_folder(
     assert not list(run_dir.iterdir())
 
 
-def test_socket_folder_falls_back_to_system_temp_if_path_is_too_long(
-    pools: WorkerPools, temporary: Path, tmp_path: Path
-) -> None:
+def test_socket_folder_falls_back_to_system_temp_if_path_is_too_long(pools, temporary, tmp_path) -> None:
     deep = tmp_path / ("x" * 100)
     deep.mkdir()
     assert used(pools, deep, temporary).parent == temporary

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,12 @@ import pytest
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
-from core.runs.facts import RunState
-from core.schema.spec import RunSpec
 from core.worker.pytorch.task.data import Shares
 from core.worker.pytorch.task.stream import StreamBatches
 from tests.support.packages import needs_shared_memory
 from tests.support.resuming import EVERY_STEP, broken_off, resumed
-from tests.support.running import curves, make_spec, train, write_recipe
+from tests.support.running import curves, train, write_recipe
+from tests.support.small_runs import assert_same_curves, recipe_fixture, small_spec
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create 2 worker")  # on one core
 ITEMS, BATCH = 1003, 64
@@ -114,17 +114,8 @@ def test_rank_without_an_item_takes_part_with_share_zero() -> None:
     assert [[tuple(batch) for batch in step] for step in stream.shuffled(0)] == [[([2, 3], 0.5)], [([4], 0.0)]]
 
 
-def spec(recipe: str, strategy: str = "single", **training: object) -> RunSpec:
-    devices = "cpu:0" if strategy == "single" else "cpu:0,cpu:1"
-    chosen = {"epochs": 2, "batch_size": 16, "steps_per_epoch": 13, **training}
-    checkpoints = chosen.pop("checkpoints", None)
-    settings = chosen.pop("settings", None)
-    return make_spec(recipe, strategy=strategy, devices=devices, checkpoints=checkpoints, settings=settings, **chosen)
-
-
-@pytest.fixture(scope="module")
-def recipe(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return write_recipe(tmp_path_factory.mktemp("stream"), RECIPE, "stream")
+spec = partial(small_spec, steps_per_epoch=13)
+recipe = recipe_fixture("stream", RECIPE)
 
 
 @pytest.fixture(scope="module")
@@ -142,16 +133,12 @@ def alone(recipe: str, pools: object, tmp_path_factory: pytest.TempPathFactory) 
         ("placement", {}),
     ],
 )
-def test_stream_has_one_curve_on_one_and_on_two_devices(
-    strategy: str, more: dict[str, int], recipe: str, alone: dict[str, list[float]], runs_root: Path
-) -> None:
+def test_stream_has_one_curve_on_one_and_on_two_devices(strategy, more, recipe, alone, runs_root) -> None:
     if "loader_workers" in more:  # which cannot read a generator
         recipe = write_recipe(runs_root.parent, RECIPE.replace("(item for item in Numbers())", "Numbers()"), "workers")
     found = curves(train(spec(recipe, strategy, **more), runs_root))
-    assert found.keys() == alone.keys()
     assert len(found["loss"]) == 26
-    for name, values in alone.items():
-        assert found[name] == pytest.approx(values, rel=1e-5), name
+    assert_same_curves(found, alone, 1e-5)
 
 
 @pytest.mark.slow
@@ -256,13 +243,10 @@ def test_state_that_is_not_of_plain_values_is_not_kept() -> None:
         (("return Numbers()", "return torch.zeros(8, 4), torch.zeros(8, 1)"), {}, "but 8 items are only 1 steps of 16"),
     ],
 )
-def test_stream_that_cannot_be_read_is_explained(
-    change: tuple[str, str], training: dict[str, Any], words: str, runs_root: Path, tmp_path: Path
-) -> None:
+def test_stream_that_cannot_be_read_is_explained(change, training, words, runs_root, tmp_path) -> None:
     followed = train(spec(write_recipe(tmp_path, RECIPE.replace(*change, 1), "wrong"), **training), runs_root)
-    assert followed.state is RunState.FAILED
-    assert words in (followed.run.facts.error or "")
-    assert "train_data()" not in words or "train_data() begins in line 1" in (followed.run.facts.error or "")
+    assert words in followed.failure
+    assert "train_data()" not in words or "train_data() begins in line 1" in followed.failure
 
 
 def test_steps_per_epoch_shorten_the_epochs_of_other_data(runs_root: Path, tmp_path: Path) -> None:

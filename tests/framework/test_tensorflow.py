@@ -20,11 +20,11 @@ from core.schema.paths import EVENTS
 from core.schema.spec import read_spec
 from tests.support.listening import beyond_loopback, listening
 from tests.support.resuming import EVERY_STEP, broken_off, resumed, whole_and_stepwise
-from tests.support.running import CAME_UP, FOREVER, Followed, Trained, make_spec, start, train, train_both, write_recipe
+from tests.support.running import CAME_UP, FOREVER, Followed, Trained, start, train, train_both, write_recipe
+from tests.support.small_runs import recipe_fixture, small_spec
 from tests.support.worker_pool import WorkerPools
 
 ROOT = Path(__file__).resolve().parents[2]
-TWO = "cpu:0,cpu:1"
 PARALLEL = ("mirrored", "central_storage", "multi_worker_mirrored", "towers", "placement")
 
 AWKWARD = """
@@ -62,15 +62,8 @@ AWKWARD = """
 loss within a function, which Keras would divide by the number of replicas."""
 
 
-@pytest.fixture
-def awkward(tmp_path: Path) -> str:
-    return write_recipe(tmp_path, AWKWARD, "awkward")
-
-
-def spec(recipe: str, strategy: str = "single", **more: Any) -> Any:
-    devices = "cpu:0" if strategy == "single" else TWO
-    chosen = {"batch_size": 16, "devices": devices} | more
-    return make_spec(recipe, framework="tensorflow", strategy=strategy, **chosen)
+awkward = recipe_fixture("awkward", AWKWARD)
+spec = partial(small_spec, framework="tensorflow")
 
 
 def assert_same_curve(one: Followed, other: Followed, relative: float = 1e-5) -> None:
@@ -157,9 +150,7 @@ def test_embedding_has_one_curve_with_an_optimizer_that_squares_its_gradient(run
 
 
 @pytest.mark.e2e  # workers in a pool do not generate the code of functions of ours
-def test_generated_code_is_not_left_in_the_temporary_folder(
-    runs_root: Path, tmp_path: Path, awkward: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_generated_code_is_not_left_in_the_temporary_folder(runs_root, tmp_path, awkward, monkeypatch) -> None:
     """TensorFlow imports the code that it generates from files in that folder, and Python would cache it there."""
     folder = tmp_path / "temporary"
     folder.mkdir()
@@ -200,9 +191,7 @@ def events(run: Run, kind: str) -> list[dict[str, Any]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("own", [True, False])
-def test_parts_of_a_placed_model_are_on_the_selected_devices(
-    runs_root: Path, strict_runs: Trained[str], *, own: bool
-) -> None:
+def test_parts_of_a_placed_model_are_on_the_selected_devices(runs_root, strict_runs, *, own) -> None:
     """The recipe places the parts, or a sequential model is split into two of similar size."""
     recipe = str(ROOT / "resources" / "recipes" / "keras" / "two_branch_lstm.py")
     placed = spec(recipe, "placement", epochs=1, settings={"items": 65})
@@ -235,9 +224,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Followed, Follow
 
 
 @pytest.mark.slow
-def test_resumed_run_is_bitwise_equal_to_uninterrupted_run(
-    runs_root: Path, finished: tuple[Followed, Followed]
-) -> None:
+def test_resumed_run_is_bitwise_equal_to_uninterrupted_run(runs_root, finished) -> None:
     """Resume from mid-epoch and from the last step before the validation."""
     whole, stepwise = finished
     assert stepwise.losses() == whole.losses()
@@ -289,10 +276,8 @@ def test_asynchronous_strategy_shows_a_notice_and_resumes_after_pause(runs_root:
     again = resumed(followed.run.dir)
     assert again.state is RunState.FINISHED, again.run.facts.error
     assert again.run_series.metrics["loss"].steps.tolist() == list(range(1, 301))
-    late = again.run_series.metrics["val_accuracy"].values[
-        -30:
-    ]  # median of many: update order makes single epochs vary
-    assert np.median(late) >= 0.7  # chance level: one third
+    late = again.run_series.metrics["val_accuracy"].values[-30:]
+    assert np.median(late) >= 0.7, "of many, since single epochs vary; by chance, it is a third"
     assert any("asynchronous" in notice for notice in again.run.facts.notices)
 
 
@@ -312,9 +297,8 @@ def test_checkpoint_of_another_model_is_refused_by_name(runs_root: Path, finishe
     recipe.write_text(textwrap.dedent(DROPS).replace("Dense(16", "Dense(24"))
     again = resumed(run_dir)
     recipe.write_text(textwrap.dedent(DROPS))  # other tests use it
-    assert again.state is RunState.FAILED
-    assert "Checkpoint step-00000003 is of another model" in str(again.run.facts.error)
-    assert "kernel has the shape" in str(again.run.facts.error)
+    assert "Checkpoint step-00000003 is of another model" in again.failure
+    assert "kernel has the shape" in again.failure
 
 
 OWN = """
@@ -342,9 +326,8 @@ def test_invalid_labels_and_conflicting_schedules_are_refused(runs_root: Path, t
 def test_model_that_cannot_be_placed_fails_with_the_reason(runs_root: Path, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, AWKWARD.replace("keras.Sequential([", "Own([") + OWN, "own")
     followed = train(spec(recipe, "placement", epochs=1), runs_root)
-    assert followed.state is RunState.FAILED
     words = "cannot be placed on 2 devices because its class is Own, not keras.Sequential."
-    assert words in str(followed.run.facts.error)
+    assert words in followed.failure
 
 
 RETURNED = """

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from core.config.choices import RecipeChoices, compose
 from core.devices.cpu import cpu_devices
-from core.runs.facts import RunState
-from core.schema.spec import RunSpec
 from tests.support.resuming import EVERY_STEP, broken_off, resumed
-from tests.support.running import Followed, curves, make_spec, train, write_recipe
+from tests.support.running import Followed, curves, train, write_recipe
+from tests.support.small_runs import assert_same_curves, recipe_fixture, small_spec
 from tests.support.worker_pool import WorkerPools
 
 GAN = """
@@ -108,18 +108,8 @@ BY_HAND = """
                 losses[name].append(float(loss))
     print(json.dumps(losses))
 """
-TWO = "cpu:0,cpu:1"
-
-
-def spec(recipe: str, strategy: str = "single", **more: object) -> RunSpec:
-    devices = "cpu:0" if strategy == "single" else TWO
-    chosen = {"epochs": 2, "batch_size": 16, **more}
-    return make_spec(recipe, framework="tensorflow", strategy=strategy, devices=devices, **chosen)
-
-
-@pytest.fixture(scope="module")
-def gan(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return write_recipe(tmp_path_factory.mktemp("gan"), GAN, "gan")
+gan = recipe_fixture("gan", GAN)
+spec = partial(small_spec, framework="tensorflow")
 
 
 RATES = {"discriminator": 0.001, "generator": 0.01}
@@ -158,19 +148,15 @@ def test_each_optimizer_steps_with_the_gradients_of_its_own_pass(gan: str, whole
 def test_several_optimizers_have_one_curve_on_one_and_on_two_devices(
     strategy: str, accumulation: int, whole: Followed, gan: str, runs_root: Path
 ) -> None:
-    found, wanted = curves(train(spec(gan, strategy, accumulation=accumulation, **SETTINGS), runs_root)), curves(whole)
-    assert found.keys() == wanted.keys()
-    for name, values in wanted.items():
-        assert found[name] == pytest.approx(values, rel=1e-4), name
+    followed = train(spec(gan, strategy, accumulation=accumulation, **SETTINGS), runs_root)
+    assert_same_curves(curves(followed), curves(whole), 1e-4)
 
 
 @pytest.mark.soak
 def test_weighted_steps_of_several_optimizers_have_one_curve(runs_root: Path, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, WEIGHTED)
     one, two = (curves(train(spec(recipe, name, accumulation=2), runs_root)) for name in ("single", "mirrored"))
-    assert one.keys() == two.keys()
-    for name, values in one.items():
-        assert two[name] == pytest.approx(values, rel=1e-4), name
+    assert_same_curves(two, one, 1e-4)
 
 
 @pytest.mark.slow
@@ -213,16 +199,12 @@ LAYER = "model.generator),"
         ),
     ],
 )
-def test_optimizers_that_cannot_be_used_are_named(
-    change: tuple[str, str], words: str, runs_root: Path, tmp_path: Path
-) -> None:
+def test_optimizers_that_cannot_be_used_are_named(change, words, runs_root, tmp_path) -> None:
     assert change[0] in GAN
     source = GAN.replace(*change)
     if words.startswith("No parameter"):
         source = source.replace("entropy(judged, 0.0)", "entropy(tf.stop_gradient(judged), 0.0)")
-    followed = train(spec(write_recipe(tmp_path, source, "wrong"), epochs=1), runs_root)
-    assert followed.state is RunState.FAILED
-    assert words in (followed.run.facts.error or "")
+    assert words in train(spec(write_recipe(tmp_path, source, "wrong"), epochs=1), runs_root).failure
 
 
 def test_fit_of_keras_refuses_several_optimizers_before_the_start(gan: str) -> None:

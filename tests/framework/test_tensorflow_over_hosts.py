@@ -25,9 +25,9 @@ from core.schema.paths import EVENTS, worker_events
 from core.worker.context import Context
 from core.worker.errors import explain
 from tests.framework.test_matrix import TOLERANCE, check_curve
-from tests.support.running import FOREVER, Followed, script_spec, start, train
+from tests.support.running import FOREVER, Followed, source_spec, start, train
 from tests.support.ssh_server import SshServer, add_host
-from tests.support.strategy_runs import StrategyRuns, spec_of
+from tests.support.strategy_runs import spec_of
 from tests.support.two_hosts import AWAY, cuts, descent_losses, over_hosts, parts, processes_there, stop_with_every_step
 from tests.support.waiting import wait_until
 
@@ -42,9 +42,7 @@ def _host(server: SshServer) -> Iterator[None]:
 
 
 @pytest.mark.slow
-def test_two_machines_follow_the_curve_of_one_device_over_a_pause(
-    server: SshServer, runs_root: Path, strategy_runs: StrategyRuns
-) -> None:
+def test_two_machines_follow_the_curve_of_one_device_over_a_pause(server, runs_root, strategy_runs) -> None:
     """The checkpoint has the random states of both workers, and reaches the other machine when the run is resumed."""
     spec = over_hosts(spec_of("tensorflow", "single", checkpoints={"unit": "never"}), "multi_worker_mirrored")
     paused = start(spec, runs_root)
@@ -67,9 +65,7 @@ def test_two_machines_follow_the_curve_of_one_device_over_a_pause(
 
 @pytest.mark.soak
 @pytest.mark.e2e
-def test_parameter_server_over_two_machines_reaches_the_same_accuracy_over_a_pause(
-    server: SshServer, runs_root: Path
-) -> None:
+def test_parameter_server_over_two_machines_reaches_the_same_accuracy_over_a_pause(server, runs_root) -> None:
     """Compare the final accuracy only: the losses of asynchronous runs vary."""
     alone = train(spec_of("tensorflow", "single", epochs=10), runs_root)
     spec = over_hosts(spec_of("tensorflow", "single", epochs=10, checkpoints={"unit": "never"}), "parameter_server")
@@ -120,11 +116,8 @@ for number in range(1, 21):
 
 @pytest.mark.soak
 @pytest.mark.e2e
-def test_script_with_tf_config_over_machines_follows_the_curve_of_one_device(
-    server: SshServer, runs_root: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "program.py").write_text(DESCENT)
-    spec = script_spec(tmp_path / "program.py", cwd=tmp_path, launch="per-device")
+def test_script_with_tf_config_over_machines_follows_the_curve_of_one_device(server, runs_root, tmp_path) -> None:
+    spec = source_spec(tmp_path, DESCENT, launch="per-device")
     away = train(replace(spec, devices=("cpu:0", AWAY)), runs_root)
     assert away.states[-1] is RunState.FINISHED, (away.run.facts, away.run.log_end())
     assert away.losses() == pytest.approx(descent_losses(), rel=1e-4, abs=1e-5)

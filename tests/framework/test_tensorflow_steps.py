@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from core.runs.facts import RunState
-from core.schema.spec import RunSpec
 from tests.support.resuming import EVERY_STEP, broken_off, resumed
-from tests.support.running import curves, make_spec, train, train_both, write_recipe
+from tests.support.running import curves, train, train_both, write_recipe
+from tests.support.small_runs import assert_same_curves, recipe_fixture, small_spec
 from tests.support.worker_pool import WorkerPools
 
-TWO = "cpu:0,cpu:1"
 MODEL = """
     import keras
     import numpy as np
@@ -143,20 +142,9 @@ size."""
 DROPPED: dict[str, Any] = {"settings": {"dropout": 0.3}}
 
 
-def spec(recipe: str, strategy: str = "single", **training: Any) -> RunSpec:
-    devices = "cpu:0" if strategy == "single" else TWO
-    chosen = {"epochs": 2, "batch_size": 16, "devices": devices, **training}
-    return make_spec(recipe, framework="tensorflow", strategy=strategy, **chosen)
-
-
-@pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return write_recipe(tmp_path_factory.mktemp("own"), OWN, "own")
-
-
-@pytest.fixture(scope="module")
-def tokens(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return write_recipe(tmp_path_factory.mktemp("tokens"), TOKENS, "tokens")
+spec = partial(small_spec, framework="tensorflow")
+own = recipe_fixture("own", OWN)
+tokens = recipe_fixture("tokens", TOKENS)
 
 
 @pytest.fixture(scope="module")
@@ -201,9 +189,8 @@ def test_weighted_step_has_one_curve_on_one_and_on_two_devices(
 ) -> None:
     path = write_recipe(tmp_path, TOKENS + PLACE, "placed") if strategy == "placement" else tokens
     found = curves(train(spec(path, strategy, accumulation=accumulation), runs_root))
-    assert found.keys() == baselines[tokens].keys() >= {"loss", "square", "val_loss", "val_square"}
-    for name, values in baselines[tokens].items():
-        assert found[name] == pytest.approx(values, rel=1e-4), name
+    assert found.keys() >= {"loss", "square", "val_loss", "val_square"}
+    assert_same_curves(found, baselines[tokens], 1e-4)
 
 
 @pytest.mark.slow
@@ -250,13 +237,9 @@ def test_wrong_step_is_named(step: str, words: str, runs_root: Path, tmp_path: P
         "return Net(dropout)", "net = Net(dropout); net.body.build((None, 6)); net.head.build((None, 16)); return net"
     )
     loss = "loss = tf.reduce_mean(model(batch['inputs']))"
-    source = (
-        built.partition("    def training_step")[0]
-        + f"\n    def training_step(model, batch):\n        {loss}\n        {step}\n"
-    )
-    followed = train(spec(write_recipe(tmp_path, source, "wrong")), runs_root)
-    assert followed.state is RunState.FAILED
-    assert words in (followed.run.facts.error or "")
+    source = built.partition("    def training_step")[0]
+    source += f"\n    def training_step(model, batch):\n        {loss}\n        {step}\n"
+    assert words in train(spec(write_recipe(tmp_path, source, "wrong")), runs_root).failure
 
 
 @pytest.mark.slow
@@ -270,8 +253,7 @@ def test_other_names_on_another_worker_fail_on_all(runs_root: Path, tmp_path: Pa
     """
     source = OWN.partition("    def training_step")[0] + steps
     followed = train(spec(write_recipe(tmp_path, source, "ranks"), "multi_worker_mirrored"), runs_root)
-    assert followed.state is RunState.FAILED
-    assert "returned other names on rank 1 (loss, a1) than on rank 0 (loss, a0)" in (followed.run.facts.error or "")
+    assert "returned other names on rank 1 (loss, a1) than on rank 0 (loss, a0)" in followed.failure
 
 
 IN_TENSORFLOW = """

@@ -10,7 +10,8 @@ import torch
 from core.runs.facts import RunState
 from core.worker.pytorch.task.steps import TrainingMetrics
 from core.worker.training.metrics import GROWTH, Cost
-from tests.support.running import Followed, make_spec, train, write_recipe
+from tests.support.running import Followed, train, write_recipe
+from tests.support.small_runs import recipe_fixture, small_spec
 
 SLOW = """
     import time
@@ -61,16 +62,12 @@ EPOCHS = 8
 
 
 def run(recipe: str, runs_root: Path, strategy: str = "single", **training: object) -> Followed:
-    devices = "cpu:0" if strategy == "single" else "cpu:0,cpu:1"
-    chosen = {"epochs": EPOCHS, "batch_size": 16, **training}
-    followed = train(make_spec(recipe, strategy=strategy, devices=devices, **chosen), runs_root)
+    followed = train(small_spec(recipe, strategy, epochs=EPOCHS, **training), runs_root)
     assert followed.state is RunState.FINISHED, f"{followed.run.facts.error}\n{followed.run.log_end()}"
     return followed
 
 
-@pytest.fixture(scope="module")
-def slow(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return write_recipe(tmp_path_factory.mktemp("slow"), SLOW, "slow")
+slow = recipe_fixture("slow", SLOW)
 
 
 @pytest.fixture(scope="module")
@@ -124,13 +121,9 @@ def test_training_metrics_change_no_loss_and_can_be_switched_off(slow: str, runs
         ),
     ],
 )
-def test_metric_that_cannot_be_used_is_named(
-    change: tuple[str, str], words: str, runs_root: Path, tmp_path: Path
-) -> None:
+def test_metric_that_cannot_be_used_is_named(change, words, runs_root, tmp_path) -> None:
     recipe = write_recipe(tmp_path, SLOW.replace(*change), "wrong")
-    followed = train(make_spec(recipe, epochs=1, batch_size=16), runs_root)
-    assert followed.state is RunState.FAILED
-    assert words in (followed.run.facts.error or "")
+    assert words in train(small_spec(recipe, epochs=1), runs_root).failure
 
 
 def measured(metrics: TrainingMetrics, steps: range) -> list[int]:

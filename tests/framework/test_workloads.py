@@ -19,7 +19,6 @@ import pytest
 import torch
 
 from core.catalog import recipes
-from core.runs.facts import RunState
 from core.scripts.analysis import analyse_script
 from resources import ROOT
 from tests.support.running import make_spec, train
@@ -105,9 +104,7 @@ def test_built_in_recipes_are_listed_by_framework() -> None:
 
 
 @pytest.mark.parametrize("name", BOTH)
-def test_recipe_loss_falls_after_one_step_in_pytorch(
-    load: Callable[[str], Any], cache: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_recipe_loss_falls_after_one_step_in_pytorch(load, cache, monkeypatch, name) -> None:
     monkeypatch.setenv("TRAINYARD_DATA", str(cache))
     recipe = load(name)
     *inputs, target = (each[:32] for each in recipe.train_data(**SETTINGS.get(name, {})))
@@ -126,11 +123,6 @@ def test_recipe_loss_falls_after_one_step_in_pytorch(
     assert output.shape[:-1] == target.shape
     assert 0 <= recipe.metrics()["accuracy"](output, target) <= 1
     assert [each.shape[1:] for each in recipe.val_data()] == [each.shape[1:] for each in (*inputs, target)]
-
-
-def test_digits_cnn_reaches_95_percent_after_five_epochs(runs_root: Path) -> None:
-    followed = train(make_spec("digits_cnn", epochs=5), runs_root)
-    assert followed.run_series.metrics["val_accuracy"].values[-1] >= 0.95
 
 
 def test_transformer_stages_equal_the_whole_model(load: Callable[[str], Any]) -> None:
@@ -264,9 +256,7 @@ def test_user_text_file_is_read_and_checked(load: Callable[[str], Any], tmp_path
         recipe.coded("/no/such")
 
 
-def test_both_mnist_formats_are_read_from_the_cache_folder(
-    load: Callable[[str], Any], cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_both_mnist_formats_are_read_from_the_cache_folder(load, cache, monkeypatch) -> None:
     monkeypatch.setenv("TRAINYARD_DATA", str(cache))
     arrays = small_mnist()
     for recipe, read, mean, deviation in (
@@ -301,20 +291,15 @@ def test_damaged_data_file_is_named(load: Callable[[str], Any], offline: Path) -
     ],
     ids=["mnist_mlp", "fashion_cnn"],  # the address names a framework, by which pytest-xdist's process is chosen
 )
-def test_failed_download_names_address_and_folder(
-    runs_root: Path, offline: Path, recipe: str, address: str, folder: str
-) -> None:
+def test_failed_download_names_address_and_folder(runs_root, offline, recipe, address, folder) -> None:
     followed = train(make_spec(recipe, epochs=1), runs_root)
-    assert followed.state is RunState.FAILED
-    sentence = str(followed.run.facts.error)
+    sentence = followed.failure
     assert f"could not be downloaded from {address}" in sentence
     assert f"put it into the folder {offline / folder}, and start again." in sentence
     assert list((offline / folder).iterdir()) == []
 
 
-def test_concurrent_downloads_of_one_file_succeed(
-    load: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_concurrent_downloads_of_one_file_succeed(load: Callable[[str], Any], tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("TRAINYARD_DATA", str(tmp_path))
     downloaded = load("mnist_mlp").downloaded
     source = tmp_path / "source"
@@ -327,9 +312,7 @@ def test_concurrent_downloads_of_one_file_succeed(
     assert list(target.parent.iterdir()) == [target]
 
 
-def test_download_with_wrong_checksum_is_refused(
-    load: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_download_with_wrong_checksum_is_refused(load: Callable[[str], Any], tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("TRAINYARD_DATA", str(tmp_path))
     source = tmp_path / "source"
     source.write_bytes(b"a page that says: log in first")

@@ -14,6 +14,7 @@ from tests.support.acting import sleeper  # noqa: F401 (fixture)
 from tests.support.commands import Call
 from tests.support.helper_pids import helper_pids
 from tests.support.ray_cluster import cluster, running_cluster  # noqa: F401 (fixtures)
+from tests.support.running import FOREVER, LONG, Followed, make_spec, start, write_recipe
 from tests.support.sampling import NVIDIA, QUICK, Clock
 from tests.support.ssh_server import server, ssh_server  # noqa: F401 (fixtures)
 from tests.support.user_accounts import shared  # noqa: F401 (fixture)
@@ -35,6 +36,18 @@ def call(runs_root: Path, capsys: pytest.CaptureFixture[str]) -> Call:
 
 
 @pytest.fixture
+def endless(tmp_path: Path) -> str:
+    """A recipe with one short step per epoch."""
+    return write_recipe(tmp_path, LONG)
+
+
+@pytest.fixture
+def training(endless: str, runs_root: Path) -> Followed:
+    """A run that trains until it is ended."""
+    return start(make_spec(endless, epochs=FOREVER), runs_root).until_trained()
+
+
+@pytest.fixture
 def clock() -> Clock:
     return Clock()
 
@@ -46,6 +59,14 @@ def sampler(nvml, clock):
         helpers = [psutil.Process(pid) for pid in helper_pids()]
     for each in helpers:
         each.wait(PATIENCE_S)
+
+
+@pytest.fixture
+def watching(nvml, sampler):
+    """The sampler, which has read the only GPU."""
+    nvml.write(gpus=1)
+    sampler.survey(PATIENCE_S)
+    return sampler
 
 
 @pytest.fixture

@@ -24,69 +24,49 @@ from tests.support.commands import Call
 from tests.support.running import FOREVER, LONG, Followed, make_spec, start, train, write_recipe
 from tests.support.waiting import PATIENCE_S, wait_until
 
-RUN = ("run", "digits_mlp", "--devices", "cpu:0")
+RUN = "run digits_mlp --devices cpu:0"
 VERSION = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["version"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
-    [
-        (
-            ("run", "no_such", "--devices", "cpu:0"),
-            "There is no recipe 'no_such'. Built in for pytorch: ",
-        ),
-        (("run", "/no/such.py", "--devices", "cpu:0"), "There is no recipe file /no/such.py. Check the path."),
-        (
-            (*RUN, "--framework", "caffe"),
-            "There is no framework 'caffe' here. Choose one of: pytorch, tensorflow, keras.",
-        ),
-        ((*RUN, "--strategy", "magic"), "PyTorch has no strategy 'magic' here. Choose one of: single, ddp, "),
-        (("run", "digits_mlp", "--devices", "cpu:9"), "There is no device 'cpu:9' here. Choose from: cpu:0, cpu:1."),
-        (("run", "digits_mlp", "--devices", "cpu:0,cpu:0"), "A device is named twice in cpu:0, cpu:0. Name each once."),
-        (("run", "digits_mlp"), "No device is chosen. Choose at least one of: cpu:0, cpu:1."),
-        (
-            ("run", "digits_mlp", "--devices", "cpu:0,cpu:1", "--strategy", "single"),
-            "Choose one device, or strategy ddp",
-        ),
-        (
-            (*RUN, "--set", "depth=3"),
+    {
+        "run no_such --devices cpu:0": "There is no recipe 'no_such'. Built in for pytorch: ",
+        "run /no/such.py --devices cpu:0": "There is no recipe file /no/such.py. Check the path.",
+        f"{RUN} --framework caffe": "There is no framework 'caffe' here. Choose one of: pytorch, tensorflow, keras.",
+        f"{RUN} --strategy magic": "PyTorch has no strategy 'magic' here. Choose one of: single, ddp, ",
+        "run digits_mlp --devices cpu:9": "There is no device 'cpu:9' here. Choose from: cpu:0, cpu:1.",
+        "run digits_mlp --devices cpu:0,cpu:0": "A device is named twice in cpu:0, cpu:0. Name each once.",
+        "run digits_mlp": "No device is chosen. Choose at least one of: cpu:0, cpu:1.",
+        "run digits_mlp --devices cpu:0,cpu:1 --strategy single": "Choose one device, or strategy ddp",
+        f"{RUN} --set depth=3":
             "Recipe digits_mlp has no setting 'depth'. Its settings are: hidden, dropout, momentum.",
-        ),
-        ((*RUN, "--set", "hidden=many"), "Setting 'hidden' is 'many'. Give a whole number, such as 64."),
-        ((*RUN, "--set", "hidden"), "--set 'hidden' is not of the form NAME=VALUE."),
-        (
-            ("run", "digits_mlp", "--devices", "cpu:0,cpu:1", "--batch-size", "33"),
-            "A batch of 33 cannot be split evenly over 2",
-        ),
-        ((*RUN, "--batch-size", "0"), "--batch-size is 0. Give a whole number of at least 1."),
-        ((*RUN, "--epochs", "-1"), "--epochs is -1. Give a whole number of at least 1."),
-        ((*RUN, "--epochs", "ten"), "--epochs is 'ten'. Give a whole number. See trainyard run --help."),
-        ((*RUN, "--learning-rate", "nan"), "--learning-rate is nan. Give a number greater than 0."),
-        ((*RUN, "--precision", "float8"), "--precision is 'float8'. Choose one of: float32, bfloat16, float16."),
-        (
-            (*RUN, "--epoch", "1"),
+        f"{RUN} --set hidden=many": "Setting 'hidden' is 'many'. Give a whole number, such as 64.",
+        f"{RUN} --set hidden": "--set 'hidden' is not of the form NAME=VALUE.",
+        "run digits_mlp --devices cpu:0,cpu:1 --batch-size 33": "A batch of 33 cannot be split evenly over 2",
+        f"{RUN} --batch-size 0": "--batch-size is 0. Give a whole number of at least 1.",
+        f"{RUN} --epochs -1": "--epochs is -1. Give a whole number of at least 1.",
+        f"{RUN} --epochs ten": "--epochs is 'ten'. Give a whole number. See trainyard run --help.",
+        f"{RUN} --learning-rate nan": "--learning-rate is nan. Give a number greater than 0.",
+        f"{RUN} --precision float8": "--precision is 'float8'. Choose one of: float32, bfloat16, float16.",
+        f"{RUN} --schedule zigzag": "--schedule is 'zigzag'. Choose one of: constant, cosine.",
+        f"{RUN} --gradient-clip -1": "--gradient-clip is -1.0. Give a number greater than 0.",
+        f"{RUN} --checkpoint-every sometimes": "--checkpoint-every 'sometimes' is not understood. Give epoch, '5",
+        f"{RUN} --checkpoint-every 0steps": "The setting “Checkpoint interval” is 0. Give a whole number of at least",
+        f"{RUN} --epoch 1":
             "--epoch 1 are not arguments of trainyard run. Did you mean --epochs? See trainyard run --help.",
-        ),
-        (
-            (*RUN, "--xyz", "1"),
-            "--xyz 1 are not arguments of trainyard run. Arguments for your own script come after",
-        ),
-        (("sweep", "--epochs"), "--epochs is not an argument of trainyard sweep. See trainyard sweep --help."),
-        ((*RUN, "--name", "a/b"), "--name 'a/b' has a slash. A run's folder gets this name: use - or _ instead."),
-        (("remove", "--older-than", "x"), "--older-than is 'x'. Give a number. See trainyard remove --help."),
-        (("run", "mobilenet_cats_dogs"), "is built in for tensorflow and keras, not for pytorch. Add --framework "),
-        (
-            ("export", "x"),
-            "Say what to export: --csv FILE, --html FILE, --svg FOLDER, --png FOLDER, --tensorboard FOLDER or",
-        ),
-        (("show", "no-such-run"), "There is no run 'no-such-run' in"),
-        (("fly",), "There is no command 'fly'. See trainyard --help."),
-    ],
+        f"{RUN} --xyz 1": "--xyz 1 are not arguments of trainyard run. Arguments for your own script come after",
+        "sweep --epochs": "--epochs is not an argument of trainyard sweep. See trainyard sweep --help.",
+        f"{RUN} --name a/b": "--name 'a/b' has a slash. A run's folder gets this name: use - or _ instead.",
+        "remove --older-than x": "--older-than is 'x'. Give a number. See trainyard remove --help.",
+        "run mobilenet_cats_dogs": "is built in for tensorflow and keras, not for pytorch. Add --framework ",
+        "export x": "Say what to export: --csv FILE, --html FILE, --svg FOLDER, --png FOLDER, --tensorboard FOLDER or",
+        "show no-such-run": "There is no run 'no-such-run' in",
+        "fly": "There is no command 'fly'. See trainyard --help.",
+    }.items(),
 )
-def test_usage_error_prints_one_sentence_and_starts_nothing(
-    call: Call, runs_root: Path, arguments: tuple[str, ...], words: str
-) -> None:
-    code, out, err = call(*arguments)
+def test_usage_error_prints_one_sentence_and_starts_nothing(call, runs_root: Path, arguments: str, words: str) -> None:
+    code, out, err = call(*arguments.split())
     assert (code, out) == (2, "")
     assert words in err
     assert err.startswith("trainyard: ")
@@ -96,19 +76,14 @@ def test_usage_error_prints_one_sentence_and_starts_nothing(
 
 @pytest.mark.parametrize(
     ("source", "words"),
-    [
-        ("def model(:\n", "is not valid Python: invalid syntax, line 1. Correct it there."),
-        (
-            "def model():\n    pass\n",
-            "If it is a program that trains by itself, run it as it is: trainyard run --script ",
-        ),
+    {
+        "def model(:\n": "is not valid Python: invalid syntax, line 1. Correct it there.",
+        "def model():\n    pass\n": "If it is a program that trains by itself, run it as it is: trainyard run --script",
         # Python 3.11.2 raises `ValueError`, 3.11.7 `SyntaxError`.
-        ("\0", "source code string cannot contain null bytes"),
-        (
-            "def model(a=1): pass\ndef train_data(a=2): pass\n",
+        "\0": "source code string cannot contain null bytes",
+        "def model(a=1): pass\ndef train_data(a=2): pass\n":
             "gives its setting 'a' two defaults, 1 and 2 (in train_data(), line 2)",
-        ),
-    ],
+    }.items(),
 )
 def test_invalid_recipe_file_is_refused(call: Call, tmp_path: Path, source: str, words: str) -> None:
     code, _, err = call("run", write_recipe(tmp_path, source), "--devices", "cpu:0")
@@ -127,26 +102,17 @@ def test_unreadable_recipe_is_refused(call: Call, tmp_path: Path) -> None:
     assert "could not be read: Permission denied" in err
 
 
-def test_gpu_and_cpu_together_are_refused(call: Call, nvml: object) -> None:
-    nvml.write(gpus=2)  # type: ignore[attr-defined]
-    code, _, err = call("run", "digits_mlp", "--devices", "gpu:0,cpu:0")
-    assert code == 2
-    assert "CPU devices and NVIDIA GPUs cannot be used together (GPU 0, CPU 0). A run uses one kind of device: " in err
-
-
 def test_missing_torch_is_reported_before_start(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TRAINYARD_PYTHON_PYTORCH")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    code, _, err = call(*RUN)
+    code, _, err = call(*RUN.split())
     assert code == 2
-    assert (
-        f"PyTorch is not installed in {sys.executable}. Install it there: {sys.executable} -m pip install torch" in err
-    )
+    assert f"PyTorch is not installed in {sys.executable}. Install it there: {sys.executable} -m pip install" in err
 
 
 def test_unwritable_runs_folder_is_reported(call: Call, runs_root: Path) -> None:
     runs_root.write_text("a file where a folder should be")
-    code, _, err = call(*RUN)
+    code, _, err = call(*RUN.split())
     assert code == 2
     assert f"{runs_root} cannot be a folder of runs" in err
     assert "Keep runs elsewhere with --runs DIR" in err
@@ -198,7 +164,7 @@ def test_damaged_run_is_named_and_left_to_its_user(call: Call, runs_root: Path) 
 
 
 def test_run_show_and_list_agree(call: Call, runs_root: Path) -> None:
-    code, out, _ = call(*RUN, "--epochs", "1", "--json", "--name", "my run", "--set", "hidden=8")
+    code, out, _ = call(*RUN.split(), "--epochs", "1", "--json", "--name", "my run", "--set", "hidden=8")
     shown = json.loads(out)
     assert code == 0
     assert shown["state"] == "finished"
@@ -217,14 +183,15 @@ def test_run_show_and_list_agree(call: Call, runs_root: Path) -> None:
 
 
 def test_ambiguous_run_name_is_refused(call: Call, runs_root: Path) -> None:
-    for _ in range(2):
+    for _ in range(7):
         write_spec(new_directory(runs_root, "digits"), make_spec("digits_mlp"))
     code, _, err = call("show", "2")
     assert code == 2
-    assert "'2' is the beginning of 2 runs" in err
+    assert "'2' is the beginning of 7 runs" in err
+    assert err.endswith(" and 2 more. Give more of the name.\n")
     code, _, err = call("show", "digits_mlp")
     assert code == 2
-    assert "2 runs are called 'digits_mlp': " in err
+    assert "7 runs are called 'digits_mlp': " in err
 
 
 def test_run_is_found_by_the_name_it_was_given(call: Call, runs_root: Path) -> None:
@@ -286,30 +253,24 @@ def test_exit_codes_match_run_outcome(call: Call, runs_root: Path, tmp_path: Pat
     assert code == 2
     assert "is over already: stopped" in err
 
-    lost = start(spec, runs_root).until_trained(1)
-    assert lost.run.facts.supervisor
-    os.kill(lost.run.facts.supervisor.pid, signal.SIGKILL)
+    lost = start(spec, runs_root).until_trained(1).kill_supervisor()
     assert call("attach", lost.run.id)[0] == 4
 
 
-def test_detach_returns_at_once(call: Call, runs_root: Path, tmp_path: Path) -> None:
-    recipe = write_recipe(tmp_path, LONG)
-    code, out, _ = call("run", recipe, "--devices", "cpu:0", "--epochs", str(FOREVER), "--detach")
+def test_detach_returns_at_once(call: Call, runs_root: Path, endless: str) -> None:
+    code, out, _ = call("run", endless, "--devices", "cpu:0", "--epochs", str(FOREVER), "--detach")
     assert code == 0
     followed = Followed(Run.attach(runs_root / out.strip())).until_trained(1)
     assert call("stop", out.strip())[0] == 0
     assert followed.until_over().state is RunState.STOPPED
 
 
-def test_ctrl_c_stops_the_run_with_a_message(runs_root: Path, tmp_path: Path) -> None:
-    recipe = write_recipe(tmp_path, LONG)
-    command = [sys.executable, "-m", "core.cli", "run", recipe, "--devices", "cpu:0", "--epochs", str(FOREVER)]
-    with subprocess.Popen(
-        [*command, "--runs", str(runs_root)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as shell:
+def test_ctrl_c_stops_the_run_with_a_message(runs_root: Path, endless: str) -> None:
+    words = ["run", endless, "--devices", "cpu:0", "--epochs", str(FOREVER), "--runs", str(runs_root)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-m", "core.cli", *words], **pipes) as shell:
         wait_until(lambda: runs_root.exists() and any(runs_root.iterdir()), "the run's folder")
         followed = Followed(Run(next(runs_root.iterdir()))).until_trained(1)
-        assert shell.stderr
         assert shell.stderr.readline(), "the first line of progress: from now on Ctrl-C stops the run"
         shell.send_signal(signal.SIGINT)
         out, err = shell.communicate(timeout=PATIENCE_S)
@@ -320,27 +281,21 @@ def test_ctrl_c_stops_the_run_with_a_message(runs_root: Path, tmp_path: Path) ->
     assert followed.until_over().state is RunState.STOPPED
 
 
-def test_users_core_package_does_not_shadow_ours(runs_root: Path, tmp_path: Path) -> None:
-    """The recipe's folder, which is also the working folder, has packages named like ours."""
+def test_users_packages_named_like_ours_are_imported_by_the_recipe_alone(runs_root: Path, tmp_path: Path) -> None:
+    """They are in the recipe's folder, which is also the working folder, and on PYTHONPATH."""
     for name in ("core", "gui", "resources"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("MINE = True\n")
-    recipe = write_recipe(
-        tmp_path, f"import core, gui, resources\nassert core.MINE and gui.MINE and resources.MINE\n{LONG}"
-    )
-    trainyard = Path(sys.executable).with_name("trainyard")
-    command = [trainyard, "run", recipe, "--devices", "cpu:0", "--epochs", "1", "--runs", runs_root]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-
-
-def test_core_module_on_pythonpath_does_not_shadow_ours(runs_root: Path, tmp_path: Path) -> None:
-    for name in ("core", "gui", "resources"):
-        (tmp_path / f"{name}.py").write_text("raise SystemExit('mine')\n")
-    command = [Path(sys.executable).with_name("trainyard"), "run", "digits_mlp", "--devices", "cpu:0", "--epochs", "1"]
+    mine = "import core, gui, resources\nassert core.MINE and gui.MINE and resources.MINE\n"
+    recipe = write_recipe(tmp_path, mine + LONG)
+    command = [Path(sys.executable).with_name("trainyard"), "run", recipe, "--devices", "cpu:0", "--epochs", "1"]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    done = subprocess.run([*command, "--runs", runs_root], env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    done = subprocess.run(
+        [*command, "--runs", runs_root, "--json"],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["state"] == "finished", "--json prints the document alone"
 
 
 def test_spec_of_newer_version_is_reported(call: Call, runs_root: Path, tmp_path: Path) -> None:
@@ -370,30 +325,7 @@ def test_garbage_lines_in_events_are_skipped(call: Call, runs_root: Path, tmp_pa
     assert "are not events and were skipped" in call("show", followed.run.id)[1]
 
 
-def test_run_with_json_prints_only_the_document(runs_root: Path, tmp_path: Path) -> None:
-    recipe = write_recipe(tmp_path, LONG)
-    command = [
-        sys.executable,
-        "-m",
-        "core.cli",
-        "run",
-        recipe,
-        "--devices",
-        "cpu:0",
-        "--epochs",
-        "1",
-        "--json",
-    ]
-    done = subprocess.run([*command, "--runs", str(runs_root)], capture_output=True, text=True, check=False)
-    assert json.loads(done.stdout)["state"] == "finished"
-    assert done.stderr == ""
-
-
 def test_closed_stdout_pipe_is_no_error(runs_root: Path) -> None:
-    shell = subprocess.run(
-        ["/bin/sh", "-c", f"{sys.executable} -m core.cli recipes --json | true"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = f"{sys.executable} -m core.cli recipes --json | true"
+    shell = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False)
     assert "Traceback" not in shell.stderr

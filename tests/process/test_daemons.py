@@ -15,8 +15,8 @@ from core.runs.facts import RunState
 from core.runs.run import Run
 from core.system import processes, procfs
 from core.system.processes import ProcessId
-from tests.support.acting import kill_supervisor, played
-from tests.support.running import Followed, script_spec, start, train
+from tests.support.acting import played
+from tests.support.running import Followed, script_spec, source_spec, start, train
 from tests.support.waiting import wait_until
 
 DAEMON = """\
@@ -43,7 +43,6 @@ class Daemon:
     def process(self) -> ProcessId:
         wait_until(self._note.exists, "the daemon")
         found = processes.identify(int(self._note.read_text()))
-        assert found
         wait_until(lambda: procfs.variables(found.pid) == [b""], "its empty environment")
         return found
 
@@ -60,28 +59,23 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
 
 
 def test_daemon_of_a_script_is_terminated_and_named_at_its_end(runs_root: Path, tmp_path: Path, daemon: Daemon) -> None:
-    script = tmp_path / "daemon.py"
-    script.write_text(daemon.code)
-    followed = train(script_spec(script, cwd=tmp_path), runs_root)
+    followed = train(source_spec(tmp_path, daemon.code), runs_root)
     assert followed.state is RunState.FINISHED
     (ended,) = followed.run.facts.ended_processes
     assert (ended.name, ended.signal, ended.by) == ("sleep", "SIGTERM", "supervisor")
     assert not processes.is_alive(processes.ProcessId(pid=ended.pid, created=ended.created))
-    assert f"A process outlived its worker and was sent SIGTERM: pid {ended.pid} sleep" in " ".join(
-        followed.run.facts.notices
-    )
+    notices = " ".join(followed.run.facts.notices)
+    assert f"A process outlived its worker and was sent SIGTERM: pid {ended.pid} sleep" in notices
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
-def test_daemon_ends_with_a_stopped_run_and_with_a_killed_supervisor(
-    runs_root: Path, tmp_path: Path, daemon: Daemon, how: str
-) -> None:
+def test_daemon_ends_with_a_stopped_run_and_with_a_killed_supervisor(runs_root, tmp_path, daemon, how) -> None:
     followed = start(played(tmp_path / "actor", before=daemon.code), runs_root).until_trained(1)
     process = daemon.process()
     if how == "stop":
         followed.stop()
     else:
-        kill_supervisor(followed)
+        followed.kill_supervisor()
         wait_until(lambda: not processes.is_alive(process), "the guard to end the daemon")
         followed.until_over()
     assert not processes.is_alive(process)

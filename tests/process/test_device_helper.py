@@ -24,42 +24,32 @@ from tests.support.waiting import PATIENCE_S, wait_until
 ROOT = Path(__file__).parents[2]
 
 
-def test_helper_restarts_when_the_only_gpu_is_lost(nvml, sampler):
-    nvml.write(gpus=1)
-    sampler.survey(PATIENCE_S)
-    first = helper(sampler)
+def test_helper_restarts_when_the_only_gpu_is_lost(nvml, watching):
+    first = helper(watching)
     nvml.write(gpu0={"lost": 1})
-    survey = wait_for(sampler, lambda survey: survey.samples[0].lost, "the lost GPU")
+    survey = wait_for(watching, lambda survey: survey.samples[0].lost, "the lost GPU")
     assert [device.id for device in survey.devices] == [uuid(0)]
     first.wait(PATIENCE_S)
     nvml.write(gpu0={"lost": None})
-    survey = wait_for(sampler, all_well, "the GPU to come back")
+    survey = wait_for(watching, all_well, "the GPU to come back")
     assert survey.banner is None
-    assert helper(sampler) != first
+    assert helper(watching) != first
 
 
-@pytest.mark.parametrize("how", ["segv", "abort"])
-def test_helper_crashed_by_the_driver_is_restarted(nvml, sampler, how):
-    nvml.write(gpus=1)
-    sampler.survey(PATIENCE_S)
-    nvml.write(crash=how)
-    survey = wait_for(sampler, lambda survey: survey.banner, "the report of the crash")
-    signal_name = {"segv": "SEGV", "abort": "ABRT"}[how]
-    assert f"The helper that reads NVIDIA devices ended with signal {signal_name}" in survey.banner
-    crashed_at = time.time()
+@pytest.mark.parametrize("how", ["SEGV", "ABRT", "KILL"])
+def test_helper_that_was_ended_is_restarted(nvml, watching, how):
+    """By the driver that crashes in it, or from outside."""
+    first = helper(watching)
+    if how == "KILL":
+        first.kill()
+    else:
+        nvml.write(crash={"SEGV": "segv", "ABRT": "abort"}[how])
+    survey = wait_for(watching, lambda survey: survey.banner, "the report of its end")
+    assert f"The helper that reads NVIDIA devices ended with signal {how}; it is started again" in survey.banner
+    ended_at = time.time()
     nvml.write(crash=None)
-    wait_for(sampler, lambda survey: survey.samples[0].time > crashed_at, "new readings")
-
-
-def test_killed_helper_is_restarted(nvml, sampler):
-    nvml.write(gpus=1)
-    sampler.survey(PATIENCE_S)
-    first = helper(sampler)
-    first.kill()
-    killed_at = time.time()
-    survey = wait_for(sampler, lambda survey: survey.samples[0].time > killed_at, "new readings")
-    assert "ended with signal KILL; it is started again" in survey.banner
-    assert helper(sampler) != first
+    wait_for(watching, lambda survey: survey.samples[0].time > ended_at, "new readings")
+    assert helper(watching) != first
     assert not psutil.pid_exists(first.pid), "no zombie is left"
 
 
@@ -134,32 +124,22 @@ def test_unchanged_readings_keep_arriving_after_a_helper_restart(nvml, sampler):
     wait_for(sampler, lambda survey: survey.samples[1].utilisation_percent == 42, "the change")
 
 
-def test_poll_does_not_block_on_a_stopped_helper(nvml, sampler, clock):
-    nvml.write(gpus=1)
-    sampler.survey(PATIENCE_S)
-    stopped = helper(sampler)
+def test_poll_and_close_do_not_block_on_a_stopped_helper(watching, clock):
+    stopped = helper(watching)
     stopped.send_signal(signal.SIGSTOP)
     wait_until(lambda: stopped.status() == psutil.STATUS_STOPPED, "the helper to stop")
-    sampler.poll()
-    while sampler.new_samples():
-        sampler.poll()
+    watching.poll()
+    while watching.new_samples():
+        watching.poll()
     clock.step(2 * HOUR_S)
-    survey = sampler.poll()
+    survey = watching.poll()
     assert "s old" in survey.banner
-    assert sampler.new_samples() == []
+    assert watching.new_samples() == []
     assert survey.age_s(uuid(0), clock()) >= 2 * HOUR_S, "the reading keeps its time"
-    stopped.kill()  # otherwise close would time out twice waiting for it to exit
-
-
-def test_close_terminates_a_stopped_helper_and_can_be_repeated(nvml, sampler):
-    nvml.write(gpus=1)
-    sampler.survey(PATIENCE_S)
-    stopped = helper(sampler)
-    stopped.send_signal(signal.SIGSTOP)
-    sampler.close()
+    watching.close()
     stopped.wait(PATIENCE_S)
-    sampler.close()
-    assert sampler.poll().devices
+    watching.close()
+    assert watching.poll().devices
     assert helper_pids() == [], "a closed sampler starts nothing"
 
 
@@ -183,17 +163,14 @@ os.abort()
     wait_until(lambda: processes.identify(pid) is None, "the helper's end")
 
 
-def test_helper_environment_has_no_run_tag(nvml, sampler, monkeypatch):
+@pytest.mark.parametrize("safe_path", ["", "1"])
+def test_helper_has_no_run_tag_and_ignores_a_core_folder(nvml, sampler, monkeypatch, tmp_path, safe_path):
+    """The folder is in the working directory, which Python searches unless the user forbids it."""
+    monkeypatch.setenv("PYTHONSAFEPATH", safe_path)
     monkeypatch.setenv("TRAINYARD_RUN", "some-run")
-    monkeypatch.setenv("PYTHONSAFEPATH", "1")
-    nvml.write(gpus=1)
-    assert len(sampler.survey(PATIENCE_S).devices) == 1
-    assert "TRAINYARD_RUN" not in helper(sampler).environ()
-
-
-def test_helper_ignores_a_core_folder_in_the_working_directory(nvml, sampler, monkeypatch, tmp_path):
     (tmp_path / "core").mkdir()
     (tmp_path / "core" / "__init__.py").write_text("raise SystemExit('not ours')")
     monkeypatch.chdir(tmp_path)
     nvml.write(gpus=1)
     assert len(sampler.survey(PATIENCE_S).devices) == 1
+    assert "TRAINYARD_RUN" not in helper(sampler).environ()

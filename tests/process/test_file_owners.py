@@ -49,9 +49,7 @@ def start_process() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             )
         )
-        stdout = started[-1].stdout
-        assert stdout is not None
-        stdout.read(1)
+        started[-1].stdout.read(1)
         return started[-1]
 
     yield start_one
@@ -59,9 +57,7 @@ def start_process() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
         each.communicate()
 
 
-def test_file_belongs_to_run_that_has_it_open(
-    tmp_path: Path, start_process: Callable[..., subprocess.Popen[bytes]]
-) -> None:
+def test_file_belongs_to_run_that_has_it_open(tmp_path, start_process) -> None:
     here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"
     here.mkdir()
     elsewhere.mkdir()
@@ -81,9 +77,7 @@ def test_file_belongs_to_run_that_has_it_open(
     assert ownership() == [True, False, False, False], "another run works in the same folder"
 
 
-def test_run_that_has_just_started_has_its_file(
-    tmp_path: Path, start_process: Callable[..., subprocess.Popen[bytes]]
-) -> None:
+def test_run_that_has_just_started_has_its_file(tmp_path, start_process) -> None:
     """The processes of all runs were listed before it started; the clock stands still, so the list stays valid."""
     owners = FileOwners("run-1", tmp_path, clock=lambda: 0.0)
     ours, theirs = tmp_path / "ours.csv", tmp_path / "theirs.csv"

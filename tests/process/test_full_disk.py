@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
 from core.runs.facts import RunState
-from tests.support.running import script_spec, start
+from tests.support.running import source_spec, start
 from tests.support.waiting import wait_until
 
 FLOOD = """\
@@ -25,12 +24,9 @@ for step in range(1, 6001):
 
 
 @pytest.mark.parametrize("swallows", [False, True])
-def test_script_that_fills_the_disk_is_told_which_and_what_is_missing(
-    small_disk: Path, tmp_path: Path, swallows: bool
-) -> None:
-    script = tmp_path / "flood.py"
-    script.write_text(FLOOD.replace("SWALLOWS", str(swallows)))
-    followed = start(script_spec(script, cwd=tmp_path), small_disk / "runs")
+def test_script_that_fills_the_disk_is_told_which_and_what_is_missing(small_disk, tmp_path, swallows) -> None:
+    source = FLOOD.replace("SWALLOWS", str(swallows))
+    followed = start(source_spec(tmp_path, source), small_disk / "runs")
     wait_until(lambda: "loss" in followed.poll().run_series.metrics, "the first losses")
     (tmp_path / "read").touch()
     followed.until_over()

@@ -41,31 +41,24 @@ def test_cpu_run_sees_no_gpu(nvml: StandIn, tmp_path: Path, runs_root: Path, mon
     assert [worker["CUDA_VISIBLE_DEVICES"] for worker in seen(tmp_path / "recipes")] == [""]
 
 
-def test_missing_gpu_at_start_is_named_in_error(nvml: StandIn, tmp_path: Path, runs_root: Path) -> None:
-    nvml.write(gpus=2)
-    spec = replace(make_spec(write_recipe(tmp_path, LONG)), devices=(uuid(1),))
-    nvml.write(gpus=1)
-    followed = train(spec, runs_root)
-    assert followed.states == [RunState.STARTING, RunState.FAILED]
-    assert f"Device {uuid(1)} is not on this machine any more." in str(followed.run.facts.error)
-
-
-def test_gpu_hidden_from_cuda_is_refused_before_workers_start(nvml: StandIn, tmp_path: Path, runs_root: Path) -> None:
-    nvml.write(gpus=2, gpu1={"cuda_hidden": 1})
-    spec = replace(make_spec(write_recipe(tmp_path / "recipes", REPORTING)), devices=(uuid(1),), strategy="single")
-    followed = train(spec, runs_root)
-    assert followed.states == [RunState.STARTING, RunState.FAILED]
-    assert f"chosen: {uuid(1)}; shown: none." in str(followed.run.facts.error)
-    assert seen(tmp_path / "recipes") == []
-
-
-def test_gpu_switched_to_mig_is_refused_with_reason(nvml: StandIn, tmp_path: Path, runs_root: Path) -> None:
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"gpus": 1}, f"Device {uuid(1)} is not on this machine any more."),
+        ({"gpu1": {"cuda_hidden": 1}}, f"chosen: {uuid(1)}; shown: none."),
+        ({"gpu1": {"mig": 1, "mig_count": 1}}, "GPU 1 is in MIG mode and cannot be used as a whole:"),
+    ],
+    ids=["gone", "hidden from CUDA", "switched to MIG"],
+)
+def test_gpu_that_changed_since_it_was_ticked_is_refused_before_workers_start(
+    nvml, tmp_path: Path, runs_root: Path, change, words
+) -> None:
     nvml.write(gpus=2)
     spec = replace(make_spec(write_recipe(tmp_path / "recipes", REPORTING)), devices=(uuid(1),), strategy="single")
-    nvml.write(gpu1={"mig": 1, "mig_count": 1})  # switched between tick and start
+    nvml.write(**change)
     followed = train(spec, runs_root)
     assert followed.states == [RunState.STARTING, RunState.FAILED]
-    assert str(followed.run.facts.error).startswith("GPU 1 is in MIG mode and cannot be used as a whole:")
+    assert words in str(followed.run.facts.error)
     assert seen(tmp_path / "recipes") == []
 
 
@@ -79,9 +72,7 @@ def test_integer_cuda_ids_follow_pci_bus_order(nvml: StandIn, tmp_path: Path, ru
     ]
 
 
-def test_devices_command_shows_why_gpu_is_blocked_and_run_refuses_it(
-    nvml: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_devices_command_shows_why_gpu_is_blocked_and_run_refuses_it(nvml, tmp_path, monkeypatch, capsys) -> None:
     nvml.write(gpus=2)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", uuid(1))
     assert __main__.main(["devices", "--json"]) == 0

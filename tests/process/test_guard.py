@@ -23,7 +23,6 @@ def test_guard_waits_for_slow_exit_and_reports_it(monkeypatch: pytest.MonkeyPatc
     with subprocess.Popen(["sleep", "600"]) as process, contextlib.ExitStack() as stack:
         stack.callback(process.kill)
         identity = processes.identify(process.pid)
-        assert identity
         found = [[identity]]
         calls = 0
 

@@ -13,11 +13,12 @@ from core.hosts.carrier import Failure
 from core.hosts.host_list import Host
 
 
-def fails(host, *, asked=False):
-    """Return why a host cannot be asked."""
-    (report,) = inquiry.ask([host], devices=asked)
+def error_of(host, failure):
+    """Return why a host cannot be asked, which is to fail so."""
+    (report,) = inquiry.ask([host], devices=False)
     assert report.error is not None, report
-    return report.error
+    assert report.error.failure is failure, str(report.error)
+    return str(report.error)
 
 
 @pytest.mark.parametrize(
@@ -31,10 +32,9 @@ def fails(host, *, asked=False):
     ],
 )
 def test_connection_that_fails_is_explained(server, address, failure, sentence):
-    error = fails(Host(name="lab", address=address))
-    assert error.failure is failure
-    assert re.search(sentence, str(error))
-    assert str(error).startswith(("The host key of lab", "lab (", "No machine is known by the address of lab"))
+    error = error_of(Host(name="lab", address=address), failure)
+    assert re.search(sentence, error)
+    assert error.startswith(("The host key of lab", "lab (", "No machine is known by the address of lab"))
     known = (server.folder / "no_known_hosts").exists() and (server.folder / "no_known_hosts").read_text()
     assert not known, "no host key is accepted silently"
 
@@ -56,13 +56,15 @@ def test_connection_that_fails_is_explained(server, address, failure, sentence):
          r"has Trainyard 9\.0 with protocol 99, which does not fit the one here: \S+ with protocol \d+\. Install"),
         ('echo \'{"hello": "trainyard agent"}\'; exec cat', Failure.NO_AGENT, "Its hello has no version"),
         ("exec head -c 3000000 </dev/zero", Failure.NO_AGENT, "sends makes no sense"),
+        ("exec yes 'Welcome to this machine'", Failure.NO_AGENT, r"What lab \(one\) sends makes no sense\."),
+        ("exec cat >&2", Failure.NO_ANSWER, "See in a terminal what it waits for: ssh one"),
     ],
 )
-def test_command_that_is_no_trainyard_is_explained(server, script, command, failure, sentence):
+def test_command_that_is_no_trainyard_is_explained(server, script, monkeypatch, command, failure, sentence):
+    if failure is Failure.NO_ANSWER:
+        monkeypatch.setattr(connection, "HELLO_S", 1.0)
     made = command if re.fullmatch(r"[\w/ -]+", command) else script(command)
-    error = fails(Host(name="lab", address="one", command=made))
-    assert (error.failure, str(error)) == (failure, str(error))
-    assert re.search(sentence, str(error))
+    assert re.search(sentence, error_of(Host(name="lab", address="one", command=made), failure))
 
 
 HELLO = json.dumps(
@@ -78,17 +80,9 @@ HELLO = json.dumps(
         ("read line; echo '[]'; exec cat >&2", Failure.NONSENSE, "It is no object of JSON"),
         ('read line; echo \'{"id": 7, "answer": 1}\'; exec cat >&2', Failure.NONSENSE, "answers what was not asked"),
         ("read line; echo '{\"id\": 1}'; exec cat >&2", Failure.NONSENSE, "It has neither an answer nor an error"),
-        (
-            'read line; echo \'{"id": 1, "error": {"x": "y"}}\'; exec cat >&2',
-            Failure.NONSENSE,
-            "It has neither an answer nor an error",
-        ),
+        ('read line; echo \'{"id": 1, "error": {"x": "y"}}\'; exec cat >&2', Failure.NONSENSE, "neither an answer nor"),
         ('read line; echo \'{"id": 1, "answer": {"time": "now"}}\'; exec cat >&2', Failure.NONSENSE, "is no number"),
-        (
-            "head -c 2000000 /dev/zero | tr '\\\\0' x; exec cat >&2",
-            Failure.NONSENSE,
-            "a line of more than 1048576 bytes",
-        ),
+        ("head -c 2000000 /dev/zero | tr '\\\\0' x; exec cat >&2", Failure.NONSENSE, "of more than 1048576 bytes"),
         ("exit 0", Failure.CUT, "was cut, or Trainyard was ended there"),
         ("exec cat >&2", Failure.NO_ANSWER, "has not answered within 1 s"),
     ],
@@ -96,26 +90,10 @@ HELLO = json.dumps(
 def test_agent_that_goes_wrong_is_explained(server, script, monkeypatch, after, failure, sentence):
     if failure is Failure.NO_ANSWER:
         monkeypatch.setattr(connection, "ANSWER_S", 1.0)
-    error = fails(Host(name="lab", address="one", command=script(f"echo '{HELLO}'; {after}")))
-    assert error.failure is failure
-    assert sentence in str(error)
-
-
-def test_agent_that_never_says_hello_is_given_up(server, script, monkeypatch):
-    monkeypatch.setattr(connection, "HELLO_S", 1.0)
-    error = fails(Host(name="lab", address="one", command=script("exec cat")))
-    assert error.failure is Failure.NO_ANSWER
-    assert "See in a terminal what it waits for: ssh one" in str(error)
+    host = Host(name="lab", address="one", command=script(f"echo '{HELLO}'; {after}"))
+    assert sentence in error_of(host, failure)
 
 
 def test_ssh_that_is_not_installed_is_told(monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
-    error = fails(Host(name="lab", address="one"))
-    assert error.failure is Failure.NO_SSH
-    assert "apt install openssh-client" in str(error)
-
-
-def test_profile_that_prints_without_end_is_told(server, script):
-    error = fails(Host(name="lab", address="one", command=script("exec yes 'Welcome to this machine'")))
-    assert error.failure is Failure.NO_AGENT
-    assert "What lab (one) sends makes no sense." in str(error)
+    assert "apt install openssh-client" in error_of(Host(name="lab", address="one"), Failure.NO_SSH)

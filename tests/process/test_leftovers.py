@@ -23,12 +23,11 @@ import pytest
 from core.errors import RunError
 from core.history import removal
 from core.history.removal import OrphanedProcess, find_orphans
-from core.runs.facts import RunState
 from core.runs.run import Run
-from core.system import processes, procfs
+from core.system import processes
 from core.system.own_processes import SUPERVISOR
 from core.system.terminate import TerminationResult, terminate
-from tests.support.acting import CHILD, STUBBORN_CHILD, ProcView, abandon, fake_process, guards, kill_supervisor, played
+from tests.support.acting import CHILD, STUBBORN_CHILD, ProcView, abandon, fake_process, guards, played
 from tests.support.running import Followed, kill_tagged, start
 from tests.support.two_users import OTHER_UID
 from tests.support.waiting import PATIENCE_S, wait_until
@@ -101,31 +100,10 @@ def pids(found: list[OrphanedProcess]) -> list[int]:
 
 def as_found(process: subprocess.Popen[bytes], run_id: str) -> OrphanedProcess:
     """Return the process as `find` would return it."""
-    identity = processes.identify(process.pid)
-    assert identity
     return OrphanedProcess(
-        process=identity, run_id=run_id, run_dir=None, name="sleep", command="sleep 3600", age_s=1.0, user="me",
-        memory_bytes=None, why="Its run is over.",
+        process=processes.identify(process.pid), run_id=run_id, run_dir=None, name="sleep", command="sleep 3600",
+        age_s=1.0, user="me", memory_bytes=None, why="Its run is over.",
     )
-
-
-def test_orphan_of_abandoned_run_is_found_and_terminated(abandoned: Followed, view: ProcView) -> None:
-    assert abandoned.state is RunState.LOST
-    (found,) = find_orphans([], view.refresh())  # the folder is read from the process's environment
-    assert (found.run_id, found.run_dir) == (abandoned.run.id, abandoned.run.dir)
-    assert (found.name, found.command) == ("sleep", "sleep 3600")
-    assert found.user == pwd.getpwuid(os.getuid()).pw_name
-    assert found.memory_bytes
-    own = processes.describe(os.getpid()).age_s
-    assert own is not None
-    assert 0 <= found.age_s <= own, "it is younger than this process, which has started the run"
-    assert found.why == f"Run {abandoned.run.id} is over (lost)."
-    assert pids(find_orphans([])).count(found.process.pid) == 1  # it is found among all processes of the machine, too
-    outcome = terminate_all([found])
-    assert [(each.target, each.signal) for each in outcome.ended] == [(found, "SIGTERM")]
-    assert outcome.left == ()
-    assert not processes.is_alive(found.process)
-    assert find_orphans([], view.refresh()) == []
 
 
 def test_orphan_ignoring_sigterm_is_killed_after_grace_period(runs_root: Path, tmp_path: Path, view: ProcView) -> None:
@@ -153,7 +131,7 @@ def test_stopped_guard_hides_no_orphans(runs_root: Path, tmp_path: Path, view: P
     followed = start(played(tmp_path / "actors", before=CHILD), runs_root).until_trained(1)
     (guard,) = guards(followed.run)
     guard.suspend()
-    kill_supervisor(followed)
+    followed.kill_supervisor()
     followed.until_over()
     # The worker ends by its dead-man switch, and its child stays.
     wait_until(lambda: len(processes.tagged(followed.run.id)) == 1, "the worker to be gone")
@@ -174,9 +152,7 @@ def test_orphan_of_deleted_run_folder_is_found(abandoned: Followed, view: ProcVi
     assert found.why == f"The folder of run {abandoned.run.id} is gone, and it has no supervisor."
 
 
-def test_run_folder_is_searched_under_roots(
-    abandoned: Followed, runs_root: Path, tmp_path: Path, view: ProcView, launch: Launch
-) -> None:
+def test_run_folder_is_searched_under_roots(abandoned, runs_root, tmp_path, view, launch) -> None:
     process = launch(run_id=abandoned.run.id)
     unknown = launch(run_id="20010101-000000-unknown-0000")
     strange = launch(run_id="../runs", run_dir=tmp_path)
@@ -188,22 +164,17 @@ def test_run_folder_is_searched_under_roots(
 
 
 def test_orphan_of_finished_run_is_found(runs_root: Path, tmp_path: Path, view: ProcView, launch: Launch) -> None:
-    followed = start(played(tmp_path / "actors", steps=3), runs_root).until_over()
-    supervisor = followed.run.facts.supervisor
-    assert supervisor
-    wait_until(lambda: not processes.is_alive(supervisor), "the supervisor to have left")
-    process = launch(run_id=followed.run.id, run_dir=followed.run.dir)
+    run = start(played(tmp_path / "actors", steps=3), runs_root).until_left().run
+    process = launch(run_id=run.id, run_dir=run.dir)
     (found,) = find_orphans([], view.refresh())
-    assert (found.process.pid, found.why) == (process.pid, f"Run {followed.run.id} is over (finished).")
+    assert (found.process.pid, found.why) == (process.pid, f"Run {run.id} is over (finished).")
+    assert found.user == pwd.getpwuid(os.getuid()).pw_name
+    assert 0 <= found.age_s <= processes.describe(os.getpid()).age_s, "it is younger than this process"
+    assert pids(find_orphans([])).count(process.pid) == 1, "it is found among all processes of the machine, too"
 
 
 def test_shells_and_panels_started_inside_training_are_no_orphans(
-    abandoned: Followed,
-    runs_root: Path,
-    tmp_path: Path,
-    view: ProcView,
-    launch: Launch,
-    monkeypatch: pytest.MonkeyPatch,
+    abandoned: Followed, runs_root: Path, tmp_path: Path, view: ProcView, launch: Launch, monkeypatch
 ) -> None:
     """A shell on a terminal, the terminal's server and its children; a second panel and its runs."""
     left = find_orphans([], view.refresh())
@@ -306,14 +277,11 @@ def test_process_with_other_uid_in_proc_is_never_signalled(tmp_path: Path, launc
     assert [each.target for each in terminate_all([found], proc=own).ended] == [found]
 
 
-def test_process_stuck_in_kernel_after_sigkill_is_not_signalled_again(
-    tmp_path: Path, launch: Launch, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_process_stuck_in_kernel_after_sigkill_is_not_signalled_again(tmp_path, launch, monkeypatch) -> None:
     notes = tmp_path / "signals"
     process = launch(
         sys.executable, "-c", RECORDS_SIGNALS, str(notes), run_id="20010101-000000-stuck-0000", stdout=subprocess.PIPE
     )
-    assert process.stdout
     assert process.stdout.readline() == b"ready\n"
     proc = tmp_path / "fake"
     asleep = Path(f"/proc/{process.pid}/stat")
@@ -345,24 +313,6 @@ def test_process_that_exits_meanwhile_is_no_error(view: ProcView, launch: Launch
     assert outcome.left == ()
     assert terminate_all(found) == TerminationResult()
     assert find_orphans([], view.path) == []  # the links of exited processes remain and are broken
-
-
-def test_process_that_drops_its_tag_at_sigterm_is_not_signalled_again(
-    view: ProcView, launch: Launch, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    code = (
-        "import os, signal, time; "
-        "signal.signal(signal.SIGTERM, lambda *_: os.execve('/bin/sleep', ['sleep', '3600'], {})); "
-        "print(flush=True); time.sleep(3600)"
-    )
-    process = launch(sys.executable, "-c", code, run_id="20010101-000000-drops-0000", stdout=subprocess.PIPE)
-    assert process.stdout
-    process.stdout.readline()
-    (found,) = find_orphans([], view.refresh())
-    let_grace_end(monkeypatch, lambda: procfs.variables(process.pid) == [b""])
-    outcome = terminate_all([found], grace_s=2)
-    assert [each.target for each in outcome.left] == [found]
-    assert process.poll() is None
 
 
 def test_missing_proc_reports_no_orphans(tmp_path: Path) -> None:

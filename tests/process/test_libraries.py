@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from core.runs.facts import RunState
-from core.series.series import Series
+from tests.process.test_script_metrics import points
 from tests.support.present import present
 from tests.support.running import script_spec, train
 
@@ -50,11 +50,6 @@ def test_program_of_a_library_is_read_as_it_is(name: str, tmp_path: Path) -> Non
     for metric, recorded in json.loads(record.read_text()).items():
         wanted = {int(step): value for step, value in recorded.items()}
         assert points(followed.run_series.metrics[metric]) == pytest.approx(wanted, rel=DIGITS, abs=1e-3), metric
-
-
-def points(series: Series) -> dict[int, float]:
-    """Return the values by step."""
-    return dict(zip([int(step) for step in series.steps], series.values.tolist(), strict=True))
 
 
 def test_every_program_has_its_row() -> None:

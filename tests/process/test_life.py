@@ -9,6 +9,7 @@ import shutil
 import signal
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import psutil
 import pytest
@@ -20,7 +21,7 @@ from core.runs.run import Run
 from core.schema.paths import EVENTS, RESERVE
 from core.schema.settings import StopTimeouts
 from core.system import processes
-from tests.support.acting import CHILD, played
+from tests.support.acting import played
 from tests.support.running import CAME_UP, FOREVER, LONG, Followed, attached, make_spec, start, train, write_recipe
 from tests.support.waiting import PATIENCE_S, wait_until
 
@@ -29,11 +30,17 @@ STOPPED = [*CAME_UP, RunState.STOPPING, RunState.RELEASING, RunState.STOPPED]
 FAILED = [*CAME_UP, RunState.RELEASING, RunState.FAILED]
 SOON = StopTimeouts(ask_s=1, interrupt_s=1, terminate_s=1)
 PATIENT = StopTimeouts(ask_s=PATIENCE_S)
+STUCK = f"""{LONG}
+import time
+class Stuck:
+    def __len__(self):
+        return 8
+    def __getitem__(self, index):
+        time.sleep(3600)
 
-
-@pytest.fixture
-def endless(tmp_path: Path) -> str:
-    return write_recipe(tmp_path, LONG)
+def train_data():
+    return Stuck()
+"""
 
 
 def test_finished_run_has_every_step_recorded(runs_root: Path) -> None:
@@ -64,33 +71,9 @@ def test_stop_while_workers_load_skips_the_timeout(runs_root: Path, tmp_path: Pa
 
 
 def test_recipe_that_ignores_stop_is_terminated_by_signals(runs_root: Path, tmp_path: Path) -> None:
-    stubborn = write_recipe(
-        tmp_path,
-        """
-        import signal
-        import time
-
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-
-        def model():
-            pass
-
-        class Stubborn:
-            def __len__(self):
-                return 8
-            def __getitem__(self, index):
-                if index > 2:
-                    time.sleep(3600)
-                return 0.0
-
-        def train_data():
-            return Stubborn()
-        """,
-        "stubborn",
-    )
-    followed = start(make_spec(stubborn, batch_size=4, stop_timeouts=SOON), runs_root).until(RunState.RUNNING)
-    followed.stop()
+    deaf = "import signal\nfor each in signal.SIGINT, signal.SIGTERM:\n    signal.signal(each, signal.SIG_IGN)\n"
+    recipe = write_recipe(tmp_path, deaf + STUCK)
+    followed = start(make_spec(recipe, batch_size=4, stop_timeouts=SOON), runs_root).until(RunState.RUNNING).stop()
     assert followed.states == STOPPED
     assert [(step.name, step.grace_s) for step in followed.run.facts.stop_steps] == [
         ("asked", 1), ("SIGINT", 1), ("SIGTERM", 1), ("SIGKILL", None),
@@ -99,58 +82,27 @@ def test_recipe_that_ignores_stop_is_terminated_by_signals(runs_root: Path, tmp_
 
 
 def test_force_request_skips_to_sigkill(runs_root: Path, tmp_path: Path) -> None:
-    stuck = write_recipe(
-        tmp_path,
-        f"""{LONG}
-import time
-class Stuck:
-    def __len__(self):
-        return 8
-    def __getitem__(self, index):
-        time.sleep(3600)
-
-def train_data():
-    return Stuck()
-""",
-        "stuck",
-    )
-    followed = start(make_spec(stuck, batch_size=4, stop_timeouts=StopTimeouts(ask_s=600)), runs_root).until(
-        RunState.RUNNING
-    )
+    spec = make_spec(write_recipe(tmp_path, STUCK), batch_size=4, stop_timeouts=StopTimeouts(ask_s=600))
+    followed = start(spec, runs_root).until(RunState.RUNNING)
     followed.run.request("stop")
     followed.until(RunState.STOPPING)
     followed.run.request("force")
-    followed.until_over()
-    assert followed.states == STOPPED
+    assert followed.until_over().states == STOPPED
     assert [step.name for step in followed.run.facts.stop_steps] == ["asked", "SIGKILL"]
 
 
 def test_workers_exit_when_their_supervisor_is_killed(runs_root: Path, tmp_path: Path) -> None:
     loads = write_recipe(tmp_path, f"import os, time\nif os.fork() == 0:\n    time.sleep(3600)\n{LONG}", "loads")
-    spec = make_spec(loads, epochs=FOREVER, devices="cpu:0,cpu:1")
-    followed = start(spec, runs_root).until_trained(1)
-    facts = followed.run.facts
-    assert facts.supervisor
-    tagged = processes.tagged(followed.run.id)
-    assert len(tagged) >= 4  # two ranks and a data-loader worker of each
-    os.kill(facts.supervisor.pid, signal.SIGKILL)
+    followed = start(make_spec(loads, epochs=FOREVER, devices="cpu:0,cpu:1"), runs_root).until_trained()
+    assert len(processes.tagged(followed.run.id)) >= 4  # two ranks and a data-loader worker of each
+    followed.kill_supervisor()
     wait_until(lambda: not processes.tagged(followed.run.id), "the workers to end with their supervisor")
-    followed.until_over()
-    assert followed.states == [*CAME_UP, RunState.LOST]
-    assert f"supervisor (pid {facts.supervisor.pid}) exited unexpectedly" in str(followed.run.facts.error)
+    assert followed.until_over().states == [*CAME_UP, RunState.LOST]
+    facts = followed.run.facts
+    assert f"supervisor (pid {facts.supervisor.pid}) exited unexpectedly" in facts.error
     again = Followed(Run.attach(followed.run.dir)).until_over()
     assert again.states == [*CAME_UP, RunState.LOST]
     assert again.run_series.metrics["loss"].count == followed.run_series.metrics["loss"].count
-
-
-def test_process_that_outlives_its_worker_is_terminated_and_reported(runs_root: Path, tmp_path: Path) -> None:
-    followed = train(played(tmp_path / "actor", before=CHILD, steps=3), runs_root)
-    assert followed.states == FINISHED
-    assert any(
-        notice.startswith("A process outlived its worker and was sent SIGTERM: pid ") and " sleep (" in notice
-        for notice in followed.run.facts.notices
-    )
-    assert processes.tagged(followed.run.id) == []
 
 
 def test_run_continues_when_the_process_that_started_it_is_killed(runs_root: Path, endless: str) -> None:
@@ -168,25 +120,23 @@ def test_run_continues_when_the_process_that_started_it_is_killed(runs_root: Pat
     assert followed.run_series.metrics["loss"].steps.tolist() == list(range(1, followed.run.facts.step + 1))
 
 
-def test_second_supervisor_of_a_run_directory_is_refused(runs_root: Path, tmp_path: Path) -> None:
-    followed = start(played(tmp_path / "actor"), runs_root).until_trained(1)
-    second = launch_supervisor(followed.run.dir)
-    wait_until(lambda: second is None or not processes.is_alive(second), "the second supervisor to end")
-    assert "is running already" in followed.run.log_end()
-    followed.poll()
-    assert followed.state is RunState.RUNNING
-    assert len(followed.run.facts.workers) == 1
-    followed.run.request("stop")
-    followed.until_left()
-    third = launch_supervisor(followed.run.dir)
-    wait_until(lambda: third is None or not processes.is_alive(third), "the third supervisor to end")
-    assert "has run before" in followed.run.log_end()
-    assert Followed(Run.attach(followed.run.dir)).until_over().states == STOPPED
+def test_second_supervisor_of_a_run_directory_is_refused(training: Followed) -> None:
+    def launched() -> str:
+        """Start another supervisor, and return the end of the log after its end."""
+        other = launch_supervisor(training.run.dir)
+        wait_until(lambda: other is None or not processes.is_alive(other), "the other supervisor to end")
+        return training.run.log_end()
+
+    assert "is running already" in launched()
+    assert training.poll().state is RunState.RUNNING
+    assert len(training.run.facts.workers) == 1
+    training.run.request("stop")
+    training.until_left()
+    assert "has run before" in launched()
+    assert Followed(Run.attach(training.run.dir)).until_over().states == STOPPED
 
 
-def test_run_started_inside_another_run_has_its_own_tag(
-    runs_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_run_started_inside_another_run_has_its_own_tag(runs_root: Path, tmp_path: Path, monkeypatch) -> None:
     outer = f"outer-{os.getpid()}"
     monkeypatch.setenv(processes.TAG, outer)
     monkeypatch.setenv(processes.RUN_DIR, str(runs_root / outer))
@@ -194,31 +144,6 @@ def test_run_started_inside_another_run_has_its_own_tag(
     assert processes.tagged(outer) == []
     assert processes.tagged(followed.run.id)
     followed.stop()
-
-
-def test_run_whose_supervisor_never_wrote_an_event_is_lost(runs_root: Path, tmp_path: Path) -> None:
-    spec = played(tmp_path / "actor")
-    followed = start(spec, runs_root)
-    wait_until(lambda: processes.tagged(followed.run.id) or followed.poll().states, "the supervisor")
-    followed.run.request("stop")
-    followed.until_left()
-    # Make the directory look as if the supervisor had exited long ago, before it wrote any event.
-    for file in (followed.run.dir / "events").iterdir():
-        file.unlink()
-    long_ago = (followed.run.dir / "spec.json").stat().st_mtime - 60
-    os.utime(followed.run.dir / "spec.json", (long_ago, long_ago))
-    lost = attached(followed.run.dir)
-    assert lost.facts.state is RunState.LOST
-    assert str(lost.facts.error).startswith("The run never started")
-
-
-def test_supervisor_stops_its_run_gracefully_on_sigterm(runs_root: Path, tmp_path: Path) -> None:
-    """SIGTERM, as at a shutdown, counts as a stop request."""
-    followed = start(played(tmp_path / "actor"), runs_root).until_trained(1)
-    assert followed.run.facts.supervisor
-    os.kill(followed.run.facts.supervisor.pid, signal.SIGTERM)
-    followed.until_over()
-    assert followed.states == STOPPED
 
 
 @pytest.mark.slow
@@ -251,56 +176,42 @@ def loss():
 
 def test_blocked_and_stopped_workers_end_when_their_supervisor_is_killed(runs_root: Path, tmp_path: Path) -> None:
     """One worker holds the GIL, one is stopped by SIGSTOP, and a child has its own session."""
-    recipe = write_recipe(
-        tmp_path,
-        f"import subprocess\nsubprocess.Popen(['sleep', '3600'], start_new_session=True)\n{HOLDING}",
-        "holding",
-    )
+    child = "import subprocess\nsubprocess.Popen(['sleep', '3600'], start_new_session=True)\n"
+    recipe = write_recipe(tmp_path, child + HOLDING, "holding")
     followed = start(make_spec(recipe, devices="cpu:0,cpu:1"), runs_root).until(RunState.RUNNING)
-    facts = followed.run.facts
-    assert facts.supervisor
     wait_until(lambda: len(processes.tagged(followed.run.id)) == 4, "the workers and a child of each")
-    os.kill(facts.workers[1].process.pid, signal.SIGSTOP)
-    os.kill(facts.supervisor.pid, signal.SIGKILL)
+    os.kill(followed.run.facts.workers[1].process.pid, signal.SIGSTOP)
+    followed.kill_supervisor()
     wait_until(lambda: not processes.tagged(followed.run.id), "all processes of the run to end")
     assert followed.until_over().states == [*CAME_UP, RunState.LOST]
 
 
 @pytest.mark.slow
-def test_finished_worker_that_does_not_exit_is_terminated(
-    runs_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    recipe = write_recipe(
-        tmp_path,
-        f"import threading, time\nthreading.Thread(target=time.sleep, args=(3600,)).start()\n{LONG}",
-        "lingers",
-    )
-    followed = train(make_spec(recipe, epochs=2), runs_root)
+def test_finished_worker_that_does_not_exit_is_terminated(runs_root: Path, tmp_path: Path) -> None:
+    lingers = "import threading, time\nthreading.Thread(target=time.sleep, args=(3600,)).start()\n"
+    followed = train(make_spec(write_recipe(tmp_path, lingers + LONG), epochs=2), runs_root)
     assert followed.states == FINISHED
     assert any("Training is done, but these processes did not exit" in notice for notice in followed.run.facts.notices)
 
 
-def test_logout_stops_the_run(runs_root: Path, endless: str) -> None:
-    """The supervisor and its workers get SIGTERM at the same time."""
-    followed = start(make_spec(endless, epochs=FOREVER), runs_root).until_trained(1)
-    facts = followed.run.facts
-    assert facts.supervisor
-    os.kill(facts.supervisor.pid, signal.SIGHUP)
-    processes.send(facts.workers[0].process, signal.SIGTERM)
-    assert followed.until_over().state is RunState.STOPPED
+@pytest.mark.parametrize("ends_worker", [False, True], ids=["shutdown", "logout"])
+def test_signal_to_the_supervisor_is_a_request_to_stop(training: Followed, ends_worker: bool) -> None:
+    """At a shutdown it gets SIGTERM; at a log-out SIGHUP, and its workers SIGTERM at the same time."""
+    os.kill(training.run.facts.supervisor.pid, signal.SIGHUP if ends_worker else signal.SIGTERM)
+    if ends_worker:
+        processes.send(training.run.facts.workers[0].process, signal.SIGTERM)
+    assert training.until_over().states == STOPPED
 
 
-def test_run_ends_when_its_folder_is_removed(runs_root: Path, tmp_path: Path) -> None:
-    followed = start(played(tmp_path / "actor"), runs_root).until_trained(1)
-    shutil.rmtree(followed.run.dir)
-    wait_until(lambda: not processes.tagged(followed.run.id), "the workers to end")
+def test_run_ends_when_its_folder_is_removed(training: Followed) -> None:
+    shutil.rmtree(training.run.dir)
+    wait_until(lambda: not processes.tagged(training.run.id), "the workers to end")
     with pytest.raises(RunError, match="no longer exists"):
-        followed.run.request("stop")
+        training.run.request("stop")
 
 
-def test_run_ends_when_its_folder_is_renamed_and_leaves_no_reserve(runs_root: Path, tmp_path: Path) -> None:
-    followed = start(played(tmp_path / "actor"), runs_root).until_trained(1)
-    run_dir, run_id = followed.run.dir, followed.run.id
+def test_run_ends_when_its_folder_is_renamed_and_leaves_no_reserve(training: Followed) -> None:
+    run_dir, run_id = training.run.dir, training.run.id
     renamed = run_dir.rename(run_dir.with_name("renamed"))
     run = Followed(Run.attach(renamed)).until_over().run
     assert run.facts.state is RunState.FAILED
@@ -311,24 +222,16 @@ def test_run_ends_when_its_folder_is_renamed_and_leaves_no_reserve(runs_root: Pa
 
 
 def test_failed_start_leaves_no_folder(runs_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("core.runs.directory.launch_supervisor", _raise_no_space)
+    full = Mock(side_effect=OSError(errno.ENOSPC, "No space left on device"))
+    monkeypatch.setattr("core.runs.directory.launch_supervisor", full)
     with pytest.raises(RunError, match="is full"):
         Run.start(make_spec("digits_mlp"), runs_root)
     assert list(runs_root.iterdir()) == []
 
 
-def _raise_no_space(run_dir: Path) -> None:
-    raise OSError(errno.ENOSPC, "No space left on device")
-
-
-def test_run_on_another_host_or_container_is_not_declared_lost(
-    runs_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_run_on_another_host_or_container_is_not_declared_lost(runs_root: Path, tmp_path: Path, monkeypatch) -> None:
     """The pids of another machine or container are meaningless here."""
-    followed = train(played(tmp_path / "actor", steps=3), runs_root)
-    supervisor = followed.run.facts.supervisor
-    assert supervisor
-    wait_until(lambda: not processes.is_alive(supervisor), "the supervisor to have left")
+    followed = train(played(tmp_path / "actor", steps=3), runs_root).until_left()
     log = followed.run.dir / "events" / "supervisor.jsonl"
     log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:2]))  # as it was in mid-run
     here = processes.here()
@@ -339,8 +242,7 @@ def test_run_on_another_host_or_container_is_not_declared_lost(
         (replace(here, pid_namespace="pid:[1]"), RunState.STARTING),
     ):
         monkeypatch.setattr(processes, "here", lambda place=place: place)
-        run = attached(followed.run.dir)
-        assert run.facts.state is state
+        assert attached(followed.run.dir).facts.state is state
 
 
 def test_clock_set_back_does_not_change_the_run_state(runs_root: Path, tmp_path: Path) -> None:

@@ -99,9 +99,7 @@ def test_only_a_session_and_the_users_manager_are_asked_about(bus: str, cgroup: 
     assert service.asked == []
 
 
-def test_nothing_happens_where_nothing_answers(
-    bus: str, cgroup: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_nothing_happens_where_nothing_answers(bus: str, cgroup: Path, monkeypatch, tmp_path: Path) -> None:
     assert asked_again() == LogOut(), "the bus has no systemd-logind"
     with LoginService(bus, {}, silent=True) as service, pytest.MonkeyPatch.context() as patch:
         # The time for all questions is over when the first one has been asked.
@@ -143,9 +141,7 @@ def test_supervisor_and_waiting_process_are_started_in_scopes(bus: str, cgroup: 
     assert last.until_over().state is RunState.FINISHED
 
 
-def test_process_in_a_scope_keeps_its_id_its_output_and_its_arguments(
-    bus: str, cgroup: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_process_in_a_scope_keeps_its_id_its_output_and_its_arguments(bus, cgroup, tmp_path, monkeypatch) -> None:
     """By a small program in place of systemd-run, which is not installed everywhere. It knows no OOMPolicy."""
     program = tmp_path / "bin" / "systemd-run"
     program.parent.mkdir()
@@ -165,7 +161,6 @@ def test_process_in_a_scope_keeps_its_id_its_output_and_its_arguments(
         started = start_in_background(
             [sys.executable, "-c", code, "a b", "$HOME", "--user", "'"], printed.fileno(), survives_logout=True
         )
-    assert started is not None
     text = wait_until((tmp_path / "printed").read_text, "what it prints")
     go.touch()
     assert text == f"{started.pid} True ['a b', '$HOME', '--user', \"'\"]\n"

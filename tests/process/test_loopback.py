@@ -28,7 +28,7 @@ from core.runs.run import Run
 from core.schema.spec import RunSpec
 from core.system import processes
 from tests.support import no_namespaces
-from tests.support.running import CAME_UP, FOREVER, LONG, Followed, make_spec, start, write_recipe
+from tests.support.running import CAME_UP, FOREVER, Followed, make_spec, start, write_recipe
 from tests.support.two_users import OTHER_UID
 from tests.support.waiting import wait_until
 
@@ -143,8 +143,8 @@ def test_recipe_downloads_once_and_its_workers_reach_nobody(runs_root: Path, tmp
 
 
 @pytest.mark.slow
-def test_processes_in_the_network_are_found_paused_and_resumed(runs_root: Path, tmp_path: Path) -> None:
-    followed = start(listening_spec(write_recipe(tmp_path, LONG), epochs=FOREVER), runs_root).until_trained()
+def test_processes_in_the_network_are_found_paused_and_resumed(runs_root: Path, endless: str) -> None:
+    followed = start(listening_spec(endless, epochs=FOREVER), runs_root).until_trained()
     pids = {followed.run.facts.workers[rank].process.pid for rank in WORKERS}
     until_only(followed, pids)
     networks = {namespace(pid, "net") for pid in pids}
@@ -229,25 +229,23 @@ print(json.dumps({
 # -- what ends -----------------------------------------------------------------------------------
 
 
-def test_killed_supervisor_leaves_no_process_in_the_network(runs_root: Path, tmp_path: Path) -> None:
-    followed = start(listening_spec(write_recipe(tmp_path, LONG), epochs=FOREVER), runs_root).until_trained()
-    supervisor = followed.run.facts.supervisor
-    assert supervisor is not None
-    os.kill(supervisor.pid, signal.SIGKILL)
-    assert followed.until_over().state is RunState.LOST
+@pytest.mark.parametrize("ends", ["the supervisor", "a worker"])
+def test_killed_process_ends_all_processes_in_the_network(runs_root: Path, endless: str, ends: str) -> None:
+    followed = start(listening_spec(endless, epochs=FOREVER), runs_root).until_trained()
+    if ends == "the supervisor":
+        assert followed.kill_supervisor().until_over().state is RunState.LOST
+    else:
+        os.kill(followed.run.facts.workers[1].process.pid, signal.SIGKILL)
+        assert followed.until_over().state is RunState.FAILED
+        assert str(followed.run.facts.error).startswith("Worker 1 on cpu:1 was ended by SIGKILL")
     assert_nothing_is_left(followed)
 
 
-def test_killed_worker_in_the_network_fails_the_run(runs_root: Path, tmp_path: Path) -> None:
-    followed = start(listening_spec(write_recipe(tmp_path, LONG), epochs=FOREVER), runs_root).until_trained()
-    os.kill(followed.run.facts.workers[1].process.pid, signal.SIGKILL)
-    assert followed.until_over().state is RunState.FAILED
-    assert str(followed.run.facts.error).startswith("Worker 1 on cpu:1 was ended by SIGKILL")
-    assert_nothing_is_left(followed)
-
-
-@pytest.mark.parametrize("ends", ["killed", "stopped", "supervisor killed"])
-def test_run_whose_data_are_being_fetched_ends_with_all_processes(runs_root: Path, tmp_path: Path, ends: str) -> None:
+@pytest.mark.parametrize(
+    ("ends", "state"),
+    [("killed", RunState.FAILED), ("stopped", RunState.STOPPED), ("supervisor killed", RunState.LOST)],
+)
+def test_run_whose_data_are_being_fetched_ends_with_all_processes(runs_root, tmp_path, ends, state) -> None:
     note = tmp_path / "note"
     followed = start(listening_spec(write_recipe(tmp_path, WAITS.format(note=note))), runs_root)
     wait_until(lambda: note.exists() and len(followed.poll().run.facts.workers) == 3, "the fetching")
@@ -256,11 +254,8 @@ def test_run_whose_data_are_being_fetched_ends_with_all_processes(runs_root: Pat
     elif ends == "stopped":
         followed.run.request("stop")
     else:
-        assert followed.run.facts.supervisor is not None
-        os.kill(followed.run.facts.supervisor.pid, signal.SIGKILL)
-    followed.until_over()
-    expected = {"killed": RunState.FAILED, "stopped": RunState.STOPPED, "supervisor killed": RunState.LOST}
-    assert followed.state is expected[ends]
+        followed.kill_supervisor()
+    assert followed.until_over().state is state
     if ends == "killed":
         assert str(followed.run.facts.error).startswith("The process that fetches data was ended by SIGKILL")
     assert_nothing_is_left(followed)
@@ -269,19 +264,18 @@ def test_run_whose_data_are_being_fetched_ends_with_all_processes(runs_root: Pat
 def test_error_while_fetching_is_the_error_of_the_run(runs_root: Path, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, "def model():\n    pass\n\ndef train_data():\n    return open('/no/such/data')\n")
     followed = start(listening_spec(recipe), runs_root).until_over()
-    assert followed.state is RunState.FAILED
-    assert str(followed.run.facts.error).startswith("The process that fetches data: FileNotFoundError: [Errno 2]")
+    assert followed.failure.startswith("The process that fetches data: FileNotFoundError: [Errno 2]")
     assert f'File "{recipe}", line 5, in train_data' in str(followed.run.facts.traceback)
     assert_nothing_is_left(followed)
 
 
 @pytest.mark.slow
-def test_run_without_roots_rights_is_kept_apart_and_ended_as_well(runs_root: Path, tmp_path: Path) -> None:
+def test_run_without_roots_rights_is_kept_apart_and_ended_as_well(runs_root: Path, endless: str) -> None:
     """Its workers are in a user namespace, too: their tags stay readable, and the guard can end them."""
     without = ["setpriv", "--bounding-set=-all,+setfcap", "--inh-caps=-all"] if os.getuid() == 0 else []
     if without and shutil.which("setpriv") is None:
         pytest.skip("setpriv, which takes root's rights away, is not installed")
-    command = ["run", write_recipe(tmp_path, LONG), "--epochs", str(FOREVER), "--strategy", "multi_worker_mirrored"]
+    command = ["run", endless, "--epochs", str(FOREVER), "--strategy", "multi_worker_mirrored"]
     done = subprocess.run(
         [*without, sys.executable, "-m", "core.cli", *command, "--framework", "tensorflow", "--devices",
          "cpu:0,cpu:1", "--detach", "--runs", str(runs_root)],
@@ -294,7 +288,6 @@ def test_run_without_roots_rights_is_kept_apart_and_ended_as_well(runs_root: Pat
     pids = {facts.workers[rank].process.pid for rank in WORKERS}
     until_only(followed, pids)
     assert namespace("self", "user") not in {namespace(pid, "user") for pid in pids}
-    assert facts.supervisor is not None
     stuck = facts.workers[1].process
     os.kill(stuck.pid, signal.SIGSTOP)  # its dead-man switch cannot act
     os.kill(facts.supervisor.pid, signal.SIGKILL)
@@ -310,9 +303,8 @@ def test_recipe_that_downloads_each_time_is_told_to_keep_its_file(runs_root: Pat
     with serving(b"[1, 2]") as (address, _):
         recipe = write_recipe(tmp_path, source.format(address=address, file=tmp_path / "data"))
         followed = start(listening_spec(recipe), runs_root).until_over()
-    assert followed.state is RunState.FAILED
-    assert "URLError: The recipe contacts another computer (" in str(followed.run.facts.error)
-    assert "keep what it downloads in a file, or choose strategy mirrored" in str(followed.run.facts.error)
+    assert "URLError: The recipe contacts another computer (" in followed.failure
+    assert "keep what it downloads in a file, or choose strategy mirrored" in followed.failure
     assert "in train_data" in str(followed.run.facts.traceback)
 
 
@@ -347,8 +339,8 @@ def test_program_that_does_not_answer_is_ended(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.slow
-def test_strategy_that_listens_is_refused_without_its_own_network(runs_root: Path, tmp_path: Path) -> None:
-    run = ("run", write_recipe(tmp_path, LONG), "--framework", "tensorflow", "--devices", "cpu:0,cpu:1")
+def test_strategy_that_listens_is_refused_without_its_own_network(runs_root: Path, endless: str) -> None:
+    run = ("run", endless, "--framework", "tensorflow", "--devices", "cpu:0,cpu:1")
     refused = denied(*run, "--strategy", "parameter_server", runs_root=runs_root)
     assert refused.returncode == 2
     assert "Strategy parameter_server opens network ports without a password" in refused.stderr
@@ -360,10 +352,8 @@ def test_strategy_that_listens_is_refused_without_its_own_network(runs_root: Pat
 
 
 @pytest.mark.slow
-def test_allowed_open_ports_are_named_in_a_notice(
-    runs_root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = ("run", write_recipe(tmp_path, LONG), "--framework", "tensorflow", "--devices", "cpu:0,cpu:1", "--epochs")
+def test_allowed_open_ports_are_named_in_a_notice(runs_root: Path, endless: str, capsys) -> None:
+    run = ("run", endless, "--framework", "tensorflow", "--devices", "cpu:0,cpu:1", "--epochs")
     done = denied(*run, "1", "--strategy", "multi_worker_mirrored", "--allow-open-ports", runs_root=runs_root)
     assert done.returncode == 0, done.stderr
     (run_dir,) = runs_root.iterdir()
@@ -379,10 +369,10 @@ def test_allowed_open_ports_are_named_in_a_notice(
 
 
 @pytest.mark.slow
-def test_run_that_was_started_elsewhere_fails_with_the_reason(runs_root: Path, tmp_path: Path) -> None:
+def test_run_that_was_started_elsewhere_fails_with_the_reason(runs_root: Path, endless: str) -> None:
     """The supervisor makes the network, whatever was checked before it was started."""
     start_it = "import sys, pickle, pathlib; from core.runs.run import Run; Run.start(*pickle.load(sys.stdin.buffer))"
-    spec = listening_spec(write_recipe(tmp_path, LONG), epochs=1)
+    spec = listening_spec(endless, epochs=1)
     done = subprocess.run(
         [sys.executable, no_namespaces.__file__, sys.executable, "-c", start_it],
         input=pickle.dumps((spec, runs_root)), cwd=ROOT, capture_output=True, check=False,
@@ -391,8 +381,7 @@ def test_run_that_was_started_elsewhere_fails_with_the_reason(runs_root: Path, t
     assert done.returncode == 0, done.stderr
     (run_dir,) = runs_root.iterdir()
     followed = Followed(Run.attach(run_dir)).until_over()
-    assert followed.state is RunState.FAILED
-    assert "opens network ports without a password" in str(followed.run.facts.error)
+    assert "opens network ports without a password" in followed.failure
     assert_nothing_is_left(followed)
     refused = denied("resume", str(run_dir), runs_root=runs_root)
     assert refused.returncode == 2

@@ -25,7 +25,6 @@ from tests.support.two_hosts import (
     AWAY,
     cuts,
     has_ended,
-    kill_supervisor,
     over_hosts,
     parts,
     processes_there,
@@ -73,15 +72,12 @@ def test_stop_and_a_cut_connection(server: SshServer, runs_root: Path, tmp_path:
 
 
 @pytest.mark.slow
-def test_worker_that_is_killed_on_the_other_machine_fails_the_run(
-    server: SshServer, runs_root: Path, tmp_path: Path
-) -> None:
+def test_worker_that_is_killed_on_the_other_machine_fails_the_run(server, runs_root, tmp_path) -> None:
     long = f"{LONG}\nTABLE = {'x' * 300_000!r}  # longer than a pipe: a recipe travels in one request\n"
     run = start(long_spec(tmp_path, long), runs_root).until_trained(20)
     worker_there(server).send_signal(signal.SIGKILL)
     run.until_over()
-    assert run.states[-1] is RunState.FAILED
-    assert f"Worker 1 on {AWAY} was ended by SIGKILL" in str(run.run.facts.error)
+    assert f"Worker 1 on {AWAY} was ended by SIGKILL" in run.failure
     assert parts(server) == []
 
 
@@ -96,22 +92,18 @@ def test_supervisor_that_is_killed_on_the_other_machine_during_the_start_fails_t
     wait_until(lambda: part.poll() and part.facts.supervisor, "its first event")
     found[0].kill()
     run.until_over()
-    assert run.states[-1] is RunState.FAILED, run.run.facts
-    assert "The part of this run on one has ended. The run's supervisor" in str(run.run.facts.error)
+    assert "The part of this run on one has ended. The run's supervisor" in run.failure
     assert parts(server) == []
 
 
 @pytest.mark.slow
-def test_part_that_is_deleted_on_the_other_machine_ends_the_run(
-    server: SshServer, runs_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_part_that_is_deleted_on_the_other_machine_ends_the_run(server, runs_root, tmp_path, monkeypatch) -> None:
     """The machine can be reached, and has nothing of the run."""
     monkeypatch.setenv(run_hosts.GRACE_VARIABLE, "1")
     run = start(long_spec(tmp_path), runs_root).until_trained(20)
     shutil.rmtree(parts(server)[0].rename(tmp_path / "deleted"))  # at once: the part writes files in it
     run.until_over()
-    assert run.states[-1] is RunState.FAILED
-    assert "one says: There is no run" in str(run.run.facts.error)
+    assert "one says: There is no run" in run.failure
     assert len(run.run.facts.notices) < 5
     wait_until(lambda: not processes_there(server), "the processes on the host to end by themselves")
 
@@ -124,8 +116,7 @@ def test_machine_that_is_lost_ends_the_run_which_is_resumed_when_it_is_back(
     run = start(long_spec(tmp_path, unit="steps", every=20), runs_root).until_trained(60)
     with unreachable(server):
         run.until_over()
-    assert run.states[-1] is RunState.FAILED
-    assert "The run cannot go on without one" in str(run.run.facts.error)
+    assert "The run cannot go on without one" in run.failure
     assert run.run.facts.releases[AWAY].verdict is Verdict.CANNOT_BE_JUDGED
     wait_until(lambda: not processes_there(server), "the processes on the host to end by themselves")
 
@@ -138,16 +129,12 @@ def test_machine_that_is_lost_ends_the_run_which_is_resumed_when_it_is_back(
 
 @pytest.mark.slow
 def test_part_ends_by_itself_when_the_supervisor_of_its_run_is_killed(
-    server: SshServer,
-    runs_root: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    server: SshServer, runs_root: Path, tmp_path: Path, monkeypatch, capsys
 ) -> None:
     """The part says that its head was lost, is listed so on the host, and can be removed there."""
     monkeypatch.setenv(run_hosts.GRACE_VARIABLE, GRACE_S)
     run = start(long_spec(tmp_path), runs_root).until_trained(20)
-    kill_supervisor(run)
+    run.kill_supervisor().until(RunState.LOST)
     wait_until(lambda: not processes_there(server), "the processes on the host to end")
 
     (part,) = parts(server)
@@ -175,14 +162,12 @@ def test_agent_that_is_stopped_is_replaced_and_ends(server: SshServer, runs_root
 
 
 @pytest.mark.slow
-def test_resume_ends_a_part_that_a_stopped_agent_still_holds(
-    server: SshServer, runs_root: Path, tmp_path: Path
-) -> None:
+def test_resume_ends_a_part_that_a_stopped_agent_still_holds(server, runs_root, tmp_path) -> None:
     run = start(long_spec(tmp_path, unit="steps", every=20), runs_root).until_trained(60)
     (agent,) = server.agents()
     agent.suspend()
     worker_there(server).suspend()  # else it ends with the connection to the other rank
-    kill_supervisor(run)
+    run.kill_supervisor().until(RunState.LOST)
 
     resumed = Followed(Run.resume(run.run.dir))
     resumed.until_trained(run.run.facts.step + 20)

@@ -59,9 +59,7 @@ def window(runs_root: Path) -> Iterator[psutil.Popen]:
 @pytest.mark.e2e
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("many", [16, pytest.param(200, marks=pytest.mark.soak)])
-def test_many_runs_with_half_killed_leak_nothing(
-    runs_root: Path, tmp_path: Path, window: psutil.Popen, many: int
-) -> None:
+def test_many_runs_with_half_killed_leak_nothing(runs_root, tmp_path, window, many) -> None:
     spec = played(tmp_path / "actors", steps=10, pause_s=0.02)
     endless = played(tmp_path / "endless")
     chance = random.Random(4)

@@ -26,7 +26,7 @@ from core.schema.settings import ReleaseWatch
 from core.schema.spec import RunSpec
 from core.system import processes
 from tests.nvml.standin import StandIn, uuid
-from tests.support.acting import CHILD, STUBBORN_CHILD, abandon, kill_supervisor, played
+from tests.support.acting import CHILD, STUBBORN_CHILD, abandon, played
 from tests.support.running import CAME_UP, Followed, start, train
 from tests.support.waiting import PATIENCE_S, wait_until
 from tests.unit.test_events import fill
@@ -111,9 +111,7 @@ def shown(followed: Followed, capsys: pytest.CaptureFixture[str], *options: str)
 # -- on a GPU ------------------------------------------------------------------------------------
 
 
-def test_memory_freed_late_is_waited_for_and_counts_as_released(
-    stage: Stage, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_memory_freed_late_is_waited_for_and_counts_as_released(stage: Stage, capsys) -> None:
     followed = stage.start()
     stage.wait_for_memory(followed)
     stage.gpu(memory_used=IDLE)
@@ -133,9 +131,7 @@ def test_memory_freed_late_is_waited_for_and_counts_as_released(
     assert "memory of GPU 0: released, 512 MB -> 9.0 GB -> 512 MB (before -> peak -> after)" in shown(followed, capsys)
 
 
-def test_unrelated_process_using_the_memory_is_reported_not_terminated(
-    stage: Stage, neighbour: subprocess.Popen[bytes]
-) -> None:
+def test_unrelated_process_using_the_memory_is_reported_not_terminated(stage: Stage, neighbour) -> None:
     followed = stage.start()
     stage.gpu(memory_used=IDLE + 3 * GB, compute=f"{neighbour.pid}:{3 * GB}")
     found = stage.end(followed)
@@ -148,9 +144,7 @@ def test_unrelated_process_using_the_memory_is_reported_not_terminated(
 
 
 @pytest.mark.slow
-def test_memory_not_released_is_reported_with_its_known_users(
-    stage: Stage, neighbour: subprocess.Popen[bytes], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_memory_not_released_is_reported_with_its_known_users(stage: Stage, neighbour, capsys) -> None:
     """Four GPUs: memory with no known user; a user whose amount is unknown; a pid that does not exist here; and the
     worker, which has exited."""
     followed = stage.start(wait_s=WAIT_S, gpus=4)
@@ -203,28 +197,19 @@ def test_lost_device_is_not_judged(stage: Stage) -> None:
     )
 
 
-def test_sigterm_cuts_the_memory_wait_short(stage: Stage) -> None:
-    """As at a logout or shutdown; the final state of the run stays the same."""
+@pytest.mark.parametrize("by_signal", [True, False], ids=["a log-out or shutdown", "Ctrl-C on the command line"])
+def test_memory_wait_can_be_cut_short(stage: Stage, by_signal: bool) -> None:
+    """The final state of the run stays the same."""
     followed = stage.start()
     stage.wait_for_memory(followed)
-    supervisor = followed.run.facts.supervisor
-    assert supervisor
-    os.kill(supervisor.pid, signal.SIGTERM)
-    followed.until_over()
-    assert followed.states == FINISHED
+    if by_signal:
+        os.kill(followed.run.facts.supervisor.pid, signal.SIGTERM)
+    else:
+        followed.run.request("force")
+    assert followed.until_over().states == FINISHED
     found = followed.run.facts.releases[stage.id]
     assert found.verdict is Verdict.CANNOT_BE_JUDGED
     assert "the check was skipped" in found.sentence
-
-
-def test_force_request_cuts_the_memory_wait_short(stage: Stage) -> None:
-    """Ctrl-C on the command line sends the same request."""
-    followed = stage.start()
-    stage.wait_for_memory(followed)
-    followed.run.request("force")
-    followed.until_over()
-    assert followed.states == FINISHED
-    assert "the check was skipped" in followed.run.facts.releases[stage.id].sentence
 
 
 @pytest.mark.slow
@@ -261,9 +246,7 @@ def test_cpu_run_releases_its_memory(tmp_path: Path, runs_root: Path, capsys: py
     assert json.loads(shown(followed, capsys, "--json"))["release"]["devices"].keys() == {"cpu:0"}
 
 
-def test_leftover_process_that_ignores_sigterm_is_killed_and_reported(
-    tmp_path: Path, runs_root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_leftover_process_that_ignores_sigterm_is_killed_and_reported(tmp_path: Path, runs_root: Path, capsys) -> None:
     followed = train(leaving(tmp_path, STUBBORN_CHILD, CHILD, steps=3), runs_root)
     assert followed.states == FINISHED
     assert processes.tagged(followed.run.id) == []
@@ -276,6 +259,8 @@ def test_leftover_process_that_ignores_sigterm_is_killed_and_reported(
         "sleep", "sleep 3600", "supervisor",
     )
     assert "signal.SIG_IGN" in str(ended["SIGKILL"].command)
+    notices = " ".join(followed.run.facts.notices)
+    assert f"pid {ended['SIGTERM'].pid} sleep (" in notices
     document = json.loads(shown(followed, capsys, "--json"))["release"]
     assert {each["pid"] for each in document["ended"]} == {each.pid for each in ended.values()}
     assert f"ended by the supervisor: pid {ended['SIGTERM'].pid} sleep (SIGTERM) sleep 3600" in shown(followed, capsys)
@@ -305,42 +290,22 @@ def test_run_on_a_full_disk_is_also_checked_for_leftovers(small_disk: Path, tmp_
     fill(small_disk)
     use_up_the_page(followed.run.dir / "events" / "devices.jsonl")
     followed.until_over()
-    assert followed.state is RunState.FAILED
-    assert str(followed.run.facts.error).startswith("The disk is full: ")
-    assert f" The disk at {small_disk} (tmpfs) was full at " in str(followed.run.facts.error)
+    assert followed.failure.startswith("The disk is full: ")
+    assert f" The disk at {small_disk} (tmpfs) was full at " in followed.failure
     assert [each.verdict for each in followed.run.facts.releases.values()] == [Verdict.RELEASED]
     assert [(each.name, each.signal) for each in followed.run.facts.ended_processes] == [("sleep", "SIGKILL")]
-
-
-def test_lost_run_lists_the_processes_its_guard_terminated(tmp_path: Path, runs_root: Path) -> None:
-    followed = start(leaving(tmp_path, CHILD), runs_root).until_trained(1)
-    kill_supervisor(followed)
-    followed.until_over()
-    assert followed.state is RunState.LOST
-    # The run was read as lost before the guard finished; the guard's event is read later.
-    ended = wait_until(lambda: followed.poll().run.facts.ended_processes, "the guard's word")
-    assert ("sleep", "sleep 3600", "SIGKILL", "guard") in [
-        (each.name, each.command, each.signal, each.by) for each in ended
-    ]
-    assert followed.run.facts.releases == {}
-    assert followed.state is RunState.LOST
 
 
 def test_guard_without_a_run_folder_terminates_all_and_creates_no_folder(tmp_path: Path, runs_root: Path) -> None:
     followed = start(leaving(tmp_path, CHILD), runs_root).until_trained(1)
     supervisor, guard = followed.run.facts.supervisor, followed.run.facts.guard
-    assert supervisor
-    assert guard
     processes.send(supervisor, signal.SIGSTOP)  # otherwise it would notice and terminate everything itself
     shutil.rmtree(followed.run.dir)
-    kill_supervisor(followed)
+    followed.kill_supervisor()
     wait_until(lambda: not processes.tagged(followed.run.id), "the processes of the run to end")
     wait_until(lambda: not processes.is_alive(guard), "the guard to have done all that it does")
     assert not followed.run.dir.exists()
 
 
-def test_abandoned_run_has_no_memory_verdict(
-    tmp_path: Path, runs_root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    followed = abandon(start(leaving(tmp_path), runs_root).until_trained(1))
-    assert json.loads(shown(followed, capsys, "--json"))["release"] is None
+def test_abandoned_run_has_no_memory_verdict(training: Followed, capsys) -> None:
+    assert json.loads(shown(abandon(training), capsys, "--json"))["release"] is None

@@ -79,6 +79,12 @@ def files(run_dir: Path) -> dict[str, bytes]:
     }
 
 
+def copy_in(mirror: Mirror, name: str) -> Followed:
+    """Return the copy of a run, when there is one."""
+    wait_until((mirror.root / name / "spec.json").is_file, "the copy")
+    return Followed(Run.attach(mirror.root / name))
+
+
 def until_equal(mirror: Mirror, copy: Followed, own: Followed) -> None:
     """Wait until the copy has all bytes of the run, and then until its reader has all losses."""
     wait_until(lambda: is_equal(mirror, own.run.dir), "an equal copy")
@@ -99,8 +105,7 @@ def test_run_that_is_started_steered_and_ended_through_the_connection_is_copied_
     wait_until(lambda: is_up(mirror), "the connection")
     name = done(mirror, "start", spec=spec.to_json())["run"]
     assert (root / name / EVENTS).is_dir()
-    wait_until((mirror.root / name / "spec.json").is_file, "the copy")
-    copy = Followed(Run.attach(mirror.root / name)).until_trained(50)
+    copy = copy_in(mirror, name).until_trained(50)
     assert copy.run.facts.host is not None
 
     before = copy.losses()
@@ -153,8 +158,7 @@ def stop_agent(mirror: Mirror, server: SshServer) -> None:
 def test_copy_goes_on_from_its_offset_when_the_connection_was_cut(root, open_mirror, spec, server, cut):
     own = start(spec, root)
     mirror = open_mirror()
-    wait_until((mirror.root / own.run.id / "spec.json").is_file, "the copy")
-    copy = Followed(Run.attach(mirror.root / own.run.id)).until_trained(20)
+    copy = copy_in(mirror, own.run.id).until_trained(20)
     inodes = {name: (copy.run.dir / name).stat().st_ino for name in files(copy.run.dir)}
     cut(mirror, server)
     wait_until(lambda: mirror.state.cut_since is not None, "the cut to be known")
@@ -180,8 +184,7 @@ def test_run_that_is_killed_while_the_connection_is_cut_is_lost_only_when_the_ho
 ):
     own = start(spec, root).until_trained()
     mirror = open_mirror()
-    wait_until((mirror.root / own.run.id / "spec.json").is_file, "the copy")
-    copy = Followed(Run.attach(mirror.root / own.run.id)).until_trained()
+    copy = copy_in(mirror, own.run.id).until_trained()
     mirror.close()
     facts = own.run.facts
     for process in (facts.guard, facts.supervisor):
@@ -241,8 +244,7 @@ def test_two_mirrors_share_one_copy_and_the_second_takes_it_over(root, open_mirr
     first, second = open_mirror(), open_mirror()
     wait_until(lambda: is_up(first) and is_up(second), "two connections")
     own = start(spec, root)
-    wait_until((first.root / own.run.id / "spec.json").is_file, "the copy")
-    copy = Followed(Run.attach(second.root / own.run.id)).until_trained(20)
+    copy = copy_in(second, own.run.id).until_trained(20)
     first.close()
     copy.until_trained(own.poll().run.facts.step + 100)
     done(second, "request", run=own.run.id, name="stop")
@@ -291,8 +293,7 @@ def test_nothing_acts_on_a_copy(root, open_mirror, spec):
 
     own = start(spec, root).until_trained()
     mirror = open_mirror()
-    wait_until((mirror.root / own.run.id / "spec.json").is_file, "the copy")
-    copy = Run.attach(mirror.root / own.run.id)
+    copy = copy_in(mirror, own.run.id).run
     for act in (
         lambda: copy.request("stop"), lambda: Run.resume(copy.dir), lambda: Run.start(spec, mirror.root),
         lambda: change_marks(copy.dir, star=True), lambda: rename(copy.dir, "x"), lambda: cancel(copy.dir),

@@ -24,7 +24,7 @@ from core.queue.folder import own_line
 from core.runs.facts import RunState
 from core.system.folders import cache_folder, make_cache_folder
 from core.system.own_processes import NOTIFIER
-from tests.support.acting import kill_supervisor, played
+from tests.support.acting import played
 from tests.support.commands import call
 from tests.support.queueing import Queue
 from tests.support.running import Followed, attached, make_spec, start, train, write_recipe
@@ -130,7 +130,7 @@ def test_failing_runs_and_a_lost_one_are_one_message(tmp_path: Path, runs_root: 
             for number in range(2):
                 run = train(make_spec(failing(tmp_path, f"broken_{number}")), runs_root)
                 assert run.state is RunState.FAILED
-        kill_supervisor(lost)
+        lost.kill_supervisor()
         wait_until(lambda: server.posts, "the message")
         wait_until(lambda: not notifiers(tmp_path), "the process to end")
     (post,) = server.posts
@@ -252,7 +252,6 @@ def test_service_that_cannot_be_reached_for_a_while_is_tried_again(tmp_path: Pat
 
         save(settings(webhook=f"http://{server.host}/secret", command=f"echo told >> {told}"))
         news = news_of_end(run_dir)
-        assert news is not None
         undelivered = deliver_news([news])
         assert [[each.name for each in one.channels] for one in undelivered] == [["webhook"]]
         retry(undelivered, wait)
@@ -318,9 +317,7 @@ def test_apprise_reaches_its_services_and_names_those_that_it_does_not_know() ->
 # -- the command ---------------------------------------------------------------------------------------
 
 
-def test_command_line_sets_shows_and_tests(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_command_line_sets_shows_and_tests(tmp_path: Path, capsys, monkeypatch) -> None:
     told = tmp_path / "told"
     monkeypatch.setattr("sys.stdin", io.StringIO("https://user:secret@hooks.example.org/secret\n"))
     code, out, _ = call(
@@ -359,18 +356,14 @@ def test_command_line_sets_shows_and_tests(
         (("set", "--desktop", "maybe"), "--desktop is 'maybe'. Choose one of: "),
     ],
 )
-def test_command_line_refuses_with_one_sentence(
-    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], sentence: str
-) -> None:
+def test_command_line_refuses_with_one_sentence(capsys, arguments: tuple[str, ...], sentence: str) -> None:
     code, out, err = call(capsys, "notify", *arguments)
     assert (code, out) == (2, "")
     assert err.startswith(f"trainyard: {sentence}")
     assert not settings_file().exists()
 
 
-def test_command_line_says_that_nobody_would_be_told(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_command_line_says_that_nobody_would_be_told(capsys, monkeypatch) -> None:
     monkeypatch.setenv(BUS_VARIABLE, "unix:path=/nowhere")
     code, _, err = call(capsys, "notify", "test")
     assert code == 1
@@ -378,9 +371,7 @@ def test_command_line_says_that_nobody_would_be_told(
     assert "No channel that works here is set, so nobody would be notified. Set one, for instance: trainyard" in err
 
 
-def test_settings_that_cannot_be_written_are_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_settings_that_cannot_be_written_are_told(tmp_path: Path, capsys, monkeypatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("TRAINYARD_CONFIG_DIR", str(tmp_path / "file"))
     code, _, err = call(capsys, "notify", "set", "--desktop", "off")

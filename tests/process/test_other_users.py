@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from core.cli.__main__ import main
 from core.history.index import RunIndex
 from core.runs.run import Run
 from core.schema.spec import read_spec
+from tests.support.commands import Call
 from tests.support.recorded import recorded
 from tests.support.two_users import OTHER_UID, give_away, other_name
 
@@ -19,21 +19,18 @@ OTHER_NAME = other_name()
 
 
 @pytest.mark.two_users
-def test_a_run_of_another_user_is_marked_with_its_owner(runs_root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_of_another_user_is_marked_with_its_owner(runs_root: Path, call: Call) -> None:
     run_dir = recorded(runs_root)
     assert Run.attach(run_dir).owner is None
-    assert main(["runs", "--runs", str(runs_root)]) == 0
-    assert "OWNER" not in capsys.readouterr().out
+    code, out, _ = call("runs")
+    assert (code, "OWNER" in out) == (0, False)
 
     give_away(run_dir)
     assert Run.attach(run_dir).owner == OTHER_NAME
     assert [each.owner for each in RunIndex(runs_root).poll()] == [OTHER_NAME]
-    assert main(["runs", "--runs", str(runs_root)]) == 0
-    assert capsys.readouterr().out.splitlines()[0].split() == ["RUN", "STATE", "STEP", "LOSS", "OWNER"]
-    assert main(["show", run_dir.name, "--runs", str(runs_root)]) == 0
-    assert f"It belongs to {OTHER_NAME}." in capsys.readouterr().out
-    assert main(["show", run_dir.name, "--json", "--runs", str(runs_root)]) == 0
-    assert json.loads(capsys.readouterr().out)["owner"] == OTHER_NAME
+    assert call("runs")[1].splitlines()[0].split() == ["RUN", "STATE", "STEP", "LOSS", "OWNER"]
+    assert f"It belongs to {OTHER_NAME}." in call("show", run_dir.name)[1]
+    assert json.loads(call("show", run_dir.name, "--json")[1])["owner"] == OTHER_NAME
 
 
 @pytest.mark.two_users
@@ -55,27 +52,21 @@ COMMANDS = [
 @pytest.mark.two_users
 @pytest.mark.parametrize("command", COMMANDS, ids=[command[0] for command in COMMANDS])
 def test_what_another_user_named_is_executed_only_after_a_question(
-    runs_root: Path, tmp_path: Path, command: tuple[str, ...], capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    runs_root: Path, tmp_path: Path, command: tuple[str, ...], call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_dir = recorded(runs_root)
     preset = tmp_path / "preset.json"
     preset.write_bytes((run_dir / "spec.json").read_bytes())
     give_away(preset)
     give_away(run_dir)
-    names = {
-        "RUN": run_dir.name,
-        "PRESET": str(preset),
-        "model": str(tmp_path / "model"),
-        "copy": str(tmp_path / "c.json"),
-    }
+    names = {"RUN": run_dir.name, "PRESET": preset, "model": tmp_path / "model", "copy": tmp_path / "c.json"}
     words = [names.get(word, word) for word in command]
     before = sorted(path.name for path in tmp_path.rglob("*"))
 
-    assert main([*words, "--runs", str(runs_root)]) == 2
-    err = capsys.readouterr().err
+    code, _, err = call(*words)
     spec = read_spec(run_dir)
     what = f"The preset {preset}" if "PRESET" in command else f"Run {run_dir.name}"
+    assert code == 2
     assert err.startswith(
         f"trainyard: {what} belongs to {OTHER_NAME}. This would be executed with your permissions, and "
         f"{OTHER_NAME} may be able to change it at any time:\n\nProgram: {spec.own_recipe.path}\n"
@@ -86,22 +77,22 @@ def test_what_another_user_named_is_executed_only_after_a_question(
     asked = []
     monkeypatch.setattr("core.cli.runs.is_interactive", lambda: True)
     monkeypatch.setattr("builtins.input", lambda question: asked.append(question) or "no")
-    assert main([*words, "--runs", str(runs_root)]) == 2
-    assert capsys.readouterr().err == "trainyard: Nothing was done.\n"
+    code, _, err = call(*words)
+    assert (code, err) == (2, "trainyard: Nothing was done.\n")
     assert asked[0].endswith("Execute it? [y/N] ")
     assert sorted(path.name for path in tmp_path.rglob("*")) == before
 
 
 @pytest.mark.two_users
-def test_yes_agrees_without_a_question(runs_root: Path, tmp_path: Path) -> None:
+def test_yes_agrees_without_a_question(runs_root: Path, tmp_path: Path, call: Call) -> None:
     run_dir = recorded(runs_root)
     give_away(run_dir)
-    assert main(["keep", run_dir.name, str(tmp_path / "kept.json"), "--yes", "--runs", str(runs_root)]) == 0
+    assert call("keep", run_dir.name, tmp_path / "kept.json", "--yes")[0] == 0
     assert (tmp_path / "kept.json").exists()
 
 
 @pytest.mark.two_users
-def test_no_name_poses_as_another_line(runs_root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_name_poses_as_another_line(runs_root: Path, call: Call) -> None:
     run_dir = recorded(runs_root)
     run_dir = run_dir.rename(run_dir.with_name(f"{run_dir.name}\nmine  running  7  0.5"))
     spec = json.loads((run_dir / "spec.json").read_text())
@@ -109,7 +100,8 @@ def test_no_name_poses_as_another_line(runs_root: Path, capsys: pytest.CaptureFi
     (run_dir / "spec.json").write_text(json.dumps(spec))
     give_away(run_dir)
     for words, count in ((["runs"], 2), (["show", run_dir.name], 4)):
-        assert main([*words, "--runs", str(runs_root)]) == 0
-        assert len(capsys.readouterr().out.splitlines()) == count
-    assert main(["again", run_dir.name, "--detach", "--runs", str(runs_root)]) == 2
-    assert f"?mine  running  7  0.5 belongs to {OTHER_NAME}." in capsys.readouterr().err.splitlines()[0]
+        code, out, _ = call(*words)
+        assert (code, len(out.splitlines())) == (0, count)
+    code, _, err = call("again", run_dir.name, "--detach")
+    assert code == 2
+    assert f"?mine  running  7  0.5 belongs to {OTHER_NAME}." in err.splitlines()[0]

@@ -25,6 +25,7 @@ from tests.support.waiting import PATIENCE_S, wait_until
 
 PAUSED = [*CAME_UP, RunState.RELEASING, RunState.PAUSED]
 FINISHED = [*CAME_UP, RunState.RELEASING, RunState.FINISHED]
+STOPPED = [RunState.STOPPING, RunState.RELEASING, RunState.STOPPED]
 
 SLOW = f"""{LONG}
 import os, time
@@ -61,11 +62,6 @@ def let_run(recipe: str) -> None:
     Path(recipe).with_name("quick").touch()
 
 
-@pytest.fixture
-def endless(tmp_path: Path) -> str:
-    return write_recipe(tmp_path, LONG)
-
-
 def resumed(run_dir: Path) -> Followed:
     return Followed(Run.resume(run_dir))
 
@@ -84,7 +80,6 @@ def test_paused_run_resumes_with_every_step_recorded_once(runs_root: Path, slow:
     assert gone(followed.run)
     assert [each.state for each in index.poll()] == [RunState.PAUSED]
     at = followed.run.facts.checkpoint
-    assert at
     assert (at.step, at.reason) == (followed.run.facts.step, "pause")
     assert whole(followed.run.dir).name == at.name
 
@@ -109,13 +104,11 @@ def test_run_with_a_killed_supervisor_can_be_resumed_at_once(runs_root: Path, en
     spec = make_spec(endless, epochs=FOREVER, devices="cpu:0,cpu:1", checkpoints={"unit": "steps", "every": 50})
     followed = start(spec, runs_root).until_trained(200)
     wait_until(lambda: followed.poll().run.facts.checkpoint, "a checkpoint")
-    assert followed.run.facts.supervisor
     os.kill(followed.run.facts.supervisor.pid, signal.SIGKILL)
     assert followed.until_over().state is RunState.LOST
     again = resumed(followed.run.dir)
     assert again.until_trained(followed.run.facts.step + 200).states[-3:] == [RunState.LOST, *CAME_UP]
-    again.stop()
-    assert again.states == [*CAME_UP, RunState.LOST, *CAME_UP, RunState.STOPPING, RunState.RELEASING, RunState.STOPPED]
+    assert again.stop().states == [*CAME_UP, RunState.LOST, *CAME_UP, *STOPPED]
     assert again.run_series.metrics["loss"].steps.tolist() == list(range(1, again.run.facts.step + 1))
     assert again.run.facts.error is None
 
@@ -131,8 +124,7 @@ if pathlib.Path({str(flag)!r}).exists():
     often = {"unit": "steps", "every": 18}
     spec = make_spec(failing, epochs=2, batch_size=4, checkpoints=often, settings={"items": 120})
     followed = train(spec, runs_root)
-    assert followed.state is RunState.FAILED
-    assert "out of beans" in str(followed.run.facts.error)
+    assert "out of beans" in followed.failure
     flag.unlink()
     again = resumed(followed.run.dir).until_over()
     assert again.states == [*CAME_UP, RunState.RELEASING, RunState.FAILED, *FINISHED]
@@ -140,41 +132,32 @@ if pathlib.Path({str(flag)!r}).exists():
     assert again.run.facts.traceback is None
     assert again.run_series.metrics["loss"].steps.tolist() == list(range(1, 61))
     start = ["framework", "recipe", "model", "data"]  # the fake worker makes the model first
-    assert phases_of(again.run.dir) == [*start, "step", *start, "checkpoint", "step"]
-
-
-def phases_of(run_dir: Path) -> list[str]:
-    """Return what the first worker did before its first step, at each start."""
-    return [event["name"] for event in Tail(run_dir / EVENTS / "worker-0.jsonl").read() if event["kind"] == "phase"]
+    events = Tail(again.run.dir / EVENTS / "worker-0.jsonl").read()
+    phases = [event["name"] for event in events if event["kind"] == "phase"]
+    assert phases == [*start, "step", *start, "checkpoint", "step"]
 
 
 @pytest.mark.slow
-def test_running_or_finished_run_cannot_be_resumed(runs_root: Path, tmp_path: Path) -> None:
-    followed = start(played(tmp_path / "endless"), runs_root).until_trained(1)
-    with pytest.raises(ValueError, match="is running already"):
-        Run.resume(followed.run.dir)
-    second = launch_supervisor(followed.run.dir, "--resume")
-    wait_until(lambda: second is None or not processes.is_alive(second), "the second supervisor to end")
-    assert "is running already" in followed.run.log_end()
-    assert followed.poll().state is RunState.RUNNING
-    followed.stop()
+def test_running_or_finished_run_cannot_be_resumed(training: Followed, runs_root: Path, tmp_path: Path) -> None:
     finished = train(played(tmp_path / "short", steps=3), runs_root)
-    with pytest.raises(ValueError, match="is finished: there is nothing to resume"):
-        Run.resume(finished.run.dir)
-    third = launch_supervisor(finished.run.dir, "--resume")
-    wait_until(lambda: third is None or not processes.is_alive(third), "the third supervisor to end")
-    assert "is finished: there is nothing to resume" in finished.run.log_end()
+    for followed, words in ((training, "is running already"), (finished, "is finished: there is nothing to resume")):
+        with pytest.raises(ValueError, match=words):
+            Run.resume(followed.run.dir)
+        other = launch_supervisor(followed.run.dir, "--resume")
+        wait_until(lambda other=other: other is None or not processes.is_alive(other), "the other supervisor to end")
+        assert words in followed.run.log_end()
+    assert training.poll().state is RunState.RUNNING
+    training.stop()
     assert Followed(Run.attach(finished.run.dir)).until_over().states == FINISHED
 
 
-def test_only_one_of_two_concurrent_resumes_succeeds(runs_root: Path, endless: str) -> None:
-    followed = start(make_spec(endless, epochs=FOREVER), runs_root).until_trained(1)
-    followed.pause()
+def test_only_one_of_two_concurrent_resumes_succeeds(training: Followed) -> None:
+    training.pause()
     outcomes: list[Run | RunError | ValueError] = []
 
     def resume() -> None:
         try:
-            outcomes.append(Run.resume(followed.run.dir))
+            outcomes.append(Run.resume(training.run.dir))
         except (RunError, ValueError) as error:
             outcomes.append(error)
 
@@ -185,9 +168,9 @@ def test_only_one_of_two_concurrent_resumes_succeeds(runs_root: Path, endless: s
         thread.join(PATIENCE_S)
     (lost,) = [each for each in outcomes if not isinstance(each, Run)]
     assert "Attach to it" in str(lost)
-    again = followed.until_trained(followed.run.facts.step + 1)
-    assert again.run.facts.starts == 2
-    assert again.stop().states == [*PAUSED, *CAME_UP, RunState.STOPPING, RunState.RELEASING, RunState.STOPPED]
+    training.until_trained(training.run.facts.step + 1)
+    assert training.run.facts.starts == 2
+    assert training.stop().states == [*PAUSED, *CAME_UP, *STOPPED]
 
 
 def test_pause_while_workers_load_takes_effect_when_training_begins(runs_root: Path, tmp_path: Path) -> None:
@@ -212,7 +195,6 @@ def test_save_writes_a_checkpoint_while_the_run_continues(runs_root: Path, endle
         followed.run.request("save")
         wait_until(lambda before=before: followed.poll().run.facts.checkpoint != before, "the checkpoint")
         written = followed.run.facts.checkpoint
-        assert written
         assert written.reason == "asked"
         assert (followed.run.dir / "checkpoints" / written.name / "checkpoint.json").exists()
         wait_until(lambda: not (followed.run.dir / "control" / "save").exists(), "the request to be taken back")
@@ -221,25 +203,11 @@ def test_save_writes_a_checkpoint_while_the_run_continues(runs_root: Path, endle
     assert followed.run.facts.asked == ""
 
 
-def test_stop_takes_precedence_over_pause(runs_root: Path, endless: str) -> None:
-    followed = start(make_spec(endless, epochs=FOREVER), runs_root).until_trained(1)
-    followed.run.request("stop")
-    assert followed.pause().state is RunState.STOPPED
-    again = resumed(followed.run.dir).until_trained(1)  # the old requests do not count
-    again.pause()
-    assert again.state is RunState.PAUSED
-    assert again.states[-4:] == PAUSED
-
-
-def test_stopped_run_without_a_checkpoint_restarts_from_step_1(runs_root: Path, slow: str) -> None:
-    spec = make_spec(slow, epochs=2, batch_size=4, checkpoints={"unit": "never"})
-    followed = start(spec, runs_root).until_trained(3)
-    followed.stop()
-    let_run(slow)
-    again = resumed(followed.run.dir).until_over()
-    assert again.state is RunState.FINISHED
-    assert again.run_series.metrics["loss"].steps.tolist() == list(range(1, 61))
-    assert any("starts from the beginning" in notice for notice in again.run.facts.notices)
+def test_stop_takes_precedence_over_pause(training: Followed) -> None:
+    training.run.request("stop")
+    assert training.pause().state is RunState.STOPPED
+    again = resumed(training.run.dir).until_trained(1)  # the old requests do not count
+    assert again.pause().states[-4:] == PAUSED
 
 
 def test_truncated_lines_and_leftover_files_do_not_prevent_resume(runs_root: Path, slow: str) -> None:
@@ -268,6 +236,7 @@ def test_run_that_never_started_can_be_resumed(runs_root: Path, tmp_path: Path) 
     os.utime(followed.run.dir / "spec.json", (long_ago, long_ago))
     reader = Followed(Run.attach(followed.run.dir)).until_over()
     assert reader.state is RunState.LOST
+    assert str(reader.run.facts.error).startswith("The run never started")
     again = resumed(followed.run.dir).until_over()
     assert again.state is RunState.FINISHED
     assert again.run.facts.error is None

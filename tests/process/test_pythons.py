@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from core.pythons.discovery import find_pythons, locate_python
+from core.pythons.discovery import Found, find_pythons, locate_python
 from core.pythons.python_info import MIN_FOR_RECIPES, Package, ProbeCache
 from tests.support.present import present
 from tests.support.pythons import (
@@ -50,6 +50,11 @@ def found_paths(near: Path | None, **variables: str) -> list[str]:
     return [each.path for each in find_pythons(near, variables={"HOME": "/nowhere", "PATH": "", **variables})]
 
 
+def found_below(folder: Path, **variables: str) -> list[Found]:
+    """Return what is found below a folder."""
+    return [each for each in find_pythons(variables=variables) if each.path.startswith(str(folder))]
+
+
 class TestFinding:
     def test_environments_next_to_the_script_and_above_it_are_found(self, tmp_path: Path) -> None:
         project = tmp_path / "project"
@@ -78,10 +83,8 @@ class TestFinding:
         (tmp_path / "usr").mkdir()
         (tmp_path / "usr" / "python3.12").symlink_to(real)
         write_program(tmp_path / "bin" / "python3.11", "ELF, another")
-        found = [
-            each for each in found_paths(None, PATH=f"{tmp_path}/bin:{tmp_path}/usr") if each.startswith(str(tmp_path))
-        ]
-        assert found == [f"{tmp_path}/bin/python3", f"{tmp_path}/bin/python3.11"]
+        found = found_below(tmp_path, HOME="/nowhere", PATH=f"{tmp_path}/bin:{tmp_path}/usr")
+        assert [each.path for each in found] == [f"{tmp_path}/bin/python3", f"{tmp_path}/bin/python3.11"]
 
     def test_conda_environments_are_found_by_list_and_below_a_root(self, tmp_path: Path) -> None:
         listed, root = tmp_path / "elsewhere" / "vision", tmp_path / "miniforge3"
@@ -92,10 +95,7 @@ class TestFinding:
             write_program(folder / "bin" / "python", str(folder))
         (tmp_path / ".conda").mkdir()
         (tmp_path / ".conda" / "environments.txt").write_text(f"{listed}\n{tmp_path}/gone\n\n", encoding="utf-8")
-        found = [
-            each for each in find_pythons(variables={"HOME": str(tmp_path)}) if each.path.startswith(str(tmp_path))
-        ]
-        assert [(each.path, each.place) for each in found] == [
+        assert [(each.path, each.place) for each in found_below(tmp_path, HOME=str(tmp_path))] == [
             (str(folder / "bin" / "python"), "conda") for folder in environments
         ]
 
@@ -111,11 +111,10 @@ class TestFinding:
             write_program(path, str(path))
         (uv / "cpython-3.12-linux").symlink_to("cpython-3.12.4-linux")  # as uv keeps the newest of a minor version
         write_program(pyenv / "shims" / "python3", "#!/bin/sh\n")
-        variables = {
-            "CONDA_EXE": f"{conda}/bin/conda", "PYENV_ROOT": str(pyenv), "UV_PYTHON_INSTALL_DIR": str(uv),
-            "PATH": f"{pyenv}/shims", "HOME": "/nowhere",
-        }
-        found = [each for each in find_pythons(variables=variables) if each.path.startswith(str(tmp_path))]
+        found = found_below(
+            tmp_path, CONDA_EXE=f"{conda}/bin/conda", PYENV_ROOT=str(pyenv), UV_PYTHON_INSTALL_DIR=str(uv),
+            PATH=f"{pyenv}/shims", HOME="/nowhere",
+        )
         assert [each.place for each in found] == ["conda", "pyenv", "uv"]
         assert {os.path.realpath(each.path) for each in found} == set(map(str, made.values()))
 
@@ -132,9 +131,8 @@ class TestFinding:
         named, usual = tmp_path / "named", tmp_path / "home" / ".pyenv"
         made = [write_program(root / "versions" / "3.12.1" / "bin" / "python", str(root)) for root in (named, usual)]
         variables = {"HOME": str(tmp_path / "home"), "PYENV_ROOT": str(named), "PATH": f"{usual}/shims:{named}/shims"}
-        assert [each.path for each in find_pythons(variables=variables) if each.place == "pyenv"] == list(
-            map(str, made)
-        )
+        found = [each.path for each in find_pythons(variables=variables) if each.place == "pyenv"]
+        assert found == list(map(str, made))
 
     def test_asdf_versions_are_found_from_its_shims(self, tmp_path: Path) -> None:
         python = write_program(tmp_path / "installs" / "python" / "3.12.1" / "bin" / "python", "ELF")
@@ -148,25 +146,18 @@ class TestFinding:
         (tmp_path / "bin" / "python3").symlink_to(shim)
         (tmp_path / "short").symlink_to(shim.parent)
         real = write_program(tmp_path / "bin" / "python3.12", "ELF")
-        path = f"{tmp_path}/shims:{tmp_path}/bin:{tmp_path}/short"
-        found = [each for each in found_paths(None, PATH=path) if each.startswith(str(tmp_path))]
-        assert found == [str(real)]
+        found = found_below(tmp_path, HOME="/nowhere", PATH=f"{tmp_path}/shims:{tmp_path}/bin:{tmp_path}/short")
+        assert [each.path for each in found] == [str(real)]
 
     def test_own_interpreter_comes_first(self) -> None:
         first = next(find_pythons(variables={"PATH": ""}))
         assert (first.path, first.place) == (sys.executable, "own")
 
 
-class TestLocating:
-    def test_environment_folder_resolves_to_its_interpreter(self, bare: Path) -> None:
-        assert locate_python(str(bare.parent.parent)) == str(bare)
-
-    def test_command_is_looked_up_on_path(self, bare: Path) -> None:
-        assert locate_python("python", {"PATH": str(bare.parent)}) == str(bare)
-
-    def test_missing_command_is_an_error(self) -> None:
-        with pytest.raises(ValueError, match=r"no Python called 'python3\.99' on PATH"):
-            locate_python("python3.99", {"PATH": "/bin"})
+def test_python_is_located_by_its_folder_or_on_path(bare: Path) -> None:
+    assert locate_python(str(bare.parent.parent)) == locate_python("python", {"PATH": str(bare.parent)}) == str(bare)
+    with pytest.raises(ValueError, match=r"no Python called 'python3\.99' on PATH"):
+        locate_python("python3.99", {"PATH": "/bin"})
 
 
 class TestProbing:
@@ -201,7 +192,6 @@ class TestProbing:
         from importlib.metadata import version
 
         facts = ask(sys.executable)
-        assert facts.torch is not None
         # A build may name what it is for in one place alone: 2.13.0+cu130 calls its distribution 2.13.0.
         assert facts.torch.version.partition("+")[0] == version("torch").partition("+")[0]
         assert facts.torch.cuda is ("+cpu" not in version("torch"))
@@ -329,9 +319,7 @@ def test_environment_with_a_removed_base_is_reported(tmp_path: Path) -> None:
         ask(str(python))
 
 
-def test_probe_does_not_import_from_the_working_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bare: Path
-) -> None:
+def test_probe_does_not_import_from_the_working_directory(tmp_path: Path, monkeypatch, bare: Path) -> None:
     (tmp_path / "json.py").write_text("raise SystemExit('imported')\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     assert ask(str(bare)).prefix == str(bare.parent.parent)

@@ -294,9 +294,7 @@ def test_held_run_is_started_at_once_beside_the_run_that_uses_its_device(queue: 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_patient")
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL])
-def test_after_a_reboot_queued_runs_wait_again_and_marked_ones_resume(
-    queue: Queue, ending: signal.Signals, tmp_path: Path
-) -> None:
+def test_after_a_reboot_queued_runs_wait_again_and_marked_ones_resume(queue, ending, tmp_path) -> None:
     """A machine that shuts down sends SIGTERM, which stops a run; one that loses its power sends nothing."""
     quick = tmp_path / "quick"
     recipe = write_recipe(tmp_path, SLOW.format(quick=str(quick)), "held")
@@ -332,9 +330,7 @@ def test_after_a_reboot_queued_runs_wait_again_and_marked_ones_resume(
 
 
 @pytest.mark.slow
-def test_a_changed_recipe_holds_the_run_and_the_recorded_copy_can_be_trained(
-    queue: Queue, tmp_path: Path, capsys
-) -> None:
+def test_a_changed_recipe_holds_the_run_and_the_recorded_copy_can_be_trained(queue, tmp_path, capsys) -> None:
     recipe = write_recipe(tmp_path, LONG, "changing")
     running = queue.start()
     held = queue.add("held", recipe=recipe)

@@ -21,7 +21,7 @@ from core.queue.request import read_request
 from core.runs.facts import RunState
 from core.schema.spec import read_spec
 from core.system.processes import user_name
-from tests.nvml.standin import StandIn, uuid
+from tests.nvml.standin import uuid
 from tests.support.commands import call
 from tests.support.queueing import Queue, stop
 from tests.support.running import Followed
@@ -116,9 +116,7 @@ def test_any_device_is_one_of_the_kind_with_enough_memory() -> None:
 
 
 @pytest.mark.slow
-def test_run_queue_follows_the_run_and_says_why_it_waits(
-    tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_run_queue_follows_the_run_and_says_why_it_waits(tmp_path: Path, capsys, monkeypatch) -> None:
     monkeypatch.setattr(control, "WAITING_S", PATIENCE_S)
     queue = Queue(tmp_path)
     running = queue.start()
@@ -147,9 +145,7 @@ def test_run_queue_follows_the_run_and_says_why_it_waits(
 
 
 @pytest.mark.slow
-def test_a_program_on_the_device_keeps_the_run_waiting_until_its_memory_is_back(
-    nvml: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_program_on_the_device_keeps_the_run_waiting_until_its_memory_is_back(nvml, tmp_path, monkeypatch) -> None:
     """A process of no run, with a hostile name, uses the GPU of the stand-in driver; then only its memory is left.
 
     Then the GPU disappears, and comes back free.

@@ -30,6 +30,15 @@ from tests.support.user_accounts import ATTACKER, VICTIM, Said, as_user, make_ho
 OTHER_NAME = other_name()
 
 
+def common_line(shared: Path, monkeypatch: pytest.MonkeyPatch, mode: int = 0o1777) -> Path:
+    """Make the place of the queue of all users; by default everybody may write there, as in /var/tmp."""
+    common = shared / "line"
+    common.mkdir()
+    common.chmod(mode)
+    monkeypatch.setenv("TRAINYARD_QUEUE_DIR", str(common))
+    return common
+
+
 @contextlib.contextmanager
 def holding_a_device(uid: int) -> Iterator[str]:
     """Another user holds `cpu:0` while the block runs; the path of that user's ticket."""
@@ -74,15 +83,8 @@ def _plant(tickets: Path) -> Path:
 
 @pytest.mark.two_users
 @needs_open_checkout
-def test_users_see_the_claims_of_each_other_and_can_neither_remove_nor_fake_them(
-    shared: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    homes = make_homes(shared)
-    common = shared / "line"
-    common.mkdir()
-    common.chmod(0o1777)  # as /var/tmp
-    monkeypatch.setenv("TRAINYARD_QUEUE_DIR", str(common))
-
+def test_users_see_the_claims_of_each_other_and_can_neither_remove_nor_fake_them(shared: Path, monkeypatch) -> None:
+    homes, common = make_homes(shared), common_line(shared, monkeypatch)
     hostile = {
         "foreign": "belongs to another user than its folder", "garbage": "is not a valid ticket",
         "huge": "is larger than a ticket may be", "link": "is not a regular file",
@@ -146,9 +148,7 @@ def test_users_see_the_claims_of_each_other_and_can_neither_remove_nor_fake_them
 
 @pytest.mark.two_users
 def test_without_a_common_place_users_queue_alone_and_are_told(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    homes, common = make_homes(shared), shared / "line"
-    common.mkdir(mode=0o755)
-    monkeypatch.setenv("TRAINYARD_QUEUE_DIR", str(common))
+    homes, common = make_homes(shared), common_line(shared, monkeypatch, 0o755)
 
     def look() -> None:
         own = own_line()
@@ -166,10 +166,7 @@ def test_without_a_common_place_users_queue_alone_and_are_told(shared: Path, mon
 def test_who_makes_the_folder_of_another_user_first_does_not_keep_that_user_out_of_the_line(
     shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    homes, common = make_homes(shared), shared / "line"
-    common.mkdir()
-    common.chmod(0o1777)
-    monkeypatch.setenv("TRAINYARD_QUEUE_DIR", str(common))
+    homes, common = make_homes(shared), common_line(shared, monkeypatch)
     plain = common / f"trainyard-{here().boot}-{VICTIM}"
     assert as_user(ATTACKER, plain.mkdir, homes[ATTACKER]) == Said(0, "", "")
 

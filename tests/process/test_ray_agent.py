@@ -77,9 +77,7 @@ def test_run_trains_on_a_node_and_keeps_its_device(node: StandIn, runs_root: Pat
 
 
 @pytest.mark.slow
-def test_part_outlives_the_actor_and_its_device_may_go_to_others_then(
-    node: StandIn, runs_root: Path, tmp_path: Path
-) -> None:
+def test_part_outlives_the_actor_and_its_device_may_go_to_others_then(node, runs_root, tmp_path) -> None:
     """Its code stays there for as long as it needs that, while the next connection brings its own."""
     run = start(over_hosts(make_spec(write_recipe(tmp_path, LONG), epochs=FOREVER)), runs_root).until_trained(50)
     (part,) = node.parts()
@@ -103,10 +101,7 @@ def test_part_outlives_the_actor_and_its_device_may_go_to_others_then(
 def test_device_that_others_have_keeps_a_run_from_starting(node: StandIn, runs_root: Path, tmp_path: Path) -> None:
     node.give_to_others()
     run = start(over_hosts(make_spec(write_recipe(tmp_path, LONG))), runs_root).until_over()
-    assert run.states[-1] is RunState.FAILED
-    assert f"Other programs of the Ray cluster use what the run needs of beta ({ADDRESS}): 1 CPU." in str(
-        run.run.facts.error
-    )
+    assert f"Other programs of the Ray cluster use what the run needs of beta ({ADDRESS}): 1 CPU." in run.failure
 
 
 def test_agent_has_the_environment_of_its_node(node: StandIn) -> None:

@@ -19,7 +19,7 @@ from core.schema.spec import write_spec
 from core.system import processes
 from tests.support.acting import ProcView
 from tests.support.commands import Call
-from tests.support.running import LONG, make_spec, script_spec, start, train, write_recipe
+from tests.support.running import LONG, make_spec, source_spec, start, train, write_recipe
 from tests.support.waiting import wait_until
 
 NOBODY = {"pid": 2**22 + 1, "created": 0.0}
@@ -93,7 +93,6 @@ def test_locked_run_is_not_removed(call: Call, runs_root: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", code, run_dir], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as holder:
-        assert holder.stdout is not None
         holder.stdout.readline()
         code, _, err = call("remove", run_dir.name, "--yes")
         assert code == 1
@@ -106,9 +105,7 @@ def test_locked_run_is_not_removed(call: Call, runs_root: Path) -> None:
     assert call("remove", run_dir.name, "--yes")[0] == 0
 
 
-def test_run_with_leftover_processes_is_kept_and_sweep_suggested(
-    call: Call, runs_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_run_with_leftover_processes_is_kept_and_sweep_suggested(call, runs_root, tmp_path, monkeypatch) -> None:
     # Other programs must not have a run of this name: its processes are found by their tag alone. And the sweep sees
     # processes of this test only; otherwise it would terminate orphans of any run.
     view = ProcView(tmp_path / "proc", f"TESTS_OF_TRAINYARD={tmp_path}")
@@ -218,9 +215,7 @@ def test_older_than_selects_runs_by_their_end_time(call: Call, runs_root: Path) 
         (("2025", "--yes"), "There is no run '2025'"),
     ],
 )
-def test_wrong_arguments_print_an_error_and_remove_nothing(
-    call: Call, runs_root: Path, arguments: tuple[str, ...], words: str
-) -> None:
+def test_wrong_arguments_print_an_error_and_remove_nothing(call, runs_root, arguments, words) -> None:
     run_dir = over(runs_root, "20260101-a", days_ago=9)
     code, _, err = call("remove", *arguments)
     assert (code, err.startswith(f"trainyard: {words}")) == (2, True)
@@ -228,9 +223,7 @@ def test_wrong_arguments_print_an_error_and_remove_nothing(
 
 
 @pytest.mark.parametrize(("answer", "goes"), [("y\n", True), ("\n", False), ("n\n", False), ("", False)])
-def test_remove_asks_for_confirmation_on_a_terminal(
-    call: Call, runs_root: Path, monkeypatch: pytest.MonkeyPatch, answer: str, goes: bool
-) -> None:
+def test_remove_asks_for_confirmation_on_a_terminal(call, runs_root, monkeypatch, answer, goes) -> None:
     run_dir = over(runs_root, "20260101-a")
     terminal = io.StringIO(answer)
     terminal.isatty = lambda: True  # type: ignore[method-assign]
@@ -242,8 +235,6 @@ def test_remove_asks_for_confirmation_on_a_terminal(
 
 
 def test_removed_real_run_leaves_no_files(call: Call, runs_root: Path, tmp_path: Path) -> None:
-    script = tmp_path / "train.py"
-    script.write_text("print('loss: 0.5')\n")
-    ended = train(script_spec(script, cwd=tmp_path), runs_root)
+    ended = train(source_spec(tmp_path, "print('loss: 0.5')\n"), runs_root)
     wait_until(lambda: call("remove", ended.run.id, "--yes")[0] == 0, "that its supervisor has left")
     assert list(runs_root.iterdir()) == []

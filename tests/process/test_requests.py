@@ -51,17 +51,15 @@ def test_commands_save_pause_and_resume_a_run(call: Call, runs_root: Path, tmp_p
     assert again.state is RunState.PAUSED
 
 
-def test_resume_follows_the_run_to_its_end(call: Call, runs_root: Path, tmp_path: Path) -> None:
-    recipe = write_recipe(tmp_path, LONG)
-    followed = start(make_spec(recipe, epochs=FOREVER), runs_root).until_trained(1)
-    followed.stop()
-    spec_file = followed.run.dir / "spec.json"
+def test_resume_follows_the_run_to_its_end(call: Call, training: Followed) -> None:
+    training.stop()
+    spec_file = training.run.dir / "spec.json"
     spec = json.loads(spec_file.read_text())
     spec["training"]["epochs"] = 1
     spec_file.write_text(json.dumps(spec))
-    code, out, err = call("resume", followed.run.id, "--json")
+    code, out, err = call("resume", training.run.id, "--json")
     assert (code, err, json.loads(out)["state"]) == (0, "", "finished")
-    code, _, err = call("resume", followed.run.id)
+    code, _, err = call("resume", training.run.id)
     assert code == 2
     assert "is finished: there is nothing to resume. Start it again: trainyard again" in err
 
@@ -111,25 +109,3 @@ def test_checkpoint_every_option_is_parsed(text: str, meant: dict[str, object]) 
     words = ["digits_mlp", "--checkpoint-every", text, "--keep-checkpoints", "3"]
     given = parser.parse_args(words, Namespace(arguments=[]))
     assert run_options.choices(given).checkpoints == {**meant, "keep": 3}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (
-            ("--checkpoint-every", "sometimes"),
-            "--checkpoint-every 'sometimes' is not understood. Give epoch, '5",
-        ),
-        (
-            ("--checkpoint-every", "0 steps"),
-            "The setting “Checkpoint interval” is 0. Give a whole number of at least 1.",
-        ),
-        (("--schedule", "zigzag"), "--schedule is 'zigzag'. Choose one of: constant, cosine."),
-        (("--gradient-clip", "-1"), "--gradient-clip is -1.0. Give a number greater than 0."),
-    ],
-)
-def test_invalid_run_setting_is_rejected(call: Call, arguments: tuple[str, ...], words: str) -> None:
-    code, out, err = call("run", "digits_mlp", "--devices", "cpu:0", *arguments)
-    assert (code, out) == (2, "")
-    assert words in err
-    assert err.count("\n") == 1

@@ -84,8 +84,6 @@ def test_each_training_is_an_ordinary_run_alone_on_its_devices(measured) -> None
     assert [read_spec(run.dir).name for run in runs] == ["two cores: 1 device", "two cores: 2 devices"] * 2
     assert sorted(run.id for run in runs) == sorted(each for row in document["rows"] for each in row["runs"])
     for earlier, later in pairwise(runs):
-        assert earlier.facts.ended is not None
-        assert later.facts.started is not None
         assert earlier.facts.ended <= later.facts.started, "the memory was back before the next one"
 
 
@@ -118,7 +116,6 @@ def test_an_interrupted_table_is_continued_with_what_is_missing(tmp_path: Path, 
         recipe, *SETTINGS, "--ask-timeout", "0.2", "--name", "tiny table", "--runs", runs_root
     ) as command:
         held_run = _run_on_two(runs_root)
-        assert command.stderr is not None
         assert any("Training 2 of 2" in line for line in command.stderr)
         command.stderr.readline()  # its progress: the command follows it, and will stop it
         command.send_signal(signal.SIGINT)
@@ -263,9 +260,7 @@ def planted(runs_root: Path) -> Path:
         (("--show", "taken", "--epochs", "5"), "--epochs cannot be combined with --show: "),
     ],
 )
-def test_what_makes_no_table_is_one_sentence_and_starts_nothing(
-    planted: Path, capsys, arguments: tuple[str, ...], sentence: str
-) -> None:
+def test_what_makes_no_table_is_one_sentence_and_starts_nothing(planted, capsys, arguments, sentence) -> None:
     before = sorted(planted.iterdir())
     code, out, err = call(capsys, "scale", *arguments, "--runs", planted)
     assert (code, out) == (2, "")

@@ -19,7 +19,7 @@ from core.schema.event_kinds import RunProgress
 from core.series.series import Series
 from tests.support.listening import Listeners, beyond_loopback
 from tests.support.patient_supervisor import start_patiently
-from tests.support.running import Followed, script_spec, train
+from tests.support.running import Followed, script_spec, source_spec, train
 
 SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
 
@@ -135,9 +135,7 @@ def test_tensorboard_only_metrics(tmp_path: Path) -> None:
     assert "loss" not in followed.run.log_end()
 
 
-def test_silent_script_has_no_metrics_and_the_commands_say_so(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_silent_script_has_no_metrics_and_the_commands_say_so(tmp_path: Path, capsys) -> None:
     followed = ran("silent.py", cwd=tmp_path)
     assert followed.run_series.metrics == {}
     assert followed.run.facts.progress is None
@@ -149,11 +147,9 @@ def test_silent_script_has_no_metrics_and_the_commands_say_so(
     assert printed.out.split() == ["metric,step,time,value"]
 
 
-def test_lines_that_were_not_understood_are_shown_with_how_to_point_at_them(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "odd.py").write_text("for n in range(3):\n    print(f'wobble : {1.3 - n / 10:.2f}')\nprint('bye')\n")
-    run = train(script_spec(tmp_path / "odd.py", cwd=tmp_path), tmp_path / "runs").run
+def test_lines_that_were_not_understood_are_shown_with_how_to_point_at_them(tmp_path: Path, capsys) -> None:
+    source = "for n in range(3):\n    print(f'wobble : {1.3 - n / 10:.2f}')\nprint('bye')\n"
+    run = train(source_spec(tmp_path, source), tmp_path / "runs").run
     assert main(["show", run.id, "--runs", str(tmp_path / "runs")]) == 0
     printed = capsys.readouterr().out
     assert "Its last line: bye\n" in printed

@@ -18,7 +18,7 @@ from core.runs.run import Run
 from core.system import processes
 from tests.support.listening import listening, processes_of
 from tests.support.patient_supervisor import start_patiently
-from tests.support.running import Followed, script_spec
+from tests.support.running import Followed, source_spec
 from tests.support.waiting import wait_until
 
 AGENT_STORE = "TORCHELASTIC_USE_AGENT_STORE"
@@ -38,10 +38,8 @@ print(os.environ["TORCHELASTIC_USE_AGENT_STORE"])
 
 def ranks(folder: Path, source: str, **environment: str) -> Followed:
     """Start a program with two ranks."""
-    (folder / "program.py").write_text(source)
-    devices, launch = "cpu:0,cpu:1", "per-device"
-    spec = script_spec(folder / "program.py", cwd=folder, devices=devices, launch=launch, environment=environment)
-    return start_patiently(spec, folder / "runs")
+    two = {"devices": "cpu:0,cpu:1", "launch": "per-device"}
+    return start_patiently(source_spec(folder, source, environment=environment, **two), folder / "runs")
 
 
 def stores() -> list[int]:
@@ -67,7 +65,7 @@ def test_ranks_that_never_meet_load_no_pytorch(tmp_path: Path) -> None:
     (tmp_path / "go").touch()
     assert followed.until_over().state is RunState.FINISHED
     (notice,) = followed.run.facts.notices
-    assert notice.startswith("The 2 processes of program.py never met through torch.distributed")
+    assert notice.startswith("The 2 processes of train.py never met through torch.distributed")
     wait_until(lambda: processes.identify(store) is None, "the store to end with the supervisor")
 
 
@@ -91,9 +89,7 @@ def test_lost_store_is_reported_and_the_script_continues(tmp_path: Path) -> None
         pytest.param(WAITS, {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}, id="torchrun's variable"),
     ],
 )
-def test_port_stays_free_for_a_program_that_arranges_it_itself(
-    tmp_path: Path, source: str, environment: dict[str, str]
-) -> None:
+def test_port_stays_free_for_a_program_that_arranges_it_itself(tmp_path, source, environment) -> None:
     (tmp_path / "go").touch()
     ended = ranks(tmp_path, source, **environment).until_over()
     assert ended.state is RunState.FINISHED, ended.run.log_end()

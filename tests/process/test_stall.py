@@ -52,7 +52,6 @@ def test_stall_is_reported_once_and_cleared_when_steps_continue() -> None:
     stall = watch()
     assert stall.poll(2, SURVEY, 11.0 + PATIENCE_S - 0.1) is None
     sentence = stall.poll(2, SURVEY, 11.0 + PATIENCE_S)
-    assert sentence
     assert sentence.startswith("No step has been reported since step 2 at ")
     assert sentence.endswith(
         ", but all processes are running (GPU 0: 100 %, GPU 1: 0 %). A process may be waiting for data or for "
@@ -68,7 +67,6 @@ def test_first_step_has_a_longer_stall_timeout() -> None:
     assert stall.poll(None, Survey(), 50.0) is None
     assert stall.poll(None, Survey(), 50.0 + FIRST_PATIENCE_S - 0.1) is None
     sentence = stall.poll(None, Survey(), 50.0 + FIRST_PATIENCE_S)
-    assert sentence
     assert sentence.startswith("No step has been reported since training began at ")
     assert ", but all processes are running. A process" in sentence
 
@@ -90,9 +88,7 @@ def test_stall_warning_is_shown_until_the_run_continues_or_ends() -> None:
 
 
 @pytest.mark.parametrize("has_steps", [True, False])
-def test_part_of_a_run_whose_steps_are_reported_elsewhere_is_never_stalled(
-    monkeypatch: pytest.MonkeyPatch, has_steps: bool
-) -> None:
+def test_part_of_a_run_whose_steps_are_reported_elsewhere_is_never_stalled(monkeypatch, has_steps: bool) -> None:
     monkeypatch.setattr(monitor, "StallWatch", lambda _: SimpleNamespace(poll=lambda *_: "No step."))
     told: list[Record] = []
     readings = cast("DeviceLog", SimpleNamespace(poll=list, survey=Survey()))

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,35 +16,31 @@ from core.runs.facts import RunFacts, RunState
 from core.runs.run import Run
 from core.schema.settings import StopTimeouts
 from core.system import processes, procfs
-from tests.support.acting import played
-from tests.support.running import FOREVER, LONG, Followed, make_spec, script_spec, start, write_recipe
+from tests.support.running import FOREVER, Followed, make_spec, source_spec, start
 from tests.support.waiting import PATIENCE_S, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
-def followed(runs_root: Path, tmp_path: Path) -> Followed:
+def followed(runs_root: Path, endless: str) -> Followed:
     spec = make_spec(
-        write_recipe(tmp_path, LONG), epochs=FOREVER, checkpoints={"unit": "never"},
+        endless, epochs=FOREVER, checkpoints={"unit": "never"},
         stop_timeouts=StopTimeouts(ask_s=0.3, interrupt_s=0.3, terminate_s=0.3),
     )
     return start(spec, runs_root).until_trained(1)
 
 
 class Command:
-    """A command in a process of its own."""
+    """A command about a run, in a process of its own."""
 
-    def __init__(self, *arguments: str) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "core.cli", *arguments], cwd=ROOT,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )
-        self.pid = self._process.pid
+    def __init__(self, name: str, followed: Followed, *more: str) -> None:
+        words = [name, followed.run.id, "--runs", str(followed.run.dir.parent), *more]
+        pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        self._process = subprocess.Popen([sys.executable, "-m", "core.cli", *words], cwd=ROOT, **pipes)
 
     def first_words(self) -> str:
         """Return the first line on stderr."""
-        assert self._process.stderr
         return self._process.stderr.readline()
 
     def end(self) -> tuple[int, str]:
@@ -56,8 +53,7 @@ class Command:
         self.end()
 
 
-def stop_process(process: processes.ProcessId | None) -> int:
-    assert process
+def stop_process(process: processes.ProcessId) -> int:
     os.kill(process.pid, signal.SIGSTOP)
     wait_until(lambda: (found := procfs.stat(process.pid)) and found.state == "T", "it to be stopped")
     return process.pid
@@ -65,13 +61,8 @@ def stop_process(process: processes.ProcessId | None) -> int:
 
 def only_helper(facts: RunFacts) -> processes.ProcessId | None:
     """Return the child of a supervisor that is no worker; None while those that it asks for the software are there."""
-    assert facts.supervisor
     children = {*procfs.children(facts.supervisor.pid)} - {each.process.pid for each in facts.workers.values()}
     return processes.identify(children.pop()) if len(children) == 1 else None
-
-
-def command(name: str, followed: Followed, *more: str) -> Command:
-    return Command(name, followed.run.id, "--runs", str(followed.run.dir.parent), *more)
 
 
 @pytest.mark.slow
@@ -82,14 +73,14 @@ def test_stop_names_a_stopped_supervisor_and_force_continues_it(followed: Follow
         f"(kill -CONT {pid}), or end the run: trainyard stop {followed.run.id} --force\n"
     )
     for name in ("stop", "save"):
-        waiting = command(name, followed)
+        waiting = Command(name, followed)
         assert waiting.first_words() == words
         waiting.interrupt()
     assert followed.poll().run.facts.stopped_processes == words.removeprefix("trainyard: ").strip()
     assert followed.state is RunState.RUNNING
     with pytest.raises(ValueError, match="is stopped"):
         Run.resume(followed.run.dir)
-    code, err = command("stop", followed, "--force").end()
+    code, err = Command("stop", followed, "--force").end()
     assert err.startswith(f"trainyard: The run's supervisor (pid {pid}) was stopped and was continued.\n")
     assert code == 0
     assert followed.until_over().state is RunState.STOPPED
@@ -110,7 +101,7 @@ def test_supervisor_that_cannot_be_continued_is_killed(followed: Followed, monke
 
 def test_stopped_worker_is_named_and_killed_by_the_stop(followed: Followed) -> None:
     pid = stop_process(followed.run.facts.workers[0].process)
-    pausing = command("pause", followed)
+    pausing = Command("pause", followed)
     words = f"trainyard: Worker 0 (pid {pid}) is stopped (state T), so it neither trains nor answers requests."
     assert pausing.first_words().startswith(words)
     assert f"Continue it (kill -CONT {pid}), or stop the run." in str(followed.poll().run.facts.stopped_processes)
@@ -119,25 +110,20 @@ def test_stopped_worker_is_named_and_killed_by_the_stop(followed: Followed) -> N
     assert [step.name for step in followed.run.facts.stop_steps][-1] == "SIGKILL"
 
 
-def test_stopped_guard_is_named_and_leaves_with_its_run(runs_root: Path, tmp_path: Path) -> None:
-    followed = start(played(tmp_path / "actor"), runs_root).until_trained(1)
-    guard = followed.run.facts.guard
-    pid = stop_process(guard)
+def test_stopped_guard_is_named_and_leaves_with_its_run(followed: Followed) -> None:
+    pid = stop_process(followed.run.facts.guard)
     assert f"(pid {pid}) is stopped (state T), so it cannot" in str(followed.poll().run.facts.stopped_processes)
-    assert followed.stop().state is RunState.STOPPED
-    wait_until(lambda: guard and not processes.is_alive(guard), "the guard to leave")
+    followed.run.request("stop")
+    assert followed.until_left().state is RunState.STOPPED
 
 
 def test_stopped_helper_ends_with_its_killed_supervisor(runs_root: Path, tmp_path: Path) -> None:
     """The process that reads the measurements of a script has no tag: only the guard, its parent then, knows it."""
-    script = tmp_path / "waits.py"
-    script.write_text("import time\nprint('step 1 loss 0.5', flush=True)\ntime.sleep(600)\n")
-    followed = start(script_spec(script, cwd=tmp_path), runs_root).until_trained(1)
-    facts = followed.run.facts
-    assert facts.supervisor
-    identity = wait_until(lambda: only_helper(facts), "the helper to be the only other child")
+    source = "import time\nprint('step 1 loss 0.5', flush=True)\ntime.sleep(600)\n"
+    followed = start(source_spec(tmp_path, source), runs_root).until_trained(1)
+    identity = wait_until(lambda: only_helper(followed.run.facts), "the helper to be the only other child")
     stop_process(identity)
-    os.kill(facts.supervisor.pid, signal.SIGKILL)
+    followed.kill_supervisor()
     wait_until(lambda: not processes.is_alive(identity), "the guard to let the helper end")
-    assert followed.until_over().state is RunState.LOST
-    wait_until(lambda: not (facts.guard and processes.is_alive(facts.guard)), "the guard to leave")
+    assert followed.until_left().state is RunState.LOST
+    assert processes.tagged(followed.run.id) == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 from pathlib import Path
 
 import psutil
@@ -95,18 +94,11 @@ def test_stop_kills_stubborn_data_loader_workers_and_reports_them(asleep: tuple[
 @pytest.mark.parametrize("asleep", ["in a session of its own"], indirect=True)
 def test_stubborn_data_loader_workers_end_after_the_supervisor_is_killed(asleep: tuple[Followed, set[int]]) -> None:
     followed, pids = asleep
-    supervisor = followed.run.facts.supervisor
-    assert supervisor
     assert {os.getsid(pid) for pid in pids} == pids
-    os.kill(supervisor.pid, signal.SIGKILL)
+    followed.kill_supervisor()
     wait_until(lambda: nothing_left(followed.run, pids), "all processes of the run to be gone")
-    followed.until_over()
-    assert followed.state is RunState.LOST
-    named = wait_until(lambda: read_ended(followed.run), "the guard's word")
-    assert pids <= {pid for pid, _, _ in named}
-    assert {(name, by) for _, name, by in named} == {("SIGKILL", "guard")}
-
-
-def read_ended(run: Run) -> set[tuple[int, str, str]]:
-    again = attached(run.dir)
-    return {(each.pid, each.signal, each.by) for each in again.facts.ended_processes}
+    assert followed.until_over().state is RunState.LOST
+    assert followed.run.facts.releases == {}
+    named = wait_until(lambda: attached(followed.run.dir).facts.ended_processes, "the guard's word")
+    assert pids <= {each.pid for each in named}
+    assert {(each.signal, each.by) for each in named} == {("SIGKILL", "guard")}

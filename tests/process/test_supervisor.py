@@ -104,13 +104,10 @@ def test_memory_baseline_is_not_older_than_the_preflight_check(run_dir: Path, mo
 
     monkeypatch.setattr(local, "launch", launch)
     supervise(run_dir, sampler)
-    assert polled_before
     assert polled_before[-1] < seen[-1].time <= polls_of_launches[0]
 
 
-def test_first_worker_is_terminated_when_the_second_cannot_start(
-    run_dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_first_worker_is_terminated_when_the_second_cannot_start(run_dir: Path, monkeypatch) -> None:
     started: list[subprocess.Popen[bytes]] = []
 
     def launch(*_: object) -> subprocess.Popen[bytes]:

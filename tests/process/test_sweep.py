@@ -17,7 +17,7 @@ from core.cli.commands import remove
 from core.system import processes
 from core.system.processes import ProcessId
 from tests.support.acting import CHILD, ProcView, abandon, played
-from tests.support.commands import Call, call
+from tests.support.commands import Call
 from tests.support.running import Followed, kill_tagged, start
 from tests.support.waiting import wait_until
 
@@ -44,12 +44,12 @@ def view(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ProcView:
 
 
 @pytest.fixture
-def sweep(runs_root: Path, view: ProcView, capsys: pytest.CaptureFixture[str]) -> Call:
-    """Run the command in this process: exit code, stdout, stderr."""
+def sweep(call: Call, view: ProcView) -> Call:
+    """A function that calls the command."""
 
     def run(*arguments: str) -> tuple[int, str, str]:
         view.refresh()
-        return call(capsys, "sweep", *arguments, "--runs", runs_root)
+        return call("sweep", *arguments)
 
     return run
 
@@ -75,7 +75,7 @@ def test_sweep_without_orphans_prints_one_sentence(sweep: Call) -> None:
     assert (code, json.loads(out)) == (0, {"leftovers": [], "ended": [], "left": []})
 
 
-def test_sweep_lists_orphans_and_how_to_terminate_them(sweep: Call, leave: Callable[[str], Followed]) -> None:
+def test_sweep_lists_orphans_and_terminates_them_when_asked_to(sweep: Call, leave: Callable[[str], Followed]) -> None:
     run = leave(f"{CHILD}; {CHILD}").run
     first, second = sorted(process.pid for process in processes.tagged(run.id))
     code, out, err = sweep()
@@ -89,20 +89,15 @@ def test_sweep_lists_orphans_and_how_to_terminate_them(sweep: Call, leave: Calla
         assert words[2] in {"s", "min"}
         assert words[4] == "MB"
         assert words[5:] == [run.id, "sleep", "3600"]
-    assert err == (
-        "trainyard: No process was terminated: there is no terminal to ask on. "
-        "`trainyard sweep --end` terminates them.\n"
-    )
+    words = "No process was terminated: there is no terminal to ask on. `trainyard sweep --end` terminates them."
+    assert err == f"trainyard: {words}\n"
     assert len(processes.tagged(run.id)) == 2
-
-
-def test_sweep_end_terminates_and_reports_an_orphan(sweep: Call, leave: Callable[[str], Followed]) -> None:
-    run = leave(CHILD).run
-    (process,) = processes.tagged(run.id)
     code, out, err = sweep("--end")
     assert (code, err) == (0, "")
-    assert out.splitlines()[-1] == f"Terminated pid {process.pid} sleep of run {run.id} with SIGTERM."
-    assert not processes.is_alive(process)
+    assert {*out.splitlines()[-2:]} == {
+        f"Terminated pid {pid} sleep of run {run.id} with SIGTERM." for pid in (first, second)
+    }
+    assert processes.tagged(run.id) == []
 
 
 def test_sweep_json_lists_found_and_terminated_orphans(sweep: Call, leave: Callable[[str], Followed]) -> None:
@@ -140,9 +135,7 @@ def wait_for_signals(monkeypatch: pytest.MonkeyPatch, has_acted: Callable[[], bo
     monkeypatch.setattr(processes, "send_tagged", send_and_wait)
 
 
-def test_orphan_that_cannot_be_terminated_is_reported_with_exit_code_1(
-    sweep: Call, leave: Callable[[str], Followed], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_orphan_that_cannot_be_terminated_is_reported_with_exit_code_1(sweep, leave, monkeypatch) -> None:
     run = leave(DROPS_ITS_TAG).run
     (process,) = processes.tagged(run.id)
     wait_for_signals(monkeypatch, lambda: not processes.is_of_run(process.pid, run.id))
@@ -156,9 +149,7 @@ def test_orphan_that_cannot_be_terminated_is_reported_with_exit_code_1(
     wait_until(lambda: not processes.is_alive(process), "it to end")
 
 
-def test_process_started_by_a_terminating_orphan_is_also_terminated(
-    sweep: Call, view: ProcView, leave: Callable[[str], Followed], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_process_started_by_a_terminating_orphan_is_also_terminated(sweep, view, leave, monkeypatch) -> None:
     run = leave(MULTIPLIES).run
     (process,) = processes.tagged(run.id)
     wait_for_signals(monkeypatch, lambda: not processes.is_alive(process))
@@ -175,9 +166,7 @@ def _seeing_all(view: ProcView) -> Callable[..., list]:
     return lambda roots, proc: find(roots, view.refresh())
 
 
-def test_sweep_asks_for_confirmation_on_a_terminal(
-    view: ProcView, leave: Callable[[str], Followed], runs_root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sweep_asks_for_confirmation_on_a_terminal(view, leave, runs_root, monkeypatch) -> None:
     """Any answer but yes keeps the orphans: an empty line, no, or end of input."""
     run = leave(CHILD).run
     view.refresh()
@@ -202,27 +191,18 @@ def _asked(answer: str, runs_root: Path, monkeypatch: pytest.MonkeyPatch) -> str
         patch.setattr(sys, "stdout", stdout)
         assert __main__.main(["sweep", "--runs", str(runs_root)]) == 0
         stdout.flush()
-    shown = _all_of(keyboard)
+    shown = b""
+    with contextlib.suppress(OSError):  # the end of it: the other end is closed, and what was written may arrive later
+        while part := os.read(keyboard, 65536):
+            shown += part
     os.close(keyboard)
-    return shown
+    return shown.decode()
 
 
-def _all_of(terminal: int) -> str:
-    """Return what was written to a terminal whose other end is closed. It may arrive later."""
-    data = b""
-    with contextlib.suppress(OSError):  # the end of it
-        while part := os.read(terminal, 65536):
-            data += part
-    return data.decode()
-
-
-def test_sweep_without_proc_reports_that_processes_are_invisible(
-    runs_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_sweep_without_proc_reports_that_processes_are_invisible(call: Call, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(remove, "PROC", tmp_path / "none")
-    assert __main__.main(["sweep", "--end", "--runs", str(runs_root)]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
+    code, out, err = call("sweep", "--end")
+    assert (code, out) == (2, "")
     assert "so processes that runs have left behind cannot be seen" in err
     assert err.count("\n") == 1
 

@@ -124,7 +124,6 @@ def planted(shared: Path, homes: dict[int, Path]) -> Iterator[tuple[Path, subpro
     with subprocess.Popen(["sleep", "600"], user=VICTIM, group=VICTIM, extra_groups=[]) as process:
         process.send_signal(signal.SIGSTOP)
         found = identify(process.pid)
-        assert found
         begin = {"t": 1.75e9, "kind": "supervisor", **asdict(here()), **asdict(found)} | {"guard": asdict(found)}
         state = {"t": 1.75e9, "kind": "state", "state": "starting"}
         notice = {"t": 1.75e9, "kind": "notice", "text": "\x1b[2Jgone", "sentence": "\x1b[2Jgone"}
@@ -144,23 +143,15 @@ def test_stop_reaches_nothing_that_a_run_of_another_user_names(shared: Path) -> 
     """Its events name the victim's process, its folder of requests the victim's home."""
     homes = make_homes(shared)
     with planted(shared, homes) as (run_dir, process):
-        stop_planted(run_dir, process, homes)
-
-
-def stop_planted(run_dir: Path, process: subprocess.Popen[bytes], homes: dict[int, Path]) -> None:
-    for more in ([], ["--force"]):
-        said = trainyard(VICTIM, "stop", run_dir.name, *more, "--runs", str(run_dir.parent), home=homes[VICTIM])
-        assert said == Said(
-            2, "", f"trainyard: {run_dir} is damaged: {run_dir}/control is missing or is not a folder. "
-            "Start another run.\n",
-        )
-    found = procfs.stat(process.pid)
-    assert found is not None
-    assert found.state == "T"
-    assert list(homes[VICTIM].iterdir()) == []
-    run = attached(run_dir)
-    assert run.facts.supervisor == identify(process.pid)
-    assert run.facts.stopped_processes is None
+        damage = f"{run_dir} is damaged: {run_dir}/control is missing or is not a folder. Start another run."
+        for more in ([], ["--force"]):
+            said = trainyard(VICTIM, "stop", run_dir.name, *more, "--runs", str(run_dir.parent), home=homes[VICTIM])
+            assert said == Said(2, "", f"trainyard: {damage}\n")
+        assert procfs.stat(process.pid).state == "T"
+        assert list(homes[VICTIM].iterdir()) == []
+        run = attached(run_dir)
+        assert run.facts.supervisor == identify(process.pid)
+        assert run.facts.stopped_processes is None
 
 
 @pytest.mark.two_users

@@ -128,9 +128,7 @@ def test_command_of_a_wheel_is_found_in_every_way(installed: Installed, tmp_path
     assert str(installed.python.with_name("trainyard")) in (tmp_path / "applications/trainyard.desktop").read_text()
 
 
-def test_run_of_a_wheel_trains_in_another_python_with_the_users_packages(
-    installed: Installed, tmp_path: Path, runs_root: Path
-) -> None:
+def test_run_of_a_wheel_trains_in_another_python_with_the_users_packages(installed, tmp_path, runs_root) -> None:
     """The user's packages with names of ours are beside the recipe, and on PYTHONPATH."""
     for name in OURS:
         (tmp_path / f"{name}.py").write_text("MINE = 'mine'")
@@ -144,9 +142,7 @@ def test_run_of_a_wheel_trains_in_another_python_with_the_users_packages(
         assert json.loads(ended)["state"] == "finished"
 
 
-def test_script_in_the_environment_of_a_wheel_finds_none_of_our_names(
-    installed: Installed, tmp_path: Path, runs_root: Path
-) -> None:
+def test_script_in_the_environment_of_a_wheel_finds_none_of_our_names(installed, tmp_path, runs_root) -> None:
     (tmp_path / "train.py").write_text(SCRIPT)
     words = ["--runs", runs_root, "run", "--script", tmp_path / "train.py", "--devices", "cpu:0", "--json"]
     ended = run(installed, "trainyard", *words, "--python", installed.python)

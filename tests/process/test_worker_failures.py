@@ -22,11 +22,6 @@ from tests.support.waiting import PATIENCE_S, wait_until
 FAILED = [*CAME_UP, RunState.RELEASING, RunState.FAILED]
 
 
-@pytest.fixture
-def endless(tmp_path: Path) -> str:
-    return write_recipe(tmp_path, LONG)
-
-
 def test_killed_worker_fails_the_run_and_ends_the_other(runs_root: Path, endless: str) -> None:
     followed = start(make_spec(endless, epochs=FOREVER, devices="cpu:0,cpu:1"), runs_root).until_trained(10)
     os.kill(followed.run.facts.workers[1].process.pid, signal.SIGKILL)
@@ -68,9 +63,7 @@ def test_losses_up_to_a_step_that_hangs_are_recorded_when_the_run_is_stopped(run
 
 
 @pytest.mark.parametrize("broken", ["raises", "hangs"])
-def test_error_is_recorded_where_the_last_losses_cannot_be_fetched(
-    broken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_error_is_recorded_where_the_last_losses_cannot_be_fetched(broken: str, tmp_path: Path, monkeypatch) -> None:
     let_go = threading.Event()
 
     def fetch() -> None:
@@ -83,55 +76,28 @@ def test_error_is_recorded_where_the_last_losses_cannot_be_fetched(
     let_go.set()
 
 
-def test_error_names_the_rank_whose_recipe_raised_first(runs_root: Path, tmp_path: Path) -> None:
-    raises = "import json, sys\nif json.loads(sys.argv[2])['rank'] == 1:\n    raise ValueError('label out of range')"
-    recipe = write_recipe(tmp_path, at_step(20, raises), "one_rank")
-    followed = train(make_spec(recipe, epochs=FOREVER, devices="cpu:0,cpu:1"), runs_root)
-    assert followed.states == FAILED
-    assert followed.run.facts.error == "Worker 1 on cpu:1: ValueError: label out of range."
+ON_RANK_1 = "import json, os, sys, time\nif json.loads(sys.argv[2])['rank'] == 1:\n    {act}"
+LEAVES = "ended with exit code 0 before its training was done."
 
 
-def test_recipe_that_calls_os_exit_fails_the_run(runs_root: Path, tmp_path: Path) -> None:
-    recipe = write_recipe(tmp_path, "import os\ndef model():\n    pass\ndef train_data():\n    os._exit(0)\n", "leaves")
-    followed = train(make_spec(recipe), runs_root)
-    assert followed.states == [RunState.STARTING, RunState.RELEASING, RunState.FAILED]
-    assert "Worker 0 on cpu:0 ended with exit code 0 before its training was done." in str(followed.run.facts.error)
-
-
-def test_error_names_the_failed_rank_when_the_other_is_terminated(runs_root: Path, tmp_path: Path) -> None:
-    """As with NCCL: a rank that waits for a lost rank hangs silently until it is terminated."""
-    recipe = write_recipe(
-        tmp_path,
-        f"""{LONG}
-import json, sys, time
-
-def loss():
-    def measure(output, target):
-        if json.loads(sys.argv[2])["rank"] == 1:
-            raise RuntimeError("CUDA out of memory, say")
-        time.sleep(3600)
-    return measure
-""",
-        "one_waits",
-    )
-    followed = train(make_spec(recipe, devices="cpu:0,cpu:1"), runs_root)
-    assert followed.states == FAILED
-    assert followed.run.facts.error == "Worker 1 on cpu:1: RuntimeError: CUDA out of memory, say."
-    assert "measure" in str(followed.run.facts.traceback)
-
-
-def test_rank_that_exits_early_fails_the_run(runs_root: Path, tmp_path: Path) -> None:
-    recipe = write_recipe(
-        tmp_path,
-        f"""{LONG}
-import json, os, sys
-
-def model():
-    if json.loads(sys.argv[2])["rank"] == 1:
-        os._exit(0)
-""",
-        "leaves_early",
-    )
-    followed = train(make_spec(recipe, devices="cpu:0,cpu:1"), runs_root)
-    assert followed.state is RunState.FAILED
-    assert "Worker 1 on cpu:1 ended with exit code 0 before its training was done." in str(followed.run.facts.error)
+@pytest.mark.parametrize(
+    ("source", "states", "error"),
+    [
+        pytest.param(
+            at_step(20, ON_RANK_1.format(act="raise ValueError('label out of range')")), FAILED,
+            "Worker 1 on cpu:1: ValueError: label out of range.", id="the other trains",
+        ),
+        pytest.param(  # as with NCCL: a rank that waits for a lost rank hangs silently until it is terminated
+            at_step(1, ON_RANK_1.format(act="raise RuntimeError('CUDA out of memory, say')") + "\ntime.sleep(3600)"),
+            FAILED, "Worker 1 on cpu:1: RuntimeError: CUDA out of memory, say.", id="the other waits",
+        ),
+        pytest.param(
+            f"{LONG}\n{ON_RANK_1.format(act='os._exit(0)')}", [RunState.STARTING, RunState.RELEASING, RunState.FAILED],
+            f"Worker 1 on cpu:1 {LEAVES}", id="it leaves",
+        ),
+    ],
+)
+def test_error_names_the_rank_that_failed_first(source, states, error, runs_root: Path, tmp_path: Path) -> None:
+    followed = train(make_spec(write_recipe(tmp_path, source), epochs=FOREVER, devices="cpu:0,cpu:1"), runs_root)
+    assert followed.states == states
+    assert error in str(followed.run.facts.error)

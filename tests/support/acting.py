@@ -85,21 +85,13 @@ def guards(run: Run) -> list[psutil.Process]:
         return []
 
 
-def kill_supervisor(followed: Followed) -> None:
-    """Kill the supervisor with SIGKILL and wait for its exit."""
-    supervisor = followed.run.facts.supervisor
-    assert supervisor
-    os.kill(supervisor.pid, signal.SIGKILL)
-    wait_until(lambda: not processes.is_alive(supervisor), "the supervisor to be gone")
-
-
 def abandon(followed: Followed) -> Followed:
     """Kill guard and supervisor, so that no process cleans up. Return once the run is lost and its workers exited."""
     guard = followed.run.facts.guard
     assert guard
     assert processes.send(guard, signal.SIGKILL)
     wait_until(lambda: not processes.is_alive(guard), "the guard to be gone")
-    kill_supervisor(followed)
+    followed.kill_supervisor()
     followed.until_over()
     workers = [worker.process for worker in followed.run.facts.workers.values()]
     wait_until(lambda: not any(map(processes.is_alive, workers)), "the workers to have noticed")

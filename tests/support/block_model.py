@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from core.runs.facts import RunState
-from tests.support.running import Followed, make_spec, train, write_recipe
+from tests.support.running import Followed, make_spec, train
+from tests.support.small_runs import TWO, recipe_fixture
 
 BLOCKS = """
     import torch
@@ -65,13 +66,8 @@ BLOCKS = """
 """
 """A model of blocks that initialises itself, with data that two devices cannot share evenly."""
 SETTINGS = {"epochs": 4, "batch_size": 16}
-TWO = "cpu:0,cpu:1"
-
-
-@pytest.fixture(scope="session")
-def blocks(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The path of a recipe with this model."""
-    return write_recipe(tmp_path_factory.mktemp("blocks"), BLOCKS, "blocks")
+blocks = recipe_fixture("blocks", BLOCKS)
+"""The path of a recipe with this model."""
 
 
 @pytest.fixture(scope="module")

@@ -31,9 +31,7 @@ def checkpoint_names(run: Run) -> list[str]:
 
 def broken_off(followed: Followed, after_step: int, runs_root: Path) -> Path:
     """Copy a run as if its supervisor had been killed after the checkpoint of this step."""
-    supervisor = followed.run.facts.supervisor
-    assert supervisor is not None
-    wait_until(lambda: not processes.is_alive(supervisor), "the supervisor to have tidied up")
+    followed.until_left()
     # The name tags its processes, so it must be unique even if several tests resume the same run.
     run_dir = runs_root / f"{followed.run.id}-from-{after_step}-{secrets.token_hex(4)}"
     shutil.copytree(followed.run.dir, run_dir)
@@ -61,7 +59,6 @@ def kill_after_checkpoint(followed: Followed, after_step: int) -> None:
 
     wait_until(is_due, "a checkpoint")
     facts = followed.run.facts
-    assert facts.supervisor is not None
     for process in (facts.supervisor, *(worker.process for worker in facts.workers.values())):
         processes.send(process, signal.SIGKILL)
     followed.until_over()

@@ -114,6 +114,12 @@ def script_spec(
     return fill_in(check_script(ScriptCheckRequest.of(chosen)), chosen, cpu_devices())
 
 
+def source_spec(folder: Path, source: str, *arguments: str, **choices: Any) -> RunSpec:
+    """Return the spec of a script with this source, which is written into the folder that it works in."""
+    (folder / "train.py").write_text(source)
+    return script_spec(folder / "train.py", *arguments, cwd=folder, **choices)
+
+
 def at_step(number: int, act: str, returns: str = "weight") -> str:
     """Return the source of `LONG` with a loss that does something at one step. `act`: lines of Python."""
     return f"""{LONG}
@@ -134,6 +140,12 @@ class Followed:
     def __init__(self, run: Run) -> None:
         self.run = run
         self.run_series = RunSeries()
+
+    @property
+    def failure(self) -> str:
+        """Why the run has failed, which it must have."""
+        assert self.state is RunState.FAILED, self._so_far()
+        return str(self.run.facts.error)
 
     def poll(self) -> Followed:
         self.run_series.fold(self.run.poll())
@@ -172,6 +184,14 @@ class Followed:
         """Pause the run and wait until it has ended."""
         self.run.request("pause")
         return self.until_over()
+
+    def kill_supervisor(self) -> Followed:
+        """Kill the supervisor with SIGKILL, and wait until it is gone."""
+        supervisor = self.run.facts.supervisor
+        assert supervisor is not None
+        processes.send(supervisor, signal.SIGKILL)
+        wait_until(lambda: not processes.is_alive(supervisor), "the supervisor to be gone")
+        return self
 
     def until_left(self) -> Followed:
         """Wait for the end of the run, and until its supervisor and its guard have left."""

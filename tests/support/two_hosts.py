@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -94,14 +92,6 @@ def unreachable(server: SshServer) -> Iterator[None]:
         yield
     finally:
         ssh.write_text(text)
-
-
-def kill_supervisor(run: Followed) -> None:
-    """Kill the supervisor of a run, and wait until the run counts as lost."""
-    supervisor = run.run.facts.supervisor
-    assert supervisor is not None
-    os.kill(supervisor.pid, signal.SIGKILL)
-    wait_until(lambda: run.poll().state is RunState.LOST, "the run to be lost")
 
 
 def descent_losses() -> list[float]:
