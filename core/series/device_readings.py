@@ -11,7 +11,6 @@ from core.series.min_max_tree import GrowableArray, RangeTree, as_is, finite_or_
 from core.series.series import Series
 
 if TYPE_CHECKING:
-
     from core.series.min_max_tree import Floats, Indices
 
 HEAT = ("temperature", "power", "clock")

@@ -41,7 +41,6 @@ from core.system.procfs import oom_kills
 from core.system.terminate import RunProcesses
 
 if TYPE_CHECKING:
-
     from core.supervisor.companion import Companion
     from core.supervisor.guard import Guard
     from core.supervisor.jobs import Job

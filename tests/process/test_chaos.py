@@ -118,8 +118,10 @@ class Chaos:
     def _begin(self) -> tuple[Followed, str]:
         """Start a run, or resume one that ended before."""
         if self._resumable and self._chance.random() < 0.4:
-            run_dir = self._resumable.pop()
-            return Followed(Run.resume(run_dir)), "resumed"
+            followed = Followed(Run.resume(self._resumable.pop()))
+            # Until the new supervisor has named itself, the run has the state in which it ended before.
+            wait_until(lambda: not state_info(followed.poll().state).over, "the resumed run to begin")
+            return followed, "resumed"
         kind = self._chance.choice(list(self._specs))
         return start(self._specs[kind], self._root), kind
 
