@@ -96,7 +96,8 @@ class TestCommand:
         assert code == 0
         assert next(each for each in json.loads(out) if each["path"] == str(python)) == {
             "path": str(python), "place": "near", "version": VERSION, "implementation": "cpython",
-            "prefix": str(tmp_path / "project" / ".venv"), "torch": {"version": "2.6.0", "cuda": False},
+            "prefix": str(tmp_path / "project" / ".venv"),
+            "torch": {"version": "2.6.0", "cuda": False, "architectures": [], "libraries": None},
             "tensorflow": None, "keras": None, "problem": None,
         }
 

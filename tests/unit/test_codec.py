@@ -43,7 +43,7 @@ RANK = RankAssignment(
 )
 GPU = Device(
     id="GPU-1", kind="nvidia", label="GPU 0", name="N", memory_total_bytes=8, pci_bus_id="01:00.0", cores=(1,), minor=3,
-    shared_memory=True, blocked="hidden",
+    shared_memory=True, compute_capability=(8, 9), blocked="hidden",
 )
 READING = Sample(
     device_id="GPU-1", time=1.0, utilisation_percent=3.0, memory_used_bytes=5, temperature_celsius=40.0,

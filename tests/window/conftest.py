@@ -7,8 +7,8 @@ import locale
 from typing import TYPE_CHECKING
 
 import pytest
-from PySide6.QtCore import QCoreApplication, QEvent
-from PySide6.QtWidgets import QMainWindow
+from PySide6.QtCore import QCoreApplication, QEvent, QLocale, QTranslator
+from PySide6.QtWidgets import QApplication, QMainWindow
 
 from core import language
 from core.history.index import directories
@@ -16,7 +16,7 @@ from core.hosts import ssh
 from core.runs.facts import state_info
 from core.runs.run import Run
 from core.series.run_series import RunSeries
-from gui.base.preferences import PreferencesFile
+from gui.base.preferences import TRANSLATOR, PreferencesFile, choose_language
 from gui.base.settings_file import SettingsFile
 from gui.base.theme import DARK, look
 from gui.base.timers import collect_due
@@ -152,7 +152,7 @@ def parts(qtbot: QtBot, runs_root: Path) -> Iterator[tuple[MainPanels, Services]
 
 
 @pytest.fixture(autouse=True)
-def _windows_deleted() -> Iterator[None]:
+def _windows_deleted(qapp: QApplication) -> Iterator[None]:
     """Delete the windows of each test after it, collect garbage, in the thread of the windows, and speak English again.
 
     Qt deletes only in an event loop. Each further window would apply its style sheet to the former ones, too.
@@ -160,6 +160,9 @@ def _windows_deleted() -> Iterator[None]:
     yield
     QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
     collect_due()
+    if qapp.findChild(QTranslator, TRANSLATOR) is not None:  # a test may end in another language
+        choose_language(qapp, language.ENGLISH)
+        QLocale.setDefault(QLocale.system())
     language.use(language.ENGLISH)
 
 

@@ -20,6 +20,7 @@ from core.hosts.host_list import Host
 from core.hosts.mirror import Mirror
 from core.runs.facts import RunState
 from core.runs.run import Run
+from core.schema.paths import RESERVE
 from core.series.run_series import RunSeries
 from gui.features.other_machine import OFF
 from gui.machine.host_machine import HostMachine
@@ -232,7 +233,7 @@ def test_another_language_keeps_the_host_and_its_run(open_window, own, ssh_serve
 @pytest.mark.slow
 def test_runs_are_marked_renamed_moved_and_deleted_on_the_host(open_window, own, there):
     end(own)
-    shutil.copytree(own.run.dir, there / "other")
+    shutil.copytree(own.run.dir, there / "other", ignore=shutil.ignore_patterns(RESERVE))  # it may go now
     driver = open_window()
     summary, root = driver.window.services.run_list.summary, mirror_of(driver).root
     copy, other = str(root / own.run.id), str(root / "other")
