@@ -76,17 +76,17 @@ def _judge(row: Framework, python: str, chosen: Sequence[Device]) -> Verdict:
         return Verdict()  # other checks say that the Python cannot be started, or lacks the framework
     title = " ".join(filter(None, (row.title, package.version)))
     command = info.install_command(" ".join(("--force-reinstall", WITH_CUDA[row.extra])))
-    labels, remedy = join_labels([device.label for device in chosen]), _remedy(row, python, command)
     if package.cuda is False:
         return Verdict(problems=(tr(
             "{title} in {python} is a build without CUDA and cannot use {labels}. {remedy}",
-            title=title, python=python, labels=labels, remedy=remedy,
+            title=title, python=python, labels=join_labels([device.label for device in chosen]),
+            remedy=_remedy(row, python, command),
         ),))
     fits = {device.label: fit(device.compute_capability, package.architectures) for device in chosen}
     if foreign := [device for device in chosen if fits[device.label] == "none"]:
         return Verdict(problems=(tr(
             "{title} in {python} has no code for {labels}. It was built for {architectures}. {remedy}",
-            title=title, python=python, labels=_with_capability(foreign), remedy=remedy,
+            title=title, python=python, labels=_with_capability(foreign), remedy=_remedy(row, python, command),
             architectures=", ".join(package.architectures),
         ),))
     if later := [device for device in chosen if fits[device.label] == "compiled"]:

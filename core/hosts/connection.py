@@ -35,7 +35,7 @@ ANSWER_S = 30.0
 SILENT_S = 12.0
 """Seconds without a word after which a connection counts as cut: an agent that is stopped says nothing."""
 DEADLINE_S = 300.0
-"""Seconds after which a request without an answer is given up: a removal of large checkpoints takes minutes."""
+"""Seconds to wait for the answer to a request: the removal of large checkpoints takes minutes."""
 MAX_HELD_BYTES = 16 * 1024 * 1024
 """Bytes of stream items that may wait to be read; more of them end the connection."""
 ERRORS_BYTES = 16 * 1024
@@ -68,7 +68,7 @@ class Answer:
     is_wanted: bool = True
     """Whether it was not cancelled."""
     is_late: bool = False
-    """Whether the request was given up at its deadline."""
+    """Whether no answer came before the deadline."""
     held_bytes: int = 0
     """Bytes of `items`, and of those before that were never all taken."""
 

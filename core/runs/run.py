@@ -208,7 +208,7 @@ class Run:
         yield events
 
     def every_slice(self) -> Iterator[list[Event]]:
-        """Read all events so far as `catch_up` does, and yield them in slices: all of a long run take gigabytes."""
+        """Yield the events that `catch_up` returns, in slices: those of a long run take gigabytes together."""
         yield from self.slices()
         yield self.catch_up()
 

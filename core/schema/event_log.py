@@ -136,7 +136,8 @@ def _part(event: Event, rows: slice) -> Event:
 MAX_FILES = 4096
 """Files of a run among which its event files are read: more than one run has ranks."""
 FOREIGN_FILES = 256
-"""The same of another user's run: each is looked at with every click, and several times a second while it lives."""
+"""The limit for the run of another user. Each file is looked at with every click, and several times a second while the
+run lives."""
 FIRST = (SUPERVISOR_EVENTS, DEVICE_EVENTS, COLLECTOR_EVENTS, worker_events(0))
 """Event files that are read however many there are."""
 FOREIGN_BYTES = 16 * 1024 * 1024

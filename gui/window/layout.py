@@ -424,7 +424,7 @@ class FootOverlay(Overlay):
     """Lies at the foot of the ground, which leaves this room free, so that nothing is covered."""
 
     def __init__(self, above: QWidget, ground: QWidget, window: QWidget, keep_free: Callable[[int], None]) -> None:
-        """`keep_free`: is told the height that the ground must leave free at its foot."""
+        """`keep_free`: called with the height in pixels that the ground has to leave free at its foot."""
         self._keep_free = keep_free
         super().__init__(above, ground, window)
 

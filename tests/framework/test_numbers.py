@@ -117,7 +117,7 @@ def hand_written(recipe: str, *, seed: int, epochs: int, batch_size: int) -> tup
 
 @pytest.mark.parametrize(("batch_size", "steps"), [(16, 15), (512, 3)])
 def test_two_ranks_have_the_losses_of_a_hand_written_loop(runs_root, awkward, batch_size, steps) -> None:
-    """The last batch of 16 has one item. A batch of 512 has all 65 items, and the user is told."""
+    """The last batch of 16 has one item. A batch of 512 has all 65 items, and a notice says so."""
     spec = make_spec(awkward, epochs=3, batch_size=batch_size)
     one, two = train(spec, runs_root), train(replace(spec, devices=("cpu:0", "cpu:1"), strategy="ddp"), runs_root)
     losses, _ = hand_written(awkward, seed=0, epochs=3, batch_size=batch_size)

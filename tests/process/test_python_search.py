@@ -96,8 +96,7 @@ class TestCommand:
         assert code == 0
         assert next(each for each in json.loads(out) if each["path"] == str(python)) == {
             "path": str(python), "place": "near", "version": VERSION, "implementation": "cpython",
-            "prefix": str(tmp_path / "project" / ".venv"),
-            "torch": {"version": "2.6.0", "cuda": False, "architectures": [], "libraries": None},
+            "prefix": str(tmp_path / "project" / ".venv"), "torch": {"version": "2.6.0", "cuda": False},
             "tensorflow": None, "keras": None, "problem": None,
         }
 

@@ -1,6 +1,6 @@
 """A stand-in for the agent of a host, which answers well but for one ability: python -m tests.support.hostile_agent
 
-ABILITY HOW SEED. It ends after `LIFE_S` seconds, or when nobody reads.
+ABILITY HOW SEED. It ends after `LIFE_S` seconds, or when its output is closed.
 """
 
 from __future__ import annotations

@@ -240,7 +240,7 @@ def items() -> set[QWidgetItem]:
 def test_no_items_of_layouts_are_kept(drive, qtbot, runs_root, tmp_path) -> None:
     """PySide takes such an item, when Qt has deleted it, for whatever is created at the same address later.
 
-    It makes one for whoever asks a layout for its items, and for what is in a layout when that is added to another.
+    PySide makes one where code asks a layout for its items, and where a layout that has some is added to another.
     """
     recorded(runs_root)
     before = items()

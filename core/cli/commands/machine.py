@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -312,7 +311,8 @@ def _framework(name: str) -> Column[FoundPython]:
         found = package(entry)
         return None if found is None else (found.version or tr("yes")).partition("+")[0] + tr(CUDA[found.cuda])
 
-    return Column(name, lambda each: (found := package(each)) and asdict(found), text=text)
+    return Column(name, lambda each: (found := package(each)) and {"version": found.version, "cuda": found.cuda},
+                  text=text)
 
 
 PYTHON_COLUMNS: tuple[Column[FoundPython], ...] = (

@@ -126,7 +126,7 @@ def _test(options: Namespace, settings: NotificationSettings) -> int:
         if each.detail:
             warn("\n".join(each.detail.splitlines()))
     if all(each.is_absent for each in outcomes):
-        warn(tr("No channel that works here is set, so nobody would be notified. Set one, for instance: "
+        warn(tr("No channel that works here is set, so no notification would be sent. Set one, for instance: "
                 "trainyard notify set --ntfy https://ntfy.sh/TOPIC"))
         return 1
     return 1 if any(each.why and not each.is_absent for each in outcomes) else 0

@@ -280,7 +280,7 @@ def _tone(row: ProcessRow) -> str:
     return "muted" if row.why_not and not row.of_this_run else "text"
 
 
-NOBODY = tr_noop("No process holds memory of a device.")
+NO_HOLDER = tr_noop("No process holds memory of a device.")
 THERE = tr_noop(
     "The processes of {host} are not listed here: their numbers mean other processes on this machine. "
     "trainyard devices lists them on {host}."
@@ -371,7 +371,7 @@ class MemoryController(Feature):
             return
         labels = device_labels(self._monitor.all_machines.devices, facts)
         rows = process_rows(self._scanner.entries(), labels, self._scanner.runs())
-        empty = NOBODY if any(device.kind != "cpu" for device in survey.devices) else NO_GPU
+        empty = NO_HOLDER if any(device.kind != "cpu" for device in survey.devices) else NO_GPU
         self._details.processes.show_rows(rows, empty=tr(empty), problem=self._scanner.problem or "")
 
     def _turned(self) -> None:

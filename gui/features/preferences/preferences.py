@@ -338,7 +338,7 @@ def trial_result(outcomes: Sequence[Outcome]) -> tuple[str, str]:
     if delivered:
         sentences.insert(0, tr("The test message was sent: {channels}.", channels=join_names(delivered)))
     elif not outcomes:
-        sentences.append(tr("Nothing is chosen above, so nobody would be notified."))
+        sentences.append(tr("Nothing is chosen above, so no notification would be sent."))
     return "\n".join(sentences), "good" if delivered and len(delivered) == len(outcomes) else "warn"
 
 

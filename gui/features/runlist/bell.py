@@ -261,7 +261,7 @@ class MissedRuns(QObject):
         return (summary.ended or 0.0) >= self._attended_since
 
     def _forget_gone(self, present: set[str]) -> None:
-        """Forget runs that were deleted. What was missed of them is kept: their disk may only be away."""
+        """Forget runs whose folder is gone, but keep their missed news: the disk may only be unmounted."""
         self._over = {name: each for name, each in self._over.items() if name in present}
         self._known = {id(each) for each in self._over.values()}
         self._going = {name: was_asked for name, was_asked in self._going.items() if name in present}
