@@ -5,7 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from core.cli.commands import control, curves, desktop, hosts, listing, machine, notify, remove, results, scale, start
+from core.cli.commands import (
+    check,
+    control,
+    curves,
+    desktop,
+    hosts,
+    listing,
+    machine,
+    notify,
+    remove,
+    results,
+    scale,
+    start,
+)
 from core.cli.options import Parser, add_detach, add_host, add_open_ports, add_run_options, add_yes, common
 from core.cli.run_options import add_queue_options
 from core.cli.runs import RUN
@@ -35,6 +48,7 @@ COMMANDS = (
     _Row("catalog", machine.show_catalog),
     _Row("recipes", machine.show_recipes, (machine.add_copy,)),
     _Row("pythons", machine.pythons, (machine.add_near,)),
+    _Row("check", check.check, (check.add_options,)),
     _Row("run", start.run, (add_run_options, add_queue_options, add_yes)),
     _Row("queue", control.queue, (control.add_queue_actions,)),
     _Row("runs", listing.list_runs, (listing.add_search,)),

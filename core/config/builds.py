@@ -54,7 +54,7 @@ def judge(spec: RunSpec, devices: Sequence[Device], packages: Sequence[str] = ()
     used = {row.extra for row in FRAMEWORKS if (row.module in packages if spec.script else row.id == spec.framework)}
     rows = {row.extra: row for row in reversed(FRAMEWORKS) if row.extra in used}  # Keras has the build of TensorFlow
     here = [device for device in chosen if not device.host]
-    verdicts = [_judge(row, spec.python, here) for row in rows.values()] if here else []
+    verdicts = [judge_build(row, spec.python, here) for row in rows.values()] if here else []
     return Verdict(
         problems=tuple(each for verdict in verdicts for each in verdict.problems),
         doubts=(*(each for verdict in verdicts for each in verdict.doubts), *_unlike(spec, chosen)),
@@ -68,7 +68,8 @@ def _unlike(spec: RunSpec, chosen: Sequence[Device]) -> Iterator[str]:
         yield tr("{listed} are different models, and each step takes as long as the slowest of them", listed=listed)
 
 
-def _judge(row: Framework, python: str, chosen: Sequence[Device]) -> Verdict:
+def judge_build(row: Framework, python: str, chosen: Sequence[Device]) -> Verdict:
+    """Judge a framework's build under a Python for these GPUs. Blocks for seconds if the Python has to be asked."""
     package = None
     with contextlib.suppress(ValueError):
         info, package = _ask(python, row.extra)

@@ -15,6 +15,7 @@ from pathlib import Path
 from core.catalog.strategies import Strategy
 from core.devices.device import Device
 from core.devices.nvidia import preflight
+from core.launchers import p2p
 from core.launchers.loopback import LoopbackNetwork
 from core.schema.files import open_to_append
 from core.schema.paths import LOG_FILE
@@ -207,6 +208,8 @@ def environment(
         preflight.VISIBLE: ",".join(ids if names is None else (names[each] for each in ids)),
         "PYTHONUNBUFFERED": "1",  # a recipe's output appears in the log at once
     }
+    if ids:
+        changed |= p2p.variables(base)
     if assignment.cores:
         changed["OMP_NUM_THREADS"] = str(len(assignment.cores))
     if assignment.interface:

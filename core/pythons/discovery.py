@@ -21,7 +21,15 @@ from pathlib import Path
 from typing import Any
 
 from core.language import tr, tr_noop
-from core.pythons.python_info import TIMEOUT_S, ProbeCache, PythonInfo, PythonProbe, default_file, parse_info
+from core.pythons.python_info import (
+    POLL_S,
+    TIMEOUT_S,
+    ProbeCache,
+    PythonInfo,
+    PythonProbe,
+    default_file,
+    parse_info,
+)
 from core.system.processes import user_name
 
 MARK = "pyvenv.cfg"
@@ -361,6 +369,15 @@ class PythonSearch:
         if self.done:
             self._cache.save()
         return list(self._entries.values())
+
+    def wait(self) -> list[FoundPython]:
+        """Return all that is known once every Python is asked, and close. Takes seconds."""
+        try:
+            while not (found := self.poll(), self.done)[1]:
+                time.sleep(POLL_S)
+        finally:
+            self.close()
+        return found
 
     def close(self) -> None:
         """End the probes under way, and save the answers."""

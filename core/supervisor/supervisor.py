@@ -23,7 +23,7 @@ from core.devices.sampler import Sampler
 from core.diagnosis.failures import KERNEL_KILLED
 from core.errors import RunError
 from core.language import join_sentences, tr, tr_noop
-from core.launchers import local
+from core.launchers import local, p2p
 from core.runs.directory import Requests, folder_is_gone
 from core.runs.facts import TRANSITIONS, RunFacts, RunState, state_info
 from core.runs.fold import fold
@@ -154,6 +154,8 @@ class Supervisor:
             assignments = each.assign(assignments)
         names = local.cuda_names(assignments, self._spec.cuda_ids, self._spec.python)
         local.check_visible_devices(self._spec, self._run_dir.name, assignments, names)
+        if any(map(local.visible_ids, assignments)) and p2p.variables():
+            self._record(kinds.Notice(text=p2p.IS_OFF))
         processes_to_start = self._job.prepare(assignments, names)
         before = self._readings.poll()  # before the first worker, and not from before the pre-flight
         try:

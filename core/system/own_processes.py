@@ -1,7 +1,7 @@
 """Make, start and recognise Trainyard's own processes. Trainings (workers and scripts) are not among them.
 
 - main processes: the window, commands, supervisors with their guards, the queue, notifications
-- processes that ask a driver: the helper that reads devices, and the check of what CUDA will see
+- processes that ask a driver: the helper that reads devices, and the checks of what CUDA and NVML say
 
 They outlive a log-out, if they are to. Where `KillUserProcesses` is set for a user, systemd-logind ends the processes
 of a session with it. A scope of the user's own manager (user@UID.service) does not belong to a session: it lasts as
@@ -41,6 +41,9 @@ QUEUE = "core.queue"
 MAIN_MODULES = frozenset({SUPERVISOR, NOTIFIER, QUEUE, "core.cli", "trainyard"})
 MAIN_SCRIPTS = frozenset({"trainyard", "trainyard.py"})
 HELPER = "core.devices.helper"
+QUESTIONS = "core.devices.nvidia.questions"
+KEEPER = "core.check.keeper"
+"""The module of the process that ends the runs of a check."""
 PREFLIGHT_SCRIPT = "ask_cuda.py"
 
 START = Path(__file__).with_name("own_start.py")
@@ -81,8 +84,8 @@ def is_main_process(words: Sequence[str]) -> bool:
 
 
 def asks_drivers(words: Sequence[str]) -> bool:
-    """Return whether this starts a helper or a pre-flight check: they open device files without using memory."""
-    return HELPER in _modules(words) or any(Path(word).name == PREFLIGHT_SCRIPT for word in words)
+    """Return whether this starts a process that asks a driver: it opens device files without using memory."""
+    return bool({HELPER, QUESTIONS} & _modules(words)) or any(Path(word).name == PREFLIGHT_SCRIPT for word in words)
 
 
 def supervised_runs(uid: int, proc: Path = PROC) -> set[str]:

@@ -9,5 +9,6 @@
 - `remove`: delete runs; `sweep` processes that runs have left behind
 - `machine`: devices, recipes and strategies, Pythons
 - `hosts`: other machines, and the agent that answers them
+- `check`: prove this machine
 - `notify`, `desktop`: notifications; the desktop's menu of programs
 """

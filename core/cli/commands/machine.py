@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -262,7 +261,6 @@ def _copy(options: Namespace) -> int:
     )
 
 
-POLL_S = 0.01
 CUDA = {True: tr_noop(", CUDA"), False: tr_noop(", no CUDA"), None: ""}
 
 
@@ -288,13 +286,8 @@ def _search(near: Path | None) -> list[FoundPython]:
     if near is not None and not near.exists():
         raise ValueError(tr("There is no file or folder {near}. Name a folder or a script.", near=near))
     search = PythonSearch()
-    try:
-        search.start(near or Path())
-        while not (found := search.poll(), search.done)[1]:
-            time.sleep(POLL_S)
-    finally:
-        search.close()
-    return found
+    search.start(near or Path())
+    return search.wait()
 
 
 def _of_info(name: str, value: Callable[[PythonInfo], object], title: str | None = None) -> Column[FoundPython]:

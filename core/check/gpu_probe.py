@@ -1,0 +1,176 @@
+"""Compute on devices with PyTorch, for the check of this machine, and print each answer as a line of JSON.
+
+    PYTHON gpu_probe.py TASK DEVICE [JSON]
+
+A program of its own, started by its path in the framework's Python with an environment that shows only the devices to
+check. It ends at the end of its standard input, so that it never outlives its parent. PyTorch, the standard library,
+Python 3.10. DEVICE is `cuda` or `cpu`; sizes are in bytes, times in seconds, rates in bytes or operations per second.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+MARK = "trainyard-check:"
+REPEATS = 50
+ENDED = threading.Event()
+"""Set when the parent asks this process to end by itself."""
+
+
+def say(**answer: Any) -> None:  # noqa: ANN401 (JSON)
+    """Print a line of the answer."""
+    os.write(1, f"\n{MARK}{json.dumps(answer)}\n".encode())
+
+
+def hold(torch: Any, device: Any, terms: dict[str, Any]) -> None:  # noqa: ANN401 (a module and its types)
+    """Write to memory, say what the framework sees of it, and keep it until the parent ends this process."""
+    torch.zeros(1, device=device)  # the context
+    before, _ = torch.cuda.mem_get_info()
+    kept = torch.ones(terms["bytes"] // 4, device=device)
+    torch.cuda.synchronize()
+    after, _ = torch.cuda.mem_get_info()
+    say(taken=before - after, sum=float(kept[-8:].sum()))
+    ENDED.wait()
+
+
+def numbers(torch: Any, device: Any, terms: dict[str, Any]) -> None:  # noqa: ANN401
+    """Compare products with the same in float64 on the CPU, and repeat one: equal work must give equal bits."""
+    torch.backends.cuda.matmul.allow_tf32 = False
+    size, part = terms["size"], min(terms["size"], 1024)
+    torch.manual_seed(7)
+    left, right = torch.randn(size, size), torch.randn(size, size)
+    exact = left[:part].double() @ right.double()
+    errors = {}
+    for name, kind in (("float32", torch.float32), ("bfloat16", torch.bfloat16)):
+        product = (left.to(device, kind) @ right.to(device, kind))[:part].double().cpu()
+        errors[name] = float((product - exact).norm() / exact.norm())
+    one, other = left.to(device, torch.bfloat16), right.to(device, torch.bfloat16)
+    first = one @ other
+    unlike = sum(not torch.equal(one @ other, first) for _ in range(REPEATS))
+    say(errors=errors, unlike=unlike, repeats=REPEATS)
+
+
+def speed(torch: Any, device: Any, terms: dict[str, Any]) -> None:  # noqa: ANN401
+    """Multiply and copy for some seconds, on random data: equal numbers take less power and are faster."""
+    size, count = terms["size"], terms["bytes"] // 4
+    one, other = (torch.randn(size, size, device=device, dtype=torch.bfloat16) for _ in range(2))
+    here = torch.randn(count, device=device)
+    there = torch.empty_like(here)
+    host = torch.randn(count // 4, pin_memory=device.type == "cuda")
+    quarter = here[: count // 4]
+    say(multiplies=2 * size**3 / _seconds(torch, device, lambda: one @ other))
+    say(copies=2 * 4 * count / _seconds(torch, device, lambda: there.copy_(here)))  # read and written
+    say(to_device=count / _seconds(torch, device, lambda: quarter.copy_(host, non_blocking=True)))
+    say(from_device=count / _seconds(torch, device, lambda: host.copy_(quarter, non_blocking=True)))
+    say(under_load=True)
+    end = time.monotonic() + terms["seconds"]
+    while time.monotonic() < end:  # for the readings of the link and of the power
+        for _ in range(10):
+            one @ other
+            quarter.copy_(host, non_blocking=True)
+        _synchronise(torch, device)
+    say(done=True)
+
+
+def reduce(torch: Any, device: Any, terms: dict[str, Any]) -> None:  # noqa: ANN401
+    """Take part in sums over all ranks; rank r gives r + 1, so each element must become n (n + 1) / 2."""
+    from datetime import timedelta
+
+    rank, world = terms["rank"], terms["world"]
+    if device.type == "cuda":
+        device = torch.device("cuda", rank)
+        torch.cuda.set_device(device)
+    backend = "nccl" if device.type == "cuda" else "gloo"
+    torch.distributed.init_process_group(
+        backend, init_method=terms["meet"], rank=rank, world_size=world, timeout=timedelta(seconds=terms["seconds"]))
+    wrong = 0
+    for count in (1, terms["bytes"] // 4):
+        values = torch.full((count,), rank + 1.0, device=device)
+        torch.distributed.all_reduce(values)
+        wrong += int((values != world * (world + 1) / 2).sum())
+    values = torch.ones(terms["large"] // 4, device=device)
+    seconds = _seconds(torch, device, lambda: torch.distributed.all_reduce(values), times=3)
+    say(wrong=wrong, rate=terms["large"] / seconds, rank=rank)
+    torch.distributed.destroy_process_group()
+
+
+def steps(torch: Any, device: Any, terms: dict[str, Any]) -> None:  # noqa: ANN401
+    """Train a small network for some steps and print the time of one, as a program of a user would."""
+    model = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 32, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(32 * 30 * 30, 10)).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    images, labels = torch.randn(64, 3, 32, 32, device=device), torch.zeros(64, dtype=torch.long, device=device)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(model(images), labels).backward()
+        optimizer.step()
+
+    say(seconds=_seconds(torch, device, step, terms["steps"]))
+
+
+def exhaust(torch: Any, device: Any, terms: dict[str, Any]) -> None:  # noqa: ANN401
+    """Ask for twice the memory of the device."""
+    torch.empty(2 * terms["bytes"], dtype=torch.uint8, device=device)
+
+
+TASKS: dict[str, Callable[..., None]] = {"hold": hold, "numbers": numbers, "speed": speed, "reduce": reduce}
+AS_SCRIPTS: dict[str, Callable[..., None]] = {"steps": steps, "exhaust": exhaust}
+"""What also runs as a script of a user, whose input is empty and whose errors are his."""
+
+
+def _seconds(torch: Any, device: Any, work: Callable[[], object], times: int = 10) -> float:  # noqa: ANN401
+    """Return the mean time of one call, after three to warm up."""
+    for _ in range(3):
+        work()
+    _synchronise(torch, device)
+    began = time.perf_counter()
+    for _ in range(times):
+        work()
+    _synchronise(torch, device)
+    return (time.perf_counter() - began) / times
+
+
+def _synchronise(torch: Any, device: Any) -> None:  # noqa: ANN401
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def _end_with_parent() -> None:
+    """Wait for the end of the input, and end this process and all that it started: it leads a group of its own."""
+    while sys.stdin.buffer.read(1):
+        ENDED.set()
+    if os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)
+    os._exit(0)
+
+
+def main() -> None:
+    """Do one task."""
+    task, terms = sys.argv[1], json.loads(sys.argv[3])
+    if terms.get("cores"):
+        os.sched_setaffinity(0, terms["cores"])
+    if task not in AS_SCRIPTS:
+        threading.Thread(target=_end_with_parent, daemon=True).start()
+    import torch  # noqa: TID251 (likewise)
+
+    device = torch.device(sys.argv[2])
+    if task in AS_SCRIPTS:
+        AS_SCRIPTS[task](torch, device, terms)
+        return
+    try:
+        TASKS[task](torch, device, terms)
+    except RuntimeError as error:  # those of CUDA, cuDNN and NCCL are of this class
+        say(error=str(error).strip().splitlines()[0])
+        os._exit(1)
+
+
+if __name__ == "__main__":
+    main()

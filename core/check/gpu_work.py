@@ -1,0 +1,376 @@
+"""The checks that compute on GPUs. All of it is done by `gpu_probe.py` in processes with time limits."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from itertools import combinations, pairwise, permutations
+from pathlib import Path
+from typing import Any
+
+from core.catalog.frameworks import framework, has, interpreter
+from core.check.check import Scope
+from core.check.machine import MEMORY, PROCESSES
+from core.check.outcome import CouldNotLook, NotApplicable, Problem
+from core.devices.device import Device
+from core.devices.nvidia.preflight import BY_BUS, ORDER, VISIBLE
+from core.devices.reader import KERNEL_LOG
+from core.language import tr, tr_noop
+from core.launchers import p2p
+from core.launchers.local import free_addresses, loopback_variables
+from core.system.helper_process import HelperProcess, clean_environment
+from core.text import join_labels, join_phrases, size
+
+PROBE = Path(__file__).with_name("gpu_probe.py")
+MARK = b"trainyard-check:"
+START_S = 60.0
+"""Seconds for a process to import PyTorch and to begin, on a disk that has to be read."""
+HELD_BYTES, TOLERANCE_BYTES = 1 << 30, 8 << 20
+CONTEXT_BYTES = 2 << 30
+"""More than any context of CUDA takes (about half a gigabyte for PyTorch)."""
+BACK_S, POLL_S = 10.0, 0.05
+"""Seconds until memory has to be back, and between two looks."""
+LOAD_S, ENERGY_SHARE = 12.0, 0.05
+"""Seconds of load, since drivers average power over one and may count energy more seldom; and the share by which the
+counter may differ from the sum of the power."""
+ALIKE = 0.1
+"""Share by which GPUs of one model may differ in speed."""
+SPEEDS = (("multiplies", tr_noop("bfloat16 {value:.0f} TFLOP/s"), 1e12),
+          ("copies", tr_noop("memory {value:.0f} GB/s"), 1e9),
+          ("to_device", tr_noop("from the host {value:.1f} GB/s"), 1e9),
+          ("from_device", tr_noop("to the host {value:.1f} GB/s"), 1e9))
+EXACT = {"float32": 1e-5, "bfloat16": 1e-2}
+"""Relative norms of the error of a product."""
+SMALL_BYTES, LARGE_BYTES = 16 << 20, 256 << 20
+REDUCE_S = 90.0
+LINK = {
+    "generation": ["nvmlDeviceGetCurrPcieLinkGeneration"], "width": ["nvmlDeviceGetCurrPcieLinkWidth"],
+    "max_generation": ["nvmlDeviceGetMaxPcieLinkGeneration"], "max_width": ["nvmlDeviceGetMaxPcieLinkWidth"],
+    "replays": ["nvmlDeviceGetPcieReplayCounter"],
+}
+ENERGY = {"power": ["nvmlDeviceGetPowerUsage"], "energy": ["nvmlDeviceGetTotalEnergyConsumption"]}
+PEERS = {kind: ["nvmlDeviceGetP2PStatus", f"NVML_P2P_CAPS_INDEX_{kind}"] for kind in ("READ", "WRITE")}
+Reading = tuple[float, dict[str, dict[str, Any]]]
+"""When the driver was asked, by a steady clock, and its answers by UUID and label."""
+Loaded = tuple[list[Device], list[dict[str, Any]], list[Reading]]
+"""GPUs, what their loads measured, and the readings meanwhile."""
+
+
+def said(output: bytes) -> dict[str, Any]:
+    """Return what the program has said in this output."""
+    answer: dict[str, Any] = {}
+    for line in output.splitlines():
+        if line.startswith(MARK):
+            answer |= json.loads(line.removeprefix(MARK))
+    return answer
+
+
+class Probe(contextlib.AbstractContextManager["Probe"]):
+    """A process that does one task on devices."""
+
+    def __init__(
+        self, task: str, devices: Sequence[Device], variables: Mapping[str, str] | None = None, **terms: object
+    ) -> None:
+        """Raises `NotApplicable` without PyTorch, and `CouldNotLook` if no process can be started."""
+        python = interpreter(framework("pytorch"))
+        if not has(python, "torch"):
+            raise NotApplicable(tr("PyTorch, which computes here, is not installed in {python}", python=python))
+        is_gpu = devices[0].kind == "nvidia"
+        base = clean_environment()
+        chosen = {VISIBLE: ",".join(device.id for device in devices) if is_gpu else "", ORDER: BY_BUS}
+        environment = {**base, **loopback_variables(base), **chosen, **(variables or {})}
+        command = [python, str(PROBE), task, "cuda" if is_gpu else "cpu", json.dumps(terms)]
+        try:
+            self._process = HelperProcess(command, environment=environment, stdin=True)
+        except OSError as error:
+            raise CouldNotLook(tr("{python} could not be started: {error}", python=python, error=error)) from error
+        self._where = join_labels([device.label for device in devices])
+        self.answer: dict[str, Any] = {}
+        """What it has said so far."""
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def poll(self) -> bool:
+        """Take what it has said. Return False once it has ended."""
+        ended = self._process.exit_code() is not None
+        self.answer |= said(b"\n".join(self._process.read_lines()))
+        return not ended
+
+    def wait_for(self, key: str, limit_s: float) -> None:
+        """Wait until it has said this. Raises `CouldNotLook` if it fails, ends or takes too long."""
+        deadline = time.monotonic() + limit_s
+        while key not in self.answer:
+            alive = self.poll()
+            if "error" in self.answer:
+                raise CouldNotLook(tr("{where}: {error}", where=self._where, error=self.answer["error"]))
+            if key not in self.answer and not alive:
+                raise CouldNotLook(tr("{where}: the process that computes ended with {how}", where=self._where,
+                                      how=self._process.ending() or tr("no answer")))
+            if time.monotonic() > deadline:
+                raise CouldNotLook(tr("{where}: the process that computes did not answer in {seconds:.0f} s",
+                                      where=self._where, seconds=limit_s))
+            time.sleep(POLL_S)
+
+    def end(self) -> None:
+        """Let it end by itself."""
+        self._process.send(b"e")
+
+    def close(self) -> None:
+        """Send SIGKILL to it and to what it started, and wait for its end."""
+        self._process.close()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def accounting(scope: Scope) -> str:
+    """Compare memory that a program has written to with the driver's figures of the GPU and of the process."""
+    words = []
+    for gpu in _with_own_memory(scope):
+        before = _used(scope, gpu)
+        with _held(gpu) as probe:
+            taken = _used(scope, gpu) - before
+            listed = _pids(scope, gpu)
+        context = taken - HELD_BYTES
+        if not -TOLERANCE_BYTES <= context < CONTEXT_BYTES or probe.answer["sum"] != 8:
+            raise Problem(tr("{label}: a program wrote to {held}, and the driver counted {taken}", label=gpu.label,
+                             held=size(HELD_BYTES), taken=size(taken)),
+                          tr("Do not rely on its figures of memory. {log}", log=tr(KERNEL_LOG)), [gpu])
+        named = tr("the process is listed") if probe.pid in listed else tr(
+            "processes are listed under other numbers, as in a container")
+        words.append(tr("{label}: 1 GiB and {context} of CUDA itself, {named}", label=gpu.label,
+                        context=size(context), named=named))
+    return join_phrases(words)
+
+
+def release(scope: Scope) -> str:
+    """Measure when memory is back after a program has ended by itself, and after SIGKILL."""
+    words = []
+    for gpu in _with_own_memory(scope):
+        before, seconds = _used(scope, gpu), []
+        for ends_itself in (True, False):
+            with _held(gpu) as probe:
+                began = time.monotonic()
+                if ends_itself:
+                    probe.end()
+                else:
+                    probe.close()
+                while (left := _used(scope, gpu) - before) > TOLERANCE_BYTES:
+                    if time.monotonic() - began > BACK_S:
+                        raise Problem(
+                            tr("{label}: {left} were not back after {seconds:g} s", label=gpu.label, left=size(left),
+                               seconds=BACK_S),
+                            tr("Look what holds it (trainyard devices), and reset the GPU or reboot."), [gpu],
+                        )
+                    time.sleep(POLL_S)
+                seconds.append(time.monotonic() - began)
+        words.append(tr("{label}: {ended:.1f} s after the end, {killed:.1f} s after SIGKILL", label=gpu.label,
+                        ended=seconds[0], killed=seconds[1]))
+    return join_phrases(words)
+
+
+def numbers(scope: Scope) -> str:
+    """Compare products with exact ones, and repeat one."""
+    gpus = scope.gpus_to_use
+    answers = _on_each(gpus, "numbers", "errors", START_S, size=4096)
+    for gpu, answer in zip(gpus, answers, strict=True):
+        wrong = {kind: error for kind, error in answer["errors"].items() if not error <= EXACT[kind]}
+        if wrong or answer["unlike"]:
+            raise Problem(
+                tr("{label} computes wrongly: relative errors {errors}; {unlike} of {repeats} repetitions differ",
+                   label=gpu.label, errors=", ".join(f"{kind} {error:.1e}" for kind, error in answer["errors"].items()),
+                   unlike=answer["unlike"], repeats=answer["repeats"]),
+                tr("Train nothing on it. Have the GPU and its cooling looked at."), [gpu],
+            )
+    worst = {kind: max(answer["errors"][kind] for answer in answers) for kind in EXACT}
+    listed = ", ".join(f"{kind} {error:.1e}" for kind, error in worst.items())
+    return tr("relative errors at most {errors}; {repeats} repetitions equal in all bits", errors=listed,
+              repeats=answers[0]["repeats"])
+
+
+def speed(scope: Scope) -> str:
+    """Compare GPUs of one model with each other; no model has a speed that it must have."""
+    gpus, answers, _ = _loaded(scope)
+    for (one, found), (other, its) in combinations(zip(gpus, answers, strict=True), 2):
+        for key, words, unit in SPEEDS:
+            slow, fast = sorted((found[key], its[key]))
+            if one.name == other.name and slow < (1 - ALIKE) * fast:
+                slower = one if found[key] == slow else other
+                raise Problem(
+                    tr("{label} is slower than a GPU of the same model: {slow} and {fast}", label=slower.label,
+                       slow=tr(words, value=slow / unit), fast=tr(words, value=fast / unit)),
+                    tr("Compare their slots, clocks, power limits and temperatures (trainyard devices)."), [slower],
+                )
+    return join_phrases(
+        f"{gpu.label}: {join_phrases(tr(words, value=answer[key] / unit) for key, words, unit in SPEEDS)}"
+        for gpu, answer in zip(gpus, answers, strict=True)
+    )
+
+
+def link(scope: Scope) -> str:
+    """Compare the PCIe link under load with the most that card and slot can do together; an idle link is slow."""
+    gpus, _, readings = _loaded(scope)
+    words = []
+    for gpu in gpus:
+        if not (seen := [each for _, each in _of_gpu(readings, gpu, LINK)]):
+            raise CouldNotLook(tr("{label}: the driver does not tell its link", label=gpu.label))
+        best = max(seen, key=lambda each: (each["generation"], each["width"]))
+        text = tr("{label}: generation {generation} with {width} lanes", label=gpu.label,
+                  generation=best["generation"], width=best["width"])
+        if (best["generation"], best["width"]) != (best["max_generation"], best["max_width"]):
+            raise Problem(tr("{text}, of {generation} with {width}", text=text, generation=best["max_generation"],
+                             width=best["max_width"]),
+                          tr("Reseat the card or its riser, or look at the settings of the slot."), [gpu])
+        if count := seen[-1]["replays"] - seen[0]["replays"]:
+            raise Problem(tr("{text}; {count} packets had to be sent again", text=text, count=count),
+                          tr("Reseat the card or its riser."), [gpu])
+        words.append(text)
+    return join_phrases(words)
+
+
+def energy(scope: Scope) -> str:
+    """Compare the driver's counter of energy (mJ) with the sum of its readings of power (mW)."""
+    gpus, _, readings = _loaded(scope)
+    words = []
+    for gpu in gpus:
+        if len(seen := _of_gpu(readings, gpu, ENERGY)) < 2:
+            raise NotApplicable(tr("{label} has no counter of energy", label=gpu.label))
+        counted = (seen[-1][1]["energy"] - seen[0][1]["energy"]) / 1000
+        summed = sum((at - before) * (one["power"] + other["power"]) / 2000
+                     for (before, one), (at, other) in pairwise(seen))
+        text = tr("{label}: {counted:.0f} J counted, {summed:.0f} J from the power", label=gpu.label, counted=counted,
+                  summed=summed)
+        if counted <= 0 or abs(counted - summed) > ENERGY_SHARE * summed:
+            raise Problem(text, tr("Take figures of energy as estimates on this GPU."), [gpu])
+        words.append(text)
+    return join_phrases(words)
+
+
+def collective(scope: Scope) -> str:
+    """Sum over all devices and check each value: a driver that allows peer access may still mix up data, or hang."""
+    devices = [device for device in scope.devices if not device.blocked and not device.is_mig]
+    if len(devices) < 2:
+        raise NotApplicable(tr("a sum over devices needs two"))
+    if devices[0].kind == "nvidia":
+        devices = scope.gpus_to_use
+    elif scope.busy:
+        raise CouldNotLook(scope.busy)
+    wrong, rate = _reduce(devices, {})
+    words = tr("values right, {rate:.1f} GB/s", rate=rate)
+    if devices[0].kind != "nvidia":
+        if wrong:
+            raise Problem(wrong, tr("Reinstall PyTorch; look at the network of this machine."), devices)
+        return words
+    peers = scope.driver.ask(pairs=PEERS)
+    allowed = sum(all(status == 0 for status in peers.get(f"{one.id} {other.id}", {"": -1}).values())
+                  for one, other in permutations(devices, 2))
+    matrix = tr("the driver allows direct access for {allowed} of {pairs} pairs", allowed=allowed,
+                pairs=len(devices) * (len(devices) - 1))
+    if not wrong:
+        return join_phrases((words, matrix))
+    also, _ = _reduce(devices, p2p.VARIABLES)
+    if also:
+        words = tr("{wrong}; without direct access: {also}; {matrix}", wrong=wrong, also=also, matrix=matrix)
+        raise CouldNotLook(words)
+    raise Problem(
+        tr("{wrong}; right without direct access between GPUs; {matrix}", wrong=wrong, matrix=matrix),
+        tr("Let runs on this machine do without it: trainyard check --p2p off. Switching ACS off in the BIOS may cure "
+           "it."), devices)
+
+
+# -- what they share -------------------------------------------------------------------------------
+
+
+def _reduce(devices: Sequence[Device], variables: Mapping[str, str]) -> tuple[str, float]:
+    """Return what went wrong with a sum over the devices, or the empty string, and its rate in GB/s."""
+    is_gpu = devices[0].kind == "nvidia"
+    terms: dict[str, Any] = {"world": len(devices), "meet": f"tcp://{free_addresses(1)[0]}", "seconds": REDUCE_S,
+             "bytes": SMALL_BYTES, "large": LARGE_BYTES if is_gpu else SMALL_BYTES}
+    with ExitStack() as stack:
+        probes = []
+        for rank, device in enumerate(devices):
+            shown = devices if is_gpu else [device]
+            probes.append(stack.enter_context(Probe("reduce", shown, variables, rank=rank, **terms)))
+        deadline = time.monotonic() + START_S + REDUCE_S
+        try:
+            for probe in probes:
+                probe.wait_for("rate", deadline - time.monotonic())
+        except CouldNotLook as error:
+            return str(error), 0.0
+        wrong = sum(probe.answer["wrong"] for probe in probes)
+        rate = min(probe.answer["rate"] for probe in probes) / 1e9
+    return (tr("{count} values of a sum are wrong", count=wrong) if wrong else ""), rate
+
+
+def _on_each(
+    devices: Sequence[Device], task: str, key: str, limit_s: float,
+    while_waiting: Callable[[list[Probe]], None] = lambda _: None, **terms: object,
+) -> list[dict[str, Any]]:
+    """Do a task on each device at once, and return the answers when all have said `key`."""
+    with ExitStack() as stack:
+        probes = [stack.enter_context(Probe(task, [device], None, **terms)) for device in devices]
+        while_waiting(probes)
+        deadline = time.monotonic() + limit_s
+        for probe in probes:
+            probe.wait_for(key, deadline - time.monotonic())
+        return [probe.answer for probe in probes]
+
+
+def _loaded(scope: Scope) -> Loaded:
+    """Return the GPUs, what their loads measured, and readings of link and power meanwhile. Done once."""
+
+    def measure() -> Loaded:
+        gpus, readings = scope.gpus_to_use, list[Reading]()
+
+        def read(probes: list[Probe]) -> None:
+            for probe in probes:
+                probe.wait_for("under_load", START_S)
+            while all(probe.poll() for probe in probes) and not any("done" in probe.answer for probe in probes):
+                readings.append((time.monotonic(), scope.driver.ask(each={**LINK, **ENERGY})))
+                time.sleep(POLL_S)
+
+        answers = _on_each(gpus, "speed", "done", START_S + LOAD_S, read, size=8192, bytes=HELD_BYTES, seconds=LOAD_S)
+        return gpus, answers, readings
+
+    found: Loaded = scope.once("load", measure)
+    return found
+
+
+def _of_gpu(readings: Sequence[Reading], gpu: Device, names: Iterable[str]) -> list[tuple[float, dict[str, Any]]]:
+    """Return the readings of a GPU that have all these names, with their times."""
+    own = [(at, {name: found.get(gpu.id, {}).get(name) for name in names}) for at, found in readings]
+    return [(at, each) for at, each in own if all(isinstance(value, int) for value in each.values())]
+
+
+def _with_own_memory(scope: Scope) -> list[Device]:
+    gpus = [gpu for gpu in scope.gpus_to_use if not gpu.shared_memory and not gpu.is_mig]
+    if not gpus:  # filling such a memory can take the whole machine down: NVIDIA/open-gpu-kernel-modules#1358
+        raise NotApplicable(tr("these GPUs have no whole memory of their own"))
+    return gpus
+
+
+def _used(scope: Scope, gpu: Device) -> int:
+    """Return the used bytes of a GPU. Raises `CouldNotLook`."""
+    found = scope.driver.ask(each={"memory": MEMORY}).get(gpu.id, {}).get("memory", {})
+    if "used" not in found:
+        raise CouldNotLook(tr("{label}: the driver does not tell its memory", label=gpu.label))
+    return int(found["used"])
+
+
+def _pids(scope: Scope, gpu: Device) -> list[int]:
+    """Return the processes that the driver lists on a GPU; none if it cannot."""
+    found = scope.driver.ask(each={"processes": PROCESSES}).get(gpu.id, {}).get("processes")
+    return [each["pid"] for each in found] if isinstance(found, list) else []
+
+
+@contextlib.contextmanager
+def _held(gpu: Device) -> Iterator[Probe]:
+    """Hold memory of a GPU for as long as the block lasts."""
+    with Probe("hold", [gpu], bytes=HELD_BYTES) as probe:
+        probe.wait_for("taken", START_S)
+        yield probe

@@ -1,0 +1,44 @@
+"""End and remove the runs of a check when it ends, however it ends.
+
+    PYTHON -m core.check.keeper FOLDER
+
+The supervisors of runs outlive the process that started them, as they should; those of a check must not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import sys
+import time
+from pathlib import Path
+
+from core.errors import RunError
+from core.runs.facts import state_info
+from core.runs.run import Run
+
+END_S = 60.0
+"""Seconds to wait for the end of the runs."""
+POLL_S = 0.1
+
+
+def end_runs(folder: Path) -> None:
+    """Stop all runs in a folder, wait until their memory is back, and remove the folder."""
+    runs = [Run.attach(file.parent) for file in folder.glob("*/spec.json")]
+    deadline = time.monotonic() + END_S
+    while time.monotonic() < deadline and (left := [run for run in runs if not _is_over(run)]):
+        for run in left:
+            with contextlib.suppress(RunError):
+                run.request("force" if state_info(run.facts.state).can_force else "stop")
+        time.sleep(POLL_S)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_over(run: Run) -> bool:
+    run.poll()
+    return state_info(run.facts.state).over
+
+
+if __name__ == "__main__":
+    sys.stdin.buffer.read()
+    end_runs(Path(sys.argv[1]))

@@ -1,0 +1,299 @@
+"""The checks without work on a GPU. What real machines answer wrongly is from public reports; a comment names each."""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from core.catalog.frameworks import FRAMEWORKS, interpreter
+from core.check.check import Scope
+from core.check.outcome import CouldNotLook, NotApplicable, Problem
+from core.config import builds
+from core.devices.device import Device
+from core.devices.nvidia import preflight
+from core.devices.reader import KERNEL_LOG
+from core.language import tr, tr_noop
+from core.pythons.discovery import PythonSearch
+from core.text import join_labels, join_names, join_phrases, size
+
+OLDEST_DRIVER = 525
+"""The first major version whose NVML tells used memory apart from the driver's reserve, and that PyTorch 2 needs."""
+KERNEL_MODULE = re.compile(r"Kernel Module(?: for \S+)?\s+(?P<version>\d[\d.]*)")
+"""In the first line of /proc/driver/nvidia/version, with `Open Kernel Module` for the open one."""
+SLOW_LOAD_MS, SLOW_LISTS_MS = 5.0, 50.0
+"""Milliseconds per GPU from which watching is felt: 1 % of a core at the window's rates."""
+XID = re.compile(r"NVRM: Xid \((?:PCI:)?(?P<place>[^)]*)\): (?P<number>\d+)")
+HARDWARE_XIDS = frozenset({48, 62, 63, 64, 74, 79, 92, 94, 95, 110, 119, 120, 121, 136, 140, 143, 154})
+"""Those that NVIDIA's catalogue of Xid errors lays at the GPU, its memory, links or firmware. Others, such as 13, 31,
+43 and 45, are also written for faults of programs, and for processes that were terminated."""
+LOG_S = 3.0
+VERSIONS = {"driver": ["nvmlSystemGetDriverVersion"], "cuda": ["nvmlSystemGetCudaDriverVersion_v2"]}
+MEMORY, PROCESSES = ["nvmlDeviceGetMemoryInfo", "nvmlMemory_v2"], ["nvmlDeviceGetComputeRunningProcesses_v3"]
+LOAD = {"utilisation": ["nvmlDeviceGetUtilizationRates"], "memory": MEMORY, "power": ["nvmlDeviceGetPowerUsage"]}
+TIMES = 100
+"""Calls of which the median time is taken."""
+PCI = "{domain:04x}:{bus:02x}:{device:02x}.0"
+SHARED_MEMORY_BYTES = 1 << 30
+"""What the loader processes of PyTorch need at least; containers have 64 MB by default."""
+OPEN_FILES = 1024
+REBOOT = tr_noop("The driver was updated while in use: reboot, or reload its kernel module.")
+VARIABLES = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES", "NCCL_P2P_DISABLE",
+             "XLA_PYTHON_CLIENT_PREALLOCATE", "TF_FORCE_GPU_ALLOW_GROWTH", "PYTORCH_CUDA_ALLOC_CONF")
+"""Variables that change what trainings see of GPUs or take of their memory."""
+
+
+def driver(scope: Scope) -> str:
+    try:
+        versions = scope.driver.ask(system=VERSIONS)
+    except CouldNotLook as error:
+        raise Problem(str(error), error.remedy or tr(KERNEL_LOG)) from error
+    text = _read(scope.proc / "driver/nvidia/version")
+    major, minor = versions["cuda"] // 1000, versions["cuda"] % 1000 // 10
+    module = found["version"] if (found := KERNEL_MODULE.search(text)) else ""
+    library = versions["driver"]
+    if module and module != library:
+        raise Problem(tr("kernel module {module}, library {library}", module=module, library=library), tr(REBOOT))
+    if int(library.partition(".")[0]) < OLDEST_DRIVER:
+        raise Problem(tr("driver {version}", version=library),
+                      tr("Install driver {oldest} or later.", oldest=OLDEST_DRIVER))
+    kind = "" if not module else tr("open kernel module") if "Open" in text else tr("proprietary kernel module")
+    newest = tr("for CUDA up to {cuda}", cuda=f"{major}.{minor}")
+    return join_phrases(filter(None, (tr("driver {version}", version=library), kind, newest)))
+
+
+def census(scope: Scope) -> str:
+    count = scope.driver.ask(system={"count": ["nvmlDeviceGetCount"]})["count"]
+    listed = scope.driver.ask(each={"pci": ["nvmlDeviceGetPciInfo_v3"], "minor": ["nvmlDeviceGetMinorNumber"]})
+    if (scope.dev / "dxg").exists():  # WSL2 has no device files and no PCI bus of the GPUs
+        raise NotApplicable(tr("WSL2 shows GPUs without device files; NVML lists {count}", count=count))
+    if silent := [name for name, answers in listed.items() for each in answers.values() if is_error(each)]:
+        raise Problem(tr("{names} do not say where they are", names=join_names(silent)), tr(KERNEL_LOG),
+                      _named(scope, silent))
+    if len(listed) < count:
+        raise Problem(tr("{lost} of {count} GPUs do not answer", lost=count - len(listed), count=count), tr(KERNEL_LOG))
+    on_bus = {
+        folder.name for folder in _folders(scope.sysfs)
+        if _read(folder / "vendor").strip() == "0x10de" and _read(folder / "class").startswith("0x03")
+    }
+    found = {PCI.format(**answer["pci"]): answer["minor"] for answer in listed.values()}
+    if closed := [file for file in (f"nvidia{minor}" for minor in found.values()) if not _is_open(scope.dev / file)]:
+        raise Problem(
+            tr("{files} cannot be opened by this user", files=join_names(str(scope.dev / each) for each in closed)),
+            tr("Ask for the right to open them (often the group video); in a container, pass them to it."),
+        )
+    if not on_bus:
+        raise CouldNotLook(tr("this system shows no GPU on its PCI bus; NVML lists {count}", count=len(found)))
+    if missing := sorted(on_bus - found.keys()):
+        raise Problem(
+            tr("NVML does not list the GPU at {addresses}", addresses=join_names(missing)),
+            tr("A container or the scheduler of a cluster may keep it back. Otherwise: {log}", log=tr(KERNEL_LOG)),
+        )
+    return tr("{count} on the bus, with NVML, and as device files", count=len(found))
+
+
+def order(scope: Scope) -> str:
+    gpus = [gpu for gpu in scope.gpus if not gpu.blocked]
+    every = ",".join(gpu.id for gpu in gpus)
+    environments = [{preflight.VISIBLE: each, preflight.ORDER: preflight.BY_BUS} for each in (every, *every.split(","))]
+    with ThreadPoolExecutor(len(environments)) as pool:  # each answer takes a second of a real driver
+        shown = list(pool.map(lambda chosen: preflight.visible({**os.environ, **chosen}), environments))
+    for chosen, found in zip(environments, shown, strict=True):
+        asked = chosen[preflight.VISIBLE].split(",")
+        if [preflight.plain(each) for each in found] != [preflight.plain(each) for each in asked]:
+            raise Problem(
+                tr("asked for {asked}, CUDA shows {shown}", asked=join_names(asked), shown=join_names(found) or "-"),
+                tr("Check what else selects GPUs here, such as a container, MIG mode or a cluster's scheduler."),
+                _named(scope, asked),
+            )
+    return tr("CUDA shows {labels}, each alone and all in this order", labels=join_labels([gpu.label for gpu in gpus]))
+
+
+def memory_api(scope: Scope) -> str:
+    answers = {name: each["memory"] for name, each in gpu_answers(scope, {"memory": MEMORY}, tr_noop(
+        "{labels}: the driver does not tell used memory apart from its reserve, so “released” is judged roughly"
+    )).items()}
+    for name, each in answers.items():
+        if each["used"] + each["free"] + each["reserved"] != each["total"] or not each["total"]:
+            text = ", ".join(f"{key} {each[key]}" for key in ("total", "used", "free", "reserved"))
+            words = tr("the figures do not add up: {text} bytes", text=text)
+            raise Problem(words, tr(KERNEL_LOG), _named(scope, [name]))
+    reserved = sorted({size(each["reserved"]) for each in answers.values()})
+    return tr("used + free + reserved = total; reserved: {sizes}", sizes=join_names(reserved))
+
+
+def latency(scope: Scope) -> str:
+    answers = gpu_answers(scope, {**LOAD, "processes": PROCESSES}, tr_noop("{labels}: a reading is not supported"),
+                          times=TIMES)
+    load = max(sum(each[name] for name in LOAD) for each in answers.values())
+    lists = max(each["processes"] for each in answers.values())
+    words = tr("utilisation, memory and power {load:.3f} ms, list of processes {lists:.2f} ms for the slowest GPU",
+               load=load, lists=lists)
+    if load > SLOW_LOAD_MS or lists > SLOW_LISTS_MS:
+        remedy = tr("Switch persistence mode on (sudo nvidia-smi -pm 1), and look what else asks the driver.")
+        raise Problem(words, remedy)
+    return words
+
+
+def kernel_log(scope: Scope) -> str:
+    scope.driver.ask(system=VERSIONS)  # raises without a driver
+    log = _kernel_messages(scope)
+    found: dict[tuple[str, int], int] = {}
+    for match in XID.finditer(log):
+        key = match["place"], int(match["number"])
+        found[key] = found.get(key, 0) + 1
+    words = join_names(tr("Xid {number} at {place} ({count} times)", number=number, place=place, count=count)
+                       for (place, number), count in found.items())
+    if any(number in HARDWARE_XIDS for _, number in found):
+        raise Problem(words, tr("Reset the GPU or reboot; if it comes again, have the GPU and its power looked at."))
+    return words or tr("no Xid since the start of this system")
+
+
+def frameworks(scope: Scope) -> str:
+    """Return every Python with a framework. A problem: no build of a framework has code for the GPUs."""
+    gpus = [device for device in scope.devices if device.kind == "nvidia"]
+    search = PythonSearch()
+    search.start()
+    for row in FRAMEWORKS:
+        search.add(interpreter(row))
+    infos = [found.info for found in search.wait() if found.info is not None]
+    seen, broken = [], list[str]()
+    for row in {row.extra: row for row in reversed(FRAMEWORKS)}.values():  # Keras has the build of TensorFlow
+        own = [(info.path, package.version or "") for info in infos if (package := info.package(row.extra)) is not None]
+        seen += [tr("{title} {version} in {python}", title=row.title, version=version, python=python)
+                 for python, version in own]
+        verdicts = [builds.judge_build(row, python, gpus) for python, _ in own] if gpus else []
+        if verdicts and all(verdict.problems for verdict in verdicts):
+            broken += verdicts[0].problems
+    if broken:
+        raise Problem(join_phrases(seen), " ".join(broken), gpus)
+    if not seen:
+        remedy = tr("Install a framework; docs/installing.md says how.")
+        raise Problem(tr("no Python here has PyTorch or TensorFlow"), remedy)
+    return join_phrases(seen)
+
+
+def surroundings(scope: Scope) -> str:
+    shared = shutil.disk_usage(scope.dev / "shm").total if (scope.dev / "shm").is_dir() else None
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    problems: list[tuple[str, str]] = []
+    if shared is not None and shared < SHARED_MEMORY_BYTES:
+        problems.append((tr("{size} of shared memory", size=size(shared)), tr(
+            "Loader processes need more (docker run --shm-size=8g; otherwise mount {folder} larger).",
+            folder=scope.dev / "shm")))
+    if files != resource.RLIM_INFINITY and files < OPEN_FILES:
+        problems.append((tr("at most {files} open files", files=files), tr("Raise the limit (ulimit -n 4096).")))
+    if problems:
+        raise Problem(join_phrases(what for what, _ in problems), " ".join(remedy for _, remedy in problems))
+    kernel = scope.proc / "sys/kernel"
+    limit = _read(Path("/sys/fs/cgroup/memory.max")).strip()
+    known = {
+        tr("shared memory"): size(shared) if shared is not None else "-", tr("open files"): files,
+        "ptrace_scope": _read(kernel / "yama/ptrace_scope").strip(),
+        "dmesg_restrict": _read(kernel / "dmesg_restrict").strip(),
+        tr("memory limit"): size(int(limit)) if limit.isdigit() else "",
+        tr("container"): "".join(each for each in (".dockerenv", "run/.containerenv") if Path("/", each).exists()),
+        **{name: os.environ.get(name, "") for name in VARIABLES},
+    }
+    return ", ".join(f"{name} {value}" for name, value in known.items() if value != "")
+
+
+# -- what they share -------------------------------------------------------------------------------
+
+
+def is_error(answer: object) -> bool:
+    """Return whether a call of NVML was answered by an error."""
+    return isinstance(answer, dict) and "error" in answer
+
+
+def gpu_answers(
+    scope: Scope, each: Mapping[str, Sequence[str]], unsupported: str, times: int = 0
+) -> dict[str, dict[str, Any]]:
+    """Return what the GPUs to check answer, by UUID and label. Raises the results for GPUs that do not.
+
+    `unsupported`: what it means that a GPU or driver never has an answer (English, with `{labels}`).
+    """
+    gpus = {gpu.id: gpu for gpu in scope.gpus if not gpu.is_mig}
+    found = scope.driver.ask(each=each, times=times)
+    answers = {name: answer for name, answer in found.items() if name in gpus}
+    if missing := [gpu.label for name, gpu in gpus.items() if name not in answers]:
+        raise CouldNotLook(tr("the driver does not list {labels}", labels=join_labels(missing)))
+    errors = {name: error for name, answer in answers.items() for error in answer.values() if is_error(error)}
+    labels = join_labels([gpus[name].label for name in errors])
+    if any(not error["never"] for error in errors.values()):
+        raise Problem(join_phrases(f"{gpus[name].label}: {error['error']}" for name, error in errors.items()),
+                      tr(KERNEL_LOG), [gpus[name] for name in errors])
+    if errors and all(gpus[name].shared_memory for name in errors):
+        raise NotApplicable(tr("{labels}: the memory is that of the host", labels=labels))
+    if errors:
+        raise CouldNotLook(tr(unsupported, labels=labels))
+    return answers
+
+
+def _named(scope: Scope, ids: Sequence[str]) -> list[Device]:
+    return [device for device in scope.devices if device.id in ids]
+
+
+def _kernel_messages(scope: Scope) -> str:
+    """Return the kernel's messages since the start, as far as they are kept. Raises `CouldNotLook`."""
+    for read in (lambda: _ring(scope.dev / "kmsg"), _journal):
+        if text := _unless_refused(read):
+            return text
+    raise CouldNotLook(tr("this user may not read the kernel's log. To look: sudo dmesg | grep -i xid"))
+
+
+def _unless_refused(read: Callable[[], str]) -> str:
+    try:
+        return read()
+    except (OSError, subprocess.SubprocessError):
+        return ""
+
+
+def _ring(file: Path) -> str:
+    """Read a record of the kernel's ring per call until there is no more; records that were overwritten are skipped."""
+    records = []
+    descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        while True:
+            try:
+                if not (record := os.read(descriptor, 8192)):
+                    break
+                records.append(record)
+            except BlockingIOError:
+                break
+            except BrokenPipeError:
+                continue
+    finally:
+        os.close(descriptor)
+    return b"".join(records).decode(errors="replace")
+
+
+def _journal() -> str:
+    command = ["journalctl", "--dmesg", "--boot", "--output=cat", "--quiet", "--no-pager"]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=LOG_S, check=True)
+    return done.stdout
+
+
+def _folders(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _is_open(path: Path) -> bool:
+    """Return whether a device file may be opened; True if there is none, as some containers name them otherwise."""
+    return not path.exists() or os.access(path, os.R_OK | os.W_OK)

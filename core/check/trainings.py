@@ -1,0 +1,275 @@
+"""The checks that train: every strategy, pause, kills, too little memory, and what watching costs."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from core.catalog.frameworks import framework, interpreter
+from core.catalog.strategies import STRATEGIES, Strategy
+from core.check.check import Scope
+from core.check.gpu_work import PROBE, START_S, Probe, said
+from core.check.outcome import CouldNotLook, NotApplicable, Problem
+from core.config.choices import RecipeChoices, ScriptChoices
+from core.config.examination import examine
+from core.config.validation import is_installed
+from core.devices.device import Device
+from core.diagnosis.failures import Cause, failure_of
+from core.language import tr, tr_noop
+from core.runs.facts import RunState, state_info
+from core.runs.run import Run
+from core.schema.event_kinds import Metrics, Verdict
+from core.schema.spec import RunSpec
+from core.system import processes
+from core.system.helper_process import HelperProcess
+from core.system.own_processes import KEEPER, own_command
+from core.text import join_names, join_phrases
+
+RECIPE, EPOCHS, SEED = "digits_mlp", 2, 11
+RUN_S, POLL_S = 300.0, 0.05
+"""Seconds for one training, and between two looks at it."""
+SAME = 1e-3
+"""Relative difference of the last losses of one training on different devices: sums of float32 in another order."""
+ROUNDS, STEPS = 3, 200
+WATCHED = 0.9
+"""Share of the speed by hand from which watching is no problem. Small machines vary by more than watching costs."""
+GONE_S = 30.0
+HELD = (Verdict.HELD_BY_RUN, Verdict.UNEXPLAINED)
+"""Verdicts on the memory that are a problem of ours, or of the driver."""
+LIMITED = tr_noop("the last loss is {loss:.6g}, and {single:.6g} on one device")
+
+
+@dataclass(slots=True)
+class Training:
+    """A run of a check."""
+
+    run: Run
+    loss: float = math.nan
+
+    def follow(self, until: Callable[[], bool] | None = None) -> Training:
+        """Read events until the run is over, or something holds. Raises `CouldNotLook` if that takes too long."""
+        deadline = time.monotonic() + RUN_S
+        while True:
+            for event in self.run.poll():
+                values = event.get("values")
+                if event["kind"] == Metrics.kind and isinstance(values, dict) and values.get("loss"):
+                    self.loss = values["loss"][-1]
+            if state_info(self.run.facts.state).over or (until is not None and until()):
+                return self
+            if time.monotonic() > deadline:
+                raise CouldNotLook(tr("a training was not over after {seconds:g} s", seconds=RUN_S))
+            time.sleep(POLL_S)
+
+    @property
+    def problem(self) -> str:
+        """Why it did not finish; the empty string if it did."""
+        facts = self.run.facts
+        return "" if facts.state is RunState.FINISHED else tr(facts.error or state_info(facts.state).label)
+
+
+def strategies_of(name: str) -> Callable[[Scope], str]:
+    """Return the check that trains with all strategies of a framework and compares their curves."""
+
+    def look(scope: Scope) -> str:
+        _may_train(scope, name)
+        trained, left_out, wrong = [], [], []
+        single = math.nan
+        for strategy in (row for row in STRATEGIES if row.framework == name):
+            devices = scope.devices[: strategy.max_devices]
+            if why := _obstacle(strategy, devices):
+                left_out.append(f"{strategy.name}: {why}")
+                continue
+            spec, why = _spec(scope, name, strategy.name, devices)
+            if spec is None:
+                left_out.append(f"{strategy.name}: {why}")
+                continue
+            training = _start(scope, spec).follow()
+            single = training.loss if strategy.name == "single" else single
+            if training.problem:
+                wrong.append(f"{strategy.name}: {training.problem}")
+            elif not strategy.is_asynchronous and abs(training.loss - single) > SAME * abs(single):
+                wrong.append(f"{strategy.name}: {tr(LIMITED, loss=training.loss, single=single)}")
+            else:
+                trained.append(strategy.name)
+        seen = "; ".join([*([tr("trained: {names}", names=join_names(trained))] if trained else []), *left_out])
+        if wrong:
+            raise Problem("; ".join([*wrong, seen]), tr("Train with another strategy, and report this check."),
+                          scope.devices)
+        if not trained:
+            raise NotApplicable(seen)
+        return seen
+
+    return look
+
+
+def pause(scope: Scope) -> str:
+    """Pause a training and resume it; its curve must be that of a training without a pause."""
+    _may_train(scope, "pytorch")
+    spec = _needed(scope, epochs=20)
+    whole = _start(scope, spec).follow()
+    training = _start(scope, spec)
+    run = training.run
+    training.follow(lambda: run.facts.plan is not None and run.facts.step > run.facts.plan.steps // 4)
+    run.request("pause")
+    training.follow()
+    if run.facts.state is not RunState.PAUSED:
+        raise CouldNotLook(tr("the training was over before it could be paused: {problem}", problem=training.problem))
+    step = run.facts.step
+    resumed = Training(Run.resume(run.dir)).follow()
+    if problem := whole.problem or resumed.problem:
+        raise Problem(problem, tr("Report this check."), scope.devices)
+    words = tr("paused after step {step}; last loss {loss:.9g}, without a pause {whole:.9g}", step=step,
+               loss=resumed.loss, whole=whole.loss)
+    if abs(resumed.loss - whole.loss) > SAME * abs(whole.loss):
+        raise Problem(words, tr("Do not rely on pauses on these devices, and report this check."), scope.devices)
+    return words
+
+
+def kills(scope: Scope) -> str:
+    """Send SIGKILL to the worker, the supervisor and the guard of a run each; nothing of it may be left."""
+    _may_train(scope, "pytorch")
+    spec, words = _needed(scope, epochs=1000), []
+    for name in (tr("worker"), tr("supervisor"), tr("guard")):
+        training = _start(scope, spec)
+        run = training.run
+        training.follow(lambda run=run: run.facts.step > 0)  # type: ignore[misc]
+        facts = run.facts
+        victims = {tr("supervisor"): facts.supervisor, tr("guard"): facts.guard}
+        victim = victims.get(name) or next((each.process for each in facts.workers.values()), None)
+        if victim is None:
+            raise CouldNotLook(tr("the training had ended before: {problem}", problem=training.problem))
+        os.kill(victim.pid, signal.SIGKILL)
+        began = time.monotonic()
+        if name == tr("guard"):
+            run.request("stop")  # the run goes on without it
+        training.follow()
+        while left := processes.tagged(run.id):
+            if time.monotonic() - began > GONE_S:
+                raise Problem(
+                    tr("{count} processes of a run were left {seconds:g} s after SIGKILL to its {name}",
+                       count=len(left), seconds=GONE_S, name=name),
+                    tr("End them (trainyard sweep), and report this check."))
+            time.sleep(POLL_S)
+        if held := [each.sentence for each in run.facts.releases.values() if each.verdict in HELD]:
+            raise Problem(join_phrases(map(tr, held)), tr("Look what holds it (trainyard devices)."), scope.devices)
+        words.append(tr("{name} {seconds:.1f} s", name=name, seconds=time.monotonic() - began))
+    return tr("everything gone after SIGKILL: {words}", words=join_phrases(words))
+
+
+def memory(scope: Scope) -> str:
+    """Ask for more memory than a GPU has; the failure must say so, and the memory must come back."""
+    gpus = [gpu for gpu in scope.gpus_to_use if not gpu.shared_memory and gpu.memory_total_bytes]
+    if not gpus:
+        raise NotApplicable(tr("these GPUs have no memory of their own"))
+    arguments = ("exhaust", "cuda", f'{{"bytes": {gpus[0].memory_total_bytes}}}')
+    training = _start(scope, _script(scope, gpus[:1], arguments)).follow()
+    failure = failure_of(training.run.facts, training.run.spec(), log_end=training.run.log_end())
+    if failure is None or failure.cause is not Cause.DEVICE_MEMORY:
+        raise Problem(tr("the failure is called “{title}”", title=failure.title if failure else training.problem),
+                      tr("Report this check."), gpus[:1])
+    return failure.title
+
+
+def watching(scope: Scope) -> str:
+    """Compare the speed of a program by hand and as a run, in turns."""
+    _may_train(scope, "pytorch")
+    devices = scope.devices[:1]
+    device = "cuda" if devices[0].kind == "nvidia" else "cpu"
+    arguments = ("steps", device, f'{{"steps": {STEPS}}}')
+    spec, by_hand, as_run = _script(scope, devices, arguments), [], []
+    for _ in range(ROUNDS):
+        with Probe("steps", devices, cores=devices[0].cores, steps=STEPS) as probe:
+            probe.wait_for("seconds", START_S + RUN_S)
+        training = _start(scope, spec).follow()
+        seconds = said(training.run.log_end().encode()).get("seconds")
+        if seconds is None:
+            raise CouldNotLook(training.problem or tr("the program said nothing"))
+        by_hand.append(probe.answer["seconds"])
+        as_run.append(seconds)
+    ratio = min(by_hand) / min(as_run)  # the fastest are those that were disturbed least
+    words = tr("a run has {ratio:.3f} of the speed by hand", ratio=ratio)
+    if ratio < WATCHED:
+        raise Problem(words, tr("Look what else runs on this machine, check again, and report this check."))
+    return words
+
+
+# -- what they share -------------------------------------------------------------------------------
+
+
+def _may_train(scope: Scope, name: str) -> None:
+    if not is_installed(framework(name)):
+        raise NotApplicable(tr("{title} is not installed", title=framework(name).title))
+    if scope.busy:
+        raise CouldNotLook(scope.busy)
+
+
+def _obstacle(strategy: Strategy, devices: Sequence[Device]) -> str:
+    """Return why a strategy cannot train on these devices; the empty string if it can."""
+    if why := strategy.unavailable():
+        return why
+    if devices[0].kind not in strategy.device_kinds:
+        return tr("not on devices of this kind")
+    if len(devices) < strategy.min_devices:
+        return tr("needs {count} devices", count=strategy.min_devices)
+    return ""
+
+
+def _spec(
+    scope: Scope, name: str, strategy: str, devices: Sequence[Device], epochs: int = EPOCHS
+) -> tuple[RunSpec | None, str]:
+    """Return the spec of a training, and why there is none."""
+    training = {"epochs": epochs, "batch_size": 64, "seed": SEED}
+    found = examine(RecipeChoices(
+        recipe=RECIPE, devices=tuple(device.id for device in devices), framework=name, strategy=strategy,
+        training=training, name=f"check {strategy}", working_dir=str(_folder(scope)),
+    ), scope.survey.devices)
+    problems = [*found.problems, *(problem.sentence for problem in found.own)]
+    return (None, problems[0]) if problems or found.spec is None else (found.spec, "")
+
+
+def _needed(scope: Scope, epochs: int) -> RunSpec:
+    """Return the spec of a training with PyTorch on the first device. Raises `Problem`."""
+    spec, why = _spec(scope, "pytorch", "single", scope.devices[:1], epochs)
+    if spec is None:
+        raise Problem(why, tr("Mend that, then check again."), scope.devices[:1])
+    return spec
+
+
+def _script(scope: Scope, devices: Sequence[Device], arguments: tuple[str, ...]) -> RunSpec:
+    choices = ScriptChoices(
+        script=str(PROBE), arguments=arguments, devices=tuple(device.id for device in devices), launch="one",
+        python=interpreter(framework("pytorch")), working_dir=str(_folder(scope)), name="check",
+    )
+    found = examine(choices, scope.survey.devices)
+    if found.spec is None or found.problems:
+        raise CouldNotLook(join_phrases(found.problems))
+    return found.spec
+
+
+def _start(scope: Scope, spec: RunSpec) -> Training:
+    return Training(Run.start(spec, _folder(scope)))
+
+
+def _folder(scope: Scope) -> Path:
+    """Return the folder of the runs, which a process of its own clears when this one has ended."""
+
+    def make() -> Path:
+        folder = Path(tempfile.mkdtemp(prefix="trainyard-check-"))
+        keeper = HelperProcess(own_command(KEEPER, str(folder)), stdin=True)
+
+        def clear() -> None:
+            keeper.end_input()
+            keeper.wait(RUN_S)
+            keeper.close()
+
+        scope.stack.callback(clear)
+        return folder
+
+    folder: Path = scope.once("folder", make)
+    return folder

@@ -1,0 +1,87 @@
+"""The command `check`: prove this machine."""
+
+from __future__ import annotations
+
+import contextlib
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from core.cli.commands.machine import sharing_sentence
+from core.cli.output import add_force, check_file, confirm, is_interactive, say, say_json, warn
+from core.cli.runs import survey
+from core.config.choices import resolve
+from core.history.device_use import devices_in_use
+from core.language import tr
+from core.launchers import p2p
+from core.series.report import export_bytes
+from core.text import capital
+
+if TYPE_CHECKING:
+    from core.check.check import Result, Scope
+
+
+def add_options(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    level = parser.add_mutually_exclusive_group()
+    level.add_argument("--quick", action="store_true", help=tr("look only, in about ten seconds: no work on a GPU"))
+    level.add_argument("--full", action="store_true", help=tr("also train with every strategy, pause, and kill"))
+    add("--devices", default="", metavar="ID,ID",
+        help=tr("the devices to check; default: all GPUs, or two CPU devices where there is no GPU"))
+    add("--save", metavar="FILE", help=tr("write the results to this file, as Markdown and without names and paths"))
+    add("--share", action="store_true", help=tr("print the results as --save writes them, for an issue"))
+    add("--yes", action="store_true", help=tr("compute on the devices also while something else uses them"))
+    add("--p2p", choices=("on", "off"),
+        help=tr("only keep a choice: whether runs on this machine use direct access between GPUs"))
+    add_force(add)
+
+
+def check(options: Namespace) -> int:
+    """Check this machine: driver, GPUs and frameworks; compute on the GPUs and see that their memory comes back."""
+    if options.p2p is not None:
+        say(p2p.switch(on=options.p2p == "on"))
+        return 0
+    from core.check import check as checks  # loads what no other command needs
+    from core.check import table
+    from core.check.scope import scope_of
+
+    if options.save is not None:
+        check_file(Path(options.save), force=options.force)
+    level = checks.Level.FULL if options.full else checks.Level.QUICK if options.quick else checks.Level.WORK
+    found = survey()
+    names = resolve([name for name in options.devices.split(",") if name], found.devices)
+    with scope_of(found, names, computes=level > checks.Level.QUICK) as scope:
+        _ask_before_sharing(options, scope, level > checks.Level.QUICK)
+        results = []
+        for result in checks.run(table.chosen(level), scope):
+            results.append(result)
+            if not (options.json or options.share):
+                _say(result)
+    if options.json:
+        say_json(table.document(results))
+    elif options.share:
+        say(table.page(scope, results), lines=True)
+    else:
+        say(table.closing_line(results))
+    if options.save is not None:
+        export_bytes(table.page(scope, results).encode(), Path(options.save))
+    return int(any(result.state is checks.State.PROBLEM for result in results))
+
+
+def _ask_before_sharing(options: Namespace, scope: Scope, computes: bool) -> None:
+    """Leave the work on devices out that something else uses, unless the user wants it."""
+    sharing = sharing_sentence(scope.devices, devices_in_use(scope.survey, options.runs)) if computes else None
+    if sharing is None or options.yes:
+        return
+    question = tr("{sharing} Compute on them all the same?", sharing=sharing)
+    if options.json or not is_interactive() or not confirm(question):
+        scope.busy = scope.busy or tr("left out, since something else uses the devices (--yes checks all the same)")
+
+
+def _say(result: Result) -> None:
+    from core.check.table import WORDS
+
+    with contextlib.suppress(BrokenPipeError):
+        say(f"{capital(tr(WORDS[result.state]))}: {tr(result.check.asks)}: {result.value}")
+    if result.remedy:
+        warn(result.remedy)

@@ -1,0 +1,106 @@
+"""Call functions of NVML by their names, for the check of this machine.
+
+The process reads a line of JSON for each question, and writes a line of JSON with the answer. It ends at the end of its
+input. A question names functions by labels; names after the function are constants of NVML: `{"each": {"memory":
+["nvmlDeviceGetMemoryInfo", "nvmlMemory_v2"]}}` is asked of each GPU and answered by UUID and label, `{"pairs": ...}`
+of each two GPUs, by `UUID UUID`, and `{"system": ...}` once. With `{"times": 200}`, the answers are the median
+milliseconds of a call. A call that fails is answered by `{"error": words, "never": whether it always will}`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from itertools import permutations
+from threading import Thread
+from typing import Any
+
+import pynvml  # noqa: TID251 (one of the few modules that talk to the driver)
+
+from core.devices.nvidia import nvml
+from core.devices.nvidia.nvml import Handle
+from core.devices.nvidia.reader import TRACES
+
+
+def _answer(question: dict[str, Any]) -> dict[str, Any]:
+    try:
+        pynvml.nvmlInit()  # only the first call of a process does something
+        count = pynvml.nvmlDeviceGetCount()
+        gpus = {pynvml.nvmlDeviceGetUUID(handle): handle for handle in map(_handle, range(count)) if handle is not None}
+    except pynvml.NVMLError as error:
+        absent = error.value == pynvml.NVML_ERROR_LIBRARY_NOT_FOUND and not any(trace.exists() for trace in TRACES)
+        remedy = nvml.REMEDIES.get(error.value, "")
+        return {"absent": True} if absent else {"error": nvml.words(error), "remedy": remedy}
+    times = question.get("times", 0)
+    if "each" in question:
+        return {"answer": {
+            name: {label: _call(words, [handle], times) for label, words in question["each"].items()}
+            for name, handle in gpus.items()
+        }}
+    if "pairs" in question:
+        return {"answer": {
+            f"{one} {other}": {label: _call(words, [gpus[one], gpus[other]], times)
+                               for label, words in question["pairs"].items()}
+            for one, other in permutations(gpus, 2)
+        }}
+    return {"answer": {label: _call(words, [], times) for label, words in question["system"].items()}}
+
+
+def _handle(index: int) -> Handle | None:
+    try:
+        return pynvml.nvmlDeviceGetHandleByIndex(index)
+    except pynvml.NVMLError:
+        return None
+
+
+def _call(words: list[str], handles: list[Handle], times: int) -> Any:  # noqa: ANN401 (JSON)
+    function = getattr(pynvml, words[0], None)
+    if function is None:
+        return {"error": f"pynvml has no {words[0]}", "never": True}
+    arguments = [*handles, *(getattr(pynvml, name) for name in words[1:])]
+    try:
+        return _median_ms(lambda: function(*arguments), times) if times else _plain(function(*arguments))
+    except pynvml.NVMLError as error:
+        return {"error": nvml.words(error), "never": error.value in nvml.NEVER}
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 (JSON)
+    """Return a value of NVML as JSON has it: structures as their fields."""
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    if value is None or isinstance(value, (int, float, str)):
+        return value
+    names = [name for name, *_ in getattr(value, "_fields_", ())] or list(vars(value))
+    return {name: _plain(getattr(value, name)) for name in names}
+
+
+def _median_ms(call: Callable[[], object], times: int) -> float:
+    seconds = []
+    for _ in range(times):
+        began = time.perf_counter()
+        call()
+        seconds.append(time.perf_counter() - began)
+    return 1000 * statistics.median(seconds)
+
+
+def main() -> None:
+    """Answer until the input ends, which is noticed while the driver hangs: each question has a thread of its own."""
+    answers = os.dup(1)
+    os.dup2(2, 1)  # driver libraries print now and then, which must not mix with the answers
+
+    def answer(line: str) -> None:
+        os.write(answers, json.dumps(_answer(json.loads(line))).encode() + b"\n")
+
+    for line in sys.stdin:
+        Thread(target=answer, args=(line,), daemon=True).start()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""Stands for a Python with PyTorch that does the tasks of the check of this machine as a test wants.
+
+    acted_torch.py GPU_PROBE TASK DEVICE TERMS
+
+Run by an interpreter of an environment of the test. `ACTED_TORCH` names a JSON file: by task, what it says; `hang` (says
+nothing and stays), `memory` (bytes that appear on the stand-in's GPU 0 while it lives), `kept` (they never go),
+`p2p` (says this only without NCCL_P2P_DISABLE), `load` (settings of the stand-in while it is under load).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from core.check.gpu_probe import MARK  # noqa: E402
+from tests.nvml.standin import StandIn  # noqa: E402
+
+POLL_S = 0.01
+
+
+def say(answer: dict[str, object]) -> None:
+    os.write(1, f"{MARK}{json.dumps(answer)}\n".encode())
+
+
+def give_back_after(pid: int, standin: StandIn, **before: object) -> None:
+    """Reset the stand-in when the process has ended, however that happens."""
+    if os.fork() == 0:
+        os.setsid()
+        for descriptor in (0, 1, 2):
+            os.close(descriptor)
+        while os.getppid() == pid:
+            time.sleep(POLL_S)
+        standin.write(gpu0=before)
+        os._exit(0)
+
+
+def main() -> None:
+    task = sys.argv[2]
+    acts = json.loads(Path(os.environ["ACTED_TORCH"]).read_text())
+    act = acts.get(task, {})
+    if "p2p" in act and "NCCL_P2P_DISABLE" not in os.environ:
+        act = act["p2p"]
+    threading.Thread(target=lambda: (sys.stdin.buffer.read(1), os._exit(0)), daemon=True).start()
+    if act.get("hang"):
+        time.sleep(600)
+    standin = StandIn(Path(os.environ["LD_LIBRARY_PATH"].partition(os.pathsep)[0]),
+                      Path(os.environ["NVML_STANDIN"]).parent)
+    if "memory" in act:
+        kept = act.get("kept", False)
+        if not kept:
+            give_back_after(os.getpid(), standin, memory_used=0, compute="")
+        pid = 1 if act.get("other_namespace") else os.getpid()
+        standin.write(gpu0={"memory_used": act["memory"], "compute": f"{pid}:{act['memory']}"})
+    say(act.get("says", {}))
+    for settings in act.get("load", []):
+        standin.write(**settings)
+        time.sleep(0.2)
+    if task == "speed":
+        say({"done": True})
+    if task == "hold":
+        time.sleep(600)
+
+
+if __name__ == "__main__":
+    main()
