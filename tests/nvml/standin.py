@@ -3,15 +3,22 @@
 The settings file has lines of key=value:
 
     gpus=8  init_error=18  driver_version=550.54.14  cuda_version=12040
-    slow_ms=5000  crash=segv (or abort)  missing=nvmlDeviceGetTemperature,...   (applies to every call)
+    slow_ms=5000  crash=segv (or abort)                                         (applies to every call)
+    missing=nvmlDeviceGetTemperature,...  unsupported=...  deprecated=...       (what these calls answer)
     slow_ms.nvmlDeviceGetUtilizationRates=5000                                  (applies to this call)
     gpu3.name=  .uuid=  .bus=  .minor=  .memory_total=  .memory_used=  .memory_reserved=   (bytes)
     gpu3.utilisation=82  .temperature=61  .power_mw=250000  .sm_clock_mhz=1980   (NVML's own units)
     gpu3.clock_reasons=4   (NVML's own bits)   .compute_capability=89   (8.9)
     gpu3.compute=PID:BYTES,PID:BYTES  .graphics=  .mps=        (without BYTES: "not available")
     gpu3.lost=1  .error=999            (every call on this device fails with GPU_IS_LOST or that code)
-    gpu3.unsupported=temperature,power  .error.memory=4    (one reading fails; names in `READINGS`)
+    gpu3.unsupported=temperature,power  .error.memory=4    (fail: names in `READINGS`, or names of functions)
     gpu3.unsupported=memory  (host and device share memory)   .numa=1  (the GPU is a NUMA node)
+    gpu3.recovery=1  .remapped_pending=1  .remapped_failure=1  .retired_pending=1  .ecc_volatile=2  .ecc_aggregate=2
+    gpu3.unrepairable=1  .compute_mode=3  .persistence=1  .virtualisation=2  .gsp=0  .fabric=3  .fabric_status=0
+    gpu3.xids=31,79  (an event of each is delivered to those who registered before)   .energy_mj=
+    gpu3.pcie_generation=  .pcie_width=  .pcie_max_generation=  .pcie_max_width=  .pcie_replays=
+    gpu3.p2p.1=0  .topology.1=30  (NVML's status and level between GPU 3 and GPU 1)
+    gpu*.temperature=61  (of all GPUs)
     gpu3.mig=1  .mig_count=2  gpu3.mig0.name=  .mig0.uuid=  .mig0.memory_used=  ...   (at most 4 MIG devices)
 
 The CUDA stand-in shows the same GPUs and has these settings of its own:
@@ -42,7 +49,9 @@ ROOT = Path(__file__).parents[2]
 
 READINGS = (
     "name", "uuid", "pci", "memory", "utilisation", "temperature", "power", "power_limit", "clock", "clock_reasons",
-    "compute", "graphics", "mps", "minor", "numa", "mig", "mig_count", "mig_devices",
+    "compute", "graphics", "mps", "minor", "numa", "mig", "mig_count", "mig_devices", "fields", "recovery", "remapped",
+    "retired", "ecc", "unrepairable", "compute_mode", "persistence", "virtualisation", "gsp", "fabric", "events",
+    "pcie", "pcie_replays", "energy", "p2p", "topology",
 )
 
 
