@@ -28,6 +28,11 @@ The CUDA stand-in shows the same GPUs and has these settings of its own:
     cuda_error=999  cuda_count_error=999  cuda_slow_ms=60000  cuda_crash=segv (or abort)
 
 The default GPU is an idle RTX 4090 with the UUID `uuid(index)`.
+
+`profiles/NAME.txt` has such lines of what a real driver answers, after the public source of that. What is around the
+driver has keys of its own, which the libraries ignore: `host.module`, the version of the kernel module;
+`host.pci` and `host.devices`, how many GPUs are on the bus and in /dev; `host.dxg=1`, that there is /dev/dxg.
+`profiles/NAME.expected` has a line for each check of the machine: its id and its result.
 """
 
 from __future__ import annotations
@@ -46,6 +51,8 @@ from tests.support.waiting import PATIENCE_S
 SOURCE = Path(__file__).with_name("nvml.c")
 CUDA_SOURCE = Path(__file__).with_name("cuda.c")
 ROOT = Path(__file__).parents[2]
+
+PROFILES = Path(__file__).with_name("profiles")
 
 READINGS = (
     "name", "uuid", "pci", "memory", "utilisation", "temperature", "power", "power_limit", "clock", "clock_reasons",
@@ -87,6 +94,17 @@ def mig_uuid(gpu: int, number: int) -> str:
     return f"MIG-{gpu:08x}-0000-4000-9000-{number:012x}"
 
 
+def profiles() -> list[str]:
+    """Return the names of the profiles."""
+    return sorted(path.stem for path in PROFILES.glob("*.txt"))
+
+
+def expected(profile: str) -> dict[str, str]:
+    """Return the results of the checks of a machine with this profile, by their ids."""
+    lines = (PROFILES / f"{profile}.expected").read_text().splitlines()
+    return dict(line.split(maxsplit=1) for line in lines)
+
+
 class StandIn:
     """The simulated hardware. It can change while programs run; start them with `env`."""
 
@@ -115,6 +133,13 @@ class StandIn:
         fresh = self._file.with_suffix(".new")
         fresh.write_text("".join(f"{key}={value}\n" for key, value in merged.items() if value is not None))
         fresh.replace(self._file)
+
+    def use(self, profile: str) -> dict[str, str]:
+        """Change the settings to those of a profile. Return what is around the driver: the keys without `host.`."""
+        lines = (PROFILES / f"{profile}.txt").read_text().splitlines()
+        settings = dict(line.split("=", 1) for line in lines if not line.startswith("#"))
+        self.write(**settings)
+        return {key.removeprefix("host."): value for key, value in settings.items() if key.startswith("host.")}
 
     def calls(self) -> Counter[str]:
         """Return the number of calls of each function so far, as `function` or `function gpu3`."""
