@@ -59,6 +59,7 @@ class Scope:
     def gpus(self) -> list[Device]:
         """The GPUs to check. Raises `NotApplicable` if there is none."""
         if not (found := [device for device in self.devices if device.kind == "nvidia"]):
+            self.driver.ask(system={})  # raises if there is none, or if it cannot list its GPUs
             raise NotApplicable(tr("no NVIDIA GPU is checked"))
         return found
 

@@ -328,10 +328,13 @@ def _loaded(scope: Scope) -> Loaded:
         gpus, readings = scope.gpus_to_use, list[Reading]()
 
         def read(probes: list[Probe]) -> None:
+            scope.driver.ask(system={})  # its process runs from here on
             for probe in probes:
                 probe.wait_for("under_load", START_S)
             while all(probe.poll() for probe in probes) and not any("done" in probe.answer for probe in probes):
-                readings.append((time.monotonic(), scope.driver.ask(each={**LINK, **ENERGY})))
+                asked = time.monotonic()
+                found = scope.driver.ask(each={**LINK, **ENERGY})
+                readings.append(((asked + time.monotonic()) / 2, found))
                 time.sleep(POLL_S)
 
         answers = _on_each(gpus, "speed", "done", START_S + LOAD_S, read, size=8192, bytes=HELD_BYTES, seconds=LOAD_S)

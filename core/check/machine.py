@@ -7,10 +7,9 @@ import re
 import resource
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 from core.catalog.frameworks import FRAMEWORKS, interpreter
 from core.check.check import Scope
@@ -18,6 +17,7 @@ from core.check.outcome import CouldNotLook, NotApplicable, Problem
 from core.config import builds
 from core.devices.device import Device
 from core.devices.nvidia import preflight
+from core.devices.nvidia.health import problems
 from core.devices.reader import KERNEL_LOG
 from core.language import tr, tr_noop
 from core.pythons.discovery import PythonSearch
@@ -63,9 +63,12 @@ def driver(scope: Scope) -> str:
     if int(library.partition(".")[0]) < OLDEST_DRIVER:
         raise Problem(tr("driver {version}", version=library),
                       tr("Install driver {oldest} or later.", oldest=OLDEST_DRIVER))
-    kind = "" if not module else tr("open kernel module") if "Open" in text else tr("proprietary kernel module")
-    newest = tr("for CUDA up to {cuda}", cuda=f"{major}.{minor}")
-    return join_phrases(filter(None, (tr("driver {version}", version=library), kind, newest)))
+    words = tr("driver {version} for CUDA up to {cuda}", version=library, cuda=f"{major}.{minor}")
+    if (scope.dev / "dxg").exists():
+        raise NotApplicable(tr("{words}: the kernel module is that of Windows", words=words))
+    if not module:
+        raise CouldNotLook(tr("{words}: the version of the kernel module cannot be read", words=words))
+    return join_phrases((words, tr("open kernel module") if "Open" in text else tr("proprietary kernel module")))
 
 
 def census(scope: Scope) -> str:
@@ -99,7 +102,8 @@ def census(scope: Scope) -> str:
 
 
 def order(scope: Scope) -> str:
-    gpus = [gpu for gpu in scope.gpus if not gpu.blocked]
+    if not (gpus := [gpu for gpu in scope.gpus if not gpu.blocked and not gpu.is_mig]):
+        raise NotApplicable(tr("CUDA shows a process one MIG device at most"))
     every = ",".join(gpu.id for gpu in gpus)
     environments = [{preflight.VISIBLE: each, preflight.ORDER: preflight.BY_BUS} for each in (every, *every.split(","))]
     with ThreadPoolExecutor(len(environments)) as pool:  # each answer takes a second of a real driver
@@ -116,9 +120,7 @@ def order(scope: Scope) -> str:
 
 
 def memory_api(scope: Scope) -> str:
-    answers = {name: each["memory"] for name, each in gpu_answers(scope, {"memory": MEMORY}, tr_noop(
-        "{labels}: the driver does not tell used memory apart from its reserve, so “released” is judged roughly"
-    )).items()}
+    answers = _memory(scope)
     for name, each in answers.items():
         if each["used"] + each["free"] + each["reserved"] != each["total"] or not each["total"]:
             text = ", ".join(f"{key} {each[key]}" for key in ("total", "used", "free", "reserved"))
@@ -128,11 +130,31 @@ def memory_api(scope: Scope) -> str:
     return tr("used + free + reserved = total; reserved: {sizes}", sizes=join_names(reserved))
 
 
+def health(scope: Scope) -> str:
+    gpus = [gpu for gpu in scope.gpus if not gpu.is_mig]
+    answers = scope.driver.ask(health=True)
+    found = [(gpu, each) for gpu in gpus for each in problems(answers.get(gpu.id, {}), gpu)]
+    if found:
+        remedies = dict.fromkeys(each.remedy for _, each in found)
+        raise Problem(" ".join(each.sentence for _, each in found), " ".join(remedies),
+                      list({gpu.id: gpu for gpu, _ in found}.values()))
+    rows = [(gpu, name, row) for gpu in gpus for name, row in answers.get(gpu.id, {}).items()]
+    if failed := [f"{gpu.label} {name}: {row['could_not']}" for gpu, name, row in rows if "could_not" in row]:
+        raise CouldNotLook(join_phrases(failed))
+    asked = list(dict.fromkeys(name for _, name, row in rows if "value" in row))
+    if not asked:
+        raise NotApplicable(tr("the driver tells nothing of the health of these GPUs"))
+    return join_phrases(asked)
+
+
 def latency(scope: Scope) -> str:
-    answers = gpu_answers(scope, {**LOAD, "processes": PROCESSES}, tr_noop("{labels}: a reading is not supported"),
-                          times=TIMES)
-    load = max(sum(each[name] for name in LOAD) for each in answers.values())
-    lists = max(each["processes"] for each in answers.values())
+    answers = scope.driver.ask(each={**LOAD, "processes": PROCESSES}, times=TIMES)
+    chosen = [answers.get(gpu.id, {}) for gpu in scope.gpus]
+    known = [{name: ms for name, ms in each.items() if not is_error(ms)} for each in chosen]
+    if not any(known):
+        raise CouldNotLook(tr("the driver gives no readings"))
+    load = max(sum(each.get(name, 0.0) for name in LOAD) for each in known)
+    lists = max(each.get("processes", 0.0) for each in known)
     words = tr("utilisation, memory and power {load:.3f} ms, list of processes {lists:.2f} ms for the slowest GPU",
                load=load, lists=lists)
     if load > SLOW_LOAD_MS or lists > SLOW_LISTS_MS:
@@ -212,19 +234,14 @@ def is_error(answer: object) -> bool:
     return isinstance(answer, dict) and "error" in answer
 
 
-def gpu_answers(
-    scope: Scope, each: Mapping[str, Sequence[str]], unsupported: str, times: int = 0
-) -> dict[str, dict[str, Any]]:
-    """Return what the GPUs to check answer, by UUID and label. Raises the results for GPUs that do not.
-
-    `unsupported`: what it means that a GPU or driver never has an answer (English, with `{labels}`).
-    """
+def _memory(scope: Scope) -> dict[str, dict[str, int]]:
+    """Return the driver's figures of memory by UUID, in bytes. Raises the results for GPUs that have none."""
     gpus = {gpu.id: gpu for gpu in scope.gpus if not gpu.is_mig}
-    found = scope.driver.ask(each=each, times=times)
-    answers = {name: answer for name, answer in found.items() if name in gpus}
+    found = scope.driver.ask(each={"memory": MEMORY})
+    answers = {name: answer["memory"] for name, answer in found.items() if name in gpus}
     if missing := [gpu.label for name, gpu in gpus.items() if name not in answers]:
         raise CouldNotLook(tr("the driver does not list {labels}", labels=join_labels(missing)))
-    errors = {name: error for name, answer in answers.items() for error in answer.values() if is_error(error)}
+    errors = {name: answer for name, answer in answers.items() if is_error(answer)}
     labels = join_labels([gpus[name].label for name in errors])
     if any(not error["never"] for error in errors.values()):
         raise Problem(join_phrases(f"{gpus[name].label}: {error['error']}" for name, error in errors.items()),
@@ -232,7 +249,8 @@ def gpu_answers(
     if errors and all(gpus[name].shared_memory for name in errors):
         raise NotApplicable(tr("{labels}: the memory is that of the host", labels=labels))
     if errors:
-        raise CouldNotLook(tr(unsupported, labels=labels))
+        raise CouldNotLook(tr("{labels}: the driver does not tell used memory apart from its reserve, so “released” is "
+                              "judged roughly", labels=labels))
     return answers
 
 

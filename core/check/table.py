@@ -29,6 +29,8 @@ CHECKS: tuple[Check, ...] = (
           expected=tr_noop("each GPU alone, and all in their order")),
     Check(id="memory-api", level=Level.QUICK, asks=tr_noop("figures of memory"), look=machine.memory_api,
           expected=tr_noop("used + free + reserved = total")),
+    Check(id="health", level=Level.QUICK, asks=tr_noop("health of the GPUs"), look=machine.health,
+          expected=tr_noop("no recovery needed, no memory errors, usual modes")),
     Check(id="latency", level=Level.QUICK, asks=tr_noop("cost of a reading"), look=machine.latency,
           expected=tr_noop("at most 5 ms for load, 50 ms for processes")),
     Check(id="kernel-log", level=Level.QUICK, asks=tr_noop("Xid errors in the kernel's log"), look=machine.kernel_log,

@@ -1,5 +1,6 @@
 /* The hardware that both stand-ins show. It is read from the file named in NVML_STANDIN, again after each change. */
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,9 +9,9 @@
 
 typedef unsigned long long u64;
 
-enum { NOT_SUPPORTED = 3, FUNCTION_NOT_FOUND = 13, GPU_IS_LOST = 15 };
+enum { NOT_SUPPORTED = 3, FUNCTION_NOT_FOUND = 13, GPU_IS_LOST = 15, DEPRECATED = 26 };
 enum { GPUS = 64, MIGS = 4, DEVICES = GPUS + GPUS * MIGS };
-enum { LISTS = 3, PROCESSES = 32, ERRORS = 16, SLOW = 8, FILE_BYTES = 1 << 18 };
+enum { LISTS = 3, PROCESSES = 32, ERRORS = 48, SLOW = 8, XIDS = 16, FILE_BYTES = 1 << 18 };
 
 typedef struct { unsigned pid; u64 used; unsigned gpu_instance, compute_instance; } process_t;
 typedef struct { process_t entries[PROCESSES]; unsigned count; } list_t;
@@ -19,7 +20,11 @@ typedef struct {
     char name[96], uuid[96];
     u64 total, used, reserved, reasons, bus;
     unsigned utilisation, memory_utilisation, temperature, power_mw, power_limit_mw, sm_clock_mhz, minor, capability;
-    int error, failures, speed, cuda_hidden, mig, mig_count, numa;
+    u64 ecc_volatile, ecc_aggregate, energy_mj, xid[XIDS];
+    unsigned recovery, remapped_pending, remapped_failure, retired_pending, unrepairable, compute_mode, persistence;
+    unsigned virtualisation, gsp, fabric, fabric_status, pcie_generation, pcie_width, pcie_max_generation, pcie_max_width;
+    unsigned pcie_replays, p2p[GPUS], topology[GPUS]; /* the last two by the index of the other GPU */
+    int energy_stands, error, failures, speed, cuda_hidden, mig, mig_count, numa, xids;
     failure_t failure[ERRORS];
     list_t lists[LISTS];
 } gpu_t;
@@ -28,7 +33,7 @@ typedef struct {
     int cuda_error, cuda_crash, cuda_count_error;
     long slow_ms, cuda_slow_ms;
     char driver_version[80];
-    failure_t missing[ERRORS], slow[SLOW];
+    failure_t failing[ERRORS], slow[SLOW];
     gpu_t gpu[DEVICES]; /* all GPUs, then the MIG devices of GPU 0, of GPU 1, ... */
 } state_t;
 
@@ -61,6 +66,20 @@ static void defaults(state_t *s) {
         g->power_mw = 20000;
         g->power_limit_mw = 450000;
         g->sm_clock_mhz = 210;
+        g->gsp = 1;
+        g->pcie_generation = 1; /* as at idle */
+        g->pcie_max_generation = 4;
+        g->pcie_width = g->pcie_max_width = 16;
+        for (int other = 0; other < GPUS; other++) g->topology[other] = 30; /* NVML_TOPOLOGY_HOSTBRIDGE */
+    }
+}
+
+static void read_xids(gpu_t *g, const char *text) {
+    char *end;
+    for (g->xids = 0; *text && g->xids < XIDS; text = *end == ',' ? end + 1 : end) {
+        g->xid[g->xids] = strtoull(text, &end, 10);
+        if (end == text) return;
+        g->xids++;
     }
 }
 
@@ -85,17 +104,28 @@ static void add_failure(failure_t *failures, int *count, int room, const char *w
 }
 
 static void add_failures(failure_t *failures, int *count, const char *list, int code) {
-    char copy[512], *rest = copy, *what;
+    char copy[4096], *rest = copy, *what;
     snprintf(copy, sizeof copy, "%s", list);
     while ((what = strsep(&rest, ","))) if (*what) add_failure(failures, count, ERRORS, what, code);
 }
 
+#define NUMBER(name) {#name, offsetof(gpu_t, name)}
+static const struct { const char *key; size_t at; } NUMBERS[] = {
+    NUMBER(minor), NUMBER(utilisation), NUMBER(memory_utilisation), NUMBER(temperature), NUMBER(power_mw),
+    NUMBER(power_limit_mw), NUMBER(sm_clock_mhz), NUMBER(recovery), NUMBER(remapped_pending),
+    NUMBER(remapped_failure), NUMBER(retired_pending), NUMBER(unrepairable), NUMBER(compute_mode),
+    NUMBER(persistence), NUMBER(virtualisation), NUMBER(gsp), NUMBER(fabric), NUMBER(fabric_status),
+    NUMBER(pcie_generation), NUMBER(pcie_width), NUMBER(pcie_max_generation), NUMBER(pcie_max_width),
+    NUMBER(pcie_replays),
+};
+
 static void set_gpu(gpu_t *g, const char *key, const char *value) {
     u64 number = strtoull(value, NULL, 0);
+    for (unsigned i = 0; i < sizeof NUMBERS / sizeof *NUMBERS; i++)
+        if (!strcmp(key, NUMBERS[i].key)) *(unsigned *)((char *)g + NUMBERS[i].at) = (unsigned)number;
     if (!strcmp(key, "name")) snprintf(g->name, sizeof g->name, "%s", value);
     else if (!strcmp(key, "uuid")) snprintf(g->uuid, sizeof g->uuid, "%s", value);
     else if (!strcmp(key, "bus")) g->bus = number;
-    else if (!strcmp(key, "minor")) g->minor = (unsigned)number;
     else if (!strcmp(key, "compute_capability")) g->capability = (unsigned)number;
     else if (!strcmp(key, "speed")) g->speed = (int)number;
     else if (!strcmp(key, "cuda_hidden")) g->cuda_hidden = (int)number;
@@ -105,13 +135,14 @@ static void set_gpu(gpu_t *g, const char *key, const char *value) {
     else if (!strcmp(key, "memory_total")) g->total = number;
     else if (!strcmp(key, "memory_used")) g->used = number;
     else if (!strcmp(key, "memory_reserved")) g->reserved = number;
-    else if (!strcmp(key, "utilisation")) g->utilisation = (unsigned)number;
-    else if (!strcmp(key, "memory_utilisation")) g->memory_utilisation = (unsigned)number;
-    else if (!strcmp(key, "temperature")) g->temperature = (unsigned)number;
-    else if (!strcmp(key, "power_mw")) g->power_mw = (unsigned)number;
-    else if (!strcmp(key, "power_limit_mw")) g->power_limit_mw = (unsigned)number;
-    else if (!strcmp(key, "sm_clock_mhz")) g->sm_clock_mhz = (unsigned)number;
     else if (!strcmp(key, "clock_reasons")) g->reasons = number;
+    else if (!strcmp(key, "ecc_volatile")) g->ecc_volatile = number;
+    else if (!strcmp(key, "ecc_aggregate")) g->ecc_aggregate = number;
+    else if (!strcmp(key, "xids")) read_xids(g, value);
+    else if (!strcmp(key, "energy_mj")) g->energy_mj = number;
+    else if (!strcmp(key, "energy_stands")) g->energy_stands = (int)number;
+    else if (!strncmp(key, "p2p.", 4)) g->p2p[atoi(key + 4) % GPUS] = (unsigned)number;
+    else if (!strncmp(key, "topology.", 9)) g->topology[atoi(key + 9) % GPUS] = (unsigned)number;
     else if (!strcmp(key, "compute")) read_list(&g->lists[0], value);
     else if (!strcmp(key, "graphics")) read_list(&g->lists[1], value);
     else if (!strcmp(key, "mps")) read_list(&g->lists[2], value);
@@ -123,7 +154,9 @@ static void set_gpu(gpu_t *g, const char *key, const char *value) {
 
 static void set(state_t *s, const char *key, const char *value) {
     int gpu, mig, length = 0;
-    if (sscanf(key, "gpu%d.mig%d.%n", &gpu, &mig, &length) == 2 && length) {
+    if (!strncmp(key, "gpu*.", 5)) {
+        for (gpu = 0; gpu < GPUS; gpu++) set_gpu(&s->gpu[gpu], key + 5, value);
+    } else if (sscanf(key, "gpu%d.mig%d.%n", &gpu, &mig, &length) == 2 && length) {
         if (gpu >= 0 && gpu < GPUS && mig >= 0 && mig < MIGS)
             set_gpu(&s->gpu[mig_index(gpu, mig)], key + length, value);
     } else if (sscanf(key, "gpu%d.%n", &gpu, &length) == 1 && length) {
@@ -135,7 +168,9 @@ static void set(state_t *s, const char *key, const char *value) {
     else if (!strcmp(key, "slow_ms")) s->slow_ms = atol(value);
     else if (!strncmp(key, "slow_ms.", 8)) add_failure(s->slow, &s->slows, SLOW, key + 8, atoi(value));
     else if (!strcmp(key, "crash")) s->crash = !strcmp(value, "abort") ? SIGABRT : SIGSEGV;
-    else if (!strcmp(key, "missing")) add_failures(s->missing, &s->failures, value, FUNCTION_NOT_FOUND);
+    else if (!strcmp(key, "missing")) add_failures(s->failing, &s->failures, value, FUNCTION_NOT_FOUND);
+    else if (!strcmp(key, "unsupported")) add_failures(s->failing, &s->failures, value, NOT_SUPPORTED);
+    else if (!strcmp(key, "deprecated")) add_failures(s->failing, &s->failures, value, DEPRECATED);
     else if (!strcmp(key, "cuda_error")) s->cuda_error = atoi(value);
     else if (!strcmp(key, "cuda_count_error")) s->cuda_count_error = atoi(value);
     else if (!strcmp(key, "cuda_slow_ms")) s->cuda_slow_ms = atol(value);

@@ -16,6 +16,7 @@
 typedef int nvmlReturn_t;
 
 enum { SUCCESS = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NO_PERMISSION = 4, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7 };
+enum { TIMEOUT = 10 };
 
 /* A handle is the address of a device's current generation. Old generations stay mapped. */
 enum { GENERATIONS = 256 };
@@ -47,7 +48,7 @@ static nvmlReturn_t enter(const char *function) {
         if (!strcmp(state.slow[i].what, function)) sleep_ms(state.slow[i].code);
     crash(state.crash);
     for (int i = 0; i < state.failures; i++)
-        if (!strcmp(state.missing[i].what, function)) return state.missing[i].code;
+        if (!strcmp(state.failing[i].what, function)) return state.failing[i].code;
     return SUCCESS;
 }
 
@@ -102,7 +103,7 @@ static nvmlReturn_t device(const char *function, const char *what, void *handle,
     if (index >= GPUS && !is_for_mig(what)) return INVALID_ARGUMENT;
     for (int i = 0; i < (*gpu)->failures; i++) {
         failure_t *failure = &(*gpu)->failure[i];
-        if (strcmp(failure->what, what)) continue;
+        if (strcmp(failure->what, what) && strcmp(failure->what, function)) continue;
         return is_answer(failure->code) ? failure->code : fail(index, failure->code);
     }
     return SUCCESS;
@@ -149,6 +150,7 @@ const char *nvmlErrorString(nvmlReturn_t code) {
     case 15: return "GPU is lost";
     case 16: return "GPU requires reset";
     case 18: return "Driver/library version mismatch";
+    case 26: return "Deprecated";
     default: return "Unknown Error";
     }
 }
@@ -383,4 +385,211 @@ nvmlReturn_t nvmlDeviceIsMigDeviceHandle(void *handle, unsigned *is_mig) {
     DEVICE("nvmlDeviceIsMigDeviceHandle", "mig_handle");
     *is_mig = g - state.gpu >= GPUS;
     return SUCCESS;
+}
+
+/* ---- health ---- */
+
+enum { RECOVERY_ACTION = 230, VALUE_UNSIGNED = 1 };
+typedef struct {
+    unsigned field, scope;
+    long long timestamp, latency;
+    unsigned type;
+    nvmlReturn_t code;
+    union { unsigned number; u64 large; } value;
+} field_value_t;
+
+/* The call succeeds; whether a field does is in its own code. */
+nvmlReturn_t nvmlDeviceGetFieldValues(void *handle, int count, field_value_t *values) {
+    DEVICE("nvmlDeviceGetFieldValues", "fields");
+    for (int i = 0; i < count; i++) {
+        values[i].code = values[i].field == RECOVERY_ACTION ? SUCCESS : NOT_SUPPORTED;
+        for (int each = 0; each < g->failures; each++)
+            if (!strcmp(g->failure[each].what, "recovery")) values[i].code = g->failure[each].code;
+        values[i].type = VALUE_UNSIGNED;
+        values[i].value.large = 0;
+        values[i].value.number = g->recovery;
+    }
+    return SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetRemappedRows(
+    void *handle, unsigned *correctable, unsigned *uncorrectable, unsigned *pending, unsigned *failure) {
+    DEVICE("nvmlDeviceGetRemappedRows", "remapped");
+    *correctable = 0;
+    *uncorrectable = g->remapped_pending;
+    *pending = g->remapped_pending;
+    *failure = g->remapped_failure;
+    return SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetRetiredPagesPendingStatus(void *handle, unsigned *pending) {
+    DEVICE("nvmlDeviceGetRetiredPagesPendingStatus", "retired");
+    *pending = g->retired_pending;
+    return SUCCESS;
+}
+
+/* Of corrected errors there are none. */
+nvmlReturn_t nvmlDeviceGetTotalEccErrors(void *handle, unsigned type, unsigned counter, u64 *count) {
+    DEVICE("nvmlDeviceGetTotalEccErrors", "ecc");
+    *count = !type ? 0 : counter ? g->ecc_aggregate : g->ecc_volatile;
+    return SUCCESS;
+}
+
+/* A structure of one number, as in nvml.h of CUDA 13. */
+nvmlReturn_t nvmlDeviceGetUnrepairableMemoryFlag_v1(void *handle, unsigned *flag) {
+    DEVICE("nvmlDeviceGetUnrepairableMemoryFlag_v1", "unrepairable");
+    *flag = g->unrepairable;
+    return SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetComputeMode(void *handle, unsigned *mode) {
+    DEVICE("nvmlDeviceGetComputeMode", "compute_mode");
+    *mode = g->compute_mode;
+    return SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetPersistenceMode(void *handle, unsigned *mode) {
+    DEVICE("nvmlDeviceGetPersistenceMode", "persistence");
+    *mode = g->persistence;
+    return SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetVirtualizationMode(void *handle, unsigned *mode) {
+    DEVICE("nvmlDeviceGetVirtualizationMode", "virtualisation");
+    *mode = g->virtualisation;
+    return SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetGspFirmwareMode(void *handle, unsigned *enabled, unsigned *usual) {
+    DEVICE("nvmlDeviceGetGspFirmwareMode", "gsp");
+    *enabled = g->gsp;
+    *usual = 1;
+    return SUCCESS;
+}
+
+typedef struct {
+    unsigned version;
+    unsigned char cluster[16];
+    nvmlReturn_t status;
+    unsigned clique, state, health;
+} fabric_t;
+
+nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(void *handle, fabric_t *fabric) {
+    DEVICE("nvmlDeviceGetGpuFabricInfoV", "fabric");
+    fabric->status = (nvmlReturn_t)g->fabric_status;
+    fabric->state = g->fabric;
+    return SUCCESS;
+}
+
+/* ---- events: those that happen after a set is registered for a GPU, each once ---- */
+
+enum { SETS = 16, XID_EVENT = 8 };
+typedef struct { int used, registered[GPUS], delivered[GPUS]; } event_set_t;
+typedef struct { void *device; u64 type, data; unsigned gpu_instance, compute_instance; } event_t;
+static event_set_t sets[SETS];
+
+nvmlReturn_t nvmlEventSetCreate(event_set_t **set) {
+    nvmlReturn_t code = general("nvmlEventSetCreate");
+    if (code) return code;
+    for (int i = 0; i < SETS; i++) {
+        if (sets[i].used) continue;
+        memset(&sets[i], 0, sizeof sets[i]);
+        sets[i].used = 1;
+        *set = &sets[i];
+        return SUCCESS;
+    }
+    return INSUFFICIENT_SIZE;
+}
+
+nvmlReturn_t nvmlEventSetFree(event_set_t *set) {
+    nvmlReturn_t code = general("nvmlEventSetFree");
+    if (!code) set->used = 0;
+    return code;
+}
+
+nvmlReturn_t nvmlDeviceRegisterEvents(void *handle, u64 types, event_set_t *set) {
+    DEVICE("nvmlDeviceRegisterEvents", "events");
+    int index = (int)(g - state.gpu);
+    if (types != XID_EVENT || !set->used) return INVALID_ARGUMENT;
+    set->registered[index] = 1;
+    set->delivered[index] = g->xids;
+    return SUCCESS;
+}
+
+nvmlReturn_t nvmlEventSetWait_v2(event_set_t *set, event_t *event, unsigned timeout_ms) {
+    nvmlReturn_t code = general("nvmlEventSetWait_v2");
+    if (code) return code;
+    if (!set->used) return INVALID_ARGUMENT;
+    for (unsigned waited = 0;; waited += 10) {
+        for (int i = 0; i < state.gpus; i++) {
+            gpu_t *g = &state.gpu[i];
+            if (!set->registered[i]) continue;
+            if (set->delivered[i] < g->xids) {
+                *event = (event_t){handle_of(i), XID_EVENT, g->xid[set->delivered[i]++], ~0u, ~0u};
+                return SUCCESS;
+            }
+            if (g->error) return g->error;
+        }
+        if (waited >= timeout_ms) return TIMEOUT;
+        sleep_ms(10);
+        reload();
+    }
+}
+
+/* ---- links and energy ---- */
+
+nvmlReturn_t nvmlDeviceGetCurrPcieLinkGeneration(void *handle, unsigned *generation) {
+    DEVICE("nvmlDeviceGetCurrPcieLinkGeneration", "pcie");
+    *generation = g->pcie_generation;
+    return SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetMaxPcieLinkGeneration(void *handle, unsigned *generation) {
+    DEVICE("nvmlDeviceGetMaxPcieLinkGeneration", "pcie");
+    *generation = g->pcie_max_generation;
+    return SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetCurrPcieLinkWidth(void *handle, unsigned *width) {
+    DEVICE("nvmlDeviceGetCurrPcieLinkWidth", "pcie");
+    *width = g->pcie_width;
+    return SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetMaxPcieLinkWidth(void *handle, unsigned *width) {
+    DEVICE("nvmlDeviceGetMaxPcieLinkWidth", "pcie");
+    *width = g->pcie_max_width;
+    return SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetPcieReplayCounter(void *handle, unsigned *count) {
+    DEVICE("nvmlDeviceGetPcieReplayCounter", "pcie_replays");
+    *count = g->pcie_replays;
+    return SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetTotalEnergyConsumption(void *handle, u64 *millijoules) {
+    DEVICE("nvmlDeviceGetTotalEnergyConsumption", "energy");
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    double seconds = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+    *millijoules = g->energy_mj + (u64)(g->energy_stands ? 0 : seconds * g->power_mw);
+    return SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetP2PStatus(void *handle, void *other, unsigned capability, unsigned *status) {
+    DEVICE("nvmlDeviceGetP2PStatus", "p2p");
+    gpu_t *peer;
+    (void)capability;
+    code = device("nvmlDeviceGetP2PStatus", "p2p", other, &peer);
+    if (!code) *status = g->p2p[peer - state.gpu];
+    return code;
+}
+
+nvmlReturn_t nvmlDeviceGetTopologyCommonAncestor(void *handle, void *other, unsigned *level) {
+    DEVICE("nvmlDeviceGetTopologyCommonAncestor", "topology");
+    gpu_t *peer;
+    code = device("nvmlDeviceGetTopologyCommonAncestor", "topology", other, &peer);
+    if (!code) *level = g == peer ? 0 : g->topology[peer - state.gpu];
+    return code;
 }

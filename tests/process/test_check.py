@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import getpass
 import json
-import os
-import socket
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from core.check import gpu_work, machine
-from core.check.check import Check, Level, Result, Scope, State, run
-from core.check.driver import Driver
-from core.check.gpu_work import PROBE, said
+from core.check import gpu_work
+from core.check.check import Level, Result, State, run
 from core.check.scope import scope_of
-from core.check.table import CHECKS, closing_line, document, page, without_names
+from core.check.table import CHECKS
 from core.devices.device import Device, Survey
 from core.devices.sampler import Sampler
 from tests.nvml.standin import ROOT, StandIn, uuid
@@ -29,6 +22,7 @@ from tests.support.waiting import PATIENCE_S
 ROWS = {check.id: check for check in CHECKS}
 PASS, PROBLEM, COULD_NOT, NOT_APPLICABLE = "pass", "problem", "could_not", "not_applicable"
 GIB = 1 << 30
+PROFILES = ROOT / "tests/nvml/profiles"
 VERSION = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  {version}  Release Build\n"
 
 
@@ -65,11 +59,12 @@ GPU, BOTH = {"gpus": 2}, "GPU 0 and GPU 1"
 SLOW = "nvmlDeviceGetUtilizationRates"
 READS = [
     # id, settings of the stand-in, files, state, what is seen, remedy
-    ("driver", GPU, {}, PASS, "driver 550.54.14, open kernel module, for CUDA up to 12.4", ""),
+    ("driver", GPU, {}, PASS, "driver 550.54.14 for CUDA up to 12.4, open kernel module", ""),
     ("driver", GPU, {"proc/driver/nvidia/version": VERSION.format(version="545.23.06")}, PROBLEM,
      "kernel module 545.23.06, library 550.54.14", "reboot"),
     ("driver", GPU | {"driver_version": "470.82"}, {"proc/driver/nvidia/version": ""}, PROBLEM, "driver 470.82",
      "driver 525 or later"),
+    ("driver", GPU, {"proc/driver/nvidia/version": ""}, COULD_NOT, "cannot be read", ""),
     ("driver", {"init_error": 18}, {}, PROBLEM, "ersion mismatch", "reboot"),
     ("driver", GPU | {"crash": "segv"}, {}, PROBLEM, "ended the process that asked it with signal SEGV", "dmesg"),
     ("census", GPU, {}, PASS, "2 on the bus, with NVML, and as device files", ""),
@@ -87,14 +82,18 @@ READS = [
     ("memory-api", GPU | {"gpu0": {"error.memory": 999}}, {}, PROBLEM, "GPU 0: ", "dmesg"),
     ("latency", GPU, {}, PASS, "for the slowest GPU", ""),
     ("latency", GPU | {f"slow_ms.{SLOW}": 20}, {}, PROBLEM, "utilisation, memory and power 2", "persistence mode"),
-    ("latency", GPU | {"gpu0": {"unsupported": "utilisation"}}, {}, COULD_NOT, "GPU 0: a reading is not supported", ""),
+    ("latency", GPU | {f"gpu{each}": {"unsupported": "utilisation,power"} for each in (0, 1)}, {}, PASS, "slowest", ""),
+    ("latency", GPU | {f"gpu{each}": {"unsupported": "utilisation,memory,power,compute"} for each in (0, 1)}, {},
+     COULD_NOT, "the driver gives no readings", ""),
+    ("health", GPU, {}, PASS, "recovery-action, ", ""),
+    ("health", GPU | {"gpu1": {"recovery": 1}}, {}, PROBLEM, "GPU 1 needs a reset", "nvidia-smi --gpu-reset"),
     ("kernel-log", GPU, {}, PASS, "no Xid", ""),
-    ("kernel-log", GPU, {"dev/kmsg": 2 * "4,2,1,-;NVRM: Xid (PCI:0000:01:00): 79, GPU has fallen off the bus.\n"}, PROBLEM,
+    ("kernel-log", GPU, {"dev/kmsg": 2 * "4,2,1,-;NVRM: Xid (PCI:0000:01:00): 79, fell off\n"}, PROBLEM,
      "Xid 79 at 0000:01:00 (2 times)", "Reset the GPU"),
     ("kernel-log", GPU, {"dev/kmsg": "4,2,1,-;NVRM: Xid (PCI:0000:01:00): 43, pid=7\n"}, PASS, "Xid 43", ""),
     *((each, {"init_error": 999}, {}, COULD_NOT, "Unknown Error", "") for each in ("census", "kernel-log")),
     *((each, None, {}, NOT_APPLICABLE, "", "") for each in
-      ("driver", "census", "order", "memory-api", "latency", "kernel-log")),
+      ("driver", "census", "order", "memory-api", "health", "latency", "kernel-log")),
 ]
 
 
@@ -119,6 +118,24 @@ def test_call_that_hangs_is_a_row_and_the_next_row_looks(tree, nvml: StandIn, mo
     assert latency.value == "the driver did not answer in 0.5 s"
 
 
+@pytest.mark.parametrize("profile", sorted(file.stem for file in PROFILES.glob("*.txt")))
+def test_what_real_drivers_answer_comes_to_the_expected_results(tree, nvml: StandIn, profile) -> None:
+    around = nvml.use(profile)
+    for number in (0, 1):
+        (tree / f"sys/0000:0{number + 1}:00.0/vendor").write_text("0x10de" if number < int(around["pci"]) else "0x8086")
+        if number >= int(around["devices"]):
+            (tree / f"dev/nvidia{number}").unlink()
+    (tree / "proc/driver/nvidia/version").write_text(VERSION.format(version=around.get("module", "")))
+    if around.get("dxg"):
+        (tree / "dev/dxg").touch()
+    with Sampler() as sampler:
+        devices = [each for each in sampler.survey(PATIENCE_S).devices if each.kind == "nvidia"]
+    expected = dict(line.split() for line in (PROFILES / f"{profile}.expected").read_text().splitlines())
+    results = look(tree, *expected, devices=devices)
+    assert {each.check.id: each.state.value for each in results} == expected, results
+    assert all(bool(each.remedy) == (each.state is State.PROBLEM) for each in results)
+
+
 # -- work on GPUs --------------------------------------------------------------------------------------
 
 
@@ -135,3 +152,77 @@ def torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     for name, seconds in (("BACK_S", 0.5), ("START_S", 20.0), ("REDUCE_S", 1.0)):
         monkeypatch.setattr(gpu_work, name, seconds)
     return lambda acts: (tmp_path / "acts.json").write_text(json.dumps(acts))
+
+
+SPEEDS = {"multiplies": 8e14, "copies": 3e12, "to_device": 5e10, "from_device": 5e10, "under_load": True}
+NUMBERS = {"errors": {"float32": 1e-6, "bfloat16": 3e-3}, "unlike": 0, "repeats": 50}
+FULL_LINK = {f"gpu{number}": {"pcie_generation": 4, "pcie_max_generation": 4} for number in (0, 1)}
+HELD = {"says": {"taken": GIB, "sum": 8.0}, "memory": GIB + (500 << 20)}
+SUM = {"says": {"wrong": 0, "rate": 2e10}}
+WORK = [
+    # id, settings of the stand-in, acts of PyTorch, state, what is seen, remedy
+    ("accounting", {"gpus": 1}, {"hold": HELD}, PASS, "of CUDA itself, the process is listed", ""),
+    ("accounting", {"gpus": 1}, {"hold": HELD | {"other_namespace": True}}, PASS, "under other numbers", ""),
+    ("accounting", {"gpus": 1}, {"hold": HELD | {"memory": 1 << 20}}, PROBLEM, "wrote to 1.0 GB, and", "rely"),
+    ("accounting", {"gpus": 1}, {"hold": {"says": {"error": "CUDA error: 802"}}}, COULD_NOT, "GPU 0: CUDA error", ""),
+    ("release", {"gpus": 1}, {"hold": HELD}, PASS, "s after SIGKILL", ""),
+    ("release", {"gpus": 1}, {"hold": HELD | {"kept": True}}, PROBLEM, "were not back after", "trainyard devices"),
+    ("numbers", GPU, {"numbers": {"says": NUMBERS}}, PASS, "50 repetitions equal", ""),
+    ("numbers", GPU, {"numbers": {"says": NUMBERS | {"unlike": 3}}}, PROBLEM, "3 of 50 repetitions", "Train nothing"),
+    ("numbers", GPU, {"numbers": {"says": NUMBERS | {"errors": {"float32": 1e-3, "bfloat16": 3e-3}}}}, PROBLEM,
+     "float32 1.0e-03", "Train nothing"),
+    ("speed", GPU, {"speed": {"says": SPEEDS}}, PASS, "GPU 1: bfloat16 800 TFLOP/s, memory 3000 GB/s", ""),
+    ("link", GPU | FULL_LINK, {"speed": {"says": SPEEDS, "load": True}}, PASS, "GPU 0: generation 4 with 16 lanes", ""),
+    ("link", GPU | {"gpu1": {"pcie_generation": 1, "pcie_max_generation": 4}},
+     {"speed": {"says": SPEEDS, "load": True}}, PROBLEM, "generation 1 with 16 lanes, of 4 with 16", "Reseat"),
+    ("energy", GPU, {"speed": {"says": SPEEDS, "load": True}}, PASS, "J counted", ""),
+    ("energy", GPU | {f"gpu{each}": {"energy_stands": 1} for each in (0, 1)}, {"speed": {"says": SPEEDS, "load": True}},
+     PROBLEM, "GPU 0: 0 J counted", "estimates"),
+    ("energy", GPU | {f"gpu{each}": {"unsupported": "energy"} for each in (0, 1)},
+     {"speed": {"says": SPEEDS, "load": True}}, NOT_APPLICABLE, "GPU 0 has no counter of energy", ""),
+    ("p2p-values", GPU, {"reduce": SUM}, PASS, "values right, 20.0 GB/s, the driver allows direct access for 2", ""),
+    ("p2p-values", GPU, {"reduce": SUM | {"p2p": {"says": {"wrong": 7, "rate": 1e9}}}}, PROBLEM,
+     "14 values of a sum are wrong; right without direct access", "trainyard check --p2p off"),
+    ("p2p-values", GPU, {"reduce": SUM | {"p2p": {"hang": True}}}, PROBLEM, "did not answer in", "--p2p off"),
+    ("p2p-values", GPU, {"reduce": {"says": {"wrong": 7, "rate": 1e9}}}, COULD_NOT, "without direct access: 14", ""),
+    ("p2p-values", {"gpus": 1}, {"reduce": SUM}, NOT_APPLICABLE, "needs two", ""),
+]
+
+
+@pytest.mark.parametrize(("name", "settings", "acts", "state", "seen", "remedy"), WORK)
+def test_work_on_gpus(tree, nvml: StandIn, torch, name, settings, acts, state, seen, remedy) -> None:
+    nvml.write(**settings)
+    torch(acts)
+    [result] = look(tree, name, devices=GPUS[: settings["gpus"]])
+    assert (result.state.value, seen in result.value, remedy in result.remedy) == (state, True, True), result
+    assert bool(result.remedy) == (state == PROBLEM)
+
+
+WORKING = [check.id for check in CHECKS if check.level is Level.WORK]
+
+
+@pytest.mark.parametrize(
+    ("changes", "devices", "why"),
+    [
+        ({"busy": "GPU 0 is used"}, GPUS, "GPU 0 is used"),
+        ({}, [replace(each, blocked="hidden") for each in GPUS], "GPU 0 and GPU 1 cannot be used"),
+    ],
+)
+def test_nothing_computes_on_devices_that_are_used_or_hidden(tree, nvml: StandIn, torch, changes, devices, why) -> None:
+    nvml.write(gpus=2)
+    torch({})
+    found = {each.check.id: (each.state, each.value) for each in look(tree, *WORKING, devices=devices, **changes)}
+    if not changes:
+        assert found.pop("p2p-values") == (State.NOT_APPLICABLE, "a sum over devices needs two")
+    assert set(found.values()) == {(State.COULD_NOT, why)}
+
+
+def test_shared_memory_is_never_filled_and_a_python_without_pytorch_does_not_compute(tree, nvml: StandIn, monkeypatch):
+    nvml.write(gpus=2)
+    unified = [replace(each, shared_memory=True) for each in GPUS]
+    rows = ("accounting", "release", "memory")
+    assert {each.state for each in look(tree, *rows, devices=unified)} == {State.NOT_APPLICABLE}
+    monkeypatch.setenv("TRAINYARD_PYTHON_PYTORCH", "/nowhere/python")
+    assert {each.value for each in look(tree, *WORKING)} == {
+        "PyTorch, which computes here, is not installed in /nowhere/python"
+    }

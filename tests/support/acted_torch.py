@@ -2,9 +2,9 @@
 
     acted_torch.py GPU_PROBE TASK DEVICE TERMS
 
-Run by an interpreter of an environment of the test. `ACTED_TORCH` names a JSON file: by task, what it says; `hang` (says
-nothing and stays), `memory` (bytes that appear on the stand-in's GPU 0 while it lives), `kept` (they never go),
-`p2p` (says this only without NCCL_P2P_DISABLE), `load` (settings of the stand-in while it is under load).
+Run by an interpreter of an environment of the test. `ACTED_TORCH` names a JSON file: by task, what it `says`; `hang`
+(says nothing and stays), `memory` (bytes that appear on the stand-in's GPU 0 while it lives), `kept` (they never go),
+`p2p` (says this only without NCCL_P2P_DISABLE), `load` (is under load for a while).
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from core.check.gpu_probe import MARK  # noqa: E402
-from tests.nvml.standin import StandIn  # noqa: E402
+from core.check.gpu_probe import MARK
+from tests.nvml.standin import StandIn
 
-POLL_S = 0.01
+POLL_S, LOAD_S = 0.01, 2.0
 
 
 def say(answer: dict[str, object]) -> None:
@@ -58,9 +58,8 @@ def main() -> None:
         pid = 1 if act.get("other_namespace") else os.getpid()
         standin.write(gpu0={"memory_used": act["memory"], "compute": f"{pid}:{act['memory']}"})
     say(act.get("says", {}))
-    for settings in act.get("load", []):
-        standin.write(**settings)
-        time.sleep(0.2)
+    if act.get("load"):
+        time.sleep(LOAD_S)
     if task == "speed":
         say({"done": True})
     if task == "hold":

@@ -223,9 +223,8 @@ def _memory(handle: Handle) -> int | str | None:
 
 
 def _numa_node(handle: Handle) -> int | None:
-    ask = getattr(pynvml, "nvmlDeviceGetNumaNodeId", None)  # newer than the oldest supported version of pynvml
     try:
-        return None if ask is None else int(ask(handle))
+        return int(pynvml.nvmlDeviceGetNumaNodeId(handle))
     except pynvml.NVMLError as error:
         if error.value in NEVER | NO_SUCH:
             return None

@@ -3,7 +3,8 @@
 The process reads a line of JSON for each question, and writes a line of JSON with the answer. It ends at the end of its
 input. A question names functions by labels; names after the function are constants of NVML: `{"each": {"memory":
 ["nvmlDeviceGetMemoryInfo", "nvmlMemory_v2"]}}` is asked of each GPU and answered by UUID and label, `{"pairs": ...}`
-of each two GPUs, by `UUID UUID`, and `{"system": ...}` once. With `{"times": 200}`, the answers are the median
+of each two GPUs, by `UUID UUID`, and `{"system": ...}` once; `{"health": true}` is answered by
+`core.devices.nvidia.health`. With `{"times": 200}`, the answers are the median
 milliseconds of a call. A call that fails is answered by `{"error": words, "never": whether it always will}`.
 """
 
@@ -22,6 +23,7 @@ from typing import Any
 import pynvml  # noqa: TID251 (one of the few modules that talk to the driver)
 
 from core.devices.nvidia import nvml
+from core.devices.nvidia.health import health
 from core.devices.nvidia.nvml import Handle
 from core.devices.nvidia.reader import TRACES
 
@@ -41,6 +43,8 @@ def _answer(question: dict[str, Any]) -> dict[str, Any]:
             name: {label: _call(words, [handle], times) for label, words in question["each"].items()}
             for name, handle in gpus.items()
         }}
+    if "health" in question:
+        return {"answer": {name: health(handle) for name, handle in gpus.items()}}
     if "pairs" in question:
         return {"answer": {
             f"{one} {other}": {label: _call(words, [gpus[one], gpus[other]], times)
@@ -61,7 +65,9 @@ def _call(words: list[str], handles: list[Handle], times: int) -> Any:  # noqa: 
     function = getattr(pynvml, words[0], None)
     if function is None:
         return {"error": f"pynvml has no {words[0]}", "never": True}
-    arguments = [*handles, *(getattr(pynvml, name) for name in words[1:])]
+    constants = [getattr(pynvml, name) for name in words[1:]]
+    # pynvml has a comma after NVML_P2P_CAPS_INDEX_READ, which makes a tuple of it.
+    arguments = [*handles, *(each[0] if isinstance(each, tuple) else each for each in constants)]
     try:
         return _median_ms(lambda: function(*arguments), times) if times else _plain(function(*arguments))
     except pynvml.NVMLError as error:
@@ -95,7 +101,11 @@ def main() -> None:
     os.dup2(2, 1)  # driver libraries print now and then, which must not mix with the answers
 
     def answer(line: str) -> None:
-        os.write(answers, json.dumps(_answer(json.loads(line))).encode() + b"\n")
+        try:
+            found = _answer(json.loads(line))
+        except Exception as error:  # noqa: BLE001 (a binding of another version must not look like a driver that hangs)
+            found = {"error": repr(error), "remedy": ""}
+        os.write(answers, json.dumps(found).encode() + b"\n")
 
     for line in sys.stdin:
         Thread(target=answer, args=(line,), daemon=True).start()
