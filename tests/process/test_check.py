@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 
 from core.check import gpu_work
 from core.check.check import Level, Result, State, run
 from core.check.scope import scope_of
-from core.check.table import CHECKS
+from core.check.table import CHECKS, page
 from core.devices.device import Device, Survey
 from core.devices.sampler import Sampler
+from core.launchers import p2p
+from core.launchers.local import environment
+from core.schema.spec import RankAssignment
 from tests.nvml.standin import ROOT, StandIn, uuid
 from tests.support.pythons import install, make_environment, write_program
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, wait_until
 
 ROWS = {check.id: check for check in CHECKS}
 PASS, PROBLEM, COULD_NOT, NOT_APPLICABLE = "pass", "problem", "could_not", "not_applicable"
@@ -159,6 +165,7 @@ NUMBERS = {"errors": {"float32": 1e-6, "bfloat16": 3e-3}, "unlike": 0, "repeats"
 FULL_LINK = {f"gpu{number}": {"pcie_generation": 4, "pcie_max_generation": 4} for number in (0, 1)}
 HELD = {"says": {"taken": GIB, "sum": 8.0}, "memory": GIB + (500 << 20)}
 SUM = {"says": {"wrong": 0, "rate": 2e10}}
+WELL = {"hold": HELD, "numbers": {"says": NUMBERS}, "speed": {"says": SPEEDS, "load": True}, "reduce": SUM}
 WORK = [
     # id, settings of the stand-in, acts of PyTorch, state, what is seen, remedy
     ("accounting", {"gpus": 1}, {"hold": HELD}, PASS, "of CUDA itself, the process is listed", ""),
@@ -226,3 +233,110 @@ def test_shared_memory_is_never_filled_and_a_python_without_pytorch_does_not_com
     assert {each.value for each in look(tree, *WORKING)} == {
         "PyTorch, which computes here, is not installed in /nowhere/python"
     }
+
+
+# -- the command ---------------------------------------------------------------------------------------
+
+
+def test_command_prints_each_result_counts_them_and_exits_with_1_for_a_problem(call, nvml: StandIn, torch, tmp_path):
+    nvml.write(gpus=2, gpu1={"recovery": 1})
+    torch(WELL | {"numbers": {"says": NUMBERS | {"unlike": 3}}})
+    saved = tmp_path / "machine.md"
+    code, out, err = call("check", "--devices", "gpu:1", "--save", saved)
+    assert code == 1
+    assert "Problem: health of the GPUs: The driver says that GPU 1 needs a reset (its recovery action)." in out
+    assert "nvidia-smi --gpu-reset" in err
+    assert "Not applicable: sum over devices: a sum over devices needs two" in out
+    assert out.splitlines()[-1].endswith("not applicable. This says nothing about what is not listed.")
+    assert "| health of the GPUs | problem |" in saved.read_text()
+    code, out, err = call("check", "--quick", "--json")
+    found = json.loads(out)
+    assert (code, err, [each["id"] for each in found["checks"]]) == (1, "", [
+        check.id for check in CHECKS if check.level is Level.QUICK
+    ])
+    [health] = [each for each in found["checks"] if each["id"] == "health"]
+    assert health.keys() == {"id", "state", "value", "expected", "remedy", "seconds", "devices"}
+    assert (health["state"], health["devices"]) == ("problem", [uuid(1)])
+    assert found["counts"].keys() == {"pass", "problem", "could_not", "not_applicable"}
+    assert sum(found["counts"].values()) == len(found["checks"])
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--quick", "--full"), "not allowed with"),
+        (("--devices", "gpu:7"), "There is no device gpu:7 here"),
+        (("--devices", "gpu:0,cpu:0"), "Name devices of one kind"),
+        (("--save", "/nowhere/x.md"), "there is no folder /nowhere"),
+        (("--p2p", "maybe"), "Choose one of: 'on', 'off'"),
+    ],
+)
+def test_wrong_use_is_refused_before_anything_is_checked(call, nvml: StandIn, words, why) -> None:
+    nvml.write(gpus=1)
+    code, out, err = call("check", *words)
+    assert (code, out, why in err) == (2, "", True), err
+
+
+def test_devices_in_use_and_a_second_check_leave_the_work_out(call, nvml: StandIn, torch, tmp_path) -> None:
+    nvml.write(gpus=2, gpu0={"memory_used": 20 * GIB, "compute": f"1:{20 * GIB}"})
+    torch(WELL)
+    _, out, _ = call("check", "--json")
+    states = {each["id"]: (each["state"], each["value"]) for each in json.loads(out)["checks"]}
+    left_out = "left out, since something else uses the devices (--yes checks all the same)"
+    assert states["numbers"] == (COULD_NOT, left_out)
+    _, out, _ = call("check", "--json", "--yes")
+    assert {each["id"]: each["state"] for each in json.loads(out)["checks"]}["numbers"] == PASS
+    with scope_of(Survey(devices=GPUS), [], computes=True):
+        _, out, _ = call("check", "--json", "--yes")
+    states = {each["id"]: (each["state"], each["value"]) for each in json.loads(out)["checks"]}
+    assert states["numbers"] == (COULD_NOT, "another check is computing; check again when it has ended")
+
+
+def test_nothing_of_a_page_to_share_names_user_host_path_or_whole_uuid(monkeypatch) -> None:
+    monkeypatch.setenv("HOME", "/home/anna lee")
+    monkeypatch.setattr("getpass.getuser", lambda: "anna")
+    monkeypatch.setattr("socket.gethostname", lambda: "wombat")
+    texts = (
+        f"{uuid(3)} and MIG-12345678-0000-4000-9000-000000000001 and MIG-{uuid(1)}/1/0, seen by anna on wombat",
+        "2.9.0 in /home/anna lee/envs/x/bin/python, “/srv/data/anna/run 1”, /opt/x/bin/python; ~/env/bin/python",
+        f"{sys.prefix}/bin/python -m pip install torch (/mnt/a b/c)",
+    )
+    results = [
+        Result(check=check, state=State.PROBLEM, value=" ".join(texts), remedy=" ".join(texts), seconds=1.0)
+        for check in CHECKS
+    ]
+    with scope_of(Survey(devices=GPUS), [], computes=False) as scope:
+        shared = page(scope, results)
+    for secret in ("anna", "wombat", "lee", "/home", "/srv", "/opt", "/mnt", sys.prefix, uuid(3), "-4000-"):
+        assert secret not in shared, secret
+    assert "GPU-00000003…" in shared
+    assert "2 × RTX 4090" in shared
+
+
+def test_choice_to_do_without_direct_access_reaches_runs_and_is_said(call, monkeypatch) -> None:
+    assignment = RankAssignment(rank=0, world_size=1, devices=(uuid(0),), own=(uuid(0),), kind="nvidia", target="x",
+                                cores=())
+    assert "NCCL_P2P_DISABLE" not in environment({}, "run", assignment)
+    assert call("check", "--p2p", "off") == (0, f"{p2p.IS_OFF}\n", "")
+    assert environment({}, "run", assignment)["NCCL_P2P_DISABLE"] == "1"
+    assert environment({"NCCL_P2P_DISABLE": "0"}, "run", assignment)["NCCL_P2P_DISABLE"] == "0"
+    assert "NCCL_P2P_DISABLE" not in environment({}, "run", replace(assignment, kind="cpu"))
+    call("check", "--p2p", "on")
+    assert "NCCL_P2P_DISABLE" not in environment({}, "run", assignment)
+
+
+def test_killed_check_leaves_no_process(nvml: StandIn, torch, tmp_path) -> None:
+    nvml.write(gpus=2)
+    torch({"hold": {"hang": True}})
+    check = subprocess.Popen([sys.executable, "-m", "core.cli", "check"], cwd=ROOT, stdout=subprocess.PIPE,
+                             start_new_session=True)
+
+    def probes() -> list[psutil.Process]:
+        found = psutil.Process(check.pid).children(recursive=True)
+        return found if any(each.name() == "real" for each in found) else []
+
+    started = wait_until(probes, "a process that computes")
+    check.kill()
+    check.communicate()
+    psutil.wait_procs(started, PATIENCE_S)
+    assert not [each for each in started if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]
