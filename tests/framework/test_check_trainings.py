@@ -1,0 +1,95 @@
+"""The checks that compute and train, with PyTorch on CPU devices."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from core.check.check import Level, State, run
+from core.check.gpu_work import PROBE, said
+from core.check.scope import scope_of
+from core.check.table import CHECKS
+from core.devices.sampler import Sampler
+from tests.nvml.standin import ROOT
+from tests.support.waiting import PATIENCE_S, wait_until
+
+RUNS = "trainyard-check-*"
+ROWS = {check.id: check for check in CHECKS}
+
+
+@pytest.mark.parametrize(
+    ("task", "terms", "holds"),
+    [
+        ("numbers", {"size": 64}, lambda said: max(said["errors"].values()) < 1e-2 and said["unlike"] == 0),
+        ("speed", {"size": 32, "bytes": 1 << 16, "seconds": 0.1},
+         lambda said: said["done"] and all(said[each] > 0 for each in ("multiplies", "copies", "to_device"))),
+        ("reduce", {"rank": 0, "world": 1, "seconds": 60, "bytes": 1 << 12, "large": 1 << 12},
+         lambda said: said["wrong"] == 0 and said["rate"] > 0),
+        ("steps", {"steps": 1}, lambda said: said["seconds"] > 0),
+        ("numbers", {"size": -1}, lambda said: "negative" in said["error"]),
+    ],
+)
+def test_program_that_computes(task, terms, holds, tmp_path: Path) -> None:
+    terms = {**terms, "meet": f"file://{tmp_path}/store"}
+    command = [sys.executable, PROBE, task, "cpu", json.dumps(terms)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+    answer = said(process.stdout.read())
+    process.communicate()
+    assert holds(answer), answer
+
+
+@pytest.mark.slow
+def test_check_trains_pauses_kills_and_sums_on_cpu_devices_and_leaves_nothing(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with Sampler(only=["cpu:0", "cpu:1"]) as sampler:
+        survey = sampler.survey(PATIENCE_S)
+    rows = ("train-pytorch", "pause", "kills", "p2p-values", "numbers", "memory")
+    with scope_of(survey, ["cpu:0", "cpu:1"], computes=True) as scope:
+        results = {each.check.id: each for each in run([ROWS[each] for each in rows], scope)}
+        assert list(tmp_path.glob(RUNS))
+    assert not list(tmp_path.glob(RUNS))
+    for name in ("train-pytorch", "pause", "kills", "p2p-values"):
+        assert results[name].state is State.PASS, results[name]
+    assert results["train-pytorch"].value == (
+        "trained: single, ddp, fsdp, pipeline and placement; data_parallel: not on devices of this kind"
+    )
+    assert [results[name].state for name in ("numbers", "memory")] == 2 * [State.NOT_APPLICABLE]
+    last, whole = results["pause"].value.partition("last loss ")[2].split(", without a pause ")
+    assert float(last) == float(whole)
+
+
+def check_full(**changes: object) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "core.cli", "check", "--full", "--json", "--yes", "--devices", "cpu:0,cpu:1"]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, start_new_session=True, **changes)
+
+
+@pytest.mark.soak
+def test_full_check_on_two_cpu_devices() -> None:
+    """The rehearsal of the check on a machine with a GPU."""
+    out, _ = check_full().communicate()
+    states = {each["id"]: each["state"] for each in json.loads(out)["checks"]}
+    trained = {check.id for check in CHECKS if check.level is Level.FULL} - {"memory", "watching"}
+    assert {states.pop(each) for each in trained} == {"pass"}
+    assert states.pop("watching") in {"pass", "problem"}  # as busy as the machine is
+    assert {states.pop(each) for each in ("surroundings", "frameworks", "p2p-values")} == {"pass"}
+    assert set(states.values()) == {"not_applicable"}
+
+
+@pytest.mark.soak
+def test_full_check_killed_at_any_moment_leaves_nothing(tmp_path: Path) -> None:
+    for _ in range(12):
+        process = check_full(env={**dict(psutil.Process().environ()), "TMPDIR": str(tmp_path)})
+        time.sleep(random.uniform(1.0, 90.0))
+        started = psutil.Process(process.pid).children(recursive=True)
+        process.kill()
+        process.communicate()
+        wait_until(lambda: not list(tmp_path.glob(RUNS)), "the end of its runs")
+        psutil.wait_procs(started, PATIENCE_S)
+        assert not [each for each in psutil.process_iter() if str(tmp_path) in " ".join(each.info.get("cmdline", ()))]
