@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from core.catalog.strategies import find_launch_mode
 from core.config import builds
 from core.config.choices import ScriptChoices, absolute_folder, check_folder, resolve
 from core.devices.device import Device, own_id
-from core.language import join_sentences, tr
+from core.language import join_sentences, tr, tr_noop
 from core.launchers import program
 from core.metrics.rules import NO_RULES, chosen_file, read_rules
 from core.metrics.text.expression import compile_expression
@@ -19,6 +20,15 @@ from core.schema.settings import ReleaseWatch, Script, StopTimeouts
 from core.schema.spec import SCRIPT, RunSpec
 from core.scripts.analysis import ScriptAnalysis, analyse_script, cautions
 from core.scripts.problems import problems
+
+PREALLOCATE = "XLA_PYTHON_CLIENT_PREALLOCATE"
+JAX_MEMORY = frozenset({
+    PREALLOCATE, "XLA_PYTHON_CLIENT_MEM_FRACTION", "XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_ALLOCATOR"
+})
+"""Variables with which the user decides how much memory JAX takes: by itself, three quarters of each GPU at once.
+
+https://docs.jax.dev/en/latest/gpu_memory_allocation.html
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +133,21 @@ def cautions_of(result: ScriptCheckResult, spec: RunSpec, devices: Sequence[Devi
         return []
     on_cpu = all(own_id(each).startswith("cpu:") for each in spec.devices)
     found = cautions(result.look, spec.strategy, len(spec.devices), on_cpu=on_cpu)
+    if spec.script is not None and _for_jax(result, spec.devices, spec.script.inherited):
+        sentence = tr_noop(
+            "JAX takes three quarters of the memory of each GPU at its start. Here it takes what it needs "
+            "({name}=false). To decide yourself, set that variable."
+        )
+        found.append(tr(sentence, name=PREALLOCATE))
     return [*found, *builds.judge(spec, devices, result.look.frameworks).notes]
+
+
+def _for_jax(result: ScriptCheckResult, devices: Sequence[str], inherited: Sequence[str]) -> dict[str, str]:
+    """Return the variable for the memory of JAX, if the script imports it, uses GPUs, and the user has set none."""
+    own = result.spec.script.environment if result.spec and result.spec.script else {}
+    on_gpu = not all(own_id(each).startswith("cpu:") for each in devices)
+    is_jax = result.look is not None and "jax" in result.look.frameworks
+    return {PREALLOCATE: "false"} if is_jax and on_gpu and not {*own, *inherited, *os.environ} & JAX_MEMORY else {}
 
 
 def fill_in(result: ScriptCheckResult, choices: ScriptChoices, devices: Sequence[Device]) -> RunSpec:
@@ -145,6 +169,7 @@ def fill_in(result: ScriptCheckResult, choices: ScriptChoices, devices: Sequence
         script=replace(
             result.spec.script, arguments=choices.arguments, expression=choices.expression, inherited=choices.inherited,
             rules=read_rules(rules) if rules else (), rules_file=choices.rules,
+            environment={**_for_jax(result, chosen, choices.inherited), **result.spec.script.environment},
         ),
         devices=chosen,
         release=ReleaseWatch(**choices.release),  # type: ignore[arg-type]  # it checks each field itself

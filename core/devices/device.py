@@ -97,6 +97,8 @@ class Sample:
     processes: tuple[Process, ...] | None = None
     lost: Sentence | None = None
     """A sentence if the device does not answer."""
+    fault: Sentence | None = None
+    """Sentences on what its driver says is wrong with it, and what helps; None if nothing is known to be."""
     asleep: bool = False
     """Whether it sleeps, and was not read because that would wake it up."""
 
@@ -117,7 +119,8 @@ class Sample:
             device_id=self.device_id, time=time, utilisation_percent=self.utilisation_percent,
             memory_used_bytes=self.memory_used_bytes, temperature_celsius=self.temperature_celsius,
             power_watts=self.power_watts, power_limit_watts=self.power_limit_watts, sm_clock_mhz=self.sm_clock_mhz,
-            clock_reasons=self.clock_reasons, processes=self.processes, lost=self.lost, asleep=self.asleep,
+            clock_reasons=self.clock_reasons, processes=self.processes, lost=self.lost, fault=self.fault,
+            asleep=self.asleep,
         )
 
 

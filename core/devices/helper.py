@@ -121,7 +121,7 @@ def _device(packed: dict[str, Any]) -> Device:
 
 def _sample(packed: dict[str, Any]) -> Sample:
     packed["clock_reasons"] = tuple(packed["clock_reasons"])
-    packed["lost"] = _message(packed.get("lost"))
+    packed["lost"], packed["fault"] = _message(packed.get("lost")), _message(packed.get("fault"))
     if (processes := packed.get("processes")) is not None:
         packed["processes"] = tuple(Process(*each) for each in processes)
     return Sample(**packed)

@@ -35,6 +35,8 @@ class Tier(Enum):
     """The processes that use memory: takes milliseconds per device, and the driver's lock from the training."""
     LIMITS = "limits"
     """What an administrator sets: the power limit."""
+    HEALTH = "health"
+    """What the driver says is wrong with the device: a dozen questions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +47,7 @@ class ReadIntervals:
     heat: float = 2.0
     processes: float = PROCESSES_S
     limits: float = 60.0
+    health: float = 60.0
 
     def __post_init__(self) -> None:
         for each in fields(self):

@@ -275,6 +275,7 @@ class HelperSource:
         return tr(sentence, kind=self.kind.title, seconds=silent_s)
 
 
+HEALTH_PER_PROCESSES = 12
 POLL_S = 0.01
 """Seconds between two polls in `Sampler.survey`."""
 
@@ -332,8 +333,12 @@ class Sampler(AbstractContextManager["Sampler"]):
         return [sample for source in self._sources for sample in source.store.fetch()]
 
     def set_period(self, period_s: float, *, processes_s: float = PROCESSES_S) -> None:
-        """Read utilisation and memory every `period_s` seconds from now on, and process lists every `processes_s`."""
-        intervals = replace(self._intervals, load=period_s, processes=processes_s)
+        """Read utilisation and memory every `period_s` seconds from now on, and process lists every `processes_s`.
+
+        The health is read a twelfth as often as the lists.
+        """
+        health_s = processes_s * HEALTH_PER_PROCESSES
+        intervals = replace(self._intervals, load=period_s, processes=processes_s, health=health_s)
         if intervals != self._intervals:
             self._intervals = intervals
             for source in self._sources:

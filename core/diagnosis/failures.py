@@ -155,6 +155,8 @@ class Cause(Enum):
     """A program for TensorFlow 1, run with TensorFlow 2."""
     MISSING_MODULE = "missing module"
     FRAMEWORK = "framework"
+    FAULT = "device fault"
+    """A GPU of which the driver says that something is wrong with it."""
     CUDA = "cuda"
     DISK = "disk"
     NOT_FINITE = "not finite"
@@ -238,6 +240,7 @@ SHORT = {
     Cause.DEVICE_MEMORY: tr_noop("out of memory"),
     Cause.HOST_MEMORY: tr_noop("machine out of memory"),
     Cause.TENSORFLOW_1: tr_noop("needs TensorFlow 1"),
+    Cause.FAULT: tr_noop("faulty GPU"),
     Cause.CUDA: tr_noop("no CUDA"),
     Cause.DISK: tr_noop("disk full"),
     Cause.KILLED: tr_noop("killed from outside"),
@@ -256,6 +259,9 @@ IMPORT_ERRORS = frozenset({"ModuleNotFoundError", "ImportError"})
 NO_CUDA = (r"CUDA driver's library cannot be used", r"CUDA driver (would|cannot|did|has)", r"asks the CUDA driver",
            r"libcuda\.so", r"sees (0|no) CUDA", r"Torch not compiled with CUDA", r"CUDA driver initialization failed",
            r"no kernel image is available")
+GPU_ERRORS = (r"CUDA error\b", r"CUDA_ERROR_(?!OUT_OF_MEMORY)", r"\bcudaError", r"CUDA (driver )?initialization",
+              r"cuDNN error", r"CUDNN_STATUS", r"CUBLAS_STATUS_(?!ALLOC_FAILED)", r"\bNCCL\b")
+"""What a faulty GPU makes programs say, and others, too: they count only if the driver reports a fault."""
 NO_MODULE = r"No module named '([^']+)'"
 TENSORFLOW_1 = (
     r"module 'tensorflow(?:\.\S+)?' has no attribute '(placeholder\w*|Session|InteractiveSession|ConfigProto|contrib|"
@@ -392,6 +398,12 @@ SIGNALS = {
 OTHER_SIGNAL = tr_noop("another program or the system sent it.")
 
 
+def _fault(evidence: FailureEvidence) -> tuple[str, str]:
+    faults = evidence.facts.faults
+    where = join_names(evidence.labels.get(each, each) for each in faults)
+    return tr("Something is wrong with {where}", where=where), join_sentences(faults.values())
+
+
 def _lost(evidence: FailureEvidence) -> tuple[str, str]:
     checkpoint = evidence.facts.checkpoint
     advice = (
@@ -418,6 +430,7 @@ _ROWS = (
     _Row(Cause.HOST_MEMORY, lambda each: each.has(*NO_HOST_MEMORY) or each.has(*NO_MEMORY), _host_memory),
     _Row(Cause.TENSORFLOW_1, lambda each: each.has(TENSORFLOW_1), _tensorflow_1),
     _Row(Cause.MISSING_MODULE, lambda each: each.kind in IMPORT_ERRORS and each.has(NO_MODULE), _missing_module),
+    _Row(Cause.FAULT, lambda each: bool(each.facts.faults) and each.has(*GPU_ERRORS), _fault),
     _Row(Cause.CUDA, lambda each: each.has(*NO_CUDA),
          lambda each: (tr("The GPUs cannot be used by CUDA"), tr(each.message or each.error))),
     _Row(Cause.DISK, lambda each: each.has(*NO_DISK), lambda each: (tr("The disk is full"), tr(each.error))),

@@ -430,6 +430,7 @@ class Timeline:
         kinds.UntickedDeviceUse.kind: lambda self, use: self._warn(use.time, use.sentence),
         kinds.Stall.kind: _stall,
         kinds.Slowed.kind: _slowed,
+        kinds.DeviceFault.kind: lambda self, fault: self._warn(fault.time, fault.sentence),
         kinds.Requested.kind: lambda self, request: self._add(request.time, tr(REQUESTS[request.asked])),
         kinds.StopStep.kind: _stop_step,
         kinds.Ended.kind: _ended,

@@ -8,6 +8,7 @@ import os
 import socket
 import struct
 import subprocess
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -91,6 +92,21 @@ def loopback_variables(base: Mapping[str, str]) -> dict[str, str]:
     if "NCCL_SOCKET_FAMILY" not in base:
         found["NCCL_SOCKET_IFNAME"] = f"={name}"  # without "=" a prefix
     return {variable: value for variable, value in found.items() if variable not in base}
+
+
+RAS = ("NCCL_RAS_ADDR", "NCCL_RAS_ENABLE")
+"""The variables for NCCL's reports about a run (RAS, since 2.24): the address, and whether there are any."""
+RAS_PORTS = range(61_000, 65_536)
+"""Ports above those that the system hands out by itself."""
+
+
+def ras_address(run_id: str) -> str:
+    """Return where NCCL reports about a run: an address of its own on the loopback, which follows from its id.
+
+    NCCL's usual address is the same for all programs of a machine. Where a port is taken, NCCL reports nothing.
+    https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-ras-addr
+    """
+    return f"{HOST}:{RAS_PORTS[zlib.crc32(run_id.encode()) % len(RAS_PORTS)]}"
 
 
 SIOCGIFADDR = 0x8915
@@ -210,6 +226,8 @@ def environment(
     }
     if ids:
         changed |= p2p.variables(base)
+    if ids and not base.keys() & set(RAS):
+        changed[RAS[0]] = ras_address(run_id)
     if assignment.cores:
         changed["OMP_NUM_THREADS"] = str(len(assignment.cores))
     if assignment.interface:

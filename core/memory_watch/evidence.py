@@ -21,6 +21,8 @@ class MemoryEvidence:
     """A reading that was made after the end."""
     lost: str | None = None
     """A sentence if the device does not answer."""
+    fault: str | None = None
+    """Sentences on what the driver says is wrong with the device."""
     asleep: bool = False
     """Whether the device has been asleep since the end: it is not woken up for a reading."""
     held_before: tuple[ProcessInfo, ...] = ()

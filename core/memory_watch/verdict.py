@@ -47,7 +47,7 @@ def _unreadable(evidence: MemoryEvidence) -> str:
         sentence = tr_noop(
             "{label} has not answered since the run's end, so it is not known whether its memory came back."
         )
-        return join_sentences([tr(sentence, label=evidence.label), evidence.lost])
+        return join_sentences([tr(sentence, label=evidence.label), evidence.lost, evidence.fault])
     elif evidence.after is None and is_over:
         sentence = tr_noop("The memory of {label} could not be read {waited}, so it is not known whether it came back.")
     elif evidence.after is not None and evidence.before is None and evidence.after > evidence.tolerance_bytes:
@@ -189,7 +189,8 @@ def _unexplained(evidence: MemoryEvidence, others: Sequence[ProcessInfo]) -> Jud
         nothing = tr_noop("{excess}, and no program was found that holds all of it.")
     nothing = tr(nothing, excess=excess_words(evidence))
     return Verdict.UNEXPLAINED, join_sentences(
-        [nothing, sharers if others else None, owner, _ended(evidence), evidence.trouble, tr(LISTED, device=device)]
+        [nothing, sharers if others else None, owner, _ended(evidence), evidence.trouble, evidence.fault,
+         tr(LISTED, device=device)]
     )
 
 

@@ -243,6 +243,7 @@ class MemoryWatch:
         return MemoryEvidence(
             device=device, tolerance_bytes=self._settings.tolerance_mb * BYTES_PER_MB,
             before=before, peak=memory.peak, after=after, lost=memory.lost, asleep=memory.asleep,
+            fault=memory.latest.fault if memory.latest else None,
             held_before=memory.held_before, listed_before=memory.listed_before, holders=others, own=own, gone=gone,
             sent={each.info.key: each.signal.name for each in self._survivors.living if each.signal is not None},
             ended=tuple(f"pid {each.pid} {each.name}" for each in self._survivors.ended()),

@@ -239,6 +239,8 @@ class RunFacts:
     """A sentence while the run is training but reports no step."""
     slowed: dict[str, str] = field(default_factory=dict)
     """By device id, a sentence while heat or a weak power supply slows the device down."""
+    faults: dict[str, str] = field(default_factory=dict)
+    """By device id, sentences on what its driver last said is wrong with it since the run was started."""
     stopped_processes: str | None = None
     """Sentences while processes of the run are stopped (state T). No event has them: `Run.poll` looks for them."""
     releases: dict[str, Release] = field(default_factory=dict)
@@ -255,8 +257,8 @@ class RunFacts:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Sentences that a user should see although the run goes on: uses of unticked devices, then notices."""
-        return (*(use.sentence for use in self.unticked_device_uses), *self.notices)
+        """Sentences that a user should see although the run goes on: on devices, then notices."""
+        return (*self.faults.values(), *(use.sentence for use in self.unticked_device_uses), *self.notices)
 
     @property
     def ended(self) -> float | None:

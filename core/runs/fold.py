@@ -99,7 +99,7 @@ def _resumed(facts: RunFacts) -> RunFacts:
     return replace(
         without_present(facts), state=history[-1][1], history=history, workers={}, plan=None,
         earlier_plan=facts.plan or facts.earlier_plan, stop_steps=(), error=None, traceback=None,
-        notices=_ended_sentence(facts.ended_before_resume), unticked_device_uses=(),
+        notices=_ended_sentence(facts.ended_before_resume), unticked_device_uses=(), faults={},
         releases={}, ended_processes=facts.ended_before_resume, ended_before_resume=(),
     )
 
@@ -130,6 +130,12 @@ def _slowed(facts: RunFacts, slowed: kinds.Slowed) -> RunFacts:
     others = {device: text for device, text in facts.slowed.items() if device != slowed.device_id}
     text = str(_cut(slowed.sentence))
     return replace(facts, slowed={**others, slowed.device_id: text} if text else others)
+
+
+def _fault(facts: RunFacts, fault: kinds.DeviceFault) -> RunFacts:
+    if fault.device_id not in facts.devices:  # so that a planted file cannot name a million
+        return facts
+    return replace(facts, faults={**facts.faults, fault.device_id: str(_cut(fault.sentence))})
 
 
 def _ended(facts: RunFacts, event: kinds.Ended) -> RunFacts:
@@ -199,6 +205,7 @@ _READERS: dict[str, Reader] = dict([
     _on(kinds.Waiting, lambda facts, waiting: replace(facts, waiting=_cut(waiting.text))),
     _on(kinds.Stall, lambda facts, stall: replace(facts, stalled=_cut(stall.text) or None)),
     _on(kinds.Slowed, _slowed),
+    _on(kinds.DeviceFault, _fault),
     _on(kinds.Release, lambda facts, release: replace(facts, releases={**facts.releases, release.device_id: release})),
     _on(kinds.Ended, _ended),
     _on(kinds.Software, lambda facts, software: replace(facts, software=software)),

@@ -336,6 +336,13 @@ class Slowed(Record, kind="slowed", forwarded=OF_HOST):
     """How long it lasted; None at the beginning."""
 
 
+class DeviceFault(Record, kind="fault", forwarded=OF_HOST):
+    """The driver says that something is wrong with a device."""
+
+    device_id: DeviceId = field(metadata=named("device"))
+    sentence: NamedSentence = field(metadata=named("text"))
+
+
 class Stall(Record, kind="stall"):
     """The run reports no steps, or reports steps again."""
 

@@ -18,7 +18,7 @@ from core.devices.reader import PROCESSES_S
 from core.devices.sampler import Sampler
 from core.errors import RunError
 from core.language import join_sentences, tr, tr_noop, tr_plural
-from core.schema.event_kinds import DeviceReading, Slowed, UntickedDeviceUse
+from core.schema.event_kinds import DeviceFault, DeviceReading, Slowed, UntickedDeviceUse
 from core.schema.events import Writer
 from core.schema.paths import DEVICE_EVENTS, EVENTS, RESERVE
 from core.system.procfs import mount_of
@@ -37,6 +37,7 @@ class DeviceLog:
         """`clock`: returns the seconds of any steady clock."""
         self._sampler, self._device_ids, self._clock = sampler, device_ids, clock
         self._writer = Writer(run_dir / EVENTS / DEVICE_EVENTS)
+        self._faults: dict[str, str] = {}
         self.records = True
         """Whether readings are recorded."""
         self.survey = Survey()
@@ -85,6 +86,9 @@ class DeviceLog:
                     lost=each.lost,
                 )
             )
+            if each.fault and each.fault != self._faults.get(each.device_id):
+                self._faults[each.device_id] = each.fault
+                self._writer.write(DeviceFault(device_id=each.device_id, sentence=each.fault))
         return samples
 
     def hasten(self) -> None:

@@ -149,6 +149,7 @@ def test_memory_not_released_is_reported_with_its_known_users(stage: Stage, neig
     worker, which has exited."""
     followed = stage.start(wait_s=WAIT_S, gpus=4)
     worker = followed.run.facts.workers[0].process.pid
+    stage.gpu(recovery=1)
     stage.gpu(1, memory_used=IDLE + 3 * GB, compute=f"{neighbour.pid}")
     stage.gpu(2, memory_used=IDLE + 3 * GB, compute=f"4194999:{3 * GB}")  # above the largest pid of the kernel
     stage.gpu(3, compute=f"{worker}:{8 * GB}")
@@ -157,7 +158,9 @@ def test_memory_not_released_is_reported_with_its_known_users(stage: Stage, neig
 
     assert (unexplained.verdict, unexplained.after_bytes, unexplained.holders) == (Verdict.UNEXPLAINED, BUSY, ())
     assert "and no program was found that holds it." in unexplained.sentence
-    assert "nvidia-smi --gpu-reset" in unexplained.sentence
+    fault = "The driver says that GPU 0 needs a reset (its recovery action)."
+    assert fault in unexplained.sentence
+    assert followed.run.facts.faults[stage.id].startswith(fault)
     text = shown(followed, capsys)
     assert "memory of GPU 0: unexplained, 512 MB -> 9.0 GB -> 9.0 GB" in text
     assert unexplained.sentence in text

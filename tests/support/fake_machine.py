@@ -88,9 +88,9 @@ def other(
 
 
 def reading(memory: int | None, device: Device = GPU, *, time: float = 0.0, lost: str | None = None, pids: Sequence[
-    Process] | None = ()) -> Sample:
+    Process] | None = (), fault: str | None = None) -> Sample:
     processes = None if pids is None else tuple(pids)
-    return Sample(device_id=device.id, time=time, memory_used_bytes=memory, lost=lost, processes=processes)
+    return Sample(device_id=device.id, time=time, memory_used_bytes=memory, lost=lost, processes=processes, fault=fault)
 
 
 def trained(

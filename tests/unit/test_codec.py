@@ -47,7 +47,8 @@ GPU = Device(
 )
 READING = Sample(
     device_id="GPU-1", time=1.0, utilisation_percent=3.0, memory_used_bytes=5, temperature_celsius=40.0,
-    power_watts=9.0, power_limit_watts=10.0, sm_clock_mhz=5.0, clock_reasons=("too hot",), lost="gone", asleep=True,
+    power_watts=9.0, power_limit_watts=10.0, sm_clock_mhz=5.0, clock_reasons=("too hot",), lost="gone",
+    fault="bad", asleep=True,
     processes=(Process(pid=1), Process(2, 3)),
 )
 SCRIPT = Script(
@@ -108,6 +109,7 @@ RECORDS = (
     kinds.UntickedDeviceUse(time=3.0, device_id="GPU-1", pids=(5,), sentence="It is used."),
     kinds.DeviceReading(time=3.0, device_id="GPU-1", memory_used_bytes=5, power_watts=9.5, slowdowns=("too hot",)),
     kinds.Slowed(time=3.0, device_id="GPU-1", sentence="", seconds=7.5),
+    kinds.DeviceFault(time=3.0, device_id="GPU-1", sentence="GPU 0 needs a reset."),
     kinds.Reread(time=3.0, times={"recorded": 3}, kept=("loss",)),
     kinds.MarkChange(time=3.0, star=True, tags=("best",), note="Better."),
 )

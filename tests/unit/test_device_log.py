@@ -52,9 +52,26 @@ def test_slow_driver_is_not_reported_as_a_missing_device(tmp_path: Path) -> None
         found(tmp_path, Slow(1))
 
 
+def test_fault_is_recorded_once_and_again_when_it_changes(tmp_path: Path) -> None:
+    (tmp_path / EVENTS).mkdir()
+    said = [None, "It needs a reset.", "It needs a reset.", None, "It needs a reset.", "It needs a restart."]
+    sampler = Slow(0)
+    sampler.new_samples = lambda: [  # type: ignore[attr-defined]
+        Sample(device_id=device, time=1.0, fault=fault) for fault in said for device in (GPU.id, "GPU-9")
+    ]
+    readings = DeviceLog(tmp_path, sampler, [GPU.id])  # type: ignore[arg-type]
+    readings.take()
+    readings.close()
+    lines = [json.loads(line) for line in (tmp_path / EVENTS / DEVICE_EVENTS).read_text().splitlines()]
+    assert [(each["device"], each["text"]) for each in lines if each["kind"] == "fault"] == [
+        (GPU.id, "It needs a reset."), (GPU.id, "It needs a restart."),
+    ], "a GPU of others is not the run's, and a missing answer is no cure"
+    assert sum(each["kind"] == "sample" for each in lines) == len(said)
+
+
 def test_clock_and_slowdown_are_recorded_only_where_there_are_any(tmp_path: Path) -> None:
     (tmp_path / EVENTS).mkdir()
-    reasons = ("power limit", "far too hot")
+    reasons = ("sync boost", "far too hot")
     hot = Sample(device_id=GPU.id, time=1.0, temperature_celsius=91.0, sm_clock_mhz=1200.0, clock_reasons=reasons)
     sampler = Slow(0)
     sampler.new_samples = lambda: [hot, Sample(device_id=GPU.id, time=2.0)]  # type: ignore[attr-defined]
@@ -62,7 +79,7 @@ def test_clock_and_slowdown_are_recorded_only_where_there_are_any(tmp_path: Path
     readings.take()
     readings.close()
     first, second = map(json.loads, (tmp_path / EVENTS / DEVICE_EVENTS).read_text().splitlines())
-    assert (first["sm_clock_mhz"], first["slowdowns"]) == (1200.0, ["far too hot"]), "a power limit is no trouble"
+    assert (first["sm_clock_mhz"], first["slowdowns"]) == (1200.0, ["far too hot"]), "being in step is no trouble"
     assert second.keys() == {
         "t", "kind", "device", "utilisation_percent", "memory_used_bytes", "temperature_celsius", "power_watts"
     }

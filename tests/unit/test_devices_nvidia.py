@@ -45,9 +45,10 @@ def test_readings_have_the_units_in_their_names(nvml, reading):
         "power_watts": 250.5,
         "power_limit_watts": 300.0,
         "sm_clock_mhz": 1980.0,
-        "clock_reasons": ["power limit", "too hot"],
+        "clock_reasons": ["too hot"],  # a GPU at its power limit does what it should
         "processes": [],
         "lost": None,
+        "fault": None,
         "asleep": False,
     }
 
@@ -80,7 +81,7 @@ def test_each_process_is_listed_once_with_its_memory_if_known(nvml, reading):
 def test_unreadable_value_is_none_and_the_rest_is_read(nvml, reading, gpu, field):
     nvml.write(gpus=1, gpu0={"utilisation": 50, "memory_used": 1, **gpu})
     (((sample,)),) = reading("read(open_reader(Options()))")
-    assert [name for name, value in sample.items() if value is None] == [field, "lost"]
+    assert [name for name, value in sample.items() if value is None] == [field, "lost", "fault"]
 
 
 def test_unsupported_call_is_made_once_and_never_again(nvml, reading):

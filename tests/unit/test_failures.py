@@ -87,6 +87,31 @@ def test_cause_is_told_in_words(error: str, cause: Cause, title: str) -> None:
     assert failure.sentence.endswith((".", "'killed process'"))
 
 
+FAULT = "The driver says that GPU 6 needs a reset (its recovery action). End what runs on it first."
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        ("Worker 0 on GPU-aa: RuntimeError: CUDA error: uncorrectable ECC error encountered", Cause.FAULT),
+        ("Worker 0 on GPU-aa: RuntimeError: CUDA error: an illegal memory access was encountered", Cause.FAULT),
+        ("Worker 0 on GPU-aa: DistBackendError: NCCL error: unhandled cuda error", Cause.FAULT),
+        ("Worker 0 on GPU-aa: RuntimeError: cuDNN error: CUDNN_STATUS_EXECUTION_FAILED", Cause.FAULT),
+        ("Worker 0 on GPU-aa: RuntimeError: CUDA driver initialization failed, error 802.", Cause.FAULT),
+        ("Worker 0 on GPU-aa: InternalError: CUDA_ERROR_LAUNCH_FAILED: unspecified launch failure", Cause.FAULT),
+        ("Worker 0 on GPU-aa: OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.", Cause.DEVICE_MEMORY),
+        ("Worker 0 on GPU-aa: ModuleNotFoundError: No module named 'einops'.", Cause.MISSING_MODULE),
+        ("Worker 0 on GPU-aa: ValueError: shapes do not fit.", Cause.CODE),
+    ],
+)
+def test_faulty_gpu_explains_what_a_gpu_can_cause(error: str, cause: Cause) -> None:
+    failure = failed(error, faults={"GPU-bb": FAULT})
+    assert failure.cause is cause
+    if cause is Cause.FAULT:
+        assert (failure.title, failure.sentence) == ("Something is wrong with GPU 6", FAULT)
+        assert failed(error).cause is not Cause.FAULT, "without a word of the driver it may be the program"
+
+
 def test_full_device_says_how_full_it_was() -> None:
     release = Release(
         device_id="GPU-aa", verdict=Verdict.RELEASED, before_bytes=0, peak_bytes=int(23.6 * GB), after_bytes=0,

@@ -223,6 +223,59 @@ def test_xid_errors_are_explained(number, sentence, remedy):
     assert xid_problem(number, GPU) == Problem(id="xid", sentence=sentence, remedy=remedy)
 
 
+# -- in the readings -----------------------------------------------------------------------------------
+
+SICK = "The driver says that GPU 1 needs a reset (its recovery action)."
+
+
+def test_only_problems_are_in_a_reading_and_they_are_read_rarely(nvml, reading):
+    nvml.write(gpus=3, gpu1={"recovery": 1, "remapped_pending": 1}, gpu2={"mig": 1, "mig_count": 1})
+    first, load, cured = reading("""
+        reader = open_reader(Options())
+        read(reader)
+        nvml.write(gpu1={"recovery": 0, "remapped_pending": 0})
+        read(reader, Tier.LOAD, Tier.HEAT, Tier.PROCESSES, Tier.LIMITS)
+        read(reader, Tier.HEALTH)
+    """)
+    assert [bool(sample["fault"]) for sample in first] == [False, True, False, False]
+    assert first[1]["fault"].startswith(f"{SICK} End what runs on it first.")
+    assert "A faulty row of the memory of GPU 1 is only replaced by its next reset. When its runs" in first[1]["fault"]
+    assert load[1]["fault"] == first[1]["fault"]
+    assert [sample["fault"] for sample in cured] == [None] * 4
+    assert nvml.calls()["nvmlDeviceGetFieldValues gpu1"] == 2
+    assert not nvml.calls()["nvmlDeviceGetFieldValues gpu2.mig0"]
+
+
+def test_error_of_a_question_about_health_does_not_lose_the_gpu(nvml, reading):
+    """The stand-in crashes its caller at the next use of the handle, as the driver may."""
+    nvml.write(gpus=1, gpu0={"error.retired": 999, "remapped_pending": 1, "power_limit_mw": 300_000})
+    rounds = reading("reader = open_reader(Options())\nfor _ in range(3): read(reader)")
+    assert [(sample["lost"], sample["power_limit_watts"]) for (sample,) in rounds] == [(None, 300.0)] * 3
+    assert all("is only replaced by its next reset" in sample["fault"] for (sample,) in rounds)
+
+
+def test_errors_that_the_driver_reports_are_read_on_the_gpus_of_a_run_alone(nvml, reading):
+    nvml.write(gpus=2)
+    rounds = reading("""
+        reader = open_reader(Options(wake=frozenset({"GPU-00000001-0000-4000-8000-000000000001"})))
+        read(reader)
+        nvml.write(gpu0={"xids": "31"}, gpu1={"xids": "31"})
+        read(reader, Tier.HEALTH)
+        nvml.write(gpu1={"xids": "31,79", "lost": 1})
+        read(reader, Tier.LOAD)
+        read(reader, Tier.LOAD)
+    """)
+    used = "A program used memory of GPU 1 that is not its own (Xid 31)."
+    assert [samples[0]["fault"] for samples in rounds] == [None] * 4
+    began, told, lost, still = (samples[1] for samples in rounds)
+    assert began["fault"] is None
+    assert told["fault"].startswith(used)
+    assert lost["lost"].startswith("GPU 1 does not answer")
+    assert used in lost["fault"]
+    assert "GPU 1 does not answer on the PCIe bus any more (Xid 79)." in lost["fault"]
+    assert still["fault"] == lost["fault"]
+
+
 # -- what else the stand-in answers ---------------------------------------------------------------------
 
 

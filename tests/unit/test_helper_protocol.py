@@ -59,6 +59,7 @@ def test_unchanged_sample_is_sent_as_its_new_time_only():
 def test_each_changed_sample_field_reaches_the_client(name):
     old = Sample(device_id="GPU-1", time=1.0)
     values = {"device_id": "GPU-2", "clock_reasons": ("too hot",), "processes": (P,), "lost": "Gone.", "asleep": True}
+    values["fault"] = "It needs a reset."
     changed = replace(old, time=2.0, **{name: values.get(name, 7)})
     assert from_line(to_line(HelperAnswer(samples=(changed,)), (old,)), (old,)).samples == (changed,)
 

@@ -98,6 +98,24 @@ def test_other_processes_that_explain_the_excess_are_named_at_once(machine: Fake
     assert machine.sent == []
 
 
+@pytest.mark.parametrize(
+    ("memory", "lost", "verdict", "after"),
+    [
+        (4 * GB, None, Verdict.UNEXPLAINED, " What you can try, gentlest first:"),
+        (None, "GPU 0 does not answer.", Verdict.CANNOT_BE_JUDGED, ""),
+    ],
+)
+def test_what_the_driver_says_of_a_gpu_is_in_the_verdict(machine: FakeMachine, memory, lost, verdict, after) -> None:
+    fault = "The driver says that GPU 0 needs a reset (its recovery action)."
+    watch = trained(machine, wait_s=10)
+    (found,) = read_until_verdict(watch, machine, memory, lost=lost, fault=fault)
+    assert found.verdict is verdict
+    assert f". {fault}{after}" in found.sentence
+    (well,) = read_until_verdict(trained(machine), machine, GB // 2, fault=fault)
+    assert well.verdict is Verdict.RELEASED
+    assert fault not in well.sentence
+
+
 def test_process_present_before_the_run_explains_only_its_growth(machine: FakeMachine) -> None:
     machine.others = [other(memory=GB)]
     watch = trained(machine, before=2 * GB)

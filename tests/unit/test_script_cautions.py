@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,43 @@ def test_program_that_trains_without_rank_is_one_process_on_one_device(
 
     assert (launched(1), launched(2)) == (on_one, "per-device")
     assert launched(1, "per-device") == "per-device"
+
+
+GPU = Device(id="GPU-1", kind="nvidia", label="GPU 0", name="RTX")
+JAX = "import flax\n"
+PREALLOCATE = "XLA_PYTHON_CLIENT_PREALLOCATE"
+
+
+@pytest.mark.parametrize(
+    ("source", "device", "environment", "outside", "given"),
+    [
+        (JAX, GPU, {"A": "b"}, {}, {"A": "b", PREALLOCATE: "false"}),
+        (JAX, CPUS[0], {}, {}, {}),
+        ("import torch\n", GPU, {}, {}, {}),
+        # what the user has chosen is kept
+        (JAX, GPU, {PREALLOCATE: "true"}, {}, {PREALLOCATE: "true"}),
+        (JAX, GPU, {"XLA_PYTHON_CLIENT_MEM_FRACTION": ".5"}, {}, {"XLA_PYTHON_CLIENT_MEM_FRACTION": ".5"}),
+        (JAX, GPU, {}, {"XLA_PYTHON_CLIENT_ALLOCATOR": "platform"}, {}),
+    ],
+)
+def test_jax_takes_what_it_needs_unless_the_user_decides_and_it_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source, device, environment, outside, given
+) -> None:
+    for name, value in outside.items():
+        monkeypatch.setenv(name, value)
+    choices = replace(chosen(tmp_path, source, "one"), devices=(device.id,), environment=environment)
+    result = check_script(ScriptCheckRequest.of(choices))
+    spec = fill_in(result, choices, [*CPUS, GPU])
+    assert spec.script is not None
+    assert spec.script.environment == given
+    said = [each for each in cautions_of(result, spec, [*CPUS, GPU]) if each.startswith("JAX takes")]
+    sentence = (
+        "JAX takes three quarters of the memory of each GPU at its start. Here it takes what it needs "
+        f"({PREALLOCATE}=false). To decide yourself, set that variable."
+    )
+    assert said == [sentence] * (given.get(PREALLOCATE) == "false")
+    again = ScriptCheckRequest.of_spec(spec)
+    assert dict(again.environment) == given, "a run that is started again has what the first had"
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def test_slowdown_is_reported_once_when_it_lasts_and_when_it_is_over() -> None:
     assert began.fields() == {"device": "GPU-2", "text": stored(began.sentence)}
     for second in (10, 12, 14 + QUIET_S / 2, 16 + QUIET_S):  # to and fro is one episode
         assert watch.poll(survey("too hot"), second) == []
-        assert watch.poll(survey("power limit"), second + 1) == []
+        assert watch.poll(survey("sync boost"), second + 1) == []
     (over,) = watch.poll(survey(), 16 + 2 * QUIET_S)
     assert over.fields() == {"device": "GPU-2", "text": "", "seconds": 16 + QUIET_S}
     assert sentences(watch, 100, "too hot") == []
@@ -43,7 +43,7 @@ def test_short_or_harmless_slowdown_other_devices_and_lost_ones_are_not_reported
     watch = SlowdownWatch(BOTH, waits=True)
     for second in range(0, 60, 4):
         assert sentences(watch, second, "far too hot") == []
-        assert sentences(watch, second + 2, "power limit") == []
+        assert sentences(watch, second + 2, "sync boost") == []
         assert watch.poll(survey("too hot", device="GPU-0"), second + 2) == []
     watch = SlowdownWatch(BOTH, waits=False)
     assert sentences(watch, 0, "too hot") == []

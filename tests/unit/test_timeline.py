@@ -140,6 +140,19 @@ def test_slow_device_has_its_beginning_and_its_end():
     assert fold(facts, [{"t": BEGAN + 99, "kind": "state", "state": "releasing"}]).slowed == {}
 
 
+def test_fault_of_a_device_is_an_event_a_warning_and_a_fact_until_the_run_is_resumed():
+    text = "The driver says that GPU 1 needs a reset (its recovery action)."
+    fault = {"t": BEGAN + 9, "kind": "fault", "device": "GPU-1", "text": text}
+    unknown = {**fault, "device": "GPU-7"}
+    events = [*start(), fault, unknown]
+    assert text in texts(events)
+    facts = fold(RunFacts(), events)
+    assert (facts.faults, facts.warnings) == ({"GPU-1": text}, (text,))
+    assert fold(facts, [{"t": BEGAN + 99, "kind": "state", "state": "releasing"}]).faults == {"GPU-1": text}
+    resumed = {"t": BEGAN + 999, "kind": "supervisor", "pid": 9, "created": 9.0}
+    assert fold(facts, [resumed]).faults == {}
+
+
 def test_script_has_its_validations_and_epochs_but_no_parts_of_a_start():
     events = [
         *start(gpus=1)[:4], {"t": BEGAN + 1, "kind": "state", "state": "running"},

@@ -306,18 +306,18 @@ def test_row_tells_heat_power_and_why_it_is_slowed_down():
     gpu = Device(id="g", kind="nvidia", label="GPU 2", name="NVIDIA H100", memory_total_bytes=80 * GB)
     sample = Sample(
         device_id="g", time=1, utilisation_percent=61, memory_used_bytes=57 * GB, temperature_celsius=91,
-        power_watts=402.4, power_limit_watts=700, clock_reasons=("power limit", "too hot"),
+        power_watts=402.4, power_limit_watts=700, clock_reasons=("sync boost", "too hot"),
     )
     survey = Survey(devices=(gpu,), samples=(sample,))
     (found,) = DeviceRows().make(survey, {"g": "#ffffff"}, OnDevices(used_by={"g": "resnet_cats"}))
     assert (found.temperature, found.power_of_limit) == ("91 °C", "402 of 700 W")
     assert (found.hot, found.in_trouble) == (True, True)
     for text in (found.tip, found.accessible_text):
-        assert "Slowed down: power limit, too hot" in text
+        assert "Slowed down: sync boost, too hot" in text
         assert "402 of 700 W" in text
         assert "runs resnet_cats" in text
-    usual = replace(found, clock_reasons=("power limit",), slowdowns=())
-    assert (usual.hot, usual.in_trouble) == (False, False), "a GPU at its power limit does what it should"
+    usual = replace(found, clock_reasons=("sync boost",), slowdowns=())
+    assert (usual.hot, usual.in_trouble) == (False, False), "a GPU that waits for others does what it should"
     other = replace(found, slowdowns=("power supply",))
     assert (other.hot, other.in_trouble) == (False, True)
     unknown = replace(found, power_limit_watts=None)

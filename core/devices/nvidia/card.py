@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,10 @@ from typing import Any
 import pynvml  # noqa: TID251 (one of the few modules that talk to the driver)
 
 from core.devices.device import ASLEEP_PREFIX, Device, Process, Sample
+from core.devices.nvidia.health import Problem, XidEvents, health, problems, xid_problem
 from core.devices.nvidia.nvml import MIG_READINGS, NEVER, NOT_NOW, READINGS, Handle, NvmlReading, words
 from core.devices.reader import Options, Tier
-from core.language import tr
+from core.language import join_sentences, tr
 
 SYSFS = Path("/sys/bus/pci/devices")
 GPUS = Path("/proc/driver/nvidia/gpus")
@@ -122,6 +124,9 @@ class Card:
         self._values: dict[str, Any] = {}
         self._lost: str | None = None
         self._retry_at = 0.0
+        self._events: XidEvents | None = None
+        self._xids: dict[int, None] = {}
+        """The errors so far, in order: those since a run was started on the device."""
 
     def read(self, now: float, due: Sequence[NvmlReading]) -> Sample:
         """Return a sample at `now`, unix seconds. An error of the device is in the sample, never raised."""
@@ -139,6 +144,7 @@ class Card:
         # After any error the handle may be stale, and using a stale handle crashes the process.
         self.handle = None
         self._values.clear()
+        self._values["health"] = self._fault([])
         self._retry_at = time.monotonic() + self._options.retry_s
         self._lost = tr(
             "{label} does not answer: the driver says “{words}”. It is asked again every {seconds:g} s.",
@@ -148,7 +154,7 @@ class Card:
     def _refresh(self, due: Sequence[NvmlReading]) -> None:
         values, listed = self._values, False
         for reading in due:
-            values[reading.name] = self._ask(reading)
+            values[reading.name] = self._health() if reading.tier is Tier.HEALTH else self._ask(reading)
             listed = listed or reading.tier is Tier.PROCESSES
             self._options.report_alive()
         if listed:
@@ -168,6 +174,27 @@ class Card:
                 return None  # a limit is read after everything else, so the device itself has just answered
             raise
 
+    def _health(self) -> str | None:
+        """Return what is wrong with the GPU; None if nothing is known to be. A MIG device has no health of its own."""
+        if self.device.is_mig:
+            return None
+        if self._events is None and self.device.id in self._options.wake:
+            with suppress(pynvml.NVMLError):  # not every driver has them
+                self._events = XidEvents(self.handle)
+        answers = health(self.handle, self._options.report_alive)
+        if any("could_not" in answer for answer in answers.values()):
+            self.handle = pynvml.nvmlDeviceGetHandleByUUID(self.device.id)  # the one before may be stale
+        return self._fault(problems(answers, self.device))
+
+    def _fault(self, found: Sequence[Problem]) -> str | None:
+        """Word problems, and the errors that the driver has reported."""
+        try:
+            self._xids |= dict.fromkeys(self._events.take() if self._events else ())
+        except pynvml.NVMLError:
+            self._events = None  # the next handle gets new ones
+        every = [*(xid_problem(number, self.device) for number in self._xids), *found]
+        return join_sentences(part for each in every for part in (each.sentence, each.remedy)) or None
+
     def _sample(self, now: float) -> Sample:
         value = self._values.get
         return Sample(
@@ -175,6 +202,7 @@ class Card:
             memory_used_bytes=value("memory"), temperature_celsius=value("temperature"), power_watts=value("power"),
             power_limit_watts=value("power_limit"), sm_clock_mhz=value("clock"),
             clock_reasons=value("clock_reasons") or (), processes=value("processes"), lost=self._lost,
+            fault=value("health"),
         )
 
     def _processes(self) -> tuple[Process, ...] | None:

@@ -56,7 +56,6 @@ NO_MEMORY = "no memory of its own"
 MIG_MODE_ON = 1
 
 CLOCK_REASONS = (
-    (pynvml.nvmlClocksThrottleReasonSwPowerCap, tr_noop("power limit")),
     (pynvml.nvmlClocksThrottleReasonHwSlowdown, tr_noop("hardware slowdown")),
     (pynvml.nvmlClocksThrottleReasonSwThermalSlowdown, tr_noop("too hot")),
     (pynvml.nvmlClocksThrottleReasonHwThermalSlowdown, tr_noop("far too hot")),
@@ -65,7 +64,7 @@ CLOCK_REASONS = (
     (pynvml.nvmlClocksThrottleReasonSyncBoost, tr_noop("kept in step with other GPUs")),
     (pynvml.nvmlClocksThrottleReasonDisplayClockSetting, tr_noop("display setting")),
 )
-"""Reasons for low clocks. Being idle is left out."""
+"""Reasons for low clocks. Left out are being idle, and the power cap, which all GPUs reach under load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +134,7 @@ READINGS = (
     NvmlReading("mps", Tier.PROCESSES, (
         pynvml.nvmlDeviceGetMPSComputeRunningProcesses_v3, pynvml.nvmlDeviceGetMPSComputeRunningProcesses_v2,
     )),
+    NvmlReading("health", Tier.HEALTH, ()),  # `card` asks: it has a table of its own
     NvmlReading("power_limit", Tier.LIMITS, (_power_limit_watts,)),
 )
 
