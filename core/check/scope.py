@@ -6,11 +6,13 @@ import contextlib
 import fcntl
 import os
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from core.check.check import Scope
 from core.check.driver import Driver
 from core.devices.device import Survey
 from core.errors import RunError
+from core.history.device_use import devices_in_use, sharing_sentence
 from core.language import tr
 from core.system.folders import cache_folder, make_cache_folder
 
@@ -39,6 +41,14 @@ def scope_of(survey: Survey, ids: Sequence[str], *, computes: bool) -> Iterator[
         if computes and not _locked(scope):
             scope.busy = tr("another check is computing; check again when it has ended")
         yield scope
+
+
+def leave_out_work(scope: Scope, runs: Path) -> str | None:
+    """Have nothing compute on devices that a run or another large program uses; return who does, as a sentence."""
+    sharing = sharing_sentence(scope.devices, devices_in_use(scope.survey, runs))
+    if sharing is not None and not scope.busy:
+        scope.busy = tr("left out, since something else uses the devices")
+    return sharing
 
 
 def _locked(scope: Scope) -> bool:

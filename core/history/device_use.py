@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,13 +12,17 @@ from core.errors import RunError
 from core.history.index import RunIndex, all_runs
 from core.history.summary import RunSummary, present_facts
 from core.history.summary_cache import SummaryCache
-from core.language import tr_plural
+from core.language import tr, tr_plural
 from core.runs.facts import state_info
 from core.schema.event_kinds import ProcessInfo
 from core.schema.spec import read_spec
 from core.system.processes import glance
-from core.text import join_labels, join_names
+from core.text import first_names, join_labels, join_names, size
 
+LARGE_SHARE = 0.25
+"""Part of a GPU's memory from which other programs on it are reported before a start. A desktop uses less."""
+MAX_NAMES = 2
+"""Processes of a device that are named; the others are counted."""
 MIN_SHARE = 0.01
 """Part of a device's memory below which a process does not count as using it. A desktop uses a little of every GPU."""
 
@@ -127,6 +131,25 @@ def use_sentences(devices: Iterable[Device], users: Mapping[str, Sequence[str]])
                          devices=join_labels(those), names=join_names(names))
         for names, those in labels.items()
     }
+
+
+def sharing_sentence(chosen: Collection[Device], uses: Mapping[str, DeviceUse]) -> str | None:
+    """Return what else uses the devices of a run; None if nothing does, or other programs use little memory."""
+    users: dict[str, list[str]] = {}
+    for device in chosen:
+        use, total = uses.get(device.id, DeviceUse()), device.memory_total_bytes
+        users[device.id] = [tr("run {dir}", dir=run.dir.name) for run in use.runs]
+        if total and (use.others_bytes or 0) >= LARGE_SHARE * total:
+            others = first_processes([each.words for each in use.others])
+            users[device.id].append(tr("{use} with {others_bytes} of its {total}", use=others,
+                                       others_bytes=size(use.others_bytes), total=size(total)))
+    sentences = use_sentences(chosen, users).values()
+    return tr("This run shares its devices: {sentences}.", sentences="; ".join(sentences)) if sentences else None
+
+
+def first_processes(processes: Sequence[str]) -> str:
+    """Return `pid 4711 python (anna) and 2 more`."""
+    return join_names(first_names(processes, MAX_NAMES))
 
 
 def largest_others(survey: Survey, processes: Iterable[ProcessInfo], living: Iterable[str]) -> dict[str, str]:

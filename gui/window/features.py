@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from core.language import join_sentences, tr, tr_noop
 from core.text import join_names
+from gui.features.check.controller import CheckController
 from gui.features.compare.controller import ComparisonController
 from gui.features.compare.scaling import ScalingController
 from gui.features.devices.hosts import HostListController
@@ -78,6 +79,7 @@ FEATURES = (
     Row("devices", tr_noop("Devices"), DeviceController),
     Row("host_list", tr_noop("Hosts"), HostListController),
     Row("help", tr_noop("Help"), HelpController),
+    Row("check", tr_noop("Check of this machine"), CheckController),
     Row("outputs", tr_noop("Outputs"), OutputController),
     # Carries over a comparison after the ticks of the list. Escape leaves it before the run: see `Features.leave`.
     Row("comparison", tr_noop("Comparison"), ComparisonController),

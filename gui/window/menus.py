@@ -94,6 +94,7 @@ TOOLS = (
 HELP = (
     Entry(name="documents", text=tr_noop("&Documentation"), keys="F1"),
     Entry(name="keys", text=tr_noop("&Keys"), keys="Ctrl+?"),
+    Entry(name="checkMachine", text=tr_noop("C&heck this machine…")),
     Entry(name="report", text=tr_noop("&Copy report")),
     Entry(name="about", text=tr_noop("&About Trainyard")),
 )

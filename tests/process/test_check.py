@@ -282,7 +282,7 @@ def test_devices_in_use_and_a_second_check_leave_the_work_out(call, nvml: StandI
     torch(WELL)
     _, out, _ = call("check", "--json")
     states = {each["id"]: (each["state"], each["value"]) for each in json.loads(out)["checks"]}
-    left_out = "left out, since something else uses the devices (--yes checks all the same)"
+    left_out = "left out, since something else uses the devices"
     assert states["numbers"] == (COULD_NOT, left_out)
     _, out, _ = call("check", "--json", "--yes")
     assert {each["id"]: each["state"] for each in json.loads(out)["checks"]}["numbers"] == PASS

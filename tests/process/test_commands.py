@@ -14,12 +14,11 @@ import pytest
 
 from core.cli import __main__, output
 from core.cli.commands import control, start
-from core.cli.commands.machine import sharing_sentence
 from core.cli.commands.start import refusal
 from core.cli.output import outcome
 from core.config.choices import RecipeChoices, compose
 from core.devices.device import Device, Process, Sample, Survey
-from core.history.device_use import devices_in_use
+from core.history.device_use import devices_in_use, sharing_sentence
 from core.language import join_sentences, tr
 from core.runs.directory import new_directory
 from core.runs.facts import RunFacts, RunState

@@ -7,11 +7,9 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.cli.commands.machine import sharing_sentence
 from core.cli.output import add_force, check_file, confirm, is_interactive, say, say_json, warn
 from core.cli.runs import survey
 from core.config.choices import resolve
-from core.history.device_use import devices_in_use
 from core.language import tr
 from core.launchers import p2p
 from core.series.report import export_bytes
@@ -51,7 +49,8 @@ def check(options: Namespace) -> int:
     found = survey()
     names = resolve([name for name in options.devices.split(",") if name], found.devices)
     with scope_of(found, names, computes=level > checks.Level.QUICK) as scope:
-        _ask_before_sharing(options, scope, level > checks.Level.QUICK)
+        if level > checks.Level.QUICK:
+            _ask_before_sharing(options, scope)
         results = []
         for result in checks.run(table.chosen(level), scope):
             results.append(result)
@@ -68,14 +67,17 @@ def check(options: Namespace) -> int:
     return int(any(result.state is checks.State.PROBLEM for result in results))
 
 
-def _ask_before_sharing(options: Namespace, scope: Scope, computes: bool) -> None:
+def _ask_before_sharing(options: Namespace, scope: Scope) -> None:
     """Leave the work on devices out that something else uses, unless the user wants it."""
-    sharing = sharing_sentence(scope.devices, devices_in_use(scope.survey, options.runs)) if computes else None
-    if sharing is None or options.yes:
+    from core.check.scope import leave_out_work
+
+    before = scope.busy
+    sharing = leave_out_work(scope, options.runs)
+    if sharing is None or before:
         return
     question = tr("{sharing} Compute on them all the same?", sharing=sharing)
-    if options.json or not is_interactive() or not confirm(question):
-        scope.busy = scope.busy or tr("left out, since something else uses the devices (--yes checks all the same)")
+    if options.yes or (not options.json and is_interactive() and confirm(question)):
+        scope.busy = ""
 
 
 def _say(result: Result) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,7 +15,7 @@ from core.cli.output import answer, say, say_json, say_rows, warn
 from core.cli.runs import survey
 from core.config import validation
 from core.devices.device import Device, Sample, full_name, shown_name
-from core.history.device_use import DeviceUse, devices_in_use, use_sentences
+from core.history.device_use import DeviceUse, devices_in_use, first_processes
 from core.hosts.host_list import load
 from core.language import tr, tr_noop
 from core.launchers import loopback
@@ -23,16 +23,12 @@ from core.pythons.discovery import FoundPython, PythonSearch
 from core.pythons.python_info import REMEDY, Package, PythonInfo
 from core.series.report import export_bytes
 from core.table import Column
-from core.text import first_names, join_names, size
+from core.text import size
 
 if TYPE_CHECKING:
     from core.hosts.inquiry import HostReport
 
 
-LARGE_SHARE = 0.25
-"""Part of a GPU's memory from which other programs on it are reported before a start. A desktop uses less."""
-MAX_NAMES = 2
-"""Processes of a device that are named; the others are counted."""
 UNASKED = "host"
 """The kind of what stands for a host that cannot be asked."""
 
@@ -119,25 +115,6 @@ def _row(shown: Shown) -> dict[str, Any]:
     }
 
 
-def sharing_sentence(chosen: Collection[Device], uses: Mapping[str, DeviceUse]) -> str | None:
-    """Return what else uses the devices of a run; None if nothing does, or other programs use little memory."""
-    users: dict[str, list[str]] = {}
-    for device in chosen:
-        use, total = uses.get(device.id, DeviceUse()), device.memory_total_bytes
-        users[device.id] = [tr("run {dir}", dir=run.dir.name) for run in use.runs]
-        if total and (use.others_bytes or 0) >= LARGE_SHARE * total:
-            others = _first([each.words for each in use.others])
-            users[device.id].append(tr("{use} with {others_bytes} of its {total}", use=others,
-                                       others_bytes=size(use.others_bytes), total=size(total)))
-    sentences = use_sentences(chosen, users).values()
-    return tr("This run shares its devices: {sentences}.", sentences="; ".join(sentences)) if sentences else None
-
-
-def _first(processes: Sequence[str]) -> str:
-    """Return `pid 4711 python (anna) and 2 more`."""
-    return join_names(first_names(processes, MAX_NAMES))
-
-
 def _processes(sample: Sample | None) -> list[dict[str, int | None]] | None:
     """Return the processes that the driver lists; None if it cannot list any."""
     if sample is None or sample.processes is None:
@@ -147,7 +124,7 @@ def _processes(sample: Sample | None) -> list[dict[str, int | None]] | None:
 
 def _users(shown: Shown) -> list[str]:
     runs = [tr("run {dir}", dir=each) for each in shown.runs]
-    return [*runs, _first(shown.others)] if shown.others else runs
+    return [*runs, first_processes(shown.others)] if shown.others else runs
 
 
 def _memory(device: Device, sample: Sample | None) -> str | None:

@@ -17,7 +17,6 @@ from pathlib import Path
 from core.catalog import recipe_use, recipes
 from core.catalog.strategies import strategy_of
 from core.cli import run_options
-from core.cli.commands.machine import sharing_sentence
 from core.cli.output import (
     answer,
     confirm,
@@ -39,7 +38,7 @@ from core.config.script_check import ScriptCheckRequest, ScriptCheckResult, caut
 from core.config.validation import ProblemKind
 from core.devices.device import Device, Survey, devices_here, split_name
 from core.history import index
-from core.history.device_use import devices_in_use
+from core.history.device_use import devices_in_use, sharing_sentence
 from core.language import Message, join_sentences, tr, tr_plural
 from core.metrics.rules import file_beside
 from core.queue import control

@@ -1,0 +1,77 @@
+"""Offer the check of this machine once, and do the checks on a thread."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from core.language import tr, tr_noop
+from gui.base.jobs import Jobs, sentence
+from gui.base.settings_file import SettingsFile
+from gui.window.feature import Feature
+
+if TYPE_CHECKING:
+    from core.check.check import Level
+    from gui.features.check.dialog import CheckDialog
+
+OFFER = tr_noop("This machine has an NVIDIA driver. Help, “Check this machine…” looks whether all of it works.")
+
+
+class CheckController(Feature):
+    """Does the checks on a thread. A dialog that is closed ends them."""
+
+    def set_up(self) -> None:
+        self._jobs = Jobs(self, "check of this machine")
+        self._dialog: CheckDialog | None = None
+        self._may_offer = self._machine.is_here
+        if self._machine.is_here:  # trainyard check does it on another machine
+            self.panels.menu.provide(checkMachine=self.show_dialog)
+
+    def take_readings(self) -> None:
+        """Offer the check once where there is a driver."""
+        if self._may_offer and any(each.kind == "nvidia" for each in self.services.device_monitor.survey.devices):
+            self._may_offer = False
+            if SettingsFile().first_time("window/check_offered"):
+                self._message.show_message(tr(OFFER), "good")
+
+    def show_dialog(self) -> None:
+        """Show the dialog, or put it in front."""
+        from gui.features.check.dialog import CheckDialog  # with it much that the window does not need
+
+        if self._dialog is None:
+            self._dialog = CheckDialog(self.panels.window)
+            self._dialog.begun.connect(self.begin)
+            self._dialog.copied.connect(self._message.copy)
+            self._dialog.finished.connect(lambda _: self._forget())
+        self._dialog.show()
+        self._dialog.raise_()
+
+    def begin(self, level: Level) -> None:
+        """Do the checks of a level, one after the other."""
+        from gui.features.check.dialog import Checks
+
+        if self._jobs.busy or self._dialog is None:
+            return
+        checks = self._dialog.checks = Checks(self.services.device_monitor.survey, self._machine.root, level)
+        for number in range(len(checks.rows)):
+            self._jobs.add(partial(checks.look, number), lambda _: self._show(busy=True), self._fail)
+        self._jobs.add(checks.close, lambda _: self._show(busy=False), self._fail)
+        self._show(busy=True)
+
+    def end(self) -> None:
+        """Check nothing any more: what was started ends with this process."""
+        self._jobs.close()
+
+    def _show(self, *, busy: bool) -> None:
+        if self._dialog is not None and self._dialog.checks is not None:
+            self._dialog.show_rows(self._dialog.checks.rows, busy=busy)
+
+    def _fail(self, error: Exception) -> None:
+        if self._dialog is not None:
+            self._jobs.drop_waiting()
+            self._dialog.fail(sentence(error))
+
+    def _forget(self) -> None:
+        dialog, self._dialog = self._dialog, None
+        if dialog is not None and dialog.checks is not None and self._jobs.busy:
+            self._jobs.replace(dialog.checks.close, lambda _: None, lambda _: None)
