@@ -172,12 +172,6 @@ def _unrepairable(handle: Handle) -> int:
     return int(answer[1] if answer[0] == UNREPAIRABLE_VERSION else answer[0])
 
 
-def _gsp(handle: Handle) -> int:
-    enabled, usual = ctypes.c_uint(), ctypes.c_uint()
-    pynvml.nvmlDeviceGetGspFirmwareMode(handle, ctypes.byref(enabled), ctypes.byref(usual))
-    return enabled.value
-
-
 def _fabric(handle: Handle) -> int | None:
     info = pynvml.c_nvmlGpuFabricInfoV_t()
     pynvml.nvmlDeviceGetGpuFabricInfoV(handle, ctypes.byref(info))
@@ -250,7 +244,7 @@ ROWS = (
     HealthRow(id="persistence-mode", question=_ask("nvmlDeviceGetPersistenceMode"), well=None),
     HealthRow(id="mig-mode", question=_ask("nvmlDeviceGetMigMode", item=0), well=None),
     HealthRow(id="virtualisation-mode", question=_ask("nvmlDeviceGetVirtualizationMode"), well=None),
-    HealthRow(id="gsp-firmware", question=_gsp, well=None),
+    HealthRow(id="gsp-firmware", question=_ask("nvmlDeviceGetGspFirmwareMode", item=0), well=None),
 )
 """The questions, the gravest first."""
 
