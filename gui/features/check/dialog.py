@@ -16,8 +16,8 @@ from core.language import tr, tr_noop
 from core.text import capital
 from gui.base.formatting import DASH
 from gui.widgets.dialogs import InfoDialog
-from gui.widgets.fields import row_of
 from gui.widgets.forms import one_of
+from gui.widgets.layouts import hbox
 from gui.widgets.plain_text import PlainLabel, named
 from gui.widgets.table import Column, RowsTable
 
@@ -31,8 +31,8 @@ LEVELS = (
     (tr_noop("Train, too (about 5 min)"), Level.FULL),
 )
 TONES = {State.PASS: "good", State.PROBLEM: "bad", State.COULD_NOT: "warn", State.NOT_APPLICABLE: "muted"}
-WIDTH, HEIGHT, SEEN = 128, 38, 70
-"""Size of the dialog and width of a column, in characters and lines."""
+WIDTH, HEIGHT, SEEN, LEVEL = 128, 38, 70, 44
+"""Size of the dialog, and widths of a column and of the box, in characters and lines."""
 
 Row = tuple[Check, Result | None]
 """A check, and its result as soon as there is one."""
@@ -93,7 +93,8 @@ class CheckDialog(InfoDialog):
         self._remedy = named(PlainLabel(wraps=True, selectable=True), "checkRemedy")
         self._remedy.setMinimumHeight(self.lines(3))
         self._closing = named(PlainLabel(wraps=True), "checkClosing")
-        self.content.addWidget(row_of(self._level.widget, QWidget(), shares=(0, 1)))
+        self._level.widget.setMinimumWidth(self.characters(LEVEL))
+        hbox(self.content, self._level.widget, 0)
         self.content.addWidget(self._table, 1)
         self.content.addWidget(self._remedy)
         self.content.addWidget(self._closing)
@@ -119,7 +120,8 @@ class CheckDialog(InfoDialog):
 
     def _columns(self) -> list[Column[Row]]:
         return [
-            Column("check", title=tr("Check"), text=lambda row: tr(row[0].asks), tip=lambda row: tr(row[0].expected)),
+            Column("check", title=tr("Check"), text=lambda row: capital(tr(row[0].asks)),
+                   tip=lambda row: tr(row[0].expected)),
             Column("result", title=tr("Result"), text=lambda row: capital(tr(WORDS[row[1].state])) if row[1] else DASH,
                    tone=lambda row: TONES[row[1].state] if row[1] else "muted"),
             Column("seen", title=tr("Seen"), text=lambda row: row[1].value if row[1] else "",

@@ -1,0 +1,103 @@
+"""Help, "Check this machine…": rows fill in while the checks run, say what helps, and can be copied for an issue."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QLabel, QPushButton
+
+from core.check import table
+from core.check.check import Level, State
+from core.check.outcome import CouldNotLook, NotApplicable, Problem
+from gui.features.check.dialog import CheckDialog
+from tests.nvml.standin import uuid
+
+
+def well(scope):
+    return "all of it"
+
+
+def ill(scope):
+    raise Problem(f"one is missing: {uuid(0)}", "Buy another one.", scope.devices[:1])
+
+
+def hidden(scope):
+    raise CouldNotLook("it is dark")
+
+
+def elsewhere(scope):
+    raise NotApplicable("there is none")
+
+
+def rows(looks) -> tuple:
+    return tuple(
+        replace(check, look=look) for check, look in zip(table.CHECKS, looks, strict=False)
+    )
+
+
+def test_rows_fill_in_say_what_helps_and_are_copied_without_names(assemble, monkeypatch, qtbot) -> None:
+    monkeypatch.setattr(table, "CHECKS", rows((well, ill, hidden, elsewhere)))
+    driver = assemble("check", "devices")
+    menu, message = driver.window.panels.menu, driver.window.panels.message
+    menu.action("checkMachine").trigger()
+    dialog = driver.window.findChild(CheckDialog)
+    begin, share, copy = (dialog.findChild(QPushButton, name)
+                          for name in ("beginCheckButton", "shareCheckButton", "copyRemedyButton"))
+    remedy, closing = (dialog.findChild(QLabel, name) for name in ("checkRemedy", "checkClosing"))
+    assert (begin.isEnabled(), share.isEnabled(), copy.isEnabled()) == (True, False, False)
+    begin.click()
+    begin.click()
+    assert not begin.isEnabled()
+    driver.until(begin.isEnabled)
+    model = dialog._table.model()
+    shown = [[model.index(row, column).data() for column in range(3)] for row in range(model.rowCount())]
+    assert [row[1:] for row in shown] == [
+        ["Pass", "all of it"], ["Problem", f"one is missing: {uuid(0)}"], ["Could not look", "it is dark"],
+        ["Not applicable", "there is none"],
+    ]
+    assert remedy.text() == f"one is missing: {uuid(0)}\nBuy another one."
+    assert closing.text() == ("1 passed, 1 problem, 1 could not be looked at, 1 not applicable. "
+                              "This says nothing about what is not listed.")
+    copy.click()
+    assert QGuiApplication.clipboard().text() == "Buy another one."
+    share.click()
+    copied = QGuiApplication.clipboard().text()
+    assert "one is missing: GPU-00000000…" in copied
+    assert uuid(0) not in copied
+    assert message.text == "Copied the results without names, paths and serial numbers."
+    menu.action("checkMachine").trigger()
+    assert driver.window.findChildren(CheckDialog) == [dialog]
+    dialog.close()
+
+
+def test_dialog_closed_in_the_middle_ends_the_checks_and_the_next_one_begins_anew(assemble, monkeypatch) -> None:
+    ended, looked = [], []
+
+    def slow(scope):
+        scope.stack.callback(lambda: ended.append(True))
+        looked.append(True)
+        return "slow"
+
+    monkeypatch.setattr(table, "CHECKS", rows((slow, *(20 * (well,)))))
+    driver = assemble("check")
+    feature = driver.window.controllers.check
+    feature.show_dialog()
+    feature.begin(Level.QUICK)
+    driver.until(lambda: looked)
+    driver.window.findChild(CheckDialog).close()
+    driver.until(lambda: ended and not feature._jobs.busy)
+    feature.show_dialog()
+    feature.begin(Level.QUICK)
+    driver.until(lambda: len(ended) == 2 and not feature._jobs.busy)
+    assert [result.state for result in feature._dialog.checks.results] == 9 * [State.PASS]
+
+
+def test_check_is_offered_once_where_there_is_a_driver(assemble, nvml) -> None:
+    nvml.write(gpus=1)
+    offered = []
+    for _ in range(2):
+        driver = assemble("check", "devices")
+        driver.until(lambda driver=driver: not driver.window.controllers.check._may_offer)
+        offered.append("Check this machine" in driver.window.panels.message.text)
+    assert offered == [True, False]
