@@ -205,4 +205,3 @@ class IntervalMean:
         self._seen = len(series)
         self._total, self._count = self._total + float(sums[inside].sum()), self._count + float(counts[inside].sum())
         return self._total / self._count if self._count else None
-

@@ -91,6 +91,7 @@ SCHEDULED = f"""{GAN}
         return torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.1, total_iters=steps)
 """
 
+
 def by_hand(recipe: str, change: Callable[[str, torch.optim.Optimizer, int], object] = lambda *_: None) -> dict:
     """Return the losses of a loop over two epochs. `change` is called before each step of an optimizer."""
     functions = functions_of(recipe)

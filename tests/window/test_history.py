@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-
 def write_runs(root: Path, count: int) -> list[Path]:
     """Write finished runs, the newest last; every third has another learning rate."""
     return [
