@@ -46,27 +46,18 @@ def test_memory_that_falls_after_the_end_is_released(machine: FakeMachine) -> No
 
 
 def test_memory_that_falls_slowly_is_waited_for_with_a_notice(machine: FakeMachine) -> None:
+    """Reading timestamps come from an adjustable clock, so the arrival time counts."""
     watch = trained(machine)
-    for _ in range(10):
-        assert read(watch, machine, reading(9 * GB)) == []
+    for time in (-1e9, 1e9) * 5:
+        assert read(watch, machine, reading(9 * GB, time=time)) == []
     assert watch.waiting() == (
         "GPU 0 uses 8.5 GB more than before the run (512 MB before, 9.0 GB at most, 9.0 GB 5 s after its end); "
         "waiting until it is released."
     )
     assert watch.waiting() is None  # reported only once
-    (found,) = read(watch, machine, reading(GB // 2))
-    assert found.verdict is Verdict.RELEASED
-    assert "512 MB 6 s after its end" in found.sentence
-
-
-def test_clock_jump_does_not_change_the_verdict(machine: FakeMachine) -> None:
-    """Reading timestamps come from an adjustable clock, so the arrival time counts."""
-    watch = trained(machine)
-    for time in (-1e9, 1e9):
-        assert read(watch, machine, reading(9 * GB, time=time)) == []
     (found,) = read(watch, machine, reading(GB // 2, time=-5e9))
-    assert (found.verdict, found.seconds) == (Verdict.RELEASED, 1.5)
-
+    assert (found.verdict, found.seconds) == (Verdict.RELEASED, 5.5)
+    assert "512 MB 6 s after its end" in found.sentence
 
 def test_reading_from_before_the_end_does_not_count_as_release(machine: FakeMachine) -> None:
     """The driver answered before the last process ended and never after, so no release was observed."""
@@ -168,17 +159,6 @@ def test_process_that_only_kept_the_device_file_open_explains_nothing(machine: F
     machine.others = [other(memory=None, listed=False)]
     found = read_until_verdict(trained(machine, wait_s=5), machine, 4 * GB)
     assert found[0].verdict is Verdict.UNEXPLAINED
-
-
-def test_unknown_pid_is_waited_for_and_reported(machine: FakeMachine) -> None:
-    """In a container the driver reports host pids; while its list is outdated, they may be this run's own."""
-    watch = trained(machine, wait_s=10)
-    strange = [Process(pid=31337, memory_used_bytes=4 * GB)]
-    for _ in range(5):
-        assert read(watch, machine, reading(GB // 2 + 4 * GB, pids=strange)) == []
-    (found,) = read(watch, machine, reading(GB // 2 + 4 * GB, pids=strange), seconds=10)
-    assert found.verdict is Verdict.HELD_BY_OTHERS
-    assert "pid 31337 (in a container, or already ended), 4.0 GB" in found.sentence
 
 
 # -- processes of others that start or exit must neither hide a leak nor look like one ----------------
