@@ -81,8 +81,8 @@ def test_metrics_of_ranks_have_separate_curves(tmp_path: Path) -> None:
 def test_numbers_of_epochs_are_told_from_steps(tmp_path: Path) -> None:
     steps = [at(step, accuracy=0.5) for step in range(1, 5)]
     epochs = [replace(each, values={"loss": 1.0, "val_loss": 2.0}, counts_epochs=True) for each in steps]
-    run_series, lines = recorded(tmp_path, ([*epochs, *steps], 0.0, 1.0))
+    run_series, lines = recorded(tmp_path, ([*epochs, *steps], 0.0, 100.0))
     assert lines == 2, "consecutive steps are one line"
     assert run_series.by_epoch == {"loss", "val_loss"}
-    run_series.fold([{"t": 2.0, "kind": "metrics", "first": 5, "values": {"loss": [1.0]}}])
+    run_series.fold([{"t": 200.0, "kind": "metrics", "first": 5, "values": {"loss": [1.0]}}])
     assert run_series.by_epoch == {"val_loss"}, "its steps have become known"

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from core.errors import RunError
-from core.history import marks
 from core.history import marks as module
 from core.history.index import RunIndex
 from core.history.marks import MAX_BYTES, MAX_NOTE, NO_MARKS, ChangedRuns, change_marks, note_change, read_marks, rename
@@ -138,7 +137,7 @@ def test_a_long_list_of_runs_takes_marks_and_names_in_at_its_next_poll(tmp_path:
 
 
 def test_what_tells_of_changes_stays_small_and_may_be_damaged_or_missing(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(marks, "MAX_CHANGES_BYTES", 200)
+    monkeypatch.setattr(module, "MAX_CHANGES_BYTES", 200)
     root = tmp_path / "runs"
     names = [f"run-{at}" for at in range(30)]
     told = ChangedRuns(root)

@@ -59,6 +59,7 @@ def test_memory_that_falls_slowly_is_waited_for_with_a_notice(machine: FakeMachi
     assert (found.verdict, found.seconds) == (Verdict.RELEASED, 5.5)
     assert "512 MB 6 s after its end" in found.sentence
 
+
 def test_reading_from_before_the_end_does_not_count_as_release(machine: FakeMachine) -> None:
     """The driver answered before the last process ended and never after, so no release was observed."""
     watch = trained(machine, peak=GB // 2)

@@ -58,7 +58,6 @@ def test_single_source_is_passed_through() -> None:
     assert merged == [MergedReading(values={"loss": 1.0, "accuracy": 0.5}, step=3, epoch=1, time=7.0)]
 
 
-
 def test_sparse_source_does_not_replace_a_dense_curve_in_either_order() -> None:
     dense, points = loss(*range(0, 501, 10), value=9.0), loss(0, 500)
     for order in ((("text", dense), (EVENTS, points)), ((EVENTS, points), ("text", dense))):
