@@ -156,9 +156,7 @@ def make_python(path: Path, **facts: object) -> str:
     ],
     ids=["slow", "optimized", "the-system's", "newer", "both-too-old", "no-headers"],
 )
-def test_environment_is_made_with_a_python_that_was_compiled_with_optimizations(
-    tmp_path: Path, python: dict[str, object], system: dict[str, object], name: str
-) -> None:
+def test_environment_is_made_with_a_python_that_was_compiled_with_optimizations(tmp_path, python, system, name) -> None:
     make_python(tmp_path / "python3", **python)
     used, told = made_with(tmp_path, "", make_python(tmp_path / "usr" / "system", **system))
     assert used == name
@@ -263,9 +261,7 @@ def test_module_detection_does_not_import_the_module(tmp_path: Path) -> None:
     assert not has(sys.executable, "no_such_framework")
 
 
-def test_missing_packages_are_named_with_the_tests_that_were_skipped(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_missing_packages_are_named_with_the_tests_that_were_skipped(monkeypatch, capsys) -> None:
     reasons = ["Skipped: needs the package openssh-server"] * 2 + ["needs the package xvfb openbox", "root reads all"]
     assert packages.summary(reasons) == (
         "3 tests were skipped: 2 without openssh-server, 1 without xvfb. "

@@ -98,9 +98,7 @@ def assert_same_readings(ours: RunSeries, theirs: RunSeries) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("slice_bytes", [60, 1000, 10_000])
-def test_slices_put_together_are_the_whole_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, slice_bytes: int
-) -> None:
+def test_slices_put_together_are_the_whole_run(tmp_path, monkeypatch, seed, slice_bytes) -> None:
     run_dir = write_run(tmp_path, seed)
     monkeypatch.setattr(event_log, "SLICE_BYTES", slice_bytes)
     run, run_series = Run.attach(run_dir), RunSeries()

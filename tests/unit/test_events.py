@@ -125,9 +125,7 @@ def write_many(writer: Writer) -> None:
         writer.write(Checkpoint(step=number, name="x" * 1000))
 
 
-def test_run_on_a_full_disk_fails_with_an_error_and_keeps_its_events(
-    small_disk: Path, tmp_path: Path, fake_python: Path
-) -> None:
+def test_run_on_a_full_disk_fails_with_an_error_and_keeps_its_events(small_disk, tmp_path, fake_python) -> None:
     spec = replace(make_spec(write_recipe(tmp_path, LONG), epochs=FOREVER), python=str(fake_python))
     followed = start(spec, small_disk / "runs").until_trained(10)
     fill(small_disk, leave=8192)
@@ -148,9 +146,7 @@ def test_full_disk_is_reported_before_the_start(small_disk: Path) -> None:
         Run.start(make_spec("digits_mlp"), small_disk / "runs")
 
 
-def test_traceback_is_recorded_for_errors_except_a_non_finite_loss(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_traceback_is_recorded_for_errors_except_a_non_finite_loss(tmp_path, capsys) -> None:
     (tmp_path / EVENTS).mkdir()
     write_spec(tmp_path, make_spec("digits_mlp"))
     context = Context(str(tmp_path), assign_ranks(cpu_devices()[:1], find_strategy("pytorch", "single"))[0])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import signal
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -90,9 +89,7 @@ def test_use_of_an_unticked_device_and_the_progress_of_a_script_are_shown(unit: 
 
 
 @pytest.mark.parametrize("stops", [True, False])
-def test_ctrl_c_while_events_are_read_loses_none(
-    runs_root: Path, monkeypatch: pytest.MonkeyPatch, *, stops: bool
-) -> None:
+def test_ctrl_c_while_events_are_read_loses_none(runs_root, monkeypatch, *, stops) -> None:
     """Without the events that were read, a run that has ended would seem lost."""
     found = Run.attach(write_run(runs_root, "run", [values(1, 1, 2, loss=[2.0, 1.0])]))
     folds = []

@@ -111,9 +111,7 @@ def test_each_tracker_has_hostile_rows() -> None:
 
 @pytest.mark.parametrize("tracker", WRITERS, ids=lambda tracker: tracker.__name__)
 @pytest.mark.parametrize("count", [3, pytest.param(None, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])])
-def test_hostile_rows_of_a_tracker_lose_at_most_their_own_values(
-    tracker: type, count: int | None, tmp_path: Path
-) -> None:
+def test_hostile_rows_of_a_tracker_lose_at_most_their_own_values(tracker, count, tmp_path) -> None:
     """Then some bytes of the file are damaged, which may lose more, but ends no reader."""
     for seed in batches(count):
         folder, random = tmp_path / str(seed), Random(seed)

@@ -35,9 +35,6 @@ HELLO = protocol.Hello(
 )
 
 
-# -- lines -----------------------------------------------------------------------------------------
-
-
 def test_hello_arrives_as_it_was_sent_and_one_of_another_protocol_needs_no_more_than_its_number():
     assert protocol.hello_of(protocol.encode(HELLO.document(1.0))) == HELLO
     found = protocol.hello_of(b'{"hello": "trainyard agent", "protocol": 99, "identity": "new", "version": "9.0"}')
@@ -77,9 +74,6 @@ def test_reading_that_has_not_changed_arrives():
     line = json.dumps(pack(again, sent.samples))
     assert "too hot" not in line, "what has not changed is not described again"
     assert unpack_readings(json.loads(line), sent.samples) == again
-
-
-# -- the agent -------------------------------------------------------------------------------------
 
 
 class Served:
@@ -291,9 +285,6 @@ def test_agent_ends_although_nobody_reads_its_full_pipe(serve):
     assert not agent.thread.is_alive()
 
 
-# -- connecting again --------------------------------------------------------------------------------
-
-
 def test_wait_grows_while_no_attempt_leads_to_a_connection(monkeypatch):
     """However long the attempts take: a login that hangs is no connection."""
 
@@ -355,9 +346,7 @@ def hostile(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], Connect
 
 
 @pytest.mark.parametrize("ability", ["clock", "read", "readings"])
-def test_items_that_nobody_takes_or_has_asked_for_end_the_connection(
-    hostile: Callable[[int], Connection], ability: str
-) -> None:
+def test_items_that_nobody_takes_or_has_asked_for_end_the_connection(hostile, ability) -> None:
     opened = hostile(100_000)
     answer = opened.request(ability)
     with pytest.raises(HostError, match="It sends more than was asked for") as ended:
@@ -366,9 +355,7 @@ def test_items_that_nobody_takes_or_has_asked_for_end_the_connection(
     assert sum(map(len, answer.items)) <= MAX_HELD_BYTES if ability == "readings" else not answer.items
 
 
-def test_items_of_a_stream_that_are_taken_or_no_longer_wanted_take_no_memory(
-    hostile: Callable[[int], Connection], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_items_of_a_stream_that_are_taken_or_no_longer_wanted_take_no_memory(hostile, monkeypatch) -> None:
     monkeypatch.setattr("core.hosts.connection.MAX_HELD_BYTES", 1_000_000)
     opened = hostile(100_000)
     stream, taken = opened.request("readings"), []
@@ -383,9 +370,7 @@ def test_items_of_a_stream_that_are_taken_or_no_longer_wanted_take_no_memory(
         assert not stream.items
 
 
-def test_request_that_is_never_answered_has_a_deadline(
-    hostile: Callable[[int], Connection], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_request_that_is_never_answered_has_a_deadline(hostile, monkeypatch) -> None:
     monkeypatch.setattr("core.hosts.connection.DEADLINE_S", 0.2)
     opened = hostile(0)
     answer = opened.request("read")

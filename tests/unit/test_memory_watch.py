@@ -28,8 +28,6 @@ from tests.support.fake_machine import (
     trained,
 )
 
-# -- released --------------------------------------------------------------------------------------
-
 
 def test_memory_that_falls_after_the_end_is_released(machine: FakeMachine) -> None:
     watch = trained(machine)
@@ -70,9 +68,6 @@ def test_reading_from_before_the_end_does_not_count_as_release(machine: FakeMach
         "The memory of GPU 0 could not be read within 60 s after the run's end, so it is not known whether it came "
         "back."
     )
-
-
-# -- held by others --------------------------------------------------------------------------------
 
 
 def test_other_processes_that_explain_the_excess_are_named_at_once(machine: FakeMachine) -> None:
@@ -162,9 +157,6 @@ def test_process_that_only_kept_the_device_file_open_explains_nothing(machine: F
     assert found[0].verdict is Verdict.UNEXPLAINED
 
 
-# -- processes of others that start or exit must neither hide a leak nor look like one ----------------
-
-
 @pytest.mark.parametrize(
     ("first", "then", "before", "memory", "verdict"),
     [
@@ -202,9 +194,7 @@ def test_processes_that_account_for_the_difference_are_not_waited_for(
          "seem to have released it (pid 4711 blender (bob), an unknown amount)"),
     ],
 )
-def test_process_that_exited_during_the_run_does_not_hide_a_leak(
-    machine: FakeMachine, first: ProcessInfo, then: list[ProcessInfo], before: int, memory: int, words: str
-) -> None:
+def test_process_that_exited_during_the_run_does_not_hide_a_leak(machine, first, then, before, memory, words) -> None:
     machine.others = [first]
     watch = trained(machine, before=before)
     machine.others = then
@@ -241,9 +231,6 @@ def test_process_list_that_fails_once_keeps_the_previous_list(machine: FakeMachi
     read(watch, machine, reading(4 * GB, pids=holders))
     (found,) = read(watch, machine, reading(4 * GB, pids=None))
     assert found.verdict is Verdict.HELD_BY_OTHERS
-
-
-# -- cannot be judged ------------------------------------------------------------------------------
 
 
 def test_shared_memory_is_not_judged(machine: FakeMachine) -> None:
@@ -300,9 +287,6 @@ def test_watch_that_is_cut_short_reports_it(machine: FakeMachine) -> None:
     assert machine.sent == [(200, "SIGKILL")], "what is found in a hurry is killed at once"
 
 
-# -- CPU devices -----------------------------------------------------------------------------------
-
-
 def test_cpu_run_without_survivors_is_released_at_the_first_step(machine: FakeMachine) -> None:
     watch = trained(machine, device=CPU, before=None, peak=2 * GB)
     (found,) = watch.step()
@@ -323,9 +307,6 @@ def test_survivor_is_assigned_to_the_cpu_device_of_its_cores(machine: FakeMachin
     (found,) = read(watch, machine, seconds=5)
     assert (found.device_id, found.verdict, found.after_bytes) == ("cpu:1", Verdict.HELD_BY_RUN, GB)
     assert "CPU 1 is still held by this run: pid 201 python (anna), 1.0 GB." in found.sentence
-
-
-# -- as events -------------------------------------------------------------------------------------
 
 
 def test_release_event_is_cut_and_checked(machine: FakeMachine) -> None:

@@ -237,9 +237,7 @@ def test_unreadable_memory_of_a_cpu_device_is_not_reported_as_zero(machine: Fake
          "Processes outlived their worker and were sent SIGTERM: pid 201 python (anna); pid 203 python (anna)."),
     ],
 )
-def test_notice_names_terminated_processes_with_their_users(
-    machine: FakeMachine, pids: list[int], sentence: str
-) -> None:
+def test_notice_names_terminated_processes_with_their_users(machine, pids, sentence) -> None:
     for pid in pids:
         machine.leave(pid)
     written: list[Record] = []

@@ -67,9 +67,7 @@ def test_json_lines_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("kind", "text"), [(CsvFile, LIGHTNING), (CsvFile, KERAS), (JsonLines, JSON)])
-def test_log_cut_at_any_byte_gives_the_same_readings(
-    tmp_path: Path, kind: type[CsvFile | JsonLines], text: str
-) -> None:
+def test_log_cut_at_any_byte_gives_the_same_readings(tmp_path, kind, text) -> None:
     path, data = tmp_path / "log", text.encode()
     path.write_bytes(data)
     whole = repr(kind(path).poll())  # as text, since NaN is not equal to itself

@@ -47,9 +47,6 @@ def curve(readings, name: str) -> dict[int, float]:
     return {each.step: each.values[name] for each in readings if name in each.values}
 
 
-# -- Weights & Biases ------------------------------------------------------------------------------
-
-
 def test_wandb_offline_file_gives_every_step(tmp_path: Path) -> None:
     source = WandbFile(unpacked("offline.wandb", tmp_path))
     readings = polled(source)
@@ -89,9 +86,6 @@ def test_damaged_wandb_file_loses_the_damaged_records_only(tmp_path: Path) -> No
     assert newer.trouble.startswith(f"{path} is not a file of Weights & Biases that this version can read.")
 
 
-# -- databases -------------------------------------------------------------------------------------
-
-
 def test_databases_of_trackers_are_recognised_and_read_without_a_trace(tmp_path: Path) -> None:
     trackio, mlflow = unpacked("trackio.db", tmp_path), unpacked("mlflow.db", tmp_path)
     other = tmp_path / "other.db"
@@ -108,9 +102,7 @@ def test_databases_of_trackers_are_recognised_and_read_without_a_trace(tmp_path:
     assert polled(TrackioDatabase(trackio, since=time.time() + 1e9)) == [], "rows of earlier runs"
 
 
-def test_a_file_whose_reader_raises_is_named_and_the_others_are_read_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_whose_reader_raises_is_named_and_the_others_are_read_on(tmp_path, monkeypatch) -> None:
     run_dir = tmp_path / "run"
     run_dir.mkdir()
     (tmp_path / "train.py").write_text("")
@@ -178,9 +170,6 @@ def test_rows_in_the_write_ahead_log_are_read_while_it_is_open(tmp_path: Path) -
         writer.execute(insert.format("x", now, "another", 1, '{"train_loss": 1}'))
         assert polled(source) == []
     assert source.trouble == f"{path} has several runs of this program. Only the first is shown."
-
-
-# -- MLflow's files, and finding all of them ---------------------------------------------------------
 
 
 def test_finder_finds_what_trackers_write_in_the_run(tmp_path: Path) -> None:

@@ -141,10 +141,7 @@ def test_command_says_what_changed(tmp_path: Path, capsys: pytest.CaptureFixture
         ({"state": "running"}, "is not over. Its curves can be read again when it has ended."),
     ],
 )
-def test_runs_that_cannot_be_read_anew(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], given: dict[str, Any], sentence: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_runs_that_cannot_be_read_anew(tmp_path, capsys, given, sentence, monkeypatch) -> None:
     monkeypatch.setattr("core.runs.run.processes.is_alive", lambda _: True)
     run_dir = written(tmp_path, **given)
     assert __main__.main(["reread", str(run_dir)]) == 2

@@ -89,9 +89,7 @@ VOID: dict[str, object] = {"t": 4.0, "kind": "rewind", "step": 15}
         ([metrics(2.0, 1, loss=[9.0] * 4), RESTART], None),
     ],
 )
-def test_what_no_longer_holds_does_not_count(
-    tmp_path: Path, events: list[dict[str, object]], loss: RunLoss | None
-) -> None:
+def test_what_no_longer_holds_does_not_count(tmp_path, events, loss) -> None:
     assert shown(written(tmp_path, *events)) == (loss, loss)
 
 

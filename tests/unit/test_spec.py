@@ -62,9 +62,7 @@ def test_invalid_spec_error_names_the_field(data: dict[str, Any], change: dict[s
 
 
 @pytest.mark.parametrize("command", ["show", "command"])
-def test_command_on_an_invalid_spec_names_file_and_field(
-    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_command_on_an_invalid_spec_names_file_and_field(command, tmp_path, capsys) -> None:
     run_dir = recorded(tmp_path)
     path = run_dir / "spec.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "devices": 5}))

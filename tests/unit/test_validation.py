@@ -114,9 +114,7 @@ def test_indivisible_batch_size_suggests_the_nearest_valid_ones(batch: int, accu
         ("ddp", "cpu:0,cpu:1", 65, 1, ""),
     ],
 )
-def test_batch_arithmetic_is_written_as_a_product(
-    strategy: str, devices: str, batch: int, accumulation: int, text: str
-) -> None:
+def test_batch_arithmetic_is_written_as_a_product(strategy, devices, batch, accumulation, text) -> None:
     spec = make_spec("digits_mlp", strategy=strategy, devices=devices, batch_size=batch, accumulation=accumulation)
     assert validation.batch_arithmetic(spec) == text
 
@@ -150,9 +148,7 @@ def test_batch_arithmetic_is_written_as_a_product(
         ("pytorch", "ddp", {"micro_batches": 8}, False, ""),  # kept, although ddp has no pipeline
     ],
 )
-def test_settings_that_do_not_fit_are_refused(
-    framework: str, strategy: str, training: dict[str, object], on_gpus: bool, words: str
-) -> None:
+def test_settings_that_do_not_fit_are_refused(framework, strategy, training, on_gpus, words) -> None:
     spec = make_spec("digits_mlp", framework=framework, strategy=strategy, devices="cpu:0,cpu:1", **training)
     devices = GPUS[:2] if on_gpus else CPUS
     found = validation.problems(replace(spec, devices=tuple(each.id for each in devices)), devices)
