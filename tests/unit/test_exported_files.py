@@ -183,7 +183,8 @@ def test_a_disk_that_fills_while_exporting_leaves_what_was_there(two, capsys, sm
     before = sorted(small_disk.rglob("*"))
     code, out, err = call(capsys, "export", two / "a", option, target, "--force")
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "The disk is full" in err
+    assert err.startswith("trainyard: The disk is full: ")
+    assert "Free some space" in err
     assert sorted(small_disk.rglob("*")) == before, "no part of a file is left"
     assert mine.read_text() == "mine"
 

@@ -133,21 +133,3 @@ def test_nothing_is_set_aside_for_long_for_a_run_whose_device_is_blocked() -> No
     assert granted(waiting("both", "a b", order=1, blocked=now), small) == {}
     assert granted(waiting("both", "a b", order=1, blocked=long), small) == {"small": ("b",)}
 
-
-def test_a_stream_of_small_runs_does_not_starve_a_large_one() -> None:
-    """Played: a small run arrives whenever one ends, and the large one starts as soon as those before it have ended."""
-    large = waiting("large", "a b", order=3)
-    running, line, started = {"a": holding("s0", "a"), "b": holding("s1", "b")}, [large], []
-    for turn in range(2, 12):
-        ended = "a" if turn % 2 else "b"
-        running.pop(ended, None)
-        if line:
-            line.append(any_of(f"s{turn}", 1, "a b", order=3 + turn))
-        for run, devices in granted(*running.values(), *line).items():
-            started.append(run)
-            line = [each for each in line if each.run != run]
-            running |= {device: holding(run, " ".join(devices)) for device in devices}
-        if "large" in started:
-            break
-    assert started == ["large"]
-

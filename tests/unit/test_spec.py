@@ -10,7 +10,7 @@ import pytest
 
 from core.cli.__main__ import main
 from core.schema.settings import ReleaseWatch
-from core.schema.spec import RunSpec, read_spec, write_spec
+from core.schema.spec import RunSpec, read_spec
 from tests.support.recorded import recorded
 from tests.support.running import make_spec, script_spec
 
@@ -18,13 +18,6 @@ from tests.support.running import make_spec, script_spec
 @pytest.fixture
 def data() -> dict[str, Any]:
     return json.loads(json.dumps(make_spec("digits_cnn", settings={"width": 8}, epochs=3).to_json()))
-
-
-def test_spec_survives_writing_and_reading(tmp_path: Path) -> None:
-    spec = make_spec("digits_cnn", devices="cpu:0,cpu:1", settings={"width": 8}, learning_rate=0.5, seed=3)
-    write_spec(tmp_path, spec)
-    assert read_spec(tmp_path) == spec
-    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["spec.json"]
 
 
 def test_spec_of_a_script_has_no_recipe_settings(tmp_path: Path) -> None:
