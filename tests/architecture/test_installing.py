@@ -12,7 +12,7 @@ import pytest
 import core
 from core.catalog.frameworks import framework, has, interpreter
 from tests.support import packages
-from tests.support.pythons import write_program
+from tests.support.pythons import install, make_environment, write_program
 
 ROOT = Path(core.__file__).resolve().parents[1]
 DRIVER = ROOT / "resources" / "install" / "nvidia_driver.sh"
@@ -69,16 +69,6 @@ def installed(commands: list[str]) -> list[tuple[str, str]]:
     installs = [line for line in commands if " -m pip install " in line]
     assert all("--constraint constraints.txt" in line for line in installs)
     return [(line.split("/", 1)[0], line.split("constraints.txt ", 1)[1]) for line in installs]
-
-
-def make_environment(folder: Path, *modules: str) -> Path:
-    """Make an environment without pip, with empty modules, and return its Python."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
-    packages = next(folder.glob("lib/python3*/site-packages"))
-    for module in modules:
-        (packages / module).mkdir()
-        (packages / module / "__init__.py").touch()
-    return folder / "bin" / "python"
 
 
 def driver(root: Path, **variables: str) -> str:
@@ -238,10 +228,8 @@ def test_framework_with_its_own_environment_trains_there(environment: Path, monk
     assert used() == [sys.executable] * 3, "no other environment"
     python = make_environment(environment / ".venv-tensorflow")
     assert used() == [sys.executable] * 3, "it has no framework"
-    packages_folder = next((environment / ".venv-tensorflow").glob("lib/python3*/site-packages"))
     for module in ("tensorflow", "keras"):
-        (packages_folder / module).mkdir()
-        (packages_folder / module / "__init__.py").touch()
+        install(python, module)
     assert used() == [sys.executable, str(python), str(python)]
     monkeypatch.setenv("TRAINYARD_PYTHON_TENSORFLOW", "/somewhere/bin/python")
     assert used() == [sys.executable, *["/somewhere/bin/python"] * 2]
@@ -250,9 +238,8 @@ def test_framework_with_its_own_environment_trains_there(environment: Path, monk
 
 
 def test_module_detection_does_not_import_the_module(tmp_path: Path) -> None:
-    python = str(make_environment(tmp_path / "other", "tensorflow"))
-    init = next((tmp_path / "other").glob("lib/python3*/site-packages/tensorflow/__init__.py"))
-    init.write_text("raise SystemExit('imported')", encoding="utf-8")
+    python = str(make_environment(tmp_path / "other"))
+    install(Path(python), "tensorflow")
     assert has(python, "tensorflow")
     assert has(python, "json")  # not in its packages folder: that Python is run to find it
     assert not has(python, "no_such_framework")

@@ -160,8 +160,6 @@ def test_a_damaged_index_is_made_again(root: Path, damage: str, monkeypatch) -> 
         read = count_reads(monkeypatch)
         assert all_runs(root) == expected
         assert read == []
-
-        assert read == []
         assert default_file().stat().st_mode & 0o777 == 0o600
 
 
