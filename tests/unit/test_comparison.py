@@ -290,8 +290,6 @@ def test_what_cannot_be_compared_is_one_sentence(tmp_path: Path) -> None:
     ):
         compare(read_runs([one, other, third]))
     assert compare(read_runs([one, other, third]), metric="reward").rows[0].results[0].numbers.get("best") is None
-    with pytest.raises(RunError, match=r"^None of these runs measured bleu\. They measured learning_rate, loss and"):
-        compare(read_runs([one, other]), metric="bleu")
     spec = json.loads((other / "spec.json").read_text())
     (other / "spec.json").write_text(json.dumps({**spec, "version": 99}))
     with pytest.raises(ValueError, match=r"b/spec\.json is not a valid spec\. It was written by a newer Trainyard"):

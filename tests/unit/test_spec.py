@@ -44,7 +44,6 @@ def test_unknown_spec_fields_are_ignored_and_missing_ones_have_their_defaults(da
         ({"version": 2}, "written by a newer Trainyard (version 2; this one reads up to 1). Update Trainyard"),
         ({"name": ""}, "The name is ''. Give a text that is not empty."),
         ({"devices": [""]}, "The device id is ''. Give a text that is not empty."),
-        ({"training": {"learning_rate": -1}}, "The setting “Learning rate” is -1. Give a number greater than 0."),
         ({"recipe": {"name": "x", "path": "y", "settings": {"a": [1]}}}, "Setting 'a' is [1]."),
     ],
 )

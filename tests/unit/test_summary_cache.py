@@ -316,21 +316,6 @@ def test_pages_of_the_cache_become_the_whole(root: Path, monkeypatch) -> None:
     assert read == []
 
 
-def test_marks_of_the_newest_runs_are_seen_at_once_and_others_soon(tmp_path: Path, monkeypatch) -> None:
-    root = tmp_path / "runs"
-    write_runs(root, 3 * index_module.NEWEST)
-    monkeypatch.setattr(index_module, "LOOK_S", 0.0)
-    index = RunIndex(root)
-    first = index.poll()
-    change_marks(first[10].dir, star=True)
-    change_marks(first[-1].dir, star=True)
-    found = index.poll()
-    assert found[10].marks.star
-    for _ in range(3):
-        found = index.poll()
-    assert found[-1].marks.star
-
-
 def test_with_a_budget_cached_runs_are_checked_bit_by_bit(root: Path) -> None:
     names = sorted(path.name for path in root.iterdir())
     rename(root / names[0], "another name")  # the last one that is looked at

@@ -124,8 +124,6 @@ def test_batch_arithmetic_is_written_as_a_product(strategy, devices, batch, accu
     [
         ("pytorch", "ddp", {"cross_device_ops": "one_device"}, False,
          "“Reduction over devices” is for strategy mirrored of TensorFlow and Keras only, but ddp of PyTorch is"),
-        ("tensorflow", "towers", {"cross_device_ops": "one_device"}, False,
-         "but towers of TensorFlow is chosen. Leave it at"),
         ("keras", "mirrored", {"cross_device_ops": "nccl"}, False,
          "NCCL adds up gradients of GPUs only, and CPU devices are"),
         ("tensorflow", "mirrored", {"cross_device_ops": "nccl"}, True, ""),
@@ -136,8 +134,6 @@ def test_batch_arithmetic_is_written_as_a_product(strategy, devices, batch, accu
          "cannot be made on the meta device and on its"),
         ("pytorch", "ddp", {"gradient_compression": "powersgd", "precision": "float16"}, False,
          "PowerSGD keeps errors of gradients for later steps, and float16 scales gradients by a number that changes."),
-        ("pytorch", "pipeline", {"activation_checkpointing": True}, False,
-         "“Activation checkpointing” is for strategies single, ddp and fsdp of PyTorch only, but pipeline of PyTorch"),
         ("pytorch", "ddp", {"rate_scaling": "linear"}, False,
          "cannot be scaled to the batch size: the batch size for which"),
         ("keras", "mirrored", {"reference_batch": 32}, False,
