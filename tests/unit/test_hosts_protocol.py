@@ -224,11 +224,6 @@ def test_ability_that_fails_is_answered_with_a_sentence(serve, ability, sentence
     assert agent.answer({"id": 2, "do": "echo"}) == {"id": 2, "answer": "here"}
 
 
-def test_ability_of_a_newer_version_is_refused(serve):
-    answer = serve().answer({"id": 1, "do": "fly"})
-    assert Message.read(answer["error"]) == "The Trainyard there cannot do this: fly."
-
-
 @pytest.mark.parametrize(
     "message",
     [b"nonsense\n", b"\xff\n", b"[]\n", b"3\n", {"id": "1", "do": "echo"}, {"id": 1},
