@@ -306,27 +306,22 @@ def test_wait_grows_while_no_attempt_leads_to_a_connection(monkeypatch):
 
 HOSTILE_AGENT = """
 import json, sys, time
-def write(message):
-    sys.stdout.write(json.dumps(message) + "\\n")
-    sys.stdout.flush()
-write({"hello": "trainyard agent", "protocol": %d, "version": "1", "python": "3", "user": "u", "runs": "/",
-       "identity": {"host": "h", "boot": "b", "pid_namespace": "p"}})
-number = json.loads(sys.stdin.readline())["id"]
-size, pause_s = int(sys.argv[1]), float(sys.argv[2])
+print(sys.argv[1], flush=True)
+number, size = json.loads(sys.stdin.readline())["id"], int(sys.argv[2])
 while size:
-    write({"id": number, "item": "x" * size})
-    time.sleep(pause_s)
+    print(json.dumps({"id": number, "item": "x" * size}), flush=True)
+    time.sleep(0.001)
 time.sleep(1000)
 """
 
 
 @pytest.fixture
-def hostile(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], Connection]]:
+def hostile() -> Iterator[Callable[[int], Connection]]:
     """Connects to an agent that answers the first request with items of so many bytes, or never."""
     with ExitStack() as stack:
 
         def connect(size: int) -> Connection:
-            words = [sys.executable, "-c", HOSTILE_AGENT % protocol.VERSION, str(size), "0.001"]
+            words = [sys.executable, "-c", HOSTILE_AGENT, json.dumps(HELLO.document(1.0)), str(size)]
             carrier = SimpleNamespace(
                 command_line=lambda _: words, cwd="/", environment=clean_environment,
                 explain_silence=lambda silent_s: HostError(Failure.NO_ANSWER, f"silent for {silent_s:g} s"),
