@@ -38,9 +38,7 @@ def test_neither_qt_nor_a_framework_is_loaded_where_it_is_not_needed(module: str
 
 
 @pytest.mark.slow
-def test_the_first_frame_of_the_window_needs_neither_numpy_nor_pyqtgraph_nor_hosts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_first_frame_of_the_window_needs_neither_numpy_nor_pyqtgraph_nor_hosts(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("QT_QPA_PLATFORM", "offscreen")
     monkeypatch.setenv("TRAINYARD_CONFIG_DIR", str(tmp_path / "config"))
     begin = (

@@ -12,7 +12,7 @@ import pytest
 import core
 from core.catalog.frameworks import framework, has, interpreter
 from tests.support import packages
-from tests.support.pythons import write_program
+from tests.support.pythons import install, make_environment, write_program
 
 ROOT = Path(core.__file__).resolve().parents[1]
 DRIVER = ROOT / "resources" / "install" / "nvidia_driver.sh"
@@ -69,16 +69,6 @@ def installed(commands: list[str]) -> list[tuple[str, str]]:
     installs = [line for line in commands if " -m pip install " in line]
     assert all("--constraint constraints.txt" in line for line in installs)
     return [(line.split("/", 1)[0], line.split("constraints.txt ", 1)[1]) for line in installs]
-
-
-def make_environment(folder: Path, *modules: str) -> Path:
-    """Make an environment without pip, with empty modules, and return its Python."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
-    packages = next(folder.glob("lib/python3*/site-packages"))
-    for module in modules:
-        (packages / module).mkdir()
-        (packages / module / "__init__.py").touch()
-    return folder / "bin" / "python"
 
 
 def driver(root: Path, **variables: str) -> str:
@@ -156,9 +146,7 @@ def make_python(path: Path, **facts: object) -> str:
     ],
     ids=["slow", "optimized", "the-system's", "newer", "both-too-old", "no-headers"],
 )
-def test_environment_is_made_with_a_python_that_was_compiled_with_optimizations(
-    tmp_path: Path, python: dict[str, object], system: dict[str, object], name: str
-) -> None:
+def test_environment_is_made_with_a_python_that_was_compiled_with_optimizations(tmp_path, python, system, name) -> None:
     make_python(tmp_path / "python3", **python)
     used, told = made_with(tmp_path, "", make_python(tmp_path / "usr" / "system", **system))
     assert used == name
@@ -240,10 +228,8 @@ def test_framework_with_its_own_environment_trains_there(environment: Path, monk
     assert used() == [sys.executable] * 3, "no other environment"
     python = make_environment(environment / ".venv-tensorflow")
     assert used() == [sys.executable] * 3, "it has no framework"
-    packages_folder = next((environment / ".venv-tensorflow").glob("lib/python3*/site-packages"))
     for module in ("tensorflow", "keras"):
-        (packages_folder / module).mkdir()
-        (packages_folder / module / "__init__.py").touch()
+        install(python, module)
     assert used() == [sys.executable, str(python), str(python)]
     monkeypatch.setenv("TRAINYARD_PYTHON_TENSORFLOW", "/somewhere/bin/python")
     assert used() == [sys.executable, *["/somewhere/bin/python"] * 2]
@@ -252,9 +238,8 @@ def test_framework_with_its_own_environment_trains_there(environment: Path, monk
 
 
 def test_module_detection_does_not_import_the_module(tmp_path: Path) -> None:
-    python = str(make_environment(tmp_path / "other", "tensorflow"))
-    init = next((tmp_path / "other").glob("lib/python3*/site-packages/tensorflow/__init__.py"))
-    init.write_text("raise SystemExit('imported')", encoding="utf-8")
+    python = str(make_environment(tmp_path / "other"))
+    install(Path(python), "tensorflow")
     assert has(python, "tensorflow")
     assert has(python, "json")  # not in its packages folder: that Python is run to find it
     assert not has(python, "no_such_framework")
@@ -263,9 +248,7 @@ def test_module_detection_does_not_import_the_module(tmp_path: Path) -> None:
     assert not has(sys.executable, "no_such_framework")
 
 
-def test_missing_packages_are_named_with_the_tests_that_were_skipped(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_missing_packages_are_named_with_the_tests_that_were_skipped(monkeypatch, capsys) -> None:
     reasons = ["Skipped: needs the package openssh-server"] * 2 + ["needs the package xvfb openbox", "root reads all"]
     assert packages.summary(reasons) == (
         "3 tests were skipped: 2 without openssh-server, 1 without xvfb. "

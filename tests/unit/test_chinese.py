@@ -67,8 +67,6 @@ STORED = (
     (lambda: describe(failed_worker(tr("The loss became {value} at step {step}.", value="NaN", step=3))),
      "工作进程 0（GPU 4）：OutOfMemoryError: 损失在第 3 步变为 NaN。"),
     (lambda: enumerated(["pid 1", "pid 2", "c", "d", "e", "f", "g"]), "pid 1；pid 2；c；d；e；另外 2 个"),
-    (lambda: tr_plural("{count} process", "{count} processes", 2), "2 个进程"),
-    (lambda: "ValueError: the user's own words", "ValueError: the user's own words"),
 )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -27,7 +26,6 @@ from core.series.device_readings import DeviceSeries
 from core.series.series import STEP, Axis, ExponentialMean, Series
 from tests.support.running import make_spec
 from tests.support.written_runs import BEGAN, values, write_run
-from tests.unit.test_comparison import RECORDED, curves
 
 
 def series_of(numbers: np.ndarray, first: int = 1, step_s: float = 0.5) -> Series:
@@ -135,24 +133,6 @@ def test_groups_with_own_steps_gaps_and_unequal_lengths_against_numpy(seed: int)
         seen = np.isfinite(alone)
         assert np.allclose(alone[seen], own[seen])
         assert np.isfinite(alone[~complete & np.isfinite(own)]).all(), "each run is drawn where not all have a value"
-
-
-@pytest.mark.parametrize("metric", ["loss", "val_loss"])
-def test_the_band_of_recorded_runs_that_were_paused_resumed_and_stopped(tmp_path: Path, metric: str) -> None:
-    names = ("paused", "resumed", "stopped")
-    for name in names:
-        shutil.copytree(RECORDED / name, tmp_path / name)
-    tables = [curves(tmp_path / name)[metric] for name in names]
-    members = [Member(series=read_run(tmp_path / name).series.metrics[metric], axis=STEP) for name in names]
-    found = group_curve(members, (0, 100), 400, 0.0, MIN_MAX)
-    steps = sorted({step for table in tables for step in table})
-    assert found.x.tolist() == steps
-    common = [at for at, step in enumerate(steps) if all(step in table for table in tables)]
-    whole = np.array([[table[steps[at]] for at in common] for table in tables])
-    assert np.allclose(found.mean[common], whole.mean(axis=0), rtol=1e-12)
-    assert np.allclose(found.low[common], whole.min(axis=0), rtol=1e-12)
-    assert np.allclose(found.high[common], whole.max(axis=0), rtol=1e-12)
-    assert np.isfinite(found.mean).sum() == len(common), "the band ends where fewer runs go on"
 
 
 def test_long_runs_of_a_group_are_averaged_by_columns_of_steps() -> None:

@@ -19,13 +19,10 @@ CORES = sorted(os.sched_getaffinity(0))
 MEGABYTE = 2**20
 
 
-def spawn(code: str) -> subprocess.Popen[str]:
-    return subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-
 @pytest.fixture
 def child(request):
-    with spawn(request.param) as process:
+    command = [sys.executable, "-c", request.param]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "ready\n"
         yield process
         process.kill()

@@ -98,9 +98,7 @@ def assert_same_readings(ours: RunSeries, theirs: RunSeries) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("slice_bytes", [60, 1000, 10_000])
-def test_slices_put_together_are_the_whole_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, slice_bytes: int
-) -> None:
+def test_slices_put_together_are_the_whole_run(tmp_path, monkeypatch, seed, slice_bytes) -> None:
     run_dir = write_run(tmp_path, seed)
     monkeypatch.setattr(event_log, "SLICE_BYTES", slice_bytes)
     run, run_series = Run.attach(run_dir), RunSeries()
@@ -185,6 +183,7 @@ def test_packed_readings_are_those_of_their_lines() -> None:
     lines = packed_lines()
     packed = pack(lines, 0.0)
     assert packed is not None
+    assert parse(json.dumps(packed).encode()) is None, "no file can have them"
     assert packed["t"] == 102.0
     events = [event for event in parse_lines(lines) if event is not None]
     plain, whole = RunSeries(), RunSeries()
@@ -218,11 +217,6 @@ def test_other_lines_are_not_packed() -> None:
     for other in (b"\n", b"no JSON\n", b'{"t": 103.0, "kind": "state"}\n', b"\xff\n", lines[:-1] + b", " + lines):
         assert pack(other + lines, 0.0) is None
         assert pack(lines + other, 0.0) is None
-
-
-def test_no_file_can_have_packed_readings() -> None:
-    packed = pack(packed_lines(), 0.0)
-    assert parse(json.dumps(packed).encode()) is None
 
 
 def test_readings_are_in_order_with_a_resumed_part(tmp_path: Path) -> None:

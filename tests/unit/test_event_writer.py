@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from core.metrics.merge import MergedReading
 from core.metrics.rank_metrics import MetricEventWriter
@@ -11,8 +14,11 @@ from core.schema.events import Writer
 from core.schema.paths import EVENTS
 from core.series.run_series import RunSeries
 
+Look = tuple[list[MergedReading], float, float]
+"""What was read, since when and until when."""
 
-def recorded(run_dir: Path, *looks: tuple[list[MergedReading], float, float], rank: int = 0) -> tuple[RunSeries, int]:
+
+def recorded(run_dir: Path, *looks: Look, rank: int = 0) -> tuple[RunSeries, int]:
     """Return the metrics read back after these writes, and the number of event lines."""
     (run_dir / EVENTS).mkdir()
     writer = Writer(run_dir / EVENTS / "collector.jsonl")
@@ -25,106 +31,58 @@ def recorded(run_dir: Path, *looks: tuple[list[MergedReading], float, float], ra
     return run_series, len(events)
 
 
-def test_consecutive_steps_are_one_line_with_evenly_spaced_times(tmp_path: Path) -> None:
-    measured = [MergedReading(values={"loss": 1.0 / step, "lr": 0.1}, step=step) for step in range(1, 5)]
-
-    run_series, lines = recorded(tmp_path, (measured, 100.0, 102.0))
-
-    assert lines == 1
-    assert run_series.metrics["loss"].steps.tolist() == [1, 2, 3, 4]
-    assert run_series.metrics["loss"].values.tolist() == [1.0, 0.5, 0.333333333, 0.25]
-    assert run_series.metrics["loss"].times.tolist() == [100.5, 101.0, 101.5, 102.0]
-    assert run_series.metrics["lr"].count == 4
+def at(step: int, time: float | None = None, *, restarts: str = "", **values: float) -> MergedReading:
+    return MergedReading(values=values, step=step, time=time, restarts=frozenset(restarts.split()))
 
 
-def test_sparse_steps_are_kept_per_metric(tmp_path: Path) -> None:
-    measured = [
-        MergedReading(values={"loss": 3.0}, step=10),
-        MergedReading(values={"loss": 2.0}, step=20),
-        MergedReading(values={"val_loss": 2.5}, step=20),
-        MergedReading(values={"loss": 1.0}, step=30),
-    ]
-
-    run_series, _ = recorded(tmp_path, (measured, 0.0, 1.0))
-
-    assert run_series.metrics["loss"].steps.tolist() == [10, 20, 30]
-    assert run_series.metrics["val_loss"].steps.tolist() == [20]
-
-
-def test_times_given_by_the_source_are_kept(tmp_path: Path) -> None:
-    loss = [MergedReading(values={"loss": 1.0}, step=step, time=1000.0 + step) for step in (1, 2, 3)]
-    validation = [MergedReading(values={"val_loss": 1.0}, step=2, time=1002.5)]
-
-    run_series, _ = recorded(tmp_path, ([*loss, *validation], 2000.0, 2001.0))
-
-    assert run_series.metrics["loss"].times.tolist() == [1001.0, 1002.0, 1003.0]
-    assert run_series.metrics["val_loss"].times.tolist() == [1002.5]
-
-
-def test_more_reliable_source_restarts_a_curve(tmp_path: Path) -> None:
-    guessed = [MergedReading(values={"loss": 9.0, "accuracy": 0.5}, step=step) for step in (1, 2, 3)]
-    sure = [
-        MergedReading(values={"loss": 1.0}, step=0, time=0.5, restarts=frozenset({"loss"})),
-        MergedReading(values={"loss": 0.5}, step=1, time=0.6),
-    ]
-
-    run_series, _ = recorded(tmp_path, (guessed, 0.0, 1.0), (sure, 1.0, 2.0))
-
-    assert run_series.metrics["loss"].steps.tolist() == [0, 1]
-    assert run_series.metrics["loss"].values.tolist() == [1.0, 0.5]
-    assert run_series.metrics["accuracy"].count == 3
+CURVES: dict[str, tuple[list[Look], dict[str, dict[str, list[float]]]]] = {
+    "consecutive steps have evenly spaced times": (
+        [([at(step, loss=1.0 / step, lr=0.1) for step in range(1, 5)], 100.0, 102.0)],
+        {"loss": {"steps": [1, 2, 3, 4], "values": [1, 0.5, 0.333333333, 0.25], "times": [100.5, 101, 101.5, 102]},
+         "lr": {"steps": [1, 2, 3, 4]}}),
+    "sparse steps are kept per metric": (
+        [([at(10, loss=3.0), at(20, loss=2.0), at(20, val_loss=2.5), at(30, loss=1.0)], 0.0, 1.0)],
+        {"loss": {"steps": [10, 20, 30]}, "val_loss": {"steps": [20]}}),
+    "times of the source are kept": (
+        [([*(at(step, 1000.0 + step, loss=1.0) for step in (1, 2, 3)), at(2, 1002.5, val_loss=1.0)], 2000.0, 2001.0)],
+        {"loss": {"times": [1001.0, 1002.0, 1003.0]}, "val_loss": {"times": [1002.5]}}),
+    "a more reliable source restarts a curve": (
+        [([at(step, loss=9.0, accuracy=0.5) for step in (1, 2, 3)], 0.0, 1.0),
+         ([at(0, 0.5, restarts="loss", loss=1.0), at(1, 0.6, loss=0.5)], 1.0, 2.0)],
+        {"loss": {"steps": [0, 1], "values": [1.0, 0.5]}, "accuracy": {"steps": [1, 2, 3]}}),
+    "a more reliable source restarts a curve within one write": (
+        [([at(1, 5.0, loss=9.0), at(0, 6.0, restarts="loss", loss=1.0)], 0.0, 10.0)], {"loss": {"steps": [0]}}),
+    "a restarted curve may have earlier times": (
+        [([*(at(step, loss=9.0) for step in range(1, 5)), at(0, 6.0, restarts="loss", loss=1.0),
+           *(at(step, 6.0 + step, loss=1.0) for step in range(1, 4))], 99.0, 100.0)],
+        {"loss": {"values": [1.0] * 4}}),
+    "a clock that is set back does not change the order": (
+        [([at(1, 50.0, loss=1.0), at(2, 40.0, loss=2.0), at(3, 60.0, loss=3.0)], 99.0, 100.0)],
+        {"loss": {"values": [1.0, 2.0, 3.0], "times": [50.0, 50.0, 60.0]}}),
+}
 
 
-def test_more_reliable_source_restarts_a_curve_within_one_write(tmp_path: Path) -> None:
-    readings = [
-        MergedReading(values={"loss": 9.0}, step=1, time=5.0),
-        MergedReading(values={"loss": 1.0}, step=0, time=6.0, restarts=frozenset({"loss"})),
-    ]
-
-    run_series, _ = recorded(tmp_path, (readings, 0.0, 10.0))
-
-    assert run_series.metrics["loss"].steps.tolist() == [0]
-
-
-def test_restarted_curve_may_have_earlier_times(tmp_path: Path) -> None:
-    readings = [MergedReading(values={"loss": 9.0}, step=step) for step in range(1, 5)]
-    readings += [MergedReading(values={"loss": 1.0}, step=0, time=6.0, restarts=frozenset({"loss"}))]
-    readings += [MergedReading(values={"loss": 1.0}, step=step, time=6.0 + step) for step in range(1, 4)]
-
-    run_series, _ = recorded(tmp_path, (readings, 99.0, 100.0))
-
-    assert run_series.metrics["loss"].values.tolist() == [1.0] * 4
-
-
-def test_clock_set_back_does_not_change_the_order(tmp_path: Path) -> None:
-    readings = [
-        MergedReading(values={"loss": float(step)}, step=step, time=time)
-        for step, time in ((1, 50.0), (2, 40.0), (3, 60.0))
-    ]
-
-    run_series, _ = recorded(tmp_path, (readings, 99.0, 100.0))
-
-    assert run_series.metrics["loss"].values.tolist() == [1.0, 2.0, 3.0]
-    assert run_series.metrics["loss"].times.tolist() == sorted(run_series.metrics["loss"].times.tolist())
+@pytest.mark.parametrize("name", CURVES)
+def test_curves_are_read_back(tmp_path: Path, name: str) -> None:
+    looks, curves = CURVES[name]
+    found = recorded(tmp_path, *looks)[0].metrics
+    assert found.keys() == curves.keys()
+    for metric, columns in curves.items():
+        assert {column: getattr(found[metric], column).tolist() for column in columns} == columns
 
 
 def test_metrics_of_ranks_have_separate_curves(tmp_path: Path) -> None:
-    readings = [
-        MergedReading(values={"loss": 1.0}, step=0, restarts=frozenset({"loss"})),
-        MergedReading(values={"loss": 0.5}, step=1),
-    ]
-
-    run_series, _ = recorded(tmp_path, (readings, 0.0, 1.0), rank=2)
-
-    assert list(run_series.metrics) == ["loss@2"]
+    readings = [at(0, restarts="loss", loss=1.0), at(1, loss=0.5)]
+    run_series, lines = recorded(tmp_path, (readings, 0.0, 1.0), rank=2)
+    assert (list(run_series.metrics), lines) == (["loss@2"], 2)
     assert run_series.metrics["loss@2"].count == 2
 
 
 def test_numbers_of_epochs_are_told_from_steps(tmp_path: Path) -> None:
-    epochs = [MergedReading(values={"loss": 1.0, "val_loss": 2.0}, step=step, counts_epochs=True) for step in (1, 2)]
-    steps = [MergedReading(values={"accuracy": 0.5}, step=step) for step in (1, 2)]
-    run_series, lines = recorded(tmp_path, ([*epochs, *steps], 0.0, 1.0))
-    assert lines == 2
+    steps = [at(step, accuracy=0.5) for step in range(1, 5)]
+    epochs = [replace(each, values={"loss": 1.0, "val_loss": 2.0}, counts_epochs=True) for each in steps]
+    run_series, lines = recorded(tmp_path, ([*epochs, *steps], 0.0, 100.0))
+    assert lines == 2, "consecutive steps are one line"
     assert run_series.by_epoch == {"loss", "val_loss"}
-    run_series.fold([{"t": 2.0, "kind": "metrics", "first": 3, "values": {"loss": [1.0]}}])
+    run_series.fold([{"t": 200.0, "kind": "metrics", "first": 5, "values": {"loss": [1.0]}}])
     assert run_series.by_epoch == {"val_loss"}, "its steps have become known"

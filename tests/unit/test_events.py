@@ -17,7 +17,7 @@ from core.errors import RunError
 from core.launchers.local import assign_ranks
 from core.runs.facts import RunState
 from core.runs.run import Run
-from core.schema.event_kinds import Checkpoint, Notice, Ready, Rewind, StateChange
+from core.schema.event_kinds import Checkpoint, Notice, Ready, Rewind
 from core.schema.event_log import Log
 from core.schema.events import RESERVE_BYTES, RecordError, Tail, Writer, last_step, make_reserve, metrics_line
 from core.schema.paths import EVENTS, RESERVE
@@ -30,19 +30,15 @@ from tests.support.running import CAME_UP, FOREVER, LONG, Followed, make_spec, s
 def test_each_written_event_is_read_once(tmp_path: Path) -> None:
     writer, tail = Writer(tmp_path / "a.jsonl"), Tail(tmp_path / "a.jsonl")
     assert tail.read() == []
-    writer.write(Rewind(step=1))
+    writer.write(Rewind(step=1, time=0.0))  # imported measurements may begin there
     writer.write(Notice(text="two"))
-    assert [(event["kind"], event.get("step")) for event in tail.read()] == [("rewind", 1), ("notice", None)]
+    found = tail.read()
+    assert [(event["kind"], event.get("step")) for event in found] == [("rewind", 1), ("notice", None)]
+    assert found[0]["t"] == 0.0 < found[1]["t"]
     writer.write(Ready(rank=0))
     assert [event["kind"] for event in tail.read()] == ["ready"]
     assert tail.read() == []
     writer.close()
-
-
-def test_event_of_the_time_0_keeps_it() -> None:
-    """Imported measurements may begin there."""
-    assert StateChange(time=0.0, state="starting").event()["t"] == 0.0
-    assert StateChange(state="starting").event()["t"] > 0.0
 
 
 def test_incomplete_last_line_is_read_once_it_is_complete(tmp_path: Path) -> None:
@@ -129,9 +125,7 @@ def write_many(writer: Writer) -> None:
         writer.write(Checkpoint(step=number, name="x" * 1000))
 
 
-def test_run_on_a_full_disk_fails_with_an_error_and_keeps_its_events(
-    small_disk: Path, tmp_path: Path, fake_python: Path
-) -> None:
+def test_run_on_a_full_disk_fails_with_an_error_and_keeps_its_events(small_disk, tmp_path, fake_python) -> None:
     spec = replace(make_spec(write_recipe(tmp_path, LONG), epochs=FOREVER), python=str(fake_python))
     followed = start(spec, small_disk / "runs").until_trained(10)
     fill(small_disk, leave=8192)
@@ -152,9 +146,7 @@ def test_full_disk_is_reported_before_the_start(small_disk: Path) -> None:
         Run.start(make_spec("digits_mlp"), small_disk / "runs")
 
 
-def test_traceback_is_recorded_for_errors_except_a_non_finite_loss(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_traceback_is_recorded_for_errors_except_a_non_finite_loss(tmp_path, capsys) -> None:
     (tmp_path / EVENTS).mkdir()
     write_spec(tmp_path, make_spec("digits_mlp"))
     context = Context(str(tmp_path), assign_ranks(cpu_devices()[:1], find_strategy("pytorch", "single"))[0])

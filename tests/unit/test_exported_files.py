@@ -162,9 +162,7 @@ def test_seeds_are_rows_of_their_own_where_that_is_asked_for(tmp_path: Path, cap
         (("scale", "--show", "none", "--png", "a/spec.json"), "a/spec.json is not a folder."),
     ],
 )
-def test_wrong_use_is_one_sentence(
-    two: Path, capsys, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], sentence: str
-) -> None:
+def test_wrong_use_is_one_sentence(two, capsys, monkeypatch, words, sentence) -> None:
     write_run(two, "empty")
     monkeypatch.chdir(two)
     code, out, err = call(capsys, *words, "--runs", two)
@@ -174,9 +172,7 @@ def test_wrong_use_is_one_sentence(
 
 
 @pytest.mark.parametrize("option", ["--svg", "--png", "--html", "--csv", "--tensorboard"])
-def test_a_disk_that_fills_while_exporting_leaves_what_was_there(
-    two: Path, capsys, small_disk: Path, option: str
-) -> None:
+def test_a_disk_that_fills_while_exporting_leaves_what_was_there(two, capsys, small_disk, option) -> None:
     target = small_disk / "out"
     mine = target if option in {"--html", "--csv"} else target / f"loss.{option[2:]}"
     mine.parent.mkdir(exist_ok=True)
@@ -187,14 +183,13 @@ def test_a_disk_that_fills_while_exporting_leaves_what_was_there(
     before = sorted(small_disk.rglob("*"))
     code, out, err = call(capsys, "export", two / "a", option, target, "--force")
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "The disk is full" in err
+    assert err.startswith("trainyard: The disk is full: ")
+    assert "Free some space" in err
     assert sorted(small_disk.rglob("*")) == before, "no part of a file is left"
     assert mine.read_text() == "mine"
 
 
-def test_export_replaces_a_file_only_with_force_and_names_are_no_formulas(
-    runs_root: Path, tmp_path: Path, capsys
-) -> None:
+def test_export_replaces_a_file_only_with_force_and_names_are_no_formulas(runs_root, tmp_path, capsys) -> None:
     run_dir, table = written(runs_root), tmp_path / "loss.csv"
     table.write_text("mine")
     words = ["export", run_dir.name, "--csv", table, "--runs", runs_root]

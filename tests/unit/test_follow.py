@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import signal
-from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -20,29 +20,27 @@ from tests.support.running import make_spec
 from tests.support.written_runs import values, write_run
 
 
-class Recipe:
-    """What is asked of a run on a recipe."""
+class Polled:
+    """A run that is over after `polls` polls; each loss is the number of the poll. `act` is called in the first one."""
+
+    def __init__(self, polls, state=RunState.RUNNING, act=lambda: None, **facts) -> None:
+        self.facts = RunFacts(state=state, **facts)
+        self.asked: list[str] = []
+        self._polls, self._polled, self._act = polls, 0, act
 
     def spec(self) -> RunSpec:
         return make_spec("digits_mlp")
 
-
-class Interrupted(Recipe):
-    """A run in a given state; Ctrl-C is pressed once, then the run is stopped."""
-
-    def __init__(self, state: RunState) -> None:
-        self.facts = RunFacts(state=state)
-        self.asked: list[str] = []
-
-    def catch_up(self) -> list[dict[str, object]]:
+    def catch_up(self) -> list[Event]:
         return []
 
-    def poll(self) -> list[dict[str, object]]:
-        if not self.asked:
-            signal.raise_signal(signal.SIGINT)
-            return []
-        self.facts = RunFacts(state=RunState.STOPPED)
-        return []
+    def poll(self) -> list[Event]:
+        self._polled += 1
+        if self._polled == 1:
+            self._act()
+        if self._polled == self._polls:
+            self.facts = RunFacts(state=RunState.FINISHED)
+        return [{"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [float(self._polled)]}}]
 
     def request(self, what: str) -> None:
         self.asked.append(what)
@@ -57,55 +55,24 @@ class Interrupted(Recipe):
     ],
 )
 def test_ctrl_c_request_depends_on_the_run_state(state: RunState, asked: str, printed: str) -> None:
-    run, out = Interrupted(state), io.StringIO()
-    follow(run, out)  # type: ignore[arg-type]
+    run, out = Polled(2, state, lambda: signal.raise_signal(signal.SIGINT)), io.StringIO()
+    follow(run, out)
     assert run.asked == [asked]
     assert printed in out.getvalue().splitlines()
 
 
-class Training(Recipe):
-    """A run that trains for `polls` polls; each loss is the number of the poll."""
-
-    def __init__(self, polls: int) -> None:
-        self.facts = RunFacts(state=RunState.RUNNING)
-        self._polls, self._left = polls, polls
-
-    def catch_up(self) -> list[dict[str, object]]:
-        return []
-
-    def poll(self) -> list[dict[str, object]]:
-        self._left -= 1
-        if not self._left:
-            self.facts = RunFacts(state=RunState.FINISHED)
-        return [{"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [float(self._polls - self._left)]}}]
-
-
-class Clock:
-    """A clock that advances only in sleep()."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def time(self) -> float:
-        return self.now
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
-
-
 def test_piped_output_gets_one_line_per_interval(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, out = Clock(), io.StringIO()
+    clock, out = SimpleNamespace(now=1000.0), io.StringIO()
+    clock.time = clock.monotonic = lambda: clock.now
+    clock.sleep = lambda seconds: setattr(clock, "now", clock.now + seconds)
     monkeypatch.setattr(following, "time", clock)
-    assert follow(Training(2400), out) == 2400.0  # type: ignore[arg-type]
+    assert follow(Polled(2400), out) == 2400.0
     passed_s = clock.now - 1000.0
     assert len(out.getvalue().splitlines()) == -(-passed_s // LINE_EVERY_S)
 
 
 def test_last_loss_is_returned_without_output() -> None:
-    assert follow(Training(1), None) == 1.0  # type: ignore[arg-type]
+    assert follow(Polled(1), None) == 1.0
 
 
 @pytest.mark.parametrize(
@@ -113,19 +80,16 @@ def test_last_loss_is_returned_without_output() -> None:
     [("steps", "step 3/8"), ("epochs", "epoch 3/8"), ("in this epoch", "3/8 in this epoch"), ("", "3/8")],
 )
 def test_use_of_an_unticked_device_and_the_progress_of_a_script_are_shown(unit: str, line: str) -> None:
-    out, run = io.StringIO(), Training(3)
     use = UntickedDeviceUse(device_id="GPU-1", pids=(7,), sentence="Process 7 of this run is on GPU 1.")
-    progress = RunProgress(done=3.0, total=8.0, unit=unit)
-    run.facts = RunFacts(state=RunState.RUNNING, unticked_device_uses=(use,), progress=progress)
-    follow(run, out)  # type: ignore[arg-type]
+    progress, out = RunProgress(done=3.0, total=8.0, unit=unit), io.StringIO()
+    follow(Polled(3, unticked_device_uses=(use,), progress=progress), out)
     assert out.getvalue().splitlines().count(use.sentence) == 1
+    assert f"running · {line} · loss 1" in out.getvalue().splitlines()
     assert f"running · {line} · loss 1" in out.getvalue().splitlines()
 
 
 @pytest.mark.parametrize("stops", [True, False])
-def test_ctrl_c_while_events_are_read_loses_none(
-    runs_root: Path, monkeypatch: pytest.MonkeyPatch, *, stops: bool
-) -> None:
+def test_ctrl_c_while_events_are_read_loses_none(runs_root, monkeypatch, *, stops) -> None:
     """Without the events that were read, a run that has ended would seem lost."""
     found = Run.attach(write_run(runs_root, "run", [values(1, 1, 2, loss=[2.0, 1.0])]))
     folds = []

@@ -11,7 +11,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -96,10 +95,7 @@ def test_data_loader_worker_missing_from_driver_list_is_found_by_open_files(proc
          {"_1": [Process(10, 5)]}, [("GPU-1", 10, 5)]),
     ],
 )
-def test_holders_are_told_from_other_processes(
-    proc: Path, known: dict[int, dict[str, Any]], listed: dict[str, list[Process]],
-    holders: list[tuple[str | None, int, int | None]],
-) -> None:
+def test_holders_are_told_from_other_processes(proc, known, listed, holders) -> None:
     for pid, facts in known.items():
         add_process(proc, pid, **facts)
     assert found(proc, **listed) == holders
@@ -175,9 +171,6 @@ def test_process_description_contains_what_may_be_read(proc: Path) -> None:
     assert me.age_s >= 0
 
 
-# -- which processes a run may signal --------------------------------------------------------------
-
-
 def identity_of(process: subprocess.Popen[bytes]) -> ProcessId:
     identity = processes.identify(process.pid)
     assert identity
@@ -194,9 +187,7 @@ def identity_of(process: subprocess.Popen[bytes]) -> ProcessId:
     ],
     ids=["another-user", "recycled-pid", "similar-command-line"],
 )
-def test_process_that_is_none_of_the_run_is_never_signalled(
-    proc: Path, sleeper: subprocess.Popen[bytes], shown: dict[str, Any], later: float, is_seen: bool
-) -> None:
+def test_process_that_is_none_of_the_run_is_never_signalled(proc, sleeper, shown, later, is_seen) -> None:
     own = identity_of(sleeper)
     add_process(proc, own.pid, created=own.created + later, **shown)
     machine = HostProcesses(RunProcesses(run_id=OWN_RUN, proc=proc))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -39,9 +38,7 @@ def probe(python: str) -> None:
 
 
 @pytest.mark.parametrize("start", [lambda python: has(python, "torch"), export, probe], ids=["has", "export", "probe"])
-def test_other_python_does_not_inherit_trainyard_variables(
-    start: Callable[[str], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_python_does_not_inherit_trainyard_variables(start, tmp_path, monkeypatch) -> None:
     for name in (TAG, RUN_DIR, "TRAINYARD_METRICS", "TRAINYARD_PYTHON_TENSORFLOW"):
         monkeypatch.setenv(name, "ours")
     monkeypatch.setenv("SOME_OTHER", "kept")
@@ -99,9 +96,7 @@ def test_close_terminates_children_even_after_the_process_exited() -> None:
 
 
 @pytest.mark.parametrize(("state", "is_reaped"), [("R", True), ("D", False)])
-def test_a_killed_process_is_waited_for_unless_the_kernel_holds_it(
-    state: str, is_reaped: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_killed_process_is_waited_for_unless_the_kernel_holds_it(state, is_reaped, monkeypatch) -> None:
     """On a busy machine, a killed process may wait for its turn longer than one grace period."""
     process = sh("sleep 60")
     monkeypatch.setattr(helper_process, "GRACE_S", 0.0)
@@ -123,9 +118,7 @@ def test_a_killed_process_is_waited_for_unless_the_kernel_holds_it(
 
 
 @pytest.mark.parametrize(("script", "words"), [("read line", "exit status 1"), ("sleep 60", "signal TERM")])
-def test_polite_close_signals_only_a_process_that_outlives_its_stdin(
-    script: str, words: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_polite_close_signals_only_a_process_that_outlives_its_stdin(script, words, monkeypatch) -> None:
     if words == "signal TERM":
         monkeypatch.setattr(helper_process, "ends_within", lambda pid, _: ends_within(pid, 0.1))
     process = sh(f"{script}", stdin=True)

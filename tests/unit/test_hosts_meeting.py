@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from threading import Barrier
@@ -142,15 +142,10 @@ def test_no_number_of_ports_is_refused(tmp_path: Path, count: object) -> None:
             None, [], [1], [1, 1], [1, 2, 3], [0, 1], [1, 65536], [1, True], ["1", 2], [1.0, 2], {"1": 2})),
     ],
 )
-def test_answer_that_is_no_address_or_no_list_of_free_ports_is_refused(
-    read: Callable[[object], object], found: object
-) -> None:
+def test_answer_that_is_no_address_or_no_list_of_free_ports_is_refused(read, found) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 (`PartLink` says what is wrong)
         read(found)
     assert free_ports({"ports": [1, 65535]}, 2) == [1, 65535]
-
-
-# -- open ports ----------------------------------------------------------------------------------
 
 
 def listening_spec(strategy: str, framework: str = "tensorflow") -> RunSpec:

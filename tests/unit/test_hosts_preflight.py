@@ -86,17 +86,12 @@ def test_nccl_version_is_what_pytorch_says(tmp_path: Path) -> None:
     assert nccl_version(str(tmp_path / "missing")) == ""
 
 
-# -- the data --------------------------------------------------------------------------------------
-
-
 def settings(tmp_path: Path, **values: object) -> RunSpec:
     spec = make_spec(write_recipe(tmp_path, RECIPE))
     return replace(spec, recipe=replace(spec.own_recipe, settings=values), working_dir=str(tmp_path))
 
 
-def test_paths_of_the_data_are_settings_that_name_something_that_exists(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_paths_of_the_data_are_settings_that_name_something_that_exists(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "data" / "train").mkdir(parents=True)
     spec = settings(
@@ -130,9 +125,6 @@ def test_a_machine_says_what_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_what_names_no_paths_is_refused(tmp_path: Path, paths: object) -> None:
     with pytest.raises(ValueError, match="These are no paths"):
         ask(tmp_path, recipe="", paths=paths)
-
-
-# -- the recipe ------------------------------------------------------------------------------------
 
 
 def test_hash_is_that_of_names_and_contents(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from core.runs.fold import fold
 from core.schema.event_kinds import Notice, Release, Verdict, read
 from core.schema.events import Tail, Writer
 from gui.base.formatting import DAY_S, day, duration, moment, number
+from tests.unit.test_chinese import read_back
 
 SENTENCES: dict[str | tuple[str, str], str] = {
     "English": "简体中文",
@@ -73,20 +74,6 @@ def test_sentences_of_this_process_are_translated_and_english_needs_no_catalogue
     assert devices == ["0 devices", "1 device", "2 devices"]
 
 
-@pytest.fixture
-def written():
-    """Return what another process has written as JSON: it speaks English."""
-
-    def write(make):
-        before = language.current()
-        language.use("en")
-        text = json.dumps(stored(make()))
-        language.use(before)
-        return json.loads(text)
-
-    return write
-
-
 @pytest.mark.parametrize(
     ("make", "english", "shown"),
     [
@@ -110,8 +97,8 @@ def written():
     ],
 )
 @pytest.mark.usefixtures("in_test_language")
-def test_message_that_is_stored_is_shown_in_the_language_of_its_reader(written, make, english, shown):
-    message = Message.read(written(make))
+def test_message_that_is_stored_is_shown_in_the_language_of_its_reader(make, english, shown):
+    message = read_back(make)
     assert (message, tr(message), tr(tr(message))) == (english, shown, shown)
     assert pickle.loads(pickle.dumps(message)).to_json() == message.to_json()
     assert Message.read(json.loads(json.dumps(stored(tr(message))))) == english, "what is stored is English"
@@ -170,10 +157,8 @@ def test_event_has_the_sentence_in_english_and_its_values(in_test_language, tmp_
 
 
 @pytest.mark.usefixtures("in_test_language")
-def test_command_line_translates_what_a_run_stored(written):
-    sentence = Message.read(
-        written(lambda: tr("{label} is still held by this run: {names}.", label="GPU 0", names="pid 7 a"))
-    )
+def test_command_line_translates_what_a_run_stored():
+    sentence = read_back(lambda: tr("{label} is still held by this run: {names}.", label="GPU 0", names="pid 7 a"))
     release = Release(
         device_id="gpu:0", verdict=Verdict.HELD_BY_RUN, before_bytes=None, peak_bytes=None, after_bytes=None,
         seconds=1.0, sentence=sentence,

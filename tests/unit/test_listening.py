@@ -23,9 +23,7 @@ from tests.support.listening import beyond_loopback, listening
         ({"NCCL_SOCKET_FAMILY": "AF_INET6"}, {"GLOO_SOCKET_IFNAME": "lo"}),
     ],
 )
-def test_ranks_are_given_the_loopback_interface(
-    monkeypatch: pytest.MonkeyPatch, chosen: dict[str, str], given: dict[str, str]
-) -> None:
+def test_ranks_are_given_the_loopback_interface(monkeypatch, chosen, given) -> None:
     assert loopback_variables(chosen) == given
     monkeypatch.setattr(socket, "if_nameindex", lambda: [(1, "loop"), (2, "eth0")])
     assert loopback_variables({}) == {}, "where the loopback has another name"

@@ -28,16 +28,6 @@ from tests.support.fake_machine import (
 )
 
 
-def test_survivors_are_terminated_and_named(machine: FakeMachine) -> None:
-    machine.leave(200)
-    watch = trained(machine)
-    found = read_until_verdict(watch, machine, GB // 2)
-    assert machine.sent == [(200, "SIGTERM")]
-    assert found[0].verdict is Verdict.RELEASED
-    assert found[0].sentence.endswith("pid 200 python had outlived its worker and was terminated.")
-    assert [(each.pid, each.name, each.signal) for each in watch.ended()] == [(200, "python", "SIGTERM")]
-
-
 def test_survivor_that_ignores_sigterm_is_killed_after_grace_period(machine: FakeMachine) -> None:
     machine.leave(200, immune="SIGTERM")
     watch = trained(machine)
@@ -80,6 +70,9 @@ def test_survivor_that_forks_while_terminated_leaves_no_process(machine: FakeMac
     assert found == []
     assert read(watch, machine, seconds=0.01)[0].verdict is Verdict.RELEASED
     assert machine.sent == [(201, "SIGTERM"), (203, "SIGTERM")]
+    assert [(each.pid, each.name, each.signal) for each in watch.ended()] == [
+        (201, "python", "SIGTERM"), (203, "python", "SIGTERM"),
+    ]
 
 
 def test_exiting_process_that_closed_its_files_still_counts(machine: FakeMachine) -> None:
@@ -244,9 +237,7 @@ def test_unreadable_memory_of_a_cpu_device_is_not_reported_as_zero(machine: Fake
          "Processes outlived their worker and were sent SIGTERM: pid 201 python (anna); pid 203 python (anna)."),
     ],
 )
-def test_notice_names_terminated_processes_with_their_users(
-    machine: FakeMachine, pids: list[int], sentence: str
-) -> None:
+def test_notice_names_terminated_processes_with_their_users(machine, pids, sentence) -> None:
     for pid in pids:
         machine.leave(pid)
     written: list[Record] = []

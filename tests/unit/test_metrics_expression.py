@@ -99,9 +99,6 @@ def test_slow_lines_are_skipped_until_there_are_too_many() -> None:
         matcher.close()
 
 
-# -- on the log of a run ------------------------------------------------------------------------------
-
-
 PRINTS = """\
 print("hello " + 40 * "a" + "!")
 for step in range(1, 6):

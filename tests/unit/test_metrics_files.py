@@ -12,7 +12,7 @@ import pytest
 from core.metrics.files.growing_file import BLOCK_BYTES, GrowingFile
 from core.metrics.files.record_logs import CsvFile, JsonLines
 from core.metrics.reading import Reading
-from tests.unit.test_metrics_tensorboard import needs_tensorboard
+from tests.unit.test_metrics_tensorboard import everything, needs_tensorboard
 
 LIGHTNING = """\
 epoch,lr-Adam,step,train_loss_epoch,train_loss_step,val_loss
@@ -67,9 +67,7 @@ def test_json_lines_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("kind", "text"), [(CsvFile, LIGHTNING), (CsvFile, KERAS), (JsonLines, JSON)])
-def test_log_cut_at_any_byte_gives_the_same_readings(
-    tmp_path: Path, kind: type[CsvFile | JsonLines], text: str
-) -> None:
+def test_log_cut_at_any_byte_gives_the_same_readings(tmp_path, kind, text) -> None:
     path, data = tmp_path / "log", text.encode()
     path.write_bytes(data)
     whole = repr(kind(path).poll())  # as text, since NaN is not equal to itself
@@ -194,13 +192,6 @@ def test_missing_file_pipe_or_folder_gives_no_readings(tmp_path: Path, kind: typ
     file = kind(loop)
     assert file.poll() == []
     assert f"{loop} cannot be read" in file.trouble
-
-
-def everything(file: CsvFile | JsonLines) -> list[Reading]:
-    readings = file.poll()
-    while file.more:
-        readings += file.poll()
-    return readings
 
 
 @pytest.mark.parametrize("kind", [CsvFile, JsonLines])

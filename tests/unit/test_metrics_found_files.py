@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -66,9 +65,7 @@ def test_new_metric_files_are_found_once(tmp_path: Path) -> None:
         ("folder.csv", Path.mkdir),
     ],
 )
-def test_what_is_no_file_with_training_metrics_is_ignored(
-    tmp_path: Path, name: str, text: str | Callable[[Path], object]
-) -> None:
+def test_what_is_no_file_with_training_metrics_is_ignored(tmp_path, name, text) -> None:
     looking = finder(tmp_path)
     if isinstance(text, str):
         write(tmp_path / name, text)

@@ -9,7 +9,7 @@ import pytest
 from core.metrics.reading import IN_EPOCH
 from core.metrics.text.log import LogReader
 from tests.support import printed
-from tests.support.printed import printed_by, progress, read, series
+from tests.support.printed import progress, read, series
 from tests.support.recorded_logs import recorded_logs
 
 
@@ -19,15 +19,9 @@ def test_progress_is_that_within_an_epoch_where_the_number_of_epochs_is_not_prin
     assert progress(logs["lightning_tqdm"]) == [(at, 4, IN_EPOCH) for at in (0, 1, 2, 4, 0, 1, 4)]
     epochs = [reading.epoch for reading in logs["pytorch_quickstart"] if "loss" in reading.values]
     assert epochs == [reading.epoch for reading in logs["pytorch_tutorial_cifar"]] == [1, 1, 2]
-
-
-def test_dictionaries_of_huggingface_trainer_get_steps_from_its_progress_bar(tmp_path: Path) -> None:
-    readings = read(printed_by(printed.TRAINER, folder=tmp_path))
-    assert series(readings, "loss") == [(step, 2.0 / step) for step in (4, 8, 12)]
-    assert series(readings, "val_loss") == [(6, 1 / 6), (12, 1 / 12)]
-    reported = progress(readings)
-    assert reported == sorted(reported)
-    assert (reported[0], reported[-1]) == ((0, 12, "steps"), (12, 12, "steps"))
+    for name in ("hf_bars", "trainer_with_bars", "tqdm_ascii"):
+        reported = progress(logs[name])
+        assert reported == sorted(reported), "the bar of an evaluation is not that of the training"
 
 
 def test_dictionary_before_any_progress_bar_is_read_at_once() -> None:
@@ -54,16 +48,6 @@ def test_keras_fit_log(verbose: str, written_by_keras: Path) -> None:
     done = [reading.done / reading.total for reading in readings if reading.done is not None and reading.total]
     assert done == sorted(done)
     assert done[-1] == 1
-
-
-@pytest.mark.parametrize("when", ["before", "with"])
-def test_tqdm_values_set_before_or_with_the_step(when: str, tmp_path: Path) -> None:
-    readings = read(printed_by(printed.TQDM, when, folder=tmp_path))
-    expected = [(epoch * 10 + at + 1, 3 - epoch - at / 10) for epoch in range(2) for at in range(10)]
-    assert series(readings, "loss") == [(step, pytest.approx(value)) for step, value in expected]
-    reported = progress(readings)
-    assert reported == sorted(reported)
-    assert (reported[0], reported[-1]) == ((0, 20, "steps"), (20, 20, "steps"))
 
 
 def test_other_progress_bars_are_not_training_progress() -> None:
@@ -95,17 +79,3 @@ def test_steps_go_on_through_epochs_and_fits_but_are_not_counted_twice() -> None
     assert series(read(restarted), "loss") == [(0, 0.0), (1, 0.1), (2, 0.2), (3, 1.0), (4, 1.1), (5, 1.2)]
     over_all = "Epoch 1/2\nstep 50/200 loss 0.9\nstep 90/200 loss 0.8\nEpoch 2/2\nstep 150/200 loss 0.7\n"
     assert series(read(over_all), "loss") == [(50, 0.9), (90, 0.8), (150, 0.7)]
-
-
-def test_train_estimate_does_not_duplicate_the_loss_of_the_same_step() -> None:
-    log = "".join(
-        f"step {step}: train loss {step + 0.5}, val loss {step + 0.25}\n" * (step % 50 == 0)
-        + f"iter {step}: loss {step}.0, time 12.00ms, mfu 1.0%\n"
-        for step in range(0, 151, 10)
-    )
-    readings = read(log.encode())
-    # The first estimate is reported before the line of the same step is read.
-    assert dict(reversed(series(readings, "loss"))) == {0: 0.5, **{step: float(step) for step in range(10, 151, 10)}}
-    assert series(readings, "val_loss") == [(step, step + 0.25) for step in (0, 50, 100, 150)]
-    alone = "".join(f"step {step}: train loss 2.5, val loss 2.7\n" for step in (0, 50, 100))
-    assert series(read(alone.encode()), "loss") == [(0, 2.5), (50, 2.5), (100, 2.5)]

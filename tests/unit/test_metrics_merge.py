@@ -58,30 +58,6 @@ def test_single_source_is_passed_through() -> None:
     assert merged == [MergedReading(values={"loss": 1.0, "accuracy": 0.5}, step=3, epoch=1, time=7.0)]
 
 
-def test_values_of_a_known_step_are_not_repeated() -> None:
-    merge = MetricMerger()
-    assert steps(merge.take("text", loss(1, 1, 2, 2, 2) + loss(3, value=5.0) + loss(3, value=6.0))) == [1, 2, 3]
-    assert merge.take("text", loss(3)) == []
-    assert merge.take("csv:/a/log.csv", unplaced(1, 2, name="other"))[0].values == {"other": 1}
-
-
-def test_more_reliable_source_replaces_the_curve_in_mid_run() -> None:
-    merge = MetricMerger()
-    curves = recorded(merge.take("text", loss(*range(1, 41), value=9.0)))
-    assert recorded(merge.take(EVENTS, loss(*range(40))), curves) == {"loss": [(step, 1.0) for step in range(40)]}
-    assert merge.take("text", loss(41, 42, value=9.0)) == []
-    assert recorded(merge.take(EVENTS, loss(40, 41)), curves)["loss"][-1] == (41, 1.0)
-    assert len(curves["loss"]) == 42
-
-
-def test_more_reliable_source_with_later_first_step_replaces_the_whole_curve() -> None:
-    merge = MetricMerger()
-    curves = recorded(merge.take("text", unplaced(*[9.0] * 40)))
-    merged = merge.take(EVENTS, loss(*range(10, 160, 10)))
-    assert [each.restarts for each in merged] == [{"loss"}, *[frozenset()] * (len(merged) - 1)]
-    assert recorded(merged, curves) == {"loss": [(step, 1.0) for step in range(10, 160, 10)]}
-
-
 def test_sparse_source_does_not_replace_a_dense_curve_in_either_order() -> None:
     dense, points = loss(*range(0, 501, 10), value=9.0), loss(0, 500)
     for order in ((("text", dense), (EVENTS, points)), ((EVENTS, points), ("text", dense))):
@@ -116,17 +92,38 @@ def test_test_set_is_the_validation_unless_there_is_another() -> None:
     assert recorded(merged) == both  # what the test set gave before cannot stay under the name of the validation
 
 
-def test_validation_numbered_on_its_own_gets_the_step_of_its_time() -> None:
-    merge = MetricMerger()
-    training = [Reading(values={"loss": 1.0}, step=step, time=100.0 + step) for step in range(10, 310, 10)]
-    validation = [Reading(values={"val_loss": 0.5}, step=n, time=100.0 + n * 100) for n in (1, 2, 3)]
-    merged = merge.take(EVENTS, [*training, *validation])
-    assert steps(merged, "val_loss") == [100, 200, 300]
-    late = [Reading(values={"val_accuracy": 0.5}, step=step, time=400.0) for step in (100, 200)]
-    assert steps(merge.take(EVENTS, late), "val_accuracy") == [100, 200]  # an evaluation of earlier checkpoints
-
-
 SCENES: dict[str, tuple[list[tuple[str, list[Reading]]], Curves]] = {
+    "values of a known step are not repeated": (
+        [("text", [*loss(1, 1, 2, 2, 2), *loss(3, value=5.0), *loss(3, value=6.0)]), ("text", loss(3))],
+        {"loss": [(1, 1.0), (2, 1.0), (3, 5.0)]}),
+    "a more reliable source replaces the curve in mid run": (
+        [("text", loss(*range(1, 41), value=9.0)), (EVENTS, loss(*range(40))), ("text", loss(41, 42, value=9.0)),
+         (EVENTS, loss(40, 41)), ("text", loss(43, value=9.0))],
+        {"loss": [(step, 1.0) for step in range(42)]}),
+    "a more reliable source with a later first step replaces the whole curve": (
+        [("text", unplaced(*[9.0] * 40)), (EVENTS, loss(*range(10, 160, 10)))],
+        {"loss": [(step, 1.0) for step in range(10, 160, 10)]}),
+    "a validation that is numbered on its own gets the step of its time, and a late one keeps its steps": (
+        [(EVENTS, [*(Reading(values={"loss": 1.0}, step=step, time=100.0 + step) for step in range(10, 310, 10)),
+                   *(Reading(values={"val_loss": 0.5}, step=n, time=100.0 + n * 100) for n in (1, 2, 3))]),
+         (EVENTS, [Reading(values={"val_accuracy": 0.5}, step=step, time=400.0) for step in (100, 200)])],
+        {"loss": [(step, 1.0) for step in range(10, 310, 10)], "val_loss": [(100, 0.5), (200, 0.5), (300, 0.5)],
+         "val_accuracy": [(100, 0.5), (200, 0.5)]}),
+    "a value without a step gets the last step of its source, but for a repeated summary at the end": (
+        [("text", [*loss(10), *unplaced(0.5, name="val_loss"), *loss(20), *unplaced(0.25, name="val_loss")]),
+         ("text", unplaced(0.25, name="val_loss")), ("text", unplaced(0.125, math.nan, math.nan, name="val_loss"))],
+        {"loss": [(10, 1.0), (20, 1.0)],
+         "val_loss": [(10, 0.5), (20, 0.25), (21, 0.125), (22, math.nan), (23, math.nan)]}),
+    "an epoch is at its last step, whether epochs are counted from 0 or 1": (
+        [("text", [Reading(values={}, step=step, epoch=1 + step // 11) for step in range(1, 31)]),
+         ("csv:/log.csv", of_epochs(0, 1, 2, name="val_loss"))],
+        {"val_loss": [(10, 0.0), (21, 1.0), (30, 2.0)]}),
+    "epochs that are read at once are spread up to the last step; without a new step the value is kept": (
+        [("text", loss(*range(1, 301))), ("csv:/log.csv", of_epochs(0, 1, 2, name="val_loss")),
+         ("text", loss(*range(301, 401))), ("csv:/log.csv", of_epochs(3, name="val_loss")),
+         ("csv:/log.csv", of_epochs(4, name="val_loss"))],
+        {"loss": [(step, 1.0) for step in range(1, 401)],
+         "val_loss": [(100, 0.0), (200, 1.0), (300, 2.0), (400, 3.0), (401, 4.0)]}),
     "a source that turns out sparse gives the metric back": (
         [each for step in range(0, 301, 10)
          for each in (("text", loss(step, value=9.0)), (EVENTS, loss(step) if step % 100 == 0 else []))],
@@ -192,36 +189,6 @@ def test_more_reliable_source_wins_in_any_order(lower: str, higher: str) -> None
             first = 1 if kind == order[0] and not merged else 3
             merged += merge.take(kind, loss(first, first + 1, value=float(RELIABILITY[kind])))
         assert {value for _, value in recorded(merged)["loss"]} == {float(RELIABILITY[higher])}
-
-
-def test_value_without_a_step_gets_the_last_step_of_its_source() -> None:
-    merge = MetricMerger()
-    merged = merge.take(
-        "text", [*loss(10), *unplaced(0.5, name="val_loss"), *loss(20), *unplaced(0.25, name="val_loss")]
-    )
-    assert recorded(merged)["val_loss"] == [(10, 0.5), (20, 0.25)]
-    assert merge.take("text", unplaced(0.25, name="val_loss")) == []  # the summary line at the end
-    assert steps(merge.take("text", unplaced(0.125, math.nan, math.nan, name="val_loss")), "val_loss") == [21, 22, 23]
-
-
-def test_epoch_is_placed_at_its_last_step_across_sources() -> None:
-    merge = MetricMerger()
-    merge.take("text", [Reading(values={}, step=step, epoch=1 + step // 11) for step in range(1, 31)])
-    merged = merge.take(
-        "csv:/log.csv", of_epochs(0, 1, 2, name="val_loss")
-    )  # Keras' table counts epochs from 0, its progress bar from 1
-    assert steps(merged, "val_loss") == [10, 21, 30]
-
-
-def test_epochs_read_at_once_are_spread_up_to_the_last_step() -> None:
-    merge = MetricMerger()
-    merge.take("text", loss(*range(1, 301)))
-    assert steps(merge.take("csv:/log.csv", of_epochs(0, 1, 2, name="val_loss")), "val_loss") == [100, 200, 300]
-    merge.take("text", loss(*range(301, 401)))
-    assert steps(merge.take("csv:/log.csv", of_epochs(3, name="val_loss")), "val_loss") == [400]
-    assert steps(merge.take("csv:/log.csv", of_epochs(4, name="val_loss")), "val_loss") == [
-        401
-    ]  # no new step, but the value is kept
 
 
 def test_epochs_without_any_steps_keep_their_numbers() -> None:

@@ -25,13 +25,6 @@ BAD_FILES = (
 )
 
 
-def test_listing_arrives():
-    listing = unpack_listing(GOOD)
-    assert listing.complete
-    assert listing.runs["a"].files == {"spec.json": (3, 4)}
-    assert listing.runs["a"].live
-
-
 @pytest.mark.parametrize("name", BAD_NAMES)
 def test_name_that_no_run_can_have_is_refused(name, tmp_path):
     assert not is_run_name(name)

@@ -114,9 +114,6 @@ def test_only_what_the_user_chose_is_sent(news: RunNews, settings: NotificationS
     assert is_wanted(news, settings) is wanted
 
 
-# -- when it is sent -------------------------------------------------------------------------------
-
-
 class Post:
     """An outbox with a clock of its own. `arrivals`: news by the second at which it arrives while a process waits."""
 
@@ -219,9 +216,7 @@ def test_news_is_left_to_the_process_that_is_sending_and_sent_where_no_folder_ca
         (subprocess.CalledProcessError(2, "sh"), "Command 'sh' returned non-zero exit status 2."),
     ],
 )
-def test_process_that_cannot_be_started_is_recorded_in_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, why: str
-) -> None:
+def test_process_that_cannot_be_started_is_recorded_in_the_run(tmp_path, monkeypatch, error, why) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise error
 

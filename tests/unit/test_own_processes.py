@@ -53,8 +53,6 @@ def test_supervisor_and_driver_helpers_are_part_of_trainyard(record_command: Non
         (["python", "train.py", "trainyard"], False),
     ],
 )
-def test_window_and_commands_are_main_processes_and_training_ones_are_none_of_ours(
-    words: list[str], is_ours: bool
-) -> None:
+def test_window_and_commands_are_main_processes_and_training_ones_are_none_of_ours(words, is_ours) -> None:
     assert is_main_process(words) is is_ours
     assert is_ours or not is_trainyard(words)

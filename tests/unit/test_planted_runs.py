@@ -67,9 +67,7 @@ def test_a_folder_with_a_planted_spec_is_no_run_and_hides_no_other(run_dir: Path
 
 
 @pytest.mark.parametrize("opening", ["[", '{"version":'])
-def test_deep_json_in_a_spec_is_an_error_and_hides_no_other_run(
-    run_dir: Path, opening: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_deep_json_in_a_spec_is_an_error_and_hides_no_other_run(run_dir, opening, capsys) -> None:
     other = run_dir.with_name("20990101-000000-planted-0001")
     other.mkdir()
     (other / "spec.json").write_text(opening * 200_000)
@@ -118,9 +116,7 @@ def test_a_run_of_another_user_is_read_up_to_a_limit(run_dir: Path, monkeypatch:
 
 
 @pytest.mark.two_users
-def test_few_of_very_many_event_files_of_another_user_are_read(
-    run_dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_few_of_very_many_event_files_of_another_user_are_read(run_dir, monkeypatch) -> None:
     monkeypatch.setattr(event_log, "FOREIGN_FILES", 8)
     for number in range(1, 50):
         (run_dir / "events" / f"worker-{number}.jsonl").write_text('{"t":1.0,"kind":"unknown"}\n')

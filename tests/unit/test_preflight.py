@@ -65,9 +65,7 @@ WOULD_SEE = "which GPUs this run would see"
          f"{WOULD_SEE}: “unknown error” (cuDeviceGetCount, error 999). Look into"),
     ],
 )
-def test_gpus_that_the_driver_does_not_show_are_refused(
-    nvml: StandIn, settings: dict[str, object], ids: tuple[int, ...], shown: tuple[int, ...], sentence: str
-) -> None:
+def test_gpus_that_the_driver_does_not_show_are_refused(nvml, settings, ids, shown, sentence) -> None:
     nvml.write(gpus=3, **settings)
     timeout = {"timeout_s": 0.5} if "cuda_slow_ms" in settings else {}
     assert sentence in refusal([*map(uuid, ids)], env(*map(uuid, shown)), **timeout)
@@ -117,9 +115,6 @@ def test_query_script_runs_under_other_python_versions_without_packages() -> Non
     tree = ast.parse(preflight.ASK.read_text(encoding="utf-8"))
     imported = {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
     assert imported <= standard
-
-
-# -- the launcher's use of the check ------------------------------------------------------------------------------
 
 
 def assignment(

@@ -160,16 +160,12 @@ RANKS = "run --script train.py --devices cpu:0,cpu:1 --launch per-device"
          "RANK cannot be set for a script: Trainyard sets it from the chosen devices. Leave it out."),
     ],
 )
-def test_options_that_do_not_apply_are_refused(
-    script: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], line: str, sentence: str
-) -> None:
+def test_options_that_do_not_apply_are_refused(script, monkeypatch, capsys, line, sentence) -> None:
     monkeypatch.chdir(script.parent)
     assert error_of(capsys, *line.split()).startswith(sentence)
 
 
-def test_port_in_use_and_preset_whose_working_folder_is_gone_are_refused(
-    script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_port_in_use_and_preset_whose_working_folder_is_gone_are_refused(script, tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(script.parent)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

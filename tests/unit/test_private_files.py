@@ -111,9 +111,7 @@ def test_keep_asks_before_it_stores_a_secret_and_refuses_without_a_terminal(
     assert '"LEVEL": "5"' in text
 
 
-def test_a_name_alone_is_taken_from_the_environment_at_the_start(
-    secret: RunSpec, runs_root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_name_alone_is_taken_from_the_environment_at_the_start(secret, runs_root, monkeypatch) -> None:
     run_dir = saved_run(runs_root, secret)
     arguments = ["keep", run_dir.name, "nightly", "--secrets", "names", "--runs", str(runs_root)]
     assert __main__.main(arguments) == 0

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from core.queue import control
-from core.queue.listing import queue_view
+from core.queue.listing import QueuedRun, queue_view
 from core.queue.request import QueueRequest, read_request, write_request
 from tests.support.written_runs import write_run
 
@@ -18,15 +18,13 @@ def add(root: Path, name: str, order: float, priority: int = 0) -> Path:
     return run_dir
 
 
-def names(root: Path) -> list[str]:
+def queued(root: Path) -> list[QueuedRun]:
     """The queued runs as their tickets would be sorted."""
-    runs = sorted(queue_view(root).runs, key=lambda each: (-each.request.priority, each.request.order))
-    return [each.run_dir.name.split("-")[2] for each in runs]
+    return sorted(queue_view(root).runs, key=lambda each: (-each.request.priority, each.request.order))
 
 
-def queued(root: Path) -> list[object]:
-    runs = queue_view(root).runs
-    return sorted(runs, key=lambda each: (-each.request.priority, each.request.order))
+def names(root: Path) -> list[str]:
+    return [each.run_dir.name.split("-")[2] for each in queued(root)]
 
 
 def test_a_run_is_moved_to_a_place_however_often_it_was_moved(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from core.queue.decision import (
     AFTER,
     BLOCKED,
@@ -44,43 +46,41 @@ def outcome(run, *tickets, **more):
     return next(outcome for (_, name), outcome in decision.outcomes.items() if name == run)
 
 
-def test_free_devices_are_given_in_order_and_each_once() -> None:
-    first, second = any_of("first", 1, "a b", order=1), any_of("second", 1, "a b", order=2)
-    third = any_of("third", 1, "a b", order=3)
-    assert granted(third, second, first) == {"first": ("a",), "second": ("b",)}
+BOTH = waiting("both", "a b", order=1)
+UNTIL_600, ENDLESS = holding("busy", "b", ends_at=NOW + 600), holding("busy", "b")
 
 
-def test_all_devices_at_once_or_none() -> None:
-    assert granted(waiting("both", "a b"), holding("other", "b")) == {}
-    assert granted(any_of("two", 2, "a b c"), holding("other", "b")) == {"two": ("a", "c")}
-
-
-def test_priority_goes_before_time() -> None:
-    assert granted(waiting("old", "a", order=1), waiting("urgent", "a", order=2, priority=5)) == {"urgent": ("a",)}
+@pytest.mark.parametrize(
+    ("tickets", "devices"),
+    [
+        # in order, and each once
+        ([any_of(run, 1, "a b", order=at) for at, run in enumerate(("first", "second", "third"))][::-1],
+         {"first": ("a",), "second": ("b",)}),
+        ([waiting("old", "a", order=1), waiting("urgent", "a", order=2, priority=5)], {"urgent": ("a",)}),
+        # all devices at once or none
+        ([waiting("both", "a b"), holding("other", "b")], {}),
+        ([any_of("two", 2, "a b c"), holding("other", "b")], {"two": ("a", "c")}),
+        ([any_of("any", 1, " ".join(f"cpu:{number}" for number in range(512))), holding("other", "cpu:0")],
+         {"any": ("cpu:1",)}),
+        # a run passes if it ends before the others start, or needs other devices
+        ([UNTIL_600, BOTH, waiting("short", "a", order=2, limit_s=500)], {"short": ("a",)}),
+        ([UNTIL_600, BOTH, waiting("long", "a", order=2, limit_s=700)], {}),
+        ([UNTIL_600, BOTH, waiting("endless", "a", order=2)], {}),
+        ([ENDLESS, BOTH, waiting("other", "c", order=2)], {"other": ("c",)}),
+        ([ENDLESS, BOTH, any_of("any", 1, "a b c", order=2)], {"any": ("c",)}),
+    ],
+)
+def test_devices_are_given_in_order_all_at_once_and_to_runs_that_pass(tickets, devices) -> None:
+    assert granted(*tickets) == devices
 
 
 def test_devices_are_set_aside_for_the_run_that_needs_several() -> None:
     """Small runs do not overtake it for ever; the reason names it."""
-    busy, both, small = holding("busy", "b"), waiting("both", "a b", order=1), waiting("small", "a", order=2)
-    decision = decide([busy, both, small], NOW)
-    assert decision.kept["a"] is both
-    found = outcome("small", busy, both, small)
-    assert (found.reason, found.devices, found.other) == (KEPT, ("a",), both)
-    assert outcome("both", busy, both, small).reason == USED
-
-
-def test_a_run_passes_if_it_ends_before_the_others_start() -> None:
-    busy, both = holding("busy", "b", ends_at=NOW + 600), waiting("both", "a b", order=1)
-    assert granted(busy, both, waiting("short", "a", order=2, limit_s=500)) == {"short": ("a",)}
-    assert granted(busy, both, waiting("long", "a", order=2, limit_s=700)) == {}
-    assert granted(busy, both, waiting("endless", "a", order=2)) == {}
-    assert outcome("both", busy, both).expected == NOW + 600
-
-
-def test_a_run_that_needs_other_devices_passes() -> None:
-    busy, both = holding("busy", "b"), waiting("both", "a b", order=1)
-    assert granted(busy, both, waiting("other", "c", order=2)) == {"other": ("c",)}
-    assert granted(busy, both, any_of("any", 1, "a b c", order=2)) == {"any": ("c",)}
+    small = waiting("small", "a", order=2)
+    assert decide([ENDLESS, BOTH, small], NOW).kept["a"] is BOTH
+    found = outcome("small", ENDLESS, BOTH, small)
+    assert (found.reason, found.devices, found.other) == (KEPT, ("a",), BOTH)
+    assert outcome("both", ENDLESS, BOTH, small).reason == USED
 
 
 def test_expected_starts_follow_each_other() -> None:
@@ -88,10 +88,8 @@ def test_expected_starts_follow_each_other() -> None:
     line = [waiting(run, "a", order=at, limit_s=50) for at, run in enumerate(("one", "two", "three"))]
     starts = {run: each.expected for (_, run), each in decide([busy, *line], NOW).outcomes.items()}
     assert starts == {"one": NOW + 100, "two": NOW + 150, "three": NOW + 200}
-
-
-def test_an_unknown_end_makes_no_expected_start() -> None:
-    assert outcome("run", holding("busy", "a"), waiting("run", "a")).expected is None
+    assert outcome("both", UNTIL_600, BOTH).expected == NOW + 600
+    assert outcome("run", holding("busy", "a"), waiting("run", "a")).expected is None, "its end is not known"
 
 
 def test_runs_that_cannot_start_set_nothing_aside() -> None:
@@ -135,25 +133,3 @@ def test_nothing_is_set_aside_for_long_for_a_run_whose_device_is_blocked() -> No
     assert granted(waiting("both", "a b", order=1, blocked=now), small) == {}
     assert granted(waiting("both", "a b", order=1, blocked=long), small) == {"small": ("b",)}
 
-
-def test_a_stream_of_small_runs_does_not_starve_a_large_one() -> None:
-    """Played: a small run arrives whenever one ends, and the large one starts as soon as those before it have ended."""
-    large = waiting("large", "a b", order=3)
-    running, line, started = {"a": holding("s0", "a"), "b": holding("s1", "b")}, [large], []
-    for turn in range(2, 12):
-        ended = "a" if turn % 2 else "b"
-        running.pop(ended, None)
-        if line:
-            line.append(any_of(f"s{turn}", 1, "a b", order=3 + turn))
-        for run, devices in granted(*running.values(), *line).items():
-            started.append(run)
-            line = [each for each in line if each.run != run]
-            running |= {device: holding(run, " ".join(devices)) for device in devices}
-        if "large" in started:
-            break
-    assert started == ["large"]
-
-
-def test_any_device_of_a_large_machine() -> None:
-    devices = " ".join(f"cpu:{number}" for number in range(512))
-    assert granted(any_of("any", 1, devices), holding("other", "cpu:0")) == {"any": ("cpu:1",)}

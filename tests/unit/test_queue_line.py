@@ -179,9 +179,7 @@ def test_each_other_user_has_one_folder_of_a_plain_name(line: Line, of_others: C
     assert told == {"04711": "name", "4711-b": "second", "4712-a": "second"}
 
 
-def test_what_other_users_can_add_is_bounded_in_total(
-    line: Line, of_others: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_what_other_users_can_add_is_bounded_in_total(line, of_others, monkeypatch, tmp_path) -> None:
     monkeypatch.setattr("core.queue.line.MAX_OTHERS_BYTES", 10_000)
     of_others("4711", 30, size=1000)
     of_others("4712", 10, size=200)
@@ -217,9 +215,7 @@ def test_the_folder_is_private_to_its_user_and_made_whatever_the_umask(tmp_path:
 
 
 @pytest.mark.parametrize("taken_by", ["link", "file"])
-def test_where_the_plain_name_is_taken_the_folder_has_another_name_that_all_processes_find(
-    taken_by: str, tmp_path: Path
-) -> None:
+def test_where_the_plain_name_is_taken_the_folder_has_another_name_that_all_processes_find(taken_by, tmp_path) -> None:
     common = tmp_path / "line"
     common.mkdir()
     plain = common / f"trainyard-{processes.here().boot}-{os.getuid()}"
@@ -240,9 +236,7 @@ def test_where_the_plain_name_is_taken_the_folder_has_another_name_that_all_proc
 
 
 @pytest.mark.parametrize("trouble", ["network", "relative"])
-def test_without_the_common_place_the_queue_is_this_users_own_and_says_so(
-    trouble: str, tmp_path: Path, monkeypatch
-) -> None:
+def test_without_the_common_place_the_queue_is_this_users_own_and_says_so(trouble, tmp_path, monkeypatch) -> None:
     common = tmp_path / "line"
     common.mkdir()
     if trouble == "relative":

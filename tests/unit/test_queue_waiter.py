@@ -41,9 +41,7 @@ class BecameSupervisor(Exception):  # noqa: N818 (carries what would have been s
     """Raised in place of becoming another process."""
 
 
-def test_a_run_whose_process_is_stopped_is_passed_after_a_while(
-    tmp_path: Path, clock: list[float], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_whose_process_is_stopped_is_passed_after_a_while(tmp_path, clock, monkeypatch) -> None:
     """The first in the line does nothing, as after SIGSTOP: its ticket is locked, and its device free."""
 
     def become(_: Waiter, __: list[str], **state: Any) -> None:

@@ -115,13 +115,7 @@ def test_command_copies_a_recipe(tmp_path: Path, capsys: pytest.CaptureFixture[s
         (["--framework", "keras"], "--framework is for --copy only."),
     ],
 )
-def test_copy_that_cannot_be_made_is_explained(
-    arguments: list[str],
-    words: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_copy_that_cannot_be_made_is_explained(arguments, words, tmp_path, monkeypatch, capsys) -> None:
     (tmp_path / "own.py").write_text("def model(): ...\ndef train_data(): ...\n")
     monkeypatch.chdir(tmp_path)
     assert __main__.main(["recipes", *arguments]) == 2

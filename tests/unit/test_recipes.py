@@ -60,9 +60,7 @@ def test_settings_are_keyword_arguments_with_plain_defaults(recipe: recipes.Reci
         ("rate", "1e-3", 0.001), ("rate", 2, 2.0), ("nothing", "7", 7), ("nothing", "words", "words"),
     ],
 )
-def test_setting_is_converted_to_the_type_of_its_default(
-    recipe: recipes.RecipeFile, name: str, given: object, value: object
-) -> None:
+def test_setting_is_converted_to_the_type_of_its_default(recipe, name, given, value) -> None:
     taken = recipe.with_settings({name: given}).settings[name]  # type: ignore[dict-item]
     assert (taken, type(taken)) == (value, type(value))
 
@@ -133,9 +131,7 @@ def test_callbacks_are_for_keras_alone(tmp_path: Path) -> None:
     ("return net().to('cuda')", "", None), ("return net(name='gpu')", "", None),
     ("return net().to('cuda:0')", "def placed_model(devices):\n    pass", None),
 ])
-def test_device_that_a_model_names_is_told(
-    tmp_path: Path, body: str, further: str, named: tuple[str, int] | None
-) -> None:
+def test_device_that_a_model_names_is_told(tmp_path, body, further, named) -> None:
     path = write_recipe(tmp_path, f"def model():\n    {body}\n\ndef train_data():\n    pass\n\n{further}\n")
     recipe = recipes.read(Path(path))
     assert recipe.named_device == named

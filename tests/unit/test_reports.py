@@ -309,9 +309,7 @@ def test_attributes_are_escaped() -> None:
         (("a",), "exists already. Name another file, or add --force to replace it."),
     ],
 )
-def test_wrong_use_is_one_sentence_and_replaces_nothing(
-    tmp_path: Path, capsys, words: tuple[str, ...], sentence: str
-) -> None:
+def test_wrong_use_is_one_sentence_and_replaces_nothing(tmp_path, capsys, words, sentence) -> None:
     for name in ("a", "b"):
         write_run(tmp_path, name, [values(1, 1.0, 2.0, loss=[1.0, 0.5])])
     path = tmp_path / "mine"

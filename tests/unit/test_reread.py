@@ -15,10 +15,9 @@ from core.cli import __main__
 from core.metrics.reread import reread
 from core.schema.event_log import Log
 from core.schema.files import write_whole
-from core.schema.spec import write_spec
 from tests.support.running import folded, make_spec, script_spec
+from tests.support.written_runs import BEGAN, write_run
 
-BEGAN = 1_750_000_000.0
 LOG = "".join(f"step {step}: loss {step / 8:.3f}, accuracy {100 - step}%\n" for step in range(1, 11))
 
 
@@ -28,15 +27,14 @@ def batch(t: float, first: int, name: str, *values: float, since: float | None =
 
 def written(folder: Path, *events: dict[str, Any], state: str = "finished", recipe: bool = False) -> Path:
     """Write a script's run that began at `BEGAN` and trained for 100 s."""
-    run_dir = folder / "runs" / "20250615-150000-train-0001"
-    (run_dir / "events").mkdir(parents=True)
     (folder / "train.py").write_text("print('unused')\n")
-    write_spec(run_dir, make_spec("digits_mlp") if recipe else script_spec("train.py", cwd=folder))
-    states = {"starting": 0.0, "running": 1.0, **({"releasing": 101.0, state: 102.0} if state != "running" else {})}
-    life = [{"t": BEGAN, "kind": "supervisor", "pid": os.getpid(), "created": 1.0}]
-    life += [{"t": BEGAN + at, "kind": "state", "state": name} for name, at in states.items()]
-    for name, lines in (("supervisor", life), ("collector", events)):
-        (run_dir / "events" / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    spec = make_spec("digits_mlp") if recipe else script_spec("train.py", cwd=folder)
+    states = [(0.0, "starting"), (1.0, "running"), (101.0, "releasing"), (102.0, state)]
+    run_dir = write_run(
+        folder / "runs", "20250615-150000-train-0001", events, spec=spec, file="collector",
+        states=states[:2] if state == "running" else states,
+        more=[{"t": BEGAN - 0.1, "kind": "supervisor", "pid": os.getpid(), "created": 1.0}],
+    )
     (run_dir / "log.txt").write_text(LOG)
     return run_dir
 
@@ -141,10 +139,7 @@ def test_command_says_what_changed(tmp_path: Path, capsys: pytest.CaptureFixture
         ({"state": "running"}, "is not over. Its curves can be read again when it has ended."),
     ],
 )
-def test_runs_that_cannot_be_read_anew(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], given: dict[str, Any], sentence: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_runs_that_cannot_be_read_anew(tmp_path, capsys, given, sentence, monkeypatch) -> None:
     monkeypatch.setattr("core.runs.run.processes.is_alive", lambda _: True)
     run_dir = written(tmp_path, **given)
     assert __main__.main(["reread", str(run_dir)]) == 2

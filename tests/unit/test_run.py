@@ -23,9 +23,7 @@ from tests.support.running import make_spec
 DEAD_PROCESS = {"pid": 2**22 + 1, "created": 0.0}
 
 
-def test_lines_written_after_a_file_was_read_are_read_with_the_final_state(
-    runs_root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lines_written_after_a_file_was_read_are_read_with_the_final_state(runs_root, monkeypatch) -> None:
     """Files are read in sequence, and the supervisor may finish the run between two of them."""
     run = Run(recorded(runs_root))
     devices = run.dir / "events" / "devices.jsonl"
@@ -165,9 +163,7 @@ def test_runs_root_that_cannot_be_created_is_reported_with_its_reason(tmp_path: 
             Run.start(make_spec("digits_mlp"), root)
 
 
-def test_runs_of_one_second_that_draw_the_same_digits_get_different_folders(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_runs_of_one_second_that_draw_the_same_digits_get_different_folders(tmp_path, monkeypatch) -> None:
     drawn = iter([b"\0\1", b"\0\1", b"\0\2"])
     monkeypatch.setattr("core.runs.directory.os.urandom", lambda _: next(drawn))
     monkeypatch.setattr("core.runs.directory.time.strftime", lambda _: "20260101-120000")

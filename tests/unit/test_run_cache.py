@@ -31,8 +31,7 @@ def long_run(tmp_path: Path) -> Path:
 
 
 def read(run_dir: Path) -> tuple[Run, RunSeries]:
-    run, series = Run.attach(run_dir), RunSeries()
-    series.fold(run.catch_up())
+    run, series = read_whole(run_dir)
     series.prepare()
     return run, series
 

@@ -33,23 +33,17 @@ def sample(t: float, device: str, percent: float | None, used_bytes: int | None)
     }
 
 
-def test_batches_become_steps_and_evenly_spaced_times() -> None:
-    run_series = folded(metrics(12.0, 1, since=10.0, loss=[3.0, 2.0, 1.0]), metrics(15.0, 4, since=15.0, loss=[0.5]))
-    loss = run_series.metrics["loss"]
-    np.testing.assert_array_equal(loss.steps, [1, 2, 3, 4])
-    np.testing.assert_array_equal(loss.times, [10, 11, 12, 15])
-    np.testing.assert_array_equal(loss.values, [3, 2, 1, 0.5])
-
-
-def test_validation_values_are_placed_at_the_end_of_their_epoch() -> None:
-    run_series = folded(metrics(5.0, 23, val_loss=[0.7]), metrics(9.0, 46, val_loss=[0.6]))
-    np.testing.assert_array_equal(run_series.metrics["val_loss"].steps, [23, 46])
-    np.testing.assert_array_equal(run_series.metrics["val_loss"].times, [5, 9])
-
-
-def test_nan_and_infinity_survive_the_log() -> None:
-    run_series = folded(metrics(3.0, 1, since=1.0, loss=[np.nan, np.inf, 1.0]))
-    np.testing.assert_array_equal(run_series.metrics["loss"].values, [np.nan, np.inf, 1.0])
+def test_batches_become_steps_values_and_evenly_spaced_times() -> None:
+    run_series = folded(
+        metrics(12.0, 1, since=10.0, loss=[np.nan, np.inf, 1.0]), metrics(15.0, 4, since=15.0, loss=[0.5]),
+        metrics(15.0, 4, val_loss=[0.7]), metrics(19.0, 8, val_loss=[0.6]),
+    )
+    for name, steps, times, values in (
+        ("loss", [1, 2, 3, 4], [10, 11, 12, 15], [np.nan, np.inf, 1, 0.5]),
+        ("val_loss", [4, 8], [15, 19], [0.7, 0.6]),  # at the end of their epoch
+    ):
+        for column, expected in (("steps", steps), ("times", times), ("values", values)):
+            np.testing.assert_array_equal(getattr(run_series.metrics[name], column), expected)
 
 
 def test_missing_reading_is_nan_and_not_zero() -> None:
@@ -73,20 +67,6 @@ def test_release_event_adds_the_last_memory_reading() -> None:
     assert (run_series.memory["cpu:0"].values.tolist(), run_series.memory.keys()) == ([7, 3], {"cpu:0"})
     run_series.fold([sample(5, "cpu:0", 20.0, 9)])  # the run was resumed
     assert (run_series.memory["cpu:0"].times.tolist(), run_series.memory["cpu:0"].values.tolist()) == ([1, 5], [7, 9])
-
-
-def test_folding_event_by_event_equals_folding_at_once() -> None:
-    events = [metrics(float(i + 1), 10 * i + 1, since=i + 0.1, loss=[float(i)] * 10) for i in range(50)]
-    events += [sample(60.0 + i, "cpu:0", 1.0 * i, i) for i in range(50)]
-    at_once, piecewise = RunSeries(), RunSeries()
-    at_once.fold(events)
-    for event in events:
-        piecewise.fold([event])
-    for part in ("steps", "times", "values"):
-        for one, other in ((b.metrics["loss"], b.memory["cpu:0"]) for b in (at_once, piecewise)):
-            assert len(getattr(one, part)) == 500
-            assert len(getattr(other, part)) == 50
-        np.testing.assert_array_equal(getattr(at_once.metrics["loss"], part), getattr(piecewise.metrics["loss"], part))
 
 
 def test_run_resumed_from_a_checkpoint_is_one_curve() -> None:
@@ -149,12 +129,9 @@ def test_run_that_begins_anew_has_no_interruption() -> None:
 
 
 def test_end_of_training_is_cleared_when_the_run_resumes() -> None:
-    run_series = folded(
-        {"t": 1.0, "kind": "state", "state": "running"}, {"t": 8.0, "kind": "state", "state": "releasing"}
-    )
-    run_series.fold([{"t": 9.0, "kind": "state", "state": "paused"}])
+    run_series = folded(state(1.0, "running"), state(8.0, "releasing"), state(9.0, "paused"))
     assert (run_series.started, run_series.training_ended) == (1.0, 8.0)
-    run_series.fold([{"t": 20.0, "kind": "state", "state": "running"}])
+    run_series.fold([state(20.0, "running")])
     assert run_series.training_ended is None
 
 
@@ -273,11 +250,8 @@ def test_slowdowns_last_from_the_first_to_the_last_reading_with_these_words():
 def test_training_lasts_from_the_first_measurement_to_its_end_without_pauses():
     run_series = RunSeries()
     assert run_series.trained == []
-    run_series.fold([{"t": 0.0, "kind": "state", "state": "starting"}, metrics(12.0, 1, since=10.0, loss=[3.0, 2.0])])
+    run_series.fold([state(0.0, "starting"), metrics(12.0, 1, since=10.0, loss=[3.0, 2.0])])
     assert run_series.trained == [(10.0, float("inf"))]
-    run_series.fold([
-        {"t": 20.0, "kind": "state", "state": "releasing"}, {"t": 21.0, "kind": "state", "state": "paused"},
-        {"t": 50.0, "kind": "state", "state": "starting"}, metrics(62.0, 3, since=60.0, loss=[1.0, 1.0]),
-        {"t": 70.0, "kind": "state", "state": "releasing"},
-    ])
+    run_series.fold([state(20.0, "releasing"), state(21.0, "paused"), state(50.0, "starting")])
+    run_series.fold([metrics(62.0, 3, since=60.0, loss=[1.0, 1.0]), state(70.0, "releasing")])
     assert run_series.trained == [(10.0, 12.0), (60.0, 70.0)]

@@ -34,9 +34,7 @@ def names(root: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("with_runs", [False, True])
-def test_a_table_is_deleted_alone_or_with_all_its_runs_and_no_other(
-    record: ScalingRecord, capsys, with_runs: bool
-) -> None:
+def test_a_table_is_deleted_alone_or_with_all_its_runs_and_no_other(record, capsys, with_runs) -> None:
     words = ("scale", "--runs", record.root, "--delete", "table", *["--with-runs"] * with_runs)
     code, out, err = call(capsys, *words)
     assert (code, out, "there is no terminal to confirm on" in err) == (2, "", True)

@@ -270,9 +270,7 @@ class TestProblems:
         write(tmp_path, "raise SystemExit('imported')\n", "json.py")
         assert asked(look(tmp_path, "import core, torch, data.loading, json, __main__\n"), str(python)) == []
 
-    def test_script_that_changes_sys_path_or_installs_is_checked_for_frameworks_only(
-        self, tmp_path: Path, bare: str
-    ) -> None:
+    def test_script_that_changes_sys_path_or_installs_is_checked_for_frameworks_only(self, tmp_path, bare) -> None:
         seen = look(tmp_path, "import sys\nsys.path.append('../src')\nimport mine, torch\n")
         (sentence,) = asked(seen, bare)
         assert "needs the package torch," in sentence

@@ -43,9 +43,7 @@ def cautions_about(folder: Path, source: str, launch: str, devices: int, *, on_c
 @pytest.mark.parametrize(
     ("source", "on_one"), [(NANOGPT, "one"), (TESTS_RANK, "one"), (NEEDS_RANK, "per-device"), (DEFAULT_0, "per-device")]
 )
-def test_program_that_trains_without_rank_is_one_process_on_one_device(
-    tmp_path: Path, source: str, on_one: str
-) -> None:
+def test_program_that_trains_without_rank_is_one_process_on_one_device(tmp_path, source, on_one) -> None:
     def launched(count: int, launch: str | None = None) -> str:
         choices = chosen(tmp_path, source, launch, count)
         return fill_in(check_script(ScriptCheckRequest.of(choices)), choices, CPUS).strategy
@@ -102,9 +100,7 @@ def test_jax_takes_what_it_needs_unless_the_user_decides_and_it_is_said(
         ("trainer = Trainer(devices=[0, 2])\n", 2, 1),
     ],
 )
-def test_numbers_of_devices_that_do_not_exist_inside_the_run_are_named(
-    tmp_path: Path, source: str, number: int, line: int
-) -> None:
+def test_numbers_of_devices_that_do_not_exist_inside_the_run_are_named(tmp_path, source, number, line) -> None:
     (found,) = cautions_about(tmp_path, source, "one", 2)
     assert found.startswith(f"train.py names GPU {number} in line {line}. Inside a run numbers begin at 0")
     assert cautions_about(tmp_path, source, "one", number + 1) == []
@@ -135,9 +131,7 @@ MIRRORED = "import tensorflow as tf\nstrategy = tf.distribute.MirroredStrategy()
         (NEEDS_RANK, "per-device", ""),
     ],
 )
-def test_processes_that_would_train_the_same_thing_are_warned_of(
-    tmp_path: Path, source: str, launch: str, words: str
-) -> None:
+def test_processes_that_would_train_the_same_thing_are_warned_of(tmp_path, source, launch, words) -> None:
     found = cautions_about(tmp_path, source, launch, 2, on_cpu=True)
     assert len(found) == bool(words)
     assert "".join(found).startswith(words)

@@ -78,13 +78,6 @@ def test_view_includes_one_point_beyond_each_edge(pixels: int) -> None:
     assert (x[0], x[-1]) == (1000, 4000)
 
 
-def test_single_spike_in_a_million_values_is_visible() -> None:
-    values = np.zeros(1_000_000)
-    values[654_321] = 7.0
-    _, y = series_of(values, largest_batch=90_000).view(STEP, 0, 1_000_000, 500)
-    assert y.max() == 7.0
-
-
 def test_gap_wider_than_a_pixel_stays_a_gap() -> None:
     values = np.ones(100_000)
     values[40_000:60_000] = np.nan

@@ -62,9 +62,7 @@ def logged_metrics(log: Path) -> list[tuple[int, str, int]]:
 
 
 @pytest.mark.parametrize(("settings", "expected"), [({}, [1, 0, 1]), ({"patience": 5}, [2, 2, 2])])
-def test_ranks_synchronise_at_most_once_at_the_end_of_an_epoch(
-    runs_root: Path, settings: dict[str, int], expected: list[int]
-) -> None:
+def test_ranks_synchronise_at_most_once_at_the_end_of_an_epoch(runs_root, settings, expected) -> None:
     """One reduction carries losses, validation sums and requests. Early stopping needs it in every epoch."""
     ranks = Ranks()
     controller, reporter, _ = controller_of(runs_root, ranks, epochs=3, **settings)
@@ -105,9 +103,7 @@ def test_single_device_skips_reports_of_short_epochs_but_loses_no_values(runs_ro
 
 
 @pytest.mark.parametrize(("report_s", "expected_s"), [(0.0, 0.25), (0.0025, 0.5), (0.05, 1.0)])
-def test_report_interval_adapts_to_the_duration_of_a_report(
-    runs_root: Path, clock: SimpleNamespace, report_s: float, expected_s: float
-) -> None:
+def test_report_interval_adapts_to_the_duration_of_a_report(runs_root, clock, report_s, expected_s) -> None:
     """Steps take 1 ms. A slow report is made less often, but at least once a second, so that requests are answered."""
     reported: list[int] = []
 
@@ -126,9 +122,7 @@ def test_report_interval_adapts_to_the_duration_of_a_report(
 
 
 @pytest.mark.parametrize("ranks", [None, Ranks()])
-def test_validation_time_is_not_counted_as_step_time(
-    runs_root: Path, clock: SimpleNamespace, ranks: Ranks | None
-) -> None:
+def test_validation_time_is_not_counted_as_step_time(runs_root, clock, ranks) -> None:
     """Reports after the validation keep the times of the steps before it; later steps start after the validation."""
     controller, metrics_reporter, run_dir = controller_of(runs_root, ranks, epochs=2)
     controller.after_step(1.0)

@@ -92,9 +92,7 @@ def test_message_names_variable_value_and_invalid_entry() -> None:
         ("GPU-ff,GPU-aa22", GPUS, "", False),  # may be a GPU that could not be listed
     ],
 )
-def test_cuda_driver_is_queried_once_when_nvml_is_not_enough(
-    value: str, devices: Sequence[Device], order: str, sure: bool
-) -> None:
+def test_cuda_driver_is_queried_once_when_nvml_is_not_enough(value, devices, order, sure) -> None:
     asked = []
 
     def ask(environment: Mapping[str, str]) -> list[str]:
@@ -112,9 +110,7 @@ def test_cuda_driver_is_queried_once_when_nvml_is_not_enough(
 
 
 @pytest.mark.parametrize(("again_s", "found"), [(3600.0, [0, 0, 0]), (0.0, [0, 2, 2])])
-def test_failed_driver_query_shows_a_banner_blocks_no_gpu_and_is_retried_later(
-    monkeypatch: pytest.MonkeyPatch, again_s: float, found: list[int]
-) -> None:
+def test_failed_driver_query_shows_a_banner_blocks_no_gpu_and_is_retried_later(monkeypatch, again_s, found) -> None:
     answers = [RunError("The CUDA driver did not answer within 10 s."), ["GPU-aa22"]]
 
     def ask(_: Mapping[str, str]) -> list[str]:
@@ -143,9 +139,6 @@ def test_sleeping_gpu_is_not_woken_for_the_driver_query() -> None:
     assert "could not be determined: A GPU is asleep, and the CUDA driver would wake it up to answer." in str(
         inherited.banner
     )
-
-
-# -- with fake NVML and CUDA libraries, through the helper process ------------------------------------------------
 
 
 def survey(nvml: StandIn, monkeypatch: pytest.MonkeyPatch, value: str, order: str | None = None) -> dict[str, bool]:
