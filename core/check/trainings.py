@@ -42,7 +42,7 @@ WATCHED = 0.9
 GONE_S = 30.0
 HELD = (Verdict.HELD_BY_RUN, Verdict.UNEXPLAINED)
 """Verdicts on the memory that are a problem of ours, or of the driver."""
-LIMITED = tr_noop("the last loss is {loss:.6g}, and {single:.6g} on one device")
+UNLIKE = tr_noop("the last loss is {loss:.6g}, and {first:.6g} on one device")
 
 
 @dataclass(slots=True)
@@ -79,7 +79,7 @@ def strategies_of(name: str) -> Callable[[Scope], str]:
     def look(scope: Scope) -> str:
         _may_train(scope, name)
         trained, left_out, wrong = [], [], []
-        single = math.nan
+        first = math.nan
         for strategy in (row for row in STRATEGIES if row.framework == name):
             devices = scope.devices[: strategy.max_devices]
             if why := _obstacle(strategy, devices):
@@ -90,11 +90,11 @@ def strategies_of(name: str) -> Callable[[Scope], str]:
                 left_out.append(f"{strategy.name}: {why}")
                 continue
             training = _start(scope, spec).follow()
-            single = training.loss if strategy.name == "single" else single
+            first = training.loss if math.isnan(first) else first  # the one on a single device, unless that failed
             if training.problem:
                 wrong.append(f"{strategy.name}: {training.problem}")
-            elif not strategy.is_asynchronous and abs(training.loss - single) > SAME * abs(single):
-                wrong.append(f"{strategy.name}: {tr(LIMITED, loss=training.loss, single=single)}")
+            elif not strategy.is_asynchronous and not abs(training.loss - first) <= SAME * abs(first):
+                wrong.append(f"{strategy.name}: {tr(UNLIKE, loss=training.loss, first=first)}")
             else:
                 trained.append(strategy.name)
         seen = "; ".join([*([tr("trained: {names}", names=join_names(trained))] if trained else []), *left_out])
@@ -126,7 +126,7 @@ def pause(scope: Scope) -> str:
         raise Problem(problem, tr("Report this check."), scope.devices)
     words = tr("paused after step {step}; last loss {loss:.9g}, without a pause {whole:.9g}", step=step,
                loss=resumed.loss, whole=whole.loss)
-    if abs(resumed.loss - whole.loss) > SAME * abs(whole.loss):
+    if not abs(resumed.loss - whole.loss) <= SAME * abs(whole.loss):
         raise Problem(words, tr("Do not rely on pauses on these devices, and report this check."), scope.devices)
     return words
 

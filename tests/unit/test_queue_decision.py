@@ -132,4 +132,3 @@ def test_nothing_is_set_aside_for_long_for_a_run_whose_device_is_blocked() -> No
     long = {"a": [NOW - BLOCKED_LONG_S - 1, NOW + 10, "It is used."]}
     assert granted(waiting("both", "a b", order=1, blocked=now), small) == {}
     assert granted(waiting("both", "a b", order=1, blocked=long), small) == {"small": ("b",)}
-

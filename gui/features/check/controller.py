@@ -21,7 +21,7 @@ class CheckController(Feature):
     """Does the checks on a thread. A dialog that is closed ends them."""
 
     def set_up(self) -> None:
-        self._jobs = Jobs(self, "check of this machine")
+        self._jobs = Jobs(self, "machine-check")
         self._dialog: CheckDialog | None = None
         self._may_offer = self._machine.is_here
         if self._machine.is_here:  # trainyard check does it on another machine
