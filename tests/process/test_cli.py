@@ -20,7 +20,7 @@ from core.runs.facts import RunState
 from core.runs.run import Run
 from core.schema.spec import write_spec
 from tests.support.acting import played
-from tests.support.commands import Call
+from tests.support.commands import Call, in_a_process
 from tests.support.recorded import recorded
 from tests.support.running import FOREVER, LONG, Followed, make_spec, start, write_recipe
 from tests.support.waiting import PATIENCE_S, wait_until
@@ -266,9 +266,7 @@ def test_exit_codes_match_run_outcome(call: Call, runs_root: Path, tmp_path: Pat
 
 
 def test_ctrl_c_stops_the_run_with_a_message(runs_root: Path, endless: str) -> None:
-    words = ["run", endless, "--devices", "cpu:0", "--epochs", str(FOREVER), "--runs", str(runs_root)]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen([sys.executable, "-m", "core.cli", *words], **pipes) as shell:
+    with in_a_process("run", endless, "--devices", "cpu:0", "--epochs", FOREVER, "--runs", runs_root) as shell:
         wait_until(lambda: runs_root.exists() and any(runs_root.iterdir()), "the run's folder")
         followed = Followed(Run(next(runs_root.iterdir()))).until_trained(1)
         assert shell.stderr.readline(), "the first line of progress: from now on Ctrl-C stops the run"

@@ -199,10 +199,3 @@ def test_sweep_without_proc_reports_that_processes_are_invisible(call: Call, tmp
     assert (code, out) == (2, "")
     assert "so processes that runs have left behind cannot be seen" in err
     assert err.count("\n") == 1
-
-
-def test_control_characters_in_process_names_are_replaced(sweep: Call, leave: Callable[[str], Followed]) -> None:
-    leave("subprocess.Popen(['sh', '-c', 'sleep 3600; :', '\\x1b[2J\\n'], start_new_session=True)")
-    _, out, _ = sweep()
-    assert "\x1b" not in out
-    assert "?[2J?" in out
