@@ -22,7 +22,6 @@ BY_THE_CLOCK = {
     "tests/pictures/camera.py::_settle": WAITS,
     "tests/process/test_queue.py::test_a_time_limit_stops_the_run_and_lets_others_plan": BETWEEN,
     "tests/process/test_queue_commands.py::test_times_and_sizes": BETWEEN,
-    "tests/process/test_ray_hosts.py::test_agent_answers_as_through_ssh": BETWEEN,
     "tests/support/real_window.py::_until": WAITS,
 }
 """Functions that must compare readings of a clock, and why the outcome does not depend on the speed of the machine."""

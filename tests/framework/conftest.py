@@ -15,6 +15,7 @@ from tests.support.running import Followed, Trained, train
 from tests.support.shared import shared_root
 from tests.support.ssh_server import server, ssh_server  # noqa: F401 (fixtures)
 from tests.support.strategy_runs import COLD, LISTENERS, StrategyRuns, spec_of
+from tests.support.two_hosts import added_host  # noqa: F401 (fixture)
 from tests.support.worker_pool import WorkerPools
 
 

@@ -13,14 +13,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from core.runs.directory import new_directory
 from core.runs.facts import RunState
-from core.runs.run import Run
-from core.schema.events import Tail
-from core.schema.paths import EVENTS
-from core.schema.spec import read_spec, write_spec
+from core.schema.spec import read_spec
 from tests.support.resuming import EVERY_STEP, LEARNING, broken_off, checkpoint_names, resumed, whole_and_stepwise
-from tests.support.running import Followed, folded, make_spec, train, write_recipe
+from tests.support.running import Followed, make_spec, train, write_recipe
 
 DROPS = """
     import torch
@@ -88,27 +84,6 @@ def test_resumed_run_on_two_ranks_is_equal_within_rounding(runs_root: Path, drop
     stepwise = train(make_spec(drops, checkpoints=EVERY_STEP, **settings), runs_root)
     again = resumed(broken_off(stepwise, 7, runs_root))
     assert again.losses() == pytest.approx(stepwise.losses(), rel=1e-6)
-
-
-@pytest.mark.e2e
-@pytest.mark.parametrize("kills", [8, pytest.param(50, marks=pytest.mark.soak)])
-def test_kills_during_checkpoint_writes_lose_nothing(runs_root, tmp_path, pools, kills) -> None:
-    """Save a model of some megabytes after every step. Each process resumes from the last complete checkpoint."""
-    heavy = write_recipe(tmp_path, DROPS.replace("width=16", "width=30_000"), "heavy")
-    settings = {"epochs": kills, "batch_size": 16, "learning_rate": 1e-4}
-    whole = train(make_spec(heavy, checkpoints={"unit": "never"}, **settings), runs_root)
-    spec = make_spec(heavy, checkpoints={"unit": "steps", "every": 1, "keep": 2}, **settings)
-    run_dir = new_directory(runs_root, "killed")
-    write_spec(run_dir, spec)
-    program = "import runpy; runpy.run_module('tests.support.killing', run_name='__main__', alter_sys=True)"
-    result = json.loads(pools.run("torch", program, run_dir, kills))
-    assert result["exit"] == 0, (run_dir / "log.txt").read_text()
-    assert len(result["lives"]) == kills
-    assert sum(bool(life["half"]) for life in result["lives"]) >= kills // 5  # depends on the disk
-    assert all(life["then"] >= life["from"] for life in result["lives"])
-    run_series = folded(*Tail(run_dir / EVENTS / "worker-0.jsonl").read())
-    assert run_series.metrics["loss"].values.tolist() == whole.losses()
-    assert not [name for name in checkpoint_names(Run(run_dir)) if name.startswith(".")]
 
 
 @pytest.mark.slow

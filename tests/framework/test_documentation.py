@@ -1,4 +1,4 @@
-"""Run every command that the README and the documents show, in the order in which they show them.
+"""Run every command that the README and the documents show, in the order in which they show them, and every recipe.
 
 Each document has a folder of runs of its own. GPUs are replaced by CPU devices, RUN by the newest run, RUN2 by the
 one before it. A run that was queued is meant only where the queue is changed, or a run stopped.
@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import re
 import shlex
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from core.catalog import recipes
 from core.catalog.strategies import STRATEGIES
-from core.runs.facts import state_info
+from core.config.choices import RecipeChoices, compose
+from core.devices.cpu import cpu_devices
+from core.runs.facts import RunState, state_info
 from core.runs.run import Run
 from core.schema.paths import QUEUE_FILE
-from tests.support.commands import call
+from tests.support.commands import call, choices_of
 from tests.support.queueing import stop
-from tests.support.running import Followed
+from tests.support.running import Followed, train, write_recipe
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
@@ -148,3 +152,45 @@ def _filled_in(word: str, known: list[Path], *, queued: bool) -> str:
 def _folders(runs: Path) -> list[Path]:
     """Return the folders of runs; beside them lie the files of scaling tables."""
     return [each for each in runs.iterdir() if each.is_dir()] if runs.exists() else []
+
+
+# -- recipes ---------------------------------------------------------------------------------------
+
+
+RECIPES = "".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("recipes.md", "recipe-examples.md"))
+SNIPPETS = PYTHON_BLOCK.findall(RECIPES)
+SOURCES = [each for each in SNIPPETS if "def train_data(" in each]
+"""Whole recipes. `test_epoch_functions` and `test_keras_functions` add the other snippets to recipes of their own."""
+COMMAND = re.compile(r"# trainyard (run mine\.py .*)\n")
+
+
+def documented(begin: str) -> str:
+    """Return the block of Python in the documents that begins so."""
+    (found,) = [each for each in SNIPPETS if each.startswith(begin)]
+    return found
+
+
+def named(source: str) -> str:
+    """Return the first line of a recipe's docstring, or its first import."""
+    return next(line.strip('"') for line in source.splitlines() if line and not line.startswith("#"))
+
+
+@pytest.mark.parametrize("source", [pytest.param(source, id=named(source)) for source in SOURCES])
+def test_documented_recipe_trains(source: str, runs_root: Path, tmp_path: Path) -> None:
+    if "transformers" in source:
+        pytest.importorskip("transformers")
+    path = write_recipe(tmp_path, source, "mine")
+    assert recipes.read(Path(path)).unknown_functions == ()
+    shown = COMMAND.match(source)
+    words = shlex.split(re.sub(r"gpu:(\d)", r"cpu:\1", shown[1]) if shown else "run mine.py --devices cpu:0")
+    words += [] if "--epochs" in words else ["--epochs", "2"]
+    if re.search(r"^(import|from) keras", source, re.MULTILINE) and "--framework" not in words:
+        words += ["--framework", "keras"]
+    chosen = choices_of(*words[1:])
+    assert isinstance(chosen, RecipeChoices)
+    followed = train(compose(replace(chosen, recipe=path), cpu_devices()), runs_root)
+    assert followed.state is RunState.FINISHED, f"{followed.run.facts.error}\n{followed.run.log_end()}"
+    losses = followed.losses()
+    assert losses[-1] < losses[0] or "def optimizers" in source  # the sum of opposed losses need not fall
+    if "metrics()" in source:
+        assert "val_mean_absolute_error" in followed.run_series.metrics

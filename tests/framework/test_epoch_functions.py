@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from textwrap import indent
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 
 from core.runs.facts import RunState
 from core.schema.paths import OUTPUTS
-from tests.framework.test_documented_recipes import documented
+from tests.framework.test_documentation import documented
 from tests.support.resuming import EVERY_STEP, broken_off, resumed
 from tests.support.running import Followed, curves, make_spec, train, train_both, write_recipe
 
@@ -114,8 +115,8 @@ def told(followed: Followed) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def check(followed: Followed) -> None:
-    """The function was called once per epoch with the numbers that the run has recorded."""
+def check(followed: Followed, rates: Sequence[float] = (0.001,) * EPOCHS) -> None:
+    """The function was called once per epoch with the numbers that the run has recorded, and with these rates."""
     found, facts = curves(followed), told(followed)
     assert [each["epoch"] for each in facts] == [1, 2, 3]
     assert [each["step"] for each in facts] == [STEPS, 2 * STEPS, 3 * STEPS]
@@ -123,7 +124,7 @@ def check(followed: Followed) -> None:
         assert [each[name] for each in facts] == pytest.approx(found[name])
     means = [sum(found["loss"][at : at + STEPS]) / STEPS for at in range(0, 3 * STEPS, STEPS)]
     assert [each["loss"] for each in facts] == pytest.approx(means)
-    assert {each["learning_rate"] for each in facts} == {0.001}
+    assert [each["learning_rate"] for each in facts] == pytest.approx(rates)
     assert all(("accuracy" in each) == ("accuracy" in found) for each in facts)
     if "accuracy" in found:
         series = followed.run_series.metrics["accuracy"]
@@ -176,13 +177,6 @@ def test_function_of_keras_changes_nothing(framework: str, strategy: str, runs_r
     assert all(each["predicted"] == pytest.approx(each["output"], rel=1e-4) for each in told(called))
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("framework", ["keras", "tensorflow"])
-def test_function_gets_the_means_of_the_measured_steps(framework: str, runs_root: Path, tmp_path: Path) -> None:
-    recipe = write_recipe(tmp_path, KERAS + WITH_PREDICT, "with_it")
-    check(train(spec_of(recipe, framework=framework), runs_root))
-
-
 @pytest.mark.parametrize(
     ("framework", "strategy", "reason"),
     [
@@ -200,13 +194,13 @@ def test_strategies_without_the_whole_model_refuse_it(framework, strategy, reaso
 
 @pytest.mark.slow
 @pytest.mark.parametrize("framework", ["pytorch", "tensorflow", "keras"])
-def test_function_gets_the_rate_of_the_last_step(framework: str, runs_root: Path, tmp_path: Path) -> None:
+def test_function_gets_means_of_measured_steps_and_the_rate_of_the_last(framework, runs_root, tmp_path) -> None:
     text = TORCH + TORCH_END if framework == "pytorch" else KERAS + WITH_PREDICT
     spec = spec_of(write_recipe(tmp_path, text, "with_it"), framework=framework, schedule="cosine", warmup_steps=2)
     found = train(spec, runs_root)
     rates = curves(found)["learning_rate"][STEPS - 1 :: STEPS]
     assert len(set(rates)) == EPOCHS
-    assert [each["learning_rate"] for each in told(found)] == pytest.approx(rates)
+    check(found, rates)
 
 
 @pytest.mark.parametrize(("devices", "strategy"), [("cpu:0", "single"), (TWO, "ddp")])

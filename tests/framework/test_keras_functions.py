@@ -13,7 +13,7 @@ import pytest
 
 from core.runs.facts import RunState
 from core.schema.paths import OUTPUTS
-from tests.framework.test_documented_recipes import documented
+from tests.framework.test_documentation import documented
 from tests.framework.test_keras import AWKWARD
 from tests.framework.test_tensorflow_steps import MODEL, OWN, PLACE, SUPERVISED
 from tests.support.resuming import EVERY_STEP, broken_off, resumed

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,11 +11,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import nn
 
 from core.cli.__main__ import main
 from resources import ROOT
-from tests.support.by_hand import batches, functions_of
+from tests.support.by_hand import losses_by_hand
 from tests.support.running import make_spec, train, train_both, write_recipe
 from tests.support.small_runs import recipe_fixture
 
@@ -88,31 +86,9 @@ def test_single_device_losses_equal_hand_written_loop(runs_root: Path, tmp_path:
     source = AWKWARD.replace("nn.Tanh(), nn.Dropout(dropout)", "nn.BatchNorm1d(16), nn.Tanh(), nn.Dropout(0.5)")
     recipe = write_recipe(tmp_path, source.replace("items=65", "items=64"), "normalised")
     followed = train(make_spec(recipe, epochs=3, batch_size=16, seed=5), runs_root)
-    losses, val_losses = hand_written(recipe, seed=5, epochs=3, batch_size=16)
+    losses, val_losses = losses_by_hand(recipe, 3, seed=5)
     assert_close(followed.losses(), losses, relative=1e-8)  # events keep nine digits
     assert_close(followed.run_series.metrics["val_loss"].values.tolist(), val_losses, relative=1e-6)
-
-
-def hand_written(recipe: str, *, seed: int, epochs: int, batch_size: int) -> tuple[list[float], list[float]]:
-    """Return training and validation losses of a plain PyTorch loop."""
-    functions = functions_of(recipe)
-    inputs, targets = functions["train_data"]()
-    val_inputs, val_targets = functions["val_data"]()
-    torch.manual_seed(seed)
-    model = functions["model"]()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-    losses, val_losses = [], []
-    per_epoch = math.ceil(len(inputs) / batch_size)
-    for number, index in enumerate(batches(len(inputs), epochs, batch_size, seed), 1):
-        optimizer.zero_grad()
-        loss = nn.functional.cross_entropy(model.train()(inputs[index]), targets[index])
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-        if number % per_epoch == 0:
-            with torch.no_grad():
-                val_losses.append(nn.functional.cross_entropy(model.eval()(val_inputs), val_targets).item())
-    return losses, val_losses
 
 
 @pytest.mark.parametrize(("batch_size", "steps"), [(16, 15), (512, 3)])
@@ -120,7 +96,7 @@ def test_two_ranks_have_the_losses_of_a_hand_written_loop(runs_root, awkward, ba
     """The last batch of 16 has one item. A batch of 512 has all 65 items, and a notice says so."""
     spec = make_spec(awkward, epochs=3, batch_size=batch_size)
     one, two = train(spec, runs_root), train(replace(spec, devices=("cpu:0", "cpu:1"), strategy="ddp"), runs_root)
-    losses, _ = hand_written(awkward, seed=0, epochs=3, batch_size=batch_size)
+    losses, _ = losses_by_hand(awkward, 3, batch_size=batch_size)
     assert len(losses) == steps
     assert_close(one.losses(), losses, relative=1e-8)
     assert_close(two.losses(), losses)
@@ -164,7 +140,7 @@ def test_bfloat16_precision_computes_in_bfloat16(runs_root: Path, tmp_path: Path
     recipe = write_recipe(tmp_path, source, "half")
     followed = train(make_spec(recipe, epochs=3, batch_size=16, precision="bfloat16"), runs_root)
     assert followed.run.facts.error is None
-    losses, _ = hand_written(recipe, seed=0, epochs=3, batch_size=16)
+    losses, _ = losses_by_hand(recipe, 3)
     assert followed.losses() == pytest.approx(losses, rel=0.05)
     assert followed.losses() != pytest.approx(losses, rel=1e-5)
 

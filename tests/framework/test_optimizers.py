@@ -13,7 +13,7 @@ import torch
 
 from core.config.choices import RecipeChoices, compose
 from core.devices.cpu import cpu_devices
-from tests.framework.test_documented_recipes import SOURCES
+from tests.framework.test_documentation import SOURCES
 from tests.support.by_hand import batches, functions_of
 from tests.support.resuming import EVERY_STEP, broken_off, resumed
 from tests.support.running import curves, train, write_recipe
@@ -290,11 +290,7 @@ def test_optimizers_that_cannot_be_used_are_named(change, words, runs_root, tmp_
             "is called with model, batch, optimizer, but it takes model, batch.",
         ),
         ("single", ("def validation_step", "def _step"), "nothing says how to validate. Add validation_st"),
-        (
-            "single",
-            ("def optimizers", "def optimizer(p): pass\n\n    def optimizers"),
-            "has optimizer.., too",
-        ),
+        ("single", ("def optimizers", "def optimizer(p): pass\n\n    def optimizers"), "has optimizer.., too"),
         ("single", ("def training_step", "def _step"), "each optimizer needs a loss. Add training_step"),
         ("single", ("optimizers(model)", "optimizers()"), "is called with model, but it takes no arguments"),
         ("pipeline", ("", ""), "because no device has the whole model. Choose strategy single, ddp"),

@@ -18,9 +18,10 @@ from core.schema.events import Tail
 from core.schema.paths import EVENTS, LOG_FILE
 from core.schema.settings import StopTimeouts
 from tests.framework.test_checkpoints import DROPS
-from tests.framework.test_numbers import AWKWARD, assert_close
+from tests.framework.test_numbers import AWKWARD
 from tests.support.resuming import EVERY_STEP, LEARNING, broken_off, resumed
 from tests.support.running import FOREVER, Followed, make_spec, start, train, train_both, write_recipe
+from tests.support.small_runs import assert_same_curve
 from tests.support.strategy_runs import StrategyRuns
 from tests.support.waiting import PATIENCE_S
 
@@ -92,20 +93,6 @@ def parts(followed: Followed) -> dict[str, list[str]]:
     """Return the parameters on each device, from the workers' events."""
     events = [event for path in (followed.run.dir / EVENTS).glob("worker-*.jsonl") for event in Tail(path).read()]
     return dict(sorted((event["device"], event["parameters"]) for event in events if event["kind"] == "parts"))
-
-
-def assert_same_curve(followed: Followed, single: Followed) -> None:
-    assert followed.state is RunState.FINISHED, followed.run.facts.error
-    assert followed.run_series.metrics.keys() == single.run_series.metrics.keys()
-    for name, series in single.run_series.metrics.items():
-        other = followed.run_series.metrics[name]
-        if name != "loss" and not name.startswith("val_"):  # measured as often as there was time for
-            known = dict(zip(series.steps.tolist(), series.values.tolist(), strict=True))
-            found = dict(zip(other.steps.tolist(), other.values.tolist(), strict=True))
-            common = sorted(known.keys() & found.keys())
-            assert_close([found[step] for step in common], [known[step] for step in common])
-            continue
-        assert_close(other.values.tolist(), series.values.tolist())
 
 
 @pytest.mark.e2e

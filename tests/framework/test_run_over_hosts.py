@@ -6,8 +6,6 @@ about connections that are cut and machines that are lost, has the fake worker.
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,10 +16,10 @@ from core.runs.facts import RunState
 from core.runs.run import Run
 from core.schema import checkpoint
 from tests.support.running import Followed, make_spec, source_spec, start, train
-from tests.support.ssh_server import SshServer, add_host
+from tests.support.ssh_server import SshServer
 from tests.support.two_hosts import AWAY, descent_losses, follows_the_curve_of, over_hosts, parts
 
-pytestmark = pytest.mark.e2e(pooled=True)
+pytestmark = [pytest.mark.e2e(pooled=True), pytest.mark.usefixtures("added_host")]
 DESCENT = """\
 import os
 import torch
@@ -42,15 +40,6 @@ dist.destroy_process_group()
 """
 """A program for torchrun: data parallel gradient descent by hand. An optimizer would take longer to load."""
 SPEC = make_spec("digits_mlp", epochs=3, batch_size=100, checkpoints={"unit": "never"})
-
-
-@pytest.fixture(autouse=True)
-def _host(server: SshServer) -> Iterator[None]:
-    """Add the host, and remove parts whose run was lost: the user of that machine would delete them."""
-    add_host()
-    yield
-    for part in parts(server):
-        shutil.rmtree(part)
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from torch import nn
 
 from core.runs.facts import RunState
 from tests.framework.test_checkpoints import DROPS
-from tests.support.by_hand import batches, functions_of
+from tests.support.by_hand import functions_of, losses_by_hand
 from tests.support.resuming import EVERY_STEP, broken_off, resumed
 from tests.support.running import make_spec, train, train_both, write_recipe
 from tests.support.small_runs import recipe_fixture
@@ -23,24 +22,6 @@ PLAIN = DROPS.replace("nn.BatchNorm1d(width), nn.Tanh(), nn.Dropout(0.5)", "nn.T
 
 
 plain = recipe_fixture("plain", PLAIN)
-
-
-def by_hand(recipe: str, steps: int, change: Callable[..., object], batch_size: int = 16) -> list[float]:
-    """Losses of a hand-written loop. `change(model, optimizer, step)` is called between backward and step."""
-    functions = functions_of(recipe)
-    inputs, targets = functions["train_data"]()
-    torch.manual_seed(0)
-    model = functions["model"]()
-    optimizer = functions["optimizer"](model.parameters())
-    losses: list[float] = []
-    for index in batches(len(inputs), steps // 5, batch_size):
-        optimizer.zero_grad()
-        loss = nn.functional.cross_entropy(model(inputs[index]), targets[index])
-        loss.backward()
-        change(model, optimizer, len(losses) + 1)
-        optimizer.step()
-        losses.append(loss.item())
-    return losses[:steps]
 
 
 @pytest.mark.slow
@@ -66,7 +47,7 @@ def test_gradient_clipping_uses_the_global_batch(runs_root: Path, plain: str, de
     def clip(model: nn.Module, _: object, __: int) -> None:
         nn.utils.clip_grad_norm_(model.parameters(), 0.05)
 
-    assert followed.losses() == pytest.approx(by_hand(plain, 15, clip), rel=1e-5)
+    assert followed.losses() == pytest.approx(losses_by_hand(plain, 3, change=clip)[0], rel=1e-5)
 
 
 def test_warmup_and_cosine_rates_are_recorded_for_every_step(runs_root: Path, plain: str) -> None:
@@ -80,7 +61,7 @@ def test_warmup_and_cosine_rates_are_recorded_for_every_step(runs_root: Path, pl
     def schedule(_: object, optimizer: torch.optim.Optimizer, step: int) -> None:
         optimizer.param_groups[0]["lr"] = [*warm, *down][step - 1]
 
-    assert followed.losses() == pytest.approx(by_hand(plain, 15, schedule), rel=1e-6)
+    assert followed.losses() == pytest.approx(losses_by_hand(plain, 3, change=schedule)[0], rel=1e-6)
 
 
 def test_early_stopping_finishes_the_run(runs_root: Path, plain: str) -> None:
@@ -142,7 +123,7 @@ def test_compiled_training_has_the_same_losses(runs_root: Path, tmp_path: Path, 
     recipe = write_recipe(tmp_path, source, "plain")
     compiled = train(make_spec(recipe, epochs=2, batch_size=batch_size, compile=True), runs_root)
     assert compiled.run.facts.error is None
-    assert compiled.losses() == pytest.approx(by_hand(recipe, 10, lambda *_: None, batch_size), rel=1e-4)
+    assert compiled.losses() == pytest.approx(losses_by_hand(recipe, 2, batch_size=batch_size)[0], rel=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -192,7 +173,7 @@ def test_schedule_of_the_recipe_equals_a_hand_written_loop_and_goes_on_after_a_r
         else:
             schedules[0].step()
 
-    wanted = by_hand(plain, 15, change)
+    wanted, _ = losses_by_hand(plain, 3, change=change)
     assert followed.losses() == pytest.approx(wanted, rel=1e-6)
     again = resumed(broken_off(followed, 7, runs_root))
     assert again.losses() == followed.losses()

@@ -7,7 +7,6 @@ each of whose runs takes seconds: `test_matrix.py` has `digits_cnn` with all fra
 
 from __future__ import annotations
 
-import gzip
 import importlib.util
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -24,6 +23,7 @@ from core.devices.cpu import cpu_devices
 from core.runs.facts import RunState
 from core.runs.run import Run
 from core.schema.spec import RunSpec
+from tests.framework.test_workloads import write_mnist
 from tests.support.resuming import EVERY_STEP, broken_off, kill_after_checkpoint, resumed
 from tests.support.running import Followed, Trained, curves, make_spec, start, train
 from tests.support.small_runs import assert_same_curves
@@ -165,14 +165,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     random = np.random.default_rng(0)
     letters = random.choice(list("abcdefgh "), TEXT_CHARACTERS)
     (folder / "text.txt").write_text("".join(letters), encoding="ascii")
-    images, labels = random.integers(0, 256, (48, 28, 28), dtype=np.uint8), random.integers(0, 10, 48, dtype=np.uint8)
-    (folder / "mnist").mkdir()
-    np.savez(folder / "mnist" / "mnist.npz", x_train=images, y_train=labels, x_test=images, y_test=labels)
-    (folder / "fashion-mnist").mkdir()
-    for kind, array in (("images-idx3", images), ("labels-idx1", labels)):
-        content = bytes([0, 0, 8, array.ndim]) + np.array(array.shape, ">u4").tobytes() + array.tobytes()
-        for part in ("train", "t10k"):
-            (folder / "fashion-mnist" / f"{part}-{kind}-ubyte.gz").write_bytes(gzip.compress(content))
+    write_mnist(folder)
     return folder
 
 

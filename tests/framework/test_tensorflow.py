@@ -21,7 +21,7 @@ from core.schema.spec import read_spec
 from tests.support.listening import beyond_loopback, listening
 from tests.support.resuming import EVERY_STEP, broken_off, resumed, whole_and_stepwise
 from tests.support.running import CAME_UP, FOREVER, Followed, Trained, start, train, train_both, write_recipe
-from tests.support.small_runs import recipe_fixture, small_spec
+from tests.support.small_runs import assert_same_curve, is_of_training, recipe_fixture, small_spec
 from tests.support.worker_pool import WorkerPools
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -64,24 +64,6 @@ loss within a function, which Keras would divide by the number of replicas."""
 
 awkward = recipe_fixture("awkward", AWKWARD)
 spec = partial(small_spec, framework="tensorflow")
-
-
-def assert_same_curve(one: Followed, other: Followed, relative: float = 1e-5) -> None:
-    assert other.run.facts.error is None
-    for metric, series in one.run_series.metrics.items():
-        others = other.run_series.metrics[metric]
-        if is_training_metric(metric):
-            of_steps, of_others = (dict(zip(each.steps, each.values, strict=True)) for each in (series, others))
-            common = of_steps.keys() & of_others.keys()
-            assert 1 in common, metric
-            assert all(of_others[step] == pytest.approx(of_steps[step], rel=relative) for step in common), metric
-            continue
-        assert others.values.tolist() == pytest.approx(series.values.tolist(), rel=relative), metric
-
-
-def is_training_metric(name: str) -> bool:
-    """Return whether it is measured as often as there is time for."""
-    return name not in {"loss", "learning_rate"} and not name.startswith("val_")
 
 
 BY_HAND = """
@@ -134,7 +116,7 @@ def test_parts_of_a_batch_are_weighted_by_size_and_clipped_together(strict_runs:
     followed = strict_runs[strategy]
     assert followed.state is RunState.FINISHED
     assert followed.run_series.metrics["loss"].count == 65
-    assert_same_curve(strict_runs["single"], followed)
+    assert_same_curve(followed, strict_runs["single"])
 
 
 @pytest.mark.slow
@@ -146,7 +128,7 @@ def test_embedding_has_one_curve_with_an_optimizer_that_squares_its_gradient(run
         for strategy, parts in (("single", 1), ("towers", 2))
     )
     assert one.run_series.metrics["loss"].count == 10
-    assert_same_curve(one, two)
+    assert_same_curve(two, one)
 
 
 @pytest.mark.e2e  # workers in a pool do not generate the code of functions of ours
@@ -182,7 +164,7 @@ def test_tf_dataset_is_split_like_arrays(runs_root: Path, awkward: str) -> None:
         for strategy in ("single", "mirrored")
     )
     assert one.run_series.metrics["loss"].count == 15
-    assert_same_curve(one, two)
+    assert_same_curve(two, one)
 
 
 def events(run: Run, kind: str) -> list[dict[str, Any]]:
@@ -232,7 +214,7 @@ def test_resumed_run_is_bitwise_equal_to_uninterrupted_run(runs_root, finished) 
         again = resumed(broken_off(stepwise, step, runs_root))
         assert again.state is RunState.FINISHED, again.run.facts.error
         for metric, series in whole.run_series.metrics.items():
-            if is_training_metric(metric):
+            if is_of_training(metric):
                 continue
             assert again.run_series.metrics[metric].values.tolist() == series.values.tolist(), (step, metric)
 
@@ -242,7 +224,7 @@ def test_resumed_run_is_bitwise_equal_to_uninterrupted_run(runs_root, finished) 
 def test_resumed_run_on_many_devices_is_equal_within_rounding(runs_root: Path, awkward: str, strategy: str) -> None:
     settings = SCHEDULED | {"settings": {"read": True}}
     stepwise = train(spec(awkward, strategy, checkpoints=EVERY_STEP, **settings), runs_root)
-    assert_same_curve(stepwise, resumed(broken_off(stepwise, 7, runs_root)), relative=1e-6)
+    assert_same_curve(resumed(broken_off(stepwise, 7, runs_root)), stepwise, 1e-6)
 
 
 def check_unreachable(processes: list[int]) -> None:
@@ -286,7 +268,7 @@ def test_xla_and_bfloat16_losses_are_within_their_tolerances(runs_root: Path, aw
     plain, half = train_both(
         spec(awkward, epochs=2), spec(awkward, epochs=2, precision="bfloat16", devices="cpu:1"), runs_root
     )
-    assert_same_curve(plain, train(spec(awkward, "mirrored", epochs=2, compile=True), runs_root), relative=1e-4)
+    assert_same_curve(train(spec(awkward, "mirrored", epochs=2, compile=True), runs_root), plain, 1e-4)
     assert half.losses() == pytest.approx(plain.losses(), rel=0.05)
     assert half.losses() != pytest.approx(plain.losses(), rel=1e-5)
 

@@ -6,10 +6,7 @@ Each start of a run imports TensorFlow on the host, cold. The one test outside o
 from __future__ import annotations
 
 import os
-import shutil
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 from unittest import mock
@@ -25,23 +22,13 @@ from core.schema.paths import EVENTS, worker_events
 from core.worker.context import Context
 from core.worker.errors import explain
 from tests.framework.test_matrix import TOLERANCE, check_curve
-from tests.support.running import FOREVER, Followed, source_spec, start, train
-from tests.support.ssh_server import SshServer, add_host
+from tests.support.running import Followed, source_spec, start, train
 from tests.support.strategy_runs import spec_of
-from tests.support.two_hosts import AWAY, cuts, descent_losses, over_hosts, parts, processes_there, stop_with_every_step
-from tests.support.waiting import wait_until
-
-
-@pytest.fixture(autouse=True)
-def _host(server: SshServer) -> Iterator[None]:
-    """Add the host, and remove parts whose run was lost: the user of that machine would delete them."""
-    add_host()
-    yield
-    for part in parts(server):
-        shutil.rmtree(part)
+from tests.support.two_hosts import AWAY, descent_losses, over_hosts, parts, processes_there
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("added_host")
 def test_two_machines_follow_the_curve_of_one_device_over_a_pause(server, runs_root, strategy_runs) -> None:
     """The checkpoint has the random states of both workers, and reaches the other machine when the run is resumed."""
     spec = over_hosts(spec_of("tensorflow", "single", checkpoints={"unit": "never"}), "multi_worker_mirrored")
@@ -65,6 +52,7 @@ def test_two_machines_follow_the_curve_of_one_device_over_a_pause(server, runs_r
 
 @pytest.mark.soak
 @pytest.mark.e2e
+@pytest.mark.usefixtures("added_host")
 def test_parameter_server_over_two_machines_reaches_the_same_accuracy_over_a_pause(server, runs_root) -> None:
     """Compare the final accuracy only: the losses of asynchronous runs vary."""
     alone = train(spec_of("tensorflow", "single", epochs=10), runs_root)
@@ -116,6 +104,7 @@ for number in range(1, 21):
 
 @pytest.mark.soak
 @pytest.mark.e2e
+@pytest.mark.usefixtures("added_host")
 def test_script_with_tf_config_over_machines_follows_the_curve_of_one_device(server, runs_root, tmp_path) -> None:
     spec = source_spec(tmp_path, DESCENT, launch="per-device")
     away = train(replace(spec, devices=("cpu:0", AWAY)), runs_root)
@@ -124,18 +113,11 @@ def test_script_with_tf_config_over_machines_follows_the_curve_of_one_device(ser
     assert parts(server) == []
 
 
-@pytest.mark.soak
-@pytest.mark.e2e
-def test_stop_and_a_cut_connection(server: SshServer, runs_root: Path) -> None:
-    """A connection that is cut is made again, and no step is lost or recorded twice; then the run is stopped."""
-    run = start(over_hosts(spec_of("tensorflow", "single", epochs=FOREVER), "multi_worker_mirrored"), runs_root)
-    run.until_trained(20)
-    server.sessions()[0].kill()
-    wait_until(lambda: run.poll() and cuts(run) == 1, "the connection to be made again")
-    run.until_trained(run.run.facts.step + 50)
-    stop_with_every_step(run)
-    assert parts(server) == []
-    assert processes_there(server) == []
+def explained(error: Exception, *addresses: str) -> str | None:
+    """Return what a worker that had this error says."""
+    assignment = SimpleNamespace(addresses=addresses, rank=0)
+    spec = SimpleNamespace(framework="tensorflow")
+    return explain(error, cast("Context", SimpleNamespace(assignment=assignment, has_no_network=False, spec=spec)))
 
 
 def test_parameter_server_that_is_gone_is_explained() -> None:
@@ -144,11 +126,7 @@ def test_parameter_server_that_is_gone_is_explained() -> None:
         import tensorflow as tf
         from tensorflow.python.distribute.coordinator.cluster_coordinator import PSUnavailableError
 
-    context = SimpleNamespace(
-        assignment=SimpleNamespace(addresses=(), rank=0), has_no_network=False,
-        spec=SimpleNamespace(framework="tensorflow"),
-    )
-    text = explain(PSUnavailableError(tf.errors.UnavailableError(None, None, "gone")), cast("Context", context))
+    text = explained(PSUnavailableError(tf.errors.UnavailableError(None, None, "gone")))
     assert text == "Another worker of the run can no longer be reached: gone"
 
 
@@ -161,10 +139,5 @@ def test_port_that_another_program_has_taken_is_explained() -> None:
         address = f"127.0.0.1:{port}"
         with pytest.raises(tf.errors.UnknownError) as caught:
             tf.distribute.Server({"worker": [address]}, "worker", 0)
-        context = SimpleNamespace(
-            assignment=SimpleNamespace(addresses=(address,), rank=0), has_no_network=False,
-            spec=SimpleNamespace(framework="tensorflow"),
-        )
-        text = explain(caught.value, cast("Context", context))
-    assert text is not None
+        text = str(explained(caught.value, address))
     assert text.startswith(f"TensorFlow cannot listen at {address}: another program has taken this port")

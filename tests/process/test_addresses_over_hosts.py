@@ -21,10 +21,10 @@ from core.runs.facts import RunState
 from core.runs.run import Run
 from core.schema.paths import log_of_rank
 from core.schema.spec import RunSpec
-from tests.process.test_host_failures import HELLO
+from tests.process.test_host_connections import HELLO
 from tests.support.running import FOREVER, Followed, make_spec, source_spec, start, train, write_recipe
 from tests.support.ssh_server import TRAINYARD, SshServer, add_host
-from tests.support.two_hosts import AWAY, parts, processes_there, worker_there
+from tests.support.two_hosts import AWAY, parts, processes_there
 from tests.support.waiting import wait_until
 
 NOTES = """
@@ -106,14 +106,6 @@ def test_chief_and_server_are_here_each_worker_is_where_its_device_is_and_all_en
     run.stop()
     assert run.states[-4:] == [RunState.RUNNING, RunState.STOPPING, RunState.RELEASING, RunState.STOPPED], run.run.facts
     assert run.run.facts.workers[2].exit_code == -signal.SIGTERM, "it was not asked for what it cannot hear"
-
-
-@pytest.mark.slow
-def test_server_that_dies_on_another_machine_fails_the_run(server, runs_root, tmp_path, notes) -> None:
-    run = start(served(tmp_path), runs_root).until_trained(5)
-    worker_there(server).kill()
-    run.until_over()
-    assert f"Worker 2 on {AWAY} was ended by SIGKILL" in run.failure
 
 
 @pytest.mark.slow

@@ -319,7 +319,6 @@ def play(chaos: Chaos, seed: int, hits: int) -> None:
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("hits", [12, pytest.param(300, marks=pytest.mark.soak)])
 def test_no_kill_or_stop_of_any_process_leaves_a_wrong_state(runs_root: Path, tmp_path: Path, hits: int) -> None:
-    """Each hit is for a real run, which then has to end and to be judged."""
     seed = int(os.environ.get("TRAINYARD_TEST_SEED", "11"))
     runs_root.mkdir()
     recipe, script = write_recipe(tmp_path / "actors", LONG), tmp_path / "actors" / "prints.py"

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
 import shutil
+import signal
+import time
 from pathlib import Path
 
 import pytest
 
 from core.runs.facts import RunState
+from core.runs.run import Run
+from core.schema import checkpoint
+from core.schema.events import Tail
+from core.schema.paths import EVENTS
+from core.system import processes
 from tests.support.resuming import EVERY_STEP, LEARNING, broken_off, checkpoint_names, resumed
-from tests.support.running import Followed, make_spec, train, write_recipe
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support.running import Followed, make_spec, start, train, write_recipe
+from tests.support.waiting import wait_until
 
 DROPS = """
     def model(size=16):
@@ -111,3 +119,45 @@ def test_disk_too_small_for_any_checkpoint_does_not_stop_training(small_disk: Pa
     assert checkpoint_names(followed.run) == []
     assert notices(followed).count("could not be written") == 1  # one notice for all failures
     assert followed.run_series.metrics["loss"].count == followed.run.facts.step > 5
+
+
+def half_written(run_dir: Path, since: float = 0.0) -> list[Path]:
+    """Return unfinished checkpoints modified since a time in unix seconds."""
+    found = []
+    for path in (run_dir / "checkpoints").glob(".*"):
+        with contextlib.suppress(FileNotFoundError):  # it was finished just now
+            if path.stat().st_mtime > since:
+                found.append(path)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kills", [8, pytest.param(50, marks=pytest.mark.soak)])
+def test_kills_during_checkpoint_writes_lose_nothing(runs_root: Path, tmp_path: Path, kills: int) -> None:
+    """Each checkpoint has some megabytes, and each process resumes from the last complete one."""
+    recipe = write_recipe(tmp_path, DROPS.partition("def val_data")[0].replace("size=16", "size=10_000_000"), "heavy")
+    settings = {"epochs": kills, "batch_size": 16}
+    whole = train(make_spec(recipe, checkpoints={"unit": "never"}, **settings), runs_root)
+    followed = start(make_spec(recipe, checkpoints={"unit": "steps", "keep": 2}, **settings), runs_root)
+    run_dir, chance = followed.run.dir, random.Random(0)
+    halves, steps, born = 0, [], 0.0
+    for _ in range(kills):
+        followed.until(RunState.RUNNING)
+        wait_until(lambda: len(checkpoint.folders(run_dir)) > 1, "two complete checkpoints")
+        wait_until(lambda: half_written(run_dir, since=born), "a checkpoint being written")  # noqa: B023
+        if chance.random() < 0.5:  # else at once: a quick disk has finished soon
+            time.sleep(chance.random() * 0.1)
+        processes.send(followed.run.facts.workers[0].process, signal.SIGKILL)
+        assert followed.until_left().state is RunState.FAILED
+        halves += bool(half_written(run_dir))
+        steps.append(checkpoint.read(checkpoint.folders(run_dir)[0]).step)
+        born = time.time()
+        followed = Followed(Run.resume(run_dir))
+    assert followed.until_over().state is RunState.FINISHED
+    events = Tail(run_dir / EVENTS / "worker-0.jsonl").read()
+    assert [event["step"] for event in events if event["kind"] == "rewind"] == steps == sorted(steps)
+    assert halves >= kills // 5, "depends on the disk"
+    again = Followed(Run.attach(run_dir)).until_over()
+    assert again.run_series.metrics["loss"].steps.tolist() == list(range(1, 5 * kills + 1))
+    assert again.losses() == whole.losses()
+    assert half_written(run_dir) == []

@@ -20,8 +20,9 @@ from core.runs.facts import RunState
 from core.runs.run import Run
 from core.schema.spec import write_spec
 from tests.support.acting import played
-from tests.support.commands import Call
-from tests.support.running import FOREVER, LONG, Followed, make_spec, start, train, write_recipe
+from tests.support.commands import Call, in_a_process
+from tests.support.recorded import recorded
+from tests.support.running import FOREVER, LONG, Followed, make_spec, start, write_recipe
 from tests.support.waiting import PATIENCE_S, wait_until
 
 RUN = "run digits_mlp --devices cpu:0"
@@ -139,6 +140,7 @@ def test_json_option_prints_one_json_document(call: Call) -> None:
     assert [(row["framework"], row["strategy"]) for row in rows][:2] == [("pytorch", "single"), ("pytorch", "ddp")]
     tpu = next(row for row in rows if row["strategy"] == "tpu")
     assert tpu["unavailable"].startswith("No TPU was found here")
+    assert f"tensorflow tpu: {tpu['unavailable']}" in call("catalog")[1].splitlines()
     assert rows[0]["devices"] == {"least": 1, "most": 1, "kinds": ["cpu", "nvidia"]}
     digits = next(each for each in json.loads(call("recipes", "--json")[1]) if each["name"] == "digits_cnn")
     assert digits["settings"] == {"width": 16, "dropout": 0.0, "momentum": 0.9}
@@ -152,8 +154,14 @@ def test_version_is_that_of_the_distribution_or_the_source(call: Call, monkeypat
     assert installed == call("--version") == (0, f"trainyard {VERSION}\n", "")
 
 
-def test_damaged_run_is_named_and_left_to_its_user(call: Call, runs_root: Path) -> None:
-    run_dir = new_directory(runs_root, "digits")
+def test_damaged_or_newer_run_is_named_and_left_to_its_user(call: Call, runs_root: Path) -> None:
+    run_dir = recorded(runs_root)
+    spec = json.loads((run_dir / "spec.json").read_text())
+    (run_dir / "spec.json").write_text(json.dumps({**spec, "version": 99}))
+    code, _, err = call("show", run_dir.name)
+    assert code == 2
+    assert "written by a newer Trainyard (version 99; this one reads up to 1). Update Trainyard" in err
+    assert json.loads(call("runs", "--json")[1])[0]["state"] == "finished"
     (run_dir / "spec.json").write_text("")
     code, _, err = call("show", run_dir.name)
     assert (code, err) == (2, f"trainyard: {run_dir}/spec.json is not a valid spec. It is damaged: it is not JSON.\n")
@@ -257,18 +265,8 @@ def test_exit_codes_match_run_outcome(call: Call, runs_root: Path, tmp_path: Pat
     assert call("attach", lost.run.id)[0] == 4
 
 
-def test_detach_returns_at_once(call: Call, runs_root: Path, endless: str) -> None:
-    code, out, _ = call("run", endless, "--devices", "cpu:0", "--epochs", str(FOREVER), "--detach")
-    assert code == 0
-    followed = Followed(Run.attach(runs_root / out.strip())).until_trained(1)
-    assert call("stop", out.strip())[0] == 0
-    assert followed.until_over().state is RunState.STOPPED
-
-
 def test_ctrl_c_stops_the_run_with_a_message(runs_root: Path, endless: str) -> None:
-    words = ["run", endless, "--devices", "cpu:0", "--epochs", str(FOREVER), "--runs", str(runs_root)]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen([sys.executable, "-m", "core.cli", *words], **pipes) as shell:
+    with in_a_process("run", endless, "--devices", "cpu:0", "--epochs", FOREVER, "--runs", runs_root) as shell:
         wait_until(lambda: runs_root.exists() and any(runs_root.iterdir()), "the run's folder")
         followed = Followed(Run(next(runs_root.iterdir()))).until_trained(1)
         assert shell.stderr.readline(), "the first line of progress: from now on Ctrl-C stops the run"
@@ -281,48 +279,21 @@ def test_ctrl_c_stops_the_run_with_a_message(runs_root: Path, endless: str) -> N
     assert followed.until_over().state is RunState.STOPPED
 
 
-def test_users_packages_named_like_ours_are_imported_by_the_recipe_alone(runs_root: Path, tmp_path: Path) -> None:
-    """They are in the recipe's folder, which is also the working folder, and on PYTHONPATH."""
-    for name in ("core", "gui", "resources"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "__init__.py").write_text("MINE = True\n")
-    mine = "import core, gui, resources\nassert core.MINE and gui.MINE and resources.MINE\n"
-    recipe = write_recipe(tmp_path, mine + LONG)
-    command = [Path(sys.executable).with_name("trainyard"), "run", recipe, "--devices", "cpu:0", "--epochs", "1"]
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    done = subprocess.run(
-        [*command, "--runs", runs_root, "--json"],
-        cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert json.loads(done.stdout)["state"] == "finished", "--json prints the document alone"
-
-
-def test_spec_of_newer_version_is_reported(call: Call, runs_root: Path, tmp_path: Path) -> None:
-    followed = train(played(tmp_path / "actor", steps=3), runs_root)
-    file = followed.run.dir / "spec.json"
-    file.write_text(json.dumps({**json.loads(file.read_text()), "version": 99}))
-    code, _, err = call("show", followed.run.id)
-    assert code == 2
-    assert "written by a newer Trainyard (version 99; this one reads up to 1). Update Trainyard" in err
-    assert json.loads(call("runs", "--json")[1])[0]["state"] == "finished"
-
-
-def test_garbage_lines_in_events_are_skipped(call: Call, runs_root: Path, tmp_path: Path) -> None:
-    followed = train(played(tmp_path / "actor", steps=3), runs_root)
-    before = json.loads(call("show", followed.run.id, "--json")[1])
+def test_garbage_lines_in_events_are_skipped(call: Call, runs_root: Path) -> None:
+    run_dir = recorded(runs_root)
+    before = json.loads(call("show", run_dir.name, "--json")[1])
     garbage = [
         b"\xff\xfe\x00garbage\n", b'{"kind": "metrics", "t": "soon"}\n', b"[1, 2]\n", b'{"t": 1}\n',
         b'{"t": 2e9, "kind": "metrics", "first": "x", "values": 3}\n', b'{"t": 2e9, "kind": "sample"}\n',
         b'{"t": 2e9, "kind": "state", "state": "flying"}\n', b'{"t": 2e9, "kind": "unheard-of"}\n', b'{"torn": ',
     ]
-    for file in (followed.run.dir / "events").glob("*.jsonl"):
+    for file in (run_dir / "events").glob("*.jsonl"):
         with file.open("ab") as events:
             events.writelines(garbage)
-    after = json.loads(call("show", followed.run.id, "--json")[1])
+    after = json.loads(call("show", run_dir.name, "--json")[1])
     assert any("are not events and were skipped" in notice for notice in after["notices"])
     assert {**after, "ended": None, "notices": []} == {**before, "ended": None}
-    assert "are not events and were skipped" in call("show", followed.run.id)[1]
+    assert "are not events and were skipped" in call("show", run_dir.name)[1]
 
 
 def test_closed_stdout_pipe_is_no_error(runs_root: Path) -> None:

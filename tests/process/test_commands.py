@@ -44,6 +44,13 @@ GPUS = tuple(
 LOST = "GPU {index} cannot be listed: the driver says “{words}”. {remedy}"
 LOST_2 = tr(LOST, index=2, words="GPU is lost", remedy="Look into the kernel's log.")
 LOST_6 = tr(LOST, index=6, words="GPU is lost", remedy="A reboot often helps.")
+BOTH_LOST = join_sentences([LOST_2, LOST_6])
+MISMATCH = "The NVIDIA driver cannot be asked: “mismatch”. Reboot."
+MIXED = (
+    "CPU devices and NVIDIA GPUs cannot be used together (GPU 0, CPU 0). A run uses one kind of device: choose one "
+    "kind."
+)
+EVERY, NAMES = (*GPUS, *CPUS), "gpu:0, gpu:1, cpu:0, cpu:1"
 
 
 def written_run(root: Path, *states: str, losses: tuple[float, ...] = ()) -> Path:
@@ -94,12 +101,6 @@ def test_run_list_has_headings_and_a_message_when_empty(runs_root: Path, capsys)
     assert heading.split() == ["RUN", "STATE", "STEP", "LOSS"]
     assert line.split() == [run_dir.name, "failed", "1", "0.5"]
     assert call(capsys, "catalog")[1].startswith("FRAMEWORK ")
-
-
-def test_unavailable_strategy_is_listed_with_its_reason(capsys) -> None:
-    out = call(capsys, "catalog")[1]
-    tpu = next(row for row in json.loads(call(capsys, "catalog", "--json")[1]) if row["strategy"] == "tpu")
-    assert f"tensorflow tpu: {tpu['unavailable']}" in out.splitlines()
 
 
 def test_devices_command_shows_memory_utilisation_and_processes(nvml: StandIn, runs_root: Path, capsys) -> None:
@@ -199,40 +200,24 @@ def test_run_on_shared_device_warns_and_starts(runs_root: Path, capsys, monkeypa
 # -- refused devices -------------------------------------------------------------------------------
 
 
-def refused(*devices: str, banner: str | None, listed: tuple[Device, ...] = (*GPUS, *CPUS)) -> str | None:
-    spec = compose(RecipeChoices(recipe="digits_mlp", devices=devices), listed)
-    return refusal(spec, Survey(devices=listed, banner=banner))
-
-
 @pytest.mark.parametrize(
-    ("devices", "message"),
+    ("devices", "listed", "banner", "message"),
     [
-        (("cpu:0",), None),
-        (("gpu:9",), "There is no device 'gpu:9' here. Choose from: gpu:0, gpu:1, cpu:0, cpu:1."),
-        (("cpu:9",), "There is no device 'cpu:9' here. Choose from: gpu:0, gpu:1, cpu:0, cpu:1."),
-        (("gpu:2",), f"There is no device 'gpu:2' here. Choose from: gpu:0, gpu:1, cpu:0, cpu:1. {LOST_2}"),
-        (("GPU-6",), f"There is no device 'GPU-6' here. Choose from: gpu:0, gpu:1, cpu:0, cpu:1. {LOST_2} {LOST_6}"),
-        ((), "No device is chosen. Choose at least one of: gpu:0, gpu:1, cpu:0, cpu:1."),
+        (("cpu:0",), EVERY, BOTH_LOST, None),
+        (("gpu:9",), EVERY, BOTH_LOST, f"There is no device 'gpu:9' here. Choose from: {NAMES}."),
+        (("cpu:9",), EVERY, BOTH_LOST, f"There is no device 'cpu:9' here. Choose from: {NAMES}."),
+        (("gpu:2",), EVERY, BOTH_LOST, f"There is no device 'gpu:2' here. Choose from: {NAMES}. {LOST_2}"),
+        (("GPU-6",), EVERY, BOTH_LOST, f"There is no device 'GPU-6' here. Choose from: {NAMES}. {LOST_2} {LOST_6}"),
+        ((), EVERY, BOTH_LOST, f"No device is chosen. Choose at least one of: {NAMES}."),
+        (("gpu:0", "cpu:0"), EVERY, LOST_2, MIXED),
+        (("gpu:0",), CPUS, MISMATCH, f"There is no device 'gpu:0' here. Choose from: cpu:0, cpu:1. {MISMATCH}"),
+        (("cpu:7",), CPUS, MISMATCH, "There is no device 'cpu:7' here. Choose from: cpu:0, cpu:1."),
+        ((), (), MISMATCH, f"No device is chosen. Choose at least one of: none (no device was found). {MISMATCH}"),
     ],
 )
-def test_refusal_mentions_only_trouble_with_named_devices(devices: tuple[str, ...], message: str | None) -> None:
-    assert refused(*devices, banner=join_sentences([LOST_2, LOST_6])) == message
-
-
-def test_refusal_for_mixed_devices_omits_driver_trouble() -> None:
-    assert refused("gpu:0", "cpu:0", banner=LOST_2) == (
-        "CPU devices and NVIDIA GPUs cannot be used together (GPU 0, CPU 0). A run uses one kind of device: choose one "
-        "kind."
-    )
-
-
-def test_driver_trouble_is_mentioned_when_a_gpu_is_named() -> None:
-    trouble = "The NVIDIA driver cannot be asked: “mismatch”. Reboot."
-    there = "There is no device '{}' here. Choose from: cpu:0, cpu:1."
-    assert refused("gpu:0", banner=trouble, listed=CPUS) == f"{there.format('gpu:0')} {trouble}"
-    assert refused("cpu:7", banner=trouble, listed=CPUS) == there.format("cpu:7")
-    none = "No device is chosen. Choose at least one of: none (no device was found)."
-    assert refused(banner=trouble, listed=()) == f"{none} {trouble}"
+def test_refusal_mentions_only_trouble_with_named_devices(devices, listed, banner, message) -> None:
+    spec = compose(RecipeChoices(recipe="digits_mlp", devices=devices), listed)
+    assert refusal(spec, Survey(devices=listed, banner=banner)) == message
 
 
 # -- help ----------------------------------------------------------------------------------------

@@ -172,7 +172,6 @@ def peak_kib(status: str) -> int:
 def test_the_queue_survives_what_other_users_put_beside_it(
     count: int | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Costs five seconds: real runs."""
     queue, line = Queue(tmp_path), own_line().line
     waiting = queue.add("waiting", "cpu:0", held=True)
     try:

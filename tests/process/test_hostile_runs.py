@@ -49,7 +49,6 @@ def batches(count: int | None) -> Iterator[int]:
 def test_commands_survive_hostile_runs(
     count: int | None, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Costs seven seconds: 32 runs, nine commands each."""
     monkeypatch.chdir(tmp_path)
     for seed in batches(count):
         hostile = Hostile(tmp_path / "runs", Random(seed))
@@ -99,7 +98,6 @@ def test_presets_survive_hostile_files(count: int | None, tmp_path: Path) -> Non
 
 @pytest.mark.slow
 def test_processes_of_the_command_line_survive_hostile_runs(tmp_path: Path) -> None:
-    """Costs five seconds: four processes."""
     hostile = Hostile(tmp_path / "runs", Random(5))
     runs = [hostile.run(number) for number in range(12)]
     readable = [each for each in runs if is_run(each)]

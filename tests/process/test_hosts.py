@@ -99,33 +99,32 @@ def test_host_that_cannot_be_asked_is_a_sentence_beside_the_others(server, capsy
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["add", "ray:head"], "'ray:head' is no address of a Ray cluster. Give ray:auto"),
-        (["add", "ray:auto", "--command", "trainyard"], "--command is not for ray:auto. Leave it out."),
-        (["add", "ray:auto", "--python", "/nowhere/python"], "/nowhere/python is no program."),
-        (["add", "one", "--python", "python3"], "--python is not for one. Leave it out."),
-        (["add", "-oProxyCommand=touch reached"], "is no address of a machine"),
-        (["add", "-oProxyCommand=reboot"], "is not an argument of"),
-        (["add", "--", "-oProxyCommand=reboot"], "The address is missing"),
-        (["add", "one", "--name", "a/b"], "A host cannot be named 'a/b'"),
-        (["add"], "The address is missing: trainyard hosts add USER@HOST"),
-        (["remove"], "The name is missing"),
-        (["remove", "x"], "There is no host 'x'. None has been added."),
-        (["remove", "x", "--name", "y"], "are for `hosts add`"),
-        (["list"], "Choose one of: 'add', 'remove'"),
+        (["hosts", "add", "ray:head"], "'ray:head' is no address of a Ray cluster. Give ray:auto"),
+        (["hosts", "add", "ray:auto", "--command", "trainyard"], "--command is not for ray:auto. Leave it out."),
+        (["hosts", "add", "ray:auto", "--python", "/nowhere/python"], "/nowhere/python is no program."),
+        (["hosts", "add", "one", "--python", "python3"], "--python is not for one. Leave it out."),
+        (["hosts", "add", "-oProxyCommand=touch reached"], "is no address of a machine"),
+        (["hosts", "add", "-oProxyCommand=reboot"], "is not an argument of"),
+        (["hosts", "add", "--", "-oProxyCommand=reboot"], "The address is missing"),
+        (["hosts", "add", "one", "--name", "a/b"], "A host cannot be named 'a/b'"),
+        (["hosts", "add"], "The address is missing: trainyard hosts add USER@HOST"),
+        (["hosts", "remove"], "The name is missing"),
+        (["hosts", "remove", "x"], "There is no host 'x'. None has been added."),
+        (["hosts", "remove", "x", "--name", "y"], "are for `hosts add`"),
+        (["hosts", "list"], "Choose one of: 'add', 'remove'"),
+        (["agent"], "is started by the Trainyard of another machine (trainyard hosts add)"),
+        (["--host", "x@y", "runs"], "To run one command there: ssh x@y trainyard runs"),
+        (["--host", "x@y", "--runs", "/elsewhere"], "--runs is a folder of this machine"),
+        (["--host", "a;b"], "'a;b' is no address of a machine."),
+        (["--host", "-oProxyCommand=touch reached"], "'-oProxyCommand=touch reached' is no address of a machine."),
     ],
 )
 def test_wrong_use_is_one_sentence_and_starts_no_ssh(server, capsys, monkeypatch, arguments, sentence):
     monkeypatch.setenv("PATH", "/nowhere")
-    code, out, err = call(capsys, "hosts", *arguments)
+    code, out, err = call(capsys, *arguments)
     assert (code, out) == (2, "")
     assert sentence in err
     assert host_list.load().hosts == ()
-
-
-def test_agent_is_not_started_by_people(capsys):
-    code, out, err = call(capsys, "agent")
-    assert (code, out) == (2, "")
-    assert "is started by the Trainyard of another machine (trainyard hosts add)" in err
 
 
 def test_damaged_list_of_hosts_is_told_and_the_devices_here_are_listed(capsys, runs_root):
@@ -224,18 +223,3 @@ def test_clock_that_is_off_is_told_with_its_offset(server, capsys, script):
     assert abs(row["clock_offset_s"] - 3630) <= row["round_trip_s"] / 2, "as exact as it can be measured"
     assert row["state"] == "reachable"
     assert "timedatectl" in row["problem"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (["--host", "x@y", "runs"], "To run one command there: ssh x@y trainyard runs"),
-        (["--host", "x@y", "--runs", "/elsewhere"], "--runs is a folder of this machine"),
-        (["--host", "a;b"], "'a;b' is no address of a machine."),
-        (["--host", "-oProxyCommand=touch reached"], "'-oProxyCommand=touch reached' is no address of a machine."),
-    ],
-)
-def test_option_that_opens_the_window_on_a_host_is_refused_where_it_makes_no_sense(capsys, arguments, sentence):
-    code, out, err = call(capsys, *arguments)
-    assert (code, out) == (2, "")
-    assert sentence in err

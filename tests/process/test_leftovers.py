@@ -1,4 +1,7 @@
-"""Orphaned processes of runs are found by their tag and terminated; no other process is signalled."""
+"""Orphaned processes of runs are found by their tag and terminated; no other process is signalled.
+
+A process is known by its pid and its start time.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ from core.runs.run import Run
 from core.system import processes
 from core.system.own_processes import SUPERVISOR
 from core.system.terminate import TerminationResult, terminate
-from tests.support.acting import CHILD, STUBBORN_CHILD, ProcView, abandon, fake_process, guards, played
+from tests.support.acting import CHILD, OWN_RUN, ProcView, abandon, fake_process, guards, played
 from tests.support.running import Followed, kill_tagged, start
 from tests.support.two_users import OTHER_UID
 from tests.support.waiting import PATIENCE_S, wait_until
@@ -104,16 +107,6 @@ def as_found(process: subprocess.Popen[bytes], run_id: str) -> OrphanedProcess:
         process=processes.identify(process.pid), run_id=run_id, run_dir=None, name="sleep", command="sleep 3600",
         age_s=1.0, user="me", memory_bytes=None, why="Its run is over.",
     )
-
-
-def test_orphan_ignoring_sigterm_is_killed_after_grace_period(runs_root: Path, tmp_path: Path, view: ProcView) -> None:
-    followed = start(played(tmp_path / "actors", before=STUBBORN_CHILD), runs_root).until_trained(1)
-    abandon(followed)
-    (found,) = find_orphans([], view.refresh())
-    os.kill(found.process.pid, signal.SIGSTOP)  # a stopped process must be killed, too
-    outcome = terminate_all([found], grace_s=0.2, patience_s=PATIENCE_S)
-    assert [each.signal for each in outcome.ended] == ["SIGKILL"]
-    assert not processes.is_alive(found.process)
 
 
 def test_active_run_has_no_orphans(runs_root: Path, tmp_path: Path, view: ProcView, launch: Launch) -> None:
@@ -229,16 +222,6 @@ def test_recycled_pid_is_never_signalled(view: ProcView, launch: Launch) -> None
 
 
 @pytest.mark.two_users
-def test_other_users_process_is_never_signalled(view: ProcView, launch: Launch) -> None:
-    process = launch(run_id="20010101-000000-another-0000", user=OTHER_UID, group=OTHER_UID)
-    assert find_orphans([], view.refresh()) == []
-    outcome = terminate_all([as_found(process, "20010101-000000-another-0000")])
-    assert outcome.ended == ()
-    assert [each.target.process.pid for each in outcome.left] == [process.pid]
-    assert process.poll() is None
-
-
-@pytest.mark.two_users
 def test_other_users_fake_supervisor_does_not_hide_orphans(abandoned: Followed, view: ProcView, launch: Launch) -> None:
     """Otherwise `sweep` would find nothing, and `remove` would remove the folder of living processes."""
     theirs: dict[str, Any] = {"user": OTHER_UID, "group": OTHER_UID}
@@ -315,7 +298,38 @@ def test_process_that_exits_meanwhile_is_no_error(view: ProcView, launch: Launch
     assert find_orphans([], view.path) == []  # the links of exited processes remain and are broken
 
 
-def test_missing_proc_reports_no_orphans(tmp_path: Path) -> None:
-    assert find_orphans([tmp_path], tmp_path / "none") == []
-    assert str(removal.blind(tmp_path / "none")).startswith(f"There is no {tmp_path / 'none'}, so ")
-    assert removal.blind() is None
+# -- single processes ------------------------------------------------------------------------------
+
+
+def test_zombie_process_is_not_alive(sleeper: subprocess.Popen[bytes]) -> None:
+    identity = processes.identify(sleeper.pid)
+    assert processes.is_alive(identity)
+    sleeper.kill()
+    wait_until(lambda: not processes.is_alive(identity), "the zombie to count as dead")
+    assert sleeper.returncode is None  # not waited for, so it is a zombie
+    assert processes.identify(sleeper.pid) is None
+
+
+def test_reused_pid_is_not_alive_and_not_signalled(sleeper: subprocess.Popen[bytes]) -> None:
+    identity = processes.identify(sleeper.pid)
+    other = replace(identity, created=identity.created - 1)
+    assert not processes.is_alive(other)
+    assert not processes.send(other, signal.SIGKILL)
+    assert processes.is_alive(identity)
+    assert processes.send(identity, signal.SIGTERM)
+    assert sleeper.wait(PATIENCE_S) == -signal.SIGTERM
+    assert not processes.send(identity, signal.SIGTERM)
+
+
+def test_signalling_that_the_system_forbids_is_not_an_error(sleeper: subprocess.Popen[bytes], monkeypatch) -> None:
+    """Some containers forbid opening a process; this must not make the end of a run fail."""
+    identity = processes.identify(sleeper.pid)
+
+    def forbidden(pid: int) -> int:
+        raise PermissionError(pid)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pidfd_open", forbidden)
+        assert not processes.send_tagged(identity, OWN_RUN, signal.SIGKILL)
+    assert processes.is_alive(identity)
+    assert processes.send_tagged(identity, OWN_RUN, signal.SIGKILL)

@@ -21,7 +21,7 @@ from core.runs.run import Run
 from core.schema.paths import EVENTS, RESERVE
 from core.schema.settings import StopTimeouts
 from core.system import processes
-from tests.support.acting import played
+from tests.support.acting import STUBBORN_CHILD, played
 from tests.support.running import CAME_UP, FOREVER, LONG, Followed, attached, make_spec, start, train, write_recipe
 from tests.support.waiting import PATIENCE_S, wait_until
 
@@ -91,20 +91,6 @@ def test_force_request_skips_to_sigkill(runs_root: Path, tmp_path: Path) -> None
     assert [step.name for step in followed.run.facts.stop_steps] == ["asked", "SIGKILL"]
 
 
-def test_workers_exit_when_their_supervisor_is_killed(runs_root: Path, tmp_path: Path) -> None:
-    loads = write_recipe(tmp_path, f"import os, time\nif os.fork() == 0:\n    time.sleep(3600)\n{LONG}", "loads")
-    followed = start(make_spec(loads, epochs=FOREVER, devices="cpu:0,cpu:1"), runs_root).until_trained()
-    assert len(processes.tagged(followed.run.id)) >= 4  # two ranks and a data-loader worker of each
-    followed.kill_supervisor()
-    wait_until(lambda: not processes.tagged(followed.run.id), "the workers to end with their supervisor")
-    assert followed.until_over().states == [*CAME_UP, RunState.LOST]
-    facts = followed.run.facts
-    assert f"supervisor (pid {facts.supervisor.pid}) exited unexpectedly" in facts.error
-    again = Followed(Run.attach(followed.run.dir)).until_over()
-    assert again.states == [*CAME_UP, RunState.LOST]
-    assert again.run_series.metrics["loss"].count == followed.run_series.metrics["loss"].count
-
-
 def test_run_continues_when_the_process_that_started_it_is_killed(runs_root: Path, endless: str) -> None:
     """Another process can still read the run from its first event."""
     spec = make_spec(endless, epochs=FOREVER)
@@ -136,16 +122,6 @@ def test_second_supervisor_of_a_run_directory_is_refused(training: Followed) -> 
     assert Followed(Run.attach(training.run.dir)).until_over().states == STOPPED
 
 
-def test_run_started_inside_another_run_has_its_own_tag(runs_root: Path, tmp_path: Path, monkeypatch) -> None:
-    outer = f"outer-{os.getpid()}"
-    monkeypatch.setenv(processes.TAG, outer)
-    monkeypatch.setenv(processes.RUN_DIR, str(runs_root / outer))
-    followed = start(played(tmp_path / "actor"), runs_root).until_trained(1)
-    assert processes.tagged(outer) == []
-    assert processes.tagged(followed.run.id)
-    followed.stop()
-
-
 @pytest.mark.slow
 def test_devices_are_sampled_and_workers_are_pinned_to_their_cores(runs_root: Path, tmp_path: Path) -> None:
     heavy = write_recipe(tmp_path, f"BALLAST = b'x' * 120_000_000\n{LONG}", "heavy")
@@ -174,16 +150,24 @@ def loss():
 """
 
 
-def test_blocked_and_stopped_workers_end_when_their_supervisor_is_killed(runs_root: Path, tmp_path: Path) -> None:
-    """One worker holds the GIL, one is stopped by SIGSTOP, and a child has its own session."""
-    child = "import subprocess\nsubprocess.Popen(['sleep', '3600'], start_new_session=True)\n"
-    recipe = write_recipe(tmp_path, child + HOLDING, "holding")
+def test_all_processes_end_and_are_named_when_their_supervisor_is_killed(runs_root: Path, tmp_path: Path) -> None:
+    """One worker holds the GIL, one is stopped by SIGSTOP, and a child of each ignores signals in its own session."""
+    recipe = write_recipe(tmp_path, f"import subprocess, sys\n{STUBBORN_CHILD}\n{HOLDING}", "holding")
     followed = start(make_spec(recipe, devices="cpu:0,cpu:1"), runs_root).until(RunState.RUNNING)
-    wait_until(lambda: len(processes.tagged(followed.run.id)) == 4, "the workers and a child of each")
-    os.kill(followed.run.facts.workers[1].process.pid, signal.SIGSTOP)
+    found = wait_until(
+        lambda: len(found := processes.tagged(followed.run.id)) == 4 and found, "the workers and a child of each"
+    )
+    facts = followed.run.facts
+    children = {each.pid for each in found} - {each.process.pid for each in facts.workers.values()}
+    os.kill(facts.workers[1].process.pid, signal.SIGSTOP)
     followed.kill_supervisor()
     wait_until(lambda: not processes.tagged(followed.run.id), "all processes of the run to end")
-    assert followed.until_over().states == [*CAME_UP, RunState.LOST]
+    for reader in (followed.until_over(), Followed(Run.attach(followed.run.dir)).until_over()):
+        assert reader.states == [*CAME_UP, RunState.LOST]
+        assert f"supervisor (pid {facts.supervisor.pid}) exited unexpectedly" in reader.run.facts.error
+        assert reader.run.facts.releases == {}
+    named = wait_until(lambda: attached(followed.run.dir).facts.ended_processes, "the guard's record")
+    assert {(each.pid, each.signal, each.by) for each in named} >= {(pid, "SIGKILL", "guard") for pid in children}
 
 
 @pytest.mark.slow

@@ -6,9 +6,6 @@ import errno
 import fcntl
 import gc
 import os
-import platform
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,10 +18,9 @@ from core.runs.facts import RunState
 from core.runs.run import Run
 from core.schema.paths import EVENTS
 from core.system.procfs import mount_of
-from tests.support import without_locks
+from tests.support.commands import call
 from tests.support.running import FOREVER, LONG, make_spec, start, write_recipe
 
-ROOT = Path(__file__).resolve().parents[2]
 NO_LOCKS = (errno.EBADF, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
@@ -98,17 +94,11 @@ def test_run_without_lock_files_is_resumed_and_removed(runs_root: Path, tmp_path
     assert not run_dir.exists()
 
 
-@pytest.mark.skipif(platform.machine() not in without_locks.FLOCK, reason="the number of flock(2) is not known here")
-def test_command_names_the_file_system_and_starts_no_run(runs_root: Path, tmp_path: Path) -> None:
+def test_command_names_the_file_system_and_starts_no_run(runs_root: Path, tmp_path: Path, capsys, monkeypatch) -> None:
     recipe = write_recipe(tmp_path, LONG)
-    command = [
-        sys.executable, "-m", "tests.support.without_locks", str(errno.ENOLCK), sys.executable, "-m", "core.cli", "run",
-        recipe, "--framework", "pytorch", "--devices", "cpu:0", "--runs", str(runs_root),
-    ]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    if "Function not implemented" in done.stderr and "prctl" in done.stderr:
-        pytest.skip(f"a filter of system calls cannot be set here: {done.stderr}")
-    assert done.returncode == 2
-    assert "cannot be locked: No locks available. The file system at " in done.stderr
-    assert "Traceback" not in done.stderr
+    monkeypatch.setattr(fcntl, "flock", flock_failing(errno.ENOLCK, only_folders=False))
+    code, _, err = call(capsys, "run", recipe, "--devices", "cpu:0", "--runs", runs_root)
+    assert code == 2
+    assert "cannot be locked: No locks available. The file system at " in err
+    assert "Traceback" not in err
     assert list(runs_root.iterdir()) == []

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import http.server
 import json
 import os
 import pickle
@@ -12,8 +10,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +27,7 @@ from tests.support import no_namespaces
 from tests.support.running import CAME_UP, FOREVER, Followed, make_spec, start, write_recipe
 from tests.support.two_users import OTHER_UID
 from tests.support.waiting import wait_until
+from tests.support.web_server import WebServer
 
 ROOT = Path(__file__).resolve().parents[2]
 FETCHER, WORKERS = 2, (0, 1)
@@ -45,14 +42,14 @@ role = json.loads(sys.argv[2])["role"]
 
 def model():
     try:
-        urllib.request.urlopen("{address}/{{}}".format(role))
+        urllib.request.urlopen("http://{host}/{{}}".format(role))
     except OSError as error:
         return role + ": " + str(error)
     return role + ": connected"
 
 def train_data():
     if not os.path.exists("{file}"):
-        urllib.request.urlretrieve("{address}/data", "{file}")
+        urllib.request.urlretrieve("http://{host}/data", "{file}")
     with open("{file}") as file:
         return json.load(file)
 """
@@ -86,29 +83,6 @@ def listening_spec(recipe: str, strategy: str = "multi_worker_mirrored", **more:
     return replace(spec, framework="tensorflow", strategy=strategy)
 
 
-@contextlib.contextmanager
-def serving(data: bytes) -> Iterator[tuple[str, list[str]]]:
-    """Serve this at each path of an address of the machine's network, and list the paths that were asked for."""
-    asked: list[str] = []
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            asked.append(self.path)
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}", asked
-        server.shutdown()
-        thread.join()
-
-
 def namespace(pid: int | str, kind: str) -> str:
     return str(Path(f"/proc/{pid}/ns/{kind}").readlink())
 
@@ -127,11 +101,11 @@ def assert_nothing_is_left(followed: Followed) -> None:
 
 def test_recipe_downloads_once_and_its_workers_reach_nobody(runs_root: Path, tmp_path: Path) -> None:
     file = tmp_path / "data.json"
-    with serving(json.dumps(list(range(128))).encode()) as (address, asked):
-        recipe = write_recipe(tmp_path, DOWNLOADS.format(address=address, file=file))
+    with WebServer(data=json.dumps(list(range(128))).encode()) as server:
+        recipe = write_recipe(tmp_path, DOWNLOADS.format(host=server.host, file=file))
         followed = start(listening_spec(recipe, epochs=1), runs_root).until_over()
     assert followed.states == [*CAME_UP, RunState.RELEASING, RunState.FINISHED], followed.run.facts.error
-    assert asked == ["/data", "/fetch"]
+    assert server.fetched == ["/data", "/fetch"]
     (checkpoint,) = (followed.run.dir / "checkpoints").iterdir()
     for rank in WORKERS:
         assert "Connection refused" in json.loads((checkpoint / f"state-{rank}.json").read_text())["model"]
@@ -229,35 +203,34 @@ print(json.dumps({
 # -- what ends -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("ends", ["the supervisor", "a worker"])
-def test_killed_process_ends_all_processes_in_the_network(runs_root: Path, endless: str, ends: str) -> None:
-    followed = start(listening_spec(endless, epochs=FOREVER), runs_root).until_trained()
-    if ends == "the supervisor":
-        assert followed.kill_supervisor().until_over().state is RunState.LOST
-    else:
-        os.kill(followed.run.facts.workers[1].process.pid, signal.SIGKILL)
-        assert followed.until_over().state is RunState.FAILED
-        assert str(followed.run.facts.error).startswith("Worker 1 on cpu:1 was ended by SIGKILL")
-    assert_nothing_is_left(followed)
-
-
 @pytest.mark.parametrize(
-    ("ends", "state"),
-    [("killed", RunState.FAILED), ("stopped", RunState.STOPPED), ("supervisor killed", RunState.LOST)],
+    ("fetches", "ends", "state", "error"),
+    [
+        (False, "supervisor", RunState.LOST, "The run's supervisor"),
+        (False, "rank 1", RunState.FAILED, "Worker 1 on cpu:1 was ended by SIGKILL"),
+        (True, "supervisor", RunState.LOST, "The run's supervisor"),
+        (True, f"rank {FETCHER}", RunState.FAILED, "The process that fetches data was ended by SIGKILL"),
+        (True, "stop", RunState.STOPPED, "None"),
+    ],
 )
-def test_run_whose_data_are_being_fetched_ends_with_all_processes(runs_root, tmp_path, ends, state) -> None:
+def test_run_that_ends_while_it_fetches_or_trains_leaves_no_process(
+    runs_root, tmp_path, endless, fetches, ends, state, error
+) -> None:
     note = tmp_path / "note"
-    followed = start(listening_spec(write_recipe(tmp_path, WAITS.format(note=note))), runs_root)
-    wait_until(lambda: note.exists() and len(followed.poll().run.facts.workers) == 3, "the fetching")
-    if ends == "killed":
-        os.kill(followed.run.facts.workers[FETCHER].process.pid, signal.SIGKILL)
-    elif ends == "stopped":
+    recipe = write_recipe(tmp_path, WAITS.format(note=note), "waits") if fetches else endless
+    followed = start(listening_spec(recipe, epochs=FOREVER), runs_root)
+    if fetches:
+        wait_until(lambda: note.exists() and len(followed.poll().run.facts.workers) == 3, "the fetching")
+    else:
+        followed.until_trained()
+    if ends == "supervisor":
+        followed.kill_supervisor()
+    elif ends == "stop":
         followed.run.request("stop")
     else:
-        followed.kill_supervisor()
+        os.kill(followed.run.facts.workers[int(ends[-1])].process.pid, signal.SIGKILL)
     assert followed.until_over().state is state
-    if ends == "killed":
-        assert str(followed.run.facts.error).startswith("The process that fetches data was ended by SIGKILL")
+    assert str(followed.run.facts.error).startswith(error)
     assert_nothing_is_left(followed)
 
 
@@ -300,8 +273,8 @@ def test_run_without_roots_rights_is_kept_apart_and_ended_as_well(runs_root: Pat
 
 def test_recipe_that_downloads_each_time_is_told_to_keep_its_file(runs_root: Path, tmp_path: Path) -> None:
     source = DOWNLOADS.replace('if not os.path.exists("{file}")', "if True")
-    with serving(b"[1, 2]") as (address, _):
-        recipe = write_recipe(tmp_path, source.format(address=address, file=tmp_path / "data"))
+    with WebServer(data=b"[1, 2]") as server:
+        recipe = write_recipe(tmp_path, source.format(host=server.host, file=tmp_path / "data"))
         followed = start(listening_spec(recipe), runs_root).until_over()
     assert "URLError: The recipe contacts another computer (" in followed.failure
     assert "keep what it downloads in a file, or choose strategy mirrored" in followed.failure

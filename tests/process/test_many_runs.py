@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import random
 import select
@@ -16,9 +15,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from core.runs import lock
 from core.runs.facts import RunState, state_info
 from core.schema.spec import RunSpec
-from core.system import processes, procfs
+from core.system import processes
 from core.system.processes import ProcessId
 from tests.support.acting import guards, played
 from tests.support.running import Followed, start
@@ -89,8 +89,9 @@ def test_many_runs_with_half_killed_leak_nothing(runs_root, tmp_path, window, ma
     assert RunState.FAILED in ends["worker"]
     ids = {path.name for path in runs_root.iterdir()}
     assert len(ids) == many
-    wait_until(lambda: not tags() & ids, "all processes of the runs to be gone")
-    wait_until(lambda: not locked(runs_root), "all locks to be free")
+    wait_until(lambda: not any(map(processes.tagged, ids)), "all processes of the runs to be gone")
+    folders = [folder for path in runs_root.iterdir() for folder in (path, path / "events")]
+    wait_until(lambda: not any(map(is_locked, folders)), "all locks to be free")
     left = {path.name: entries(path) - KEPT for path in runs_root.iterdir()}
     assert {name: files for name, files in left.items() if files - ({RESERVE} if name in lost else set())} == {}
     wait_until(
@@ -146,33 +147,12 @@ def counts(window: psutil.Popen) -> tuple[int, int]:
     return psutil.Process().num_fds(), window.num_fds()
 
 
-def tags() -> set[str]:
-    """Return the run tags of all processes on the machine."""
-    start = f"{processes.TAG}=".encode()
-    entries = [entry for pid in psutil.pids() for entry in procfs.variables(pid) if entry.startswith(start)]
-    return {entry.removeprefix(start).decode() for entry in entries}
-
-
 def entries(run_dir: Path) -> set[str]:
     return {str(path.relative_to(run_dir)) for path in run_dir.rglob("*")}
 
 
-def locked(runs_root: Path) -> list[Path]:
-    """Return the run folders that are locked by a process."""
-    return [
-        folder
-        for run_dir in runs_root.iterdir()
-        for folder in (run_dir, run_dir / "events")
-        if not _can_be_locked(folder)
-    ]
-
-
-def _can_be_locked(folder: Path) -> bool:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    finally:
-        os.close(handle)
-    return True
+def is_locked(folder: Path) -> bool:
+    found = lock.take(folder)
+    if found is not None:
+        found.release()
+    return found is None

@@ -144,17 +144,21 @@ def test_unrelated_process_using_the_memory_is_reported_not_terminated(stage: St
 
 
 @pytest.mark.slow
-def test_memory_not_released_is_reported_with_its_known_users(stage: Stage, neighbour, capsys) -> None:
-    """Four GPUs: memory with no known user; a user whose amount is unknown; a pid that does not exist here; and the
-    worker, which has exited."""
-    followed = stage.start(wait_s=WAIT_S, gpus=4)
+def test_memory_not_released_is_reported_with_its_users_and_not_judged_on_a_lost_gpu(stage, neighbour, capsys) -> None:
+    """Five GPUs: memory with no known user; a user whose amount is unknown; a pid that does not exist here; the worker,
+    which has exited; and a GPU that is lost."""
+    followed = stage.start(wait_s=WAIT_S, gpus=5)
     worker = followed.run.facts.workers[0].process.pid
     stage.gpu(recovery=1)
     stage.gpu(1, memory_used=IDLE + 3 * GB, compute=f"{neighbour.pid}")
     stage.gpu(2, memory_used=IDLE + 3 * GB, compute=f"4194999:{3 * GB}")  # above the largest pid of the kernel
     stage.gpu(3, compute=f"{worker}:{8 * GB}")
+    stage.gpu(4, lost=1)
+    samples = followed.run.dir / "events" / "devices.jsonl"
+    wait_until(lambda: '"lost"' in samples.read_text(), "it to be lost")
     stage.end(followed)
-    unexplained, amount_unknown, unknown_pid, dead = (followed.run.facts.releases[uuid(number)] for number in range(4))
+    found = followed.run.facts.releases
+    unexplained, amount_unknown, unknown_pid, dead, lost = (found[uuid(number)] for number in range(5))
 
     assert (unexplained.verdict, unexplained.after_bytes, unexplained.holders) == (Verdict.UNEXPLAINED, BUSY, ())
     assert "and no program was found that holds it." in unexplained.sentence
@@ -174,30 +178,12 @@ def test_memory_not_released_is_reported_with_its_known_users(stage: Stage, neig
 
     assert dead.verdict is Verdict.UNEXPLAINED
     assert f"The driver attributes it to pid {worker}, 8.0 GB, of this run, which ended." in dead.sentence
+
+    assert lost.verdict is Verdict.CANNOT_BE_JUDGED
+    assert lost.sentence.startswith(
+        "GPU 4 has not answered since the run's end, so it is not known whether its memory came back"
+    )
     assert neighbour.poll() is None
-
-
-def test_memory_shared_with_the_host_is_not_judged(stage: Stage) -> None:
-    stage.gpu(memory_used=None, unsupported="memory")
-    spec = played(stage._folder / "actor", steps=1, pause_s=0)
-    followed = train(replace(spec, devices=(stage.id,)), stage._runs_root)
-    found = followed.run.facts.releases[stage.id]
-    assert (found.verdict, found.before_bytes, found.after_bytes) == (Verdict.CANNOT_BE_JUDGED, None, None)
-    assert found.sentence.startswith(
-        "GPU 0 shares its memory with the host, so its readings do not show which process uses it."
-    )
-
-
-def test_lost_device_is_not_judged(stage: Stage) -> None:
-    followed = stage.start(wait_s=1)
-    stage.gpu(lost=1)
-    samples = followed.run.dir / "events" / "devices.jsonl"
-    wait_until(lambda: '"lost"' in samples.read_text(), "it to be lost")
-    found = stage.end(followed)
-    assert found.verdict is Verdict.CANNOT_BE_JUDGED
-    assert found.sentence.startswith(
-        "GPU 0 has not answered since the run's end, so it is not known whether its memory came back"
-    )
 
 
 @pytest.mark.parametrize("by_signal", [True, False], ids=["a log-out or shutdown", "Ctrl-C on the command line"])

@@ -14,7 +14,7 @@ import pytest
 
 from core.history.index import RunIndex
 from core.hosts import mirror as mirroring
-from core.hosts.mirror import Mirror
+from core.hosts.mirror import Asked, Mirror
 from core.hosts.run_files import travels
 from core.runs.facts import RunState, state_info
 from core.runs.foreign import read_there
@@ -92,9 +92,14 @@ def until_equal(mirror: Mirror, copy: Followed, own: Followed) -> None:
     wait_until(lambda: copy.poll().losses() == own.losses(), "the reader to know all losses")
 
 
-def done(mirror: Mirror, ability: str, **terms: object) -> object:
+def answered(mirror: Mirror, ability: str, **terms: object) -> Asked:
     asked = mirror.ask(ability, **terms)
     wait_until(lambda: asked.done, ability)
+    return asked
+
+
+def done(mirror: Mirror, ability: str, **terms: object) -> object:
+    asked = answered(mirror, ability, **terms)
     assert not asked.error, asked.error
     return asked.value
 
@@ -130,18 +135,6 @@ def test_run_that_is_started_steered_and_ended_through_the_connection_is_copied_
     wait_until(lambda: not (mirror.root / name).exists(), "the copy to be removed")
 
 
-def kill_ssh(mirror: Mirror, server: SshServer) -> None:
-    del server
-    (ssh,) = [each for each in psutil.Process().children(recursive=True) if each.name() == "ssh"]
-    ssh.kill()
-
-
-def kill_agent(mirror: Mirror, server: SshServer) -> None:
-    del mirror
-    (agent,) = server.agents()
-    agent.kill()
-
-
 def stop_agent(mirror: Mirror, server: SshServer) -> None:
     """An agent that is stopped says nothing, and its connection stays open."""
     (agent,) = server.agents()
@@ -153,14 +146,21 @@ def stop_agent(mirror: Mirror, server: SshServer) -> None:
     agent.resume()
 
 
+CUTS = {
+    "ssh": lambda *_: next(e for e in psutil.Process().children(recursive=True) if e.name() == "ssh").kill(),
+    "agent": lambda _, server: server.agents()[0].kill(),
+    "silence": stop_agent,
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("cut", [kill_ssh, kill_agent, stop_agent])
+@pytest.mark.parametrize("cut", CUTS)
 def test_copy_goes_on_from_its_offset_when_the_connection_was_cut(root, open_mirror, spec, server, cut):
     own = start(spec, root)
     mirror = open_mirror()
     copy = copy_in(mirror, own.run.id).until_trained(20)
     inodes = {name: (copy.run.dir / name).stat().st_ino for name in files(copy.run.dir)}
-    cut(mirror, server)
+    CUTS[cut](mirror, server)
     wait_until(lambda: mirror.state.cut_since is not None, "the cut to be known")
     wait_until(lambda: read_there(mirror.root).cut_since is not None, "the cut to be written")  # just after
     assert "one" in mirror.state.why
@@ -258,10 +258,10 @@ def test_requests_without_a_connection_are_refused_and_not_kept(root, open_mirro
     own = start(spec, root).until_trained()
     mirror = open_mirror()
     wait_until(lambda: is_up(mirror), "the connection")
-    assert "There is no run '../x'" in _refused(mirror, "request", run="../x", name="stop")
-    assert "cannot be asked for this: fly" in _refused(mirror, "request", run=own.run.id, name="fly")
-    assert "Enter a name." in _refused(mirror, "rename", run=own.run.id, name="")
-    kill_agent(mirror, server)
+    assert "There is no run '../x'" in answered(mirror, "request", run="../x", name="stop").error
+    assert "cannot be asked for this: fly" in answered(mirror, "request", run=own.run.id, name="fly").error
+    assert "Enter a name." in answered(mirror, "rename", run=own.run.id, name="").error
+    CUTS["agent"](mirror, server)
     wait_until(lambda: mirror.state.cut_since is not None, "the cut to be known")
     asked = mirror.ask("request", run=own.run.id, name="stop")
     assert asked.done
@@ -272,13 +272,6 @@ def test_requests_without_a_connection_are_refused_and_not_kept(root, open_mirro
     assert not (own.run.dir / "control" / "stop").exists()
     done(mirror, "request", run=own.run.id, name="stop")
     own.until_over()
-
-
-def _refused(mirror: Mirror, ability: str, **terms: object) -> str:
-    asked = mirror.ask(ability, **terms)
-    wait_until(lambda: asked.done, ability)
-    assert asked.error
-    return asked.error
 
 
 @pytest.mark.slow

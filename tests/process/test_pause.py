@@ -1,15 +1,16 @@
-"""Pause, save and resume of real runs, with their state transitions in order."""
+"""Pause, save and resume of real runs: their state transitions in order, and the commands."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
-import threading
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
 
-from core.errors import RunError
+from core.cli import options, run_options
 from core.history.index import RunIndex
 from core.runs.directory import launch_supervisor
 from core.runs.facts import RunState
@@ -20,6 +21,7 @@ from core.schema.paths import EVENTS
 from core.schema.settings import StopTimeouts
 from core.system import processes
 from tests.support.acting import played
+from tests.support.commands import Call
 from tests.support.running import CAME_UP, FOREVER, LONG, Followed, at_step, make_spec, start, train, write_recipe
 from tests.support.waiting import PATIENCE_S, wait_until
 
@@ -151,28 +153,6 @@ def test_running_or_finished_run_cannot_be_resumed(training: Followed, runs_root
     assert Followed(Run.attach(finished.run.dir)).until_over().states == FINISHED
 
 
-def test_only_one_of_two_concurrent_resumes_succeeds(training: Followed) -> None:
-    training.pause()
-    outcomes: list[Run | RunError | ValueError] = []
-
-    def resume() -> None:
-        try:
-            outcomes.append(Run.resume(training.run.dir))
-        except (RunError, ValueError) as error:
-            outcomes.append(error)
-
-    threads = [threading.Thread(target=resume) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(PATIENCE_S)
-    (lost,) = [each for each in outcomes if not isinstance(each, Run)]
-    assert "Attach to it" in str(lost)
-    training.until_trained(training.run.facts.step + 1)
-    assert training.run.facts.starts == 2
-    assert training.stop().states == [*PAUSED, *CAME_UP, *STOPPED]
-
-
 def test_pause_while_workers_load_takes_effect_when_training_begins(runs_root: Path, tmp_path: Path) -> None:
     go = tmp_path / "go"
     loads = f"import os, time\nwhile not os.path.exists({str(go)!r}):\n    time.sleep(0.01)\n"
@@ -184,22 +164,6 @@ def test_pause_while_workers_load_takes_effect_when_training_begins(runs_root: P
     go.touch()
     followed.until_over()
     assert followed.states == PAUSED
-    assert followed.run.facts.asked == ""
-
-
-def test_save_writes_a_checkpoint_while_the_run_continues(runs_root: Path, endless: str) -> None:
-    spec = make_spec(endless, epochs=FOREVER, checkpoints={"unit": "never"})
-    followed = start(spec, runs_root).until_trained(1)
-    for _ in range(2):
-        before = followed.run.facts.checkpoint
-        followed.run.request("save")
-        wait_until(lambda before=before: followed.poll().run.facts.checkpoint != before, "the checkpoint")
-        written = followed.run.facts.checkpoint
-        assert written.reason == "asked"
-        assert (followed.run.dir / "checkpoints" / written.name / "checkpoint.json").exists()
-        wait_until(lambda: not (followed.run.dir / "control" / "save").exists(), "the request to be taken back")
-    followed.stop()
-    assert followed.state is RunState.STOPPED
     assert followed.run.facts.asked == ""
 
 
@@ -241,3 +205,90 @@ def test_run_that_never_started_can_be_resumed(runs_root: Path, tmp_path: Path) 
     assert again.state is RunState.FINISHED
     assert again.run.facts.error is None
     assert reader.until(RunState.FINISHED).run.facts.error is None
+
+
+# -- commands ------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_commands_save_pause_and_resume_a_run(call: Call, runs_root: Path, tmp_path: Path) -> None:
+    spec = make_spec(write_recipe(tmp_path, LONG), epochs=FOREVER, checkpoints={"unit": "never"})
+    followed = start(spec, runs_root).until_trained(1)
+    name = followed.run.id
+    code, out, _ = call("save", name)
+    assert code == 0
+    assert Path(out.strip(), "checkpoint.json").is_file()
+    saved = json.loads(call("save", name, "--json")[1])
+    assert Path(saved["path"]).name == saved["checkpoint"]
+    assert Path(out.strip()).name != saved["checkpoint"]
+    wait_until(lambda: not (followed.run.dir / "control" / "save").exists(), "the request to be taken back")
+    wait_until(lambda: followed.poll().run.facts.asked == "", "the supervisor to know that it is done")
+    assert followed.run.facts.checkpoint.reason == "asked"
+
+    assert call("pause", name)[:2] == (0, f"{name}: paused\n")
+    shown = json.loads(call("show", name, "--json")[1])
+    assert shown["state"] == "paused"
+    assert shown["checkpoints"][0]["reason"] == "pause"
+    assert shown["checkpoints"][0]["step"] == shown["steps"]
+    assert all(Path(each["path"]).is_dir() and each["bytes"] > 0 for each in shown["checkpoints"])
+    assert f"checkpoint {shown['checkpoints'][0]['name']}: step {shown['steps']}" in call("show", name)[1]
+    code, out, _ = call("attach", name)
+    assert (code, out.startswith(f"{name}: paused, loss ")) == (3, True)
+    for command in ("pause", "save", "stop"):
+        code, _, err = call(command, name)
+        assert (code, f"Run {name} is over already: paused." in err) == (2, True)
+
+    assert call("resume", name, "--detach")[:2] == (0, f"{name}\n")
+    again = Followed(Run.attach(followed.run.dir)).until_trained(shown["steps"] + 1)
+    code, _, err = call("resume", name)
+    assert code == 2
+    assert "is running already" in err
+    again.pause()
+    assert again.state is RunState.PAUSED
+
+
+def test_run_that_cannot_be_saved_reports_an_error_and_continues(call: Call, runs_root: Path, tmp_path: Path) -> None:
+    spec = make_spec(write_recipe(tmp_path, LONG), epochs=FOREVER, checkpoints={"unit": "never"})
+    followed = start(spec, runs_root).until_trained(1)
+    folder = followed.run.dir / "checkpoints"
+    folder.rmdir()
+    folder.write_text("a file where a folder should be")
+    for command, words in (("pause", "could not be paused and continues."), ("save", "could not be saved.")):
+        code, out, err = call(command, followed.run.id)
+        assert (code, out) == (2, "")
+        assert f"Run {followed.run.id} {words} The checkpoint at step" in err
+        assert err.count("\n") == 1
+    followed.until_trained(followed.run.facts.step + 1)
+    folder.unlink()
+    assert call("pause", followed.run.id)[0] == 0
+    assert followed.until_over().state is RunState.PAUSED
+
+
+def test_save_reports_a_run_that_ends_before_it_is_saved(call: Call, runs_root: Path, tmp_path: Path) -> None:
+    slow = write_recipe(tmp_path, f"import time\ntime.sleep(600)\n{LONG}", "slow")
+    followed = start(make_spec(slow), runs_root)
+    wait_until(lambda: followed.poll().run.facts.workers, "the worker")
+    os.kill(followed.run.facts.workers[0].process.pid, signal.SIGKILL)
+    code, _, err = call("save", followed.run.id)
+    assert code == 2
+    assert "over" in err
+    followed.until_over()
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("epoch", {"unit": "epochs", "every": 1}),
+        ("5 epochs", {"unit": "epochs", "every": 5}),
+        ("100 steps", {"unit": "steps", "every": 100}),
+        ("10minutes", {"unit": "minutes", "every": 10}),
+        ("auto", {"unit": "auto"}),
+        ("Never", {"unit": "never"}),
+    ],
+)
+def test_checkpoint_every_option_is_parsed(text: str, meant: dict[str, object]) -> None:
+    parser = options.Parser()
+    options.add_run_options(parser)
+    words = ["digits_mlp", "--checkpoint-every", text, "--keep-checkpoints", "3"]
+    given = parser.parse_args(words, Namespace(arguments=[]))
+    assert run_options.choices(given).checkpoints == {**meant, "keep": 3}

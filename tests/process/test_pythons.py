@@ -1,16 +1,25 @@
-"""Search for Python interpreters: real environments, fake folder trees, and files that are not Python."""
+"""Search for Python interpreters: real environments, fake folder trees, and files that are not Python.
+
+In the background, too, and by the command that lists them.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import sys
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from core.pythons.discovery import Found, find_pythons, locate_python
+from core.cli.commands import machine
+from core.pythons.discovery import PythonSearch, find_pythons, locate_python
 from core.pythons.python_info import MIN_FOR_RECIPES, Package, ProbeCache
+from core.system import processes
+from tests.support.commands import call
 from tests.support.present import present
 from tests.support.pythons import (
     VERSION,
@@ -24,7 +33,7 @@ from tests.support.pythons import (
     packages_of,
     write_program,
 )
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, wait_until
 
 RUNS_SCRIPTS = [(3, 8), (3, 9), (3, 10), (3, 12), (3, 13)]
 TORCH_VERSION = """
@@ -50,9 +59,17 @@ def found_paths(near: Path | None, **variables: str) -> list[str]:
     return [each.path for each in find_pythons(near, variables={"HOME": "/nowhere", "PATH": "", **variables})]
 
 
-def found_below(folder: Path, **variables: str) -> list[Found]:
-    """Return what is found below a folder."""
-    return [each for each in find_pythons(variables=variables) if each.path.startswith(str(folder))]
+def plant(folder: Path, entry: str) -> None:
+    """Make a program `name`, a link `name -> target`, a folder `name/` or a file `name = text` below a folder."""
+    name, word, given = re.fullmatch(r"(\S+)(?: (->|=) (.*))?", entry, re.DOTALL).groups()
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if word == "->":
+        path.symlink_to(given)
+    elif name.endswith("/"):
+        path.mkdir()
+    else:
+        write_program(path, given or entry)
 
 
 class TestFinding:
@@ -76,78 +93,58 @@ class TestFinding:
         assert [each for each in found if Path(each).parent == bare.parent] == [str(bare)]
         assert [each for each in found if os.path.realpath(each) == os.path.realpath(bare) and each != str(bare)]
 
-    def test_interpreter_with_several_names_is_listed_once(self, tmp_path: Path) -> None:
-        real = write_program(tmp_path / "bin" / "python3.12", "ELF")
-        for name in ("python3", "python"):
-            (tmp_path / "bin" / name).symlink_to("python3.12")
-        (tmp_path / "usr").mkdir()
-        (tmp_path / "usr" / "python3.12").symlink_to(real)
-        write_program(tmp_path / "bin" / "python3.11", "ELF, another")
-        found = found_below(tmp_path, HOME="/nowhere", PATH=f"{tmp_path}/bin:{tmp_path}/usr")
-        assert [each.path for each in found] == [f"{tmp_path}/bin/python3", f"{tmp_path}/bin/python3.11"]
-
-    def test_conda_environments_are_found_by_list_and_below_a_root(self, tmp_path: Path) -> None:
-        listed, root = tmp_path / "elsewhere" / "vision", tmp_path / "miniforge3"
-        environments = [listed, root, root / "envs" / "audio"]
-        for folder in [*environments, root / "envs" / "no-python"]:
-            (folder / "conda-meta").mkdir(parents=True)
-        for folder in environments:
-            write_program(folder / "bin" / "python", str(folder))
-        (tmp_path / ".conda").mkdir()
-        (tmp_path / ".conda" / "environments.txt").write_text(f"{listed}\n{tmp_path}/gone\n\n", encoding="utf-8")
-        assert [(each.path, each.place) for each in found_below(tmp_path, HOME=str(tmp_path))] == [
-            (str(folder / "bin" / "python"), "conda") for folder in environments
-        ]
-
-    def test_conda_pyenv_and_uv_are_found_by_environment_variables(self, tmp_path: Path) -> None:
-        conda, pyenv, uv = tmp_path / "c", tmp_path / "p", tmp_path / "u"
-        (conda / "envs" / "one" / "conda-meta").mkdir(parents=True)
-        made = {
-            "conda": conda / "envs" / "one" / "bin" / "python",
-            "pyenv": pyenv / "versions" / "3.12.1" / "bin" / "python",
-            "uv": uv / "cpython-3.12.4-linux" / "bin" / "python3",
-        }
-        for path in made.values():
-            write_program(path, str(path))
-        (uv / "cpython-3.12-linux").symlink_to("cpython-3.12.4-linux")  # as uv keeps the newest of a minor version
-        write_program(pyenv / "shims" / "python3", "#!/bin/sh\n")
-        found = found_below(
-            tmp_path, CONDA_EXE=f"{conda}/bin/conda", PYENV_ROOT=str(pyenv), UV_PYTHON_INSTALL_DIR=str(uv),
-            PATH=f"{pyenv}/shims", HOME="/nowhere",
-        )
-        assert [each.place for each in found] == ["conda", "pyenv", "uv"]
-        assert {os.path.realpath(each.path) for each in found} == set(map(str, made.values()))
-
-    def test_pyenv_versions_are_found_from_its_shims_alone(self, tmp_path: Path) -> None:
-        """As in a service or an empty environment, where only the shims on PATH point to pyenv."""
-        root = tmp_path / "tools" / "pyenv"
-        python = write_program(root / "versions" / "3.12.1" / "bin" / "python", "ELF")
-        write_program(root / "shims" / "python3", "#!/bin/sh\n")
-        plugin = write_program(root / "plugins" / "virtualenv" / "shims" / "python3", "#!/bin/sh\n")
-        found = find_pythons(variables={"HOME": "/nowhere", "PATH": f"{plugin.parent}:{root}/shims/"})
-        assert [(each.path, each.place) for each in found if each.place != "own"] == [(str(python), "pyenv")]
-
-    def test_pyenv_in_home_is_found_in_addition_to_pyenv_root(self, tmp_path: Path) -> None:
-        named, usual = tmp_path / "named", tmp_path / "home" / ".pyenv"
-        made = [write_program(root / "versions" / "3.12.1" / "bin" / "python", str(root)) for root in (named, usual)]
-        variables = {"HOME": str(tmp_path / "home"), "PYENV_ROOT": str(named), "PATH": f"{usual}/shims:{named}/shims"}
-        found = [each.path for each in find_pythons(variables=variables) if each.place == "pyenv"]
-        assert found == list(map(str, made))
-
-    def test_asdf_versions_are_found_from_its_shims(self, tmp_path: Path) -> None:
-        python = write_program(tmp_path / "installs" / "python" / "3.12.1" / "bin" / "python", "ELF")
-        found = find_pythons(variables={"HOME": "/nowhere", "PATH": f"{tmp_path}/shims"})
-        assert [each.path for each in found if each.place == "managed"] == [str(python)]
-
-    def test_shim_is_not_listed_under_any_name(self, tmp_path: Path) -> None:
-        """A shim starts a different Python depending on the working directory."""
-        shim = write_program(tmp_path / "shims" / "python3", "#!/bin/sh\n")
-        (tmp_path / "bin").mkdir()
-        (tmp_path / "bin" / "python3").symlink_to(shim)
-        (tmp_path / "short").symlink_to(shim.parent)
-        real = write_program(tmp_path / "bin" / "python3.12", "ELF")
-        found = found_below(tmp_path, HOME="/nowhere", PATH=f"{tmp_path}/shims:{tmp_path}/bin:{tmp_path}/short")
-        assert [each.path for each in found] == [str(real)]
+    @pytest.mark.parametrize(
+        ("planted", "variables", "found"),
+        [
+            pytest.param(
+                ["bin/python3.12", "bin/python3 -> python3.12", "bin/python -> python3.12",
+                 "usr/python3.12 -> ../bin/python3.12", "bin/python3.11"],
+                {"PATH": "{0}/bin:{0}/usr"}, {"bin/python3": "path", "bin/python3.11": "path"}, id="several names",
+            ),
+            pytest.param(
+                ["else/vision/conda-meta/", "else/vision/bin/python", "miniforge3/conda-meta/", "miniforge3/bin/python",
+                 "miniforge3/envs/audio/conda-meta/", "miniforge3/envs/audio/bin/python",
+                 "miniforge3/envs/no-python/conda-meta/", ".conda/environments.txt = {0}/else/vision\n{0}/gone\n\n"],
+                {"HOME": "{0}"},
+                {"else/vision/bin/python": "conda", "miniforge3/bin/python": "conda",
+                 "miniforge3/envs/audio/bin/python": "conda"}, id="conda by its list and below a root",
+            ),
+            pytest.param(
+                ["c/envs/one/conda-meta/", "c/envs/one/bin/python", "p/versions/3.12.1/bin/python", "p/shims/python3",
+                 "u/cpython-3.12.4-linux/bin/python3", "u/cpython-3.12-linux -> cpython-3.12.4-linux"],  # as uv has it
+                {"CONDA_EXE": "{0}/c/bin/conda", "PYENV_ROOT": "{0}/p", "UV_PYTHON_INSTALL_DIR": "{0}/u",
+                 "PATH": "{0}/p/shims"},
+                {"c/envs/one/bin/python": "conda", "p/versions/3.12.1/bin/python": "pyenv",
+                 "u/cpython-3.12-linux/bin/python3": "uv"}, id="conda, pyenv and uv by variables",
+            ),
+            pytest.param(  # as in a service, where only the shims on PATH point to pyenv
+                ["pyenv/versions/3.12.1/bin/python", "pyenv/shims/python3", "pyenv/plugins/virtualenv/shims/python3"],
+                {"PATH": "{0}/pyenv/plugins/virtualenv/shims:{0}/pyenv/shims/"},
+                {"pyenv/versions/3.12.1/bin/python": "pyenv"}, id="pyenv by its shims alone",
+            ),
+            pytest.param(
+                ["named/versions/3.12.1/bin/python", ".pyenv/versions/3.12.1/bin/python"],
+                {"HOME": "{0}", "PYENV_ROOT": "{0}/named", "PATH": "{0}/.pyenv/shims:{0}/named/shims"},
+                {"named/versions/3.12.1/bin/python": "pyenv", ".pyenv/versions/3.12.1/bin/python": "pyenv"},
+                id="two of pyenv",
+            ),
+            pytest.param(
+                ["installs/python/3.12.1/bin/python"], {"PATH": "{0}/shims"},
+                {"installs/python/3.12.1/bin/python": "managed"}, id="asdf by its shims",
+            ),
+            pytest.param(  # a shim starts a different Python depending on the working folder
+                ["shims/python3", "bin/python3 -> ../shims/python3", "short -> shims", "bin/python3.12"],
+                {"PATH": "{0}/shims:{0}/bin:{0}/short"}, {"bin/python3.12": "path"}, id="no shim under any name",
+            ),
+        ],
+    )
+    def test_pythons_of_each_tool_are_found_once(self, tmp_path: Path, planted, variables, found) -> None:
+        for entry in planted:
+            plant(tmp_path, entry.format(tmp_path))
+        given = {"HOME": "/nowhere", "PATH": "", **{name: each.format(tmp_path) for name, each in variables.items()}}
+        listed = [each for each in find_pythons(variables=given) if each.path.startswith(str(tmp_path))]
+        places = [(os.path.relpath(each.path, tmp_path), each.place) for each in listed]
+        assert places == list(found.items())
 
     def test_own_interpreter_comes_first(self) -> None:
         first = next(find_pythons(variables={"PATH": ""}))
@@ -254,25 +251,18 @@ class TestProbing:
 
 
 class TestProbeCache:
-    def test_unchanged_python_is_probed_once(self, tmp_path: Path) -> None:
+    def test_python_is_probed_again_only_when_it_or_its_packages_have_changed(self, tmp_path: Path) -> None:
         python = make_environment(tmp_path / "env")
         starts, file = tmp_path / "starts", tmp_path / "cache" / "pythons.json"
         count_starts(python, starts)
         remembered = ProbeCache(file)
-        ask(str(python), remembered=remembered)
-        remembered.save()
-        assert ask(str(python), remembered=ProbeCache(file)).prefix == str(tmp_path / "env")
-        assert starts.read_text() == "started\n"
-
-    def test_newly_installed_package_invalidates_the_cache(self, tmp_path: Path) -> None:
-        python, remembered = make_environment(tmp_path / "env"), ProbeCache()
         assert ask(str(python), remembered=remembered).keras is None
+        remembered.save()
+        remembered = ProbeCache(file)
+        assert ask(str(python), remembered=remembered).prefix == str(tmp_path / "env")
+        assert starts.read_text() == "started\n"
         install(python, "keras", "3.9.0")
         assert ask(str(python), remembered=remembered).keras == Package(version="3.9.0", cuda=None)
-
-    def test_replaced_interpreter_is_probed_again(self, tmp_path: Path) -> None:
-        python, remembered = make_environment(tmp_path / "env"), ProbeCache()
-        ask(str(python), remembered=remembered)
         python.unlink()
         write_program(python, "#!/bin/sh\nexit 3\n")
         with pytest.raises(ValueError, match="exit status 3"):
@@ -323,3 +313,100 @@ def test_probe_does_not_import_from_the_working_directory(tmp_path: Path, monkey
     (tmp_path / "json.py").write_text("raise SystemExit('imported')\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     assert ask(str(bare)).prefix == str(bare.parent.parent)
+
+
+def all_of(search: PythonSearch) -> dict[str, tuple[str, bool]]:
+    """Map each path to its problem and to whether its facts are known."""
+    wait_until(lambda: (search.poll(), search.done)[1], "all Pythons to have answered")
+    return {each.found.path: (each.problem, each.info is not None) for each in search.poll()}
+
+
+@pytest.fixture
+def search(tmp_path: Path) -> Iterator[PythonSearch]:
+    """A search in a home of its own, without a PATH."""
+    made = PythonSearch(ProbeCache(), timeout_s=PATIENCE_S, variables={"HOME": str(tmp_path), "PATH": ""})
+    yield made
+    made.close()
+
+
+class TestSearching:
+    def test_search_reports_facts_or_a_problem_for_each_python(self, search, tmp_path: Path) -> None:
+        good = make_environment(tmp_path / ".venv")
+        bad = write_program(tmp_path / "venv" / "bin" / "python", "#!/bin/sh\nexit 1\n")
+        gone = tmp_path / "env" / "bin" / "python"
+        gone.parent.mkdir(parents=True)
+        gone.symlink_to("/opt/gone")
+        for each in (bad, gone):
+            (each.parent.parent / "pyvenv.cfg").touch()
+        search.start(tmp_path)
+        search.add(str(tmp_path / "nothing"))
+        known = all_of(search)
+        assert known[str(good)] == ("", True)
+        assert "exit status 1" in known[str(bad)][0]
+        assert "which is gone" in known[str(gone)][0]
+        assert "There is no Python at" in known[str(tmp_path / "nothing")][0]
+
+    def test_search_near_another_folder_probes_only_new_pythons(self, search, tmp_path: Path) -> None:
+        python, starts = make_environment(tmp_path / "a" / ".venv"), tmp_path / "starts"
+        count_starts(python, starts)
+        for near in (tmp_path / "a", tmp_path, tmp_path / "a"):
+            search.start(near)
+            shown = all_of(search)
+            assert (str(python) in shown) is (near == tmp_path / "a")
+        assert starts.read_text() == "started\n"
+
+    def test_close_terminates_a_hanging_probe_and_its_children(self, search, tmp_path: Path) -> None:
+        hanging = write_program(
+            tmp_path / ".venv" / "bin" / "python", f"#!/bin/sh\nsleep 1000 &\necho $! > {tmp_path}/pid\nwait\n"
+        )
+        (tmp_path / ".venv" / "pyvenv.cfg").touch()
+        search.start(tmp_path)
+        wait_until(lambda: search.poll() and (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip())
+        assert next(each for each in search.poll() if each.found.path == str(hanging)).info is None
+        child = int((tmp_path / "pid").read_text())
+        search.close()
+        wait_until(lambda: processes.identify(child) is None, "the child to end")
+        assert search.done
+
+    def test_search_can_be_closed_early_and_twice(self) -> None:
+        search = PythonSearch(ProbeCache())
+        search.close()
+        search.start()
+        search.close()
+        search.close()
+        assert search.done
+        assert search.poll() == []
+
+
+class TestCommand:
+    @pytest.fixture(autouse=True)
+    def _patient(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Search in the folder of the test and in /bin, as long as it takes."""
+        monkeypatch.setattr(machine, "PythonSearch", partial(PythonSearch, timeout_s=PATIENCE_S))
+        monkeypatch.setenv("HOME", str(tmp_path))
+        monkeypatch.setenv("PATH", "/bin")
+
+    def test_json_lists_facts_of_each_python(self, tmp_path: Path, capsys) -> None:
+        python = make_environment(tmp_path / "project" / ".venv")
+        install(python, "torch", "2.6.0", version_py="cuda = None\n")
+        code, out, _ = call(capsys, "pythons", "--near", tmp_path / "project", "--json")
+        assert code == 0
+        assert next(each for each in json.loads(out) if each["path"] == str(python)) == {
+            "path": str(python), "place": "near", "version": VERSION, "implementation": "cpython",
+            "prefix": str(tmp_path / "project" / ".venv"), "torch": {"version": "2.6.0", "cuda": False},
+            "tensorflow": None, "keras": None, "problem": None,
+        }
+
+    def test_table_lists_pythons_then_unusable_ones(self, tmp_path: Path, capsys) -> None:
+        python = write_program(tmp_path / ".venv" / "bin" / "python", "#!/bin/sh\nexit 1\n")
+        (tmp_path / ".venv" / "pyvenv.cfg").touch()
+        code, out, _ = call(capsys, "pythons", "--near", tmp_path)
+        assert code == 0
+        lines = out.splitlines()
+        assert lines[0].split() == ["PYTHON", "TORCH", "TENSORFLOW", "KERAS", "PLACE", "PATH"]
+        assert any(line.endswith(str(python)) and line.startswith("-") for line in lines)
+        assert any(line.startswith(f"{python} cannot be used") for line in lines)
+
+    def test_missing_folder_is_wrong_use(self, capsys) -> None:
+        code, _, err = call(capsys, "pythons", "--near", "/nowhere/at/all")
+        assert (code, "There is no file or folder /nowhere/at/all." in err) == (2, True)

@@ -66,10 +66,13 @@ def test_the_next_run_starts_after_the_verdict_of_the_one_before(queue: Queue) -
 
 
 @pytest.mark.slow
-def test_a_queued_run_waits_for_one_that_was_started_at_once_and_says_so(queue: Queue, capsys) -> None:
-    running = queue.start()
+def test_a_queued_run_waits_for_those_that_were_started_at_once_and_says_so(queue: Queue, capsys) -> None:
+    """Those say that they share the device."""
+    first, second = queue.start(), queue.start()
+    name = first.run.spec().name
+    assert any(f"CPU 0 is claimed by run {name}. This run shares it" in each for each in second.run.facts.notices)
     waiting = queue.add("waiting")
-    row = queue.until_reason("waiting", f"CPU 0 is used by run {running.run.spec().name}")
+    row = queue.until_reason("waiting", f"CPU 0 is used by run {name}")
     assert (row.place, row.state, row.needs, row.waits) == (1, "queued", "CPU 0", True)
     code, out, _ = call(capsys, "queue", "--json", "--runs", queue.runs_root)
     (listed,) = json.loads(out)
@@ -77,8 +80,10 @@ def test_a_queued_run_waits_for_one_that_was_started_at_once_and_says_so(queue: 
     assert listed["run"] == waiting.run.id
     assert listed.keys() >= {"run", "place", "state", "needs", "reason", "expected_start"}
     assert call(capsys, "runs", "state:queued", "--runs", queue.runs_root)[1].count(waiting.run.id) == 1
+    stop(first)
+    queue.until_reason("waiting", "CPU 0 is used by run")
     assert waiting.poll().state is QUEUED
-    stop(running)
+    stop(second)
     assert waiting.until_over().state is FINISHED
 
 
@@ -102,19 +107,6 @@ def test_workers_do_not_inherit_claims_and_the_supervisor_holds_them(queue: Queu
     assert is_free("cpu:1")
     stop(followed)
     wait_until(lambda: is_free("cpu:0"), "the claim to be given up")
-
-
-@pytest.mark.slow
-def test_a_run_that_starts_beside_another_says_so_and_both_count(queue: Queue) -> None:
-    first, second = queue.start(), queue.start()
-    assert any(f"CPU 0 is claimed by run {first.run.spec().name}. This run shares it" in each
-               for each in second.run.facts.notices)
-    waiting = queue.add("waiting")
-    stop(first)
-    queue.until_reason("waiting", "CPU 0 is used by run")
-    assert waiting.poll().state is QUEUED
-    stop(second)
-    assert waiting.until_over().state is FINISHED
 
 
 @pytest.mark.slow
@@ -461,7 +453,6 @@ def kill_at_random(queue: Queue, kills: int, seed: int) -> None:
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
 def test_200_kills_at_random_moments(queue: Queue) -> None:
-    """No device is given twice, and every run comes to an end."""
     seed = int(os.environ.get("TRAINYARD_TEST_SEED", "0")) or random.randrange(1, 10**6)
     print(f"TRAINYARD_TEST_SEED={seed}")
     kill_at_random(queue, 200, seed)

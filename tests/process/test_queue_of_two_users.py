@@ -204,10 +204,8 @@ def test_kills_among_the_queued_runs_of_two_users_give_no_device_twice(
     shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each user queues runs for both devices, and kills processes of their own; root looks at the devices of both."""
-    homes, common, seed = make_homes(shared), shared / "line", int(os.environ.get("TRAINYARD_TEST_SEED", "38"))
-    common.mkdir()
-    common.chmod(0o1777)
-    monkeypatch.setenv("TRAINYARD_QUEUE_DIR", str(common))
+    homes, seed = make_homes(shared), int(os.environ.get("TRAINYARD_TEST_SEED", "38"))
+    common_line(shared, monkeypatch)
     monkeypatch.setenv("TRAINYARD_PYTHON_PYTORCH", str(fake_worker.install(shared / "fake")))
     print(f"seed {seed}")
     roots = [home / "runs" for home in homes.values()]

@@ -169,7 +169,6 @@ class Races:
     ],
 )
 def test_three_processes_that_act_at_once_have_one_winner(runs_root: Path, tmp_path: Path, rounds: int) -> None:
-    """Costs 8 seconds: each round is a real race for a real run."""
     spec = make_spec(write_recipe(tmp_path, LONG), epochs=FOREVER, checkpoints={"unit": "never"})
     seed = int(os.environ.get("TRAINYARD_TEST_SEED", "7"))
     races = Races(spec, runs_root, seed)

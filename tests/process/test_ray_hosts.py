@@ -23,7 +23,6 @@ from core.hosts import connection, host_list, inquiry, ray_carrier
 from core.hosts.carrier import Failure, HostError
 from core.hosts.connection import Connection
 from core.hosts.host_list import Host
-from core.hosts.protocol import unpack_readings
 from tests.support.commands import call
 from tests.support.ray_cluster import CORES, rival_of, run_cluster, said_by
 from tests.support.waiting import PATIENCE_S, wait_until
@@ -133,20 +132,6 @@ def test_documented_commands_work(cluster, capsys, monkeypatch):
 
 
 # -- connections -------------------------------------------------------------------------------------
-
-
-def test_agent_answers_as_through_ssh(cluster):
-    with connected(node(cluster)) as beta:
-        stream = beta.request("readings", period_s=0.1)
-        beta.wait(lambda: len(stream.items) > 2, PATIENCE_S)
-        first = unpack_readings(stream.items.popleft())
-        assert [device.id for device in first.devices] == ["cpu:0", "cpu:1"]
-        beta.cancel(stream)
-        beta.wait(lambda: stream.done, PATIENCE_S)
-        asked_at = time.time()
-        assert asked_at <= beta.ask("clock", PATIENCE_S)["time"] <= time.time()
-        with pytest.raises(HostError, match=r"beta says: The Trainyard there cannot do this: fly"):
-            beta.ask("fly", PATIENCE_S)
 
 
 def test_agent_has_the_settings_of_its_node_and_not_those_of_the_workers_of_ray(cluster):

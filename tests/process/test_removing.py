@@ -15,32 +15,24 @@ import pytest
 from core.history import removal
 from core.runs.facts import RunState
 from core.runs.run import Run
-from core.schema.spec import write_spec
 from core.system import processes
 from tests.support.acting import ProcView
 from tests.support.commands import Call
-from tests.support.running import LONG, make_spec, source_spec, start, train, write_recipe
+from tests.support.running import LONG, make_spec, start, write_recipe
 from tests.support.waiting import wait_until
+from tests.support.written_runs import BEGAN, write_run
 
-NOBODY = {"pid": 2**22 + 1, "created": 0.0}
 DAY_S = 86_400
 
 
 def over(runs_root: Path, name: str, *, days_ago: float = 0.0, kib: int = 100) -> Path:
-    """Create a finished run with a checkpoint of this many KiB and return its folder."""
-    run_dir = runs_root / name
-    for folder in ("events", "control", "checkpoints/00000001"):
-        (run_dir / folder).mkdir(parents=True)
-    (run_dir / "checkpoints" / "00000001" / "weights").write_bytes(os.urandom(kib * 1024))
-    (run_dir / "log.txt").write_text("step 1\n")
-    ended = time.time() - days_ago * DAY_S
-    records = [
-        {"t": ended - 60, "kind": "supervisor", **NOBODY},
-        *({"t": ended - 50 + number, "kind": "state", "state": state} for number, state in enumerate(
-            ("starting", "running", "releasing", "finished"))),
-    ]
-    (run_dir / "events" / "supervisor.jsonl").write_text("".join(json.dumps(each) + "\n" for each in records))
-    write_spec(run_dir, make_spec(write_recipe(runs_root.parent, LONG)))
+    """Write a finished run with a checkpoint of this many KiB and return its folder."""
+    ended = time.time() - days_ago * DAY_S - BEGAN
+    states = [(ended - 4 + at, state) for at, state in enumerate(("starting", "running", "releasing", "finished"))]
+    run_dir = write_run(runs_root, name, states=states)
+    weights = run_dir / "checkpoints" / "00000001" / "weights"
+    weights.parent.mkdir(parents=True)
+    weights.write_bytes(os.urandom(kib * 1024))
     return run_dir
 
 
@@ -232,9 +224,3 @@ def test_remove_asks_for_confirmation_on_a_terminal(call, runs_root, monkeypatch
     code, out, _ = call("remove", run_dir.name)
     assert (code, run_dir.exists()) == (0, not goes)
     assert "Remove this run? This cannot be undone. [y/N] " in out
-
-
-def test_removed_real_run_leaves_no_files(call: Call, runs_root: Path, tmp_path: Path) -> None:
-    ended = train(source_spec(tmp_path, "print('loss: 0.5')\n"), runs_root)
-    wait_until(lambda: call("remove", ended.run.id, "--yes")[0] == 0, "that its supervisor has left")
-    assert list(runs_root.iterdir()) == []

@@ -1,7 +1,7 @@
-"""Reports in a real browser without a network: that on a few runs, a scaling table, and twenty runs of a million steps.
+"""Reports in a real browser without a network: that on a few runs, and a scaling table.
 
 They need a Chromium (package chromium), or the browser of that family that TRAINYARD_TEST_BROWSER names, and Linux
-namespaces for a process without a network. The first two take two seconds each.
+namespaces for a process without a network. They take two seconds each.
 """
 
 from __future__ import annotations
@@ -14,19 +14,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from PySide6.QtGui import QImage
 
-from core.schema.events import metrics_line
 from tests.support import browser, packages
 from tests.support.commands import call
 from tests.support.running import make_spec
 from tests.support.scaling_runs import recorded, trained
 from tests.support.waiting import PATIENCE_S
-from tests.support.written_runs import BEGAN, values, write_run
+from tests.support.written_runs import values, write_run
 
-RUNS, STEPS, BATCH = 20, 1_000_000, 10_000
 WITHOUT_NETWORK = ("unshare", "--map-root-user", "--net")
 BROWSER = os.environ.get("TRAINYARD_TEST_BROWSER") or next(filter(shutil.which, packages.BROWSERS), "")
 READ = """
@@ -51,24 +48,6 @@ def _can_browse() -> None:
         pytest.skip(packages.missing(packages.BROWSER))
     if subprocess.run([*WITHOUT_NETWORK, "true"], capture_output=True, check=False).returncode:
         pytest.skip("this machine allows no network namespaces")
-
-
-def last_loss(number: int) -> float:
-    return round(0.25 + number / 100, 6)
-
-
-def write_long_run(root: Path, number: int) -> Path:
-    chance, steps = np.random.default_rng(number), np.arange(1, STEPS + 1)
-    losses = np.round(2 * np.exp(-steps / 2e5) + 0.0005 * chance.standard_normal(STEPS) + last_loss(number), 6)
-    losses[-1] = last_loss(number)
-    run_dir = write_run(root, f"run-{number:02}", spec=make_spec("digits_mlp", learning_rate=0.01 * (number + 1)))
-    with (run_dir / "events" / "worker-0.jsonl").open("w") as file:
-        for first in range(0, STEPS, BATCH):
-            batch = losses[first : first + BATCH].tolist()
-            since, until = (BEGAN + 1 + at / 1000 for at in (first, first + BATCH))
-            line = metrics_line(since=since, until=until, first_step=first + 1, values={"loss": batch})
-            file.write(f"{line.rstrip()}\n")
-    return run_dir
 
 
 def browse(page: Path) -> dict[str, Any]:
@@ -120,32 +99,7 @@ def test_a_scaling_table_is_there_with_its_plots(tmp_path: Path, capsys) -> None
     assert 0 < measured["height"] < ideal["height"], "two devices are slower than without any loss"
 
 
-@pytest.mark.soak
-@pytest.mark.timeout(7200)
-def test_every_curve_and_number_of_twenty_long_runs_is_there(tmp_path: Path, capsys) -> None:
-    runs = [write_long_run(tmp_path, number) for number in range(RUNS)]
-    page = tmp_path / "report.html"
-    assert call(capsys, "report", *runs, "--output", page)[0] == 0
-    assert page.stat().st_size < 2e6
-    seen = browse(page)
-    assert seen["title"] == f"Report on {RUNS} runs"
-    metrics = {row[0]: row for row in seen["rows"] if len(row) == 7 and row[1] == "loss"}
-    assert {name: float(row[4]) for name, row in metrics.items()} == {
-        run.name: last_loss(number) for number, run in enumerate(runs)
-    }
-    assert {row[2] for row in metrics.values()} == {str(STEPS)}
-    curves = seen["curves"]
-    assert len(curves) == RUNS
-    assert all(each["width"] > 0.8 * seen["around"] and each["height"] > 50 for each in curves)
-    ends = [each["y"] for each in curves]
-    assert ends == sorted(ends, reverse=True), "a higher last loss ends higher up"
-    assert len({each["colour"] for each in curves}) == 12, "all colours of the page"
-    assert _colours(page.with_suffix(".png")) > 12, "they are painted, too"
-
-
 def _colours(picture: Path) -> int:
     """Return the number of different colours in the upper half of a picture."""
-    from PySide6.QtGui import QImage
-
-    image: QImage = QImage(str(picture))
+    image = QImage(str(picture))
     return len({image.pixel(x, y) for x in range(0, image.width(), 3) for y in range(0, image.height() // 2, 3)})

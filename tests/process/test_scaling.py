@@ -7,8 +7,7 @@ import errno
 import json
 import os
 import signal
-import subprocess
-import sys
+from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,8 @@ from core.results import scaling_record
 from core.runs.facts import RunState
 from core.runs.run import Run
 from core.schema.spec import read_spec
-from tests.support.commands import call
+from core.system.processes import here
+from tests.support.commands import call, in_a_process
 from tests.support.running import FOREVER, LONG, Followed, write_recipe
 from tests.support.scaling_runs import HELD_RECIPE
 from tests.support.waiting import PATIENCE_S, wait_until
@@ -38,18 +38,13 @@ def train_data():
 SETTINGS = ("--devices", "cpu:0,cpu:1", "--epochs", "3", "--batch-size", "16", "--checkpoint-every", "never")
 
 
-def in_a_process(*arguments: object) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "core.cli", "scale", *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, dict[str, Any], str]:
     """A table with two repeats: the folder of runs, the recipe, the document that was printed, the messages."""
     root = tmp_path_factory.mktemp("scaling")
     recipe = write_recipe(root, HELD_RECIPE.format(held=str(root / "held")))
     options = ("--repeats", "2", "--name", "two cores", "--csv", root / "table.csv", "--runs", root / "runs", "--json")
-    with in_a_process(recipe, *SETTINGS, *options) as command:
+    with in_a_process("scale", recipe, *SETTINGS, *options) as command:
         out, err = command.communicate(timeout=PATIENCE_S)
     assert command.returncode == 0, err
     return root, recipe, json.loads(out), err
@@ -113,7 +108,7 @@ def test_an_interrupted_table_is_continued_with_what_is_missing(tmp_path: Path, 
     recipe = write_recipe(tmp_path, HELD_RECIPE.format(held=str(held)), name="tiny")
     # The held training takes no notice of a request to stop.
     with in_a_process(
-        recipe, *SETTINGS, "--ask-timeout", "0.2", "--name", "tiny table", "--runs", runs_root
+        "scale", recipe, *SETTINGS, "--ask-timeout", "0.2", "--name", "tiny table", "--runs", runs_root
     ) as command:
         held_run = _run_on_two(runs_root)
         assert any("Training 2 of 2" in line for line in command.stderr)
@@ -141,7 +136,7 @@ def test_a_run_goes_on_when_the_command_is_killed_and_counts(tmp_path: Path, run
     held = tmp_path / "held"
     held.touch()
     recipe = write_recipe(tmp_path, HELD_RECIPE.format(held=str(held)))
-    with in_a_process(recipe, *SETTINGS, "--runs", runs_root, "--name", "killed") as command:
+    with in_a_process("scale", recipe, *SETTINGS, "--runs", runs_root, "--name", "killed") as command:
         held_run = _run_on_two(runs_root)
         code, _, err = call(capsys, "scale", "--resume", "killed", "--runs", runs_root)
         sentence = f"The scaling table killed is being measured by another command (pid {command.pid})."
@@ -278,6 +273,13 @@ def test_a_broken_recipe_is_refused(tmp_path: Path, runs_root: Path, capsys) -> 
     assert not runs_root.exists()
 
 
+def copied(measured, runs_root: Path, **change: Any) -> None:
+    """Copy the record of the table into another folder, with other fields."""
+    document = json.loads((measured[0] / "runs" / "two cores.scaling.json").read_text())
+    runs_root.mkdir()
+    (runs_root / "two cores.scaling.json").write_text(json.dumps({**document, **change}))
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
@@ -289,9 +291,7 @@ def test_a_broken_recipe_is_refused(tmp_path: Path, runs_root: Path, capsys) -> 
     ],
 )
 def test_a_damaged_record_is_refused(measured, runs_root: Path, capsys, change: dict[str, Any], sentence: str) -> None:
-    source = measured[0] / "runs" / "two cores.scaling.json"
-    runs_root.mkdir()
-    (runs_root / "two cores.scaling.json").write_text(json.dumps({**json.loads(source.read_text()), **change}))
+    copied(measured, runs_root, **change)
     code, out, err = call(capsys, "scale", "--show", "two cores", "--runs", runs_root)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert sentence in err
@@ -299,10 +299,7 @@ def test_a_damaged_record_is_refused(measured, runs_root: Path, capsys, change: 
 
 @pytest.mark.slow
 def test_a_record_of_another_machine_is_shown_and_not_continued(measured, runs_root: Path, capsys) -> None:
-    document = json.loads((measured[0] / "runs" / "two cores.scaling.json").read_text())
-    document["host"]["host"] = "elsewhere"
-    runs_root.mkdir()
-    (runs_root / "two cores.scaling.json").write_text(json.dumps(document))
+    copied(measured, runs_root, host={**asdict(here()), "host": "elsewhere"})
     code, _, err = call(capsys, "scale", "--resume", "two cores", "--runs", runs_root)
     assert (code, err.count("\n")) == (2, 1)
     assert "was begun on the machine elsewhere, whose devices it measures. Continue it there" in err

@@ -5,7 +5,6 @@ The training libraries are the real ones.
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from pathlib import Path
@@ -73,17 +72,6 @@ def test_torchrun_ranks_have_separate_metrics(tmp_path: Path) -> None:
 
 
 @pytest.mark.e2e
-@pytest.mark.soak  # in the suite, `torchrun_ddp.py` has two ranks, and recorded logs have such meters
-def test_fsdp_script_with_imagenet_example_meters(tmp_path: Path) -> None:
-    followed = ran("fsdp2.py", cwd=tmp_path, devices="cpu:0,cpu:1", launch="per-device")
-
-    printed = [float(loss) for loss in re.findall(r"Loss (\S+)", followed.run.log_end(100_000))]
-    assert points(followed.run_series.metrics["loss"]) == pytest.approx(dict(enumerate(printed)))
-    assert len(printed) == 20
-    assert sorted(followed.run_series.metrics) == ["loss"]
-
-
-@pytest.mark.e2e
 def test_keras_fit_metrics(tmp_path: Path) -> None:
     """With progress bars; `test_keras_fit_log` reads the lines without them, too."""
     record = tmp_path / "record.json"
@@ -97,16 +85,6 @@ def test_keras_fit_metrics(tmp_path: Path) -> None:
     assert list(validation) == [10, 20, 30]
     assert followed.run.facts.progress == RunProgress(done=30, total=30, unit="steps")
     assert sorted(followed.run_series.metrics) == ["loss", "val_loss"]
-
-
-@pytest.mark.e2e
-def test_custom_tensorflow_loop_metrics(tmp_path: Path) -> None:
-    followed = ran("tensorflow_loop.py", cwd=tmp_path)
-
-    printed = [float(loss) for loss in re.findall(r"at step \d+: (\S+)", followed.run.log_end(100_000))]
-    assert points(followed.run_series.metrics["loss"]) == pytest.approx(
-        dict(zip(range(0, 60, 5), printed, strict=True))
-    )
 
 
 def test_tqdm_bar_metrics_and_progress(tmp_path: Path) -> None:
@@ -161,16 +139,6 @@ def test_metrics_file_takes_precedence_over_printed_values(tmp_path: Path) -> No
     followed = ran("own_file.py", cwd=tmp_path)
     assert points(followed.run_series.metrics["loss"]) == pytest.approx({step: 1 / step for step in range(1, 21)})
     assert points(followed.run_series.metrics["val_loss"]) == pytest.approx({10: 0.2, 20: 0.1})
-
-
-@pytest.mark.e2e
-@pytest.mark.soak  # in the suite, `test_metrics_files.py` reads what Keras has written, and `own_file.py` writes a file
-def test_keras_csv_logger_metrics(tmp_path: Path) -> None:
-    followed = ran("csv_logger.py", cwd=tmp_path)
-    with (tmp_path / "history.csv").open(newline="") as file:
-        recorded = [float(row["loss"]) for row in csv.DictReader(file)]
-    assert len(recorded) == 4
-    assert followed.run_series.metrics["loss"].values.tolist() == pytest.approx(recorded)
 
 
 @pytest.mark.e2e

@@ -1,10 +1,11 @@
-"""User scripts run unchanged: how they are started, how they end, and that no processes are left."""
+"""User scripts run unchanged: how they are started, what they import, how they end, and that no processes are left."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -24,11 +25,13 @@ from core.runs.run import Run
 from core.schema.paths import EVENTS
 from core.schema.settings import StopTimeouts
 from core.system import processes
+from core.system.own_processes import own_command
 from tests.support.patient_supervisor import INTERRUPTS_AGAIN_SOON, start_patiently
 from tests.support.running import CAME_UP, Followed, script_spec, source_spec, start, train
 from tests.support.waiting import PATIENCE_S, wait_until
 
-SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPTS = ROOT / "tests" / "scripts"
 ODD = SCRIPTS / "odd"
 TELLS = """\
 import json, os, signal, sys
@@ -57,19 +60,19 @@ def report_of(path: Path) -> dict[str, Any]:
     return json.loads(path.read_text())
 
 
-def test_script_runs_exactly_as_from_a_shell(tmp_path: Path, runs_root: Path, tells: Path) -> None:
+def test_script_runs_exactly_as_from_a_shell_and_by_the_command_that_is_shown(tmp_path, runs_root, tells) -> None:
     here, arguments = tmp_path / "here", ["--lr", "0.1", "a b", "--", "-x"]
     here.mkdir()
     environment = {"TOLD": str(tmp_path / "panel.json"), "MINE": "a=b c"}
     spec = script_spec(tells, *arguments, cwd=here, environment=environment)
-
     assert train(spec, runs_root).state is RunState.FINISHED
+    panel = report_of(tmp_path / "panel.json")
 
     subprocess.run(
         [sys.executable, str(tells), *arguments], cwd=here, check=True,
         env={**os.environ, **environment, "TOLD": str(tmp_path / "shell.json")},
     )
-    panel, shell = report_of(tmp_path / "panel.json"), report_of(tmp_path / "shell.json")
+    shell = report_of(tmp_path / "shell.json")
     for name in ("argv", "name", "path", "cwd", "file", "modules", "umask"):
         assert panel[name] == shell[name], name
     assert panel["ignored"] == ["SIGPIPE", "SIGXFSZ"], "as Python itself does; whoever runs the tests may ignore more"
@@ -77,6 +80,16 @@ def test_script_runs_exactly_as_from_a_shell(tmp_path: Path, runs_root: Path, te
     assert mine["MINE"] == "a=b c"
     assert mine["PWD"] == str(here)
     assert not [name for name in mine if name.startswith("PYTHONPATH")]
+
+    (tmp_path / "panel.json").unlink()
+    line = shell_line(spec, {device.id: device.cores for device in cpu_devices()})
+    subprocess.run(["/bin/sh", "-c", line], check=True)
+    by_line = report_of(tmp_path / "panel.json")
+    for name in ("argv", "cwd", "cores", "path"):
+        assert by_line[name] == panel[name], name
+    for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "MINE"):
+        assert by_line["environment"][name] == mine[name], name
+    assert "TRAINYARD_METRICS" not in by_line["environment"]
 
 
 def test_module_runs_as_with_python_m(tmp_path: Path, runs_root: Path) -> None:
@@ -206,9 +219,8 @@ def test_failed_rank_is_named_although_rank_0_succeeds(tmp_path: Path, runs_root
     )
 
 
-@pytest.mark.parametrize("name", ["forks", "daemonises"])
-def test_leftover_processes_are_terminated_and_reported(tmp_path: Path, runs_root: Path, name: str) -> None:
-    ended = train(script_spec(ODD / f"{name}.py", cwd=tmp_path), runs_root)
+def test_leftover_processes_are_terminated_and_reported(tmp_path: Path, runs_root: Path) -> None:
+    ended = train(script_spec(ODD / "forks.py", cwd=tmp_path), runs_root)
 
     assert ended.state is RunState.FINISHED
     assert ended.losses() == [0.5]
@@ -323,20 +335,87 @@ def test_killed_collector_is_reported_and_the_script_continues(tmp_path: Path, r
     assert followed.stop().state is RunState.STOPPED
 
 
-def test_shell_command_starts_the_script_identically(tmp_path: Path, runs_root: Path, tells: Path) -> None:
-    spec = script_spec(tells, "a b", cwd=tmp_path, environment={"TOLD": str(tmp_path / "told.json"), "MINE": "x y"})
-    ended = train(spec, runs_root)
-    by_panel = report_of(tmp_path / "told.json")
-    (tmp_path / "told.json").unlink()
+# -- a full disk -----------------------------------------------------------------------------------
 
-    line = shell_line(spec, {device.id: device.cores for device in cpu_devices()})
-    subprocess.run(["/bin/sh", "-c", line], check=True)
 
-    by_shell = report_of(tmp_path / "told.json")
-    for name in ("argv", "cwd", "cores", "path"):
-        assert by_shell[name] == by_panel[name], name
-    before, after = by_panel["environment"], by_shell["environment"]
-    for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "MINE"):
-        assert after[name] == before[name], name
-    assert "TRAINYARD_METRICS" not in after
-    assert ended.state is RunState.FINISHED
+FLOOD = """\
+import os, time
+for step in range(1, 6001):
+    try:
+        print(f"step {step} loss {1 / step:.4f} " + "x" * 250, flush=True)
+    except OSError:
+        if not SWALLOWS:
+            raise
+    while step == 500 and not os.path.exists("read"):
+        time.sleep(0.01)  # until some of it has been recorded
+"""
+
+
+@pytest.mark.parametrize("swallows", [False, True])
+def test_script_that_fills_the_disk_is_told_which_and_what_is_missing(small_disk, tmp_path, swallows) -> None:
+    source = FLOOD.replace("SWALLOWS", str(swallows))
+    followed = start(source_spec(tmp_path, source), small_disk / "runs")
+    wait_until(lambda: "loss" in followed.poll().run_series.metrics, "the first losses")
+    (tmp_path / "read").touch()
+    followed.until_over()
+    facts = followed.run.facts
+    words = " ".join([*facts.notices, facts.error or ""])
+    disk = rf"The disk at {re.escape(str(small_disk))} \(tmpfs\) was full at \d\d:\d\d:\d\d\."
+    missing = " Output that the script printed from then on may be missing from the log, and its measurements"
+    assert re.search(disk + missing, words), words
+    assert "log is complete" not in words
+    assert facts.state is (RunState.FINISHED if swallows else RunState.FAILED)
+    if not swallows:
+        assert re.search(disk + " That may be why.", str(facts.error)), facts.error
+    losses = followed.losses()
+    assert losses == [round(1 / step, 4) for step in range(1, len(losses) + 1)]  # what there is, is right
+
+
+# -- imports ---------------------------------------------------------------------------------------
+
+
+NAMES = ("platformdirs", "psutil", "core", "gui", "resources", "runpy", "argparse")
+PLANTED = """\
+import os, sys
+with open(os.environ["MARK"], "a") as file:
+    file.write(f"{__name__} in {sys.argv[0]}\\n")
+"""
+COMMAND = f"import sys; sys.path.insert(1, {str(ROOT)!r}); from trainyard import main; sys.exit(main())"
+"""What the installed command does, with the working folder on the path in addition."""
+SCRIPT = "import platformdirs, core\nprint('step 1 loss 0.5')\n"
+
+
+@pytest.fixture
+def planted(tmp_path: Path) -> Path:
+    """A folder with modules that record their import."""
+    folder = tmp_path / "planted"
+    folder.mkdir()
+    for name in NAMES:
+        (folder / f"{name}.py").write_text(PLANTED)
+    return folder
+
+
+@pytest.mark.parametrize("path", ["{planted}", ":/nowhere"], ids=["on PYTHONPATH", "in the working folder"])
+def test_user_modules_are_imported_by_the_script_alone(tmp_path: Path, planted: Path, path: str) -> None:
+    """Start a command as from a shell, and with it a supervisor, a guard, and a process that collects metrics."""
+    (tmp_path / "train.py").write_text(SCRIPT)
+    variable, mark = path.format(planted=planted), tmp_path / "mark"
+    done = subprocess.run(
+        [sys.executable, "-c", COMMAND, "run", "--script", tmp_path / "train.py", "--devices", "cpu:0",
+         "--runs", tmp_path / "runs"],
+        cwd=planted, env={**os.environ, "PYTHONPATH": variable, "MARK": str(mark)}, capture_output=True, text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    script = tmp_path / "train.py"
+    assert mark.read_text() == f"platformdirs in {script}\ncore in {script}\n"
+
+
+def test_own_module_is_started_with_what_it_needs_from_pythonpath(tmp_path: Path) -> None:
+    """A package that Trainyard needs may be installed in a folder of PYTHONPATH only."""
+    (tmp_path / "only_here.py").write_text("print('found')")
+    done = subprocess.run(
+        own_command("only_here"), env={**os.environ, "PYTHONPATH": str(tmp_path)}, cwd="/", capture_output=True,
+        text=True, check=True,
+    )
+    assert done.stdout == "found\n"

@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,10 +14,9 @@ from core.runs.facts import RunFacts, RunState
 from core.runs.run import Run
 from core.schema.settings import StopTimeouts
 from core.system import processes, procfs
+from tests.support.commands import in_a_process
 from tests.support.running import FOREVER, Followed, make_spec, source_spec, start
 from tests.support.waiting import PATIENCE_S, wait_until
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -31,26 +28,14 @@ def followed(runs_root: Path, endless: str) -> Followed:
     return start(spec, runs_root).until_trained(1)
 
 
-class Command:
-    """A command about a run, in a process of its own."""
+def about(name: str, followed: Followed, *more: str) -> subprocess.Popen[str]:
+    """Start a command about a run, in a process of its own."""
+    return in_a_process(name, followed.run.id, "--runs", followed.run.dir.parent, *more)
 
-    def __init__(self, name: str, followed: Followed, *more: str) -> None:
-        words = [name, followed.run.id, "--runs", str(followed.run.dir.parent), *more]
-        pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        self._process = subprocess.Popen([sys.executable, "-m", "core.cli", *words], cwd=ROOT, **pipes)
 
-    def first_words(self) -> str:
-        """Return the first line on stderr."""
-        return self._process.stderr.readline()
-
-    def end(self) -> tuple[int, str]:
-        """Wait for the end; return the exit code and the rest of stderr."""
-        _, err = self._process.communicate(timeout=PATIENCE_S)
-        return self._process.returncode, err
-
-    def interrupt(self) -> None:
-        self._process.send_signal(signal.SIGINT)
-        self.end()
+def interrupt(command: subprocess.Popen[str]) -> None:
+    command.send_signal(signal.SIGINT)
+    command.communicate(timeout=PATIENCE_S)
 
 
 def stop_process(process: processes.ProcessId) -> int:
@@ -73,16 +58,17 @@ def test_stop_names_a_stopped_supervisor_and_force_continues_it(followed: Follow
         f"(kill -CONT {pid}), or end the run: trainyard stop {followed.run.id} --force\n"
     )
     for name in ("stop", "save"):
-        waiting = Command(name, followed)
-        assert waiting.first_words() == words
-        waiting.interrupt()
+        with about(name, followed) as waiting:
+            assert waiting.stderr.readline() == words
+            interrupt(waiting)
     assert followed.poll().run.facts.stopped_processes == words.removeprefix("trainyard: ").strip()
     assert followed.state is RunState.RUNNING
     with pytest.raises(ValueError, match="is stopped"):
         Run.resume(followed.run.dir)
-    code, err = Command("stop", followed, "--force").end()
+    with about("stop", followed, "--force") as forcing:
+        _, err = forcing.communicate(timeout=PATIENCE_S)
     assert err.startswith(f"trainyard: The run's supervisor (pid {pid}) was stopped and was continued.\n")
-    assert code == 0
+    assert forcing.returncode == 0
     assert followed.until_over().state is RunState.STOPPED
     assert followed.run.facts.stopped_processes is None
 
@@ -101,11 +87,11 @@ def test_supervisor_that_cannot_be_continued_is_killed(followed: Followed, monke
 
 def test_stopped_worker_is_named_and_killed_by_the_stop(followed: Followed) -> None:
     pid = stop_process(followed.run.facts.workers[0].process)
-    pausing = Command("pause", followed)
     words = f"trainyard: Worker 0 (pid {pid}) is stopped (state T), so it neither trains nor answers requests."
-    assert pausing.first_words().startswith(words)
-    assert f"Continue it (kill -CONT {pid}), or stop the run." in str(followed.poll().run.facts.stopped_processes)
-    pausing.interrupt()
+    with about("pause", followed) as pausing:
+        assert pausing.stderr.readline().startswith(words)
+        assert f"Continue it (kill -CONT {pid}), or stop the run." in str(followed.poll().run.facts.stopped_processes)
+        interrupt(pausing)
     assert followed.stop().state is RunState.STOPPED
     assert [step.name for step in followed.run.facts.stop_steps][-1] == "SIGKILL"
 

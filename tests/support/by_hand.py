@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 
 def functions_of(recipe: str) -> dict[str, Any]:
@@ -22,3 +24,31 @@ def batches(items: int, epochs: int, batch_size: int = 16, seed: int = 0) -> Ite
     for epoch in range(epochs):
         order = torch.Generator().manual_seed(seed * 1_000_003 + epoch)
         yield from torch.randperm(items, generator=order).split(batch_size)
+
+
+def losses_by_hand(
+    recipe: str, epochs: int, *, batch_size: int = 16, seed: int = 0,
+    change: Callable[[nn.Module, torch.optim.Optimizer, int], object] = lambda *_: None,
+) -> tuple[list[float], list[float]]:
+    """Return the losses of a plain loop with cross entropy, and those of a validation after each epoch.
+
+    `change`: called with model, optimizer and the number of the step between the backward pass and the step.
+    """
+    functions = functions_of(recipe)
+    inputs, targets = functions["train_data"]()
+    val_inputs, val_targets = functions["val_data"]()
+    torch.manual_seed(seed)
+    model = functions["model"]()
+    optimizer = functions["optimizer"](model.parameters())
+    losses, val_losses = [], []
+    for number, index in enumerate(batches(len(inputs), epochs, batch_size, seed), 1):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model.train()(inputs[index]), targets[index])
+        loss.backward()
+        change(model, optimizer, number)
+        optimizer.step()
+        losses.append(loss.item())
+        if number % math.ceil(len(inputs) / batch_size) == 0:
+            with torch.no_grad():
+                val_losses.append(nn.functional.cross_entropy(model.eval()(val_inputs), val_targets).item())
+    return losses, val_losses

@@ -1,15 +1,19 @@
-"""Call a command of Trainyard within the process of the test."""
+"""Call a command of Trainyard within the process of the test, or in one of its own."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from argparse import Namespace
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from core.cli import __main__, options, run_options
 from core.config.choices import RecipeChoices, ScriptChoices
 
+ROOT = Path(__file__).resolve().parents[2]
 Call = Callable[..., tuple[int, str, str]]
 """Calls a command with arguments, and returns what `call` returns."""
 
@@ -29,3 +33,9 @@ def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, s
     except SystemExit as left:
         code = int(left.code or 0)
     return code, *capsys.readouterr()
+
+
+def in_a_process(*arguments: object) -> subprocess.Popen[str]:
+    """Start a command in a process of its own."""
+    command = [sys.executable, "-m", "core.cli", *map(str, arguments)]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -133,16 +133,12 @@ class LoginService(Service):
 
 
 class UserManager(Service):
-    """Stands in for the systemd of a user: it records the scopes that it is asked to start, and moves no process.
+    """Stands in for the systemd of a user: it records the scopes that it is asked to start, and moves no process."""
 
-    `refused`: a property that it does not know.
-    """
-
-    def __init__(self, address: str, *, refused: str = "") -> None:
+    def __init__(self, address: str) -> None:
         super().__init__(address, SYSTEMD)
         self.scopes: list[dict[str, Any]] = []
         """The properties of each."""
-        self._refused = refused
 
     def answers(self, method: str, request: Message) -> list[Message]:
         if method == "Get":  # the id of this start of the scope
@@ -150,10 +146,7 @@ class UserManager(Service):
         if method != "StartTransientUnit":
             return [new_method_return(request)]
         unit, _, given, _ = request.body
-        properties = {name: value for name, (_, value) in given}
-        if self._refused in properties:
-            return [new_error(request, "org.freedesktop.DBus.Error.PropertyReadOnly")]
-        self.scopes.append(properties)
+        self.scopes.append({name: value for name, (_, value) in given})
         job = f"/org/freedesktop/systemd1/job/{len(self.scopes)}"
         manager = DBusAddress("/org/freedesktop/systemd1", interface=f"{SYSTEMD}.Manager")
         done = new_signal(manager, "JobRemoved", "uoss", (len(self.scopes), job, unit, "done"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from core.schema.event_log import Log
 from core.schema.spec import RunSpec
 from core.system.own_processes import SUPERVISOR
 from tests.support.running import Followed
-from tests.support.ssh_server import SshServer
+from tests.support.ssh_server import SshServer, add_host
 from tests.support.waiting import wait_until
 
 AWAY = "one/cpu:1"
@@ -33,6 +34,15 @@ def over_hosts(spec: RunSpec, strategy: str = "ddp", away: str = AWAY) -> RunSpe
 def parts(server: SshServer) -> list[Path]:
     """Return the run directories on the host."""
     return list(server.folder.glob("one/.local/share/trainyard/runs/2*"))
+
+
+@pytest.fixture
+def added_host(server: SshServer) -> Iterator[None]:
+    """Add the host, and remove parts whose run was lost: the user of that machine would delete them."""
+    add_host()
+    yield
+    for part in parts(server):
+        shutil.rmtree(part)
 
 
 def processes_there(server: SshServer) -> list[psutil.Process]:

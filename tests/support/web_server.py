@@ -1,4 +1,4 @@
-"""A web server on this machine that records what is posted to it, and that may answer late or never."""
+"""A web server on this machine that records what is asked of it, and that may answer late or never."""
 
 from __future__ import annotations
 
@@ -27,6 +27,10 @@ class WebServer:
     silent: bool = False
     headers: dict[str, str] = field(default_factory=dict)
     posts: list[Post] = field(default_factory=list)
+    data: bytes = b""
+    """What each path has."""
+    fetched: list[str] = field(default_factory=list)
+    """The paths that were asked for."""
 
     def __enter__(self) -> WebServer:
         self._let_go = threading.Event()
@@ -54,6 +58,12 @@ class WebServer:
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                outer.fetched.append(self.path)
+                self.send_response(outer.status)
+                self.end_headers()
+                self.wfile.write(outer.data)
+
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 outer.posts.append(Post(self.path, dict(self.headers), json.loads(body)))
