@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gc
 import locale
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QCoreApplication, QEvent, QLocale, QTranslator
 from PySide6.QtWidgets import QApplication, QMainWindow
+from pytestqt.qtbot import QtBot
 
 from core import language
 from core.history.index import directories
@@ -23,6 +25,7 @@ from gui.base.timers import collect_due
 from gui.features.memory import scanner as leftover_scanner
 from gui.machine.machine import Machine
 from gui.plots.registry import PLOTS
+from gui.plots.run_plot import Plot
 from gui.runs.actions import RunActions
 from gui.window import features
 from gui.window.layout import DockLayout, MainPanels
@@ -34,15 +37,6 @@ from tests.support.waiting import PATIENCE_S, wait_until
 from tests.window.driving import Driver, PartsDriver, apply_palette, remove_style
 from tests.window.launching import Launcher
 from tests.window.plotted import events
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from pytestqt.qtbot import QtBot
-
-    from gui.plots.run_plot import Plot
-
 
 TRAINS = """\
 import os

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEventLoop, Qt, QTimer
 from PySide6.QtGui import QAction
@@ -17,38 +18,31 @@ from PySide6.QtWidgets import (
     QLineEdit,
     QListWidget,
     QMainWindow,
+    QMenu,
     QPlainTextEdit,
     QPushButton,
     QSpinBox,
 )
+from pytestqt.qtbot import QtBot
 
+from core.schema.spec import RunSpec
 from gui.app import create_window
 from gui.base.jobs import Jobs
 from gui.base.theme import Theme, look, set_palette
+from gui.features.devices.panel import ChosenDevices
 from gui.features.devices.view import DeviceView
 from gui.features.preferences.preferences import PreferencesDialog
 from gui.features.setup.panel import SetupPanel
+from gui.machine.device_rows import DeviceRow
+from gui.machine.machine import Machine
 from gui.widgets.dialogs import ConfirmDialog
 from gui.widgets.messages import MessageStrip
 from gui.window import main_window
 from gui.window.features import FEATURES
-from gui.window.layout import SIZE
+from gui.window.layout import SIZE, MainPanels
 from gui.window.main_window import MainWindow
+from gui.window.services import Services
 from tests.support.waiting import MAX_PAUSE_S, PATIENCE_S
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from PySide6.QtWidgets import QMenu
-    from pytestqt.qtbot import QtBot
-
-    from core.schema.spec import RunSpec
-    from gui.features.devices.panel import ChosenDevices
-    from gui.machine.device_rows import DeviceRow
-    from gui.machine.machine import Machine
-    from gui.window.layout import MainPanels
-    from gui.window.services import Services
 
 
 def remove_style() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,16 +17,12 @@ from core.results.measured_run import read_run
 from core.schema.events import metrics_line
 from gui.base.theme import DARK, LIGHT
 from gui.features.compare.runs import ComparedRun, metrics_of, usual_metric
+from gui.features.compare.view import ComparisonView
 from gui.widgets.table import ROW
 from tests.support.running import make_spec
 from tests.support.tables import headings
 from tests.support.written_runs import BEGAN, values, write_run
 from tests.window.driving import menu_action, show_theme
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from gui.features.compare.view import ComparisonView
 
 LOSSES = {"a": [4.0, 3.0, 2.0, 1.0], "b": [5.0, 4.0, 3.0, 2.5], "c": [4.0, 3.0, 2.5]}
 

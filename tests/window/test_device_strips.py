@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pyqtgraph as pg
 import pytest
@@ -13,10 +11,8 @@ from core.series.run_series import RunSeries
 from gui.base.theme import DARK
 from gui.plots.area import PlotArea
 from gui.plots.devices import SlowdownTimes
+from gui.plots.run_plot import Plot
 from tests.window.plotted import START
-
-if TYPE_CHECKING:
-    from gui.plots.run_plot import Plot
 
 pytestmark = pytest.mark.styled
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
@@ -14,9 +15,6 @@ from gui.base import theme as themes
 from gui.base.theme import DARK, LIGHT
 from gui.features.run.events import SLACK_ROWS, EventList
 from tests.window.driving import show_theme
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 pytestmark = pytest.mark.styled
 

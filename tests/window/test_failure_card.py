@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
@@ -11,9 +11,6 @@ from PySide6.QtWidgets import QFrame, QLabel, QPushButton
 
 from gui.features.run.events import FailureCard, FailureView
 from tests.support.recorded import recorded
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.styled
 

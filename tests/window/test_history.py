@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
+from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING
 
 import pytest
 from PySide6.QtCore import Qt
@@ -25,10 +25,6 @@ from tests.support.waiting import PATIENCE_S
 from tests.support.written_runs import values, write_run
 from tests.window.driving import menu_action
 from tests.window.test_missed import write_live
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 
 def write_runs(root: Path, count: int) -> list[Path]:

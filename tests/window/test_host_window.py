@@ -8,12 +8,14 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import psutil
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel, QPushButton
+from pytestqt.qtbot import QtBot
 
 from core.hosts import mirror as mirroring
 from core.hosts.host_list import Host
@@ -25,17 +27,9 @@ from core.series.run_series import RunSeries
 from gui.features.other_machine import OFF
 from gui.machine.host_machine import HostMachine
 from tests.support.running import FOREVER, LONG, Followed, make_spec, start, write_recipe
-from tests.support.ssh_server import TRAINYARD
+from tests.support.ssh_server import TRAINYARD, SshServer
 from tests.support.waiting import PATIENCE_S, wait_until
 from tests.window.driving import Driver
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from pytestqt.qtbot import QtBot
-
-    from tests.support.ssh_server import SshServer
 
 pytestmark = pytest.mark.usefixtures("patient_with_hosts")
 

@@ -6,8 +6,9 @@ import json
 import os
 import shutil
 import time
+from collections.abc import Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
@@ -28,12 +29,7 @@ from tests.support.acting import played
 from tests.support.running import start
 from tests.support.tables import cell, cells, middle
 from tests.support.written_runs import BEGAN, write_run
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.window.driving import Driver
+from tests.window.driving import Driver
 
 HELD = {
     "device": "cpu:0", "verdict": "held by others", "before_bytes": 1, "peak_bytes": 3, "after_bytes": 3,

@@ -6,8 +6,9 @@ import contextlib
 import json
 import os
 import threading
+from collections.abc import Iterator
 from itertools import product
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QEvent, QPoint, Qt
@@ -28,10 +29,6 @@ from gui.widgets.plain_text import (
 from tests.support.recorded import GB, finding, recorded
 from tests.support.tables import cell
 from tests.window.launching import WAITS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 LOOK_S = 0.02
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from PySide6.QtCore import QRectF
 from PySide6.QtGui import QPainter, QPixmap
 
 from gui.base import text_size
 from gui.base.formatting import clock, number
 from gui.plots.items.canvas import Canvas, LeftAxis, log_positions, minor_log_positions, round_spacing, time_spacing
-
-if TYPE_CHECKING:
-    from PySide6.QtCore import QRectF
 
 
 @pytest.mark.parametrize(

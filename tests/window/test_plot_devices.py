@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pytest
 from PySide6.QtGui import QImage, QTextDocument, QTextTable
@@ -14,12 +12,10 @@ from gui.base.theme import DARK
 from gui.plots.items.lines import drop_constant_points
 from gui.plots.items.margin_labels import moved_apart, stand_for_others
 from gui.plots.registry import PLOTS
+from gui.plots.run_plot import Plot
 from tests.support.colour_vision import contrast
 from tests.support.running import folded
 from tests.window.plotted import COLOURS, LABELS, START, draw, events, readings
-
-if TYPE_CHECKING:
-    from gui.plots.run_plot import Plot
 
 
 def test_end_of_training_is_marked_on_memory_plot(plots, run_series, qtbot) -> None:

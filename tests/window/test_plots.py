@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import sys
-from typing import TYPE_CHECKING
 
 import pyqtgraph as pg
 import pytest
@@ -15,12 +14,10 @@ from PySide6.QtWidgets import QApplication, QPushButton
 from core.series.run_series import RunSeries
 from gui.base.theme import LIGHT
 from gui.plots.registry import PLOTS, PlotLink
+from gui.plots.run_plot import Plot
 from tests.support.running import folded
 from tests.window.driving import show_theme
 from tests.window.plotted import COLOURS, START, STEPS, choose, draw, events
-
-if TYPE_CHECKING:
-    from gui.plots.run_plot import Plot
 
 
 def test_every_plot_has_a_name_and_loss_starts_by_step_and_devices_over_time(qtbot, plots) -> None:

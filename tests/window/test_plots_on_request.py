@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import pytest
 from PySide6.QtWidgets import QMenu, QPushButton
+from pytestqt.qtbot import QtBot
 
 from core.series.run_series import RunSeries
 from gui.plots.area import PlotArea, PlotScroll
 from tests.support.waiting import PATIENCE_S
 from tests.window.plotted import COLOURS, LABELS, START, readings
-
-if TYPE_CHECKING:
-    from pytestqt.qtbot import QtBot
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
@@ -20,12 +20,7 @@ from gui.features.compare.scaling_tables import ScalingBar, ScalingPlot
 from tests.support.running import Followed, write_recipe
 from tests.support.scaling_runs import HELD_RECIPE, recorded, trained
 from tests.support.tables import cell
-from tests.window.driving import show_theme
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.window.driving import Driver
+from tests.window.driving import Driver, show_theme
 
 
 def titles(panel: Driver) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from PySide6.QtCore import QItemSelectionModel, QPoint, Qt
@@ -14,6 +13,7 @@ from PySide6.QtWidgets import QMenu
 
 from core.runs.outputs import OutputFile, Outputs
 from core.schema.event_kinds import ProcessInfo
+from core.table import Table
 from core.text import one_line
 from gui.base.formatting import moment
 from gui.base.theme import DARK, LIGHT
@@ -24,9 +24,6 @@ from gui.widgets.table import STRETCH, Column, RowsTable
 from tests.support.recorded import GB
 from tests.support.tables import cell, cells, headings, middle
 from tests.window.driving import menu_action, show_theme
-
-if TYPE_CHECKING:
-    from core.table import Table
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,12 +6,12 @@ import re
 from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from pyqtgraph import PlotItem
 from PySide6.QtCore import QObject, QRect, Qt, Signal
+from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QCheckBox, QHeaderView, QLabel, QPushButton, QSpinBox
 
 from gui.base import theme as themes
@@ -22,9 +22,6 @@ from gui.plots.utilisation import HeatStripsItem, StripRow
 from gui.widgets.table import ASCENDING, DESCENDING, Column, RowsTable
 from tests.support.colour_vision import contrast
 from tests.support.tables import headings
-
-if TYPE_CHECKING:
-    from PySide6.QtGui import QImage
 
 pytestmark = pytest.mark.styled
 
