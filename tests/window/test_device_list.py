@@ -40,12 +40,8 @@ CPUS = [row(f"CPU {number}", "Xeon") for number in range(2)]
 
 
 @pytest.fixture
-def panel(qtbot) -> DevicePanel:
-    found = DevicePanel()
-    qtbot.addWidget(found)
-    found.resize(370, 600)
-    found.show()
-    return found
+def panel(hold) -> DevicePanel:
+    return hold(DevicePanel(), 370, 600)
 
 
 def names(table) -> list[str]:
@@ -373,9 +369,9 @@ def test_change_that_no_text_shows_is_not_painted(panel, monkeypatch, qtbot):
 # -- ticking several -------------------------------------------------------------------------------
 
 
-def test_buttons_tick_free_all_and_none(panel, qtbot):
+def test_buttons_tick_free_all_and_none(panel, hold):
     table, chosen, changes = panel.table, panel.chosen, []
-    qtbot.addWidget(panel.tick_bar)
+    hold(panel.tick_bar)
     free, every, none = (panel.tick_bar.findChild(QPushButton, name) for name in ("tickFree", "tickAll", "tickNone"))
     chosen.changed.connect(changes.append)
     show_devices(table, [replace(GPUS[0], used_by="mnist"), GPUS[1], replace(GPUS[2], lost="Gone."), *CPUS])

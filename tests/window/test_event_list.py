@@ -20,14 +20,9 @@ pytestmark = pytest.mark.styled
 
 
 @pytest.fixture
-def events(qtbot, qapp) -> EventList:
+def events(hold, qapp) -> EventList:
     themes.apply(qapp, DARK)
-    event_list = EventList()
-    qtbot.addWidget(event_list)
-    event_list.resize(500, 120)
-    with qtbot.waitExposed(event_list):
-        event_list.show()
-    return event_list
+    return hold(EventList(), 500, 120)
 
 
 @pytest.fixture
@@ -124,10 +119,10 @@ def test_epochs_are_appended_and_the_oldest_removed_but_not_how_the_run_began(ev
     assert rows[-1].endswith(f"Epoch {MAX_ENTRIES + 2 * SLACK_ROWS + 1000}: loss 0.5")
 
 
-def test_epochs_can_be_hidden(qtbot, events, show):
+def test_epochs_can_be_hidden(hold, events, show):
     show([*notices([0]), *epochs(range(1, 60)), *notices([1])])
     assert len(shown(events)) == 60
-    qtbot.addWidget(events.controls)
+    hold(events.controls)
     events.epochs_box.click()
     assert [row.partition("  ")[2] for row in shown(events)] == ["Notice 0.", "Notice 1."]
     show([*epochs(range(60, 70)), *notices([2])])

@@ -1,4 +1,4 @@
-"""The memory tab: bars, release verdicts, and the mark where training ended."""
+"""The memory tab: bars, release verdicts, what to do about held memory, and the mark where training ended."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ import os
 import time
 
 import pytest
-from PySide6.QtWidgets import QLabel, QTableView, QWidget
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QLabel, QPushButton, QTableView, QWidget
 
 from core.devices.device import Device, Process, Sample, Survey
 from core.history.device_use import largest_others
+from core.language import join_sentences, stored, tr
+from core.memory_watch.verdict import LISTED, remedies, without_remedies
 from core.runs.facts import RunFacts, RunState
 from core.schema.event_kinds import ProcessInfo, Release, Verdict
 from core.series.run_series import RunSeries
@@ -31,6 +35,7 @@ from gui.features.memory.tab import (
     part_brushes,
 )
 from gui.runs import verdicts as memory_verdicts
+from gui.runs.verdicts import sentences
 from tests.support.acting import played
 from tests.support.recorded import BEGAN, ENDED, GB, finding, recorded
 from tests.support.running import start
@@ -126,11 +131,8 @@ def test_the_largest_process_of_others_is_named_unless_it_is_tiny_or_unknown_mem
         assert largest_others(survey(memory_used_bytes=used), found, {"living"}) == expected, (used, found)
 
 
-def test_selected_row_is_scrolled_into_view(qtbot):
-    page = MemoryTab()
-    qtbot.addWidget(page)
-    page.resize(500, 120)
-    page.show()
+def test_selected_row_is_scrolled_into_view(qtbot, hold):
+    page = hold(MemoryTab(), 500, 120)
     defaults = {"colour": "#4d9bff", "total_bytes": GB, "parts": (0,) * 5}
     page.show_rows([MemoryBar(id=f"g{number}", label=f"GPU {number}", **defaults) for number in range(8)])
     qtbot.waitUntil(lambda: page.table.height() == page.table.sizeHint().height())
@@ -144,9 +146,8 @@ def test_selected_row_is_scrolled_into_view(qtbot):
     assert bottom() <= page.viewport().height()
 
 
-def test_narrow_tab_hides_unclaimed_column_and_keeps_bars(qtbot):
-    page = MemoryTab()
-    qtbot.addWidget(page)
+def test_narrow_tab_hides_unclaimed_column_and_keeps_bars(qtbot, hold):
+    page = hold(MemoryTab())
     page.show_rows([MemoryBar(id="g", label="GPU 3 MIG 0", colour="#4d9bff", total_bytes=GB, parts=(0,) * 5)])
     page.show()
     unclaimed = HEADINGS.index("Unclaimed")
@@ -370,3 +371,65 @@ def test_release_reading_extends_memory_series():
     run_series.fold(findings)
     series = run_series.memory["cpu:0"]
     assert (series.times.tolist(), series.values.tolist()) == ([BEGAN, ENDED], [2 * GB, 0])
+
+
+# -- what to do about memory that is held ----------------------------------------------------------
+
+
+def with_remedies(sentence: str) -> str:
+    return join_sentences([sentence, tr(LISTED, device="0000:01:00.0")])
+
+
+DEVICES = {f"GPU-{name}": {"label": f"GPU {number}", "pci_bus_id": f"0000:0{number}:00.0"}
+           for number, name in enumerate("ab")}
+
+
+def release(device: str, verdict: Verdict = Verdict.UNEXPLAINED, after: int = 9 * GB, holders=()) -> Release:
+    return Release(
+        device_id=device, verdict=verdict, before_bytes=GB, peak_bytes=20 * GB, after_bytes=after, seconds=60.0,
+        sentence=with_remedies(f"{device} uses 8.0 GB more than before the run."), holders=tuple(holders),
+    )
+
+
+def test_unexplained_memory_of_several_devices_is_one_sentence():
+    facts = RunFacts(devices=DEVICES, releases={each: release(each) for each in DEVICES})
+    assert sentences(facts) == (
+        ["GPU 0 and GPU 1 use more memory than before the run (8.0 GB each), and no program was found that holds it."],
+        "bad",
+    )
+    facts = RunFacts(devices=DEVICES, releases={"GPU-a": release("GPU-a")})
+    assert sentences(facts)[0] == ["GPU-a uses 8.0 GB more than before the run."]
+
+
+def test_steps_name_the_devices_and_the_processes():
+    commands = [each.command for each in remedies([release(each) for each in DEVICES], DEVICES)]
+    assert commands[0] == "sudo fuser -v /dev/nvidia*"
+    assert commands[1:3] == [f"sudo nvidia-smi --gpu-reset -i 0000:0{number}:00.0" for number in (0, 1)]
+    assert commands[-1] == "sudo systemctl reboot"
+    held = [ProcessInfo(pid=7), ProcessInfo(pid=8)]
+    assert [each.command for each in remedies([release("GPU-a", Verdict.HELD_BY_RUN, holders=held)], DEVICES)] == [
+        "kill -9 7 8"
+    ]
+    (step,) = remedies([release("GPU-a", Verdict.HELD_BY_OTHERS, holders=held)], DEVICES)
+    assert step.command == "ps -o pid,user,etime,args -p '7 8'"
+    assert remedies([release("GPU-a", Verdict.RELEASED)], DEVICES) == []
+    assert without_remedies("No remedies here.") == "No remedies here."
+
+
+def test_button_of_the_strip_opens_the_commands(assemble, runs_root):
+    sentence = with_remedies("GPU 9 uses 8.0 GB more than before the run, and no program was found that holds it.")
+    recorded(runs_root, findings=[finding(verdict="unexplained", after_bytes=9 * GB, sentence=stored(sentence))])
+    panel = assemble("run", "memory")
+    panel.open_run()
+    panel.until_state("Finished")
+    panel.until(lambda: panel.message().endswith("no program was found that holds it."), "the sentence")
+    window = panel.window
+    strip = window.panels.run_message
+    (button,) = (each for each in strip.findChildren(QPushButton) if each.text() == "What to do")
+    panel.qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+    steps = window.findChild(QWidget, "remedyList")
+    panel.until(lambda: steps.isVisible() and window.findChild(QPushButton, "remedyCopy0") is not None, "the steps")
+    panel.qtbot.mouseClick(window.findChild(QPushButton, "remedyCopy0"), Qt.MouseButton.LeftButton)
+    assert QGuiApplication.clipboard().text() == "sudo fuser -v /dev/nvidia*"
+    texts = [label.text() for label in window.findChild(QWidget, "releaseFindings").findChildren(QLabel)]
+    assert not any("gentlest" in text for text in texts)

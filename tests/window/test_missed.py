@@ -183,12 +183,11 @@ def test_run_that_is_lost_while_window_is_closed_is_news(bell, runs_root):
 
 
 @pytest.mark.parametrize("away", ["minimised", "hidden", "behind another window"])
-def test_only_what_ends_while_window_is_not_in_use_is_news(bell, runs_root, qtbot, away):
+def test_only_what_ends_while_window_is_not_in_use_is_news(bell, runs_root, hold, away):
     before = write_live(runs_root, "20260101-000001-before")
     after = write_live(runs_root, "20260101-000002-after")
     found = bell()
-    window, other = found.panel.window, QWidget()
-    qtbot.addWidget(other)
+    window, other = found.panel.window, hold(QWidget())
     found.panel.until(listed(found, after, "running"))
     finish(before, "finished")
     found.panel.until(listed(found, before, "finished"))
@@ -268,9 +267,8 @@ def test_damaged_settings_are_a_first_start(bell, runs_root):
 
 
 @pytest.mark.styled
-def test_progress_gives_way_to_bell_in_narrow_header(qtbot, tmp_path):
-    window, header = QWidget(), HeaderPanel(RunActions())
-    qtbot.addWidget(window)
+def test_progress_gives_way_to_bell_in_narrow_header(hold, qtbot, tmp_path):
+    window, header = hold(QWidget()), HeaderPanel(RunActions())
     header.setParent(window)  # a window of its own would grow
     header.show_compact(compact=True)
     header.show_header(

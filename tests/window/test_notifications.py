@@ -29,10 +29,9 @@ def dialog(assemble):
 
 
 @pytest.fixture
-def alone(qtbot):
+def alone(hold):
     """Return a function that opens the settings without a window."""
-    parent = QWidget()
-    qtbot.addWidget(parent)
+    parent = hold(QWidget())
 
     def opened() -> NotificationsDialog:
         loaded = load()

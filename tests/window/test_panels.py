@@ -87,10 +87,8 @@ def test_progress_of_run_that_trains_stalls_or_has_finished():
 
 
 @pytest.mark.styled
-def test_progress_line_shrinks_when_text_is_final(qtbot):
-    used, fresh = ProgressLine(), ProgressLine()
-    for line in (used, fresh):
-        qtbot.addWidget(line)
+def test_progress_line_shrinks_when_text_is_final(hold):
+    used, fresh = hold(ProgressLine()), hold(ProgressLine())
     used.show_progress("epoch 1 of 2", 0.5, "12 340 samples/s · 42:08 left")
     wide = used.sizeHint().width()
     used.show_progress("epoch 1 of 2", 0.5, "saving …")
@@ -146,10 +144,8 @@ def test_run_row_outcome_texts(tmp_path):
     assert run_rows(runs[:1], NOW + 40 * 86400)[0].title != rows[0].title  # an old run shows its date
 
 
-def test_selection_survives_new_rows(qtbot, tmp_path):
-    view = RunList(RunActions())
-    qtbot.addWidget(view)
-    view.show()
+def test_selection_survives_new_rows(hold, tmp_path):
+    view = hold(RunList(RunActions()), 400, 200)
     old, new = (
         RunRow(dir=tmp_path / name, title=name, outcome="finished", tone="good", mark="tick", tip="")
         for name in ("old", "new")

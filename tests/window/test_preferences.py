@@ -95,10 +95,9 @@ def test_colours_hold_at_once_and_in_the_next_window(drive, monkeypatch):
 
 
 @pytest.mark.parametrize("chosen", COLOURS)
-def test_colours_of_the_desktop_are_not_offered_where_qt_cannot_tell_them(qtbot, monkeypatch, chosen):
+def test_colours_of_the_desktop_are_not_offered_where_qt_cannot_tell_them(hold, monkeypatch, chosen):
     monkeypatch.setattr(preferences_dialog, "prefers_contrast", lambda _: None)
-    parent = QWidget()
-    qtbot.addWidget(parent)
+    parent = hold(QWidget())
     dialog = PreferencesDialog(parent, Preferences(colours=chosen), {}, "")
     box, taken = dialog.findChild(QComboBox, "coloursBox"), []
     assert [box.itemText(each) for each in range(box.count())] == ["standard", "strong contrast"]

@@ -1,4 +1,4 @@
-"""The processes tab: own processes are ended after confirmation, those of other users never."""
+"""The processes tab: own processes are ended after confirmation, those of others never; leftover processes."""
 
 from __future__ import annotations
 
@@ -8,17 +8,33 @@ from dataclasses import replace
 
 import psutil
 import pytest
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QLabel, QPushButton
+from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtWidgets import QAbstractButton, QLabel, QPushButton
 
 from core.history import removal
+from core.history.removal import OrphanedProcess
 from core.runs.facts import RunState
 from core.schema.event_kinds import ProcessInfo
 from core.system import processes, terminate
-from gui.features.memory.processes import KnownRuns, ProcessEntry, ProcessesTab, ProcessRow, process_rows, why_not_end
+from core.system.processes import ProcessId
+from core.text import first_names, one_line
+from gui.base import formatting
+from gui.features.memory.processes import (
+    KnownRuns,
+    MemoryController,
+    ProcessEntry,
+    ProcessesTab,
+    ProcessRow,
+    confirmation,
+    leftovers_confirmation,
+    leftovers_sentence,
+    process_rows,
+    why_not_end,
+)
 from gui.features.memory.scanner import end_one
 from gui.features.memory.tab import LeftoversStrip
 from gui.widgets.table import RowsTable
+from gui.window.run_panels import EVENTS_TAB, LOG_TAB, MEMORY_TAB, PROCESSES_TAB
 from tests.support.acting import CHILD, STUBBORN_CHILD, abandon, played
 from tests.support.recorded import GB
 from tests.support.running import start
@@ -69,15 +85,14 @@ def test_leftover_of_ended_run_can_be_ended():
     assert why_not_end(replace(process_entry(run_id="old"), leftover=orphan), RUNS) == ""
 
 
-def test_rows_format_values_and_sort_by_what_is_shown(qtbot):
+def test_rows_format_values_and_sort_by_what_is_shown(hold):
     entries = [
         process_entry(pid=1, memory_used_bytes=None, age_s=None),
         process_entry(pid=2, memory_used_bytes=9 * GB, age_s=75, run_id="this"),
         process_entry(pid=3, memory_used_bytes=340 * 2**20, age_s=5),
         ProcessEntry(info=ProcessInfo(pid=4, memory_used_bytes=GB), devices=("GPU-1",)),
     ]
-    tab = ProcessesTab()
-    qtbot.addWidget(tab)
+    tab = hold(ProcessesTab())
     tab.show_rows(process_rows(entries, {"GPU-1": "GPU 0"}, RUNS), empty="", problem="")
     assert cells(tab.table)[:2] == [
         ("2", "anna", "python", "–", "1:15", "9.0 GB", "–", "this run"),
@@ -260,3 +275,124 @@ def test_leftovers_are_shown_at_start_and_can_be_ended(assemble, runs_root, tmp_
     panel.until(lambda: not processes.is_alive(leftover), "the process to exit")
     panel.until(lambda: not strip.isVisible(), "the strip to disappear")
     panel.until(lambda: "ended" in panel.message("messageStrip"), "the result")
+
+
+# -- leftover processes ----------------------------------------------------------------------------
+
+
+SCRIPT = "python -c import time\n" + "print('a line')\n" * 150
+
+
+def orphan(pid: int, run_id: str = "old", why: str = "Run old is over (finished).") -> OrphanedProcess:
+    return OrphanedProcess(
+        process=ProcessId(pid=pid, created=1.0), run_id=run_id, run_dir=None, name="python", command=SCRIPT, age_s=75,
+        user="anna", memory_bytes=None, why=why,
+    )
+
+
+# -- texts ---------------------------------------------------------------------------------------
+
+
+def test_long_name_list_ends_with_count():
+    assert first_names(["A", "B", "C"], 3) == ["A", "B", "C"]
+    assert first_names(["A", "B", "C", "D"], 2) == ["A", "B", "2 more"]
+    assert first_names(["A", "B"], limit=1, more="{count} others") == ["A", "1 others"]
+    assert leftovers_sentence([orphan(1), orphan(2), orphan(3), orphan(4)], {"old": "mnist"}) == (
+        "4 processes of the ended run mnist are still running: "
+        "python (pid 1), python (pid 2), python (pid 3) and 1 more. They may use memory of a device."
+    )
+
+
+def test_fine_gigabytes_shows_small_values_in_hundredths():
+    found = [formatting.fine_gigabytes(value) for value in (None, 0, 2**30 // 25, 9.1 * 2**30, 200 * 2**30)]
+    assert found == ["–", "0", "0.04", "9.1", "200"]
+
+
+def test_command_line_is_shortened_to_one_line_in_confirmation():
+    assert one_line("a\n  b\tc", 10) == "a b c"
+    assert one_line("a" * 20, 10) == "a" * 9 + "…"
+    question, words = leftovers_confirmation([orphan(1), orphan(2)])
+    assert question == "End the leftover processes?"
+    assert len(words.splitlines()) == 5
+    process_info = ProcessInfo(pid=1, created=1.0, name="python", command=SCRIPT, age_s=5)
+    row = process_rows([ProcessEntry(info=process_info, devices=())], {}, RUNS)[0]
+    _, words = confirmation(row)
+    assert len(words.splitlines()) == 5  # including two empty lines
+    assert "import time print('a line')" in words
+
+
+def test_confirmation_gives_reason_for_each_run_once():
+    _, words = leftovers_confirmation(
+        [orphan(1), orphan(2, "other", "The folder of run other is gone."), orphan(3)]
+    )
+    assert words.count("Run old is over (finished).") == 1
+    assert "The folder of run other is gone." in words
+
+
+# -- the strip -----------------------------------------------------------------------------------
+
+
+class FakeOrphanScanner(QObject):
+    """Stands in for the orphan scanner."""
+
+    changed = Signal()
+    found: tuple[OrphanedProcess, ...] = ()
+
+    def __init__(self, *_: object, **__: object) -> None:
+        super().__init__()
+
+    def finds(self, *found: OrphanedProcess) -> None:
+        self.found = found
+        self.changed.emit()
+
+
+@pytest.fixture
+def controller(parts, monkeypatch):
+    monkeypatch.setattr("gui.features.memory.processes.OrphanScanner", FakeOrphanScanner)
+    return MemoryController(*parts)
+
+
+def test_dismissed_strip_stays_hidden_until_new_leftovers_appear(controller):
+    strip, scanner = controller._strip, controller._orphans
+    scanner.finds(orphan(1), orphan(2), orphan(3))
+    assert not strip.isHidden()
+    scanner.finds(orphan(1), orphan(2))
+    assert not strip.isHidden()
+    assert strip.text.startswith("2 processes")
+    strip._dismiss.click()
+    scanner.finds(orphan(2))
+    assert strip.isHidden()
+    assert strip.text.startswith("1 process ")
+    scanner.finds(orphan(2), orphan(4))
+    assert not strip.isHidden(), "a new leftover process shows the strip again"
+    scanner.finds()
+    assert strip.isHidden()
+
+
+def test_tab_order_of_strip_buttons_matches_layout(hold):
+    strip = hold(LeftoversStrip())
+    chain, widget = [], strip.nextInFocusChain()
+    while widget is not strip:
+        chain.append(widget)
+        widget = widget.nextInFocusChain()
+    buttons = [each for each in chain if isinstance(each, QAbstractButton) and not each.isHidden()]
+    assert [each.accessibleName() for each in buttons[-3:]] == [
+        "Show these processes", "End these processes (asks first)", "Dismiss this message",
+    ]
+
+
+# -- the pages -----------------------------------------------------------------------------------
+
+
+def test_only_visible_page_is_refreshed(controller, monkeypatch):
+    filled = []
+    monkeypatch.setattr(controller, "_show_memory", lambda: filled.append("Memory"))
+    monkeypatch.setattr(controller, "_show_processes", lambda: filled.append("Processes"))
+    details = controller._details
+    details.window().show()
+    for tab in (EVENTS_TAB, LOG_TAB, MEMORY_TAB, PROCESSES_TAB):
+        details.tabs.setCurrentIndex(tab)
+    assert filled == ["Memory", "Processes"]
+    details.hide()
+    details.tabs.setCurrentIndex(MEMORY_TAB)
+    assert filled == ["Memory", "Processes"]

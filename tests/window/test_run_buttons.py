@@ -1,25 +1,30 @@
-"""The stop button: its text in each state matches its action."""
+"""The header of a run: its buttons do what their texts say, its texts fit, and its mark tells the state."""
 
 from __future__ import annotations
 
 import re
 import shutil
 from dataclasses import replace
+from itertools import combinations
 from types import SimpleNamespace
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QRectF, Qt
+from PySide6.QtGui import QImage, QPainter
 from PySide6.QtWidgets import QLabel, QPushButton
 
-from core.runs.facts import RunFacts, RunState
+from core.runs.facts import STATES, RunFacts, RunState
 from core.runs.run import Run
 from core.schema.paths import CONTROL
 from gui.base import theme as themes
+from gui.base.icons import paint_mark
 from gui.base.theme import DARK
 from gui.features.run.head import RunButtons
+from gui.features.runlist.view import RunList
 from gui.runs.actions import RunActions
+from gui.runs.rows import RunRow
 from gui.runs.session import RunSession
-from gui.runs.words import SECOND_THOUGHT_S, Forcing, PauseButtonState, RunHeader, run_header
+from gui.runs.words import SECOND_THOUGHT_S, STATE_MARKS, Forcing, PauseButtonState, RunHeader, run_header
 from gui.widgets.elided_label import ElidedLabel
 from gui.window.run_panels import HeaderPanel
 from tests.window.test_missed import write_live
@@ -28,10 +33,8 @@ pytestmark = pytest.mark.styled
 
 
 @pytest.fixture
-def buttons(qtbot):
-    run_buttons = RunButtons()
-    qtbot.addWidget(run_buttons)
-    return run_buttons
+def buttons(hold):
+    return hold(RunButtons())
 
 
 NARROW_PX, WIDE_PX = 1080, 1460
@@ -108,10 +111,9 @@ def test_only_a_stopping_run_and_a_memory_check_can_be_forced(header_in_state, s
     assert shown.can_stop is (state is RunState.RUNNING)
 
 
-def test_description_is_whole_where_there_is_room(qtbot, qapp):
+def test_description_is_whole_where_there_is_room(hold, qtbot, qapp):
     """The style sheet enlarges the font after the text was set."""
-    header = HeaderPanel(RunActions())
-    qtbot.addWidget(header)
+    header = hold(HeaderPanel(RunActions()))  # no event is processed before its text is set, as after a fixture
     header.show_header(run_header(None))
     header.resize(WIDE_PX, header.sizeHint().height())
     themes.apply(qapp, DARK)
@@ -193,3 +195,46 @@ def test_pressed_button_keeps_focus_while_it_is_disabled(qtbot, buttons):
 
 
 PAUSABLE = PauseButtonState(text="Pause", tip="Pause this run", enabled=True)
+
+
+# -- marks of states -------------------------------------------------------------------------------
+
+
+SIDE_PX = 24
+"""Twice the size in the list."""
+
+
+def painted(mark: str) -> QImage:
+    image = QImage(SIDE_PX, SIDE_PX, QImage.Format.Format_ARGB32)
+    image.fill(Qt.GlobalColor.black)
+    painter = QPainter(image)
+    paint_mark(painter, mark, QRectF(0, 0, SIDE_PX, SIDE_PX), "#ffffff")
+    painter.end()
+    return image
+
+
+def difference(one: QImage, other: QImage) -> int:
+    """Return the number of pixels that differ clearly."""
+    places = [(x, y) for x in range(one.width()) for y in range(one.height())]
+    pairs = ((one.pixelColor(*at).getRgb(), other.pixelColor(*at).getRgb()) for at in places)
+    return sum(max(abs(a - b) for a, b in zip(mine, yours, strict=True)) > 96 for mine, yours in pairs)
+
+
+def test_states_of_one_colour_have_marks_that_differ() -> None:
+    ended = [STATE_MARKS[row.state] for row in STATES if row.over]
+    assert len(set(ended)) == len(ended)
+    assert STATE_MARKS[RunState.RUNNING] not in ended
+    for one, other in combinations(sorted(set(STATE_MARKS.values())), 2):
+        assert difference(painted(one), painted(other)) > 40, (one, other)
+
+
+def test_list_and_header_show_the_mark(header, hold, tmp_path) -> None:
+    runs = hold(RunList(RunActions()), 900, 80)
+    hold(header, 900, 80)
+    pictures = {}
+    for mark in ("tick", "cross", "ring"):
+        runs.show_rows([RunRow(dir=tmp_path, title="a", outcome="b", tone="good", mark=mark, tip="")])
+        header.show_header(RunHeader(label="State", tone="good", mark=mark))
+        pictures[mark] = [runs.viewport().grab().toImage(), header._state.grab().toImage()]
+    for one, other in combinations(pictures.values(), 2):
+        assert all(difference(a, b) > 8 for a, b in zip(one, other, strict=True))

@@ -229,9 +229,8 @@ def test_the_report_on_the_listed_runs_compares_them(assemble, runs_root: Path, 
 
 
 @pytest.mark.styled
-def test_bars_are_as_high_as_the_speed_up(qtbot) -> None:
-    plot = ScalingPlot()
-    qtbot.addWidget(plot)
+def test_bars_are_as_high_as_the_speed_up(hold) -> None:
+    plot = hold(ScalingPlot())
     plot.resize(400, 300)
     plot.show_bars([
         ScalingBar(devices=1, speed_up=1.0, deviation=None), ScalingBar(devices=2, speed_up=1.5, deviation=0.1),

@@ -23,7 +23,7 @@ RECORDED = Path(__file__).parents[1] / "recorded_runs"
 
 
 @pytest.fixture
-def setup(qtbot):
+def setup(hold):
     """The training card beside the part of a window that its sheet covers."""
     window = QWidget()
     window.resize(1400, 800)
@@ -32,10 +32,8 @@ def setup(qtbot):
     panel.setGeometry(0, 0, 340, 600)
     ground.setGeometry(360, 40, 830, 560)
     panel.sheet.cover(ground)
-    qtbot.addWidget(window)
-    window.show()
-    yield panel
-    window.close()
+    hold(window).show()
+    return panel
 
 
 def named(setup, kind, name):

@@ -181,9 +181,8 @@ def test_gpu_mostly_used_by_others_is_ready_with_warning(sample, held_by, words)
     assert ready(current, "GPU-0", held_by=held_by) == "Ready: GPU 0 is free, 23.0 GB."
 
 
-def test_ready_with_warning_is_amber(qtbot):
-    shown = StartStatus()
-    qtbot.addWidget(shown)
+def test_ready_with_warning_is_amber(hold):
+    shown = hold(StartStatus())
     shown.show_check(StartCheck(ready="Ready: GPU 0 is free."))
     assert (shown.sentences.text(), shown.sentences.property("tone")) == ("✓  Ready: GPU 0 is free.", "good")
     shown.show_check(StartCheck(ready=f"Ready, but {IN_USE}.", is_warning=True))

@@ -44,15 +44,12 @@ PEAR, APPLE, PLUM = Fruit(name="pear", grams=150), Fruit(name="apple", grams=180
 
 
 @pytest.fixture
-def table(qtbot) -> RowsTable[Fruit]:
+def table(hold) -> RowsTable[Fruit]:
     made = RowsTable("fruits", "Fruits", COLUMNS, key=lambda row: row.name, sorted_by="grams",
                      open_keys=[Qt.Key.Key_Return])
-    qtbot.addWidget(made)
     made.offer("fruitMenu", "fruits")
-    made.resize(400, 90)
     made.show_rows([PEAR, PLUM, APPLE])
-    made.show()
-    return made
+    return hold(made, 400, 90)
 
 
 def names(table: RowsTable[Fruit]) -> list[str]:
@@ -176,9 +173,8 @@ def test_the_menu_copies_and_saves_the_table_as_it_is_sorted(table) -> None:
 # -- what the tables of the window give to people and to programs ----------------------------------
 
 
-def memory(qtbot) -> MemoryTab:
-    tab = MemoryTab()
-    qtbot.addWidget(tab)
+def memory(hold) -> MemoryTab:
+    tab = hold(MemoryTab())
     tab.show_rows([
         MemoryBar(
             id="GPU-1", label="GPU 0", colour="#4d9bff", total_bytes=24 * GB, parts=(GB, 0, None, GB // 2, 3 * GB)
@@ -188,22 +184,20 @@ def memory(qtbot) -> MemoryTab:
     return tab
 
 
-def processes(qtbot) -> ProcessesTab:
+def processes(hold) -> ProcessesTab:
     info = ProcessInfo(
         pid=4711, created=1.0, device_id="GPU-1", memory_used_bytes=3 * GB, name="python", user="anna",
         command=COMMAND, age_s=90.26, run_id="this", state="S", ours=True,
     )
     runs = KnownRuns(shown="this", names={"this": "digits"}, living=frozenset())
     entries = [ProcessEntry(info=info, devices=("GPU-1", "GPU-2"))]
-    tab = ProcessesTab()
-    qtbot.addWidget(tab)
+    tab = hold(ProcessesTab())
     tab.show_rows(process_rows(entries, {"GPU-1": "GPU 0", "GPU-2": "GPU 1"}, runs), empty="", problem="")
     return tab
 
 
-def outputs(qtbot) -> OutputsTab:
-    tab = OutputsTab()
-    qtbot.addWidget(tab)
+def outputs(hold) -> OutputsTab:
+    tab = hold(OutputsTab())
     file = OutputFile(path=Path("/run/=words.txt"), name="=words.txt", size_bytes=5, modified=1_750_000_000)
     tab.show_outputs(Outputs(files=(file,), is_complete=True))
     return tab
@@ -237,10 +231,9 @@ WHEN = time.localtime(1_750_000_000)
         ),
     ],
 )
-def test_a_table_is_copied_as_it_is_shown_and_unrounded(qtbot, made, markdown, csv) -> None:
+def test_a_table_is_copied_as_it_is_shown_and_unrounded(hold, made, markdown, csv) -> None:
     """A missing reading is no zero, and a text no formula of a spreadsheet."""
-    tab = made(qtbot)
-    shown = asked_for(tab.table)[0][2]
+    shown = asked_for(made(hold).table)[0][2]
     heading, _, *rows = shown.markdown().splitlines()
     assert [heading, *rows] == markdown
     assert shown.csv().splitlines() == csv

@@ -117,13 +117,12 @@ def test_closed_windows_leave_no_helper_processes(qtbot, runs_root, nvml):
 
 
 @pytest.mark.slow
-def test_plots_follow_first_frame_with_their_saved_settings(drive, qtbot, runs_root):
+def test_plots_follow_first_frame_with_their_saved_settings(drive, qtbot, hold, runs_root):
     panel = drive()
     panel.plot("lossPlot").controls.smoothing_button.set_weight(0.85)
     panel.window.close()
     for polled in (False, True):  # a window that is closed before its first poll keeps the settings of the plots
-        window = MainWindow(Machine(runs_root))  # as the command makes it
-        qtbot.addWidget(window)
+        window = hold(MainWindow(Machine(runs_root)))  # as the command makes it
         assert len(window.panels.devices.chosen.rows) > 0
         assert window.findChild(QWidget, "lossPlot") is None
         if polled:
@@ -256,3 +255,48 @@ def test_no_items_of_layouts_are_kept(drive, qtbot, runs_root, tmp_path) -> None
         panel.window.panels.menu.action(name).trigger()
         assert panel.window.findChild(InfoDialog) is not None
     assert items() <= before  # those of earlier windows may be gone by now
+
+
+# -- garbage ---------------------------------------------------------------------------------------
+
+
+CYCLES = 50
+CODE = f"""\
+import gc, sys, threading
+from pathlib import Path
+from PySide6.QtCore import QTimer
+from PySide6.QtWidgets import QLabel
+import gui.app
+from gui.window.main_window import MainWindow
+
+class Cycle:
+    def __init__(self):
+        self.me, self.label = self, QLabel("in a cycle")
+    def __del__(self):
+        ended.append(threading.current_thread().name)
+
+def make_garbage(window):
+    for _ in range({CYCLES}):
+        Cycle()
+    allocating = threading.Thread(target=lambda: kept.extend([] for _ in range(200_000)), name="allocating")
+    allocating.start()
+    allocating.join()
+    timer.timeout.connect(lambda: len(ended) == {CYCLES} and window.close())
+    timer.start(10)
+
+def open_window(window):
+    opens(window)
+    QTimer.singleShot(0, window, lambda: make_garbage(window))
+
+ended, kept, timer, opens = [], [], QTimer(), MainWindow._open
+MainWindow._open = open_window
+gui.app.main(Path(sys.argv[1]))
+print(*sorted(set(ended)))
+"""
+
+
+@pytest.mark.slow
+def test_garbage_of_a_window_is_collected_in_its_thread_while_another_one_allocates(runs_root):
+    done = command("-c", CODE, str(runs_root))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["MainThread"]
