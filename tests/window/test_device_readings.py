@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Collection
 from dataclasses import fields, replace
 from functools import partial
 from types import SimpleNamespace
@@ -43,13 +42,6 @@ GB = 2**30
 def row(device: str, **values) -> DeviceRow:
     defaults = {"label": device, "name": "A100", "full_name": "A100", "colour": "#4d9bff"}
     return DeviceRow(id=device, is_mig=device.startswith("MIG-"), **defaults, **values)
-
-
-def chosen_of(*rows: DeviceRow, ticked: Collection[str] = ()) -> ChosenDevices:
-    found = ChosenDevices()
-    found.tick(ticked)
-    found.show_rows(rows)
-    return found
 
 
 @pytest.fixture
@@ -134,7 +126,7 @@ class StalledSampler:
         return []
 
 
-def test_age_of_readings_uses_monotonic_clock(monkeypatch):
+def test_age_of_readings_and_times_of_samples_use_the_monotonic_clock(monkeypatch):
     gpu = Device(id="g", kind="nvidia", label="GPU 0", name="RTX")
     sample = Sample(device_id="g", time=4e9)  # the wall clock was set back since
     monitor = DeviceMonitor(StalledSampler(Survey(devices=(gpu,), samples=(sample,), arrived={"g": 100.0})))
@@ -143,6 +135,20 @@ def test_age_of_readings_uses_monotonic_clock(monkeypatch):
         changed = monitor.poll()
         assert monitor.stale_age_s == stale_age_s
         assert changed or not stale_age_s
+
+    class BusySampler(StalledSampler):
+        def new_samples(self) -> list[Sample]:
+            return [Sample(device_id="g", time=1.0)]
+
+    sampler = BusySampler(Survey(devices=(gpu,)))
+    monitor = DeviceMonitor(sampler)
+    reported = []
+    for eighth in range(10):
+        monkeypatch.setattr("gui.machine.monitor.time.monotonic", lambda eighth=eighth: 100 + eighth / 8)
+        reported.append(monitor.poll())
+    assert reported == [True, False, False, False, True, False, False, False, True, False]
+    sampler._survey = Survey(devices=())  # a change of devices is reported at once
+    assert monitor.poll()
 
 
 @pytest.fixture
@@ -162,9 +168,7 @@ def test_hanging_driver_ages_readings_and_window_keeps_polling(assemble, nvml):
     helper = psutil.Process(pid)
     helper.suspend()  # as while a call of the driver does not return
     panel.until(lambda: "s old" in panel.devices[0].status, "the age of the readings")
-    polls = []
-    panel.window.services.poll_timer.timeout.connect(lambda: polls.append(True))
-    panel.until(lambda: len(polls) >= 5, "five polls during one driver call")
+    panel.until_polled(5)  # during one driver call
     assert panel.devices[0].utilisation == "–"
     assert panel.device("cpu:0").status == ""
     first = panel.devices[0].status
@@ -178,33 +182,13 @@ def test_window_does_not_wait_for_slow_calls_and_survives_killed_helper(assemble
     """Each NVML call takes 100 ms, longer than a poll may take; then the helper is killed."""
     nvml.write(gpus=1, slow_ms=100, gpu0={"utilisation": 82})
     panel = assemble("devices")
-    polls = []
-    panel.window.services.poll_timer.timeout.connect(lambda: polls.append(nvml.calls().total()))
     panel.until(lambda: panel.devices[0].utilisation == "82 %", "the first reading")
     (pid,) = helper_pids()
     assert pid not in {os.getpid(), os.getppid()}
     os.kill(pid, signal.SIGKILL)
     panel.until(lambda: "signal KILL" in panel.window.panels.devices.banner.text(), "the end of the helper")
-    before = len(polls)
-    panel.until(lambda: len(polls) > before + 3, "the window to keep polling")
+    panel.until_polled()
     assert len(panel.devices) >= 2
-
-
-def test_new_samples_are_reported_every_half_second_and_new_devices_at_once(monkeypatch):
-    class BusySampler(StalledSampler):
-        def new_samples(self) -> list[Sample]:
-            return [Sample(device_id="g", time=1.0)]
-
-    gpu = Device(id="g", kind="nvidia", label="GPU 0", name="RTX")
-    sampler = BusySampler(Survey(devices=(gpu,)))
-    monitor = DeviceMonitor(sampler)
-    reported = []
-    for eighth in range(10):
-        monkeypatch.setattr("gui.machine.monitor.time.monotonic", lambda eighth=eighth: 100 + eighth / 8)
-        reported.append(monitor.poll())
-    assert reported == [True, False, False, False, True, False, False, False, True, False]
-    sampler._survey = Survey(devices=())  # a change of devices is reported at once
-    assert monitor.poll()
 
 
 # -- devices that cannot be ticked ---------------------------------------------------------------
@@ -251,17 +235,12 @@ def test_second_mig_device_cannot_be_ticked_and_first_stays_ticked(assemble, nvm
     assert "untick" not in tip(device_line(panel.table, other))
 
 
-def test_remembered_ticks_skip_devices_that_cannot_be_ticked():
-    rows = (row("GPU-1", blocked="It is in MIG mode."), row("MIG-1"), row("MIG-2"))
-    assert chosen_of(*rows, ticked=["MIG-1", "MIG-2", "GPU-1"]).ticked == ("MIG-1",)
-
-
 def obstacles(rows, ticked) -> dict[str, str]:
     chosen = [each for each in rows if each.id in ticked]
     return {each.id: why for each in rows if (why := obstacle(each, chosen))}
 
 
-def test_obstacles_give_reason_for_each_device():
+def test_obstacles_have_reasons_without_labels_and_drop_remembered_ticks():
     rows = [row("cpu:0"), row("MIG-1"), row("MIG-2"), row("GPU-1", blocked="Not yours."), row("GPU-2", lost="Gone.")]
     assert obstacles(rows, []) == {"GPU-1": "Not yours.", "GPU-2": "Gone."}
     assert set(obstacles(rows, ["MIG-2"])) == {"GPU-1", "GPU-2", "MIG-1", "cpu:0"}
@@ -270,6 +249,12 @@ def test_obstacles_give_reason_for_each_device():
     assert "Untick cpu:0 first" in obstacles(rows, ["cpu:0"])["MIG-1"]
     assert "Untick the other devices first" in obstacles([*rows, row("GPU-3")], ["cpu:0", "GPU-3"])["MIG-1"]
     assert set(obstacles(rows, ["MIG-1", "MIG-2"])) == {"GPU-1", "GPU-2", "cpu:0"}, "a ticked device can be unticked"
+    chosen = ChosenDevices()
+    chosen.tick(["MIG-1", "MIG-2", "GPU-1"])
+    chosen.show_rows((row("GPU-1", blocked="It is in MIG mode."), row("MIG-1"), row("MIG-2")))
+    assert chosen.ticked == ("MIG-1",), "ticks that were remembered"
+    assert without_label("GPU 3", "GPU 3 is in MIG mode.") == "In MIG mode."
+    assert without_label("GPU 3", "GPU 30 is ticked.") == "GPU 30 is ticked."
 
 
 @pytest.mark.parametrize("ticked", [(), ("GPU-1",), ("MIG-1",), ("MIG-1", "MIG-2"), ("MIG-1", "GPU-1"), ("cpu:0",)])
@@ -285,11 +270,6 @@ def test_mig_obstacles_match_validation(ticked):
 
     for name in devices.keys() - set(ticked):
         assert is_refused((*ticked, name)) == (name in found) or is_refused(ticked)
-
-
-def test_reason_does_not_repeat_device_label():
-    assert without_label("GPU 3", "GPU 3 is in MIG mode.") == "In MIG mode."
-    assert without_label("GPU 3", "GPU 30 is ticked.") == "GPU 30 is ticked."
 
 
 @pytest.mark.styled
@@ -321,8 +301,7 @@ def test_row_names_a_live_run_and_a_second_one_on_its_device_needs_confirmation_
     panel.set_number("epochsBox", 1)
     panel.until(lambda: "CPU 0 is used by" in panel.start_status.text(), "that it is in use")
     panel.start()
-    panel.until(lambda: panel.question() is not None, "the question")
-    asked = panel.question().text
+    asked = panel.asked().text
     assert "Start second and share CPU 0 with" in asked
     assert "first" in asked
     panel.answer("noButton")

@@ -10,7 +10,7 @@ from threading import Event
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QFontMetrics
-from PySide6.QtWidgets import QLabel, QLineEdit, QPushButton
+from PySide6.QtWidgets import QLabel, QLineEdit
 
 from core.history import marks, removal
 from core.history.marks import change_marks, read_marks, rename
@@ -70,12 +70,6 @@ def choose(panel, run_dir: Path, action: str) -> None:
     menu_action(menu, action).trigger()
 
 
-def answer(panel, text: str) -> None:
-    dialog = next(each for each in panel.window.findChildren(NameDialog) if each.isVisible())
-    dialog.edit.setText(text)
-    panel.qtbot.mouseClick(dialog.findChild(QPushButton, "yesButton"), Qt.MouseButton.LeftButton)
-
-
 @pytest.fixture
 def show(assemble, runs_root: Path):
     """Return a function that writes runs and shows their list; it returns their folders, too."""
@@ -126,7 +120,7 @@ def test_star_tags_notes_and_archive_come_from_the_menu(show, monkeypatch) -> No
     choose(panel, first, "Remove star")
     assert not read_marks(first).star
     choose(panel, first, "Tags…")
-    answer(panel, "baseline, v2 baseline")
+    panel.enter_name("baseline, v2 baseline")
     assert read_marks(first).tags == ("baseline", "v2")
     assert panel.runs.item(1).text().endswith("baseline · v2")
     choose(panel, first, "Tags…")
@@ -136,10 +130,10 @@ def test_star_tags_notes_and_archive_come_from_the_menu(show, monkeypatch) -> No
     assert "cannot be a tag" in dialog.notice.text()
     dialog.edit.setText("")
     assert dialog.yes.isEnabled(), "all tags may be removed"
-    answer(panel, "v2")
+    panel.enter_name("v2")
     assert read_marks(first).tags == ("v2",)
     choose(panel, first, "Add note…")
-    answer(panel, "the one <b>to beat</b>")
+    panel.enter_name("the one <b>to beat</b>")
     assert [note.text for note in read_marks(first).notes] == ["the one <b>to beat</b>"]
     assert "to beat" in panel.runs.item(1).toolTip()
     choose(panel, first, "Archive")
@@ -213,7 +207,7 @@ def test_several_runs_are_archived_tagged_and_listed_again_at_once_but_not_those
     panel.until(lambda: panel.runs.item(2).text().endswith("old"), "the tag")
     panel.runs.tick([str(each) for each in folders[:3]])
     panel.window.panels.actions.do("tags", panel.runs.ticked)
-    answer(panel, "paper -old")
+    panel.enter_name("paper -old")
     assert [read_marks(each).tags for each in folders] == [("paper",), ("paper",), ("paper",), ()]
     assert len(panel.runs.ticked) == 3, "they are still ticked"
     panel.window.panels.actions.do("archive", panel.runs.ticked)
@@ -241,8 +235,7 @@ def test_several_runs_are_deleted_after_one_question_except_one_that_runs(show, 
     panel.runs.several_menu.popup_for(panel.runs.ticked, panel.window.pos())
     menu_action(panel.runs.several_menu, "Delete…").trigger()
     panel.runs.several_menu.close()
-    panel.until(lambda: panel.question() is not None, "the question")
-    text = panel.question().text
+    text = panel.asked().text
     assert text.startswith("Delete 2 runs?")
     assert text.count(" kB)") == 2
     assert "1 run was left as it was." in text

@@ -15,14 +15,12 @@ from PySide6.QtWidgets import (
     QLineEdit,
     QMenu,
     QPushButton,
-    QSpinBox,
     QWidget,
 )
 
 from gui.plots.card import CURVE, MAX_CURVES, NOTHING, describe
 from gui.runs.words import RunHeader
 from gui.widgets import messages as announcement
-from gui.widgets.dialogs import ConfirmDialog
 from gui.widgets.messages import MessageStrip
 from tests.support.running import FOREVER, LONG, write_recipe
 from tests.support.written_runs import write_run
@@ -131,12 +129,10 @@ def test_whole_session_by_keyboard(drive, tmp_path) -> None:
     keys.press(Qt.Key.Key_Space)
     panel.until(lambda: panel.chosen.ticked, "a tick")
     recipe = keys.go_to("recipeBox", Qt.Key.Key_Tab)
-    assert isinstance(recipe, QComboBox)
     keys.press(Qt.Key.Key_Home)
     keys.press(Qt.Key.Key_End)
     assert recipe.currentText() == "slow.py"
     epochs = keys.go_to("epochsBox", Qt.Key.Key_Tab)
-    assert isinstance(epochs, QSpinBox)
     panel.qtbot.keyClicks(epochs, str(FOREVER))
     panel.until(panel.start_button.isEnabled, "Start")
     keys.press(Qt.Key.Key_Return, CONTROL)
@@ -174,7 +170,6 @@ def open_recipe(panel, keys: Keyboard, path: str) -> None:
 def find_in_log(panel, keys: Keyboard) -> None:
     keys.press(Qt.Key.Key_F, CONTROL)
     field = keys.focus
-    assert isinstance(field, QLineEdit)
     panel.qtbot.keyClicks(field, "recipe is")
     panel.until(lambda: "recipe is loaded" in panel.log.toPlainText(), "the log")
     keys.press(Qt.Key.Key_Return)
@@ -192,9 +187,7 @@ def delete_run(panel, keys: Keyboard) -> None:
     keys.press(Qt.Key.Key_Up)
     assert menu.activeAction().text().startswith("Delete")
     keys.press(Qt.Key.Key_Return)
-    panel.until(lambda: panel.question() is not None, "the question")
-    question = panel.question()
-    assert isinstance(question, ConfirmDialog)
+    question = panel.asked()
     yes = question.findChild(QPushButton, "yesButton")
     for _ in range(4):
         if question.focusWidget() is yes:
@@ -251,7 +244,7 @@ def test_names_say_state_verdict_and_problems(drive) -> None:
     assert [each.objectName() for each, name in spoken.items() if not name and each.focusProxy() is None] == []
 
 
-def test_state_verdict_and_messages_are_announced(hold, header, told) -> None:
+def test_state_verdict_and_messages_are_announced_to_a_reader_alone(hold, header, told, monkeypatch) -> None:
     strip = hold(MessageStrip("strip"))
     header.show()
     running = RunHeader(label="Running", name="a")
@@ -262,9 +255,6 @@ def test_state_verdict_and_messages_are_announced(hold, header, told) -> None:
     assert told == [
         "State of the run: Running", "State of the run: Finished", "memory released in 0.5 s", "The disk is full.",
     ]
-
-
-def test_nothing_is_announced_without_a_reader(hold, monkeypatch) -> None:
     monkeypatch.setattr(announcement.QAccessible, "isActive", lambda: False)
     monkeypatch.setattr(announcement.QAccessible, "updateAccessibility", lambda _: pytest.fail("announced"))
     hold(MessageStrip("strip")).show_message("The disk is full.", "bad")
@@ -276,9 +266,6 @@ def test_plot_describes_its_curves(loss, run_series) -> None:
     loss.describe()
     described = QAccessible.queryAccessibleInterface(loss.canvas).text(QAccessible.Text.Description)
     assert "as the lowest value" in described or "stays at" in described
-
-
-def test_description_of_curves() -> None:
     def curve(*values: float):
         return np.arange(float(len(values))), np.array(values)
 

@@ -64,7 +64,7 @@ def test_log_file_is_read_incrementally_and_after_truncation(tmp_path):
     assert (piece.text, piece.restarts) == ("cut off", True)
 
 
-def test_only_last_lines_of_huge_log_are_read(tmp_path):
+def test_only_last_lines_of_huge_or_fast_output_are_read(tmp_path):
     path = tmp_path / "log.txt"
     path.write_bytes(b"x" * 99 + b"\n" + b"line of text\n" * 400_000)
     tail = FileTail(path)
@@ -74,10 +74,6 @@ def test_only_last_lines_of_huge_log_are_read(tmp_path):
     pieces = [first.text, *(piece.text for piece in iter(tail.read, None))]
     assert "".join(pieces).count("\n") == MAX_LINES - 1
     assert max(piece.count("\n") for piece in pieces) <= PIECE_LINES
-
-
-def test_fast_output_is_skipped_only_if_skipping_is_allowed(tmp_path):
-    path = tmp_path / "log.txt"
     path.write_bytes(b"first\n")
     tail, complete = FileTail(path), FileTail(path)
     tail.read()
@@ -85,8 +81,7 @@ def test_fast_output_is_skipped_only_if_skipping_is_allowed(tmp_path):
     with path.open("ab") as file:
         file.write(b"y" * (MAX_BYTES + 1))
     assert complete.read(may_skip=False).restarts is False
-    piece = tail.read()
-    assert piece.restarts
+    assert tail.read().restarts
 
 
 # -- the view ------------------------------------------------------------------------------------
@@ -162,16 +157,6 @@ def test_lines_that_are_read_stay_when_the_last_piece_is_large(qtbot, view, show
     read_all(qtbot, view)
     assert view.blockCount() == MAX_LINES
     assert view.toPlainText().endswith("\nthe end")
-
-
-def test_long_log_is_trimmed(qtbot, view, show):
-    path = show("")
-    for part in range(8):
-        append(path, "".join(f"{part} {number}\n" for number in range(1000)))
-        read_all(qtbot, view)
-    assert MAX_LINES <= view.blockCount() <= MAX_LINES + SLACK_LINES + 1
-    assert view.toPlainText().endswith("7 998\n7 999\n")
-    assert "\n3 999\n4 0\n" in view.toPlainText()
 
 
 def test_log_colours_change_with_theme(view, show):
@@ -348,11 +333,14 @@ def test_earlier_and_later_lines_are_shown_part_by_part(qtbot, tmp_path, page, s
     assert opened == [str(tmp_path / "log.txt")]
 
 
-def test_trimmed_log_offers_its_earlier_lines(qtbot, tmp_path, page, show_run):
+def test_long_log_is_trimmed_and_offers_its_earlier_lines(qtbot, tmp_path, page, show_run):
     show_run("")
     for part in range(8):
         append(tmp_path / "log.txt", "".join(f"{part} {number}\n" for number in range(1000)))
         read_all(qtbot, page.view)
+    assert MAX_LINES <= page.view.blockCount() <= MAX_LINES + SLACK_LINES + 1
+    assert page.view.toPlainText().endswith("7 998\n7 999\n")
+    assert "\n3 999\n4 0\n" in page.view.toPlainText()
     assert button_of(page, "earlierButton").isVisible()
     page.view.show_earlier()
     qtbot.waitUntil(lambda: page.view.toPlainText().startswith("0 0\n"))
@@ -469,24 +457,18 @@ def test_control_sequences_change_lines_as_in_a_terminal(text, lines):
     assert printed(*text) == lines, "the same lines when fed one character at a time"
 
 
-def test_feed_returns_only_changed_lines():
+def test_changed_lines_are_returned_and_those_off_the_screen_kept_and_cut():
     terminal = Terminal()
     terminal.feed("one\ntwo\nthr")
     change = terminal.feed("ee\nfour")
     assert (change.replaced, [line.text for line in change.lines]) == (1, ["three", "four"])
-
-
-def test_lines_scrolled_off_screen_cannot_be_overwritten():
     text = "".join(f"{number}\n" for number in range(2 * SCREEN))
     assert printed(text, "\x1b[99999Atop") == [f"{n}" if n != SCREEN + 1 else "top" for n in range(2 * SCREEN)] + [""]
-
-
-def test_overlong_line_is_cut():
     lines = printed(*["x" * 10_000] * 30)
     assert lines == ["x" * MAX_LINE + CUT]
 
 
-def test_escape_sequences_set_styles():
+def test_escape_sequences_set_styles_also_of_what_is_overwritten():
     terminal = Terminal()
     text = "\x1b[1;31mA\x1b[22;4mB\x1b[0mC\x1b[38;5;208;48;2;1;2;3mD\x1b[39;49mE\x1b[91;103mF\x1b[mG"
     chunks = terminal.feed(text).lines[0].chunks
@@ -499,16 +481,13 @@ def test_escape_sequences_set_styles():
         ("F", Style(foreground=9, background=11)),
         ("G", PLAIN),
     ]
+    terminal = Terminal()
+    assert terminal.feed("\x1b[32mgreen\x1b[0m\r12").lines[0].chunks == [("12", PLAIN), ("een", Style(foreground=2))]
 
 
 @pytest.mark.parametrize("numbers", ["38", "38;5", "38;2;1;2", "9999", ";;;", "<=>?", "48;7;1"])
 def test_unknown_style_codes_are_ignored(numbers):
     assert restyled(PLAIN, numbers) == PLAIN
-
-
-def test_overwriting_coloured_text_keeps_colour_of_the_rest():
-    terminal = Terminal()
-    assert terminal.feed("\x1b[32mgreen\x1b[0m\r12").lines[0].chunks == [("12", PLAIN), ("een", Style(foreground=2))]
 
 
 def test_binary_data_becomes_ascii_and_non_latin_text_is_kept():

@@ -94,17 +94,6 @@ def test_reading_goes_on_where_each_turn_is_longer_than_the_time_between_two_rep
     assert_same((session.run, session.run_series), read_whole(long_run))
 
 
-def test_run_looked_at_before_is_not_read_again(session, long_run, qtbot):
-    session.attach_to(long_run)
-    until_read(qtbot, session)
-    kept = session.run_series
-    session.show_none()
-    assert (session.run, session.run_series) == (None, None)
-    session.attach_to(long_run)
-    assert session.opening is None
-    assert session.run_series is kept
-
-
 def test_long_run_that_another_window_has_read_is_whole_at_once_and_read_in_slices_once_it_has_grown_much(
     session, long_run, tmp_path, qtbot
 ):
@@ -131,7 +120,7 @@ def test_long_run_that_another_window_has_read_is_whole_at_once_and_read_in_slic
     until_read(qtbot, third)
 
 
-def test_run_left_while_it_is_read_is_forgotten(session, long_run, tmp_path, qtbot):
+def test_run_left_while_it_is_read_is_read_anew_and_then_not_again(session, long_run, tmp_path, qtbot):
     other = write_long_run(tmp_path, steps=100, lines=10, rounds=1, name="20260102-000000-short-0000")
     session.attach_to(long_run)
     session.attach_to(other)
@@ -141,6 +130,12 @@ def test_run_left_while_it_is_read_is_forgotten(session, long_run, tmp_path, qtb
     assert session.opening is not None
     until_read(qtbot, session)
     assert session.run_series.metrics["loss"].count == 60_000
+    kept = session.run_series
+    session.show_none()
+    assert (session.run, session.run_series) == (None, None)
+    session.attach_to(long_run)
+    assert session.opening is None
+    assert session.run_series is kept
 
 
 def test_memory_of_runs_is_bounded(session, long_run, qtbot, monkeypatch):

@@ -65,14 +65,11 @@ def survey(device=GPU, **sample):
 # -- memory by owner -----------------------------------------------------------------------------
 
 
-def test_bar_parts_are_this_run_other_runs_others_and_unclaimed():
+def test_bar_parts_are_by_owner_and_unknown_amounts_are_none():
     held = knowledge(process_of(4 * GB, "this"), process_of(3 * GB, "another"), process_of(2 * GB), process_of(1 * GB))
     (row,) = memory_bars(survey(memory_used_bytes=12 * GB, processes=(Process(pid=1),)), COLOURS, held)
     assert [part // GB for part in row.parts] == [4, 3, 3, 2, 12]
     assert sum(row.shares) == pytest.approx(1)
-
-
-def test_unknown_amounts_are_none_not_zero():
     held = knowledge(process_of(None, "this"))
     (row,) = memory_bars(survey(memory_used_bytes=5 * GB, processes=(Process(pid=1),)), COLOURS, held)
     assert (row.parts[THIS_RUN], row.parts[OTHERS], row.parts[UNCLAIMED]) == (None, 0, None)
@@ -82,6 +79,14 @@ def test_unknown_amounts_are_none_not_zero():
     assert (row.parts[OTHERS], row.parts[UNCLAIMED]) == (2 * GB, None)
     (row,) = memory_bars(survey(memory_used_bytes=5 * GB, processes=None), COLOURS, knowledge())
     assert row.parts[:FREE] == (None, None, None, None)
+    cpu = Device(id="cpu:0", kind="cpu", label="CPU 0", name="Xeon", memory_total_bytes=32 * GB)
+    held = knowledge(memory_of_run={"cpu:0": 2.0 * GB}, available_bytes=20 * GB)
+    (row,) = memory_bars(survey(cpu), COLOURS, held)
+    assert row.parts == (2 * GB, 0, 10 * GB, None, 20 * GB)
+    held = knowledge(memory_of_run={}, available_bytes=20 * GB, other_runs_on={"cpu:0"})
+    (row,) = memory_bars(survey(cpu), COLOURS, held)
+    assert row.parts == (0, None, None, None, 20 * GB), "the memory of another run is not counted as that of others"
+    assert row.shares == pytest.approx((0, 0, 0, 12 / 32, 20 / 32))
 
 
 SHARED = Device(id="GPU-1", kind="nvidia", label="GPU 0", name="GB10", shared_memory=True)
@@ -103,17 +108,6 @@ def test_device_without_bar_shows_reason(device, sample, stale_age_s, words):
     assert row.shares == (0, 0, 0, 0, 0)
 
 
-def test_cpu_device_bar_uses_system_memory():
-    cpu = Device(id="cpu:0", kind="cpu", label="CPU 0", name="Xeon", memory_total_bytes=32 * GB)
-    held = knowledge(memory_of_run={"cpu:0": 2.0 * GB}, available_bytes=20 * GB)
-    (row,) = memory_bars(survey(cpu), COLOURS, held)
-    assert row.parts == (2 * GB, 0, 10 * GB, None, 20 * GB)
-    held = knowledge(memory_of_run={}, available_bytes=20 * GB, other_runs_on={"cpu:0"})
-    (row,) = memory_bars(survey(cpu), COLOURS, held)
-    assert row.parts == (0, None, None, None, 20 * GB), "the memory of another run is not counted as that of others"
-    assert row.shares == pytest.approx((0, 0, 0, 12 / 32, 20 / 32))
-
-
 def test_the_largest_process_of_others_is_named_unless_it_is_tiny_or_unknown_memory_may_be_more():
     def holder(pid, name, user, used, **more):
         return ProcessInfo(pid=pid, device_id="GPU-1", memory_used_bytes=used, name=name, user=user, **more)
@@ -131,7 +125,7 @@ def test_the_largest_process_of_others_is_named_unless_it_is_tiny_or_unknown_mem
         assert largest_others(survey(memory_used_bytes=used), found, {"living"}) == expected, (used, found)
 
 
-def test_selected_row_is_scrolled_into_view(qtbot, hold):
+def test_selected_row_is_scrolled_to_and_a_narrow_tab_keeps_bars(qtbot, hold):
     page = hold(MemoryTab(), 500, 120)
     defaults = {"colour": "#4d9bff", "total_bytes": GB, "parts": (0,) * 5}
     page.show_rows([MemoryBar(id=f"g{number}", label=f"GPU {number}", **defaults) for number in range(8)])
@@ -144,12 +138,7 @@ def test_selected_row_is_scrolled_into_view(qtbot, hold):
     assert bottom() > page.viewport().height()
     page.table.selectRow(7)
     assert bottom() <= page.viewport().height()
-
-
-def test_narrow_tab_hides_unclaimed_column_and_keeps_bars(qtbot, hold):
-    page = hold(MemoryTab())
-    page.show_rows([MemoryBar(id="g", label="GPU 3 MIG 0", colour="#4d9bff", total_bytes=GB, parts=(0,) * 5)])
-    page.show()
+    page.show_rows([MemoryBar(id="g", label="GPU 3 MIG 0", **defaults)])
     unclaimed = HEADINGS.index("Unclaimed")
     for width, hidden in ((900, False), (500, True), (900, False)):
         page.resize(width, 200)
@@ -339,7 +328,11 @@ def test_verdict_note_and_header_text(known, note, head):
     assert memory_verdicts.released_words(known) == head
 
 
-def test_pending_device_is_reported_while_another_is_released():
+def test_worst_verdict_is_first_and_a_pending_device_is_reported():
+    others, unexplained = (Verdict.HELD_BY_OTHERS, 60.0), (Verdict.UNEXPLAINED, 60.0)
+    found, tone = memory_verdicts.sentences(facts(d0=others, d1=GOOD, d2=unexplained))
+    assert (found, tone) == (["A sentence on d2.", "A sentence on d0."], "bad")
+    assert memory_verdicts.sentences(facts(d0=GOOD)) == ([], "")
     waiting = "GPU 1 still uses 2.0 GB more than before the run."
     both = ("cpu:0", "cpu:1")
     pending = facts(RunState.RELEASING, both, waiting, d0=GOOD)
@@ -347,16 +340,6 @@ def test_pending_device_is_reported_while_another_is_released():
     for state in (RunState.RELEASING, RunState.FINISHED, RunState.LOST):
         assert memory_verdicts.no_verdict_words(facts(state, both, waiting, d0=GOOD, d1=GOOD), shown=True) == ""
     assert memory_verdicts.no_verdict_words(facts(RunState.FINISHED, both, d0=GOOD), shown=True) == ""
-
-
-def test_worst_verdict_is_listed_first():
-    others, unexplained = (Verdict.HELD_BY_OTHERS, 60.0), (Verdict.UNEXPLAINED, 60.0)
-    found, tone = memory_verdicts.sentences(facts(d0=others, d1=GOOD, d2=unexplained))
-    assert (found, tone) == (["A sentence on d2.", "A sentence on d0."], "bad")
-    assert memory_verdicts.sentences(facts(d0=GOOD)) == ([], "")
-
-
-def test_run_counts_as_just_ended_for_thirty_seconds():
     ended = RunFacts(state=RunState.FINISHED, history=((100.0, RunState.RELEASING), (101.0, RunState.FINISHED)))
     assert [just_ended(ended, now) for now in (101, 129, 131, 50)] == [True, True, False, False]
     assert just_ended(RunFacts(state=RunState.RELEASING, history=((100.0, RunState.RELEASING),)), 5000)
@@ -391,7 +374,7 @@ def release(device: str, verdict: Verdict = Verdict.UNEXPLAINED, after: int = 9 
     )
 
 
-def test_unexplained_memory_of_several_devices_is_one_sentence():
+def test_unexplained_memory_is_one_sentence_and_steps_name_devices_and_processes():
     facts = RunFacts(devices=DEVICES, releases={each: release(each) for each in DEVICES})
     assert sentences(facts) == (
         ["GPU 0 and GPU 1 use more memory than before the run (8.0 GB each), and no program was found that holds it."],
@@ -399,9 +382,6 @@ def test_unexplained_memory_of_several_devices_is_one_sentence():
     )
     facts = RunFacts(devices=DEVICES, releases={"GPU-a": release("GPU-a")})
     assert sentences(facts)[0] == ["GPU-a uses 8.0 GB more than before the run."]
-
-
-def test_steps_name_the_devices_and_the_processes():
     commands = [each.command for each in remedies([release(each) for each in DEVICES], DEVICES)]
     assert commands[0] == "sudo fuser -v /dev/nvidia*"
     assert commands[1:3] == [f"sudo nvidia-smi --gpu-reset -i 0000:0{number}:00.0" for number in (0, 1)]

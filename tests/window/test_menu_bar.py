@@ -145,16 +145,13 @@ def test_a_controller_does_each_action(drive: Callable[[], Driver]) -> None:
     assert {*drive().window.panels.actions._handlers} == every | of_tables
 
 
-def test_an_action_is_done_with_the_runs_that_are_left() -> None:
+def test_actions_are_done_with_the_runs_that_are_left_and_none_without() -> None:
     """Runs that were ticked may not be listed any more."""
     actions, done = RunActions(), []
     actions.provide(compare=done.append)
     actions.do("compare", [])
     actions.do("compare", ["a", "b"])
     assert done == [[], ["a", "b"]]
-
-
-def test_without_a_run_nothing_can_be_done_and_nobody_is_asked() -> None:
     actions, asked = RunActions(), []
     actions.judge(lambda run_dir, _: asked.append(run_dir))
     states = actions.states("")

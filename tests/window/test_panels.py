@@ -124,7 +124,7 @@ def summary(tmp_path, state, **values):
     return RunSummary(dir=tmp_path / state.value, name="mnist", state=state, **{**defaults, **values})
 
 
-def test_run_row_outcome_texts(tmp_path):
+def test_run_row_has_outcome_and_warns_of_a_nan_loss(tmp_path):
     worker = tr(OF_WORKER, phrase="Worker 1 on cpu:1")
     runs = [
         summary(tmp_path, RunState.RUNNING),
@@ -142,6 +142,9 @@ def test_run_row_outcome_texts(tmp_path):
     assert rows[0].title == time.strftime("%H:%M:%S mnist", started), "several have one name and one minute"
     assert run_rows(runs[:1], NOW)[0].title == time.strftime("%H:%M mnist", started)
     assert run_rows(runs[:1], NOW + 40 * 86400)[0].title != rows[0].title  # an old run shows its date
+    for loss, tone in ((0.2, "good"), (float("nan"), "warn"), (float("inf"), "warn"), (None, "good")):
+        (row,) = run_rows([summary(tmp_path, RunState.FINISHED, last_loss=loss)], NOW)
+        assert (row.tone, "not a number" in row.tip) == (tone, tone == "warn")
 
 
 def test_selection_survives_new_rows(hold, tmp_path):
@@ -162,12 +165,6 @@ def test_run_list_and_header_show_same_epoch(tmp_path, state, step):
     (row,) = run_rows([summary(tmp_path, state, step=step)], NOW)
     now = progress_view(RunFacts(state=state, plan=PLAN, step=step), None, NOW)
     assert row.outcome == f"{state.value} · epoch {now.done} of {now.total}"
-
-
-def test_finished_run_with_nan_loss_is_marked_as_warning(tmp_path):
-    for loss, tone in ((0.2, "good"), (float("nan"), "warn"), (float("inf"), "warn"), (None, "good")):
-        (row,) = run_rows([summary(tmp_path, RunState.FINISHED, last_loss=loss)], NOW)
-        assert (row.tone, "not a number" in row.tip) == (tone, tone == "warn")
 
 
 # -- messages ------------------------------------------------------------------------------------
@@ -209,7 +206,7 @@ def test_driver_advice_is_not_repeated_or_cut_mid_sentence():
 
 
 @pytest.mark.styled
-def test_header_title_is_cut_only_without_room(header, qtbot):
+def test_header_cuts_its_title_only_without_room_and_then_has_no_bar(header, qtbot):
     running = RunHeader(name="digits_cnn", what="PyTorch, data parallel (DDP) on 2 devices", epoch="epoch 71 of 2000",
                    fraction=0.04, detail="12 340 samples/s · 42:08 left")
     header.resize(2000, 60)
@@ -223,12 +220,7 @@ def test_header_title_is_cut_only_without_room(header, qtbot):
     header.resize(fixed - 60, 60)
     qtbot.waitUntil(lambda: header._what.width() < header._what.sizeHint().width())
     assert bar.width() == bar.minimumWidth(), "the bar shrinks before the text"
-
-
-@pytest.mark.styled
-def test_narrow_header_has_the_whole_verdict_in_place_of_the_bar(header, qtbot):
     header.resize(900, 60)
-    header.show()
     header.show_compact(compact=True)
     running = RunHeader(name="resnet_cats", what="PyTorch", label="Running", epoch="epoch 3 of 3", fraction=1.0)
     header.show_header(running)

@@ -122,24 +122,23 @@ def test_tooltip_shows_the_text_as_it_is(hold, text):
     QToolTip.hideText()
 
 
-def test_coloured_label_shows_the_text_as_it_is(hold):
+def test_labels_menus_and_titles_show_the_text_as_it_is_and_cut_it(hold):
     label = hold(ColouredLabel())
     label.show_groups([(Span('<img src="x">  &amp;', '#fff"><img src="y'), Span("<b>"))])
     assert read(label.text()) == '<img src="x">  &amp;<b>'
     assert "<img" not in label.text()
-
-
-def test_menu_and_title_show_special_characters(hold):
     window = hold(QWidget())
     window.setWindowTitle(title_text("a[*]b"))
     window.show()
     assert window.windowHandle().title() == "a[*]b"
     assert QAction(menu_text("R&D")).iconText() == "R&D"
-
-
-def test_long_text_is_cut_in_a_tooltip():
     assert len(verbatim("x" * 3_000_000)) == MAX_CHARACTERS
     assert verbatim("x" * 3_000_000).endswith("x…")
+    label = hold(ElidedLabel("20260101-000001-digits"))
+    width = label.fontMetrics().horizontalAdvance("20260101-0000…")
+    shown = elided(label.fontMetrics(), label.text(), width)
+    assert label.text().startswith(shown.removesuffix("…"))
+    assert len(shown) > 8
 
 
 @pytest.mark.slow
@@ -174,9 +173,7 @@ def test_names_from_elsewhere_are_neither_interpreted_nor_opened(drive, runs_roo
     for plot in panel.window.panels.plots.plots.values():
         plot.redraw()
         plot.hover.point(0.5)
-    ticks = []
-    panel.window.services.poll_timer.timeout.connect(lambda: ticks.append(1))
-    panel.until(lambda: len(ticks) > 2, "the event loop to go on")
+    panel.until_polled()  # the event loop goes on
     fifo.close()
     assert not fifo.opened
     labels = [each for each in panel.window.findChildren(QLabel) if each.objectName() != "qtooltip_label"]  # Qt's own
@@ -210,14 +207,6 @@ def test_label_without_room_is_blank_instead_of_ellipsis(hold, letters, shown):
         each.resize(label.fontMetrics().averageCharWidth() * letters, 20)
     assert (label.grab().toImage() != blank.grab().toImage()) is shown
     assert label.toolTip() == TEXT
-
-
-def test_name_that_begins_with_a_date_is_cut_and_not_left_out(hold):
-    label = hold(ElidedLabel("20260101-000001-digits"))
-    width = label.fontMetrics().horizontalAdvance("20260101-0000…")
-    shown = elided(label.fontMetrics(), label.text(), width)
-    assert label.text().startswith(shown.removesuffix("…"))
-    assert len(shown) > 8
 
 
 def test_readout_leaves_out_labels_then_values(hold):

@@ -293,7 +293,7 @@ def orphan(pid: int, run_id: str = "old", why: str = "Run old is over (finished)
 # -- texts ---------------------------------------------------------------------------------------
 
 
-def test_long_name_list_ends_with_count():
+def test_texts_on_leftovers_are_short_and_give_each_reason_once():
     assert first_names(["A", "B", "C"], 3) == ["A", "B", "C"]
     assert first_names(["A", "B", "C", "D"], 2) == ["A", "B", "2 more"]
     assert first_names(["A", "B"], limit=1, more="{count} others") == ["A", "1 others"]
@@ -301,14 +301,8 @@ def test_long_name_list_ends_with_count():
         "4 processes of the ended run mnist are still running: "
         "python (pid 1), python (pid 2), python (pid 3) and 1 more. They may use memory of a device."
     )
-
-
-def test_fine_gigabytes_shows_small_values_in_hundredths():
     found = [formatting.fine_gigabytes(value) for value in (None, 0, 2**30 // 25, 9.1 * 2**30, 200 * 2**30)]
     assert found == ["–", "0", "0.04", "9.1", "200"]
-
-
-def test_command_line_is_shortened_to_one_line_in_confirmation():
     assert one_line("a\n  b\tc", 10) == "a b c"
     assert one_line("a" * 20, 10) == "a" * 9 + "…"
     question, words = leftovers_confirmation([orphan(1), orphan(2)])
@@ -319,9 +313,6 @@ def test_command_line_is_shortened_to_one_line_in_confirmation():
     _, words = confirmation(row)
     assert len(words.splitlines()) == 5  # including two empty lines
     assert "import time print('a line')" in words
-
-
-def test_confirmation_gives_reason_for_each_run_once():
     _, words = leftovers_confirmation(
         [orphan(1), orphan(2, "other", "The folder of run other is gone."), orphan(3)]
     )
@@ -352,7 +343,7 @@ def controller(parts, monkeypatch):
     return MemoryController(*parts)
 
 
-def test_dismissed_strip_stays_hidden_until_new_leftovers_appear(controller):
+def test_dismissed_strip_stays_hidden_and_only_the_visible_page_is_refreshed(controller, monkeypatch):
     strip, scanner = controller._strip, controller._orphans
     scanner.finds(orphan(1), orphan(2), orphan(3))
     assert not strip.isHidden()
@@ -367,6 +358,17 @@ def test_dismissed_strip_stays_hidden_until_new_leftovers_appear(controller):
     assert not strip.isHidden(), "a new leftover process shows the strip again"
     scanner.finds()
     assert strip.isHidden()
+    filled = []
+    monkeypatch.setattr(controller, "_show_memory", lambda: filled.append("Memory"))
+    monkeypatch.setattr(controller, "_show_processes", lambda: filled.append("Processes"))
+    details = controller._details
+    details.window().show()
+    for tab in (EVENTS_TAB, LOG_TAB, MEMORY_TAB, PROCESSES_TAB):
+        details.tabs.setCurrentIndex(tab)
+    assert filled == ["Memory", "Processes"]
+    details.hide()
+    details.tabs.setCurrentIndex(MEMORY_TAB)
+    assert filled == ["Memory", "Processes"]
 
 
 def test_tab_order_of_strip_buttons_matches_layout(hold):
@@ -382,17 +384,3 @@ def test_tab_order_of_strip_buttons_matches_layout(hold):
 
 
 # -- the pages -----------------------------------------------------------------------------------
-
-
-def test_only_visible_page_is_refreshed(controller, monkeypatch):
-    filled = []
-    monkeypatch.setattr(controller, "_show_memory", lambda: filled.append("Memory"))
-    monkeypatch.setattr(controller, "_show_processes", lambda: filled.append("Processes"))
-    details = controller._details
-    details.window().show()
-    for tab in (EVENTS_TAB, LOG_TAB, MEMORY_TAB, PROCESSES_TAB):
-        details.tabs.setCurrentIndex(tab)
-    assert filled == ["Memory", "Processes"]
-    details.hide()
-    details.tabs.setCurrentIndex(MEMORY_TAB)
-    assert filled == ["Memory", "Processes"]

@@ -20,6 +20,7 @@ from core.runs.facts import RunState
 from core.schema.paths import EVENTS, SUPERVISOR_EVENTS
 from core.schema.settings import StopTimeouts
 from core.schema.spec import read_spec, write_spec
+from gui.features.setup import start as start_controller
 from gui.plots.area import LIVE_NOTE
 from tests.support.acting import played
 from tests.support.long_run import write_long_run
@@ -88,7 +89,9 @@ def test_finished_run_shows_duration_loss_and_released_memory(drive):
 
 
 @pytest.mark.slow
-def test_double_click_on_start_starts_one_run(assemble, runs_root, qtbot):
+def test_double_click_starts_one_run_and_a_second_one_starts_on_another_device(
+    assemble, runs_root, qtbot, tmp_path, monkeypatch
+):
     panel = assemble("run", "start", "devices")
     panel.tick("cpu:0")
     panel.set_number("epochsBox", FOREVER)
@@ -100,12 +103,7 @@ def test_double_click_on_start_starts_one_run(assemble, runs_root, qtbot):
     assert "digits_cnn. Start offers to share, or to add this run to the queue" in panel.start_status.text()
     assert len(directories(runs_root)) == 1
     assert panel.question() is None
-
-
-@pytest.mark.slow
-def test_second_run_can_start_on_another_device(assemble, runs_root, tmp_path):
-    start(played(tmp_path / "actor"), runs_root).until(RunState.RUNNING)
-    panel = assemble("run", "start", "devices")
+    monkeypatch.setattr(start_controller, "DOUBLE_CLICK_S", 0.0)
     panel.until_state("Running")
     panel.tick("cpu:1")
     panel.open_recipe(write_recipe(tmp_path, LONG))
@@ -115,9 +113,7 @@ def test_second_run_can_start_on_another_device(assemble, runs_root, tmp_path):
     assert len(directories(runs_root)) == 2
     panel.until(lambda: panel.runs.count() == 2)
     item = panel.runs.item(1)
-    panel.qtbot.mouseClick(
-        panel.runs.viewport(), Qt.MouseButton.LeftButton, pos=panel.runs.visualItemRect(item).center()
-    )
+    qtbot.mouseClick(panel.runs.viewport(), Qt.MouseButton.LeftButton, pos=panel.runs.visualItemRect(item).center())
     assert panel.run.dir == Path(item.data(Qt.ItemDataRole.UserRole))
     panel.until_state("Running")
 

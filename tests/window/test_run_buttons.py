@@ -56,7 +56,7 @@ def header_in_state(tmp_path, monkeypatch):
     return build
 
 
-def test_stop_button_names_what_it_does(qtbot, buttons):
+def test_buttons_name_what_they_do_and_keep_the_focus_while_disabled(qtbot, buttons):
     for stopping, text, tip in (
         (Forcing.WORKERS, "Force", "Kill the processes of this run now (Ctrl+.)"),
         (Forcing.WAITING, "Skip the check",
@@ -70,14 +70,24 @@ def test_stop_button_names_what_it_does(qtbot, buttons):
     assert buttons.stop.text() == "Stop"
     with qtbot.waitSignal(buttons.stop_asked), qtbot.assertNotEmitted(buttons.force_asked):
         buttons.stop.click()
-
-
-def test_start_is_not_the_brightest_button_while_its_devices_are_in_use(buttons):
     assert buttons.start.property("role") == "primary"
     buttons.allow_start("", is_proposed=False)
     assert (buttons.start.property("role"), buttons.start.isEnabled()) == ("", True)
     buttons.allow_start("")
     assert buttons.start.property("role") == "primary"
+    with qtbot.waitActive(buttons):
+        buttons.show()
+        buttons.activateWindow()
+    buttons.pause.show_state(PAUSABLE)
+    buttons.pause.setFocus()
+    with qtbot.waitSignal(buttons.pause_asked):
+        qtbot.keyClick(buttons.pause, Qt.Key.Key_Space)
+    buttons.pause.show_state(replace(PAUSABLE, text="Pausing…", enabled=False))
+    assert buttons.focusWidget() is buttons.pause
+    with qtbot.assertNotEmitted(buttons.stop_asked), qtbot.assertNotEmitted(buttons.pause_asked):
+        qtbot.keyClick(buttons.focusWidget(), Qt.Key.Key_Space)
+    qtbot.keyClick(buttons.focusWidget(), Qt.Key.Key_Tab)
+    assert buttons.focusWidget() is buttons.stop, "Tab goes on from there"
 
 
 @pytest.mark.parametrize(
@@ -177,23 +187,6 @@ def test_header_fits_a_narrow_window(header, qtbot, qapp):
         assert part.width() >= part.minimumSizeHint().width()
 
 
-def test_pressed_button_keeps_focus_while_it_is_disabled(qtbot, buttons):
-    with qtbot.waitActive(buttons):
-        buttons.show()
-        buttons.activateWindow()
-    buttons.pause.show_state(PAUSABLE)
-    buttons.show_stop(can_stop=True, can_force=False, stopping=None)
-    buttons.pause.setFocus()
-    with qtbot.waitSignal(buttons.pause_asked):
-        qtbot.keyClick(buttons.pause, Qt.Key.Key_Space)
-    buttons.pause.show_state(replace(PAUSABLE, text="Pausing…", enabled=False))
-    assert buttons.focusWidget() is buttons.pause
-    with qtbot.assertNotEmitted(buttons.stop_asked), qtbot.assertNotEmitted(buttons.pause_asked):
-        qtbot.keyClick(buttons.focusWidget(), Qt.Key.Key_Space)
-    qtbot.keyClick(buttons.focusWidget(), Qt.Key.Key_Tab)
-    assert buttons.focusWidget() is buttons.stop, "Tab goes on from there"
-
-
 PAUSABLE = PauseButtonState(text="Pause", tip="Pause this run", enabled=True)
 
 
@@ -220,15 +213,12 @@ def difference(one: QImage, other: QImage) -> int:
     return sum(max(abs(a - b) for a, b in zip(mine, yours, strict=True)) > 96 for mine, yours in pairs)
 
 
-def test_states_of_one_colour_have_marks_that_differ() -> None:
+def test_states_of_one_colour_have_other_marks_in_list_and_header(header, hold, tmp_path) -> None:
     ended = [STATE_MARKS[row.state] for row in STATES if row.over]
     assert len(set(ended)) == len(ended)
     assert STATE_MARKS[RunState.RUNNING] not in ended
     for one, other in combinations(sorted(set(STATE_MARKS.values())), 2):
         assert difference(painted(one), painted(other)) > 40, (one, other)
-
-
-def test_list_and_header_show_the_mark(header, hold, tmp_path) -> None:
     runs = hold(RunList(RunActions()), 900, 80)
     hold(header, 900, 80)
     pictures = {}

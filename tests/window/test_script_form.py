@@ -322,8 +322,7 @@ def test_presets_are_saved_applied_and_deleted(assemble, script):
     dialog.edit.setText("../nightly")
     assert not dialog.yes.isEnabled()
     assert "not a valid preset name" in dialog.notice.text()
-    dialog.edit.setText("nightly")
-    panel.qtbot.mouseClick(dialog.yes, Qt.MouseButton.LeftButton)
+    panel.enter_name("nightly")
     path = presets.path_of("nightly", presets.default_root())
     assert presets.read(path) == spec
     button = panel.window.panels.setup.presets
@@ -360,9 +359,7 @@ def test_preset_with_a_secret_is_saved_by_name_after_a_question(assemble, script
     for answer in ("noButton", "yesButton"):
         assert not path.exists()
         menu_action(panel.window.panels.header.again.run_menu, "Save as preset…").trigger()
-        dialog = next(each for each in panel.window.findChildren(NameDialog) if each.isVisible())
-        dialog.edit.setText("nightly")
-        panel.qtbot.mouseClick(dialog.yes, Qt.MouseButton.LeftButton)
+        panel.enter_name("nightly")
         assert panel.asked().question.text() == "Save the preset without the value of HF_TOKEN?"
         panel.answer(answer)
     saved = presets.read(path).script
@@ -397,7 +394,7 @@ def test_unchecked_script_is_reported_as_being_checked(tmp_path):
     assert (result.spec, result.problems, result.pending) == (None, ("Checking train.py …",), True)
 
 
-def test_valid_script_can_be_started(script_choices):
+def test_valid_script_can_be_started_and_its_launch_is_guessed(script_choices):
     choices = script_choices(
         "print(1)\n", arguments=("--lr", "0.1"), release={"tolerance_mb": 5}, expression="(?P<loss>x)"
     )
@@ -408,12 +405,6 @@ def test_valid_script_can_be_started(script_choices):
     assert (spec.devices, spec.strategy, spec.release.tolerance_mb) == (("cpu:0", "cpu:1"), "one", 5)
     assert (spec.script.arguments, spec.script.expression) == (("--lr", "0.1"), "(?P<loss>x)")
     assert result.arithmetic.startswith("One process. ")
-
-
-DISTRIBUTED = "import os\nrank = int(os.environ['LOCAL_RANK'])\nworld = int(os.environ['WORLD_SIZE'])\n"
-
-
-def test_launch_is_guessed_from_source_and_different_choice_is_noted(script_choices):
     choices = script_choices(DISTRIBUTED)
     result = check_start(choices, check_script(ScriptCheckRequest.of(choices)))
     assert (result.spec.strategy, result.proposed) == ("per-device", "per-device")
@@ -426,30 +417,26 @@ def test_launch_is_guessed_from_source_and_different_choice_is_noted(script_choi
     )
 
 
+DISTRIBUTED = "import os\nrank = int(os.environ['LOCAL_RANK'])\nworld = int(os.environ['WORLD_SIZE'])\n"
+
+
 @pytest.mark.parametrize(
-    ("source", "words"),
-    [("def x(:\n", "syntax error"), ("import no_such_package_anywhere\n", "no_such_package_anywhere")],
+    ("source", "options", "words"),
+    [
+        ("def x(:\n", {}, "syntax error"),
+        ("import no_such_package_anywhere\n", {}, "no_such_package_anywhere"),
+        ("print(1)\n", {"expression": "(?P<loss>"}, "The expression "),
+        ("print(1)\n", {"expression": "loss"}, "The expression "),
+        ("", {"script": "gone.py"}, "gone.py"),
+        ("", {"working_dir": "/nowhere/away"}, "There is no folder"),
+    ],
 )
-def test_script_that_would_fail_at_once_cannot_start(script_choices, source, words):
-    choices = script_choices(source)
+def test_script_that_would_fail_at_once_cannot_start(script_choices, source, options, words):
+    choices = replace(script_choices(source), **options)
     result = check_start(choices, check_script(ScriptCheckRequest.of(choices)))
-    assert any(words in text for text in result.problems)
+    assert words in result.problems[0]
     assert result.ready == ""
-
-
-def test_missing_script_or_folder_is_reported(script_choices, tmp_path):
-    choices = replace(script_choices(""), script=str(tmp_path / "gone.py"))
-    assert "gone.py" in check_start(choices, check_script(ScriptCheckRequest.of(choices))).problems[0]
-    choices = replace(script_choices(""), working_dir=str(tmp_path / "away"))
-    assert "There is no folder" in check_start(choices, check_script(ScriptCheckRequest.of(choices))).problems[0]
-
-
-@pytest.mark.parametrize("expression", ["(?P<loss>", "loss"])
-def test_invalid_expression_prevents_start(script_choices, expression):
-    choices = script_choices("print(1)\n", expression=expression)
-    result = check_start(choices, check_script(ScriptCheckRequest.of(choices)))
-    assert result.spec is None
-    assert result.problems[0].startswith("The expression ")
+    assert result.spec is None or "expression" not in options
 
 
 def typed(folder, source: str) -> TypedScript:
@@ -474,7 +461,7 @@ def check(qtbot, tmp_path):
     return run
 
 
-def test_script_is_checked_in_background_and_python_probed_once(check, tmp_path, monkeypatch):
+def test_script_is_checked_in_background_with_what_is_beside_it(check, tmp_path, monkeypatch):
     choices = typed(tmp_path, "import json\n")
     first = check(choices)
     assert first.problems == ()
@@ -482,9 +469,6 @@ def test_script_is_checked_in_background_and_python_probed_once(check, tmp_path,
     assert check(choices) == first
     monkeypatch.undo()
     assert "nothing_of_this_name" in check(typed(tmp_path, "import nothing_of_this_name\n")).problems[0]
-
-
-def test_check_notices_deleted_module_beside_script(check, tmp_path):
     choices = typed(tmp_path, "import beside\n")
     (tmp_path / "beside.py").touch()
     assert check(choices).problems == ()

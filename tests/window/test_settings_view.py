@@ -61,6 +61,9 @@ def test_changed_values_come_first_with_their_defaults():
     rows = {row.label: row.value for group in others for row in group.rows}
     assert not {"Epochs", "Micro-batches"} & rows.keys()
     assert (rows["Global batch"], rows["Devices"], rows["Run folder"]) == ("64", "CPU 0", "/runs/a")
+    shown = run_settings(make_spec("digits_mlp"), RunFacts(), {}, "/runs/a")
+    assert "Git commit" not in shown.text
+    assert "installed" not in shown.text
 
 
 def test_secrets_of_a_script_stay_hidden(tmp_path):
@@ -76,12 +79,6 @@ def test_secrets_of_a_script_stay_hidden(tmp_path):
     assert [word for before, word in pairwise(words) if before == "--env"] == [
         "LEVEL=7", "TOKEN", "API_KEY", "PROXY",
     ]
-
-
-def test_run_without_records_says_only_what_is_known():
-    shown = run_settings(make_spec("digits_mlp"), RunFacts(), {}, "/runs/a")
-    assert "Git commit" not in shown.text
-    assert "installed" not in shown.text
 
 
 @pytest.mark.styled

@@ -27,7 +27,7 @@ from tests.support.waiting import PATIENCE_S
 
 
 @pytest.mark.slow
-def test_choices_are_judged_and_problems_explained(form, tmp_path):
+def test_choices_are_judged_problems_explained_and_senseless_numbers_reported(form, tmp_path):
     form.until(form.start_status.text, "a verdict")
     assert form.start_status.text() == "No device is ticked. Tick one or more in the list of devices."
     assert not form.start_button.isEnabled()
@@ -48,11 +48,7 @@ def test_choices_are_judged_and_problems_explained(form, tmp_path):
     form.until_status("Recipe mine imports torch: it is for PyTorch")
     assert form.recipe.currentText() == "mine.py"
     assert not form.start_button.isEnabled()
-
-
-@pytest.mark.slow
-def test_numbers_that_make_no_sense_are_reported(form, tmp_path):
-    """And an empty field has its default."""
+    form.choose(form.framework, "pytorch")
     form.tick("cpu:0")
     form.open_recipe(write_recipe(tmp_path, LONG_PYTORCH.replace("items=64", "items=64, noise=0.5")))
     for field, typed, problem in (
@@ -65,7 +61,7 @@ def test_numbers_that_make_no_sense_are_reported(form, tmp_path):
     ):
         form.set_text(field, typed)
         form.until_status(problem)
-        form.set_text(field, {"rateEdit": "0.1", "setting-noise": "0.5"}.get(field, ""))
+        form.set_text(field, {"rateEdit": "0.1", "setting-noise": "0.5"}.get(field, ""))  # empty: the default
         form.until_ready()
 
 
@@ -104,16 +100,13 @@ def hanging_python(tmp_path, monkeypatch) -> Iterator[Path]:
 @pytest.mark.slow
 def test_hanging_python_does_not_block_window(form, hanging_python, tmp_path):
     asked, go = tmp_path / "asked", tmp_path / "go"
-    polls = []
-    form.window.services.poll_timer.timeout.connect(lambda: polls.append(1))
     form.tick("cpu:0")
     form.until_ready()
     form.set_text("recipePythonEdit", str(hanging_python))
     form.until(lambda: form.spec() is not None and "Ready" in form.start_status.text())
     form.start()  # probes the Python for the recipe's packages
     form.until(asked.exists, "the Python to be asked")
-    polls.clear()
-    form.until(lambda: len(polls) > 3, "the window to keep polling")
+    form.until_polled()
     assert form.message("messageStrip") == "", "the Python is still waited for"
     go.touch()
     form.until(lambda: str(hanging_python) in form.message("messageStrip"), "why it cannot be started")
@@ -202,7 +195,8 @@ def test_unwritable_runs_folder_is_reported(assemble, runs_root):
     assert not form.start_button.isEnabled()
 
 
-def test_strategy_follows_devices_and_rate_the_recipe_until_the_user_chooses(form, tmp_path):
+@pytest.mark.slow
+def test_strategy_follows_devices_and_settings_the_recipe_until_the_user_chooses(form, tmp_path):
     form.tick("cpu:0", "cpu:1")
     assert form.strategy.currentData() == "ddp"
     form.tick("cpu:0")
@@ -218,13 +212,9 @@ def test_strategy_follows_devices_and_rate_the_recipe_until_the_user_chooses(for
     rate.setText("0.3")
     form.choose(form.recipe, "digits_cnn")
     assert rate.text() == "0.3"
-
-
-@pytest.mark.slow
-def test_recipe_settings_are_shown_as_form(form, tmp_path):
     source = LONG_PYTORCH.replace("items=64", 'items=64, noise=0.5, shuffled=True, flavour="sweet", limit=None')
     form.tick("cpu:0")
-    path = write_recipe(tmp_path, source)
+    path = write_recipe(tmp_path, source, "mine")
     form.open_recipe(path)
     form.set_text("setting-noise", "0.25")
     form.set_number("setting-items", 32)
@@ -305,7 +295,7 @@ def test_file_that_exists_is_replaced_only_after_a_question(panel, opened, tmp_p
     assert opened == []
 
 
-def test_copy_that_cannot_be_written_or_is_not_needed_is_explained(panel, opened, tmp_path) -> None:
+def test_copy_is_offered_in_menus_and_explained_where_it_cannot_be(panel, opened, tmp_path) -> None:
     before = panel.recipe.currentData()
     ask(panel).fileSelected.emit(str(tmp_path / "no such folder" / "mine.py"))
     why_not = "mine.py could not be written: No such file or directory. Name another file."
@@ -318,6 +308,10 @@ def test_copy_that_cannot_be_written_or_is_not_needed_is_explained(panel, opened
     ask(panel)
     assert panel.window.findChildren(FileDialog) == dialogs, "nothing is asked"
     assert "own.py is a file of your own, which you can change as it is." in panel.message("messageStrip")
+    action = panel.window.panels.menu.action("copyRecipe")
+    assert action in panel.window.panels.menu.file.actions()
+    assert panel.recipe.actions() == [action]
+    assert panel.recipe.contextMenuPolicy() == Qt.ContextMenuPolicy.ActionsContextMenu
 
 
 def test_copy_without_an_editor_says_so_and_is_chosen(panel, monkeypatch, tmp_path) -> None:
@@ -328,10 +322,3 @@ def test_copy_without_an_editor_says_so_and_is_chosen(panel, monkeypatch, tmp_pa
     assert f"The desktop has no program that opens {target}." in panel.message("messageStrip")
     assert panel.recipe.currentData() == str(target)
     assert "import keras" in target.read_text()
-
-
-def test_action_is_in_the_menu_file_and_in_the_context_menu_of_the_workloads(panel) -> None:
-    action = panel.window.panels.menu.action("copyRecipe")
-    assert action in panel.window.panels.menu.file.actions()
-    assert panel.recipe.actions() == [action]
-    assert panel.recipe.contextMenuPolicy() == Qt.ContextMenuPolicy.ActionsContextMenu

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QItemSelectionModel, QPoint, Qt
+from PySide6.QtCore import QItemSelectionModel, Qt
 from PySide6.QtTest import QAbstractItemModelTester
-from PySide6.QtWidgets import QMenu
 
 from core.runs.outputs import OutputFile, Outputs
 from core.schema.event_kinds import ProcessInfo
@@ -23,7 +22,7 @@ from gui.features.run.outputs import OutputsTab
 from gui.widgets.table import STRETCH, Column, RowsTable
 from tests.support.recorded import GB
 from tests.support.tables import cell, cells, headings, middle
-from tests.window.driving import menu_action, show_theme
+from tests.window.driving import choose_in_menu, show_theme
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +55,7 @@ def names(table: RowsTable[Fruit]) -> list[str]:
     return [row.name for row in table.rows]
 
 
-def test_cells_and_headings_come_from_the_columns(table) -> None:
+def test_cells_headings_and_menu_come_from_the_columns(table) -> None:
     assert headings(table) == ["Name", "Weight ▾"]
     assert cells(table) == [("apple", "180 g"), ("pear", "150 g"), ("plum", "–")], "a missing value is no zero"
     assert cell(table, 0, 0, Qt.ItemDataRole.ToolTipRole) == "<p>&lt;b&gt;apple</p>"
@@ -64,9 +63,24 @@ def test_cells_and_headings_come_from_the_columns(table) -> None:
     aligned = [Qt.AlignmentFlag(cell(table, 0, at, Qt.ItemDataRole.TextAlignmentRole)) for at in (0, 1)]
     assert [Qt.AlignmentFlag.AlignRight in each for each in aligned] == [False, True]
     assert table.model().headerData(1, Qt.Orientation.Horizontal, Qt.ItemDataRole.ToolTipRole) == "Of one fruit"
+    asked = asked_for(table)
+    assert [each[:2] for each in asked] == [("markdown", "fruits"), ("csv", "fruits"), ("file", "fruits")]
+    shown = asked[0][2]
+    assert shown.markdown().splitlines()[0] == "| Name | Weight |"
+    assert shown.markdown().splitlines()[2:] == ["| apple | 180 g |", "| pear | 150 g |", "| plum | – |"]
+    assert shown.csv().splitlines() == ["id,name,grams", "a,apple,180", "p,pear,150", "p,plum,"]
 
 
-def test_a_row_has_the_tones_of_the_theme(table) -> None:
+def test_a_click_on_a_heading_sorts_and_rows_have_the_tones_of_the_theme(table) -> None:
+    table.selectRow(0)
+    clicked = table.horizontalHeader().sectionClicked
+    clicked.emit(1)
+    assert (names(table), headings(table)) == (["pear", "apple", "plum"], ["Name", "Weight ▴"])
+    clicked.emit(0)
+    assert (names(table), headings(table)) == (["apple", "pear", "plum"], ["Name ▴", "Weight"])
+    assert table.chosen() == APPLE
+    table.show_rows([PLUM, APPLE])
+    assert names(table) == ["apple", "plum"], "new rows are sorted, too"
     table.show_rows([PEAR, replace(APPLE, is_ripe=False)])
 
     def colours() -> list[str]:
@@ -78,19 +92,7 @@ def test_a_row_has_the_tones_of_the_theme(table) -> None:
     assert colours() == [LIGHT.bad, LIGHT.text]
 
 
-def test_a_click_on_a_heading_sorts_and_unknown_values_are_last(table) -> None:
-    table.selectRow(0)
-    clicked = table.horizontalHeader().sectionClicked
-    clicked.emit(1)
-    assert (names(table), headings(table)) == (["pear", "apple", "plum"], ["Name", "Weight ▴"])
-    clicked.emit(0)
-    assert (names(table), headings(table)) == (["apple", "pear", "plum"], ["Name ▴", "Weight"])
-    assert table.chosen() == APPLE
-    table.show_rows([PLUM, APPLE])
-    assert names(table) == ["apple", "plum"], "new rows are sorted, too"
-
-
-def test_the_selected_row_stays_selected_and_no_other_row_takes_its_place(table) -> None:
+def test_selected_row_stays_selected_in_other_columns_too(table) -> None:
     QAbstractItemModelTester(table.model(), QAbstractItemModelTester.FailureReportingMode.Fatal)
     changes = []
     table.chosen_changed.connect(lambda: changes.append(table.chosen()))
@@ -108,9 +110,6 @@ def test_the_selected_row_stays_selected_and_no_other_row_takes_its_place(table)
     table.show_rows([PEAR, APPLE])
     assert table.chosen() is None
     assert [*dict.fromkeys(changes)] == [PEAR, heavy, None, APPLE]
-
-
-def test_other_columns_keep_the_selected_row(table) -> None:
     table.choose("pear")
     table.show_columns(COLUMNS[1:2], [PEAR, APPLE])
     assert (headings(table), table.chosen()) == (["Name"], PEAR)
@@ -153,21 +152,9 @@ def asked_for(table: RowsTable) -> list[tuple[str, str, Table]]:
     """Choose each entry of a table's menu that copies or saves it, and return what that asks for."""
     asked = []
     table.table_asked.connect(lambda *of: asked.append(of))
-    table.customContextMenuRequested.emit(QPoint(5, 5))
-    menu = next(each for each in table.findChildren(QMenu) if each.isVisible())
     for text in ("Copy table as Markdown", "Copy table as CSV", "Save table…"):
-        menu_action(menu, text).trigger()
-    menu.close()
+        choose_in_menu(table, text)
     return asked
-
-
-def test_the_menu_copies_and_saves_the_table_as_it_is_sorted(table) -> None:
-    asked = asked_for(table)
-    assert [each[:2] for each in asked] == [("markdown", "fruits"), ("csv", "fruits"), ("file", "fruits")]
-    shown = asked[0][2]
-    assert shown.markdown().splitlines()[0] == "| Name | Weight |"
-    assert shown.markdown().splitlines()[2:] == ["| apple | 180 g |", "| pear | 150 g |", "| plum | – |"]
-    assert shown.csv().splitlines() == ["id,name,grams", "a,apple,180", "p,pear,150", "p,plum,"]
 
 
 # -- what the tables of the window give to people and to programs ----------------------------------

@@ -43,7 +43,7 @@ def unstyled_app(qapp):
 
 
 @ALL
-def test_all_text_has_enough_contrast(theme: Theme) -> None:
+def test_text_borders_marks_and_device_colours_have_enough_contrast(theme: Theme) -> None:
     tones = [field.name.removesuffix("_soft") for field in fields(theme) if field.name.endswith("_soft")]
     grounds = ("window", "panel", "field", "button", *(f"{tone}_soft" for tone in tones))
     pairs = [(text, ground) for text in ("text", "muted", *tones) for ground in grounds]
@@ -54,10 +54,6 @@ def test_all_text_has_enough_contrast(theme: Theme) -> None:
     assert len(tones) == 4
     assert too_low(theme, pairs, theme.text_contrast) == {}
     assert theme.text_contrast <= contrast(faint_text(theme), theme.panel) < contrast(theme.muted, theme.panel)
-
-
-@ALL
-def test_borders_bars_and_marks_have_enough_contrast(theme: Theme) -> None:
     tones = ("accent", "good", "warn", "bad", "muted")
     lines = ("field_border", "train", "train_faint", "validation", *tones)
     pairs = [(line, ground) for line in lines for ground in ("window", "panel") if (line, ground) != LINE_ON_WINDOW]
@@ -72,6 +68,8 @@ def test_borders_bars_and_marks_have_enough_contrast(theme: Theme) -> None:
     faint_ones = [faint(colour, theme) for colour in theme.devices]
     assert all(contrast(colour, theme.panel) >= 4.5 for colour in faint_ones) is theme.is_strong
     assert contrast(theme.idle, theme.busy) >= 4
+    assert len(set(theme.devices)) >= 12  # how different they look is measured below
+    assert theme.device_colour(len(theme.devices)) == theme.device_colour(0)
 
 
 LINE_ON_WINDOW = ("train_faint", "window")
@@ -85,22 +83,9 @@ def too_low(theme: Theme, pairs: list[tuple[str, str]], least: float) -> dict[tu
 
 
 @ALL
-def test_twelve_devices_have_colours_of_their_own(theme: Theme) -> None:
-    assert len(set(theme.devices)) >= 12  # how different they look is measured below
-    assert theme.device_colour(len(theme.devices)) == theme.device_colour(0)
-
-
-@ALL
-def test_stylesheet_is_complete_and_its_icons_exist(qapp, theme: Theme) -> None:
-    sheet = themes.stylesheet(theme)
-    assert "$" not in sheet
-    icons = re.findall(r'url\("([^"]+)"\)', sheet)
-    assert len(icons) >= 5
-    assert [icon for icon in icons if not Path(icon).is_file()] == []
-
-
-@ALL
-def test_tick_is_visible_in_checkbox(hold, unstyled_app, theme: Theme) -> None:
+def test_style_sheet_is_complete_its_tick_is_visible_and_grounds_have_outlines(
+    hold, unstyled_app, theme: Theme
+) -> None:
     themes.apply(unstyled_app, theme)
     boxes = [hold(QCheckBox()), hold(QCheckBox())]
     boxes[1].setChecked(True)
@@ -108,11 +93,6 @@ def test_tick_is_visible_in_checkbox(hold, unstyled_app, theme: Theme) -> None:
     assert theme.accent in ticked
     assert theme.accent not in empty
     assert theme.on_accent in ticked  # the tick itself, missing without an SVG reader
-
-
-@ALL
-def test_grounds_have_outlines_with_strong_contrast(hold, unstyled_app, theme: Theme) -> None:
-    themes.apply(unstyled_app, theme)
     button = hold(QPushButton("words"))
     edge = button.grab().toImage().pixelColor(1, button.height() // 2).name()
     assert edge == (theme.field_border if theme.is_strong else theme.button)
@@ -126,6 +106,11 @@ def test_grounds_have_outlines_with_strong_contrast(hold, unstyled_app, theme: T
     assert (shown[0].alpha() == 255) is theme.is_strong, "where contrast counts, no strip fades"
     if theme.is_strong:
         assert all(contrast(each.name(), theme.panel) >= theme.mark_contrast for each in shown)
+    sheet = themes.stylesheet(theme)
+    assert "$" not in sheet
+    icons = re.findall(r'url\("([^"]+)"\)', sheet)
+    assert len(icons) >= 5
+    assert [icon for icon in icons if not Path(icon).is_file()] == []
 
 
 def colours(image: QImage) -> set[str]:
@@ -318,21 +303,18 @@ def test_keys_change_size_next_window_keeps_it_and_font_of_desktop_enlarges_all_
     assert text.scale() == pytest.approx(21 / 13, abs=0.05)
 
 
-def test_unusable_size_in_settings_is_ignored_or_limited(parts, text) -> None:
-    panels, services = parts
-    for kept in ("", "large", "nan", "1e99", "-3"):
-        SettingsFile().save({"window/text_zoom": kept})
-        WindowState(services.window, panels, None, services.machine.root).restore_text_size()
-        assert text.ZOOMS[0] <= text.zoom() <= text.ZOOMS[-1], kept
-
-
-def test_style_sheet_enlarges_lengths_but_not_thin_borders(text) -> None:
+def test_size_of_text_is_limited_and_enlarges_lengths_but_no_thin_borders(text, parts) -> None:
     normal = stylesheet(DARK)
     text.set_zoom(2.0)
     double = stylesheet(DARK)
     assert "font-size: 13px" in normal
     assert "font-size: 26px" in double
     assert normal.count("border: 1px") == double.count("border: 1px")
+    panels, services = parts
+    for kept in ("", "large", "nan", "1e99", "-3"):
+        SettingsFile().save({"window/text_zoom": kept})
+        WindowState(services.window, panels, None, services.machine.root).restore_text_size()
+        assert text.ZOOMS[0] <= text.zoom() <= text.ZOOMS[-1], kept
 
 
 @pytest.mark.slow

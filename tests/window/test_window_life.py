@@ -18,7 +18,7 @@ from PySide6.QtWidgets import QApplication, QLineEdit, QPushButton, QToolButton,
 from shiboken6.Shiboken import getAllValidWrappers
 
 from core.runs.facts import RunState
-from gui.app import create_window
+from gui.app import create_window, display_problem
 from gui.base.jobs import Jobs
 from gui.machine.machine import Machine
 from gui.widgets.dialogs import InfoDialog
@@ -142,7 +142,7 @@ def test_names_of_widgets_are_unique(drive):
     assert {name: count for name, count in counts.items() if count > 1} == {}
 
 
-def test_command_without_display_fails_with_one_sentence(runs_root):
+def test_without_a_display_that_answers_there_is_one_sentence(runs_root):
     environment = {name: value for name, value in os.environ.items() if name not in WITHOUT_DISPLAY}
     done = command("-m", "core.cli", "--runs", str(runs_root), env=environment)
     assert done.returncode == 2
@@ -150,11 +150,6 @@ def test_command_without_display_fails_with_one_sentence(runs_root):
     assert done.stderr.count("\n") == 1
     assert "no display" in done.stderr
     assert "trainyard run RECIPE --devices ID" in done.stderr
-
-
-def test_unresponsive_display_is_reported():
-    from gui.app import display_problem
-
     assert "does not answer" in (display_problem({"DISPLAY": ":4711"}, "linux") or "")
     assert display_problem({"QT_QPA_PLATFORM": "offscreen"}, "linux") is None
 
