@@ -21,7 +21,7 @@ PROMISES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("4 A device that is slowed down by heat is seen in its row, as an event, a message and in plots", (
         "window/test_device_list.py::test_hot_gpu_has_a_red_sign_and_limits_give_way_to_names",
         "unit/test_timeline.py::test_slow_device_has_its_beginning_and_its_end",
-        "window/test_panels.py::test_slow_device_is_in_the_strip_as_long_as_it_is_slow",
+        "window/test_panels.py::test_slow_device_and_unusable_spec_are_in_the_strip_and_a_failure_in_its_card",
         "window/test_plot_devices.py::test_slowdown_is_marked_on_its_strip",
         "window/test_plot_devices.py::test_temperature_power_and_clock_are_created_when_they_are_first_shown")),
     ("5 The loss is drawn by step; time is that of the training", (
@@ -63,7 +63,7 @@ PROMISES: tuple[tuple[str, tuple[str, ...]], ...] = (
         "unit/test_run_loss.py::test_without_validation_it_is_the_mean_that_the_plot_draws")),
     ("17 The tab Settings has all values, those that were changed first", (
         "window/test_settings_view.py::test_tab_shows_settings_of_the_run_and_copies_them",
-        "window/test_settings_view.py::test_changed_values_come_first_with_their_defaults")),
+        "window/test_settings_view.py::test_changed_values_come_first_with_their_defaults_and_secrets_are_hidden")),
     ("18 A card says why a run failed, and what to press", (
         "window/test_over_the_plots.py::test_card_offers_half_the_batch_and_takes_no_room",
         "unit/test_failures.py::test_cause_is_told_in_words",
@@ -90,7 +90,7 @@ PROMISES: tuple[tuple[str, tuple[str, ...]], ...] = (
         "window/test_panels.py::test_live_history_keeps_last_hour")),
     ("26 Memory that is not released is explained once, with commands to copy", (
         "window/test_memory_tab.py::test_unexplained_memory_is_one_sentence_and_steps_name_devices_and_processes",
-        "window/test_memory_tab.py::test_button_of_the_strip_opens_the_commands")),
+        "window/test_memory_tab.py::test_verdict_message_and_what_to_do_of_memory_that_is_held_unexplained_or_not_judged")),
     ("27 Curves, pictures, tables and models leave the window", (
         "window/test_exporting.py::test_measurements_report_and_event_file_are_those_of_the_commands",
         "window/test_exporting.py::test_table_of_runs_and_pictures_are_written",

@@ -79,7 +79,7 @@ def test_row_status_shows_use_block_and_age(device, sample, known, status):
         assert device.get("blocked", "") in text
 
 
-def test_row_is_rebuilt_only_when_its_data_changes():
+def test_row_is_rebuilt_only_when_its_data_changes_and_outdated_ones_are_dashes():
     gpus = [Device(id=name, kind="nvidia", label=name.upper(), name="RTX") for name in ("g", "h")]
     samples = tuple(Sample(device_id=gpu.id, time=1, utilisation_percent=82) for gpu in gpus)
     colours = {"g": "#ffffff", "h": "#000000"}
@@ -101,9 +101,6 @@ def test_row_is_rebuilt_only_when_its_data_changes():
         first_again, same = maker.make(replace(survey, samples=later), colours, OnDevices())
         assert (first_again, same) == (first, second)
         assert same is second
-
-
-def test_outdated_readings_are_shown_as_dash():
     gpu = Device(id="g", kind="nvidia", label="GPU 0", name="RTX", memory_total_bytes=24 * GB)
     sample = Sample(device_id="g", time=1, utilisation_percent=82, memory_used_bytes=9 * GB, temperature_celsius=60)
     survey = Survey(devices=(gpu,), samples=(sample,))

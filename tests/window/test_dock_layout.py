@@ -125,7 +125,7 @@ def details(hold) -> DetailTabs:
     return detail_tabs
 
 
-def test_tab_bar_grows_to_fit_error_tab(qtbot, details):
+def test_tab_bar_fits_the_error_tab_and_its_removal_selects_another(qtbot, details):
     narrow = details.tabs.width()
     details.show_error("It failed.")
     qtbot.waitUntil(lambda: details.tabs.width() > narrow)
@@ -140,6 +140,14 @@ def test_tab_bar_grows_to_fit_error_tab(qtbot, details):
     details.show_error("")
     details.show_outputs(Outputs())
     qtbot.waitUntil(lambda: details.tabs.width() == narrow)
+    details.show_error("It failed.")
+    details.tabs.setCurrentIndex(ERROR_TAB)
+    details.show_error("")
+    assert (details.currentIndex(), details.tabs.currentIndex()) == (EVENTS_TAB, EVENTS_TAB)
+    details.show_error("It failed.")
+    details.raise_processes()
+    details.show_error("")
+    assert details.currentIndex() == PROCESSES_TAB
 
 
 def test_heading_takes_no_more_than_there_is_and_controls_are_whole(qtbot, details):
@@ -156,17 +164,6 @@ def test_heading_takes_no_more_than_there_is_and_controls_are_whole(qtbot, detai
         assert min(rect.width() for rect in shown) > 20
         assert shown[-1].right() < tabs.width() or width < 500, "then they are scrolled"
     assert tabs.tabToolTip(PROCESSES_TAB) == "Processes"
-
-
-def test_removing_error_tab_selects_first_tab_only_if_error_was_open(details):
-    details.show_error("It failed.")
-    details.tabs.setCurrentIndex(ERROR_TAB)
-    details.show_error("")
-    assert (details.currentIndex(), details.tabs.currentIndex()) == (EVENTS_TAB, EVENTS_TAB)
-    details.show_error("It failed.")
-    details.raise_processes()
-    details.show_error("")
-    assert details.currentIndex() == PROCESSES_TAB
 
 
 def test_recipes_begin_with_events_and_scripts_with_log_unless_user_chose_another_tab(qtbot, details):

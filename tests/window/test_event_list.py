@@ -84,15 +84,6 @@ def test_newest_row_is_followed_until_user_scrolls_up(qtbot, events, show):
     assert shown(events) == []
 
 
-def test_selected_rows_are_copied_with_their_dates(qtbot, events, show):
-    at = time.mktime((2026, 11, 23, 18, 3, 4, 0, 0, -1))
-    show(notices([1, 2], at))
-    qtbot.keyClick(events, Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
-    qtbot.keyClick(events, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
-    copied = QGuiApplication.clipboard().text().splitlines()
-    assert copied[-2:] == ["2026-11-23 18:03:04  Notice 1.", "2026-11-23 18:03:04  Notice 2."]
-
-
 def epochs(numbers: Iterable[int]) -> list[dict[str, Any]]:
     """Return the events of epochs of one step."""
     plan = {"t": 1.0, "kind": "plan", "epochs": 10**6, "steps_per_epoch": 1, "samples_per_epoch": 1}
@@ -119,7 +110,7 @@ def test_epochs_are_appended_and_the_oldest_removed_but_not_how_the_run_began(ev
     assert rows[-1].endswith(f"Epoch {MAX_ENTRIES + 2 * SLACK_ROWS + 1000}: loss 0.5")
 
 
-def test_epochs_can_be_hidden(hold, events, show):
+def test_epochs_can_be_hidden_and_selected_rows_are_copied_with_their_dates(hold, events, show, qtbot):
     show([*notices([0]), *epochs(range(1, 60)), *notices([1])])
     assert len(shown(events)) == 60
     hold(events.controls)
@@ -129,3 +120,9 @@ def test_epochs_can_be_hidden(hold, events, show):
     assert len(shown(events)) == 3
     events.epochs_box.click()
     assert len(shown(events)) == 71
+    at = time.mktime((2026, 11, 23, 18, 3, 4, 0, 0, -1))
+    show(notices([1, 2], at))
+    qtbot.keyClick(events, Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
+    qtbot.keyClick(events, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
+    copied = QGuiApplication.clipboard().text().splitlines()
+    assert copied[-2:] == ["2026-11-23 18:03:04  Notice 1.", "2026-11-23 18:03:04  Notice 2."]

@@ -16,13 +16,12 @@ from core.history import marks, removal
 from core.history.marks import change_marks, read_marks, rename
 from core.history.summary_cache import SummaryCache
 from core.runs import lock
-from core.runs.facts import RunState
 from gui.base.painting import elided
 from gui.features.runlist.view import ROWS
 from gui.runs import run_list
 from gui.runs.run_list import FEW
 from gui.widgets.dialogs import NameDialog
-from tests.support.running import LONG, make_spec, script_spec, start, train, write_recipe
+from tests.support.running import make_spec, script_spec, train
 from tests.support.waiting import PATIENCE_S, wait_until
 from tests.support.written_runs import values, write_run
 from tests.window.driving import menu_action
@@ -231,6 +230,11 @@ def test_several_runs_are_archived_tagged_and_listed_again_at_once_but_not_those
 def test_several_runs_are_deleted_after_one_question_except_one_that_runs(show, runs_root: Path) -> None:
     live = write_live(runs_root, "20260103-000000-live")
     panel, folders = show(3, "removal")
+    panel.runs.run_menu.show_run(live)
+    assert not panel.runs.run_menu.action("remove").isEnabled()
+    panel.window.panels.actions.do("remove", [str(live)])  # it may have been resumed since the menu opened
+    panel.until(lambda: "is running, so it was not removed" in panel.message("messageStrip"), "the reason")
+    assert panel.question() is None
     panel.runs.tick([str(each) for each in [*folders[:2], live]])
     panel.runs.several_menu.popup_for(panel.runs.ticked, panel.window.pos())
     menu_action(panel.runs.several_menu, "Delete…").trigger()
@@ -298,18 +302,10 @@ def test_number_is_shown_whole_or_not_at_all(qapp) -> None:
 
 
 @pytest.fixture
-def script(tmp_path):
-    path = tmp_path / "project" / "train.py"
-    path.parent.mkdir()
-    path.write_text("print('step=1 loss=0.5')\n")
-    return path
-
-
-@pytest.fixture
 def ended(script, runs_root, monkeypatch):
     """A run that is over. Removing it waits until its supervisor has tidied up."""
     monkeypatch.setattr(lock, "PATIENCE_S", PATIENCE_S)
-    run = train(script_spec(script, cwd=script.parent), runs_root).run
+    run = train(script_spec(script, "1", cwd=script.parent), runs_root).run
     wait_until(lambda: not removal.why_not(run.dir), "the run to be removable")
     return run
 
@@ -352,16 +348,3 @@ def test_run_is_deleted_after_confirmation_while_the_window_goes_on(assemble, en
     assert not panel.window.panels.header.again.isEnabled()
     assert list(runs_root.iterdir()) == []
     assert script.exists()
-
-
-@pytest.mark.slow
-def test_live_run_is_not_deleted(drive, tmp_path, runs_root):
-    followed = start(make_spec(write_recipe(tmp_path, LONG), epochs=1_000_000), runs_root).until(RunState.RUNNING)
-    panel = drive()
-    panel.until(lambda: panel.runs.count() == 1, "the run")
-    panel.runs.run_menu.show_run(followed.run.dir)
-    assert not panel.runs.run_menu.action("remove").isEnabled()
-    panel.window.panels.actions.do("remove", [str(followed.run.dir)])  # it may have been resumed since the menu opened
-    panel.until(lambda: "is running, so it was not removed" in panel.message("messageStrip"), "the reason")
-    assert panel.question() is None
-    assert followed.stop().run.dir.is_dir()

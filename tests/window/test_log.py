@@ -457,7 +457,7 @@ def test_control_sequences_change_lines_as_in_a_terminal(text, lines):
     assert printed(*text) == lines, "the same lines when fed one character at a time"
 
 
-def test_changed_lines_are_returned_and_those_off_the_screen_kept_and_cut():
+def test_changed_lines_are_returned_and_binary_data_become_ascii():
     terminal = Terminal()
     terminal.feed("one\ntwo\nthr")
     change = terminal.feed("ee\nfour")
@@ -466,6 +466,11 @@ def test_changed_lines_are_returned_and_those_off_the_screen_kept_and_cut():
     assert printed(text, "\x1b[99999Atop") == [f"{n}" if n != SCREEN + 1 else "top" for n in range(2 * SCREEN)] + [""]
     lines = printed(*["x" * 10_000] * 30)
     assert lines == ["x" * MAX_LINE + CUT]
+    binary = random.Random(0).randbytes(9999).decode(errors="replace")
+    assert not binary.replace(UNKNOWN, "").isascii()
+    assert readable(binary).replace(UNKNOWN, "").isascii()
+    for text in ("日本語\ufffd", "損失" * 20 + "\ufffd\ufffd\ufffd"):
+        assert readable(text) == text
 
 
 def test_escape_sequences_set_styles_also_of_what_is_overwritten():
@@ -488,14 +493,6 @@ def test_escape_sequences_set_styles_also_of_what_is_overwritten():
 @pytest.mark.parametrize("numbers", ["38", "38;5", "38;2;1;2", "9999", ";;;", "<=>?", "48;7;1"])
 def test_unknown_style_codes_are_ignored(numbers):
     assert restyled(PLAIN, numbers) == PLAIN
-
-
-def test_binary_data_becomes_ascii_and_non_latin_text_is_kept():
-    binary = random.Random(0).randbytes(9999).decode(errors="replace")
-    assert not binary.replace(UNKNOWN, "").isascii()
-    assert readable(binary).replace(UNKNOWN, "").isascii()
-    for text in ("日本語\ufffd", "損失" * 20 + "\ufffd\ufffd\ufffd"):
-        assert readable(text) == text
 
 
 # -- colours -------------------------------------------------------------------------------------

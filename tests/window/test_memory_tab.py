@@ -199,21 +199,11 @@ def test_selected_run_is_drawn_in_bar_of_its_cpu_device(assemble, runs_root, tmp
 # -- after a run ---------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def opened(assemble):
-    """Return a function that shows the only run."""
-
-    def make():
-        panel = assemble("run", "memory")
-        panel.open_run()
-        return panel
-
-    return make
-
-
-def test_finished_run_shows_end_of_training_and_released_memory(opened, runs_root):
+def test_finished_run_shows_end_of_training_and_released_memory(assemble, runs_root):
     recorded(runs_root, findings=[finding("cpu:0", seconds=1.2), finding("cpu:1", seconds=1.8)], devices="cpu:0,cpu:1")
-    panel = opened()
+    panel = assemble("run", "memory")
+    label = panel.window.findChild(QLabel, "releasedLabel")
+    panel.open_run()
     panel.until_state("Finished")
     for name in ("utilisationPlot", "memoryPlot"):  # the loss plot ends with training
         plot = panel.plot(name)
@@ -224,66 +214,72 @@ def test_finished_run_shows_end_of_training_and_released_memory(opened, runs_roo
     memory = panel.plot("memoryPlot")
     assert memory.end.label.toPlainText() == "training ended"
     assert memory.curves()["cpu:0"][0][-1] > ENDED - BEGAN  # readings continue after the end
-    assert memory._note.text() == "✓ released in 1.8 s on both devices"
-    assert memory._note.property("tone") == "good"
-    released = panel.window.findChild(QLabel, "releasedLabel")
-    assert (released.text(), released.property("tone")) == ("memory released in 1.8 s", "good")
+    assert (memory._note.text(), memory._note.property("tone")) == ("✓ released in 1.8 s on both devices", "good")
+    assert (label.text(), label.property("tone")) == ("memory released in 1.8 s", "good")
     assert panel.message() == ""
 
 
-def test_held_memory_is_red_and_terminated_processes_are_named(opened, runs_root):
-    sentence = "GPU 0 still holds 2.0 GB: process 4711 of this run could not be ended."
+@pytest.mark.slow
+def test_verdict_message_and_what_to_do_of_memory_that_is_held_unexplained_or_not_judged(assemble, runs_root):
+    sentence = "CPU 0 holds 2.0 GB more than before; blender (anna) has it."
+    unticked = "Process 4711 of this run is on GPU 1, which was not ticked."
+    own = "GPU 0 still holds 2.0 GB: process 4711 of this run could not be ended."
+    unexplained = with_remedies("GPU 9 uses 8.0 GB more than before the run, and no program was found that holds it.")
     ended = {
         "kind": "ended", "by": "supervisor",
         "processes": [{"pid": 99, "created": 1.0, "name": "pt_data_worker", "command": "python", "signal": "SIGKILL"}],
     }
-    recorded(
-        runs_root, more=[ended], last="stopped",
-        findings=[finding(verdict="held by this run", after_bytes=2 * GB, seconds=60, sentence=sentence)],
-    )
-    panel = opened()
-    panel.until_state("Stopped")
-    assert sentence in panel.message()
-    assert panel.window.panels.run_message._tone == "bad"
-    note = panel.plot("memoryPlot")._note
-    assert (note.text(), note.property("tone")) == ("held by this run: CPU 0", "bad")
-    panel.open_tab("Memory")
-    findings = panel.window.findChild(QWidget, "releaseFindings")
-
-    def texts() -> list[str]:
-        return [label.text() for label in findings.findChildren(QLabel) if label.isVisible()]
-
-    panel.until(lambda: {"held by this run", sentence} <= set(texts()), "the finding")
-    assert f"Verdict, as of {moment(ENDED + 5, time.time())}" in texts()
-    assert {"0 → 2.0 → 2.0 GB", "60 s"} <= set(texts())
-    assert any("pt_data_worker (pid 99, SIGKILL, by the supervisor)" in text for text in texts())
-
-
-@pytest.mark.slow
-def test_message_and_verdict_of_runs_whose_memory_is_held_by_others_not_judged_or_not_watched(assemble, runs_root):
-    sentence = "CPU 0 holds 2.0 GB more than before; blender (anna) has it."
-    unticked = "Process 4711 of this run is on GPU 1, which was not ticked."
+    held = finding(verdict="held by this run", after_bytes=2 * GB, seconds=60, sentence=own)
     for name, known in (
+        ("6-held", {"findings": [held], "more": [ended], "last": "stopped"}),
+        ("5-unexplained",
+         {"findings": [finding(verdict="unexplained", after_bytes=9 * GB, sentence=stored(unexplained))]}),
         ("4-others", {"findings": [finding(verdict="held by others", sentence=sentence)]}),
         ("3-unjudged", {"findings": [finding(verdict="cannot be judged", sentence=sentence)]}), ("2-unwatched", {}),
         ("1-unticked", {"more": [{"kind": "unticked_device", "device": "GPU-1", "pids": [4711], "text": unticked}]}),
     ):
         recorded(runs_root, **known).rename(runs_root / f"20250615-15000{name}")
     panel = assemble("run", "memory")
-    released, strip = panel.window.findChild(QLabel, "releasedLabel"), panel.window.panels.run_message
-    panel.open_run(0, of=4)
+    window, strip = panel.window, panel.window.panels.run_message
+    label, note = window.findChild(QLabel, "releasedLabel"), panel.plot("memoryPlot")._note
+    findings = window.findChild(QWidget, "releaseFindings")
+
+    def texts() -> list[str]:
+        return [each.text() for each in findings.findChildren(QLabel) if each.isVisible()]
+
+    panel.open_run(0, of=6)
+    panel.until_state("Stopped")
+    assert own in panel.message()
+    assert strip._tone == "bad"
+    assert (note.text(), note.property("tone")) == ("held by this run: CPU 0", "bad")
+    panel.open_tab("Memory")
+    panel.until(lambda: {"held by this run", own} <= set(texts()), "the finding")
+    assert f"Verdict, as of {moment(ENDED + 5, time.time())}" in texts()
+    assert {"0 → 2.0 → 2.0 GB", "60 s"} <= set(texts())
+    assert any("pt_data_worker (pid 99, SIGKILL, by the supervisor)" in text for text in texts())
+
+    panel.open_run(1, of=6)
+    panel.until(lambda: panel.message().endswith("no program was found that holds it."), "the sentence")
+    (button,) = (each for each in strip.findChildren(QPushButton) if each.text() == "What to do")
+    panel.qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+    steps = window.findChild(QWidget, "remedyList")
+    panel.until(lambda: steps.isVisible() and window.findChild(QPushButton, "remedyCopy0") is not None, "the steps")
+    panel.qtbot.mouseClick(window.findChild(QPushButton, "remedyCopy0"), Qt.MouseButton.LeftButton)
+    assert QGuiApplication.clipboard().text() == "sudo fuser -v /dev/nvidia*"
+    assert not any("gentlest" in each.text() for each in findings.findChildren(QLabel))
+
+    panel.open_run(2, of=6)
     prefix = f"As of {moment(ENDED + 5, time.time())}: "  # the verdict may be old
     panel.until(lambda: panel.message() == prefix + sentence, "the sentence")
     assert strip._tone == "warn"
-    panel.open_run(1, of=4)
-    panel.until(lambda: released.text() == "memory cannot be judged", "the verdict")
-    assert (released.property("tone"), panel.message()) == ("muted", "")
-    panel.open_run(2, of=4)
-    panel.until(lambda: not released.isVisible(), "no verdict")
-    panel.open_tab("Memory")
-    nothing = panel.window.panels.details.memory.nothing
+    panel.open_run(3, of=6)
+    panel.until(lambda: label.text() == "memory cannot be judged", "the verdict")
+    assert (label.property("tone"), panel.message()) == ("muted", "")
+    panel.open_run(4, of=6)
+    panel.until(lambda: not label.isVisible(), "no verdict")
+    nothing = window.panels.details.memory.nothing
     panel.until(lambda: "Memory was not monitored" in nothing.text(), "the explanation")
-    panel.open_run(3, of=4)
+    panel.open_run(5, of=6)
     panel.until(lambda: panel.message() == unticked, "the message")
     assert strip._tone == "bad"
 
@@ -394,22 +390,3 @@ def test_unexplained_memory_is_one_sentence_and_steps_name_devices_and_processes
     assert step.command == "ps -o pid,user,etime,args -p '7 8'"
     assert remedies([release("GPU-a", Verdict.RELEASED)], DEVICES) == []
     assert without_remedies("No remedies here.") == "No remedies here."
-
-
-def test_button_of_the_strip_opens_the_commands(assemble, runs_root):
-    sentence = with_remedies("GPU 9 uses 8.0 GB more than before the run, and no program was found that holds it.")
-    recorded(runs_root, findings=[finding(verdict="unexplained", after_bytes=9 * GB, sentence=stored(sentence))])
-    panel = assemble("run", "memory")
-    panel.open_run()
-    panel.until_state("Finished")
-    panel.until(lambda: panel.message().endswith("no program was found that holds it."), "the sentence")
-    window = panel.window
-    strip = window.panels.run_message
-    (button,) = (each for each in strip.findChildren(QPushButton) if each.text() == "What to do")
-    panel.qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
-    steps = window.findChild(QWidget, "remedyList")
-    panel.until(lambda: steps.isVisible() and window.findChild(QPushButton, "remedyCopy0") is not None, "the steps")
-    panel.qtbot.mouseClick(window.findChild(QPushButton, "remedyCopy0"), Qt.MouseButton.LeftButton)
-    assert QGuiApplication.clipboard().text() == "sudo fuser -v /dev/nvidia*"
-    texts = [label.text() for label in window.findChild(QWidget, "releaseFindings").findChildren(QLabel)]
-    assert not any("gentlest" in text for text in texts)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable
 from itertools import groupby
 
 import pytest
@@ -19,7 +18,6 @@ from gui.runs.actions import ACTIONS, NO_RUN, RunActions
 from tests.support.acting import played
 from tests.support.running import start
 from tests.support.tables import cells
-from tests.window.driving import Driver
 
 
 def action(panel, name: str) -> QAction:
@@ -56,6 +54,8 @@ def test_menus_view_and_keys_of_a_window_without_runs(drive, tmp_path):
     named = [each for each in window.panels.header.again.run_menu.actions() if each.text()]
     assert all(each in in_bar for each in named)
     assert not any(each.isEnabled() for each in named)  # no run is shown
+    every, of_tables = {(row.name, False) for row in ACTIONS}, {(row.name, True) for row in ACTIONS if row.of_tables}
+    assert {*window.panels.actions._handlers} == every | of_tables, "a controller does each"
 
     tabs = window.panels.details.tabs
     for number in range(2):
@@ -128,7 +128,7 @@ def test_uncaught_error_is_shown_and_can_be_reported_and_the_window_stays_open(d
 # -- the table of what can be done with runs -------------------------------------------------------
 
 
-def test_each_action_is_explained_and_has_its_own_name_and_key() -> None:
+def test_each_action_is_explained_and_done_with_the_runs_that_are_left() -> None:
     assert [name for name, count in Counter(row.name for row in ACTIONS).items() if count > 1] == []
     keys = [row.key for row in ACTIONS if row.key]
     assert len(keys) == len(set(keys))
@@ -138,15 +138,6 @@ def test_each_action_is_explained_and_has_its_own_name_and_key() -> None:
         assert row.text or not (row.key or row.of_queued or row.of_tables), row.name
     sections = [section for section, _ in groupby(row.section for row in ACTIONS)]
     assert len(sections) == len(set(sections)), "a section is in one piece"
-
-
-def test_a_controller_does_each_action(drive: Callable[[], Driver]) -> None:
-    every, of_tables = {(row.name, False) for row in ACTIONS}, {(row.name, True) for row in ACTIONS if row.of_tables}
-    assert {*drive().window.panels.actions._handlers} == every | of_tables
-
-
-def test_actions_are_done_with_the_runs_that_are_left_and_none_without() -> None:
-    """Runs that were ticked may not be listed any more."""
     actions, done = RunActions(), []
     actions.provide(compare=done.append)
     actions.do("compare", [])

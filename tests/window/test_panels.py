@@ -68,7 +68,7 @@ def losses(count: int, *, per_s: float, began: float):
     return run_series.metrics["loss"]
 
 
-def test_progress_of_run_that_trains_stalls_or_has_finished():
+def test_progress_of_run_that_trains_stalls_stops_or_has_finished():
     running, fast = RunFacts(state=RunState.RUNNING, plan=PLAN, step=250), losses(250, per_s=50, began=1000)
     now = progress_view(running, fast, now=1005)
     assert (now.done, now.total, now.unit, now.fraction) == (3, 10, "epochs", 0.25)
@@ -84,6 +84,10 @@ def test_progress_of_run_that_trains_stalls_or_has_finished():
     end = progress_view(finished, measured, now=9999)
     assert (end.done, end.fraction, end.left_s, end.samples_per_s) == (10, 1.0, None, None)
     assert took_s(finished, measured) == 19.0  # from the first step
+    asked = StopStep(time=100, name="asked", grace_s=10)
+    assert stop_progress(RunFacts(stop_steps=(asked,)), 103) == "stopping politely · interrupt in 7 s"
+    killed = StopStep(time=110, name="SIGKILL", grace_s=None)
+    assert stop_progress(RunFacts(stop_steps=(asked, killed)), 111) == "stopping politely · kill"
 
 
 @pytest.mark.styled
@@ -97,13 +101,6 @@ def test_progress_line_shrinks_when_text_is_final(hold):
         used.show_progress("epoch 2 of 2", 1.0, "took 0:42", steady=False)
     fresh.show_progress("epoch 2 of 2", 1.0, "took 0:42", steady=False)
     assert used.sizeHint() == fresh.sizeHint()
-
-
-def test_stop_progress_counts_down_to_next_step():
-    asked = StopStep(time=100, name="asked", grace_s=10)
-    assert stop_progress(RunFacts(stop_steps=(asked,)), 103) == "stopping politely · interrupt in 7 s"
-    killed = StopStep(time=110, name="SIGKILL", grace_s=None)
-    assert stop_progress(RunFacts(stop_steps=(asked, killed)), 111) == "stopping politely · kill"
 
 
 # -- rows ----------------------------------------------------------------------------------------
@@ -170,7 +167,7 @@ def test_run_list_and_header_show_same_epoch(tmp_path, state, step):
 # -- messages ------------------------------------------------------------------------------------
 
 
-def test_slow_device_is_in_the_strip_as_long_as_it_is_slow():
+def test_slow_device_and_unusable_spec_are_in_the_strip_and_a_failure_in_its_card():
     hot = {"t": 2.0, "kind": "slowed", "device": "GPU-2", "text": "GPU 2 is slowed down: 91 °C."}
     gpu = {"t": 1.0, "kind": "device", "id": "GPU-2", "label": "GPU 2"}
     states = [{"t": 1.0, "kind": "state", "state": state} for state in ("starting", "running")]
@@ -179,9 +176,6 @@ def test_slow_device_is_in_the_strip_as_long_as_it_is_slow():
     assert run_message(slow, None, 0) == Message(text=hot["text"], tone="warn", details=False)
     assert run_message(fold(slow, [{**hot, "text": ""}]), None, 0).text == ""
     assert run_message(fold(slow, [{"t": 3.0, "kind": "state", "state": "releasing"}]), None, 0).text == ""
-
-
-def test_unusable_spec_is_reported_in_strip_and_the_failure_of_a_run_in_its_card():
     problem, error = "spec.json is not a valid spec.", "The run never came up."
     lost = RunFacts(state=RunState.LOST, error=error)
     assert run_message(lost, None, 0).text == ""

@@ -96,7 +96,9 @@ def test_paused_run_resumes_and_finishes(panel, runs_root, tmp_path):
 
 
 @pytest.mark.slow
-def test_save_now_writes_checkpoint_and_training_continues(panel, tmp_path, monkeypatch):
+def test_run_is_saved_stopped_and_resumed_while_the_window_polls_and_asks_to_share(
+    panel, tmp_path, monkeypatch, runs_root
+):
     monkeypatch.setattr(run_header, "FRESH_S", PATIENCE_S)  # how long it is shown beside the state
     panel.choose(panel.box("checkpointUnitBox"), "never")  # none of the run's own takes its place
     assert not panel.window.findChild(QPushButton, "saveButton").isEnabled()
@@ -113,13 +115,6 @@ def test_save_now_writes_checkpoint_and_training_continues(panel, tmp_path, monk
     panel.until(button.isEnabled, "Save to be enabled again")
     assert panel.state.text() == "Running"
     assert button.shortcut().toString() == "Ctrl+S"
-
-
-@pytest.mark.slow
-def test_stopped_run_resumes_while_the_window_polls_and_asks_before_it_shares_its_device(
-    panel, runs_root, tmp_path, monkeypatch
-):
-    start_slow(panel, tmp_path, epochs=FOREVER)
     panel.stop()
     panel.until_state("Stopped")
     press(panel, "pauseButton")

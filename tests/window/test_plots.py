@@ -54,22 +54,6 @@ def test_new_data_is_painted_once(utilisation, run_series, qtbot, monkeypatch) -
         assert painted == [utilisation.canvas]
 
 
-def test_new_values_are_shown_and_an_unchanged_plot_is_not_drawn_again(plots, run_series, monkeypatch) -> None:
-    draw(run_series, *plots.values())
-    texts = {name: plot._values.text() for name, plot in plots.items()}
-    assert "train mean" in texts["lossPlot"]
-    assert "best validation" in texts["lossPlot"]
-    assert ">0.23<" in texts["lossPlot"]
-    assert "CPU 0" in texts["utilisationPlot"]
-    assert "80\u2009%" in texts["utilisationPlot"]
-    assert "3.0 GB" in texts["memoryPlot"]
-    draw(run_series, *plots.values())
-    for plot in plots.values():
-        plot.redraw()
-        monkeypatch.setattr(plot, "_draw", lambda *_: pytest.fail("drawn although nothing had changed"))
-        plot.redraw()
-
-
 @pytest.mark.parametrize("nothing", [None, RunSeries()], ids=["no run", "an empty run"])
 def test_plot_without_data_shows_message(plots, run_series, nothing) -> None:
     draw(run_series, *plots.values())
@@ -210,13 +194,24 @@ def test_values_moved_by_hand_stay_and_a_drag_selects_a_range_they_are_fitted_to
     assert lo < 290, "with Shift, a drag moves the range"
 
 
-def test_theme_change_is_applied_to_plots(plots, run_series) -> None:
+def test_plots_have_newest_values_and_theme_and_are_not_drawn_unchanged(plots, run_series, monkeypatch) -> None:
     draw(run_series, *plots.values())
     show_theme(LIGHT)
     for plot in plots.values():
         plot.redraw()
         corner = plot.canvas.grab().toImage().pixelColor(2, 2)  # no grid line crosses this pixel
         assert corner.name() == LIGHT.panel
+    texts = {name: plot._values.text() for name, plot in plots.items()}
+    assert "train mean" in texts["lossPlot"]
+    assert "best validation" in texts["lossPlot"]
+    assert ">0.23<" in texts["lossPlot"]
+    assert "CPU 0" in texts["utilisationPlot"]
+    assert "80\u2009%" in texts["utilisationPlot"]
+    assert "3.0 GB" in texts["memoryPlot"]
+    for plot in plots.values():
+        plot.redraw()
+        monkeypatch.setattr(plot, "_draw", lambda *_: pytest.fail("drawn although nothing had changed"))
+        plot.redraw()
 
 
 @pytest.mark.slow

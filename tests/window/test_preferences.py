@@ -203,7 +203,7 @@ def test_preferences_of_another_kind_are_told_and_windows_keep_those_of_others()
     assert (one.value("c", str), other.value("a", dict)) == ("d", {"b": 1})
 
 
-def test_file_that_cannot_be_read_is_told_and_left_alone():
+def test_file_that_cannot_be_read_or_is_damaged_meanwhile_is_left_to_the_user():
     content = json.dumps({"a": "b" * MAX_JSON_BYTES})
     default_file().parent.mkdir(parents=True, exist_ok=True)
     default_file().write_text(content)
@@ -215,11 +215,7 @@ def test_file_that_cannot_be_read_is_told_and_left_alone():
     default_file().unlink()
     SettingsFile().save({})
     assert json.loads(default_file().read_text()) == {KEY: {"theme": "light"}}
-
-
-def test_file_that_is_damaged_while_a_window_is_open_is_left_to_the_user():
     settings = SettingsFile()
-    settings.save({KEY: {"theme": "light"}})
     damaged = default_file().read_text().replace("}", ",}")
     default_file().write_text(damaged)
     settings.save({"a": "b"})

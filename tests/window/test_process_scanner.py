@@ -67,21 +67,19 @@ def poll_until(qtbot, scanner, condition, *, shown=False):
     qtbot.waitUntil(check)
 
 
-def test_window_thread_never_waits_for_processes(scanner_and_changes, fake_describe, qtbot, monkeypatch):
+def test_window_thread_never_waits_for_processes_and_a_failed_scan_is_told(
+    scanner_and_changes, fake_describe, qtbot, monkeypatch
+):
     scanner, _ = scanner_and_changes
     fake_describe.gate.clear()  # like a process stuck in the kernel, whose memory cannot be read
     scanner.poll(shown=True)
     scanner.poll(shown=True)
     assert scanner.device_processes == ()
-    monkeypatch.setattr(process_scanner, "HANGS_S", 0.0)
-    assert "hang" in scanner.problem
+    with monkeypatch.context() as patch:
+        patch.setattr(process_scanner, "HANGS_S", 0.0)
+        assert "hang" in scanner.problem
     fake_describe.gate.set()
     poll_until(qtbot, scanner, lambda: [each.pid for each in scanner.device_processes] == [7])
-    assert threading.main_thread() not in fake_describe.threads
-
-
-def test_leftover_process_is_described_outside_main_thread(scanner_and_changes, fake_describe, qtbot, monkeypatch):
-    scanner, _ = scanner_and_changes
     orphan = OrphanedProcess(
         process=ProcessId(pid=8, created=1.0), run_id="old", run_dir=None, name="python", command="python", age_s=1,
         user="anna", memory_bytes=5, why="Its run is over.",
@@ -90,6 +88,14 @@ def test_leftover_process_is_described_outside_main_thread(scanner_and_changes, 
     monkeypatch.setattr(process_scanner, "_is_there", lambda holder: True)
     poll_until(qtbot, scanner, lambda: [each.leftover for each in scanner.entries()] == [None, orphan], shown=True)
     assert threading.main_thread() not in fake_describe.threads
+
+    def fails(*_):
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(gpu_processes, "scan", fails)
+    poll_until(qtbot, scanner, lambda: scanner.problem is not None, shown=True)
+    told = "Processes could not be listed: Too many open files. The scan is repeated every few seconds."
+    assert scanner.problem == told
 
 
 def test_growing_age_is_no_change_and_another_run_is_scanned_at_once(scanner_and_changes, fake_describe, qtbot):
@@ -109,17 +115,6 @@ def test_growing_age_is_no_change_and_another_run_is_scanned_at_once(scanner_and
     assert [each.info.pid for each in scanner.entries()] == [9]
     scanner._session.run = SimpleNamespace(id="b")
     assert scanner.entries() == []
-
-
-def test_failed_scan_is_reported(scanner_and_changes, fake_describe, qtbot, monkeypatch):
-    def fails(*_):
-        raise OSError(24, "Too many open files")
-
-    monkeypatch.setattr(gpu_processes, "scan", fails)
-    scanner, _ = scanner_and_changes
-    poll_until(qtbot, scanner, lambda: scanner.problem is not None, shown=True)
-    told = "Processes could not be listed: Too many open files. The scan is repeated every few seconds."
-    assert scanner.problem == told
 
 
 # -- ending them ----------------------------------------------------------------------------------

@@ -155,42 +155,6 @@ def test_processes_of_run_on_cpu_device_are_listed_but_cannot_be_ended(assemble,
     panel.until(lambda: worker not in pids(panel), "the worker to leave the table")
 
 
-@pytest.mark.styled
-def test_message_is_shown_without_gpus_and_runs(assemble, own_processes):
-    panel = assemble("run", "memory", "devices")
-    panel.open_tab("Processes")
-    words = panel.window.findChild(QLabel, "noProcesses")
-    panel.until(lambda: words.isVisible() and words.text().startswith("No GPU was found"), "the message")
-    panel.window.resize(1100, 700)
-    panel.until(lambda: words.height() >= words.heightForWidth(words.width()), "the whole message to be visible")
-    assert words.heightForWidth(words.width()) > words.heightForWidth(2000), "the message takes more than one line"
-
-
-@pytest.mark.slow
-def test_own_process_is_ended_after_confirmation(assemble, nvml, launch, own_processes, monkeypatch):
-    monkeypatch.setattr(terminate, "GRACE_S", PATIENCE_S)  # it ends by SIGTERM, however long that takes
-    target, bystander = launch(), launch()
-    on_gpu(nvml, f"{target.pid}:{6 * GB}", f"{bystander.pid}:{2 * GB}")
-    panel = assemble("run", "memory", "devices")
-    panel.open_tab("Processes")
-    button = select(panel, target.pid)
-    assert button.isEnabled()
-    panel.qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
-    asked = panel.asked().text
-    assert f"(pid {target.pid})" in asked
-    assert WAITS in asked
-    assert "6.0 GB" in asked
-    panel.answer("noButton")
-    panel.until(lambda: panel.question() is None)
-    assert target.poll() is None
-    panel.qtbot.keyClick(table(panel), Qt.Key.Key_Delete)  # ask again, with the keyboard
-    panel.answer("yesButton")
-    panel.until(lambda: target.poll() is not None, "the process to exit")
-    assert target.returncode == -signal.SIGTERM
-    panel.until(lambda: f"(pid {target.pid})" in panel.message("messageStrip"), "the result")
-    assert bystander.poll() is None
-
-
 @pytest.mark.slow
 @pytest.mark.two_users
 def test_process_of_another_user_is_listed_but_cannot_be_ended(assemble, nvml, launch, own_processes, monkeypatch):
@@ -209,7 +173,10 @@ def test_process_of_another_user_is_listed_but_cannot_be_ended(assemble, nvml, l
     assert foreign.poll() is None
 
 
-def test_unknown_pid_is_listed(assemble, nvml, own_processes):
+@pytest.mark.slow
+def test_unknown_pid_is_listed_and_an_own_process_ended_after_confirmation(
+    assemble, nvml, own_processes, launch, monkeypatch
+):
     on_gpu(nvml, f"{NO_PID}:{6 * GB}")
     panel = assemble("run", "memory", "devices")
     panel.open_tab("Processes")
@@ -217,9 +184,29 @@ def test_unknown_pid_is_listed(assemble, nvml, own_processes):
     assert not button.isEnabled()
     assert "in a container" in panel.window.findChild(QLabel, "processWords").text()
     panel.until(lambda: f"used by pid {NO_PID}" in panel.devices[0].status, "the pid in the row of its device")
+    monkeypatch.setattr(terminate, "GRACE_S", PATIENCE_S)  # it ends by SIGTERM, however long that takes
+    target, bystander = launch(), launch()
+    on_gpu(nvml, f"{target.pid}:{6 * GB}", f"{bystander.pid}:{2 * GB}")
+    button = select(panel, target.pid)
+    assert button.isEnabled()
+    panel.qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+    asked = panel.asked().text
+    assert f"(pid {target.pid})" in asked
+    assert WAITS in asked
+    assert "6.0 GB" in asked
+    panel.answer("noButton")
+    panel.until(lambda: panel.question() is None)
+    assert target.poll() is None
+    panel.qtbot.keyClick(table(panel), Qt.Key.Key_Delete)  # ask again, with the keyboard
+    panel.answer("yesButton")
+    panel.until(lambda: target.poll() is not None, "the process to exit")
+    assert target.returncode == -signal.SIGTERM
+    panel.until(lambda: f"(pid {target.pid})" in panel.message("messageStrip"), "the result")
+    assert bystander.poll() is None
 
 
-def test_processes_are_scanned_only_while_a_tab_shows_them(assemble, own_processes):
+@pytest.mark.styled
+def test_processes_are_scanned_while_a_tab_shows_them_and_none_are_told(assemble, own_processes):
     panel = assemble("run", "memory", "devices")
     scanner = panel.window.services.process_scanner
     assert scanner._scanned_at == float("-inf")
@@ -230,6 +217,12 @@ def test_processes_are_scanned_only_while_a_tab_shows_them(assemble, own_process
     for _ in range(20):
         panel.poll()
         assert not scanner._scanning.busy
+    panel.open_tab("Processes")
+    words = panel.window.findChild(QLabel, "noProcesses")
+    panel.until(lambda: words.isVisible() and words.text().startswith("No GPU was found"), "the message")
+    panel.window.resize(1100, 700)
+    panel.until(lambda: words.height() >= words.heightForWidth(words.width()), "the whole message to be visible")
+    assert words.heightForWidth(words.width()) > words.heightForWidth(2000), "the message takes more than one line"
 
 
 # -- ending --------------------------------------------------------------------------------------

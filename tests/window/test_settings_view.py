@@ -51,7 +51,7 @@ def test_tab_shows_settings_of_the_run_and_copies_them(assemble, runs_root):
     assert not copy.isVisible()
 
 
-def test_changed_values_come_first_with_their_defaults():
+def test_changed_values_come_first_with_their_defaults_and_secrets_are_hidden(tmp_path):
     spec = make_spec("digits_mlp", epochs=3, gradient_clip=0.5)
     first, *others = run_settings(spec, RunFacts(), {"cpu:0": "CPU 0"}, "/runs/a").groups
     assert first.title == "Changed from the defaults"
@@ -64,9 +64,6 @@ def test_changed_values_come_first_with_their_defaults():
     shown = run_settings(make_spec("digits_mlp"), RunFacts(), {}, "/runs/a")
     assert "Git commit" not in shown.text
     assert "installed" not in shown.text
-
-
-def test_secrets_of_a_script_stay_hidden(tmp_path):
     (tmp_path / "train.py").write_text("print(1)\n")
     spec = script_spec(tmp_path / "train.py", cwd=tmp_path)
     assert spec.script is not None

@@ -53,11 +53,22 @@ def ready(current: Survey, *devices: str, stale_age_s=None, held_by=None) -> str
     return result.ready
 
 
-def test_function_of_a_recipe_that_no_run_calls_is_told_before_the_start(tmp_path) -> None:
+def test_unused_function_and_ports_over_machines_are_told_before_the_start(tmp_path) -> None:
     source = "def model():\n    pass\n\ndef train_data():\n    pass\n\ndef optimiser():\n    return []\n"
     recipe = replace(choices("cpu:0"), recipe=write_recipe(tmp_path, f"import torch\n{source}"))
     result = check_start(recipe, StartConditions(survey=survey()))
     assert result.ready == "Ready, but the function optimiser() of the recipe is not one that a run calls."
+    current = survey()
+    conditions = StartConditions(survey=replace(current, devices=(*current.devices, device_here("node2", CPU))))
+    asked = RecipeChoices(
+        recipe="digits_cnn", devices=("cpu:0", "node2/cpu:0"), framework="tensorflow", strategy="multi_worker_mirrored"
+    )
+    refused = check_start(asked, conditions)
+    assert refused.offers_open_ports
+    (sentence,) = refused.problems
+    assert sentence.startswith("Strategy multi_worker_mirrored over several machines opens network ports without a")
+    allowed = check_start(replace(asked, allow_open_ports=True), conditions)
+    assert (allowed.offers_open_ports, allowed.problems) == (True, ())
 
 
 PORTS_CHECK = """
@@ -92,20 +103,6 @@ def test_start_check_explains_open_ports_and_offers_to_allow_them():
     assert refused.endswith("Choose strategy mirrored, or allow open ports (--allow-open-ports).")
     assert not_resumed.endswith(" To resume this run with open ports: trainyard resume RUN --allow-open-ports")
     assert (allowed, resumed) == ("True", "")
-
-
-def test_tensorflow_over_machines_offers_to_allow_open_ports() -> None:
-    current = survey()
-    conditions = StartConditions(survey=replace(current, devices=(*current.devices, device_here("node2", CPU))))
-    asked = RecipeChoices(
-        recipe="digits_cnn", devices=("cpu:0", "node2/cpu:0"), framework="tensorflow", strategy="multi_worker_mirrored"
-    )
-    refused = check_start(asked, conditions)
-    assert refused.offers_open_ports
-    (sentence,) = refused.problems
-    assert sentence.startswith("Strategy multi_worker_mirrored over several machines opens network ports without a")
-    allowed = check_start(replace(asked, allow_open_ports=True), conditions)
-    assert (allowed.offers_open_ports, allowed.problems) == (True, ())
 
 
 # -- free memory ---------------------------------------------------------------------------------

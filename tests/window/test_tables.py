@@ -119,7 +119,18 @@ def test_selected_row_stays_selected_in_other_columns_too(table) -> None:
     assert chosen == [None]
 
 
-def test_only_what_changed_is_drawn_again_and_the_table_stays_scrolled(table, qtbot) -> None:
+def test_a_row_is_opened_by_key_and_double_click_and_drawn_again_when_changed(table, qtbot) -> None:
+    opened = []
+    table.row_opened.connect(opened.append)
+    table.selectRow(0)
+    qtbot.keyClick(table, Qt.Key.Key_Return)
+    qtbot.mouseClick(table.viewport(), Qt.MouseButton.LeftButton, pos=middle(table, 1))
+    qtbot.mouseDClick(table.viewport(), Qt.MouseButton.LeftButton, pos=middle(table, 1))
+    assert opened == [APPLE, PEAR]
+    table.clearSelection()
+    table.selectionModel().setCurrentIndex(table.model().index(2, 0), QItemSelectionModel.SelectionFlag.NoUpdate)
+    qtbot.keyClick(table, Qt.Key.Key_Return)
+    assert opened[2:] == [table.rows[2]], "the current row, as Tab leaves it, is opened without being selected"
     many = [Fruit(name=f"fruit {at}", grams=500 - at) for at in range(50)]
     table.show_rows(many)
     qtbot.waitUntil(lambda: table.verticalScrollBar().maximum() > 200)
@@ -132,20 +143,6 @@ def test_only_what_changed_is_drawn_again_and_the_table_stays_scrolled(table, qt
     assert table.verticalScrollBar().value() == 200
     table.show_columns(COLUMNS[1:2], many)
     assert table.verticalScrollBar().value() == 200
-
-
-def test_a_row_is_opened_with_a_key_and_a_double_click(table, qtbot) -> None:
-    opened = []
-    table.row_opened.connect(opened.append)
-    table.selectRow(0)
-    qtbot.keyClick(table, Qt.Key.Key_Return)
-    qtbot.mouseClick(table.viewport(), Qt.MouseButton.LeftButton, pos=middle(table, 1))
-    qtbot.mouseDClick(table.viewport(), Qt.MouseButton.LeftButton, pos=middle(table, 1))
-    assert opened == [APPLE, PEAR]
-    table.clearSelection()
-    table.selectionModel().setCurrentIndex(table.model().index(2, 0), QItemSelectionModel.SelectionFlag.NoUpdate)
-    qtbot.keyClick(table, Qt.Key.Key_Return)
-    assert opened[2:] == [table.rows[2]], "the current row, as Tab leaves it, is opened without being selected"
 
 
 def asked_for(table: RowsTable) -> list[tuple[str, str, Table]]:

@@ -118,7 +118,8 @@ def colours(image: QImage) -> set[str]:
     return {image.pixelColor(x, y).name() for x in range(image.width()) for y in range(image.height())}
 
 
-def test_widgets_have_the_styles_of_their_roles_and_tones(hold, unstyled_app) -> None:
+@pytest.mark.slow
+def test_widgets_have_styles_of_roles_and_tones_and_a_theme_is_replaced_once(hold, unstyled_app, monkeypatch) -> None:
     themes.apply(unstyled_app, DARK)
     title, label, box = hold(QLabel("devices")), hold(QLabel("words")), hold(QSpinBox())
     title.setProperty("role", "title")
@@ -130,13 +131,7 @@ def test_widgets_have_the_styles_of_their_roles_and_tones(hold, unstyled_app) ->
         assert label.palette().color(label.foregroundRole()).name() == getattr(DARK, tone), "at once"
     themes.inset(box)
     assert box.lineEdit().textMargins().left() > 5
-
-
-@pytest.mark.slow
-def test_theme_can_be_replaced_without_setting_the_style_again(hold, unstyled_app, monkeypatch) -> None:
-    """It would style all widgets once more than the style sheet does."""
-    themes.apply(unstyled_app, DARK)
-    set_again = []
+    set_again = []  # would style all widgets once more than the style sheet does
     monkeypatch.setattr(type(unstyled_app), "setStyle", set_again.append)
     themes.apply(unstyled_app, DARK)
     themes.apply(unstyled_app, LIGHT)
