@@ -12,7 +12,7 @@ from pathlib import Path
 TESTS = Path(__file__).parents[1]
 PROMISES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("1 The lists of boxes show all rows and whole texts", (
-        "window/test_dock_layout.py::test_each_target_is_large_enough_and_each_list_shows_all_rows",)),
+        "window/test_dock_layout.py::test_widgets_have_names_of_their_own_and_targets_and_lists_are_large_enough",)),
     ("2 A click on a label freezes no layout", (
         "window/test_dock_layout.py::test_click_on_label_leaves_shares_and_a_moved_border_is_kept",)),
     ("3 Models are headings; heat, power and who uses a device are always there", (
@@ -128,7 +128,7 @@ PROMISES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("37 Texts, borders and marks have enough contrast, and targets enough size", (
         "window/test_theme.py::test_text_borders_marks_and_device_colours_have_enough_contrast",
         "window/test_theme.py::test_text_borders_marks_and_device_colours_have_enough_contrast",
-        "window/test_dock_layout.py::test_each_target_is_large_enough_and_each_list_shows_all_rows")),
+        "window/test_dock_layout.py::test_widgets_have_names_of_their_own_and_targets_and_lists_are_large_enough")),
     ("38 CPU devices are one line beside GPUs; rows are whole; free, all or none are ticked at once", (
         "window/test_device_list.py::test_rows_are_dense_with_many_gpus_grow_with_the_font_and_are_not_cut",
         "window/test_device_list.py::test_cpu_devices_are_one_line_until_it_is_clicked",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtWidgets import QAbstractButton, QComboBox, QDockWidget, QLabel, QListView, QMainWindow
+from PySide6.QtWidgets import QAbstractButton, QComboBox, QDockWidget, QLabel, QListView, QMainWindow, QWidget
 
 from core.runs.outputs import OutputFile, Outputs
 from gui.base.theme import DARK, stylesheet
@@ -90,8 +91,14 @@ MIN_PX = 24
 """Least side of a target by WCAG 2.2."""
 
 
-def test_each_target_is_large_enough_and_each_list_shows_all_rows(drive) -> None:
+def test_widgets_have_names_of_their_own_and_targets_and_lists_are_large_enough(drive) -> None:
+    """Tests from outside find widgets by these names. Each message and each plot has one button of its own."""
     panel = drive()
+    panel.window.panels.details.show_error("An error.")
+    names = [each.objectName() for each in panel.window.findChildren(QWidget) if type(each).__module__ != "builtins"]
+    of_each = {"nextMessageButton", "showAllButton", "ScrollLeftButton", "ScrollRightButton"}  # the last two are Qt's
+    counts = Counter(name for name in names if name and not name.startswith("qt_") and name not in of_each)
+    assert {name: count for name, count in counts.items() if count > 1} == {}
     targets = [*panel.window.findChildren(QAbstractButton), *panel.window.findChildren(QComboBox)]
     sizes = {each.objectName() or each.text(): each.size() for each in targets if each.isVisible()}
     assert len(sizes) > 10
@@ -125,7 +132,18 @@ def details(hold) -> DetailTabs:
     return detail_tabs
 
 
-def test_tab_bar_fits_the_error_tab_and_its_removal_selects_another(qtbot, details):
+def test_removing_error_tab_selects_first_tab_only_if_error_was_open(details):
+    details.show_error("It failed.")
+    details.tabs.setCurrentIndex(ERROR_TAB)
+    details.show_error("")
+    assert (details.currentIndex(), details.tabs.currentIndex()) == (EVENTS_TAB, EVENTS_TAB)
+    details.show_error("It failed.")
+    details.raise_processes()
+    details.show_error("")
+    assert details.currentIndex() == PROCESSES_TAB
+
+
+def test_tab_bar_grows_to_fit_error_tab(qtbot, details):
     narrow = details.tabs.width()
     details.show_error("It failed.")
     qtbot.waitUntil(lambda: details.tabs.width() > narrow)
@@ -140,14 +158,6 @@ def test_tab_bar_fits_the_error_tab_and_its_removal_selects_another(qtbot, detai
     details.show_error("")
     details.show_outputs(Outputs())
     qtbot.waitUntil(lambda: details.tabs.width() == narrow)
-    details.show_error("It failed.")
-    details.tabs.setCurrentIndex(ERROR_TAB)
-    details.show_error("")
-    assert (details.currentIndex(), details.tabs.currentIndex()) == (EVENTS_TAB, EVENTS_TAB)
-    details.show_error("It failed.")
-    details.raise_processes()
-    details.show_error("")
-    assert details.currentIndex() == PROCESSES_TAB
 
 
 def test_heading_takes_no_more_than_there_is_and_controls_are_whole(qtbot, details):

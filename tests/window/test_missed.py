@@ -127,6 +127,11 @@ def test_what_ended_while_window_was_closed_is_told_once(bell, runs_root):
     first = bell()
     assert not first.button.isVisible(), "old runs at a first start are no news"
     first.panel.close()
+    damaged = {"version": 2, "looked": "soon", "missed": [1], "seen": {"a": "b"}, "going": ["x"], "ends": {"a": None}}
+    SettingsFile().save({f"{folder_key(runs_root)}/missed": damaged})
+    first = bell()
+    assert not first.button.isVisible(), "damaged settings are those of a first start"
+    first.panel.close()
     write_ended(runs_root, "20260101-000001-one", "finished", 0, release=HELD)
     error = join_sentences([tr(OF_WORKER, phrase="Worker 0 on cpu:0"), "ValueError: No cats."])
     write_ended(runs_root, "20260101-000002-two", "failed", 0, error=stored(error))
@@ -257,13 +262,6 @@ def test_stop_of_ones_own_is_no_news_and_that_of_others_is(bell, runs_root, tmp_
     found.until("1")
     found.panel.until(listed(found, mine.run.dir, "stopped"))
     assert [line.partition(" · ")[0] for line in found.lines] == ["theirs: stopped"]
-
-
-def test_damaged_settings_are_a_first_start(bell, runs_root):
-    write_ended(runs_root, "20260101-000001-one", "finished", 5)
-    damaged = {"version": 2, "looked": "soon", "missed": [1], "seen": {"a": "b"}, "going": ["x"], "ends": {"a": None}}
-    SettingsFile().save({f"{folder_key(runs_root)}/missed": damaged})
-    assert not bell().button.isVisible()
 
 
 @pytest.mark.styled

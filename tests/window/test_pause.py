@@ -133,6 +133,7 @@ def test_run_is_saved_stopped_and_resumed_while_the_window_polls_and_asks_to_sha
         button = press(panel, "pauseButton")
         assert (button.text(), button.isEnabled(), detail(panel)) == ("Resume", False, "resuming …")
         panel.until_polled()
+        assert detail(panel) == "resuming …"
         gate.set()
         panel.until(lambda: panel.message("messageStrip") == "The supervisor could not be started.", "the reason")
     assert button.isEnabled()

@@ -313,7 +313,7 @@ def test_duplicate_and_edit_fills_form_from_run(assemble, script, runs_root, tmp
 
 
 @pytest.mark.slow
-def test_presets_are_saved_applied_and_deleted(assemble, script):
+def test_presets_are_saved_applied_and_deleted_and_one_with_a_secret_by_its_name(assemble, script):
     spec = script_spec(script, "5", cwd=script.parent)
     panel = assemble(*FEATURES)
     show(panel, spec)
@@ -349,12 +349,8 @@ def test_presets_are_saved_applied_and_deleted(assemble, script):
     menu_action(button.menu(), "elsewhere").trigger()
     assert panel.message("messageStrip") == "GPU-gone was not ticked, since it is not on this machine."
     assert panel.chosen.ticked == ("cpu:1",)
-
-
-@pytest.mark.slow
-def test_preset_with_a_secret_is_saved_by_name_after_a_question(assemble, script):
-    panel = assemble(*FEATURES)
-    show(panel, script_spec(script, cwd=script.parent, environment={"HF_TOKEN": "hf_123", "MINE": "yes"}))
+    secret = script_spec(script, cwd=script.parent, environment={"HF_TOKEN": "hf_123", "MINE": "yes"})
+    show(panel, secret, "20260101-000001-run")
     path = presets.path_of("nightly", presets.default_root())
     for answer in ("noButton", "yesButton"):
         assert not path.exists()

@@ -260,7 +260,9 @@ def ask(panel) -> FileDialog:
     return panel.window.findChild(FileDialog, "copyRecipeDialog")
 
 
-def test_copied_workload_is_chosen_and_opened_in_an_editor(panel, opened, tmp_path) -> None:
+def test_copied_workload_is_chosen_and_opened_in_an_editor_if_there_is_one(
+    panel, opened, tmp_path, monkeypatch
+) -> None:
     dialog = ask(panel)
     target = tmp_path / "mine" / "digits_mlp.py"
     assert dialog.selectedFiles() == [str(target)]
@@ -270,6 +272,14 @@ def test_copied_workload_is_chosen_and_opened_in_an_editor(panel, opened, tmp_pa
     assert opened == [str(target)]
     panel.tick("cpu:0")
     panel.until_ready()
+    monkeypatch.setattr(QDesktopServices, "openUrl", lambda _: False)
+    panel.choose(panel.recipe, "digits_mlp")
+    panel.choose(panel.framework, "keras")
+    target.unlink()
+    ask(panel).accept()
+    assert f"The desktop has no program that opens {target}." in panel.message("messageStrip")
+    assert panel.recipe.currentData() == str(target)
+    assert "import keras" in target.read_text()
 
 
 @pytest.mark.slow
@@ -312,13 +322,3 @@ def test_copy_is_offered_in_menus_and_explained_where_it_cannot_be(panel, opened
     assert action in panel.window.panels.menu.file.actions()
     assert panel.recipe.actions() == [action]
     assert panel.recipe.contextMenuPolicy() == Qt.ContextMenuPolicy.ActionsContextMenu
-
-
-def test_copy_without_an_editor_says_so_and_is_chosen(panel, monkeypatch, tmp_path) -> None:
-    monkeypatch.setattr(QDesktopServices, "openUrl", lambda _: False)
-    panel.choose(panel.framework, "keras")
-    ask(panel).accept()
-    target = tmp_path / "mine" / "digits_mlp.py"
-    assert f"The desktop has no program that opens {target}." in panel.message("messageStrip")
-    assert panel.recipe.currentData() == str(target)
-    assert "import keras" in target.read_text()

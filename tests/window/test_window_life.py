@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections import Counter
 from pathlib import Path
 
 import psutil
@@ -130,16 +129,6 @@ def test_plots_follow_first_frame_with_their_saved_settings(drive, qtbot, hold, 
             qtbot.waitUntil(lambda window=window: window.findChild(QWidget, "lossPlot") is not None)
             assert window.findChild(QToolButton, "smoothingButton").text() == "smooth 0.85"
         window.close()
-
-
-def test_names_of_widgets_are_unique(drive):
-    """Tests from outside find widgets by these names. Each message and each plot has one button of its own."""
-    panel = drive()
-    panel.window.panels.details.show_error("An error.")
-    names = [each.objectName() for each in panel.window.findChildren(QWidget) if type(each).__module__ != "builtins"]
-    of_each = {"nextMessageButton", "showAllButton", "ScrollLeftButton", "ScrollRightButton"}  # the last two are Qt's
-    counts = Counter(name for name in names if name and not name.startswith("qt_") and name not in of_each)
-    assert {name: count for name, count in counts.items() if count > 1} == {}
 
 
 def test_without_a_display_that_answers_there_is_one_sentence(runs_root):
