@@ -1,6 +1,6 @@
 """The colours of curves and devices, in the window and in reports.
 
-People who see no red or no green can tell them apart, too: `tests/window/test_device_colours.py` computes that.
+People who see no red or no green can tell them apart, too: `tests/window/test_theme.py` computes that.
 """
 
 from __future__ import annotations

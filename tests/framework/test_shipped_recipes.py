@@ -120,7 +120,7 @@ COPIED = [
     for recipe in recipes.built_in(framework)
     if recipe.name not in ELSEWHERE
 ]
-"""Two recipes with included data; `test_recipe_copy.py` reads the others."""
+"""Two recipes with included data; `test_setup_panel.py` reads the others."""
 INTERRUPTED = [
     (framework, recipe.name)
     for framework in ("pytorch", "tensorflow", "keras")

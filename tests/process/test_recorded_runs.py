@@ -141,7 +141,6 @@ EXPECTED = {
 }
 
 
-
 class Printed(NamedTuple):
     """What a command has printed."""
 

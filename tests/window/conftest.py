@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gc
 import locale
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QCoreApplication, QEvent, QLocale, QTranslator
-from PySide6.QtWidgets import QApplication, QMainWindow
+from PySide6.QtWidgets import QApplication, QMainWindow, QWidget
+from pytestqt.qtbot import QtBot
 
 from core import language
 from core.history.index import directories
@@ -23,6 +25,7 @@ from gui.base.timers import collect_due
 from gui.features.memory import scanner as leftover_scanner
 from gui.machine.machine import Machine
 from gui.plots.registry import PLOTS
+from gui.plots.run_plot import Plot
 from gui.runs.actions import RunActions
 from gui.window import features
 from gui.window.layout import DockLayout, MainPanels
@@ -34,15 +37,6 @@ from tests.support.waiting import PATIENCE_S, wait_until
 from tests.window.driving import Driver, PartsDriver, apply_palette, remove_style
 from tests.window.launching import Launcher
 from tests.window.plotted import events
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from pytestqt.qtbot import QtBot
-
-    from gui.plots.run_plot import Plot
-
 
 TRAINS = """\
 import os
@@ -220,11 +214,26 @@ def launch() -> Iterator[Launcher]:
 
 
 @pytest.fixture
-def header(qtbot: QtBot) -> HeaderPanel:
+def hold(qtbot: QtBot) -> Callable[..., QWidget]:
+    """Return a function that keeps a widget until the end of the test, shows it if a size is given, and returns it."""
+    held: list[QWidget] = []
+
+    def until_the_end(widget: QWidget, *size: int) -> QWidget:
+        qtbot.addWidget(widget)
+        held.append(widget)
+        if size:
+            widget.resize(*size)
+            with qtbot.waitExposed(widget):
+                widget.show()
+        return widget
+
+    return until_the_end
+
+
+@pytest.fixture
+def header(hold: Callable[..., QWidget]) -> HeaderPanel:
     """The header of a window alone."""
-    made = HeaderPanel(RunActions())
-    qtbot.addWidget(made)
-    return made
+    return hold(HeaderPanel(RunActions()))
 
 
 @pytest.fixture
@@ -236,15 +245,24 @@ def run_series() -> RunSeries:
 
 
 @pytest.fixture
-def plots(qtbot) -> dict[str, Plot]:
+def plots(hold) -> dict[str, Plot]:
     """The plots that are always there, visible at 900 x 400 pixels."""
-    all_plots = {row.name: row.make() for row in PLOTS if not row.optional}
-    for plot in all_plots.values():
-        qtbot.addWidget(plot)
-        plot.resize(900, 400)
-        with qtbot.waitExposed(plot):
-            plot.show()
-    return all_plots
+    return {row.name: hold(row.make(), 900, 400) for row in PLOTS if not row.optional}
+
+
+@pytest.fixture
+def loss(plots: dict[str, Plot]) -> Plot:
+    return plots["lossPlot"]
+
+
+@pytest.fixture
+def utilisation(plots: dict[str, Plot]) -> Plot:
+    return plots["utilisationPlot"]
+
+
+@pytest.fixture
+def memory(plots: dict[str, Plot]) -> Plot:
+    return plots["memoryPlot"]
 
 
 def _end_runs(runs_root: Path) -> None:

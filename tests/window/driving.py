@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEventLoop, Qt, QTimer
+from PySide6.QtCore import QEventLoop, QPoint, Qt, QTimer
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import (
     QApplication,
@@ -17,38 +18,34 @@ from PySide6.QtWidgets import (
     QLineEdit,
     QListWidget,
     QMainWindow,
+    QMenu,
     QPlainTextEdit,
     QPushButton,
     QSpinBox,
+    QWidget,
 )
+from pytestqt.qtbot import QtBot
 
+from core.schema.spec import RunSpec
 from gui.app import create_window
 from gui.base.jobs import Jobs
 from gui.base.theme import Theme, look, set_palette
+from gui.features.devices.panel import ChosenDevices
 from gui.features.devices.view import DeviceView
 from gui.features.preferences.preferences import PreferencesDialog
 from gui.features.setup.panel import SetupPanel
-from gui.widgets.dialogs import ConfirmDialog
+from gui.machine.device_rows import DeviceRow
+from gui.machine.machine import Machine
+from gui.widgets.dialogs import ConfirmDialog, NameDialog
 from gui.widgets.messages import MessageStrip
 from gui.window import main_window
 from gui.window.features import FEATURES
-from gui.window.layout import SIZE
+from gui.window.layout import SIZE, MainPanels
 from gui.window.main_window import MainWindow
+from gui.window.services import Services
 from tests.support.waiting import MAX_PAUSE_S, PATIENCE_S
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from PySide6.QtWidgets import QMenu
-    from pytestqt.qtbot import QtBot
-
-    from core.schema.spec import RunSpec
-    from gui.features.devices.panel import ChosenDevices
-    from gui.machine.device_rows import DeviceRow
-    from gui.machine.machine import Machine
-    from gui.window.layout import MainPanels
-    from gui.window.services import Services
+NEAR = QPoint(5, 5)
 
 
 def remove_style() -> None:
@@ -239,6 +236,18 @@ class Driver:
         self.until(lambda: self.question() is not None, "a question")
         return self.question()
 
+    def until_polled(self, times: int = 3) -> None:
+        """Let the window bring itself up to date so many times."""
+        polls: list[bool] = []
+        self.window.services.poll_timer.timeout.connect(lambda: polls.append(True))
+        self.until(lambda: len(polls) >= times, f"{times} polls")
+
+    def enter_name(self, name: str) -> None:
+        """Enter a name, tags or a note in the open dialog, and accept it."""
+        dialog = next(each for each in self.window.findChildren(NameDialog) if each.isVisible())
+        dialog.edit.setText(name)
+        self.qtbot.mouseClick(dialog.yes, Qt.MouseButton.LeftButton)
+
     def answer(self, name: str) -> None:
         """Click a button of the confirmation dialog: `yesButton` or `noButton`."""
         button = self.asked().findChild(QPushButton, name)
@@ -277,6 +286,14 @@ class Driver:
 def menu_action(menu: QMenu, text: str) -> QAction:
     """Return the entry of a menu with this text."""
     return next(each for each in menu.actions() if each.text() == text)
+
+
+def choose_in_menu(widget: QWidget, text: str, place: QPoint = NEAR) -> None:
+    """Choose an entry of the context menu at a place of a widget."""
+    widget.customContextMenuRequested.emit(place)
+    menu = next(each for each in widget.window().findChildren(QMenu) if each.isVisible())
+    menu_action(menu, text).trigger()
+    menu.close()
 
 
 class PartsDriver(Driver):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,16 +17,12 @@ from core.results.measured_run import read_run
 from core.schema.events import metrics_line
 from gui.base.theme import DARK, LIGHT
 from gui.features.compare.runs import ComparedRun, metrics_of, usual_metric
+from gui.features.compare.view import ComparisonView
 from gui.widgets.table import ROW
 from tests.support.running import make_spec
 from tests.support.tables import headings
 from tests.support.written_runs import BEGAN, values, write_run
 from tests.window.driving import menu_action, show_theme
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from gui.features.compare.view import ComparisonView
 
 LOSSES = {"a": [4.0, 3.0, 2.0, 1.0], "b": [5.0, 4.0, 3.0, 2.5], "c": [4.0, 3.0, 2.5]}
 
@@ -100,7 +96,7 @@ def panel(features, runs_root: Path):
     return features()
 
 
-def test_ticks_are_set_with_boxes_ctrl_shift_and_space(panel) -> None:
+def test_ticks_are_set_with_boxes_and_keys_below_the_heading_of_a_day(panel, runs_root: Path) -> None:
     runs, bar = panel.runs, panel.window.panels.several
 
     def click(row: int, *keys: Qt.KeyboardModifier, on_box: bool = False) -> None:
@@ -135,9 +131,6 @@ def test_ticks_are_set_with_boxes_ctrl_shift_and_space(panel) -> None:
     assert ticked() == ["c", "a"], "a list that is shown anew keeps its ticks"
     panel.qtbot.keyClick(runs, Qt.Key.Key_Escape)
     assert ticked() == []
-
-
-def test_runs_are_below_the_heading_of_their_day(panel, runs_root: Path) -> None:
     write_run(runs_root, "20260102-000000-new")
     write_run(runs_root, "another-name")
     panel.until(lambda: panel.runs.count() == 5, "the runs")
@@ -182,20 +175,6 @@ def test_runs_that_differ_in_their_seed_are_a_group_until_each_is_to_be_drawn_al
     assert view.plot.canvas.y_range[0] < 1.0, "every value can be seen, also where the means are above it"
     assert "Seed" in cells(view)
     assert len({entry.colour for entry in view.plot.entries}) == 3
-
-
-def test_comparison_follows_the_theme_and_is_not_the_view_of_this_machine(panel) -> None:
-    panel.window.controllers.run.show_machine()
-    machine = panel.window.panels.machine
-    assert machine.isChecked()
-    view = opened(panel, "a", "b")
-    assert not machine.isChecked()
-    for theme in (LIGHT, DARK):
-        show_theme(theme)
-        assert [entry.colour for entry in view.plot.entries] == [*theme.devices[:2]]
-        assert [row.colour for row in view.card.table.rows] == [*theme.devices[:2]]
-    assert panel.window.controllers.comparison.close()
-    assert machine.isChecked()
 
 
 def test_validation_is_the_usual_metric_also_before_the_second_run_is_read(runs_root: Path) -> None:
@@ -265,7 +244,7 @@ def test_baseline_target_reasons_and_copies_of_the_table(panel) -> None:
 
 
 @pytest.mark.slow
-def test_another_tick_adds_a_run_a_search_hides_none_and_one_tick_ends_the_comparison(panel) -> None:
+def test_colours_stay_when_a_run_is_added_vanishes_or_cannot_be_read_with_a_sentence(panel, runs_root: Path) -> None:
     view = opened(panel, "a", "b")
     colours = {entry.runs[0].dir: entry.colour for entry in view.plot.entries}
     read = panel.window.controllers.comparison.reader.runs
@@ -283,14 +262,9 @@ def test_another_tick_adds_a_run_a_search_hides_none_and_one_tick_ends_the_compa
     assert all(run in panel.window.controllers.comparison.reader.runs for run in read), "none is read again"
     tick(panel, "a")
     assert panel.window.panels.plots.isVisible()
-
-
-@pytest.mark.slow
-def test_a_run_that_vanishes_or_cannot_be_read_is_a_sentence_and_the_others_stay(
-    panel, runs_root: Path
-) -> None:
+    view.plot.controls.group_box.setChecked(True)
     spec = runs_root / "20260101-000001-b" / "spec.json"
-    view = opened(panel, "a", "c")
+    opened(panel, "a", "c")
     spec.write_text(json.dumps({**json.loads(spec.read_text()), "version": 99}))
     tick(panel, "a", "b", "c")
     panel.until(lambda: "newer" in view.card.notices.text(), "why b cannot be read")
@@ -319,7 +293,7 @@ def test_a_live_run_goes_on_in_the_comparison(panel, runs_root: Path) -> None:
     panel.until(lambda: cells(view)["Last"][0][0] == "6", "its table")
 
 
-def test_enter_compares_and_the_menu_explains_what_is_missing(panel) -> None:
+def test_enter_compares_in_the_colours_of_the_theme_apart_from_this_machine(panel) -> None:
     panel.window.panels.menu.action("compare").trigger()
     assert "Tick two or more runs" in panel.message("messageStrip")
     tick(panel, "a", "b")
@@ -331,6 +305,17 @@ def test_enter_compares_and_the_menu_explains_what_is_missing(panel) -> None:
     panel.qtbot.mouseClick(panel.runs.viewport(), Qt.MouseButton.LeftButton, pos=row)
     assert not panel.window.controllers.comparison.is_open, "a click on a run shows that run"
     assert panel.run.dir.name.endswith("-c")
+    panel.window.controllers.run.show_machine()
+    machine = panel.window.panels.machine
+    assert machine.isChecked()
+    view = opened(panel, "a", "b")
+    assert not machine.isChecked()
+    for theme in (LIGHT, DARK):
+        show_theme(theme)
+        assert [entry.colour for entry in view.plot.entries] == [*theme.devices[:2]]
+        assert [row.colour for row in view.card.table.rows] == [*theme.devices[:2]]
+    assert panel.window.controllers.comparison.close()
+    assert machine.isChecked()
 
 
 def test_runs_that_measured_nothing_are_told(features, runs_root: Path) -> None:

@@ -40,12 +40,8 @@ CPUS = [row(f"CPU {number}", "Xeon") for number in range(2)]
 
 
 @pytest.fixture
-def panel(qtbot) -> DevicePanel:
-    found = DevicePanel()
-    qtbot.addWidget(found)
-    found.resize(370, 600)
-    found.show()
-    return found
+def panel(hold) -> DevicePanel:
+    return hold(DevicePanel(), 370, 600)
 
 
 def names(table) -> list[str]:
@@ -70,16 +66,22 @@ def fold_cpus(table, *, key: bool = False) -> None:
 # -- headings ------------------------------------------------------------------------------------
 
 
-def test_gpus_of_one_model_are_below_its_heading(panel):
+def test_gpus_of_one_model_are_below_its_heading_in_the_order_of_the_driver(panel):
     table = panel.table
     show_devices(table, [*GPUS, *CPUS])
     shown = [each for each in table.lines if isinstance(each, ModelLine | DeviceLine)]
     assert [each.row.label if isinstance(each, DeviceLine) else spoken(each) for each in shown] == [
         "H100 4 ×", "GPU 0", "GPU 1", "GPU 2", "GPU 3", "RTX 4090 4 ×", "GPU 4", "GPU 5", "GPU 6", "GPU 7",
     ]
+    show_devices(
+        panel.table,
+        [row("GPU 0", "T4"), row("MIG 1", "A100 MIG"), row("MIG 2", "A100 MIG"), row("GPU 3", "T4"), *CPUS],
+    )
+    found = [(each.name, each.times, each.first) for each in panel.table.lines if isinstance(each, ModelLine)]
+    assert found == [("T4", "", "GPU-0"), ("A100 MIG", "2 ×", "MIG-1"), ("T4", "", "GPU-3")]
 
 
-def test_keys_pass_over_headings(panel, qtbot):
+def test_keys_pass_over_headings_and_list_scrolls_to_what_is_new(panel, qtbot):
     panel.resize(370, 200)
     table = panel.table
     show_devices(table, GPUS)
@@ -91,81 +93,6 @@ def test_keys_pass_over_headings(panel, qtbot):
         visited.append(table.currentIndex().data(LINE).row.label)
     assert visited == ["GPU 0", "GPU 1", "GPU 2", "GPU 3", "GPU 4", "GPU 3", "GPU 7", "GPU 0"]
     assert table.verticalScrollBar().value() == 0, "the heading above the first device is in sight, too"
-
-
-def test_headings_follow_the_order_of_the_driver(panel):
-    show_devices(
-        panel.table,
-        [row("GPU 0", "T4"), row("MIG 1", "A100 MIG"), row("MIG 2", "A100 MIG"), row("GPU 3", "T4"), *CPUS],
-    )
-    found = [(each.name, each.times, each.first) for each in panel.table.lines if isinstance(each, ModelLine)]
-    assert found == [("T4", "", "GPU-0"), ("A100 MIG", "2 ×", "MIG-1"), ("T4", "", "GPU-3")]
-
-
-def test_only_the_device_under_the_mouse_is_highlighted(panel, qtbot):
-    table = panel.table
-    show_devices(table, GPUS)
-    QApplication.processEvents()
-    rects = [place_of(table, each) for each in (line_of(table, ModelLine), device_line(table, "GPU-0"))]
-    heading, device = (rect.bottomRight() - QPoint(4, 4) for rect in rects)
-
-    def colours() -> tuple[str, str]:
-        image = table.viewport().grab().toImage()
-        return image.pixelColor(heading).name(), image.pixelColor(device).name()
-
-    plain = colours()
-    qtbot.mouseMove(table.viewport(), device)
-    qtbot.waitUntil(lambda: colours() == (plain[0], QColor(DARK.button).name()))
-    qtbot.mouseMove(table.viewport(), heading)
-    qtbot.waitUntil(lambda: colours() == plain)
-
-
-def test_click_and_space_tick_a_device_and_no_heading(panel):
-    table = panel.table
-    show_devices(table, GPUS)
-    click(table, line_of(table, ModelLine))
-    assert panel.chosen.ticked == ()
-    click(table, device_line(table, "GPU-4"))
-    assert panel.chosen.ticked == ("GPU-4",)
-    index = index_of(table, device_line(table, "GPU-4"))
-    assert index.data(Qt.ItemDataRole.CheckStateRole) is Qt.CheckState.Checked
-    click(table, device_line(table, "GPU-4"), key=True)
-    assert panel.chosen.ticked == ()
-    assert index.data(Qt.ItemDataRole.CheckStateRole) is Qt.CheckState.Unchecked
-
-
-# -- heights -------------------------------------------------------------------------------------
-
-
-def height(table, device: str) -> int:
-    return place_of(table, device_line(table, device)).height()
-
-
-def test_only_gpus_count_for_the_dense_form(panel):
-    heights = []
-    for rows in ([*GPUS[:3], *CPUS], [*GPUS[:4], *CPUS], GPUS[:5]):
-        show_devices(panel.table, rows)
-        heights.append(height(panel.table, "GPU-1"))
-    assert heights[0] == heights[1] > heights[2]
-
-
-def test_no_row_is_cut_at_the_bottom(panel):
-    table = panel.table
-    show_devices(table, [*GPUS, *CPUS])
-    fold_cpus(table)
-    table.verticalScrollBar().setValue(0)
-    for room in range(120, 560, 7):
-        panel.resize(370, room)
-        bottom = table.viewport().height()
-        rects = [place_of(table, line) for line in table.lines]
-        # Two pixels of the next line may be seen: there it paints nothing.
-        cut = [rect for rect in rects if rect.top() + 2 < bottom < rect.bottom()]
-        assert not cut, f"at a height of {room}"
-
-
-def test_list_scrolls_to_what_is_unfolded_or_ticked_from_elsewhere(panel, qtbot):
-    panel.resize(370, 200)
-    table = panel.table
     show_devices(table, [*GPUS, *CPUS])
 
     def is_in_sight(line) -> bool:
@@ -185,9 +112,56 @@ def test_list_scrolls_to_what_is_unfolded_or_ticked_from_elsewhere(panel, qtbot)
     assert isinstance(table.currentIndex().data(LINE), CpuLine), "it stays the current line"
 
 
-def test_rows_grow_with_the_font(panel):
+def test_mouse_and_space_highlight_and_tick_a_device_and_no_heading(panel, qtbot):
     table = panel.table
     show_devices(table, GPUS)
+    QApplication.processEvents()
+    rects = [place_of(table, each) for each in (line_of(table, ModelLine), device_line(table, "GPU-0"))]
+    heading, device = (rect.bottomRight() - QPoint(4, 4) for rect in rects)
+
+    def colours() -> tuple[str, str]:
+        image = table.viewport().grab().toImage()
+        return image.pixelColor(heading).name(), image.pixelColor(device).name()
+
+    plain = colours()
+    qtbot.mouseMove(table.viewport(), device)
+    qtbot.waitUntil(lambda: colours() == (plain[0], QColor(DARK.button).name()))
+    qtbot.mouseMove(table.viewport(), heading)
+    qtbot.waitUntil(lambda: colours() == plain)
+    click(table, line_of(table, ModelLine))
+    assert panel.chosen.ticked == ()
+    click(table, device_line(table, "GPU-4"))
+    assert panel.chosen.ticked == ("GPU-4",)
+    index = index_of(table, device_line(table, "GPU-4"))
+    assert index.data(Qt.ItemDataRole.CheckStateRole) is Qt.CheckState.Checked
+    click(table, device_line(table, "GPU-4"), key=True)
+    assert panel.chosen.ticked == ()
+    assert index.data(Qt.ItemDataRole.CheckStateRole) is Qt.CheckState.Unchecked
+
+
+# -- heights -------------------------------------------------------------------------------------
+
+
+def height(table, device: str) -> int:
+    return place_of(table, device_line(table, device)).height()
+
+
+def test_rows_are_dense_with_many_gpus_grow_with_the_font_and_are_not_cut(panel):
+    table, heights = panel.table, []
+    for rows in ([*GPUS[:3], *CPUS], [*GPUS[:4], *CPUS], GPUS[:5]):
+        show_devices(table, rows)
+        heights.append(height(table, "GPU-1"))
+    assert heights[0] == heights[1] > heights[2]
+    show_devices(table, [*GPUS, *CPUS])
+    fold_cpus(table)
+    table.verticalScrollBar().setValue(0)
+    for room in range(120, 560, 7):
+        panel.resize(370, room)
+        bottom = table.viewport().height()
+        rects = [place_of(table, line) for line in table.lines]
+        # Two pixels of the next line may be seen: there it paints nothing.
+        cut = [rect for rect in rects if rect.top() + 2 < bottom < rect.bottom()]
+        assert not cut, f"at a height of {room}"
     before = height(table, "GPU-1")
     panel.setStyleSheet("QWidget { font-size: 26px; }")
     assert height(table, "GPU-1") > before
@@ -231,7 +205,7 @@ def test_ticked_cpu_device_is_never_hidden(panel):
     assert chosen.ticked == ("GPU-2", "cpu:0")
 
 
-def test_device_that_vanishes_while_ticked_is_ticked_when_it_is_back(panel):
+def test_ticks_click_and_current_line_survive_that_devices_come_and_go(panel, qtbot):
     table, chosen = panel.table, panel.chosen
     show_devices(table, GPUS)
     chosen.tick(["GPU-2", "GPU-3"])
@@ -240,10 +214,7 @@ def test_device_that_vanishes_while_ticked_is_ticked_when_it_is_back(panel):
     show_devices(table, GPUS)
     assert chosen.ticked == ("GPU-2", "GPU-3")
     assert device_line(table, "GPU-2").is_ticked
-
-
-def test_click_and_current_line_survive_that_other_devices_come_and_go(panel, qtbot):
-    table, chosen = panel.table, panel.chosen
+    chosen.tick_only([])
     show_devices(table, GPUS[1:])
     at = table.visualRect(index_of(table, device_line(table, GPUS[1].id))).center()
     qtbot.mousePress(table.viewport(), Qt.MouseButton.LeftButton, pos=at)
@@ -332,7 +303,7 @@ def colours_in(panel, device: str) -> set[str]:
     return {image.pixelColor(x, y).name() for x in range(image.width()) for y in range(image.height())}
 
 
-def test_hot_gpu_has_a_red_sign_although_a_run_is_on_it(panel):
+def test_hot_gpu_has_a_red_sign_and_limits_give_way_to_names(panel, qtbot):
     usual = {"temperature_celsius": 67.0, "power_watts": 400.0, "power_limit_watts": 700.0, "used_by": "resnet_cats"}
     hot = {**usual, "temperature_celsius": 91.0, "clock_reasons": ("too hot",), "slowdowns": ("too hot",)}
     show_devices(panel.table, [row("GPU 0", **usual), row("GPU 1", **hot)])
@@ -340,9 +311,6 @@ def test_hot_gpu_has_a_red_sign_although_a_run_is_on_it(panel):
     bad = QColor(DARK.bad).name()
     assert bad not in colours_in(panel, "GPU-0")
     assert bad in colours_in(panel, "GPU-1")
-
-
-def test_limits_are_left_out_where_names_need_the_room(panel, qtbot):
     delegate = panel.table.itemDelegate()
     usual = {"temperature_celsius": 67.0, "power_watts": 400.0, "power_limit_watts": 700.0}
     show_devices(panel.table, [row("GPU 0", used_by="mnist", **usual)])
@@ -373,9 +341,9 @@ def test_change_that_no_text_shows_is_not_painted(panel, monkeypatch, qtbot):
 # -- ticking several -------------------------------------------------------------------------------
 
 
-def test_buttons_tick_free_all_and_none(panel, qtbot):
+def test_buttons_tick_free_all_and_none_but_one_mig_device_only(panel, hold):
     table, chosen, changes = panel.table, panel.chosen, []
-    qtbot.addWidget(panel.tick_bar)
+    hold(panel.tick_bar)
     free, every, none = (panel.tick_bar.findChild(QPushButton, name) for name in ("tickFree", "tickAll", "tickNone"))
     chosen.changed.connect(changes.append)
     show_devices(table, [replace(GPUS[0], used_by="mnist"), GPUS[1], replace(GPUS[2], lost="Gone."), *CPUS])
@@ -389,14 +357,11 @@ def test_buttons_tick_free_all_and_none(panel, qtbot):
     assert chosen.ticked == ("cpu:0", "cpu:1")
     free.click()
     assert chosen.ticked == ("cpu:0",)
-
-
-def test_all_ticks_one_mig_device_only(panel):
     rows = [row("MIG 0"), row("MIG 1")]
     assert free_devices(rows) == ("MIG-0", "MIG-1")
-    show_devices(panel.table, rows)
-    panel.chosen.tick_only(free_devices(rows))
-    assert panel.chosen.ticked == ("MIG-0",)
+    show_devices(table, rows)
+    chosen.tick_only(free_devices(rows))
+    assert chosen.ticked == ("MIG-0",)
 
 
 # -- the menu --------------------------------------------------------------------------------------

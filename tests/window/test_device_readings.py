@@ -1,10 +1,9 @@
-"""Device rows: current users, why a device cannot be ticked, and the age of readings."""
+"""Device rows: current users, why a device cannot be ticked, the age of readings; eight GPUs, and their check."""
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Collection
 from dataclasses import fields, replace
 from functools import partial
 from types import SimpleNamespace
@@ -12,11 +11,16 @@ from types import SimpleNamespace
 import psutil
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QLabel
 
 from core.catalog.strategies import find_strategy
 from core.config import validation
+from core.config.examination import BAD_S, GOOD_S, GpuCheck
+from core.devices.cpu import cpu_devices
 from core.devices.device import Device, Sample, Survey
+from core.devices.nvidia import preflight
 from core.devices.sampler import HelperTimeouts
+from core.errors import RunError
 from core.history.index import directories
 from core.runs.facts import RunState
 from gui.features.devices.delegate import without_label
@@ -29,7 +33,7 @@ from tests.nvml.standin import mig_uuid, uuid
 from tests.support.acting import played
 from tests.support.devices import device_line, index_of, place_of, show_devices
 from tests.support.helper_pids import helper_pids
-from tests.support.running import LONG, start, write_recipe
+from tests.support.running import LONG, make_spec, start, write_recipe
 from tests.support.waiting import PATIENCE_S
 
 GB = 2**30
@@ -40,18 +44,9 @@ def row(device: str, **values) -> DeviceRow:
     return DeviceRow(id=device, is_mig=device.startswith("MIG-"), **defaults, **values)
 
 
-def chosen_of(*rows: DeviceRow, ticked: Collection[str] = ()) -> ChosenDevices:
-    found = ChosenDevices()
-    found.tick(ticked)
-    found.show_rows(rows)
-    return found
-
-
 @pytest.fixture
-def view(qtbot) -> DeviceView:
-    found = DeviceView(ChosenDevices())
-    qtbot.addWidget(found)
-    return found
+def view(hold) -> DeviceView:
+    return hold(DeviceView(ChosenDevices()))
 
 
 # -- row contents --------------------------------------------------------------------------------
@@ -84,7 +79,7 @@ def test_row_status_shows_use_block_and_age(device, sample, known, status):
         assert device.get("blocked", "") in text
 
 
-def test_row_is_rebuilt_only_when_its_data_changes():
+def test_row_is_rebuilt_only_when_its_data_changes_and_outdated_ones_are_dashes():
     gpus = [Device(id=name, kind="nvidia", label=name.upper(), name="RTX") for name in ("g", "h")]
     samples = tuple(Sample(device_id=gpu.id, time=1, utilisation_percent=82) for gpu in gpus)
     colours = {"g": "#ffffff", "h": "#000000"}
@@ -106,9 +101,6 @@ def test_row_is_rebuilt_only_when_its_data_changes():
         first_again, same = maker.make(replace(survey, samples=later), colours, OnDevices())
         assert (first_again, same) == (first, second)
         assert same is second
-
-
-def test_outdated_readings_are_shown_as_dash():
     gpu = Device(id="g", kind="nvidia", label="GPU 0", name="RTX", memory_total_bytes=24 * GB)
     sample = Sample(device_id="g", time=1, utilisation_percent=82, memory_used_bytes=9 * GB, temperature_celsius=60)
     survey = Survey(devices=(gpu,), samples=(sample,))
@@ -131,7 +123,7 @@ class StalledSampler:
         return []
 
 
-def test_age_of_readings_uses_monotonic_clock(monkeypatch):
+def test_age_of_readings_and_times_of_samples_use_the_monotonic_clock(monkeypatch):
     gpu = Device(id="g", kind="nvidia", label="GPU 0", name="RTX")
     sample = Sample(device_id="g", time=4e9)  # the wall clock was set back since
     monitor = DeviceMonitor(StalledSampler(Survey(devices=(gpu,), samples=(sample,), arrived={"g": 100.0})))
@@ -140,6 +132,20 @@ def test_age_of_readings_uses_monotonic_clock(monkeypatch):
         changed = monitor.poll()
         assert monitor.stale_age_s == stale_age_s
         assert changed or not stale_age_s
+
+    class BusySampler(StalledSampler):
+        def new_samples(self) -> list[Sample]:
+            return [Sample(device_id="g", time=1.0)]
+
+    sampler = BusySampler(Survey(devices=(gpu,)))
+    monitor = DeviceMonitor(sampler)
+    reported = []
+    for eighth in range(10):
+        monkeypatch.setattr("gui.machine.monitor.time.monotonic", lambda eighth=eighth: 100 + eighth / 8)
+        reported.append(monitor.poll())
+    assert reported == [True, False, False, False, True, False, False, False, True, False]
+    sampler._survey = Survey(devices=())  # a change of devices is reported at once
+    assert monitor.poll()
 
 
 @pytest.fixture
@@ -159,9 +165,7 @@ def test_hanging_driver_ages_readings_and_window_keeps_polling(assemble, nvml):
     helper = psutil.Process(pid)
     helper.suspend()  # as while a call of the driver does not return
     panel.until(lambda: "s old" in panel.devices[0].status, "the age of the readings")
-    polls = []
-    panel.window.services.poll_timer.timeout.connect(lambda: polls.append(True))
-    panel.until(lambda: len(polls) >= 5, "five polls during one driver call")
+    panel.until_polled(5)  # during one driver call
     assert panel.devices[0].utilisation == "–"
     assert panel.device("cpu:0").status == ""
     first = panel.devices[0].status
@@ -175,33 +179,13 @@ def test_window_does_not_wait_for_slow_calls_and_survives_killed_helper(assemble
     """Each NVML call takes 100 ms, longer than a poll may take; then the helper is killed."""
     nvml.write(gpus=1, slow_ms=100, gpu0={"utilisation": 82})
     panel = assemble("devices")
-    polls = []
-    panel.window.services.poll_timer.timeout.connect(lambda: polls.append(nvml.calls().total()))
     panel.until(lambda: panel.devices[0].utilisation == "82 %", "the first reading")
     (pid,) = helper_pids()
     assert pid not in {os.getpid(), os.getppid()}
     os.kill(pid, signal.SIGKILL)
     panel.until(lambda: "signal KILL" in panel.window.panels.devices.banner.text(), "the end of the helper")
-    before = len(polls)
-    panel.until(lambda: len(polls) > before + 3, "the window to keep polling")
+    panel.until_polled()
     assert len(panel.devices) >= 2
-
-
-def test_new_samples_are_reported_every_half_second_and_new_devices_at_once(monkeypatch):
-    class BusySampler(StalledSampler):
-        def new_samples(self) -> list[Sample]:
-            return [Sample(device_id="g", time=1.0)]
-
-    gpu = Device(id="g", kind="nvidia", label="GPU 0", name="RTX")
-    sampler = BusySampler(Survey(devices=(gpu,)))
-    monitor = DeviceMonitor(sampler)
-    reported = []
-    for eighth in range(10):
-        monkeypatch.setattr("gui.machine.monitor.time.monotonic", lambda eighth=eighth: 100 + eighth / 8)
-        reported.append(monitor.poll())
-    assert reported == [True, False, False, False, True, False, False, False, True, False]
-    sampler._survey = Survey(devices=())  # a change of devices is reported at once
-    assert monitor.poll()
 
 
 # -- devices that cannot be ticked ---------------------------------------------------------------
@@ -248,17 +232,12 @@ def test_second_mig_device_cannot_be_ticked_and_first_stays_ticked(assemble, nvm
     assert "untick" not in tip(device_line(panel.table, other))
 
 
-def test_remembered_ticks_skip_devices_that_cannot_be_ticked():
-    rows = (row("GPU-1", blocked="It is in MIG mode."), row("MIG-1"), row("MIG-2"))
-    assert chosen_of(*rows, ticked=["MIG-1", "MIG-2", "GPU-1"]).ticked == ("MIG-1",)
-
-
 def obstacles(rows, ticked) -> dict[str, str]:
     chosen = [each for each in rows if each.id in ticked]
     return {each.id: why for each in rows if (why := obstacle(each, chosen))}
 
 
-def test_obstacles_give_reason_for_each_device():
+def test_obstacles_have_reasons_without_labels_and_drop_remembered_ticks():
     rows = [row("cpu:0"), row("MIG-1"), row("MIG-2"), row("GPU-1", blocked="Not yours."), row("GPU-2", lost="Gone.")]
     assert obstacles(rows, []) == {"GPU-1": "Not yours.", "GPU-2": "Gone."}
     assert set(obstacles(rows, ["MIG-2"])) == {"GPU-1", "GPU-2", "MIG-1", "cpu:0"}
@@ -267,6 +246,12 @@ def test_obstacles_give_reason_for_each_device():
     assert "Untick cpu:0 first" in obstacles(rows, ["cpu:0"])["MIG-1"]
     assert "Untick the other devices first" in obstacles([*rows, row("GPU-3")], ["cpu:0", "GPU-3"])["MIG-1"]
     assert set(obstacles(rows, ["MIG-1", "MIG-2"])) == {"GPU-1", "GPU-2", "cpu:0"}, "a ticked device can be unticked"
+    chosen = ChosenDevices()
+    chosen.tick(["MIG-1", "MIG-2", "GPU-1"])
+    chosen.show_rows((row("GPU-1", blocked="It is in MIG mode."), row("MIG-1"), row("MIG-2")))
+    assert chosen.ticked == ("MIG-1",), "ticks that were remembered"
+    assert without_label("GPU 3", "GPU 3 is in MIG mode.") == "In MIG mode."
+    assert without_label("GPU 3", "GPU 30 is ticked.") == "GPU 30 is ticked."
 
 
 @pytest.mark.parametrize("ticked", [(), ("GPU-1",), ("MIG-1",), ("MIG-1", "MIG-2"), ("MIG-1", "GPU-1"), ("cpu:0",)])
@@ -282,11 +267,6 @@ def test_mig_obstacles_match_validation(ticked):
 
     for name in devices.keys() - set(ticked):
         assert is_refused((*ticked, name)) == (name in found) or is_refused(ticked)
-
-
-def test_reason_does_not_repeat_device_label():
-    assert without_label("GPU 3", "GPU 3 is in MIG mode.") == "In MIG mode."
-    assert without_label("GPU 3", "GPU 30 is ticked.") == "GPU 30 is ticked."
 
 
 @pytest.mark.styled
@@ -318,8 +298,7 @@ def test_row_names_a_live_run_and_a_second_one_on_its_device_needs_confirmation_
     panel.set_number("epochsBox", 1)
     panel.until(lambda: "CPU 0 is used by" in panel.start_status.text(), "that it is in use")
     panel.start()
-    panel.until(lambda: panel.question() is not None, "the question")
-    asked = panel.question().text
+    asked = panel.asked().text
     assert "Start second and share CPU 0 with" in asked
     assert "first" in asked
     panel.answer("noButton")
@@ -344,3 +323,85 @@ def test_new_process_on_ticked_gpu_is_named_and_checked_and_forbids_nothing(asse
     panel.until(lambda: panel.devices[0].status.startswith("used by python"), "the process in the row")
     panel.tick()
     assert device_line(panel.table, uuid(0)).can_be_ticked
+
+
+# -- with the stand-in for NVML --------------------------------------------------------------------
+
+
+def test_eight_gpus_are_listed_plotted_and_chosen_and_one_that_is_lost_stays_ticked(assemble, nvml):
+    nvml.write(gpus=8, gpu0={"utilisation": 82, "memory_used": int(9.1 * 2**30), "temperature": 64, "power_mw": 312000})
+    panel = assemble("run", "start", "devices")
+    panel.until(lambda: len(panel.devices) == 10, "8 GPUs and 2 CPU devices")
+    assert panel.device(uuid(0)).label == "GPU 0"
+    panel.until(lambda: panel.device(uuid(0)).utilisation == "82 %")
+    assert panel.device(uuid(0)).memory == "9.1 / 24 GB"
+    panel.until(lambda: uuid(7) in panel.plot("memoryPlot").curves(), "8 lines")
+    assert panel.plot("utilisationPlot").colours == {row.id: row.colour for row in panel.devices}
+    panel.tick(uuid(5), uuid(2))
+    panel.until(lambda: "Ready: GPU 2 and GPU 5 are free" in panel.start_status.text())
+    assert panel.spec().devices == (uuid(2), uuid(5))
+    panel.tick(uuid(5), "cpu:0")
+    panel.until(lambda: "cannot be used together" in panel.start_status.text())
+    panel.tick(uuid(2))
+    nvml.write(gpu2={"lost": 1})
+    panel.until(lambda: panel.device(uuid(2)).status.startswith("lost: "))
+    panel.until(lambda: "GPU 2 is lost" in panel.start_status.text())
+    lost, other = (device_line(panel.table, uuid(number)) for number in (2, 0))
+    assert "lost" in spoken(lost)
+    assert (lost.is_ticked, lost.row.utilisation, other.can_be_ticked) == (True, "–", True)
+    nvml.write(gpu0={"utilisation": 17})
+    panel.until(lambda: panel.device(uuid(0)).utilisation == "17 %", "new readings of the other GPUs")
+    panel.tick()
+    panel.until(lambda: "No device is ticked" in panel.start_status.text())
+    assert not device_line(panel.table, uuid(2)).can_be_ticked
+
+
+def test_driver_mismatch_shows_banner(assemble, nvml):
+    nvml.write(gpus=2, init_error=18)
+    panel = assemble("devices")
+    banner = panel.window.findChild(QLabel, "driverBanner")
+    panel.until(lambda: banner.isVisible() and "mismatch" in banner.toolTip(), "the banner")
+
+
+@pytest.fixture
+def asked(monkeypatch) -> list[tuple[str, ...]]:
+    """The GPUs that the driver was asked about; it refuses the first time."""
+    asked: list[tuple[str, ...]] = []
+
+    def check(ids, environment, *, python):
+        assert "TRAINYARD_RUN" not in environment
+        assert environment["CUDA_VISIBLE_DEVICES"] == ",".join(ids)
+        asked.append(tuple(ids))
+        if len(asked) == 1:
+            raise RunError("The library is missing.")
+
+    monkeypatch.setattr(preflight, "check", check)
+    return asked
+
+
+def test_answers_are_remembered_and_bad_ones_only_for_a_moment(asked):
+    now = [0.0]
+    gpus = GpuCheck(lambda: now[0])
+    devices = [Device(id=uuid(0), kind="nvidia", label="GPU 0", name="H100"), *cpu_devices()]
+    on_cpu = make_spec("digits_mlp")
+    spec = replace(on_cpu, devices=(uuid(0),))
+    assert gpus.problem(on_cpu, devices) == ""
+    assert asked == []
+    assert [gpus.problem(spec, devices) for _ in range(3)] == ["The library is missing."] * 3
+    assert len(asked) == 1
+    now[0] += BAD_S
+    assert [gpus.problem(spec, devices) for _ in range(3)] == [""] * 3
+    assert len(asked) == 2
+    now[0] += GOOD_S - 1
+    assert gpus.problem(spec, devices) == ""
+    assert len(asked) == 2
+
+
+def test_start_is_not_offered_without_the_cuda_library(assemble, nvml, nvml_library, monkeypatch):
+    nvml.write(gpus=1)
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(nvml_library))  # without the folder of the CUDA library
+    panel = assemble("start", "devices")
+    panel.until(lambda: len(panel.devices) == 3, "the GPU")
+    panel.tick(uuid(0))
+    panel.until(lambda: "The CUDA driver's library cannot be used" in panel.start_status.text(), "the reason")
+    assert not panel.start_button.isEnabled()

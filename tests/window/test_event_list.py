@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
@@ -15,21 +16,13 @@ from gui.base.theme import DARK, LIGHT
 from gui.features.run.events import SLACK_ROWS, EventList
 from tests.window.driving import show_theme
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
 pytestmark = pytest.mark.styled
 
 
 @pytest.fixture
-def events(qtbot, qapp) -> EventList:
+def events(hold, qapp) -> EventList:
     themes.apply(qapp, DARK)
-    event_list = EventList()
-    qtbot.addWidget(event_list)
-    event_list.resize(500, 120)
-    with qtbot.waitExposed(event_list):
-        event_list.show()
-    return event_list
+    return hold(EventList(), 500, 120)
 
 
 @pytest.fixture
@@ -91,15 +84,6 @@ def test_newest_row_is_followed_until_user_scrolls_up(qtbot, events, show):
     assert shown(events) == []
 
 
-def test_selected_rows_are_copied_with_their_dates(qtbot, events, show):
-    at = time.mktime((2026, 11, 23, 18, 3, 4, 0, 0, -1))
-    show(notices([1, 2], at))
-    qtbot.keyClick(events, Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
-    qtbot.keyClick(events, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
-    copied = QGuiApplication.clipboard().text().splitlines()
-    assert copied[-2:] == ["2026-11-23 18:03:04  Notice 1.", "2026-11-23 18:03:04  Notice 2."]
-
-
 def epochs(numbers: Iterable[int]) -> list[dict[str, Any]]:
     """Return the events of epochs of one step."""
     plan = {"t": 1.0, "kind": "plan", "epochs": 10**6, "steps_per_epoch": 1, "samples_per_epoch": 1}
@@ -126,13 +110,19 @@ def test_epochs_are_appended_and_the_oldest_removed_but_not_how_the_run_began(ev
     assert rows[-1].endswith(f"Epoch {MAX_ENTRIES + 2 * SLACK_ROWS + 1000}: loss 0.5")
 
 
-def test_epochs_can_be_hidden(qtbot, events, show):
+def test_epochs_can_be_hidden_and_selected_rows_are_copied_with_their_dates(hold, events, show, qtbot):
     show([*notices([0]), *epochs(range(1, 60)), *notices([1])])
     assert len(shown(events)) == 60
-    qtbot.addWidget(events.controls)
+    hold(events.controls)
     events.epochs_box.click()
     assert [row.partition("  ")[2] for row in shown(events)] == ["Notice 0.", "Notice 1."]
     show([*epochs(range(60, 70)), *notices([2])])
     assert len(shown(events)) == 3
     events.epochs_box.click()
     assert len(shown(events)) == 71
+    at = time.mktime((2026, 11, 23, 18, 3, 4, 0, 0, -1))
+    show(notices([1, 2], at))
+    qtbot.keyClick(events, Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
+    qtbot.keyClick(events, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
+    copied = QGuiApplication.clipboard().text().splitlines()
+    assert copied[-2:] == ["2026-11-23 18:03:04  Notice 1.", "2026-11-23 18:03:04  Notice 2."]

@@ -28,7 +28,7 @@ from gui.runs.actions import obstacles
 from gui.widgets.dialogs import NameDialog
 from tests.support.waiting import PATIENCE_S
 from tests.unit.test_reports import Page
-from tests.window.driving import menu_action
+from tests.window.driving import choose_in_menu
 from tests.window.test_comparison import opened, tick, write_three
 
 RECORDED = Path(__file__).parents[1] / "recorded_runs"
@@ -75,7 +75,7 @@ def test_measurements_report_and_event_file_are_those_of_the_commands(panel, fin
     panel.until(lambda: "has event files of an earlier export" in panel.message("messageStrip"), "the refusal")
 
 
-def test_table_of_runs_has_results_and_settings(panel, tmp_path):
+def test_table_of_runs_and_pictures_are_written(panel, tmp_path):
     panel.window.panels.menu.action("runTable").trigger()
     assert "Wrote 3 runs to" in panel.exported(tmp_path / "runs.csv")
     rows = {row["run"]: row for row in csv.DictReader((tmp_path / "runs.csv").read_text().splitlines())}
@@ -88,9 +88,6 @@ def test_table_of_runs_has_results_and_settings(panel, tmp_path):
     assert headings.startswith("| run | name | state |")
     assert len(lines) == 3
     assert {line.count("|") for line in lines} == {headings.count("|")}
-
-
-def test_picture_is_sharp_or_a_drawing(panel, tmp_path):
     size = panel.window.panels.plots.size()
     panel.window.panels.menu.action("pictures").trigger()
     panel.exported(tmp_path / "plots.png")
@@ -100,25 +97,7 @@ def test_picture_is_sharp_or_a_drawing(panel, tmp_path):
     assert "<svg" in (tmp_path / "plots.svg").read_text()[:400]
 
 
-def test_model_is_exported_in_the_background_and_a_failure_is_told(panel, finished, tmp_path, monkeypatch):
-    asked = []
-
-    def export(run_dir, folder, *, format_name):
-        asked.append((run_dir, folder, format_name))
-        if len(asked) > 1:
-            raise ValueError(f"{folder} exists already and is not an empty folder. Name another.")
-        return Exported(folder=folder, format="state_dict", checkpoint="c", step=7, files=("a", "load.py"))
-
-    monkeypatch.setattr(exports, "export_model", export)
-    ask(panel, "model")
-    assert panel.exported(tmp_path / "model") == f"Wrote the model of step 7 to {tmp_path / 'model'}: a, load.py."
-    assert asked == [(finished, tmp_path / "model", "state_dict")]
-    ask(panel, "model")
-    panel.window.panels.message.show_message("")
-    assert "Nothing was exported" in panel.exported(tmp_path / "model")
-
-
-def test_menu_of_a_plot_copies_every_value_that_is_shown(panel, finished):
+def test_menu_of_a_plot_copies_its_values_and_a_model_is_exported_in_background(panel, finished, tmp_path, monkeypatch):
     plot = panel.plot("lossPlot")
     panel.until(lambda: panel.points("lossPlot") > 0, "the curve")
     view = plot.canvas.viewport()
@@ -136,6 +115,21 @@ def test_menu_of_a_plot_copies_every_value_that_is_shown(panel, finished):
     actions["Save picture…"].trigger()
     panel.export_dialog().reject()
     menu.close()
+    asked = []
+
+    def export(run_dir, folder, *, format_name):
+        asked.append((run_dir, folder, format_name))
+        if len(asked) > 1:
+            raise ValueError(f"{folder} exists already and is not an empty folder. Name another.")
+        return Exported(folder=folder, format="state_dict", checkpoint="c", step=7, files=("a", "load.py"))
+
+    monkeypatch.setattr(exports, "export_model", export)
+    ask(panel, "model")
+    assert panel.exported(tmp_path / "model") == f"Wrote the model of step 7 to {tmp_path / 'model'}: a, load.py."
+    assert asked == [(finished, tmp_path / "model", "state_dict")]
+    ask(panel, "model")
+    panel.window.panels.message.show_message("")
+    assert "Nothing was exported" in panel.exported(tmp_path / "model")
 
 
 def test_window_renames_a_run_without_its_spec_and_its_actions_follow_state_and_owner(drive, finished, capsys):
@@ -199,11 +193,6 @@ def compared(assemble, runs_root):
     return assemble("run", "history", "export", "comparison")
 
 
-def context_menu(widget, name: str, place: QPoint) -> QMenu:
-    widget.customContextMenuRequested.emit(place)
-    return next(each for each in widget.findChildren(QMenu, name) if each.isVisible())
-
-
 @pytest.mark.slow
 def test_a_comparison_is_exported_as_it_is_shown(compared, tmp_path):
     panel = compared
@@ -215,9 +204,7 @@ def test_a_comparison_is_exported_as_it_is_shown(compared, tmp_path):
     panel.until(lambda: len(view.card.table.rows) == 3, "a row for each run")
     view.card.target_chosen.emit(3.0)
     second = QPoint(20, view.card.table.rowViewportPosition(1) + 4)
-    menu = context_menu(view.card.table, "comparisonTableMenu", second)
-    menu_action(menu, "Use as baseline").trigger()
-    menu.close()
+    choose_in_menu(view.card.table, "Use as baseline", second)
     reader = panel.window.controllers.comparison.reader
     panel.until(lambda: "time_to_target_s" in reader.comparison.rows[0].statistics and reader.comparison.baseline == 1,
                 "the table with baseline and target")
@@ -237,9 +224,7 @@ def test_a_comparison_is_exported_as_it_is_shown(compared, tmp_path):
     assert (tmp_path / "c.md").read_text().startswith("| RUN |")
     assert QImage(str(tmp_path / "c.png")).size() == view.size() * 2
     assert "<svg" in (tmp_path / "c.svg").read_text()[:400]
-    menu = context_menu(view.plot, "comparedPlotMenu", QPoint(60, 60))
-    menu_action(menu, "Copy values").trigger()
-    menu.close()
+    choose_in_menu(view.plot, "Copy values", QPoint(60, 60))
     lines = QGuiApplication.clipboard().text().splitlines()
     assert len(lines) == 1 + 4 + 4 + 3, "each value of each run"
     assert {line.split("\t")[0] for line in lines[1:]} == {run.dir.name for run in reader.runs}

@@ -46,15 +46,13 @@ def test_dialog_begins_in_folder_used_last(drive, tmp_path, last_folder) -> None
     assert again.window.findChild(FileDialog).directory().absolutePath() == str(recipe.parent)
 
 
-def test_dialog_has_icons_on_tool_buttons_only_and_whole_sizes_and_dates(qtbot, qapp, tmp_path, last_folder) -> None:
+def test_dialog_has_icons_on_tool_buttons_only_and_whole_sizes_and_dates(hold, qtbot, qapp, tmp_path, last_folder):
     folder = tmp_path / "recipes"
     folder.mkdir()
     (folder / "a_rather_long_name_of_a_recipe_that_trains_cats.py").write_text("x" * 1_234_567)
     themes.apply(qapp, themes.DARK)
     FileDialog.last_folder = str(folder)
-    window = QWidget()
-    qtbot.addWidget(window)
-    dialog = FileDialog(window, "Open a recipe", str, names=python_files())
+    dialog = FileDialog(hold(QWidget()), "Open a recipe", str, names=python_files())
     dialog.open()
     assert dialog.directory().absolutePath() == str(folder)
     rows = dialog.findChild(QTreeView, "treeView")

@@ -1,33 +1,31 @@
-"""The list of runs in the window: search, star, tags, notes, archive, and lists of many runs."""
+"""The list of runs in the window: search, star, tags, notes, archive, deletion, and lists of many runs."""
 
 from __future__ import annotations
 
 import shutil
 from dataclasses import replace
+from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING
 
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QFontMetrics
-from PySide6.QtWidgets import QLabel, QLineEdit, QPushButton
+from PySide6.QtWidgets import QLabel, QLineEdit
 
-from core.history import marks
+from core.history import marks, removal
 from core.history.marks import change_marks, read_marks, rename
 from core.history.summary_cache import SummaryCache
+from core.runs import lock
 from gui.base.painting import elided
 from gui.features.runlist.view import ROWS
 from gui.runs import run_list
 from gui.runs.run_list import FEW
 from gui.widgets.dialogs import NameDialog
-from tests.support.running import make_spec
-from tests.support.waiting import PATIENCE_S
+from tests.support.running import make_spec, script_spec, train
+from tests.support.waiting import PATIENCE_S, wait_until
 from tests.support.written_runs import values, write_run
 from tests.window.driving import menu_action
 from tests.window.test_missed import write_live
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def write_runs(root: Path, count: int) -> list[Path]:
@@ -69,12 +67,6 @@ def choose(panel, run_dir: Path, action: str) -> None:
     menu.show_run(run_dir)
     menu.aboutToShow.emit()
     menu_action(menu, action).trigger()
-
-
-def answer(panel, text: str) -> None:
-    dialog = next(each for each in panel.window.findChildren(NameDialog) if each.isVisible())
-    dialog.edit.setText(text)
-    panel.qtbot.mouseClick(dialog.findChild(QPushButton, "yesButton"), Qt.MouseButton.LeftButton)
 
 
 @pytest.fixture
@@ -127,7 +119,7 @@ def test_star_tags_notes_and_archive_come_from_the_menu(show, monkeypatch) -> No
     choose(panel, first, "Remove star")
     assert not read_marks(first).star
     choose(panel, first, "Tags…")
-    answer(panel, "baseline, v2 baseline")
+    panel.enter_name("baseline, v2 baseline")
     assert read_marks(first).tags == ("baseline", "v2")
     assert panel.runs.item(1).text().endswith("baseline · v2")
     choose(panel, first, "Tags…")
@@ -137,10 +129,10 @@ def test_star_tags_notes_and_archive_come_from_the_menu(show, monkeypatch) -> No
     assert "cannot be a tag" in dialog.notice.text()
     dialog.edit.setText("")
     assert dialog.yes.isEnabled(), "all tags may be removed"
-    answer(panel, "v2")
+    panel.enter_name("v2")
     assert read_marks(first).tags == ("v2",)
     choose(panel, first, "Add note…")
-    answer(panel, "the one <b>to beat</b>")
+    panel.enter_name("the one <b>to beat</b>")
     assert [note.text for note in read_marks(first).notes] == ["the one <b>to beat</b>"]
     assert "to beat" in panel.runs.item(1).toolTip()
     choose(panel, first, "Archive")
@@ -214,7 +206,7 @@ def test_several_runs_are_archived_tagged_and_listed_again_at_once_but_not_those
     panel.until(lambda: panel.runs.item(2).text().endswith("old"), "the tag")
     panel.runs.tick([str(each) for each in folders[:3]])
     panel.window.panels.actions.do("tags", panel.runs.ticked)
-    answer(panel, "paper -old")
+    panel.enter_name("paper -old")
     assert [read_marks(each).tags for each in folders] == [("paper",), ("paper",), ("paper",), ()]
     assert len(panel.runs.ticked) == 3, "they are still ticked"
     panel.window.panels.actions.do("archive", panel.runs.ticked)
@@ -238,12 +230,15 @@ def test_several_runs_are_archived_tagged_and_listed_again_at_once_but_not_those
 def test_several_runs_are_deleted_after_one_question_except_one_that_runs(show, runs_root: Path) -> None:
     live = write_live(runs_root, "20260103-000000-live")
     panel, folders = show(3, "removal")
+    panel.until(lambda: panel.runs.count() == 4, "the runs")
+    panel.window.panels.actions.do("remove", [str(live)])  # it may have been resumed since the menu opened
+    panel.until(lambda: "is running, so it was not removed" in panel.message("messageStrip"), "the reason")
+    assert panel.question() is None
     panel.runs.tick([str(each) for each in [*folders[:2], live]])
     panel.runs.several_menu.popup_for(panel.runs.ticked, panel.window.pos())
     menu_action(panel.runs.several_menu, "Delete…").trigger()
     panel.runs.several_menu.close()
-    panel.until(lambda: panel.question() is not None, "the question")
-    text = panel.question().text
+    text = panel.asked().text
     assert text.startswith("Delete 2 runs?")
     assert text.count(" kB)") == 2
     assert "1 run was left as it was." in text
@@ -300,3 +295,55 @@ def test_number_is_shown_whole_or_not_at_all(qapp) -> None:
     assert cut(event, "epoch 6: loss 0.51") == "epoch 6: loss…"
     assert cut(event, "epoch 6: loss 0.5123, 12") == "epoch 6: loss 0.5123…"
     assert elided(metrics, event, metrics.horizontalAdvance(event)) == event
+
+
+# -- deleting runs ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ended(script, runs_root, monkeypatch):
+    """A run that is over. Removing it waits until its supervisor has tidied up."""
+    monkeypatch.setattr(lock, "PATIENCE_S", PATIENCE_S)
+    run = train(script_spec(script, "1", cwd=script.parent), runs_root).run
+    wait_until(lambda: not removal.why_not(run.dir), "the run to be removable")
+    return run
+
+
+@pytest.mark.slow
+def test_run_is_deleted_after_confirmation_while_the_window_goes_on(assemble, ended, script, runs_root, monkeypatch):
+    panel = assemble("run", "removal", "devices")
+    panel.open_run()
+    assert panel.state.text() == "Finished"
+    delete = panel.window.panels.header.again.run_menu.action("remove").trigger
+    delete()
+    title, words = panel.asked().question.text(), panel.asked().words.text()
+    assert title.startswith("Delete the run ")
+    assert title.endswith(" train?")
+    assert "It is finished and takes " in words
+    assert " kB of disk." in words
+    assert str(ended.dir) in words
+    panel.answer("noButton")
+    assert ended.dir.is_dir()
+    proceed, remove = Event(), removal.remove
+
+    def slow(run_dir):
+        proceed.wait(PATIENCE_S)
+        return remove(run_dir)
+
+    monkeypatch.setattr(removal, "remove", slow)
+    delete()
+    try:
+        panel.answer("yesButton")
+        panel.until(lambda: panel.window.controllers.removal._removing.busy, "the removal")
+        read = panel.window.services.device_monitor.survey.samples
+        panel.until(lambda: panel.window.services.device_monitor.survey.samples != read, "newer readings")
+        assert ended.dir.is_dir()
+    finally:
+        proceed.set()
+    panel.until(lambda: panel.runs.count() == 0, "an empty list")
+    panel.until(lambda: "Deleted train. " in panel.message("messageStrip"), "the result")
+    assert panel.message("messageStrip").endswith(" kB of disk space.")
+    assert panel.run is None
+    assert not panel.window.panels.header.again.isEnabled()
+    assert list(runs_root.iterdir()) == []
+    assert script.exists()

@@ -8,12 +8,14 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import psutil
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel, QPushButton
+from pytestqt.qtbot import QtBot
 
 from core.hosts import mirror as mirroring
 from core.hosts.host_list import Host
@@ -25,17 +27,9 @@ from core.series.run_series import RunSeries
 from gui.features.other_machine import OFF
 from gui.machine.host_machine import HostMachine
 from tests.support.running import FOREVER, LONG, Followed, make_spec, start, write_recipe
-from tests.support.ssh_server import TRAINYARD
+from tests.support.ssh_server import TRAINYARD, SshServer
 from tests.support.waiting import PATIENCE_S, wait_until
 from tests.window.driving import Driver
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from pytestqt.qtbot import QtBot
-
-    from tests.support.ssh_server import SshServer
 
 pytestmark = pytest.mark.usefixtures("patient_with_hosts")
 
@@ -95,13 +89,6 @@ def mirror_of(driver: Driver) -> Mirror:
 
 def until_connected(driver: Driver) -> None:
     driver.until(lambda: chip(driver) == "one" and mirror_of(driver).state.is_complete, "the connection")
-
-
-def until_polled(driver: Driver) -> None:
-    """Let the window bring itself up to date twice."""
-    for _ in range(2):
-        with driver.qtbot.waitSignal(driver.window.services.poll_timer.timeout):
-            pass
 
 
 def all_losses(run_dir: Path) -> list[tuple[float, float]]:
@@ -173,7 +160,7 @@ def test_cut_is_told_and_no_point_is_lost_or_twice(open_window, own, ssh_server,
     assert "trying again" in driver.message("hostStrip")
     own.until_trained(own.poll().run.facts.step + 200)
     shown = shown_losses(driver)
-    until_polled(driver)
+    driver.until_polled(2)
     assert driver.state.text() == "Running", "as it was last seen"
     assert shown_losses(driver) == shown
     driver.qtbot.mouseClick(driver.stop_button, Qt.MouseButton.LeftButton)
@@ -224,7 +211,7 @@ def test_another_language_keeps_the_host_and_its_run(open_window, own, ssh_serve
     driver.window.controllers.run.show_machine()
     driver.until_replaced("en")
     until_connected(driver)
-    until_polled(driver)
+    driver.until_polled(2)
     assert driver.run is None
     driver.window.close()
     wait_until(lambda: not ssh_server.sessions(), "the agent to end")
@@ -243,8 +230,7 @@ def test_runs_are_marked_renamed_moved_and_deleted_on_the_host(open_window, own,
     driver.until(lambda: summary(other).name == "best", "the name")
     driver.until(lambda: summary(other).marks.star, "the star")
     driver.window.panels.actions.do("remove", [other])
-    driver.until(lambda: driver.question() is not None, "the question")
-    assert any(f"one:{there / 'other'}" in each.text() for each in driver.question().findChildren(QLabel))
+    assert any(f"one:{there / 'other'}" in each.text() for each in driver.asked().findChildren(QLabel))
     driver.answer("yesButton")
     driver.until(lambda: not (there / "other").exists(), "the run to be deleted there")
     driver.until(lambda: summary(other) is None, "the list without it")
@@ -272,7 +258,7 @@ def test_nothing_of_this_machine_is_taken_for_the_host(open_window, there, tmp_p
     driver.until_state("Running")
     for tab in ("Processes", "Memory", "Settings", "Log", "Events"):
         driver.open_tab(tab)
-        until_polled(driver)
+        driver.until_polled(2)
     assert driver.window.panels.details.processes.table.rows == []
     menu = driver.window.panels.menu
     for name in OFF:

@@ -184,9 +184,11 @@ def test_run_over_two_machines_is_started_and_drawn(server, windows, monkeypatch
 
 
 @pytest.mark.slow
-def test_host_that_cannot_be_reached_says_why_and_is_asked_again_on_request(server, hosts, tmp_path, monkeypatch):
+def test_host_that_cannot_be_reached_is_asked_again_on_request_and_one_that_is_cut_by_itself(
+    server, hosts, tmp_path, monkeypatch
+):
     monkeypatch.setattr(inquiry, "FIRST_WAIT_S", 0.0)
-    program, starts = tmp_path / "trainyard-there", tmp_path / "starts"
+    program, starts, shut = tmp_path / "trainyard-there", tmp_path / "starts", tmp_path / "shut"
     program.write_text(f"#!/bin/sh\necho failed >> {starts}\nexit 127\n")  # as a shell that finds no program
     program.chmod(0o755)
     add_host("one", command=program)
@@ -196,8 +198,8 @@ def test_host_that_cannot_be_reached_says_why_and_is_asked_again_on_request(serv
     assert shown.shown("one") == []
     button = shown.line(RetryLine, "one")
     assert "Try to reach one again" in spoken(button)
-    mended = tmp_path / "mended"
-    mended.write_text(f'#!/bin/sh\necho mended >> {starts}\nexec {TRAINYARD} "$@"\n')
+    mended, waits = tmp_path / "mended", f"while [ -e {shut} ]; do sleep 0.01; done"
+    mended.write_text(f'#!/bin/sh\necho mended >> {starts}\n{waits}\nexec {TRAINYARD} "$@"\n')
     mended.chmod(0o755)
     mended.replace(program)
     shown.press(button)
@@ -206,16 +208,7 @@ def test_host_that_cannot_be_reached_says_why_and_is_asked_again_on_request(serv
     assert shown.note("one") == ""
     assert shown.line(RetryLine, "one") is None
 
-
-@pytest.mark.slow
-def test_connection_that_is_cut_is_told_and_made_again(server, hosts, tmp_path, monkeypatch):
     monkeypatch.setattr(inquiry, "FIRST_WAIT_S", 0.5)
-    program, shut = tmp_path / "trainyard-there", tmp_path / "shut"
-    program.write_text(f'#!/bin/sh\nwhile [ -e {shut} ]; do sleep 0.01; done\nexec {TRAINYARD} "$@"\n')
-    program.chmod(0o755)
-    add_host("one", command=program)
-    shown = hosts()
-    shown.until_reachable("one")
     shown.tick("one/cpu:0")
     (agent,) = server.agents()
     shut.touch()  # so that the cut lasts until it was seen

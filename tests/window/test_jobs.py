@@ -82,11 +82,6 @@ def test_error_is_reported_and_next_work_is_done(
     assert bool(caplog.records) == is_logged, "an error that is no sentence for the user has a traceback in the log"
 
 
-def test_work_may_be_started_where_the_result_arrives(case: Case, qtbot: QtBot) -> None:
-    case.jobs.start(lambda: 1, lambda _: case.jobs.start(lambda: 2, case.note, case.note), case.note)
-    qtbot.waitUntil(lambda: case.reported == [2])
-
-
 def test_abandoned_work_reports_nothing_and_the_next_does_not_wait_for_it(case: Case, qtbot: QtBot) -> None:
     case.jobs.add(case.behind_gate("abandoned"), case.note, case.note)
     case.jobs.add(lambda: "next", case.note, case.note)
@@ -97,13 +92,16 @@ def test_abandoned_work_reports_nothing_and_the_next_does_not_wait_for_it(case: 
     qtbot.waitUntil(lambda: case.reported == ["next", "last"])
 
 
-def test_result_can_be_waited_for(case: Case) -> None:
+def test_result_can_be_waited_for_and_start_further_work(case: Case, qtbot: QtBot) -> None:
     case.gate.set()
     case.jobs.start(case.behind_gate("result"), case.note, case.note)
     case.jobs.finish()
     assert case.reported == ["result"]
     case.jobs.finish()
     assert case.reported == ["result"]
+    case.reported.clear()
+    case.jobs.start(lambda: 1, lambda _: case.jobs.start(lambda: 2, case.note, case.note), case.note)
+    qtbot.waitUntil(lambda: case.reported == [2])
 
 
 def test_nothing_is_reported_once_the_owner_is_gone(case: Case, qtbot: QtBot) -> None:

@@ -1,22 +1,27 @@
-"""The window by keyboard alone."""
+"""The window by keyboard alone, and what a screen reader is told."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtGui import QContextMenuEvent
+from PySide6.QtGui import QAccessible, QContextMenuEvent
 from PySide6.QtWidgets import (
+    QAbstractButton,
+    QAbstractSpinBox,
     QApplication,
     QComboBox,
     QFileDialog,
     QLineEdit,
     QMenu,
     QPushButton,
-    QSpinBox,
     QWidget,
 )
 
-from gui.widgets.dialogs import ConfirmDialog
+from gui.plots.card import CURVE, MAX_CURVES, NOTHING, describe
+from gui.runs.words import RunHeader
+from gui.widgets import messages as announcement
+from gui.widgets.messages import MessageStrip
 from tests.support.running import FOREVER, LONG, write_recipe
 from tests.support.written_runs import write_run
 
@@ -57,10 +62,6 @@ class Keyboard:
                 return self.focus
             self.press(key, modifiers)
         raise AssertionError(f"{name} was not reached")
-
-
-def place(panel, widget: QWidget) -> QPoint:
-    return widget.mapTo(panel.window, QPoint(0, 0))
 
 
 def test_tab_follows_sight_f6_goes_from_card_to_card_and_find_to_the_field_of_the_card(drive, runs_root) -> None:
@@ -128,12 +129,10 @@ def test_whole_session_by_keyboard(drive, tmp_path) -> None:
     keys.press(Qt.Key.Key_Space)
     panel.until(lambda: panel.chosen.ticked, "a tick")
     recipe = keys.go_to("recipeBox", Qt.Key.Key_Tab)
-    assert isinstance(recipe, QComboBox)
     keys.press(Qt.Key.Key_Home)
     keys.press(Qt.Key.Key_End)
     assert recipe.currentText() == "slow.py"
     epochs = keys.go_to("epochsBox", Qt.Key.Key_Tab)
-    assert isinstance(epochs, QSpinBox)
     panel.qtbot.keyClicks(epochs, str(FOREVER))
     panel.until(panel.start_button.isEnabled, "Start")
     keys.press(Qt.Key.Key_Return, CONTROL)
@@ -171,7 +170,6 @@ def open_recipe(panel, keys: Keyboard, path: str) -> None:
 def find_in_log(panel, keys: Keyboard) -> None:
     keys.press(Qt.Key.Key_F, CONTROL)
     field = keys.focus
-    assert isinstance(field, QLineEdit)
     panel.qtbot.keyClicks(field, "recipe is")
     panel.until(lambda: "recipe is loaded" in panel.log.toPlainText(), "the log")
     keys.press(Qt.Key.Key_Return)
@@ -189,9 +187,7 @@ def delete_run(panel, keys: Keyboard) -> None:
     keys.press(Qt.Key.Key_Up)
     assert menu.activeAction().text().startswith("Delete")
     keys.press(Qt.Key.Key_Return)
-    panel.until(lambda: panel.question() is not None, "the question")
-    question = panel.question()
-    assert isinstance(question, ConfirmDialog)
+    question = panel.asked()
     yes = question.findChild(QPushButton, "yesButton")
     for _ in range(4):
         if question.focusWidget() is yes:
@@ -201,3 +197,82 @@ def delete_run(panel, keys: Keyboard) -> None:
     assert question.isVisible(), "Enter on another button does not cancel"
     panel.qtbot.keyClick(yes, Qt.Key.Key_Space)
     panel.until(lambda: panel.runs.count() == 0, "the deletion")
+
+
+# -- what a screen reader is told ------------------------------------------------------------------
+
+
+def tree(widget) -> dict[str, str]:
+    """Return the descriptions of everything that can be seen in a widget, by its name for a screen reader."""
+    found, todo = {}, [QAccessible.queryAccessibleInterface(widget)]
+    while todo:
+        each = todo.pop()
+        if each is None or not each.isValid() or each.state().invisible:
+            continue
+        found[each.text(QAccessible.Text.Name)] = each.text(QAccessible.Text.Description)
+        todo += [each.child(number) for number in range(each.childCount())]
+    return found
+
+
+@pytest.fixture
+def told(monkeypatch) -> list[str]:
+    """What was announced."""
+    texts: list[str] = []
+    monkeypatch.setattr(announcement.QAccessible, "isActive", lambda: True)
+    monkeypatch.setattr(
+        announcement.QAccessible, "updateAccessibility", lambda event: texts.append(event.message()), raising=True
+    )
+    return texts
+
+
+@pytest.mark.slow
+def test_names_say_state_verdict_and_problems(drive) -> None:
+    panel = drive()
+    panel.until(lambda: "Tick one or more" in panel.start_status.text(), "the problem")
+    names = tree(panel.window)
+    assert "State of the run: No run" in names
+    assert any(name.startswith("Start: ") and "Tick one or more" in name for name in names)
+    panel.window.panels.header.show_header(
+        RunHeader(label="Finished", sentence="Training was completed.", name="a", released="memory released in 0.5 s")
+    )
+    names = tree(panel.window)
+    assert names["State of the run: Finished"] == "Training was completed."
+    assert "Memory after training: memory released in 0.5 s" in names
+    fields = (QAbstractButton, QComboBox, QAbstractSpinBox, QLineEdit)
+    parts = [each for kind in fields for each in panel.window.findChildren(kind) if each.isVisible()]
+    spoken = {each: QAccessible.queryAccessibleInterface(each).text(QAccessible.Text.Name) for each in parts}
+    assert [each.objectName() for each, name in spoken.items() if not name and each.focusProxy() is None] == []
+
+
+def test_state_verdict_and_messages_are_announced_to_a_reader_alone(hold, header, told, monkeypatch) -> None:
+    strip = hold(MessageStrip("strip"))
+    header.show()
+    running = RunHeader(label="Running", name="a")
+    header.show_header(running)
+    header.show_header(RunHeader(label="Running", name="a", detail="1 step/s"))
+    header.show_header(RunHeader(label="Finished", name="a", released="memory released in 0.5 s"))
+    strip.show_message("The disk is full.", "bad")
+    assert told == [
+        "State of the run: Running", "State of the run: Finished", "memory released in 0.5 s", "The disk is full.",
+    ]
+    monkeypatch.setattr(announcement.QAccessible, "isActive", lambda: False)
+    monkeypatch.setattr(announcement.QAccessible, "updateAccessibility", lambda _: pytest.fail("announced"))
+    hold(MessageStrip("strip")).show_message("The disk is full.", "bad")
+
+
+def test_plot_describes_its_curves(loss, run_series) -> None:
+    loss.show_series(run_series, {}, {})
+    loss.redraw()
+    loss.describe()
+    described = QAccessible.queryAccessibleInterface(loss.canvas).text(QAccessible.Text.Description)
+    assert "as the lowest value" in described or "stays at" in described
+
+    def curve(*values: float):
+        return np.arange(float(len(values))), np.array(values)
+
+    falls = describe({"a": curve(3, np.nan, 0.5, 1), "b": curve(2, 2), "c": curve(np.nan)}, {"a": "GPU 0"}, "GB")
+    whole = CURVE.format(name="GPU 0", first="3 GB", last="1 GB", lowest="0.5 GB", highest="3 GB")
+    assert falls == f"{whole} b stays at 2 GB."
+    many = describe({str(number): curve(1, 2) for number in range(MAX_CURVES + 3)}, {}, "")
+    assert many.endswith("3 more curves are not described.")
+    assert describe({}, {}, "") == NOTHING

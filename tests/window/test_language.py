@@ -230,12 +230,11 @@ def test_window_says_that_its_language_does_not_exist_and_keeps_the_choice(drive
     assert PreferencesFile(SettingsFile()).preferences.language == "xx_YY"
 
 
-def test_number_fields_have_plain_digits_in_every_language(qtbot):
+def test_number_fields_have_plain_digits_in_every_language(hold):
     before = QLocale()
     QLocale.setDefault(QLocale("ar_EG"))
     try:
-        box = whole_number("box", "Box", "", minimum=0, value=12345)
-        qtbot.addWidget(box)
+        box = hold(whole_number("box", "Box", "", minimum=0, value=12345))
         assert box.text() == "12345"
     finally:
         QLocale.setDefault(before)

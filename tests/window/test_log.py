@@ -1,4 +1,4 @@
-"""The log: reading a file as it grows, the view that follows its end, the page with search, earlier lines, ranks."""
+"""The log: what a terminal shows, reading a file as it grows, the view that follows its end, the page with search."""
 
 from __future__ import annotations
 
@@ -12,10 +12,24 @@ from PySide6.QtGui import QColor, QTextCursor
 from PySide6.QtWidgets import QPushButton
 
 from gui.base import theme as themes
-from gui.base.theme import DARK, LIGHT
+from gui.base.colours import contrast, legible
+from gui.base.theme import DARK, LIGHT, THEMES, look
 from gui.features.log.files import MAX_BYTES, MAX_LINES, PIECE_LINES, FileSearch, FileTail
 from gui.features.log.page import LogPage
-from gui.features.log.terminal import CUT, MAX_LINE, Style, char_format
+from gui.features.log.terminal import (
+    BASE,
+    CUT,
+    MAX_LINE,
+    PLAIN,
+    SCREEN,
+    UNKNOWN,
+    Style,
+    Terminal,
+    char_format,
+    readable,
+    restyled,
+    rgb,
+)
 from gui.features.log.view import SLACK_LINES, LogView
 from gui.window.run_panels import LOG_TAB, DetailTabs
 from tests.window.driving import show_theme
@@ -50,7 +64,7 @@ def test_log_file_is_read_incrementally_and_after_truncation(tmp_path):
     assert (piece.text, piece.restarts) == ("cut off", True)
 
 
-def test_only_last_lines_of_huge_log_are_read(tmp_path):
+def test_only_last_lines_of_huge_or_fast_output_are_read(tmp_path):
     path = tmp_path / "log.txt"
     path.write_bytes(b"x" * 99 + b"\n" + b"line of text\n" * 400_000)
     tail = FileTail(path)
@@ -60,10 +74,6 @@ def test_only_last_lines_of_huge_log_are_read(tmp_path):
     pieces = [first.text, *(piece.text for piece in iter(tail.read, None))]
     assert "".join(pieces).count("\n") == MAX_LINES - 1
     assert max(piece.count("\n") for piece in pieces) <= PIECE_LINES
-
-
-def test_fast_output_is_skipped_only_if_skipping_is_allowed(tmp_path):
-    path = tmp_path / "log.txt"
     path.write_bytes(b"first\n")
     tail, complete = FileTail(path), FileTail(path)
     tail.read()
@@ -71,21 +81,16 @@ def test_fast_output_is_skipped_only_if_skipping_is_allowed(tmp_path):
     with path.open("ab") as file:
         file.write(b"y" * (MAX_BYTES + 1))
     assert complete.read(may_skip=False).restarts is False
-    piece = tail.read()
-    assert piece.restarts
+    assert tail.read().restarts
 
 
 # -- the view ------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def view(qtbot, qapp) -> LogView:
+def view(hold, qapp) -> LogView:
     themes.apply(qapp, DARK)
-    log_view = LogView()
-    qtbot.addWidget(log_view)
-    log_view.resize(300, 100)
-    log_view.show()
-    return log_view
+    return hold(LogView(), 300, 100)
 
 
 @pytest.fixture
@@ -154,16 +159,6 @@ def test_lines_that_are_read_stay_when_the_last_piece_is_large(qtbot, view, show
     assert view.toPlainText().endswith("\nthe end")
 
 
-def test_long_log_is_trimmed(qtbot, view, show):
-    path = show("")
-    for part in range(8):
-        append(path, "".join(f"{part} {number}\n" for number in range(1000)))
-        read_all(qtbot, view)
-    assert MAX_LINES <= view.blockCount() <= MAX_LINES + SLACK_LINES + 1
-    assert view.toPlainText().endswith("7 998\n7 999\n")
-    assert "\n3 999\n4 0\n" in view.toPlainText()
-
-
 def test_log_colours_change_with_theme(view, show):
     show("plain \x1b[1;31mred\x1b[0m\n\x1b[48;5;21mblue")
 
@@ -214,10 +209,9 @@ def test_what_tensorflow_says_about_itself_is_dimmed_and_its_errors_are_not(view
 
 
 @pytest.fixture
-def page(qtbot, qapp) -> LogPage:
+def page(qtbot, hold, qapp) -> LogPage:
     themes.apply(qapp, DARK)
-    details = DetailTabs()
-    qtbot.addWidget(details)
+    details = hold(DetailTabs())
     qtbot.addWidget(details.controls)
     details.resize(500, 200)
     details.tabs.setCurrentIndex(LOG_TAB)
@@ -339,11 +333,14 @@ def test_earlier_and_later_lines_are_shown_part_by_part(qtbot, tmp_path, page, s
     assert opened == [str(tmp_path / "log.txt")]
 
 
-def test_trimmed_log_offers_its_earlier_lines(qtbot, tmp_path, page, show_run):
+def test_long_log_is_trimmed_and_offers_its_earlier_lines(qtbot, tmp_path, page, show_run):
     show_run("")
     for part in range(8):
         append(tmp_path / "log.txt", "".join(f"{part} {number}\n" for number in range(1000)))
         read_all(qtbot, page.view)
+    assert MAX_LINES <= page.view.blockCount() <= MAX_LINES + SLACK_LINES + 1
+    assert page.view.toPlainText().endswith("7 998\n7 999\n")
+    assert "\n3 999\n4 0\n" in page.view.toPlainText()
     assert button_of(page, "earlierButton").isVisible()
     page.view.show_earlier()
     qtbot.waitUntil(lambda: page.view.toPlainText().startswith("0 0\n"))
@@ -410,3 +407,114 @@ def test_log_of_each_rank_can_be_selected(qtbot, tmp_path, page, show_run):
     page.show_run(tmp_path / "other")
     assert page.rank_box.isHidden()
     assert page.view.toPlainText() == ""
+
+
+# -- what a terminal shows -------------------------------------------------------------------------
+
+
+TQDM_NESTED = (
+    "epochs:   0%|          | 0/2\n"
+    "steps:   0%|          | 0/9\x1b[A"
+    "\n\rsteps:  50%|#####     | 4/9\x1b[A"
+    "\repochs:  50%|#####     | 1/2"
+    "\n\rsteps: 100%|##########| 9/9\x1b[A\n\x1b[A\n"
+)
+
+
+def printed(*pieces: str) -> list[str]:
+    """Return the lines that a terminal shows after these pieces."""
+    terminal, shown = Terminal(), [""]
+    for piece in pieces:
+        change = terminal.feed(piece)
+        del shown[len(shown) - change.replaced :]
+        shown += [line.text for line in change.lines]
+    return shown
+
+
+# -- terminal lines ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        (" 10%\r 20%\r 30%", [" 30%"]),
+        ("done\r\nnext\r\n", ["done", "next", ""]),
+        ("long line\rshort", ["shortline"]),
+        ("long line\r\x1b[Kshort", ["short"]),
+        ("1/9 [..]\b\b\b\b\b\b\b\b2/9 [#.]", ["2/9 [#.]"]),
+        ("\x1b[31mred\x1b[0m and \x00plain\x07", ["red and plain"]),
+        ("\x1b]0;title\x07\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\\x1b[?25l\x1b(B.", ["link."]),
+        ("a\tb", ["a       b"]),
+        ("kept\x1b[2K", [""]),
+        ("\x1b[5Cfar", ["     far"]),
+        (TQDM_NESTED, ["epochs:  50%|#####     | 1/2", "steps: 100%|##########| 9/9"]),
+        ("one\ntwo\nthree\x1b[2A\rONE\x1b[J", ["ONE", "", ""]),
+        ("a\u2028b", ["ab"]),
+    ],
+)
+def test_control_sequences_change_lines_as_in_a_terminal(text, lines):
+    assert printed(text) == lines
+    assert printed(*text) == lines, "the same lines when fed one character at a time"
+
+
+def test_changed_lines_are_returned_and_binary_data_become_ascii():
+    terminal = Terminal()
+    terminal.feed("one\ntwo\nthr")
+    change = terminal.feed("ee\nfour")
+    assert (change.replaced, [line.text for line in change.lines]) == (1, ["three", "four"])
+    text = "".join(f"{number}\n" for number in range(2 * SCREEN))
+    assert printed(text, "\x1b[99999Atop") == [f"{n}" if n != SCREEN + 1 else "top" for n in range(2 * SCREEN)] + [""]
+    lines = printed(*["x" * 10_000] * 30)
+    assert lines == ["x" * MAX_LINE + CUT]
+    binary = random.Random(0).randbytes(9999).decode(errors="replace")
+    assert not binary.replace(UNKNOWN, "").isascii()
+    assert readable(binary).replace(UNKNOWN, "").isascii()
+    for text in ("日本語\ufffd", "損失" * 20 + "\ufffd\ufffd\ufffd"):
+        assert readable(text) == text
+
+
+def test_escape_sequences_set_styles_also_of_what_is_overwritten():
+    terminal = Terminal()
+    text = "\x1b[1;31mA\x1b[22;4mB\x1b[0mC\x1b[38;5;208;48;2;1;2;3mD\x1b[39;49mE\x1b[91;103mF\x1b[mG"
+    chunks = terminal.feed(text).lines[0].chunks
+    assert chunks == [
+        ("A", Style(foreground=1, bold=True)),
+        ("B", Style(foreground=1, underlined=True)),
+        ("C", PLAIN),
+        ("D", Style(foreground=208, background=(1, 2, 3))),
+        ("E", PLAIN),
+        ("F", Style(foreground=9, background=11)),
+        ("G", PLAIN),
+    ]
+    terminal = Terminal()
+    assert terminal.feed("\x1b[32mgreen\x1b[0m\r12").lines[0].chunks == [("12", PLAIN), ("een", Style(foreground=2))]
+
+
+@pytest.mark.parametrize("numbers", ["38", "38;5", "38;2;1;2", "9999", ";;;", "<=>?", "48;7;1"])
+def test_unknown_style_codes_are_ignored(numbers):
+    assert restyled(PLAIN, numbers) == PLAIN
+
+
+# -- colours -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
+def test_every_terminal_colour_has_enough_contrast(theme):
+    look.theme = theme
+    panel = QColor(theme.panel).getRgb()[:3]
+    for number in range(256):
+        ink = char_format(Style(foreground=number)).foreground().color().getRgb()[:3]
+        assert contrast(ink, panel) >= theme.text_contrast, number
+        on_ground = char_format(Style(background=number))
+        ink, ground = on_ground.foreground().color().getRgb()[:3], on_ground.background().color().getRgb()[:3]
+        best = max(contrast(pole, ground) for pole in ((0, 0, 0), (255, 255, 255)))  # a middle grey allows no 7 : 1
+        assert contrast(ink, ground) >= min(theme.text_contrast, best), number
+
+
+def test_legible_colours_are_unchanged():
+    assert rgb(None) is None
+    assert rgb(9) == BASE[9]
+    assert rgb(16 + 36 * 5) == (255, 0, 0)
+    assert rgb(255) == (238, 238, 238)
+    assert legible((255, 255, 255), (0, 0, 0), 4.5) == (255, 255, 255)
+    assert legible((10, 10, 10), (0, 0, 0), 4.5) != (10, 10, 10)

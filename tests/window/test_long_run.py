@@ -85,24 +85,16 @@ def test_reading_leaves_turns_to_other_work_but_not_for_ever(session, long_run, 
     assert_same((session.run, session.run_series), read_whole(long_run))
 
 
-def test_reading_goes_on_where_each_turn_is_longer_than_the_time_between_two_reports(
-    session, long_run, qtbot, monkeypatch
-):
-    monkeypatch.setattr(run_opening, "TOLD_S", 0.0)
+def test_slow_turns_read_a_run_whole_and_memory_of_runs_is_bounded(session, long_run, qtbot, monkeypatch):
+    monkeypatch.setattr(run_opening, "TOLD_S", 0.0)  # each turn is longer than the time between two reports
+    monkeypatch.setattr(run_memory, "MAX_BYTES", 1000)
+    monkeypatch.setattr(long_runs, "FREE_SHARE", 1 << 60)  # the disk has no room for it, either
     session.attach_to(long_run)
     until_read(qtbot, session)
     assert_same((session.run, session.run_series), read_whole(long_run))
-
-
-def test_run_looked_at_before_is_not_read_again(session, long_run, qtbot):
-    session.attach_to(long_run)
-    until_read(qtbot, session)
-    kept = session.run_series
     session.show_none()
-    assert (session.run, session.run_series) == (None, None)
     session.attach_to(long_run)
-    assert session.opening is None
-    assert session.run_series is kept
+    assert session.opening is not None
 
 
 def test_long_run_that_another_window_has_read_is_whole_at_once_and_read_in_slices_once_it_has_grown_much(
@@ -131,7 +123,7 @@ def test_long_run_that_another_window_has_read_is_whole_at_once_and_read_in_slic
     until_read(qtbot, third)
 
 
-def test_run_left_while_it_is_read_is_forgotten(session, long_run, tmp_path, qtbot):
+def test_run_left_while_it_is_read_is_read_anew_and_then_not_again(session, long_run, tmp_path, qtbot):
     other = write_long_run(tmp_path, steps=100, lines=10, rounds=1, name="20260102-000000-short-0000")
     session.attach_to(long_run)
     session.attach_to(other)
@@ -141,16 +133,12 @@ def test_run_left_while_it_is_read_is_forgotten(session, long_run, tmp_path, qtb
     assert session.opening is not None
     until_read(qtbot, session)
     assert session.run_series.metrics["loss"].count == 60_000
-
-
-def test_memory_of_runs_is_bounded(session, long_run, qtbot, monkeypatch):
-    monkeypatch.setattr(run_memory, "MAX_BYTES", 1000)
-    monkeypatch.setattr(long_runs, "FREE_SHARE", 1 << 60)  # the disk has no room for it, either
-    session.attach_to(long_run)
-    until_read(qtbot, session)
+    kept = session.run_series
     session.show_none()
+    assert (session.run, session.run_series) == (None, None)
     session.attach_to(long_run)
-    assert session.opening is not None
+    assert session.opening is None
+    assert session.run_series is kept
 
 
 def test_run_whose_folder_vanishes_stays_shown_and_says_so(session, long_run, qtbot, monkeypatch):

@@ -1,4 +1,4 @@
-"""The memory tab: bars, release verdicts, and the mark where training ended."""
+"""The memory tab: bars, release verdicts, what to do about held memory, and the mark where training ended."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ import os
 import time
 
 import pytest
-from PySide6.QtWidgets import QLabel, QTableView, QWidget
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QLabel, QPushButton, QTableView, QWidget
 
 from core.devices.device import Device, Process, Sample, Survey
 from core.history.device_use import largest_others
+from core.language import join_sentences, stored, tr
+from core.memory_watch.verdict import LISTED, remedies, without_remedies
 from core.runs.facts import RunFacts, RunState
 from core.schema.event_kinds import ProcessInfo, Release, Verdict
 from core.series.run_series import RunSeries
@@ -31,6 +35,7 @@ from gui.features.memory.tab import (
     part_brushes,
 )
 from gui.runs import verdicts as memory_verdicts
+from gui.runs.verdicts import sentences
 from tests.support.acting import played
 from tests.support.recorded import BEGAN, ENDED, GB, finding, recorded
 from tests.support.running import start
@@ -60,14 +65,11 @@ def survey(device=GPU, **sample):
 # -- memory by owner -----------------------------------------------------------------------------
 
 
-def test_bar_parts_are_this_run_other_runs_others_and_unclaimed():
+def test_bar_parts_are_by_owner_and_unknown_amounts_are_none():
     held = knowledge(process_of(4 * GB, "this"), process_of(3 * GB, "another"), process_of(2 * GB), process_of(1 * GB))
     (row,) = memory_bars(survey(memory_used_bytes=12 * GB, processes=(Process(pid=1),)), COLOURS, held)
     assert [part // GB for part in row.parts] == [4, 3, 3, 2, 12]
     assert sum(row.shares) == pytest.approx(1)
-
-
-def test_unknown_amounts_are_none_not_zero():
     held = knowledge(process_of(None, "this"))
     (row,) = memory_bars(survey(memory_used_bytes=5 * GB, processes=(Process(pid=1),)), COLOURS, held)
     assert (row.parts[THIS_RUN], row.parts[OTHERS], row.parts[UNCLAIMED]) == (None, 0, None)
@@ -77,6 +79,14 @@ def test_unknown_amounts_are_none_not_zero():
     assert (row.parts[OTHERS], row.parts[UNCLAIMED]) == (2 * GB, None)
     (row,) = memory_bars(survey(memory_used_bytes=5 * GB, processes=None), COLOURS, knowledge())
     assert row.parts[:FREE] == (None, None, None, None)
+    cpu = Device(id="cpu:0", kind="cpu", label="CPU 0", name="Xeon", memory_total_bytes=32 * GB)
+    held = knowledge(memory_of_run={"cpu:0": 2.0 * GB}, available_bytes=20 * GB)
+    (row,) = memory_bars(survey(cpu), COLOURS, held)
+    assert row.parts == (2 * GB, 0, 10 * GB, None, 20 * GB)
+    held = knowledge(memory_of_run={}, available_bytes=20 * GB, other_runs_on={"cpu:0"})
+    (row,) = memory_bars(survey(cpu), COLOURS, held)
+    assert row.parts == (0, None, None, None, 20 * GB), "the memory of another run is not counted as that of others"
+    assert row.shares == pytest.approx((0, 0, 0, 12 / 32, 20 / 32))
 
 
 SHARED = Device(id="GPU-1", kind="nvidia", label="GPU 0", name="GB10", shared_memory=True)
@@ -98,17 +108,6 @@ def test_device_without_bar_shows_reason(device, sample, stale_age_s, words):
     assert row.shares == (0, 0, 0, 0, 0)
 
 
-def test_cpu_device_bar_uses_system_memory():
-    cpu = Device(id="cpu:0", kind="cpu", label="CPU 0", name="Xeon", memory_total_bytes=32 * GB)
-    held = knowledge(memory_of_run={"cpu:0": 2.0 * GB}, available_bytes=20 * GB)
-    (row,) = memory_bars(survey(cpu), COLOURS, held)
-    assert row.parts == (2 * GB, 0, 10 * GB, None, 20 * GB)
-    held = knowledge(memory_of_run={}, available_bytes=20 * GB, other_runs_on={"cpu:0"})
-    (row,) = memory_bars(survey(cpu), COLOURS, held)
-    assert row.parts == (0, None, None, None, 20 * GB), "the memory of another run is not counted as that of others"
-    assert row.shares == pytest.approx((0, 0, 0, 12 / 32, 20 / 32))
-
-
 def test_the_largest_process_of_others_is_named_unless_it_is_tiny_or_unknown_memory_may_be_more():
     def holder(pid, name, user, used, **more):
         return ProcessInfo(pid=pid, device_id="GPU-1", memory_used_bytes=used, name=name, user=user, **more)
@@ -126,11 +125,8 @@ def test_the_largest_process_of_others_is_named_unless_it_is_tiny_or_unknown_mem
         assert largest_others(survey(memory_used_bytes=used), found, {"living"}) == expected, (used, found)
 
 
-def test_selected_row_is_scrolled_into_view(qtbot):
-    page = MemoryTab()
-    qtbot.addWidget(page)
-    page.resize(500, 120)
-    page.show()
+def test_selected_row_is_scrolled_to_and_a_narrow_tab_keeps_bars(qtbot, hold):
+    page = hold(MemoryTab(), 500, 120)
     defaults = {"colour": "#4d9bff", "total_bytes": GB, "parts": (0,) * 5}
     page.show_rows([MemoryBar(id=f"g{number}", label=f"GPU {number}", **defaults) for number in range(8)])
     qtbot.waitUntil(lambda: page.table.height() == page.table.sizeHint().height())
@@ -142,13 +138,7 @@ def test_selected_row_is_scrolled_into_view(qtbot):
     assert bottom() > page.viewport().height()
     page.table.selectRow(7)
     assert bottom() <= page.viewport().height()
-
-
-def test_narrow_tab_hides_unclaimed_column_and_keeps_bars(qtbot):
-    page = MemoryTab()
-    qtbot.addWidget(page)
-    page.show_rows([MemoryBar(id="g", label="GPU 3 MIG 0", colour="#4d9bff", total_bytes=GB, parts=(0,) * 5)])
-    page.show()
+    page.show_rows([MemoryBar(id="g", label="GPU 3 MIG 0", **defaults)])
     unclaimed = HEADINGS.index("Unclaimed")
     for width, hidden in ((900, False), (500, True), (900, False)):
         page.resize(width, 200)
@@ -209,21 +199,11 @@ def test_selected_run_is_drawn_in_bar_of_its_cpu_device(assemble, runs_root, tmp
 # -- after a run ---------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def opened(assemble):
-    """Return a function that shows the only run."""
-
-    def make():
-        panel = assemble("run", "memory")
-        panel.open_run()
-        return panel
-
-    return make
-
-
-def test_finished_run_shows_end_of_training_and_released_memory(opened, runs_root):
+def test_finished_run_shows_end_of_training_and_released_memory(assemble, runs_root):
     recorded(runs_root, findings=[finding("cpu:0", seconds=1.2), finding("cpu:1", seconds=1.8)], devices="cpu:0,cpu:1")
-    panel = opened()
+    panel = assemble("run", "memory")
+    label = panel.window.findChild(QLabel, "releasedLabel")
+    panel.open_run()
     panel.until_state("Finished")
     for name in ("utilisationPlot", "memoryPlot"):  # the loss plot ends with training
         plot = panel.plot(name)
@@ -234,66 +214,72 @@ def test_finished_run_shows_end_of_training_and_released_memory(opened, runs_roo
     memory = panel.plot("memoryPlot")
     assert memory.end.label.toPlainText() == "training ended"
     assert memory.curves()["cpu:0"][0][-1] > ENDED - BEGAN  # readings continue after the end
-    assert memory._note.text() == "✓ released in 1.8 s on both devices"
-    assert memory._note.property("tone") == "good"
-    released = panel.window.findChild(QLabel, "releasedLabel")
-    assert (released.text(), released.property("tone")) == ("memory released in 1.8 s", "good")
+    assert (memory._note.text(), memory._note.property("tone")) == ("✓ released in 1.8 s on both devices", "good")
+    assert (label.text(), label.property("tone")) == ("memory released in 1.8 s", "good")
     assert panel.message() == ""
 
 
-def test_held_memory_is_red_and_terminated_processes_are_named(opened, runs_root):
-    sentence = "GPU 0 still holds 2.0 GB: process 4711 of this run could not be ended."
+@pytest.mark.slow
+def test_verdict_message_and_what_to_do_of_memory_that_is_held_unexplained_or_not_judged(assemble, runs_root):
+    sentence = "CPU 0 holds 2.0 GB more than before; blender (anna) has it."
+    unticked = "Process 4711 of this run is on GPU 1, which was not ticked."
+    own = "GPU 0 still holds 2.0 GB: process 4711 of this run could not be ended."
+    unexplained = with_remedies("GPU 9 uses 8.0 GB more than before the run, and no program was found that holds it.")
     ended = {
         "kind": "ended", "by": "supervisor",
         "processes": [{"pid": 99, "created": 1.0, "name": "pt_data_worker", "command": "python", "signal": "SIGKILL"}],
     }
-    recorded(
-        runs_root, more=[ended], last="stopped",
-        findings=[finding(verdict="held by this run", after_bytes=2 * GB, seconds=60, sentence=sentence)],
-    )
-    panel = opened()
-    panel.until_state("Stopped")
-    assert sentence in panel.message()
-    assert panel.window.panels.run_message._tone == "bad"
-    note = panel.plot("memoryPlot")._note
-    assert (note.text(), note.property("tone")) == ("held by this run: CPU 0", "bad")
-    panel.open_tab("Memory")
-    findings = panel.window.findChild(QWidget, "releaseFindings")
-
-    def texts() -> list[str]:
-        return [label.text() for label in findings.findChildren(QLabel) if label.isVisible()]
-
-    panel.until(lambda: {"held by this run", sentence} <= set(texts()), "the finding")
-    assert f"Verdict, as of {moment(ENDED + 5, time.time())}" in texts()
-    assert {"0 → 2.0 → 2.0 GB", "60 s"} <= set(texts())
-    assert any("pt_data_worker (pid 99, SIGKILL, by the supervisor)" in text for text in texts())
-
-
-@pytest.mark.slow
-def test_message_and_verdict_of_runs_whose_memory_is_held_by_others_not_judged_or_not_watched(assemble, runs_root):
-    sentence = "CPU 0 holds 2.0 GB more than before; blender (anna) has it."
-    unticked = "Process 4711 of this run is on GPU 1, which was not ticked."
+    held = finding(verdict="held by this run", after_bytes=2 * GB, seconds=60, sentence=own)
     for name, known in (
+        ("6-held", {"findings": [held], "more": [ended], "last": "stopped"}),
+        ("5-unexplained",
+         {"findings": [finding(verdict="unexplained", after_bytes=9 * GB, sentence=stored(unexplained))]}),
         ("4-others", {"findings": [finding(verdict="held by others", sentence=sentence)]}),
         ("3-unjudged", {"findings": [finding(verdict="cannot be judged", sentence=sentence)]}), ("2-unwatched", {}),
         ("1-unticked", {"more": [{"kind": "unticked_device", "device": "GPU-1", "pids": [4711], "text": unticked}]}),
     ):
         recorded(runs_root, **known).rename(runs_root / f"20250615-15000{name}")
     panel = assemble("run", "memory")
-    released, strip = panel.window.findChild(QLabel, "releasedLabel"), panel.window.panels.run_message
-    panel.open_run(0, of=4)
+    window, strip = panel.window, panel.window.panels.run_message
+    label, note = window.findChild(QLabel, "releasedLabel"), panel.plot("memoryPlot")._note
+    findings = window.findChild(QWidget, "releaseFindings")
+
+    def texts() -> list[str]:
+        return [each.text() for each in findings.findChildren(QLabel) if each.isVisible()]
+
+    panel.open_run(0, of=6)
+    panel.until_state("Stopped")
+    assert own in panel.message()
+    assert strip._tone == "bad"
+    assert (note.text(), note.property("tone")) == ("held by this run: CPU 0", "bad")
+    panel.open_tab("Memory")
+    panel.until(lambda: {"held by this run", own} <= set(texts()), "the finding")
+    assert f"Verdict, as of {moment(ENDED + 5, time.time())}" in texts()
+    assert {"0 → 2.0 → 2.0 GB", "60 s"} <= set(texts())
+    assert any("pt_data_worker (pid 99, SIGKILL, by the supervisor)" in text for text in texts())
+
+    panel.open_run(1, of=6)
+    panel.until(lambda: panel.message().endswith("no program was found that holds it."), "the sentence")
+    (button,) = (each for each in strip.findChildren(QPushButton) if each.text() == "What to do")
+    panel.qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+    steps = window.findChild(QWidget, "remedyList")
+    panel.until(lambda: steps.isVisible() and window.findChild(QPushButton, "remedyCopy0") is not None, "the steps")
+    panel.qtbot.mouseClick(window.findChild(QPushButton, "remedyCopy0"), Qt.MouseButton.LeftButton)
+    assert QGuiApplication.clipboard().text() == "sudo fuser -v /dev/nvidia*"
+    assert not any("gentlest" in each.text() for each in findings.findChildren(QLabel))
+
+    panel.open_run(2, of=6)
     prefix = f"As of {moment(ENDED + 5, time.time())}: "  # the verdict may be old
     panel.until(lambda: panel.message() == prefix + sentence, "the sentence")
     assert strip._tone == "warn"
-    panel.open_run(1, of=4)
-    panel.until(lambda: released.text() == "memory cannot be judged", "the verdict")
-    assert (released.property("tone"), panel.message()) == ("muted", "")
-    panel.open_run(2, of=4)
-    panel.until(lambda: not released.isVisible(), "no verdict")
-    panel.open_tab("Memory")
-    nothing = panel.window.panels.details.memory.nothing
+    panel.open_run(3, of=6)
+    panel.until(lambda: label.text() == "memory cannot be judged", "the verdict")
+    assert (label.property("tone"), panel.message()) == ("muted", "")
+    panel.open_run(4, of=6)
+    panel.until(lambda: not label.isVisible(), "no verdict")
+    nothing = window.panels.details.memory.nothing
     panel.until(lambda: "Memory was not monitored" in nothing.text(), "the explanation")
-    panel.open_run(3, of=4)
+    panel.open_run(5, of=6)
     panel.until(lambda: panel.message() == unticked, "the message")
     assert strip._tone == "bad"
 
@@ -338,7 +324,11 @@ def test_verdict_note_and_header_text(known, note, head):
     assert memory_verdicts.released_words(known) == head
 
 
-def test_pending_device_is_reported_while_another_is_released():
+def test_worst_verdict_is_first_and_a_pending_device_is_reported():
+    others, unexplained = (Verdict.HELD_BY_OTHERS, 60.0), (Verdict.UNEXPLAINED, 60.0)
+    found, tone = memory_verdicts.sentences(facts(d0=others, d1=GOOD, d2=unexplained))
+    assert (found, tone) == (["A sentence on d2.", "A sentence on d0."], "bad")
+    assert memory_verdicts.sentences(facts(d0=GOOD)) == ([], "")
     waiting = "GPU 1 still uses 2.0 GB more than before the run."
     both = ("cpu:0", "cpu:1")
     pending = facts(RunState.RELEASING, both, waiting, d0=GOOD)
@@ -346,16 +336,6 @@ def test_pending_device_is_reported_while_another_is_released():
     for state in (RunState.RELEASING, RunState.FINISHED, RunState.LOST):
         assert memory_verdicts.no_verdict_words(facts(state, both, waiting, d0=GOOD, d1=GOOD), shown=True) == ""
     assert memory_verdicts.no_verdict_words(facts(RunState.FINISHED, both, d0=GOOD), shown=True) == ""
-
-
-def test_worst_verdict_is_listed_first():
-    others, unexplained = (Verdict.HELD_BY_OTHERS, 60.0), (Verdict.UNEXPLAINED, 60.0)
-    found, tone = memory_verdicts.sentences(facts(d0=others, d1=GOOD, d2=unexplained))
-    assert (found, tone) == (["A sentence on d2.", "A sentence on d0."], "bad")
-    assert memory_verdicts.sentences(facts(d0=GOOD)) == ([], "")
-
-
-def test_run_counts_as_just_ended_for_thirty_seconds():
     ended = RunFacts(state=RunState.FINISHED, history=((100.0, RunState.RELEASING), (101.0, RunState.FINISHED)))
     assert [just_ended(ended, now) for now in (101, 129, 131, 50)] == [True, True, False, False]
     assert just_ended(RunFacts(state=RunState.RELEASING, history=((100.0, RunState.RELEASING),)), 5000)
@@ -370,3 +350,43 @@ def test_release_reading_extends_memory_series():
     run_series.fold(findings)
     series = run_series.memory["cpu:0"]
     assert (series.times.tolist(), series.values.tolist()) == ([BEGAN, ENDED], [2 * GB, 0])
+
+
+# -- what to do about memory that is held ----------------------------------------------------------
+
+
+def with_remedies(sentence: str) -> str:
+    return join_sentences([sentence, tr(LISTED, device="0000:01:00.0")])
+
+
+DEVICES = {f"GPU-{name}": {"label": f"GPU {number}", "pci_bus_id": f"0000:0{number}:00.0"}
+           for number, name in enumerate("ab")}
+
+
+def release(device: str, verdict: Verdict = Verdict.UNEXPLAINED, after: int = 9 * GB, holders=()) -> Release:
+    return Release(
+        device_id=device, verdict=verdict, before_bytes=GB, peak_bytes=20 * GB, after_bytes=after, seconds=60.0,
+        sentence=with_remedies(f"{device} uses 8.0 GB more than before the run."), holders=tuple(holders),
+    )
+
+
+def test_unexplained_memory_is_one_sentence_and_steps_name_devices_and_processes():
+    facts = RunFacts(devices=DEVICES, releases={each: release(each) for each in DEVICES})
+    assert sentences(facts) == (
+        ["GPU 0 and GPU 1 use more memory than before the run (8.0 GB each), and no program was found that holds it."],
+        "bad",
+    )
+    facts = RunFacts(devices=DEVICES, releases={"GPU-a": release("GPU-a")})
+    assert sentences(facts)[0] == ["GPU-a uses 8.0 GB more than before the run."]
+    commands = [each.command for each in remedies([release(each) for each in DEVICES], DEVICES)]
+    assert commands[0] == "sudo fuser -v /dev/nvidia*"
+    assert commands[1:3] == [f"sudo nvidia-smi --gpu-reset -i 0000:0{number}:00.0" for number in (0, 1)]
+    assert commands[-1] == "sudo systemctl reboot"
+    held = [ProcessInfo(pid=7), ProcessInfo(pid=8)]
+    assert [each.command for each in remedies([release("GPU-a", Verdict.HELD_BY_RUN, holders=held)], DEVICES)] == [
+        "kill -9 7 8"
+    ]
+    (step,) = remedies([release("GPU-a", Verdict.HELD_BY_OTHERS, holders=held)], DEVICES)
+    assert step.command == "ps -o pid,user,etime,args -p '7 8'"
+    assert remedies([release("GPU-a", Verdict.RELEASED)], DEVICES) == []
+    assert without_remedies("No remedies here.") == "No remedies here."

@@ -1,8 +1,10 @@
-"""The menu bar: every action does what its button does, and the menu Help answers."""
+"""The menu bar: every action does what its button does, and the menu Help answers; the table of actions on runs."""
 
 from __future__ import annotations
 
 import sys
+from collections import Counter
+from itertools import groupby
 
 import pytest
 from PySide6.QtCore import Qt
@@ -12,6 +14,7 @@ from PySide6.QtWidgets import QDialog, QFileDialog, QListWidget, QPlainTextEdit,
 from core.runs.facts import RunState
 from core.system.installation import version
 from gui import app
+from gui.runs.actions import ACTIONS, NO_RUN, RunActions
 from tests.support.acting import played
 from tests.support.running import start
 from tests.support.tables import cells
@@ -51,6 +54,8 @@ def test_menus_view_and_keys_of_a_window_without_runs(drive, tmp_path):
     named = [each for each in window.panels.header.again.run_menu.actions() if each.text()]
     assert all(each in in_bar for each in named)
     assert not any(each.isEnabled() for each in named)  # no run is shown
+    every, of_tables = {(row.name, False) for row in ACTIONS}, {(row.name, True) for row in ACTIONS if row.of_tables}
+    assert {*window.panels.actions._handlers} == every | of_tables, "a controller does each"
 
     tabs = window.panels.details.tabs
     for number in range(2):
@@ -118,3 +123,31 @@ def test_uncaught_error_is_shown_and_can_be_reported_and_the_window_stays_open(d
     copied = QGuiApplication.clipboard().text()
     told = (f"Trainyard {version()}", "test_menu_bar.py", "KeyError: 'what went wrong'", "CPU 0")
     assert [words for words in told if words not in copied] == []
+
+
+# -- the table of what can be done with runs -------------------------------------------------------
+
+
+def test_each_action_is_explained_and_done_with_the_runs_that_are_left() -> None:
+    assert [name for name, count in Counter(row.name for row in ACTIONS).items() if count > 1] == []
+    keys = [row.key for row in ACTIONS if row.key]
+    assert len(keys) == len(set(keys))
+    for row in ACTIONS:
+        assert bool(row.text) == bool(row.tip), row.name
+        assert row.text or row.of_several, row.name
+        assert row.text or not (row.key or row.of_queued or row.of_tables), row.name
+    sections = [section for section, _ in groupby(row.section for row in ACTIONS)]
+    assert len(sections) == len(set(sections)), "a section is in one piece"
+    actions, done = RunActions(), []
+    actions.provide(compare=done.append)
+    actions.do("compare", [])
+    actions.do("compare", ["a", "b"])
+    assert done == [[], ["a", "b"]]
+    actions, asked = RunActions(), []
+    actions.judge(lambda run_dir, _: asked.append(run_dir))
+    states = actions.states("")
+    assert {state.why_not for state in states.values()} == {NO_RUN}
+    assert asked == []
+    assert {name for name, state in states.items() if not state.shown} == {row.name for row in ACTIONS if row.of_queued}
+    assert {state.why_not for state in actions.states("a").values()} == {""}
+    assert asked == ["a"]

@@ -6,8 +6,9 @@ import json
 import os
 import shutil
 import time
+from collections.abc import Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
@@ -28,12 +29,7 @@ from tests.support.acting import played
 from tests.support.running import start
 from tests.support.tables import cell, cells, middle
 from tests.support.written_runs import BEGAN, write_run
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.window.driving import Driver
+from tests.window.driving import Driver
 
 HELD = {
     "device": "cpu:0", "verdict": "held by others", "before_bytes": 1, "peak_bytes": 3, "after_bytes": 3,
@@ -131,6 +127,11 @@ def test_what_ended_while_window_was_closed_is_told_once(bell, runs_root):
     first = bell()
     assert not first.button.isVisible(), "old runs at a first start are no news"
     first.panel.close()
+    damaged = {"version": 2, "looked": "soon", "missed": [1], "seen": {"a": "b"}, "going": ["x"], "ends": {"a": None}}
+    SettingsFile().save({f"{folder_key(runs_root)}/missed": damaged})
+    first = bell()
+    assert not first.button.isVisible(), "damaged settings are those of a first start"
+    first.panel.close()
     write_ended(runs_root, "20260101-000001-one", "finished", 0, release=HELD)
     error = join_sentences([tr(OF_WORKER, phrase="Worker 0 on cpu:0"), "ValueError: No cats."])
     write_ended(runs_root, "20260101-000002-two", "failed", 0, error=stored(error))
@@ -187,12 +188,11 @@ def test_run_that_is_lost_while_window_is_closed_is_news(bell, runs_root):
 
 
 @pytest.mark.parametrize("away", ["minimised", "hidden", "behind another window"])
-def test_only_what_ends_while_window_is_not_in_use_is_news(bell, runs_root, qtbot, away):
+def test_only_what_ends_while_window_is_not_in_use_is_news(bell, runs_root, hold, away):
     before = write_live(runs_root, "20260101-000001-before")
     after = write_live(runs_root, "20260101-000002-after")
     found = bell()
-    window, other = found.panel.window, QWidget()
-    qtbot.addWidget(other)
+    window, other = found.panel.window, hold(QWidget())
     found.panel.until(listed(found, after, "running"))
     finish(before, "finished")
     found.panel.until(listed(found, before, "finished"))
@@ -264,17 +264,9 @@ def test_stop_of_ones_own_is_no_news_and_that_of_others_is(bell, runs_root, tmp_
     assert [line.partition(" · ")[0] for line in found.lines] == ["theirs: stopped"]
 
 
-def test_damaged_settings_are_a_first_start(bell, runs_root):
-    write_ended(runs_root, "20260101-000001-one", "finished", 5)
-    damaged = {"version": 2, "looked": "soon", "missed": [1], "seen": {"a": "b"}, "going": ["x"], "ends": {"a": None}}
-    SettingsFile().save({f"{folder_key(runs_root)}/missed": damaged})
-    assert not bell().button.isVisible()
-
-
 @pytest.mark.styled
-def test_progress_gives_way_to_bell_in_narrow_header(qtbot, tmp_path):
-    window, header = QWidget(), HeaderPanel(RunActions())
-    qtbot.addWidget(window)
+def test_progress_gives_way_to_bell_in_narrow_header(hold, qtbot, tmp_path):
+    window, header = hold(QWidget()), HeaderPanel(RunActions())
     header.setParent(window)  # a window of its own would grow
     header.show_compact(compact=True)
     header.show_header(

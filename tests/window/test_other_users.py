@@ -23,11 +23,7 @@ def choose(menu, text: str) -> None:
     next(each for each in menu.actions() if each.text() == text).trigger()
 
 
-def test_own_run_asks_nothing():
-    assert owner_question("Start", "the run x", None, make_spec("digits_mlp", devices="cpu:0")) is None
-
-
-def test_question_names_everything_that_would_be_executed(tmp_path):
+def test_question_names_everything_that_would_be_executed_and_own_runs_ask_none(tmp_path):
     script = tmp_path / "train.py"
     script.touch()
     spec = script_spec(
@@ -40,6 +36,7 @@ def test_question_names_everything_that_would_be_executed(tmp_path):
     assert f"Folder: {tmp_path}\n" in found.words
     assert "Variable: LD_PRELOAD=/x?[2J.so\n" in found.words
     assert max(len(line) for line in found.words.splitlines()) <= MAX_CHARACTERS
+    assert owner_question("Start", "the run x", None, make_spec("digits_mlp", devices="cpu:0")) is None
 
 
 @pytest.mark.slow

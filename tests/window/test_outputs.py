@@ -7,9 +7,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QPoint, Qt, QUrl
+from PySide6.QtCore import Qt, QUrl
 from PySide6.QtGui import QColor, QDesktopServices, QGuiApplication, QImage
-from PySide6.QtWidgets import QMenu
 
 from core.schema.paths import OUTPUTS
 from gui.features.run import outputs as output_reader
@@ -17,7 +16,7 @@ from gui.features.run.outputs import preview
 from gui.window.run_panels import OUTPUTS_TAB
 from tests.support.recorded import recorded
 from tests.support.tables import cell, cells, middle
-from tests.window.driving import menu_action
+from tests.window.driving import choose_in_menu
 
 
 def painted(path: Path, width: int, height: int = 40) -> None:
@@ -67,10 +66,7 @@ def test_files_are_listed_shown_and_opened(assemble, runs_root, opened, monkeypa
     panel.qtbot.mouseDClick(tab.table.viewport(), Qt.MouseButton.LeftButton, pos=middle(tab.table, 1))
     assert opened == [QUrl.fromLocalFile(str(folder / "words.txt"))]
     assert not tab.picture.isVisible()
-    tab.table.customContextMenuRequested.emit(middle(tab.table, 1))
-    menu = next(each for each in tab.findChildren(QMenu) if each.isVisible())
-    menu_action(menu, "Open folder").trigger()
-    menu.close()
+    choose_in_menu(tab.table, "Open folder", middle(tab.table, 1))
     assert opened[1:] == [QUrl.fromLocalFile(str(folder))]
 
     panel.window.controllers.run.attach_to(str(bare))
@@ -96,17 +92,10 @@ def test_the_table_is_copied_and_saved(assemble, runs_root, tmp_path):
     panel.open_run()
     table = panel.window.panels.details.outputs.table
     panel.until(lambda: table.rows, "the file")
-
-    def choose(text: str) -> None:
-        table.customContextMenuRequested.emit(QPoint(5, 5))
-        menu = next(each for each in table.findChildren(QMenu) if each.isVisible())
-        menu_action(menu, text).trigger()
-        menu.close()
-
-    choose("Copy table as Markdown")
+    choose_in_menu(table, "Copy table as Markdown")
     assert QGuiApplication.clipboard().text().startswith("| File | Size | Time |\n| --- | --- | --- |\n| =words.txt | ")
     assert panel.message("messageStrip") == "Copied the table: 1 row."
-    choose("Save table…")
+    choose_in_menu(table, "Save table…")
     assert Path(panel.export_dialog().selectedFiles()[0]).name == "outputs.csv"
     assert f"Wrote {tmp_path / 'outputs.csv'}." in panel.exported(tmp_path / "outputs.csv")
     assert (tmp_path / "outputs.csv").read_text().startswith("file,size_bytes,modified\n'=words.txt,5,")
@@ -137,14 +126,11 @@ def test_only_real_pictures_are_read(tmp_path, monkeypatch):
     (tmp_path / "bad.png").write_bytes(b"\x89PNG\r\n")
     (tmp_path / "link.png").symlink_to(tmp_path / "good.png")
     good, large = preview(tmp_path / "good.png"), preview(tmp_path / "large.png")
-    assert good is not None
     assert good.width() == 40
-    assert large is not None
     assert large.width() == output_reader.PREVIEW_PX
     assert preview(tmp_path / "bad.png") is None
     (tmp_path / "grey.pgm").write_bytes(b"P5 3 2 255\n" + bytes(6))  # as the recipe `digits_gan` writes it
     grey = preview(tmp_path / "grey.pgm")
-    assert grey is not None
     assert (grey.width(), grey.height()) == (3, 2)
     with pytest.raises(OSError, match="link"):
         preview(tmp_path / "link.png")

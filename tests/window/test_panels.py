@@ -68,7 +68,7 @@ def losses(count: int, *, per_s: float, began: float):
     return run_series.metrics["loss"]
 
 
-def test_progress_of_run_that_trains_stalls_or_has_finished():
+def test_progress_of_run_that_trains_stalls_stops_or_has_finished():
     running, fast = RunFacts(state=RunState.RUNNING, plan=PLAN, step=250), losses(250, per_s=50, began=1000)
     now = progress_view(running, fast, now=1005)
     assert (now.done, now.total, now.unit, now.fraction) == (3, 10, "epochs", 0.25)
@@ -84,13 +84,15 @@ def test_progress_of_run_that_trains_stalls_or_has_finished():
     end = progress_view(finished, measured, now=9999)
     assert (end.done, end.fraction, end.left_s, end.samples_per_s) == (10, 1.0, None, None)
     assert took_s(finished, measured) == 19.0  # from the first step
+    asked = StopStep(time=100, name="asked", grace_s=10)
+    assert stop_progress(RunFacts(stop_steps=(asked,)), 103) == "stopping politely · interrupt in 7 s"
+    killed = StopStep(time=110, name="SIGKILL", grace_s=None)
+    assert stop_progress(RunFacts(stop_steps=(asked, killed)), 111) == "stopping politely · kill"
 
 
 @pytest.mark.styled
-def test_progress_line_shrinks_when_text_is_final(qtbot):
-    used, fresh = ProgressLine(), ProgressLine()
-    for line in (used, fresh):
-        qtbot.addWidget(line)
+def test_progress_line_shrinks_when_text_is_final(hold):
+    used, fresh = hold(ProgressLine()), hold(ProgressLine())
     used.show_progress("epoch 1 of 2", 0.5, "12 340 samples/s · 42:08 left")
     wide = used.sizeHint().width()
     used.show_progress("epoch 1 of 2", 0.5, "saving …")
@@ -99,13 +101,6 @@ def test_progress_line_shrinks_when_text_is_final(qtbot):
         used.show_progress("epoch 2 of 2", 1.0, "took 0:42", steady=False)
     fresh.show_progress("epoch 2 of 2", 1.0, "took 0:42", steady=False)
     assert used.sizeHint() == fresh.sizeHint()
-
-
-def test_stop_progress_counts_down_to_next_step():
-    asked = StopStep(time=100, name="asked", grace_s=10)
-    assert stop_progress(RunFacts(stop_steps=(asked,)), 103) == "stopping politely · interrupt in 7 s"
-    killed = StopStep(time=110, name="SIGKILL", grace_s=None)
-    assert stop_progress(RunFacts(stop_steps=(asked, killed)), 111) == "stopping politely · kill"
 
 
 # -- rows ----------------------------------------------------------------------------------------
@@ -126,7 +121,7 @@ def summary(tmp_path, state, **values):
     return RunSummary(dir=tmp_path / state.value, name="mnist", state=state, **{**defaults, **values})
 
 
-def test_run_row_outcome_texts(tmp_path):
+def test_run_row_has_outcome_and_warns_of_a_nan_loss(tmp_path):
     worker = tr(OF_WORKER, phrase="Worker 1 on cpu:1")
     runs = [
         summary(tmp_path, RunState.RUNNING),
@@ -144,12 +139,13 @@ def test_run_row_outcome_texts(tmp_path):
     assert rows[0].title == time.strftime("%H:%M:%S mnist", started), "several have one name and one minute"
     assert run_rows(runs[:1], NOW)[0].title == time.strftime("%H:%M mnist", started)
     assert run_rows(runs[:1], NOW + 40 * 86400)[0].title != rows[0].title  # an old run shows its date
+    for loss, tone in ((0.2, "good"), (float("nan"), "warn"), (float("inf"), "warn"), (None, "good")):
+        (row,) = run_rows([summary(tmp_path, RunState.FINISHED, last_loss=loss)], NOW)
+        assert (row.tone, "not a number" in row.tip) == (tone, tone == "warn")
 
 
-def test_selection_survives_new_rows(qtbot, tmp_path):
-    view = RunList(RunActions())
-    qtbot.addWidget(view)
-    view.show()
+def test_selection_survives_new_rows(hold, tmp_path):
+    view = hold(RunList(RunActions()), 400, 200)
     old, new = (
         RunRow(dir=tmp_path / name, title=name, outcome="finished", tone="good", mark="tick", tip="")
         for name in ("old", "new")
@@ -168,16 +164,10 @@ def test_run_list_and_header_show_same_epoch(tmp_path, state, step):
     assert row.outcome == f"{state.value} · epoch {now.done} of {now.total}"
 
 
-def test_finished_run_with_nan_loss_is_marked_as_warning(tmp_path):
-    for loss, tone in ((0.2, "good"), (float("nan"), "warn"), (float("inf"), "warn"), (None, "good")):
-        (row,) = run_rows([summary(tmp_path, RunState.FINISHED, last_loss=loss)], NOW)
-        assert (row.tone, "not a number" in row.tip) == (tone, tone == "warn")
-
-
 # -- messages ------------------------------------------------------------------------------------
 
 
-def test_slow_device_is_in_the_strip_as_long_as_it_is_slow():
+def test_slow_device_and_unusable_spec_are_in_the_strip_and_a_failure_in_its_card():
     hot = {"t": 2.0, "kind": "slowed", "device": "GPU-2", "text": "GPU 2 is slowed down: 91 °C."}
     gpu = {"t": 1.0, "kind": "device", "id": "GPU-2", "label": "GPU 2"}
     states = [{"t": 1.0, "kind": "state", "state": state} for state in ("starting", "running")]
@@ -186,9 +176,6 @@ def test_slow_device_is_in_the_strip_as_long_as_it_is_slow():
     assert run_message(slow, None, 0) == Message(text=hot["text"], tone="warn", details=False)
     assert run_message(fold(slow, [{**hot, "text": ""}]), None, 0).text == ""
     assert run_message(fold(slow, [{"t": 3.0, "kind": "state", "state": "releasing"}]), None, 0).text == ""
-
-
-def test_unusable_spec_is_reported_in_strip_and_the_failure_of_a_run_in_its_card():
     problem, error = "spec.json is not a valid spec.", "The run never came up."
     lost = RunFacts(state=RunState.LOST, error=error)
     assert run_message(lost, None, 0).text == ""
@@ -213,7 +200,7 @@ def test_driver_advice_is_not_repeated_or_cut_mid_sentence():
 
 
 @pytest.mark.styled
-def test_header_title_is_cut_only_without_room(header, qtbot):
+def test_header_cuts_its_title_only_without_room_and_then_has_no_bar(header, qtbot):
     running = RunHeader(name="digits_cnn", what="PyTorch, data parallel (DDP) on 2 devices", epoch="epoch 71 of 2000",
                    fraction=0.04, detail="12 340 samples/s · 42:08 left")
     header.resize(2000, 60)
@@ -227,12 +214,7 @@ def test_header_title_is_cut_only_without_room(header, qtbot):
     header.resize(fixed - 60, 60)
     qtbot.waitUntil(lambda: header._what.width() < header._what.sizeHint().width())
     assert bar.width() == bar.minimumWidth(), "the bar shrinks before the text"
-
-
-@pytest.mark.styled
-def test_narrow_header_has_the_whole_verdict_in_place_of_the_bar(header, qtbot):
     header.resize(900, 60)
-    header.show()
     header.show_compact(compact=True)
     running = RunHeader(name="resnet_cats", what="PyTorch", label="Running", epoch="epoch 3 of 3", fraction=1.0)
     header.show_header(running)

@@ -96,7 +96,9 @@ def test_paused_run_resumes_and_finishes(panel, runs_root, tmp_path):
 
 
 @pytest.mark.slow
-def test_save_now_writes_checkpoint_and_training_continues(panel, tmp_path, monkeypatch):
+def test_run_is_saved_stopped_and_resumed_while_the_window_polls_and_asks_to_share(
+    panel, tmp_path, monkeypatch, runs_root
+):
     monkeypatch.setattr(run_header, "FRESH_S", PATIENCE_S)  # how long it is shown beside the state
     panel.choose(panel.box("checkpointUnitBox"), "never")  # none of the run's own takes its place
     assert not panel.window.findChild(QPushButton, "saveButton").isEnabled()
@@ -113,18 +115,29 @@ def test_save_now_writes_checkpoint_and_training_continues(panel, tmp_path, monk
     panel.until(button.isEnabled, "Save to be enabled again")
     assert panel.state.text() == "Running"
     assert button.shortcut().toString() == "Ctrl+S"
-
-
-@pytest.mark.slow
-def test_stopped_run_resumes_and_asks_before_it_shares_its_device(panel, runs_root, tmp_path):
-    start_slow(panel, tmp_path, epochs=FOREVER)
     panel.stop()
     panel.until_state("Stopped")
     press(panel, "pauseButton")
     panel.until_state("Running")
     assert panel.stop_button.text() == "Stop"  # not "Force", as before the run was resumed
-    panel.stop()
-    panel.until_state("Stopped")
+    press(panel, "pauseButton")
+    panel.until_state("Paused")
+    gate = threading.Event()
+
+    def resume(run_dir):
+        gate.wait(PATIENCE_S)
+        raise RunError("The supervisor could not be started.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "resume", resume)
+        button = press(panel, "pauseButton")
+        assert (button.text(), button.isEnabled(), detail(panel)) == ("Resume", False, "resuming …")
+        panel.until_polled()
+        assert detail(panel) == "resuming …"
+        gate.set()
+        panel.until(lambda: panel.message("messageStrip") == "The supervisor could not be started.", "the reason")
+    assert button.isEnabled()
+    assert panel.state.text() == "Paused"
     start(played(tmp_path / "actor", name="other"), runs_root).until(RunState.RUNNING)
     press(panel, "pauseButton")
     asked = panel.asked()
@@ -134,37 +147,7 @@ def test_stopped_run_resumes_and_asks_before_it_shares_its_device(panel, runs_ro
     assert asked.yes.text() == "Resume anyway"
     panel.answer("noButton")
     panel.until(lambda: panel.question() is None, "the question to go")
-    assert panel.state.text() == "Stopped"
+    assert panel.state.text() == "Paused"
     press(panel, "pauseButton")
     panel.answer("yesButton")
     panel.until_state("Running")
-
-
-@pytest.fixture
-def gate(monkeypatch):
-    """Make `Run.resume` wait for this event and then fail."""
-    gate = threading.Event()
-
-    def resume(run_dir):
-        gate.wait(PATIENCE_S)
-        raise RunError("The supervisor could not be started.")
-
-    monkeypatch.setattr(Run, "resume", resume)
-    yield gate
-    gate.set()
-
-
-@pytest.mark.slow
-def test_window_keeps_polling_while_run_resumes(panel, tmp_path, gate):
-    start_slow(panel, tmp_path, epochs=FOREVER)
-    press(panel, "pauseButton")
-    panel.until_state("Paused")
-    button = press(panel, "pauseButton")
-    assert (button.text(), button.isEnabled(), detail(panel)) == ("Resume", False, "resuming …")
-    polls = []
-    panel.window.services.poll_timer.timeout.connect(lambda: polls.append(1))
-    panel.until(lambda: len(polls) > 3, "the window to keep polling")
-    gate.set()
-    panel.until(lambda: panel.message("messageStrip") == "The supervisor could not be started.", "the reason")
-    assert button.isEnabled()
-    assert panel.state.text() == "Paused"

@@ -1,4 +1,4 @@
-"""Data that look like HTML are shown as they are, and no file that they name is opened."""
+"""Data that look like HTML are shown as they are, no file that they name is opened, and texts are cut to fit."""
 
 from __future__ import annotations
 
@@ -6,15 +6,20 @@ import contextlib
 import json
 import os
 import threading
+from collections.abc import Iterator
 from itertools import product
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QEvent, QPoint, Qt
-from PySide6.QtGui import QAction, QHelpEvent, QTextDocument
+from PySide6.QtGui import QAction, QHelpEvent, QTextDocument, QTextDocumentFragment
 from PySide6.QtGui import Qt as GuiQt
 from PySide6.QtWidgets import QAbstractItemView, QApplication, QLabel, QTableView, QToolTip, QWidget
 
+from gui.base.painting import elided
+from gui.base.theme import DARK
+from gui.plots.items.hover import HoverRow, readout_forms
+from gui.widgets.elided_label import ElidedLabel, ReadoutLabel
 from gui.widgets.plain_text import (
     MAX_CHARACTERS,
     ColouredLabel,
@@ -28,10 +33,6 @@ from gui.widgets.plain_text import (
 from tests.support.recorded import GB, finding, recorded
 from tests.support.tables import cell
 from tests.window.launching import WAITS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 LOOK_S = 0.02
 
@@ -113,35 +114,31 @@ def shown_in(window: QWidget) -> str:
         "<?xml version='1'?><b>", "<!doctype html>", "<a href='x'>y</a>\n\n\nthird", "<table><tr><td>",
     ],
 )
-def test_tooltip_shows_the_text_as_it_is(qtbot, text):
-    label = PlainLabel(text)
-    qtbot.addWidget(label)
+def test_tooltip_shows_the_text_as_it_is(hold, text):
+    label = hold(PlainLabel(text))
     label.setToolTip(verbatim(text))
     assert hover(label, QPoint(1, 1)).strip("\n") == text.strip("\n")
     assert label.text() == text
     QToolTip.hideText()
 
 
-def test_coloured_label_shows_the_text_as_it_is(qtbot):
-    label = ColouredLabel()
-    qtbot.addWidget(label)
+def test_labels_menus_and_titles_show_the_text_as_it_is_and_cut_it(hold):
+    label = hold(ColouredLabel())
     label.show_groups([(Span('<img src="x">  &amp;', '#fff"><img src="y'), Span("<b>"))])
     assert read(label.text()) == '<img src="x">  &amp;<b>'
     assert "<img" not in label.text()
-
-
-def test_menu_and_title_show_special_characters(qtbot):
-    window = QWidget()
-    qtbot.addWidget(window)
+    window = hold(QWidget())
     window.setWindowTitle(title_text("a[*]b"))
     window.show()
     assert window.windowHandle().title() == "a[*]b"
     assert QAction(menu_text("R&D")).iconText() == "R&D"
-
-
-def test_long_text_is_cut_in_a_tooltip():
     assert len(verbatim("x" * 3_000_000)) == MAX_CHARACTERS
     assert verbatim("x" * 3_000_000).endswith("x…")
+    label = hold(ElidedLabel("20260101-000001-digits"))
+    width = label.fontMetrics().horizontalAdvance("20260101-0000…")
+    shown = elided(label.fontMetrics(), label.text(), width)
+    assert label.text().startswith(shown.removesuffix("…"))
+    assert len(shown) > 8
 
 
 @pytest.mark.slow
@@ -176,9 +173,7 @@ def test_names_from_elsewhere_are_neither_interpreted_nor_opened(drive, runs_roo
     for plot in panel.window.panels.plots.plots.values():
         plot.redraw()
         plot.hover.point(0.5)
-    ticks = []
-    panel.window.services.poll_timer.timeout.connect(lambda: ticks.append(1))
-    panel.until(lambda: len(ticks) > 2, "the event loop to go on")
+    panel.until_polled()  # the event loop goes on
     fifo.close()
     assert not fifo.opened
     labels = [each for each in panel.window.findChildren(QLabel) if each.objectName() != "qtooltip_label"]  # Qt's own
@@ -197,3 +192,42 @@ def test_names_from_elsewhere_are_neither_interpreted_nor_opened(drive, runs_roo
 )
 def test_mnemonic_is_left_out(text, shown):
     assert without_mnemonic(text) == shown
+
+
+# -- labels that shorten their texts ---------------------------------------------------------------
+
+
+TEXT = "· Script, one process per device on 2 devices"
+
+
+@pytest.mark.parametrize(("letters", "shown"), [(3, False), (20, True)])
+def test_label_without_room_is_blank_instead_of_ellipsis(hold, letters, shown):
+    label, blank = hold(ElidedLabel(TEXT)), hold(ElidedLabel(""))
+    for each in (label, blank):
+        each.resize(label.fontMetrics().averageCharWidth() * letters, 20)
+    assert (label.grab().toImage() != blank.grab().toImage()) is shown
+    assert label.toolTip() == TEXT
+
+
+def test_readout_leaves_out_labels_then_values(hold):
+    rows = [
+        HoverRow(label="train mean", value="0.3915", colour=DARK.train),
+        HoverRow(label="best validation", value="0.4098", colour=DARK.validation),
+    ]
+    label = hold(ReadoutLabel())
+    label.show_forms(readout_forms(rows))
+    label.show()
+    assert 130 < label.minimumWidth() < 170, "its neighbours leave room for both values"
+    label.setMinimumWidth(0)
+    seen = []
+    for letters in range(60, 0, -1):
+        label.resize(label.fontMetrics().averageCharWidth() * letters, 20)
+        text = QTextDocumentFragment.fromHtml(label.text()).toPlainText()
+        if text not in seen:
+            seen.append(text)
+    squeezed = [" ".join(each.replace("\u25a0", "").split()) for each in seen]
+    assert squeezed == ["train mean 0.3915 best validation 0.4098", "0.3915 0.4098", "0.3915", "0.3915"]
+    assert [each.count("\u25a0") for each in seen] == [2, 2, 1, 0]
+    assert "train mean" in label.toolTip()
+    label.resize(600, 20)
+    assert label.toolTip() == ""

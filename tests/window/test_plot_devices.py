@@ -1,29 +1,32 @@
-"""The device plots: utilisation and memory over time, gaps, and the end of training."""
+"""The device plots: lines or strips over time, gaps, the end of training, and the plots on request."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import Counter
 
 import numpy as np
+import pyqtgraph as pg
 import pytest
 from PySide6.QtGui import QImage, QTextDocument, QTextTable
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QMenu, QPushButton, QWidget
+from pytestqt.qtbot import QtBot
 
+from core.series.device_readings import Slowdown
 from core.series.run_series import RunSeries
 from gui.base.theme import DARK
+from gui.plots.area import PlotArea, PlotScroll
+from gui.plots.devices import SlowdownTimes
 from gui.plots.items.lines import drop_constant_points
 from gui.plots.items.margin_labels import moved_apart, stand_for_others
 from gui.plots.registry import PLOTS
+from gui.plots.run_plot import Plot
 from tests.support.colour_vision import contrast
 from tests.support.running import folded
+from tests.support.waiting import PATIENCE_S
 from tests.window.plotted import COLOURS, LABELS, START, draw, events, readings
 
-if TYPE_CHECKING:
-    from gui.plots.run_plot import Plot
 
-
-def test_end_of_training_is_marked_on_memory_plot(plots, run_series, qtbot) -> None:
-    memory = plots["memoryPlot"]
+def test_memory_plot_marks_the_end_of_training_and_has_a_note(memory, run_series, qtbot) -> None:
     draw(run_series, memory)
     assert memory.end.line.isVisible()
     assert memory.end.line.value() == 50
@@ -49,10 +52,6 @@ def test_end_of_training_is_marked_on_memory_plot(plots, run_series, qtbot) -> N
     draw(RunSeries(), memory)
     draw(folded(*(event for event in events() if event.get("state") != "releasing")), memory)
     assert not memory.end.line.isVisible()
-
-
-def test_note_replaces_newest_values_and_is_cut(plots, run_series) -> None:
-    memory = plots["memoryPlot"]
     draw(run_series, memory)
     memory.set_note("released in 1.8 s", "good")
     assert memory._note.isVisible()
@@ -64,16 +63,6 @@ def test_note_replaces_newest_values_and_is_cut(plots, run_series) -> None:
     blank.fill(blank.pixelColor(0, 0))
     assert memory._note.grab().toImage() != blank
     assert memory._note.toolTip() == memory._note.text()
-
-
-def test_hover_reads_every_device(plots, run_series) -> None:
-    draw(run_series, *plots.values())
-    utilisation = plots["utilisationPlot"].reading_at(25.1)
-    memory = plots["memoryPlot"].reading_at(25.1)
-    assert utilisation is not None
-    assert utilisation.text.splitlines() == ["0:25", "CPU 0 80\u2009%", "CPU 1 \u2013"]
-    assert memory is not None
-    assert memory.text.splitlines() == ["0:25", "CPU 0 3.0 GB", "CPU 1 3.0 GB"]
 
 
 def many_devices(count: int) -> tuple[RunSeries, list[str]]:
@@ -91,9 +80,8 @@ def read_rows(text: str) -> list[list[str]]:
     return [[cell.firstCursorPosition().block().text().strip("\u25a0 ") for cell in row] for row in cells]
 
 
-def test_hover_of_ten_devices_is_whole_and_in_the_order_of_the_list(qtbot) -> None:
-    window = QWidget()
-    qtbot.addWidget(window)
+def test_hover_of_ten_devices_is_whole_and_in_the_order_of_the_list(qtbot, hold) -> None:
+    window = hold(QWidget())
     plot = next(row for row in PLOTS if row.name == "utilisationPlot").make()
     plot.setParent(window)
     window.resize(700, 300)
@@ -118,16 +106,17 @@ def test_hover_of_ten_devices_is_whole_and_in_the_order_of_the_list(qtbot) -> No
     assert not label.isVisible(), "it vanishes with its plot"
 
 
-def test_missing_readings_are_gaps_in_device_lines(plots, run_series) -> None:
-    draw(run_series, *plots.values())
-    busy, memory = plots["utilisationPlot"].curves(), plots["memoryPlot"].curves()
-    assert set(busy) == set(memory) == set(COLOURS)
-    x, y = busy["cpu:1"]
+def test_missing_readings_are_gaps_in_lines_and_in_what_is_read_out(utilisation, memory, run_series) -> None:
+    draw(run_series, utilisation, memory)
+    assert set(utilisation.curves()) == set(memory.curves()) == set(COLOURS)
+    x, y = utilisation.curves()["cpu:1"]
     np.testing.assert_array_equal(x, np.arange(60))
     assert np.isnan(y[20:30]).all()
     assert np.isfinite(y[30:]).all()
-    np.testing.assert_array_equal(memory["cpu:0"][1], np.full(60, 3.0))
-    assert plots["utilisationPlot"].canvas.view.viewRange()[1] == [-2, 104]
+    np.testing.assert_array_equal(memory.curves()["cpu:0"][1], np.full(60, 3.0))
+    assert utilisation.canvas.view.viewRange()[1] == [-2, 104]
+    assert utilisation.reading_at(25.1).text.splitlines() == ["0:25", "CPU 0 80\u2009%", "CPU 1 \u2013"]
+    assert memory.reading_at(25.1).text.splitlines() == ["0:25", "CPU 0 3.0 GB", "CPU 1 3.0 GB"]
 
 
 PURE = {"cpu:0": "#00ff00", "cpu:1": "#ff00ff"}
@@ -149,41 +138,32 @@ def draw_in_pure_colours(run_series: RunSeries, plot: Plot) -> None:
     plot.redraw()
 
 
-def test_constant_line_is_painted_without_bridging_a_gap(plots) -> None:
-    plot = plots["utilisationPlot"]
+def test_lines_have_gaps_without_bridges_and_vanish_with_their_data(utilisation) -> None:
     constant: list[float | None] = [50.0] * 60
     constant[30:40] = [None] * 10
     series = readings({"cpu:0": constant, "cpu:1": [None] * 60})
-    draw_in_pure_colours(series, plot)
-    columns = line_columns(plot, "cpu:0")
-    left = plot.canvas.view.sceneBoundingRect().left()
-    per_second = plot.canvas.view.width() / 59
+    draw_in_pure_colours(series, utilisation)
+    columns = line_columns(utilisation, "cpu:0")
+    left = utilisation.canvas.view.sceneBoundingRect().left()
+    per_second = utilisation.canvas.view.width() / 59
     seconds = (columns - left) / per_second
     assert seconds.min() == pytest.approx(0, abs=0.3)
     assert seconds.max() == pytest.approx(59, abs=0.3)
     assert not ((seconds > 29.3) & (seconds < 39.7)).any()
     assert (np.diff(columns) > 1).sum() == 1, "exactly one gap"
-
-
-def test_single_reading_is_visible_and_removed_with_its_data(plots) -> None:
-    plot = plots["utilisationPlot"]
     single: list[float | None] = [None] * 20
     single[10] = 50.0
-    draw_in_pure_colours(readings({"cpu:0": single, "cpu:1": [None] * 20}), plot)
-    columns = line_columns(plot, "cpu:0")
+    draw_in_pure_colours(readings({"cpu:0": single, "cpu:1": [None] * 20}), utilisation)
+    columns = line_columns(utilisation, "cpu:0")
     assert 3 <= len(columns) <= 8
-    draw_in_pure_colours(readings({"cpu:0": [None] * 20, "cpu:1": [50.0] * 20}), plot)
-    assert len(line_columns(plot, "cpu:0")) == 0
-
-
-def test_removed_device_has_no_line(plots) -> None:
-    plot = plots["utilisationPlot"]
-    draw_in_pure_colours(readings({"cpu:0": [20.0] * 9, "cpu:1": [80.0] * 9}), plot)
-    assert set(plot.curves()) == {"cpu:0", "cpu:1"}
-    assert len(line_columns(plot, "cpu:1")) > 100
-    draw_in_pure_colours(readings({"cpu:0": [20.0] * 9}), plot)
-    assert set(plot.curves()) == {"cpu:0"}
-    assert len(line_columns(plot, "cpu:1")) == 0
+    draw_in_pure_colours(readings({"cpu:0": [None] * 20, "cpu:1": [50.0] * 20}), utilisation)
+    assert len(line_columns(utilisation, "cpu:0")) == 0
+    draw_in_pure_colours(readings({"cpu:0": [20.0] * 9, "cpu:1": [80.0] * 9}), utilisation)
+    assert set(utilisation.curves()) == {"cpu:0", "cpu:1"}
+    assert len(line_columns(utilisation, "cpu:1")) > 100
+    draw_in_pure_colours(readings({"cpu:0": [20.0] * 9}), utilisation)
+    assert set(utilisation.curves()) == {"cpu:0"}
+    assert len(line_columns(utilisation, "cpu:1")) == 0
 
 
 def test_drop_constant_points_keeps_ends_bends_and_gaps() -> None:
@@ -199,55 +179,328 @@ def test_drop_constant_points_keeps_ends_bends_and_gaps() -> None:
 # -- labels at the ends of lines
 
 
-def test_each_line_is_labelled_at_its_end_without_overlap(plots) -> None:
-    plot = plots["memoryPlot"]
+def test_each_line_is_labelled_at_its_end_without_overlap(memory, utilisation) -> None:
     series = RunSeries()
     for second in range(5):
         for number in range(6):
             series.add_reading(f"gpu-{number}", START + second, 50.0, 2**30)  # all lines are one
-    plot.show_series(series, {}, {f"gpu-{number}": f"GPU {number}" for number in range(6)})
-    plot.redraw()
-    assert [label.text for label in plot.margin.right] == [f"GPU {number}" for number in range(6)]
-    assert {label.y for label in plot.margin.right} == {1.0}
+    memory.show_series(series, {}, {f"gpu-{number}": f"GPU {number}" for number in range(6)})
+    memory.redraw()
+    assert [label.text for label in memory.margin.right] == [f"GPU {number}" for number in range(6)]
+    assert {label.y for label in memory.margin.right} == {1.0}
     drawn = [place for place in moved_apart([50.0] * 6, 0, 100, 12) if place is not None]
     assert min(np.diff(sorted(drawn))) >= 12
     assert 0 <= min(drawn) <= max(drawn) <= 100
     assert moved_apart([5.0, 6.0, 20.0, 50.0, 51.0], 0, 55, 12) == [5, None, 20, 50, None], "none is far from its line"
     assert stand_for_others([5.0, 6.0, 20.0, 50.0, 51.0], [5, None, 20, 50, None]) == {0: 1, 3: 1}
     assert moved_apart([10.0, 90.0], 0, 100, 12) == [10, 90], "labels stay beside their lines"
-    draw_in_pure_colours(readings({"cpu:0": [20.0] * 9}), plots["utilisationPlot"])
-    assert plots["utilisationPlot"].margin.right == (), "a single line needs no label"
+    draw_in_pure_colours(readings({"cpu:0": [20.0] * 9}), utilisation)
+    assert utilisation.margin.right == (), "a single line needs no label"
 
 
 # -- while no run is shown
 
 
-def test_unticked_devices_are_faint_and_cpu_devices_are_left_out_beside_gpus(plots) -> None:
-    plot = plots["memoryPlot"]
+def test_unticked_devices_are_faint_and_cpu_devices_are_left_out_beside_gpus(memory, utilisation) -> None:
     series = RunSeries()
     for device in ("gpu-1", "cpu:0", "gpu-0"):
         series.add_reading(device, START, 50.0, 2**30)
         series.add_reading(device, START + 1, 50.0, 2**30)
     colours = {"gpu-0": "#ff0000", "gpu-1": "#00ff00", "cpu:0": "#0000ff"}
-    plot.show_series(series, colours, {})
-    plot.emphasise([])
+    memory.show_series(series, colours, {})
+    memory.emphasise([])
+    memory.redraw()
+    assert set(memory.lines()) == {"gpu-0", "gpu-1"}
+    assert not any(line.faint for line in memory.lines().values()), "nothing is ticked"
+    memory.emphasise(["gpu-1"])
+    memory.redraw()
+    assert {device: line.faint for device, line in memory.lines().items()} == {"gpu-0": True, "gpu-1": False}
+    assert memory.lines()["gpu-1"].pen.color().name() == "#00ff00"
+    assert contrast(memory.lines()["gpu-0"].pen.color().name(), DARK.panel) < contrast("#ff0000", DARK.panel)
+    assert [row.label for row in memory.reading_at(0.0).rows[1:]] == ["gpu-1", "gpu-0"], "ticked devices come first"
+    memory.emphasise(["cpu:0"])
+    memory.redraw()
+    assert set(memory.lines()) == {"gpu-0", "gpu-1", "cpu:0"}
+    memory.emphasise(None)
+    memory.redraw()
+    assert set(memory.lines()) == {"gpu-0", "gpu-1", "cpu:0"}
+    assert not any(line.faint for line in memory.lines().values())
+    utilisation.emphasise([])
+    draw_in_pure_colours(readings({"cpu:0": [20.0] * 9, "cpu:1": [30.0] * 9}), utilisation)
+    assert set(utilisation.curves()) == {"cpu:0", "cpu:1"}, "there are no GPUs"
+
+
+# -- temperature, power and clock, on request ------------------------------------------------------
+
+
+@pytest.fixture
+def area(hold) -> PlotArea:
+    """All plots in their area, with a run on one GPU that was too hot from second 5 to 8."""
+    made = hold(PlotArea())
+    made.create_plots()
+    series = RunSeries()
+    series.fold(
+        {"t": START + second, "kind": "sample", "device": "gpu-0", "utilisation_percent": 90.0,
+         "memory_used_bytes": 2**30, "temperature_celsius": 91.0 if 5 <= second < 8 else 60.0, "power_watts": 400.0,
+         "sm_clock_mhz": 1980.0, "slowdowns": ["too hot"] if 5 <= second < 8 else []}
+        for second in range(12)
+    )
+    made.show_series(series, RunSeries(), {"gpu-0": "#00ff00"}, {"gpu-0": "GPU 0"}, live_devices=False)
+    return made
+
+
+def test_temperature_power_and_clock_are_created_when_they_are_first_shown(area) -> None:
+    assert area.optional_plots == {"temperaturePlot": "Temperature", "powerPlot": "Power", "clockPlot": "Clock"}
+    assert list(area.plots) == ["lossPlot", "utilisationPlot", "memoryPlot"], "none of them at first"
+    area.set_plot_shown("clockPlot", True)
+    area.set_plot_shown("temperaturePlot", True)
+    assert [area.widget(place).objectName() for place in range(area.count())] == [
+        "lossPlot", "utilisationPlot", "memoryPlot", "temperaturePlot", "clockPlot"
+    ]
+    assert area.plots["temperaturePlot"].reading_at(2).rows[1].text == "GPU 0 60 °C"
+    assert area.plots["clockPlot"].reading_at(2).rows[1].text == "GPU 0 1\u2009980 MHz"
+    clock = area.plots["clockPlot"]
+    area.set_plot_shown("clockPlot", False)
+    assert not area.is_plot_shown("clockPlot")
+    area.set_plot_shown("clockPlot", True)
+    assert area.plots["clockPlot"] is clock
+    area.set_plot_shown("lossPlot", False)
+    assert area.is_plot_shown("lossPlot"), "only the plots on request can be hidden"
+    area.optional_menu.aboutToShow.emit()
+    temperature, power, clock = area.optional_menu.actions()
+    assert [each.text() for each in (temperature, power, clock)] == ["Temperature", "Power", "Clock"]
+    assert [each.isChecked() for each in (temperature, power, clock)] == [True, False, True]
+    power.trigger()
+    assert area.is_plot_shown("powerPlot")
+    area.plots["powerPlot"].findChild(QPushButton, "powerPlotHide").click()
+    assert not area.is_plot_shown("powerPlot")
+
+
+def test_plots_on_request_are_remembered_explained_and_empty_on_cpus(area) -> None:
+    area.set_plot_shown("powerPlot", True)
+    memory, power = area.plots["memoryPlot"], area.plots["powerPlot"]
+    memory.canvas.view.setXRange(2, 4, padding=0)
+    memory.canvas.moved_by_hand.emit()
+    assert not power.follows
+    kept = area.remember()
+    area.restore({**kept, "shown": "garbage"})
+    assert not area.is_plot_shown("powerPlot")
+    area.restore(kept)
+    assert area.is_plot_shown("powerPlot")
+    assert not area.is_plot_shown("clockPlot")
+    area.set_plot_shown("temperaturePlot", True)
+    plot = area.plots["temperaturePlot"]
+    plot.resize(700, 300)
     plot.redraw()
-    assert set(plot.lines()) == {"gpu-0", "gpu-1"}
-    assert not any(line.faint for line in plot.lines().values()), "nothing is ticked"
-    plot.emphasise(["gpu-1"])
+    marked = plot.lines()["gpu-0"].marked_path.boundingRect()
+    assert (marked.left(), marked.right()) == (4, 9), "with the stretches to the readings before and after"
+    assert plot.reading_at(6).rows[-1].text == "GPU 0 slowed down: too hot"
+    assert plot.reading_at(2).rows[-1].text == "GPU 0 60 °C"
+    series = readings({"cpu:0": [50.0] * 9})
+    area.show_series(series, RunSeries(), COLOURS, LABELS, live_devices=False)
+    area.set_plot_shown("clockPlot", True)
+    assert area.plots["clockPlot"].empty.text() == "Only NVIDIA GPUs have these readings."
+
+
+def test_plots_are_scrolled_where_there_is_no_room(qtbot, hold, area) -> None:
+    scroll = hold(PlotScroll(area), 500, 420)
+    assert scroll.verticalScrollBar().maximum() == 0, "the usual three fit"
+    for name in area.optional_plots:
+        area.set_plot_shown(name, True)
+    clock = area.plots["clockPlot"]
+    qtbot.waitUntil(lambda: scroll.verticalScrollBar().value() > 0)
+    assert clock.height() >= clock.minimumHeight()
+    bottom = clock.mapTo(scroll.viewport(), clock.rect().bottomLeft()).y()
+    assert bottom <= scroll.viewport().height(), "the plot shown last is in sight"
+
+
+@pytest.mark.slow
+def test_plots_on_request_are_in_the_menu_view_and_stay_in_the_next_window(drive, runs_root) -> None:
+    panel = drive()
+    panel.until(lambda: panel.window.opened, "the plots")
+    menu = panel.window.findChild(QMenu, "plotsMenu")
+    assert menu.menuAction() in panel.window.panels.menu.view.actions()
+    menu.aboutToShow.emit()
+    next(action for action in menu.actions() if action.text() == "Temperature").trigger()
+    assert panel.plot("temperaturePlot").isVisible()
+    panel.window.close()
+    again = drive()
+    again.until(lambda: again.window.opened, "the plots")
+    assert again.plot("temperaturePlot").isVisible()
+    assert "clockPlot" not in again.window.panels.plots.plots
+
+
+def test_linked_plots_do_not_move_each_other_at_every_reading(qtbot: QtBot, area: PlotArea) -> None:
+    """They are drawn together every few seconds. One that was drawn later than the other moved it again, and so on."""
+    series = RunSeries()
+    area.resize(800, 600)
+    with qtbot.waitExposed(area):
+        area.show()
+    area.show_series(None, series, COLOURS, LABELS, live_devices=True)
+    plots = [area.plots["utilisationPlot"], area.plots["memoryPlot"]]
+    for plot in plots:
+        plot.min_s = 0.0
+    drawn: Counter[str] = Counter()
+
+    def read(second: int) -> None:
+        for device in COLOURS:
+            series.add_reading(device, START + second, 50.0, 2.0**30, (None, None, None, None))
+        area.redraw_in_turns()
+        qtbot.waitUntil(lambda: not area._turns.busy)
+
+    for second in (10, 20, 30):  # their sizes settle
+        read(second)
+    for plot in plots:
+        name, draw = plot.objectName(), plot.draw_lines
+        plot.draw_lines = lambda *given, name=name, draw=draw: (drawn.update([name]), draw(*given))
+        plot.min_s = PATIENCE_S  # nothing is due by time
+    plots[1].min_s = 0.0  # but this one, once
+    read(40)
+    plots[1].min_s = PATIENCE_S
+    for second in range(50, 110, 10):
+        read(second)
+    assert drawn == {"utilisationPlot": 1, "memoryPlot": 1}
+    assert plots[0].canvas.x_range == plots[1].canvas.x_range
+
+
+# -- strips ----------------------------------------------------------------------------------------
+
+
+pytestmark = pytest.mark.styled
+
+
+def busy_run(devices: int, *, until: int = 100) -> RunSeries:
+    """Return a run that trains from second 20 to 80 at 90 %, and is idle before and after; one reading a second."""
+    found: list[dict] = [
+        {"t": START + 20.5, "kind": "metrics", "since": START + 20, "first": 1, "values": {"loss": [1.0, 1.0]}},
+        {"t": START + 80, "kind": "state", "state": "releasing"},
+    ]
+    for second in range(until):
+        found += (
+            {"t": START + second, "kind": "sample", "device": f"gpu-{number}",
+             "utilisation_percent": None if 40 <= second < 50 else 90.0 if 20 <= second < 80 else 0.0}
+            for number in range(devices)
+        )
+    series = RunSeries()
+    series.fold(sorted(found, key=lambda event: event["t"]))
+    return series
+
+
+def show(plot: Plot, series: RunSeries, devices: int) -> None:
+    ids = [f"gpu-{number}" for number in range(devices)]
+    plot.show_series(series, dict(zip(ids, DARK.devices, strict=False)), {each: each.upper() for each in ids})
     plot.redraw()
-    assert {device: line.faint for device, line in plot.lines().items()} == {"gpu-0": True, "gpu-1": False}
-    assert plot.lines()["gpu-1"].pen.color().name() == "#00ff00"
-    assert contrast(plot.lines()["gpu-0"].pen.color().name(), DARK.panel) < contrast("#ff0000", DARK.panel)
-    assert [row.label for row in plot.reading_at(0.0).rows[1:]] == ["gpu-1", "gpu-0"], "ticked devices come first"
-    plot.emphasise(["cpu:0"])
-    plot.redraw()
-    assert set(plot.lines()) == {"gpu-0", "gpu-1", "cpu:0"}
-    plot.emphasise(None)
-    plot.redraw()
-    assert set(plot.lines()) == {"gpu-0", "gpu-1", "cpu:0"}
-    assert not any(line.faint for line in plot.lines().values())
-    plot = plots["utilisationPlot"]
-    plot.emphasise([])
-    draw_in_pure_colours(readings({"cpu:0": [20.0] * 9, "cpu:1": [30.0] * 9}), plot)
-    assert set(plot.curves()) == {"cpu:0", "cpu:1"}, "there are no GPUs"
+
+
+def test_more_than_four_devices_or_hours_are_drawn_as_strips(utilisation) -> None:
+    show(utilisation, busy_run(4), 4)
+    assert utilisation.form == "lines"
+    show(utilisation, busy_run(5), 5)
+    assert utilisation.form == "strips"
+    assert utilisation.curves() == {}
+    assert [label.text for label in utilisation.margin.left] == [f"GPU-{number}" for number in range(5)]
+    show(utilisation, busy_run(2), 2)
+    assert utilisation.form == "lines"
+    assert set(utilisation.curves()) == {"gpu-0", "gpu-1"}
+    assert utilisation.strips.rows == []
+    series = RunSeries()
+    for at in (0.0, 10.0, 3700.0):
+        series.add_reading("gpu-0", START + at, 50.0, None)
+    show(utilisation, series, 1)
+    assert utilisation.form == "strips"
+    utilisation.emphasise([])
+    utilisation.redraw()
+    assert utilisation.form == "lines", "the present does not change its form after an hour"
+
+
+def test_mean_counts_the_training_only_beside_a_strip_and_in_the_head(utilisation) -> None:
+    show(utilisation, busy_run(5), 5)
+    assert [label.text for label in utilisation.margin.right] == ["90\u2009%"] * 5
+    assert "mean while training" in utilisation._values.text()
+    assert utilisation.canvas.accessibleDescription().startswith("GPU-0 90\u2009%, GPU-1 90\u2009%")
+    untrained = RunSeries()
+    for number in range(5):
+        untrained.add_reading(f"gpu-{number}", START, 3.0, None)
+    show(utilisation, untrained, 5)
+    assert [label.text for label in utilisation.margin.right] == ["\u2013"] * 5, "it has not trained yet"
+    series = busy_run(2)
+    show(utilisation, series, 2)
+    assert (utilisation.form, series.utilisation["gpu-0"].last) == ("lines", 0.0)
+    assert "mean while training" in utilisation._values.text()
+    assert "90\u2009%" in utilisation._values.text()
+    series.fold([{"t": START + 101, "kind": "state", "state": "starting"}])
+    utilisation.redraw()
+    assert "0\u2009%" in utilisation._values.text(), "it was resumed: the newest readings"
+    assert "mean" not in utilisation._values.text()
+
+
+def test_missing_reading_is_a_gap_in_a_strip_and_a_new_one_folds_few_columns(utilisation) -> None:
+    show(utilisation, busy_run(5), 5)
+    image = utilisation.canvas.grab().toImage()
+    view = utilisation.canvas.view
+    row = 4.5
+
+    def colour_at(second: float) -> str:
+        point = utilisation.canvas.mapFromScene(view.mapViewToScene(pg.Point(second, row)))
+        return image.pixelColor(point).name()
+
+    assert colour_at(10) == DARK.idle
+    assert colour_at(47) == DARK.panel, "there was no reading"
+    assert colour_at(60) not in {DARK.idle, DARK.panel}
+    series = busy_run(5)
+    show(utilisation, series, 5)
+    columns = utilisation.folds["gpu-0"].folded
+    assert columns > 100
+    for second in range(100, 103):
+        for number in range(5):
+            series.add_reading(f"gpu-{number}", START + second, 0.0, None)
+        utilisation.redraw()
+        assert utilisation.folds["gpu-0"].folded <= columns // 10
+    x = utilisation.strips.rows[0].percent
+    utilisation.folds.clear()
+    utilisation.invalidate()
+    utilisation.redraw()
+    np.testing.assert_array_equal(utilisation.strips.rows[0].percent, x, "as if all were folded at once")
+
+
+def test_lines_are_one_click_away_and_remembered(hold) -> None:
+    area = hold(PlotArea())
+    area.create_plots()
+    plot = area.plots["utilisationPlot"]
+    show(plot, busy_run(5), 5)
+    plot.form_button.click()
+    assert plot.form == "lines"
+    assert set(plot.curves()) == {f"gpu-{number}" for number in range(5)}
+    kept = area.remember()
+    plot.form_button.click()
+    assert plot.form == "strips"
+    assert area.remember()["utilisation"] is None, "what suits the run is no choice"
+    area.restore(kept)
+    assert plot.form == "lines"
+    area.restore({"utilisation": ["garbage"]})
+    assert plot.form == "strips"
+
+
+def test_slowdown_is_marked_on_its_strip(utilisation) -> None:
+    series = busy_run(5)
+    hot = {"kind": "sample", "device": "gpu-3", "utilisation_percent": 90.0, "slowdowns": ["too hot"]}
+    series.fold([{"t": START + 100, **hot}, {"t": START + 105, **hot}])
+    show(utilisation, series, 5)
+    assert [row.marked is None for row in utilisation.strips.rows] == [True, True, True, False, True]
+    seen = len(np.flatnonzero(utilisation.strips.rows[3].marked))
+    assert seen == pytest.approx(6 * utilisation.canvas.pixels / 106, rel=0.6)
+    place = utilisation.canvas.view.mapViewToScene(pg.Point(102, 1.5))
+    image = utilisation.canvas.grab().toImage()
+    below = [image.pixelColor(round(place.x()), round(place.y()) + down).name() for down in range(20)]
+    assert DARK.bad in below
+    slowed = SlowdownTimes()
+    spans = [Slowdown(since=2, until=3.5, words=("too hot",)), Slowdown(since=8, until=8, words=("too hot",))]
+    slowed.update(spans)
+    np.testing.assert_array_equal(np.flatnonzero(slowed.columns(1.0, 0, 10)), [2, 3, 8])
+    np.testing.assert_array_equal(np.flatnonzero(slowed.columns(2.0, 1, 4)), [0, 3])
+    np.testing.assert_array_equal(np.flatnonzero(slowed.columns(1.0, 20, 4)), [], "all before what is shown")
+    np.testing.assert_array_equal(np.flatnonzero(slowed.columns(1.0, -9, 4)), [], "all after it")
+    np.testing.assert_array_equal(slowed.at(np.array([1.0, 2, 3.5, 4, 8, 9])), [False, True, True, False, True, False])
+    spans[-1].until = 9
+    slowed.update(spans)
+    assert slowed.at(np.array([9.0])).all()

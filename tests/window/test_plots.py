@@ -1,49 +1,41 @@
-"""All plots: draw new data once, link their time axes, and show a message when there is no data."""
+"""All plots: draw new data once, link their time axes, show a message when there is no data; the labels of axes."""
 
 from __future__ import annotations
 
 import gc
 import sys
-from typing import TYPE_CHECKING
+from itertools import pairwise
 
+import numpy as np
 import pyqtgraph as pg
 import pytest
-from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
-from PySide6.QtGui import QMouseEvent
+from PySide6.QtCore import QEvent, QPoint, QPointF, QRectF, Qt
+from PySide6.QtGui import QMouseEvent, QPainter, QPixmap
 from PySide6.QtWidgets import QApplication, QPushButton
 
 from core.series.run_series import RunSeries
+from gui.base import text_size
+from gui.base.formatting import clock, number
 from gui.base.theme import LIGHT
+from gui.plots.items.canvas import Canvas, LeftAxis, log_positions, minor_log_positions, round_spacing, time_spacing
 from gui.plots.registry import PLOTS, PlotLink
+from gui.plots.run_plot import Plot
 from tests.support.running import folded
 from tests.window.driving import show_theme
 from tests.window.plotted import COLOURS, START, STEPS, choose, draw, events
 
-if TYPE_CHECKING:
-    from gui.plots.run_plot import Plot
 
-
-def test_every_plot_has_a_name_and_loss_starts_by_step_and_devices_over_time(qtbot, plots) -> None:
+def test_every_plot_has_a_name_and_loss_starts_by_step_and_devices_over_time(hold, plots) -> None:
     assert list(plots) == ["lossPlot", "utilisationPlot", "memoryPlot"]
-    all_plots = [row.make() for row in PLOTS]
+    all_plots = [hold(row.make()) for row in PLOTS]
     for row, plot in zip(PLOTS, all_plots, strict=True):
-        qtbot.addWidget(plot)
         assert (plot.objectName(), bool(plot.accessibleName())) == (row.name, True)
     assert [plot.axis_name() for plot in all_plots] == ["step", *["time"] * 5]
 
 
-def test_unchanged_plot_is_not_drawn_again(plots, run_series, monkeypatch) -> None:
-    draw(run_series, *plots.values())
-    for plot in plots.values():
-        plot.redraw()
-        monkeypatch.setattr(plot, "_draw", lambda *_: pytest.fail("drawn although nothing had changed"))
-        plot.redraw()
-
-
-def test_new_data_is_painted_once(plots, run_series, qtbot, monkeypatch) -> None:
+def test_new_data_is_painted_once(utilisation, run_series, qtbot, monkeypatch) -> None:
     """Painting is the most expensive part, so the axes must be set before it; otherwise it happens twice."""
-    plot = plots["utilisationPlot"]
-    draw(run_series, plot)
+    draw(run_series, utilisation)
     painted = []
     paint = pg.GraphicsView.paintEvent
     monkeypatch.setattr(pg.GraphicsView, "paintEvent", lambda self, event: painted.append(self) or paint(self, event))
@@ -55,22 +47,11 @@ def test_new_data_is_painted_once(plots, run_series, qtbot, monkeypatch) -> None
             {"t": START + second, "kind": "sample", "device": device, "utilisation_percent": 80.0 + second}
             for device in COLOURS
         )
-        plot.redraw()
+        utilisation.redraw()
         qtbot.waitUntil(lambda: bool(painted))
         for _ in range(3):
             QApplication.processEvents()
-        assert painted == [plot.canvas]
-
-
-def test_newest_values_are_shown_beside_title(plots, run_series) -> None:
-    draw(run_series, *plots.values())
-    texts = {name: plot._values.text() for name, plot in plots.items()}
-    assert "train mean" in texts["lossPlot"]
-    assert "best validation" in texts["lossPlot"]
-    assert ">0.23<" in texts["lossPlot"]
-    assert "CPU 0" in texts["utilisationPlot"]
-    assert "80\u2009%" in texts["utilisationPlot"]
-    assert "3.0 GB" in texts["memoryPlot"]
+        assert painted == [utilisation.canvas]
 
 
 @pytest.mark.parametrize("nothing", [None, RunSeries()], ids=["no run", "an empty run"])
@@ -87,8 +68,7 @@ def test_plot_without_data_shows_message(plots, run_series, nothing) -> None:
         assert plot.curves() == {}
 
 
-def test_moved_plot_stays_until_follow_is_switched_on(plots, run_series, qtbot) -> None:
-    loss = plots["lossPlot"]
+def test_moved_plot_stays_until_follow_is_switched_on(loss, run_series, qtbot) -> None:
     draw(run_series, loss)
     whole = loss.canvas.x_range
     qtbot.keyClick(loss.canvas, Qt.Key.Key_Plus)
@@ -147,7 +127,7 @@ def test_plots_move_together_through_the_times_of_the_steps(plots, run_series, q
     assert shown(loss) == range_, "no step was measured then"
 
 
-def test_position_of_the_mouse_is_marked_in_all_plots(plots, run_series) -> None:
+def test_position_of_the_mouse_is_marked_in_all_plots_of_one_run(plots, run_series) -> None:
     loss, utilisation, memory = plots.values()
     _link = PlotLink(list(plots.values()))
     draw(run_series, *plots.values())
@@ -162,12 +142,6 @@ def test_position_of_the_mouse_is_marked_in_all_plots(plots, run_series) -> None
     assert not loss.crosshair.isVisible(), "no step was measured then"
     memory.canvas.pointed.emit(None)
     assert not any(plot.crosshair.isVisible() for plot in plots.values())
-
-
-def test_plots_of_different_runs_do_not_move_each_other(plots, run_series) -> None:
-    """The plots of the devices may show the present beside a run of yesterday."""
-    loss, utilisation, memory = plots.values()
-    _link = PlotLink(list(plots.values()))
     draw(folded(*({**event, "t": event["t"] - 86_400} for event in events())), loss)
     draw(run_series, utilisation, memory)
     before = memory.canvas.x_range
@@ -190,24 +164,9 @@ def drag(plot: Plot, first: QPoint, last: QPoint, keys: Qt.KeyboardModifier) -> 
     plot.redraw()
 
 
-def test_drag_selects_a_range_and_values_are_fitted_to_it(plots, run_series, monkeypatch) -> None:
-    monkeypatch.setitem(pg.CONFIG_OPTIONS, "mouseRateLimit", 0)  # else moves that follow each other fast are dropped
-    loss = plots["lossPlot"]
-    draw(run_series, loss)
-    view, whole = loss.canvas.view, loss.canvas.y_range
-    first, last = (loss.canvas.mapFromScene(view.mapViewToScene(QPointF(x, 1.0))) for x in (300.0, 400.0))
-    drag(loss, first, last, Qt.KeyboardModifier.NoModifier)
-    assert loss.canvas.x_range == pytest.approx((300, 400), abs=1.5)
-    assert loss.canvas.y_range[1] < whole[1]
-    assert not loss.follows
-    drag(loss, first, last, Qt.KeyboardModifier.ShiftModifier)
-    lo, hi = loss.canvas.x_range
-    assert hi - lo == pytest.approx(100, abs=1.5)
-    assert lo < 290, "with Shift, a drag moves the range"
-
-
-def test_values_moved_by_hand_stay_until_all_is_shown(plots, run_series, qtbot) -> None:
-    loss = plots["lossPlot"]
+def test_values_moved_by_hand_stay_and_a_drag_selects_a_range_they_are_fitted_to(
+    loss, run_series, qtbot, monkeypatch
+) -> None:
     draw(run_series, loss)
     fitted = loss.canvas.y_range
     loss.canvas.view.setYRange(-5, 5, padding=0)
@@ -221,15 +180,38 @@ def test_values_moved_by_hand_stay_until_all_is_shown(plots, run_series, qtbot) 
     loss.redraw()
     assert loss.canvas.y_range == fitted
     assert not button.isVisible()
+    monkeypatch.setitem(pg.CONFIG_OPTIONS, "mouseRateLimit", 0)  # else moves that follow each other fast are dropped
+    draw(run_series, loss)
+    view, whole = loss.canvas.view, loss.canvas.y_range
+    first, last = (loss.canvas.mapFromScene(view.mapViewToScene(QPointF(x, 1.0))) for x in (300.0, 400.0))
+    drag(loss, first, last, Qt.KeyboardModifier.NoModifier)
+    assert loss.canvas.x_range == pytest.approx((300, 400), abs=1.5)
+    assert loss.canvas.y_range[1] < whole[1]
+    assert not loss.follows
+    drag(loss, first, last, Qt.KeyboardModifier.ShiftModifier)
+    lo, hi = loss.canvas.x_range
+    assert hi - lo == pytest.approx(100, abs=1.5)
+    assert lo < 290, "with Shift, a drag moves the range"
 
 
-def test_theme_change_is_applied_to_plots(plots, run_series) -> None:
+def test_plots_have_newest_values_and_theme_and_are_not_drawn_unchanged(plots, run_series, monkeypatch) -> None:
     draw(run_series, *plots.values())
     show_theme(LIGHT)
     for plot in plots.values():
         plot.redraw()
         corner = plot.canvas.grab().toImage().pixelColor(2, 2)  # no grid line crosses this pixel
         assert corner.name() == LIGHT.panel
+    texts = {name: plot._values.text() for name, plot in plots.items()}
+    assert "train mean" in texts["lossPlot"]
+    assert "best validation" in texts["lossPlot"]
+    assert ">0.23<" in texts["lossPlot"]
+    assert "CPU 0" in texts["utilisationPlot"]
+    assert "80\u2009%" in texts["utilisationPlot"]
+    assert "3.0 GB" in texts["memoryPlot"]
+    for plot in plots.values():
+        plot.redraw()
+        monkeypatch.setattr(plot, "_draw", lambda *_: pytest.fail("drawn although nothing had changed"))
+        plot.redraw()
 
 
 @pytest.mark.slow
@@ -255,3 +237,77 @@ def test_drawing_does_not_lose_references_to_none(plots, run_series, qapp) -> No
         qapp.processEvents()
         counts.append(sys.getrefcount(None))
     assert abs(counts[-1] - counts[40]) < 200, counts[::40]  # the bug lost more than ten at every refresh
+
+
+# -- axes ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("seconds", "spacing", "text"),
+    [
+        (0, 1, "0:00"),
+        (750, 30, "12:30"),
+        (3723, 1, "1:02:03"),
+        (59.99, 1, "1:00"),
+        (3599.7, 1, "1:00:00"),
+        (7.25, 0.25, "0:07.25"),
+        (-5, 1, "-0:05"),
+        (100_000, 60, "27:46:40"),
+    ],
+)
+def test_times_are_formatted_like_a_clock(seconds: float, spacing: float, text: str) -> None:
+    assert clock(seconds, spacing) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "spacing", "text"),
+    [(12_000, 500, "12\u2009000"), (0.25, 0.25, "0.25"), (2.5, 2.5, "2.5"), (-0.0, 0.1, "0.0"), (3e-6, 1e-6, "3e-06")],
+)
+def test_numbers_have_as_many_decimals_as_needed(value: float, spacing: float, text: str) -> None:
+    assert number(value, spacing) == text
+
+
+def test_ticks_and_lines_are_at_round_values_where_there_is_room(qapp) -> None:
+    assert [round_spacing(least) for least in (0.03, 1, 1.1, 2.2, 30, 700)] == [0.05, 1, 2, 2.5, 50, 1000]
+    assert [time_spacing(least) for least in (0.2, 3, 16, 700, 50_000, 100_000)] == [0.2, 5, 30, 900, 86_400, 172_800]
+    np.testing.assert_allclose(log_positions(-1, 1, 20), np.log10([0.1, 0.2, 0.5, 1, 2, 5, 10]))
+    np.testing.assert_allclose(log_positions(-3, 3, 4), [-3, -1, 1, 3])
+    assert len(log_positions(0.31, 0.45, 10)) >= 2
+    axis = LeftAxis()
+    values = lambda height: axis.tickValues(-0.4, 19.8, height)[0][1]  # noqa: E731
+    assert list(values(200)) == [0, 5, 10, 15]
+    assert list(values(38)) == [0, 10]
+    assert list(values(12)) == [0]
+    axis.show_logarithmic(True)
+    (_, ticks), (spacing, minor) = axis.tickValues(0, 2, 300)
+    np.testing.assert_allclose(sorted([*ticks, *minor]), np.log10([*range(1, 10), *range(10, 101, 10)]), atol=1e-12)
+    assert set(axis.tickStrings(minor, 1, spacing)) == {""}
+    assert "10" in axis.tickStrings(ticks, 1, None)
+    assert minor_log_positions(0, 20, 300, []) == [], "decades are too low"
+
+
+@pytest.mark.parametrize("zoom", text_size.ZOOMS)
+def test_labels_of_times_are_whole_at_every_size_of_text(qtbot, hold, zoom: float) -> None:
+    text_size.set_zoom(zoom)
+    try:
+        canvas = hold(Canvas(y_by_hand=False))
+        canvas.recolour()
+        canvas.resize(800, 300)
+        canvas.show()
+        canvas.view.setXRange(0, 7200, padding=0)
+        paper = QPixmap(800, 300)
+        canvas.grab()  # the axis finds out how high it is, and has that height afterwards
+        qtbot.waitUntil(lambda: len(labels_of(canvas, paper)) >= 2)
+        labels = labels_of(canvas, paper)
+    finally:
+        text_size.set_zoom(1.0)
+    assert labels[0][1] == "0:00"
+    assert canvas.bottom.mapRectToScene(labels[0][0]).left() >= 0, "it is cut at the edge"
+    assert all(one.right() < other.left() for (one, _), (other, _) in pairwise(labels)), "two overlap"
+
+
+def labels_of(canvas: Canvas, paper: QPixmap) -> list[tuple[QRectF, str]]:
+    """Return the labels of the x axis, with where they stand."""
+    with QPainter(paper) as painter:
+        *_, labels = canvas.bottom.generateDrawSpecs(painter)
+    return [(place, text) for place, _, text in labels]

@@ -95,10 +95,9 @@ def test_colours_hold_at_once_and_in_the_next_window(drive, monkeypatch):
 
 
 @pytest.mark.parametrize("chosen", COLOURS)
-def test_colours_of_the_desktop_are_not_offered_where_qt_cannot_tell_them(qtbot, monkeypatch, chosen):
+def test_colours_of_the_desktop_are_not_offered_where_qt_cannot_tell_them(hold, monkeypatch, chosen):
     monkeypatch.setattr(preferences_dialog, "prefers_contrast", lambda _: None)
-    parent = QWidget()
-    qtbot.addWidget(parent)
+    parent = hold(QWidget())
     dialog = PreferencesDialog(parent, Preferences(colours=chosen), {}, "")
     box, taken = dialog.findChild(QComboBox, "coloursBox"), []
     assert [box.itemText(each) for each in range(box.count())] == ["standard", "strong contrast"]
@@ -108,13 +107,23 @@ def test_colours_of_the_desktop_are_not_offered_where_qt_cannot_tell_them(qtbot,
     assert taken[-1].colours == chosen, "another change keeps it"
 
 
-def test_text_size_is_that_of_the_view_menu(assemble):
-    panel = assemble("preferences")
+def test_text_size_and_folders_hold_for_menu_window_and_command_line(assemble, tmp_path):
     set_zoom(1.1)  # as the menu does; not applied, since restyling every widget takes seconds
-    box = opened(panel).findChild(QComboBox, "textSizeBox")
+    dialog = opened(assemble("preferences"))
+    box = dialog.findChild(QComboBox, "textSizeBox")
     assert box.currentText() == "110 %"
     box.setCurrentText("100 %")
     assert zoom() == 1.0
+    default = index.default_root()
+    dialog.findChild(QPushButton, "runsFolderButton").click()
+    chooser = dialog.findChild(QFileDialog, "folderDialog")
+    chooser.fileSelected.emit(str(tmp_path))
+    chooser.reject()
+    assert index.default_root() == tmp_path
+    dialog.findChild(QPushButton, "runsDefaultButton").click()
+    assert index.default_root() == default
+    folders.choose("presets", tmp_path / "kept")
+    assert presets.default_root() == tmp_path / "kept"
 
 
 def test_cpu_devices_can_be_hidden_beside_gpus_but_never_a_ticked_one(assemble, nvml):
@@ -130,20 +139,6 @@ def test_cpu_devices_can_be_hidden_beside_gpus_but_never_a_ticked_one(assemble, 
     assert panel.chosen.ticked == ("cpu:1",)
     shows_cpus.setChecked(True)
     assert "cpu:0" in [row.id for row in panel.devices]
-
-
-def test_folders_hold_for_window_and_command_line(assemble, tmp_path):
-    default = index.default_root()
-    dialog = opened(assemble("preferences"))
-    dialog.findChild(QPushButton, "runsFolderButton").click()
-    chooser = dialog.findChild(QFileDialog, "folderDialog")
-    chooser.fileSelected.emit(str(tmp_path))
-    chooser.reject()
-    assert index.default_root() == tmp_path
-    dialog.findChild(QPushButton, "runsDefaultButton").click()
-    assert index.default_root() == default
-    folders.choose("presets", tmp_path / "kept")
-    assert presets.default_root() == tmp_path / "kept"
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{", '{"runs": 5}', '{"runs": "relative"}', '{"runs": "/a\\nb"}'])
@@ -196,15 +191,19 @@ def test_damaged_settings_file_is_told_and_kept_aside(drive):
     assert SettingsFile().value("window/tabs", dict)["recipe"] == "events"
 
 
-def test_preferences_of_another_kind_are_told():
+def test_preferences_of_another_kind_are_told_and_windows_keep_those_of_others():
     settings = SettingsFile()
     settings.save({KEY: "not what was written"})
     assert f"{KEY} in {default_file()} makes no sense" in PreferencesFile(settings).problem
     SettingsFile().save({KEY: {}})
     assert PreferencesFile(SettingsFile()).problem == ""
+    one, other = SettingsFile(), SettingsFile()
+    one.save({"a": {"b": 1}})
+    other.save({"c": "d"})
+    assert (one.value("c", str), other.value("a", dict)) == ("d", {"b": 1})
 
 
-def test_file_that_cannot_be_read_is_told_and_left_alone():
+def test_file_that_cannot_be_read_or_is_damaged_meanwhile_is_left_to_the_user():
     content = json.dumps({"a": "b" * MAX_JSON_BYTES})
     default_file().parent.mkdir(parents=True, exist_ok=True)
     default_file().write_text(content)
@@ -216,11 +215,7 @@ def test_file_that_cannot_be_read_is_told_and_left_alone():
     default_file().unlink()
     SettingsFile().save({})
     assert json.loads(default_file().read_text()) == {KEY: {"theme": "light"}}
-
-
-def test_file_that_is_damaged_while_a_window_is_open_is_left_to_the_user():
     settings = SettingsFile()
-    settings.save({KEY: {"theme": "light"}})
     damaged = default_file().read_text().replace("}", ",}")
     default_file().write_text(damaged)
     settings.save({"a": "b"})
@@ -239,10 +234,3 @@ def test_file_that_is_a_link_stays_one(tmp_path):
     assert default_file().is_symlink()
     assert json.loads(target.read_text()) == {"a": "caf\udce9"}
     assert SettingsFile().value("a", str) == "caf\udce9", "a path that is not UTF-8"
-
-
-def test_windows_keep_what_the_others_have_saved():
-    one, other = SettingsFile(), SettingsFile()
-    one.save({"a": {"b": 1}})
-    other.save({"c": "d"})
-    assert (one.value("c", str), other.value("a", dict)) == ("d", {"b": 1})

@@ -1,4 +1,4 @@
-"""The processes tab: own processes are ended after confirmation, those of other users never."""
+"""The processes tab: own processes are ended after confirmation, those of others never; leftover processes."""
 
 from __future__ import annotations
 
@@ -8,17 +8,33 @@ from dataclasses import replace
 
 import psutil
 import pytest
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QLabel, QPushButton
+from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtWidgets import QAbstractButton, QLabel, QPushButton
 
 from core.history import removal
+from core.history.removal import OrphanedProcess
 from core.runs.facts import RunState
 from core.schema.event_kinds import ProcessInfo
 from core.system import processes, terminate
-from gui.features.memory.processes import KnownRuns, ProcessEntry, ProcessesTab, ProcessRow, process_rows, why_not_end
+from core.system.processes import ProcessId
+from core.text import first_names, one_line
+from gui.base import formatting
+from gui.features.memory.processes import (
+    KnownRuns,
+    MemoryController,
+    ProcessEntry,
+    ProcessesTab,
+    ProcessRow,
+    confirmation,
+    leftovers_confirmation,
+    leftovers_sentence,
+    process_rows,
+    why_not_end,
+)
 from gui.features.memory.scanner import end_one
 from gui.features.memory.tab import LeftoversStrip
 from gui.widgets.table import RowsTable
+from gui.window.run_panels import EVENTS_TAB, LOG_TAB, MEMORY_TAB, PROCESSES_TAB
 from tests.support.acting import CHILD, STUBBORN_CHILD, abandon, played
 from tests.support.recorded import GB
 from tests.support.running import start
@@ -69,15 +85,14 @@ def test_leftover_of_ended_run_can_be_ended():
     assert why_not_end(replace(process_entry(run_id="old"), leftover=orphan), RUNS) == ""
 
 
-def test_rows_format_values_and_sort_by_what_is_shown(qtbot):
+def test_rows_format_values_and_sort_by_what_is_shown(hold):
     entries = [
         process_entry(pid=1, memory_used_bytes=None, age_s=None),
         process_entry(pid=2, memory_used_bytes=9 * GB, age_s=75, run_id="this"),
         process_entry(pid=3, memory_used_bytes=340 * 2**20, age_s=5),
         ProcessEntry(info=ProcessInfo(pid=4, memory_used_bytes=GB), devices=("GPU-1",)),
     ]
-    tab = ProcessesTab()
-    qtbot.addWidget(tab)
+    tab = hold(ProcessesTab())
     tab.show_rows(process_rows(entries, {"GPU-1": "GPU 0"}, RUNS), empty="", problem="")
     assert cells(tab.table)[:2] == [
         ("2", "anna", "python", "–", "1:15", "9.0 GB", "–", "this run"),
@@ -140,42 +155,6 @@ def test_processes_of_run_on_cpu_device_are_listed_but_cannot_be_ended(assemble,
     panel.until(lambda: worker not in pids(panel), "the worker to leave the table")
 
 
-@pytest.mark.styled
-def test_message_is_shown_without_gpus_and_runs(assemble, own_processes):
-    panel = assemble("run", "memory", "devices")
-    panel.open_tab("Processes")
-    words = panel.window.findChild(QLabel, "noProcesses")
-    panel.until(lambda: words.isVisible() and words.text().startswith("No GPU was found"), "the message")
-    panel.window.resize(1100, 700)
-    panel.until(lambda: words.height() >= words.heightForWidth(words.width()), "the whole message to be visible")
-    assert words.heightForWidth(words.width()) > words.heightForWidth(2000), "the message takes more than one line"
-
-
-@pytest.mark.slow
-def test_own_process_is_ended_after_confirmation(assemble, nvml, launch, own_processes, monkeypatch):
-    monkeypatch.setattr(terminate, "GRACE_S", PATIENCE_S)  # it ends by SIGTERM, however long that takes
-    target, bystander = launch(), launch()
-    on_gpu(nvml, f"{target.pid}:{6 * GB}", f"{bystander.pid}:{2 * GB}")
-    panel = assemble("run", "memory", "devices")
-    panel.open_tab("Processes")
-    button = select(panel, target.pid)
-    assert button.isEnabled()
-    panel.qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
-    asked = panel.asked().text
-    assert f"(pid {target.pid})" in asked
-    assert WAITS in asked
-    assert "6.0 GB" in asked
-    panel.answer("noButton")
-    panel.until(lambda: panel.question() is None)
-    assert target.poll() is None
-    panel.qtbot.keyClick(table(panel), Qt.Key.Key_Delete)  # ask again, with the keyboard
-    panel.answer("yesButton")
-    panel.until(lambda: target.poll() is not None, "the process to exit")
-    assert target.returncode == -signal.SIGTERM
-    panel.until(lambda: f"(pid {target.pid})" in panel.message("messageStrip"), "the result")
-    assert bystander.poll() is None
-
-
 @pytest.mark.slow
 @pytest.mark.two_users
 def test_process_of_another_user_is_listed_but_cannot_be_ended(assemble, nvml, launch, own_processes, monkeypatch):
@@ -194,7 +173,10 @@ def test_process_of_another_user_is_listed_but_cannot_be_ended(assemble, nvml, l
     assert foreign.poll() is None
 
 
-def test_unknown_pid_is_listed(assemble, nvml, own_processes):
+@pytest.mark.slow
+def test_unknown_pid_is_listed_and_an_own_process_ended_after_confirmation(
+    assemble, nvml, own_processes, launch, monkeypatch
+):
     on_gpu(nvml, f"{NO_PID}:{6 * GB}")
     panel = assemble("run", "memory", "devices")
     panel.open_tab("Processes")
@@ -202,9 +184,29 @@ def test_unknown_pid_is_listed(assemble, nvml, own_processes):
     assert not button.isEnabled()
     assert "in a container" in panel.window.findChild(QLabel, "processWords").text()
     panel.until(lambda: f"used by pid {NO_PID}" in panel.devices[0].status, "the pid in the row of its device")
+    monkeypatch.setattr(terminate, "GRACE_S", PATIENCE_S)  # it ends by SIGTERM, however long that takes
+    target, bystander = launch(), launch()
+    on_gpu(nvml, f"{target.pid}:{6 * GB}", f"{bystander.pid}:{2 * GB}")
+    button = select(panel, target.pid)
+    assert button.isEnabled()
+    panel.qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+    asked = panel.asked().text
+    assert f"(pid {target.pid})" in asked
+    assert WAITS in asked
+    assert "6.0 GB" in asked
+    panel.answer("noButton")
+    panel.until(lambda: panel.question() is None)
+    assert target.poll() is None
+    panel.qtbot.keyClick(table(panel), Qt.Key.Key_Delete)  # ask again, with the keyboard
+    panel.answer("yesButton")
+    panel.until(lambda: target.poll() is not None, "the process to exit")
+    assert target.returncode == -signal.SIGTERM
+    panel.until(lambda: f"(pid {target.pid})" in panel.message("messageStrip"), "the result")
+    assert bystander.poll() is None
 
 
-def test_processes_are_scanned_only_while_a_tab_shows_them(assemble, own_processes):
+@pytest.mark.styled
+def test_processes_are_scanned_while_a_tab_shows_them_and_none_are_told(assemble, own_processes):
     panel = assemble("run", "memory", "devices")
     scanner = panel.window.services.process_scanner
     assert scanner._scanned_at == float("-inf")
@@ -215,6 +217,12 @@ def test_processes_are_scanned_only_while_a_tab_shows_them(assemble, own_process
     for _ in range(20):
         panel.poll()
         assert not scanner._scanning.busy
+    panel.open_tab("Processes")
+    words = panel.window.findChild(QLabel, "noProcesses")
+    panel.until(lambda: words.isVisible() and words.text().startswith("No GPU was found"), "the message")
+    panel.window.resize(1100, 700)
+    panel.until(lambda: words.height() >= words.heightForWidth(words.width()), "the whole message to be visible")
+    assert words.heightForWidth(words.width()) > words.heightForWidth(2000), "the message takes more than one line"
 
 
 # -- ending --------------------------------------------------------------------------------------
@@ -260,3 +268,112 @@ def test_leftovers_are_shown_at_start_and_can_be_ended(assemble, runs_root, tmp_
     panel.until(lambda: not processes.is_alive(leftover), "the process to exit")
     panel.until(lambda: not strip.isVisible(), "the strip to disappear")
     panel.until(lambda: "ended" in panel.message("messageStrip"), "the result")
+
+
+# -- leftover processes ----------------------------------------------------------------------------
+
+
+SCRIPT = "python -c import time\n" + "print('a line')\n" * 150
+
+
+def orphan(pid: int, run_id: str = "old", why: str = "Run old is over (finished).") -> OrphanedProcess:
+    return OrphanedProcess(
+        process=ProcessId(pid=pid, created=1.0), run_id=run_id, run_dir=None, name="python", command=SCRIPT, age_s=75,
+        user="anna", memory_bytes=None, why=why,
+    )
+
+
+# -- texts ---------------------------------------------------------------------------------------
+
+
+def test_texts_on_leftovers_are_short_and_give_each_reason_once():
+    assert first_names(["A", "B", "C"], 3) == ["A", "B", "C"]
+    assert first_names(["A", "B", "C", "D"], 2) == ["A", "B", "2 more"]
+    assert first_names(["A", "B"], limit=1, more="{count} others") == ["A", "1 others"]
+    assert leftovers_sentence([orphan(1), orphan(2), orphan(3), orphan(4)], {"old": "mnist"}) == (
+        "4 processes of the ended run mnist are still running: "
+        "python (pid 1), python (pid 2), python (pid 3) and 1 more. They may use memory of a device."
+    )
+    found = [formatting.fine_gigabytes(value) for value in (None, 0, 2**30 // 25, 9.1 * 2**30, 200 * 2**30)]
+    assert found == ["–", "0", "0.04", "9.1", "200"]
+    assert one_line("a\n  b\tc", 10) == "a b c"
+    assert one_line("a" * 20, 10) == "a" * 9 + "…"
+    question, words = leftovers_confirmation([orphan(1), orphan(2)])
+    assert question == "End the leftover processes?"
+    assert len(words.splitlines()) == 5
+    process_info = ProcessInfo(pid=1, created=1.0, name="python", command=SCRIPT, age_s=5)
+    row = process_rows([ProcessEntry(info=process_info, devices=())], {}, RUNS)[0]
+    _, words = confirmation(row)
+    assert len(words.splitlines()) == 5  # including two empty lines
+    assert "import time print('a line')" in words
+    _, words = leftovers_confirmation(
+        [orphan(1), orphan(2, "other", "The folder of run other is gone."), orphan(3)]
+    )
+    assert words.count("Run old is over (finished).") == 1
+    assert "The folder of run other is gone." in words
+
+
+# -- the strip -----------------------------------------------------------------------------------
+
+
+class FakeOrphanScanner(QObject):
+    """Stands in for the orphan scanner."""
+
+    changed = Signal()
+    found: tuple[OrphanedProcess, ...] = ()
+
+    def __init__(self, *_: object, **__: object) -> None:
+        super().__init__()
+
+    def finds(self, *found: OrphanedProcess) -> None:
+        self.found = found
+        self.changed.emit()
+
+
+@pytest.fixture
+def controller(parts, monkeypatch):
+    monkeypatch.setattr("gui.features.memory.processes.OrphanScanner", FakeOrphanScanner)
+    return MemoryController(*parts)
+
+
+def test_dismissed_strip_stays_hidden_and_only_the_visible_page_is_refreshed(controller, monkeypatch):
+    strip, scanner = controller._strip, controller._orphans
+    scanner.finds(orphan(1), orphan(2), orphan(3))
+    assert not strip.isHidden()
+    scanner.finds(orphan(1), orphan(2))
+    assert not strip.isHidden()
+    assert strip.text.startswith("2 processes")
+    strip._dismiss.click()
+    scanner.finds(orphan(2))
+    assert strip.isHidden()
+    assert strip.text.startswith("1 process ")
+    scanner.finds(orphan(2), orphan(4))
+    assert not strip.isHidden(), "a new leftover process shows the strip again"
+    scanner.finds()
+    assert strip.isHidden()
+    filled = []
+    monkeypatch.setattr(controller, "_show_memory", lambda: filled.append("Memory"))
+    monkeypatch.setattr(controller, "_show_processes", lambda: filled.append("Processes"))
+    details = controller._details
+    details.window().show()
+    for tab in (EVENTS_TAB, LOG_TAB, MEMORY_TAB, PROCESSES_TAB):
+        details.tabs.setCurrentIndex(tab)
+    assert filled == ["Memory", "Processes"]
+    details.hide()
+    details.tabs.setCurrentIndex(MEMORY_TAB)
+    assert filled == ["Memory", "Processes"]
+
+
+def test_tab_order_of_strip_buttons_matches_layout(hold):
+    strip = hold(LeftoversStrip())
+    chain, widget = [], strip.nextInFocusChain()
+    while widget is not strip:
+        chain.append(widget)
+        widget = widget.nextInFocusChain()
+    buttons = [each for each in chain if isinstance(each, QAbstractButton) and not each.isHidden()]
+    assert [each.accessibleName() for each in buttons[-3:]] == [
+        "Show these processes", "End these processes (asks first)", "Dismiss this message",
+    ]
+
+
+# -- the pages -----------------------------------------------------------------------------------

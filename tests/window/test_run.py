@@ -1,7 +1,8 @@
-"""The main workflow with real runs: tick, choose, start, watch, stop."""
+"""The main workflow with real runs: tick, choose, start, watch, stop; and back to this machine."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -12,13 +13,17 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QFrame, QLabel, QListView, QPlainTextEdit, QPushButton, QToolButton
+from PySide6.QtWidgets import QFrame, QLabel, QLineEdit, QListView, QPlainTextEdit, QPushButton, QToolButton
 
 from core.history.index import directories
 from core.runs.facts import RunState
+from core.schema.paths import EVENTS, SUPERVISOR_EVENTS
 from core.schema.settings import StopTimeouts
 from core.schema.spec import read_spec, write_spec
+from gui.features.setup import start as start_controller
+from gui.plots.area import LIVE_NOTE
 from tests.support.acting import played
+from tests.support.long_run import write_long_run
 from tests.support.recorded import recorded
 from tests.support.running import FOREVER, LONG, make_spec, start, write_recipe
 from tests.support.waiting import PATIENCE_S
@@ -27,7 +32,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.slow
-def test_run_can_be_started_watched_and_stopped(drive):
+def test_run_is_started_watched_and_stopped_and_another_shows_its_result(drive):
     panel = drive()
     panel.tick("cpu:0", "cpu:1")
     panel.choose(panel.framework, "pytorch")
@@ -55,15 +60,9 @@ def test_run_can_be_started_watched_and_stopped(drive):
     assert not panel.stop_button.isEnabled()
     panel.until(panel.start_button.isEnabled, "Start to come back")
     calm_ms = timer.interval_ms
-    panel.window.hide()
-    assert live_ms < calm_ms < timer.interval_ms, "it polls less often where there is less to see"
-
-
-@pytest.mark.slow
-def test_finished_run_shows_duration_loss_and_released_memory(drive):
-    panel = drive()
+    assert live_ms < calm_ms, "it polls less often where there is less to see"
     panel.tick("cpu:0")
-    panel.choose(panel.recipe, "digits_mlp")
+    panel.choose(panel.strategy, "single")
     panel.set_number("epochsBox", 2)
     panel.start()
     panel.until_state("Finished")
@@ -71,7 +70,7 @@ def test_finished_run_shows_duration_loss_and_released_memory(drive):
     assert "epoch 2 of 2" in texts
     assert any("took" in text for text in texts)
     assert panel.window.windowTitle() == "✓ digits_mlp – Trainyard"
-    panel.until(lambda: panel.runs.count() == 1 and "finished · val. loss" in panel.runs.item(0).text())
+    panel.until(lambda: panel.runs.count() == 2 and "finished · val. loss" in panel.runs.item(0).text())
     happened = panel.window.findChild(QListView, "eventList").model()
     rows = [happened.index(row, 0).data().partition("  ")[2] for row in range(happened.rowCount())]
     assert rows[1].startswith("Started on CPU 0: 1 process, Python ")
@@ -81,10 +80,14 @@ def test_finished_run_shows_duration_loss_and_released_memory(drive):
     panel.until(lambda: released.text().startswith("memory released in "), "the verdict")
     memory = panel.plot("memoryPlot")
     panel.until(lambda: memory._note.text().startswith("✓ released in ") and memory.end.line.isVisible())
+    panel.window.hide()
+    assert calm_ms < timer.interval_ms, "it polls least where nothing is seen"
 
 
 @pytest.mark.slow
-def test_double_click_on_start_starts_one_run(assemble, runs_root, qtbot):
+def test_double_click_starts_one_run_and_a_second_one_starts_on_another_device(
+    assemble, runs_root, qtbot, tmp_path, monkeypatch
+):
     panel = assemble("run", "start", "devices")
     panel.tick("cpu:0")
     panel.set_number("epochsBox", FOREVER)
@@ -96,12 +99,7 @@ def test_double_click_on_start_starts_one_run(assemble, runs_root, qtbot):
     assert "digits_cnn. Start offers to share, or to add this run to the queue" in panel.start_status.text()
     assert len(directories(runs_root)) == 1
     assert panel.question() is None
-
-
-@pytest.mark.slow
-def test_second_run_can_start_on_another_device(assemble, runs_root, tmp_path):
-    start(played(tmp_path / "actor"), runs_root).until(RunState.RUNNING)
-    panel = assemble("run", "start", "devices")
+    monkeypatch.setattr(start_controller, "DOUBLE_CLICK_S", 0.0)
     panel.until_state("Running")
     panel.tick("cpu:1")
     panel.open_recipe(write_recipe(tmp_path, LONG))
@@ -111,9 +109,7 @@ def test_second_run_can_start_on_another_device(assemble, runs_root, tmp_path):
     assert len(directories(runs_root)) == 2
     panel.until(lambda: panel.runs.count() == 2)
     item = panel.runs.item(1)
-    panel.qtbot.mouseClick(
-        panel.runs.viewport(), Qt.MouseButton.LeftButton, pos=panel.runs.visualItemRect(item).center()
-    )
+    qtbot.mouseClick(panel.runs.viewport(), Qt.MouseButton.LeftButton, pos=panel.runs.visualItemRect(item).center())
     assert panel.run.dir == Path(item.data(Qt.ItemDataRole.UserRole))
     panel.until_state("Running")
 
@@ -277,3 +273,74 @@ def test_messages_are_about_the_run_that_is_shown(assemble, runs_root):
     panel.open_run(1, of=3)
     panel.until_state("Finished")
     assert panel.message("messageStrip") == ""
+
+
+# -- this machine ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def panel(drive, runs_root):
+    """A window with a finished run and one that failed before anything was measured."""
+    write_long_run(runs_root, steps=200, lines=10, rounds=10, name="20260101-000000-done-0000")
+    failed = write_long_run(runs_root, steps=100, lines=1, rounds=1, name="20260102-000000-failed-0000")
+    for path in (failed / EVENTS).iterdir():
+        if path.name != SUPERVISOR_EVENTS:
+            path.unlink()
+    lines = (failed / EVENTS / SUPERVISOR_EVENTS).read_text().splitlines()
+    last = {**json.loads(lines[-1]), "state": "failed", "error": "No CUDA."}
+    (failed / EVENTS / SUPERVISOR_EVENTS).write_text("\n".join([*lines[:-1], json.dumps(last)]) + "\n")
+    panel = drive()
+    panel.until(lambda: panel.runs.count() == 2, "the runs")
+    return panel
+
+
+def entry(panel) -> QPushButton:
+    return panel.window.findChild(QPushButton, "machineEntry")
+
+
+def look_at(panel, row: int) -> None:
+    panel.runs.itemClicked.emit(panel.runs.item(row))
+
+
+@pytest.mark.styled
+def test_entry_and_escape_lead_from_run_to_machine(panel):
+    assert entry(panel).isChecked()
+    bottom = entry(panel).mapToGlobal(entry(panel).rect().bottomLeft()).y()
+    assert bottom <= panel.runs.mapToGlobal(panel.runs.rect().topLeft()).y()
+    look_at(panel, 1)
+    assert (panel.state.text(), entry(panel).isChecked()) == ("Finished", False)
+    entry(panel).click()
+    assert (entry(panel).isChecked(), panel.runs.currentRow()) == (True, -1)
+    assert panel.state.text() == "No run"
+    entry(panel).click()
+    assert entry(panel).isChecked()
+    look_at(panel, 1)
+    panel.window.panels.menu.action("machine").trigger()
+    assert (panel.state.text(), entry(panel).isChecked()) == ("No run", True)
+    look_at(panel, 1)
+    panel.runs.setFocus()
+    panel.qtbot.keyClick(panel.runs, Qt.Key.Key_Escape)
+    assert panel.state.text() == "No run"
+    look_at(panel, 1)
+    field = next(each for each in panel.window.findChildren(QLineEdit) if each.isVisible())
+    field.setFocus()
+    panel.qtbot.keyClick(field, Qt.Key.Key_Escape)
+    assert (panel.state.text(), field.hasFocus()) == ("Finished", False), "in a field, it leaves only the field"
+    panel.qtbot.keyClick(panel.window, Qt.Key.Key_Escape)
+    assert panel.state.text() == "No run"
+
+    look_at(panel, 0)
+    live = panel.window.services.device_monitor.series
+    assert panel.state.text() == "Failed"
+    assert panel.plot("utilisationPlot").run_series is panel.plot("memoryPlot").run_series is live
+    assert panel.plot("lossPlot").run_series is not live
+    assert LIVE_NOTE in notes(panel, "memoryPlot"), "a start that failed leaves the live devices in sight"
+    look_at(panel, 1)
+    assert panel.plot("utilisationPlot").run_series is panel.window.services.session.run_series
+    entry(panel).click()
+    assert panel.plot("utilisationPlot").run_series is live
+    assert LIVE_NOTE not in notes(panel, "utilisationPlot")
+
+
+def notes(panel, plot: str) -> list[str]:
+    return [each.text() for each in panel.plot(plot).findChildren(QLabel)]

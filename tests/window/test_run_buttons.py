@@ -1,25 +1,30 @@
-"""The stop button: its text in each state matches its action."""
+"""The header of a run: its buttons do what their texts say, its texts fit, and its mark tells the state."""
 
 from __future__ import annotations
 
 import re
 import shutil
 from dataclasses import replace
+from itertools import combinations
 from types import SimpleNamespace
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QRectF, Qt
+from PySide6.QtGui import QImage, QPainter
 from PySide6.QtWidgets import QLabel, QPushButton
 
-from core.runs.facts import RunFacts, RunState
+from core.runs.facts import STATES, RunFacts, RunState
 from core.runs.run import Run
 from core.schema.paths import CONTROL
 from gui.base import theme as themes
+from gui.base.icons import paint_mark
 from gui.base.theme import DARK
 from gui.features.run.head import RunButtons
+from gui.features.runlist.view import RunList
 from gui.runs.actions import RunActions
+from gui.runs.rows import RunRow
 from gui.runs.session import RunSession
-from gui.runs.words import SECOND_THOUGHT_S, Forcing, PauseButtonState, RunHeader, run_header
+from gui.runs.words import SECOND_THOUGHT_S, STATE_MARKS, Forcing, PauseButtonState, RunHeader, run_header
 from gui.widgets.elided_label import ElidedLabel
 from gui.window.run_panels import HeaderPanel
 from tests.window.test_missed import write_live
@@ -28,10 +33,8 @@ pytestmark = pytest.mark.styled
 
 
 @pytest.fixture
-def buttons(qtbot):
-    run_buttons = RunButtons()
-    qtbot.addWidget(run_buttons)
-    return run_buttons
+def buttons(hold):
+    return hold(RunButtons())
 
 
 NARROW_PX, WIDE_PX = 1080, 1460
@@ -53,7 +56,7 @@ def header_in_state(tmp_path, monkeypatch):
     return build
 
 
-def test_stop_button_names_what_it_does(qtbot, buttons):
+def test_buttons_name_what_they_do_and_keep_the_focus_while_disabled(qtbot, buttons):
     for stopping, text, tip in (
         (Forcing.WORKERS, "Force", "Kill the processes of this run now (Ctrl+.)"),
         (Forcing.WAITING, "Skip the check",
@@ -67,14 +70,24 @@ def test_stop_button_names_what_it_does(qtbot, buttons):
     assert buttons.stop.text() == "Stop"
     with qtbot.waitSignal(buttons.stop_asked), qtbot.assertNotEmitted(buttons.force_asked):
         buttons.stop.click()
-
-
-def test_start_is_not_the_brightest_button_while_its_devices_are_in_use(buttons):
     assert buttons.start.property("role") == "primary"
     buttons.allow_start("", is_proposed=False)
     assert (buttons.start.property("role"), buttons.start.isEnabled()) == ("", True)
     buttons.allow_start("")
     assert buttons.start.property("role") == "primary"
+    with qtbot.waitActive(buttons):
+        buttons.show()
+        buttons.activateWindow()
+    buttons.pause.show_state(PAUSABLE)
+    buttons.pause.setFocus()
+    with qtbot.waitSignal(buttons.pause_asked):
+        qtbot.keyClick(buttons.pause, Qt.Key.Key_Space)
+    buttons.pause.show_state(replace(PAUSABLE, text="Pausing…", enabled=False))
+    assert buttons.focusWidget() is buttons.pause
+    with qtbot.assertNotEmitted(buttons.stop_asked), qtbot.assertNotEmitted(buttons.pause_asked):
+        qtbot.keyClick(buttons.focusWidget(), Qt.Key.Key_Space)
+    qtbot.keyClick(buttons.focusWidget(), Qt.Key.Key_Tab)
+    assert buttons.focusWidget() is buttons.stop, "Tab goes on from there"
 
 
 @pytest.mark.parametrize(
@@ -108,10 +121,9 @@ def test_only_a_stopping_run_and_a_memory_check_can_be_forced(header_in_state, s
     assert shown.can_stop is (state is RunState.RUNNING)
 
 
-def test_description_is_whole_where_there_is_room(qtbot, qapp):
+def test_description_is_whole_where_there_is_room(hold, qtbot, qapp):
     """The style sheet enlarges the font after the text was set."""
-    header = HeaderPanel(RunActions())
-    qtbot.addWidget(header)
+    header = hold(HeaderPanel(RunActions()))  # no event is processed before its text is set, as after a fixture
     header.show_header(run_header(None))
     header.resize(WIDE_PX, header.sizeHint().height())
     themes.apply(qapp, DARK)
@@ -175,21 +187,44 @@ def test_header_fits_a_narrow_window(header, qtbot, qapp):
         assert part.width() >= part.minimumSizeHint().width()
 
 
-def test_pressed_button_keeps_focus_while_it_is_disabled(qtbot, buttons):
-    with qtbot.waitActive(buttons):
-        buttons.show()
-        buttons.activateWindow()
-    buttons.pause.show_state(PAUSABLE)
-    buttons.show_stop(can_stop=True, can_force=False, stopping=None)
-    buttons.pause.setFocus()
-    with qtbot.waitSignal(buttons.pause_asked):
-        qtbot.keyClick(buttons.pause, Qt.Key.Key_Space)
-    buttons.pause.show_state(replace(PAUSABLE, text="Pausing…", enabled=False))
-    assert buttons.focusWidget() is buttons.pause
-    with qtbot.assertNotEmitted(buttons.stop_asked), qtbot.assertNotEmitted(buttons.pause_asked):
-        qtbot.keyClick(buttons.focusWidget(), Qt.Key.Key_Space)
-    qtbot.keyClick(buttons.focusWidget(), Qt.Key.Key_Tab)
-    assert buttons.focusWidget() is buttons.stop, "Tab goes on from there"
-
-
 PAUSABLE = PauseButtonState(text="Pause", tip="Pause this run", enabled=True)
+
+
+# -- marks of states -------------------------------------------------------------------------------
+
+
+SIDE_PX = 24
+"""Twice the size in the list."""
+
+
+def painted(mark: str) -> QImage:
+    image = QImage(SIDE_PX, SIDE_PX, QImage.Format.Format_ARGB32)
+    image.fill(Qt.GlobalColor.black)
+    painter = QPainter(image)
+    paint_mark(painter, mark, QRectF(0, 0, SIDE_PX, SIDE_PX), "#ffffff")
+    painter.end()
+    return image
+
+
+def difference(one: QImage, other: QImage) -> int:
+    """Return the number of pixels that differ clearly."""
+    places = [(x, y) for x in range(one.width()) for y in range(one.height())]
+    pairs = ((one.pixelColor(*at).getRgb(), other.pixelColor(*at).getRgb()) for at in places)
+    return sum(max(abs(a - b) for a, b in zip(mine, yours, strict=True)) > 96 for mine, yours in pairs)
+
+
+def test_states_of_one_colour_have_other_marks_in_list_and_header(header, hold, tmp_path) -> None:
+    ended = [STATE_MARKS[row.state] for row in STATES if row.over]
+    assert len(set(ended)) == len(ended)
+    assert STATE_MARKS[RunState.RUNNING] not in ended
+    for one, other in combinations(sorted(set(STATE_MARKS.values())), 2):
+        assert difference(painted(one), painted(other)) > 40, (one, other)
+    runs = hold(RunList(RunActions()), 900, 80)
+    hold(header, 900, 80)
+    pictures = {}
+    for mark in ("tick", "cross", "ring"):
+        runs.show_rows([RunRow(dir=tmp_path, title="a", outcome="b", tone="good", mark=mark, tip="")])
+        header.show_header(RunHeader(label="State", tone="good", mark=mark))
+        pictures[mark] = [runs.viewport().grab().toImage(), header._state.grab().toImage()]
+    for one, other in combinations(pictures.values(), 2):
+        assert all(difference(a, b) > 8 for a, b in zip(one, other, strict=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
@@ -20,12 +20,7 @@ from gui.features.compare.scaling_tables import ScalingBar, ScalingPlot
 from tests.support.running import Followed, write_recipe
 from tests.support.scaling_runs import HELD_RECIPE, recorded, trained
 from tests.support.tables import cell
-from tests.window.driving import show_theme
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.window.driving import Driver
+from tests.window.driving import Driver, show_theme
 
 
 def titles(panel: Driver) -> list[str]:
@@ -234,9 +229,8 @@ def test_the_report_on_the_listed_runs_compares_them(assemble, runs_root: Path, 
 
 
 @pytest.mark.styled
-def test_bars_are_as_high_as_the_speed_up(qtbot) -> None:
-    plot = ScalingPlot()
-    qtbot.addWidget(plot)
+def test_bars_are_as_high_as_the_speed_up(hold) -> None:
+    plot = hold(ScalingPlot())
     plot.resize(400, 300)
     plot.show_bars([
         ScalingBar(devices=1, speed_up=1.0, deviation=None), ScalingBar(devices=2, speed_up=1.5, deviation=0.1),

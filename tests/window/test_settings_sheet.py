@@ -23,7 +23,7 @@ RECORDED = Path(__file__).parents[1] / "recorded_runs"
 
 
 @pytest.fixture
-def setup(qtbot):
+def setup(hold):
     """The training card beside the part of a window that its sheet covers."""
     window = QWidget()
     window.resize(1400, 800)
@@ -32,10 +32,8 @@ def setup(qtbot):
     panel.setGeometry(0, 0, 340, 600)
     ground.setGeometry(360, 40, 830, 560)
     panel.sheet.cover(ground)
-    qtbot.addWidget(window)
-    window.show()
-    yield panel
-    window.close()
+    hold(window).show()
+    return panel
 
 
 def named(setup, kind, name):
@@ -83,7 +81,7 @@ def test_sheet_covers_the_plots_with_groups_side_by_side_and_follows_them(setup,
     assert named(setup, QPushButton, "allSettingsButton").hasFocus()
 
 
-def test_search_shows_only_what_has_the_words(setup):
+def test_search_has_the_words_and_changed_settings_are_marked_and_reset(setup):
     setup.sheet.toggle()
     setup.sheet.search.setText("learning rate rises")  # the explanation of the warm-up
     assert named(setup, QSpinBox, "warmupBox").isVisible()
@@ -94,9 +92,6 @@ def test_search_shows_only_what_has_the_words(setup):
     setup.sheet.search.clear()
     assert named(setup, QSpinBox, "seedBox").isVisible()
     assert not named(setup, QLineEdit, "expressionEdit").isVisible()  # scripts alone have it
-
-
-def test_changed_settings_are_marked_and_listed_and_can_be_reset(setup):
     line = named(setup, QLabel, "changedSettings")
     assert line.text() == "Other settings have their defaults"
     seed, dropout = named(setup, QSpinBox, "seedBox"), named(setup, QLineEdit, "setting-dropout")
@@ -115,7 +110,7 @@ def test_changed_settings_are_marked_and_listed_and_can_be_reset(setup):
     assert label_of(seed).text() == "Seed"
 
 
-def test_sheet_edits_the_very_choices_that_start_a_run(setup):
+def test_sheet_edits_the_choices_of_a_run_and_takes_a_new_default(setup):
     named(setup, QSpinBox, "seedBox").setValue(7)
     named(setup, QLineEdit, "setting-momentum").setText("0.5")
     named(setup, QLineEdit, "releaseWaitEdit").clear()  # empty means the default
@@ -127,6 +122,11 @@ def test_sheet_edits_the_very_choices_that_start_a_run(setup):
     other.restore(setup.remember())
     assert other.choices().training["seed"] == 7
     other.deleteLater()
+    setup.release.set_defaults({"tolerance_mb": 128, "wait_s": 60.0})
+    assert setup.choices().release["tolerance_mb"] == 128
+    named(setup, QSpinBox, "releaseToleranceBox").setValue(200)
+    setup.release.set_defaults({"tolerance_mb": 256})
+    assert setup.choices().release["tolerance_mb"] == 200
 
 
 def test_stop_timeouts_of_a_run_are_kept_when_it_is_edited_and_started_again(setup, tmp_path):
@@ -146,14 +146,6 @@ def test_stop_timeouts_of_a_run_are_kept_when_it_is_edited_and_started_again(set
     named(setup, QLineEdit, "askTimeoutEdit").setText("0")
     with pytest.raises(ValueError, match=r"The setting “Seconds until SIGINT” is 0"):
         compose(setup.choices(), cpu_devices())
-
-
-def test_new_default_is_taken_by_fields_that_had_the_old_one(setup):
-    setup.release.set_defaults({"tolerance_mb": 128, "wait_s": 60.0})
-    assert setup.choices().release["tolerance_mb"] == 128
-    named(setup, QSpinBox, "releaseToleranceBox").setValue(200)
-    setup.release.set_defaults({"tolerance_mb": 256})
-    assert setup.choices().release["tolerance_mb"] == 200
 
 
 @pytest.mark.slow

@@ -1,32 +1,33 @@
-"""The setup panel: problems are explained, and choices are remembered and never changed silently."""
+"""The setup panel: problems are explained, choices never changed silently, and built-in workloads copied."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import psutil
 import pytest
-from PySide6.QtWidgets import QCheckBox, QLabel, QLineEdit
+from PySide6.QtCore import Qt, QTimer
+from PySide6.QtGui import QDesktopServices
+from PySide6.QtWidgets import QCheckBox, QLabel, QLineEdit, QMessageBox
 
-from core.catalog import frameworks
+from core.catalog import frameworks, recipes
+from core.catalog.recipes import standalone
 from core.config import validation
 from core.launchers.loopback import obstacle
 from core.pythons.python_info import PythonProbe
 from core.scripts.problems import problems
 from gui.base.settings_file import SettingsFile, folder_key
+from gui.widgets.dialogs import FileDialog
 from tests.support.running import LONG_PYTORCH, write_recipe
 from tests.support.waiting import PATIENCE_S
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
 
 @pytest.mark.slow
-def test_choices_are_judged_and_problems_explained(form, tmp_path):
+def test_choices_are_judged_problems_explained_and_senseless_numbers_reported(form, tmp_path):
     form.until(form.start_status.text, "a verdict")
     assert form.start_status.text() == "No device is ticked. Tick one or more in the list of devices."
     assert not form.start_button.isEnabled()
@@ -47,11 +48,7 @@ def test_choices_are_judged_and_problems_explained(form, tmp_path):
     form.until_status("Recipe mine imports torch: it is for PyTorch")
     assert form.recipe.currentText() == "mine.py"
     assert not form.start_button.isEnabled()
-
-
-@pytest.mark.slow
-def test_numbers_that_make_no_sense_are_reported(form, tmp_path):
-    """And an empty field has its default."""
+    form.choose(form.framework, "pytorch")
     form.tick("cpu:0")
     form.open_recipe(write_recipe(tmp_path, LONG_PYTORCH.replace("items=64", "items=64, noise=0.5")))
     for field, typed, problem in (
@@ -64,7 +61,7 @@ def test_numbers_that_make_no_sense_are_reported(form, tmp_path):
     ):
         form.set_text(field, typed)
         form.until_status(problem)
-        form.set_text(field, {"rateEdit": "0.1", "setting-noise": "0.5"}.get(field, ""))
+        form.set_text(field, {"rateEdit": "0.1", "setting-noise": "0.5"}.get(field, ""))  # empty: the default
         form.until_ready()
 
 
@@ -103,16 +100,13 @@ def hanging_python(tmp_path, monkeypatch) -> Iterator[Path]:
 @pytest.mark.slow
 def test_hanging_python_does_not_block_window(form, hanging_python, tmp_path):
     asked, go = tmp_path / "asked", tmp_path / "go"
-    polls = []
-    form.window.services.poll_timer.timeout.connect(lambda: polls.append(1))
     form.tick("cpu:0")
     form.until_ready()
     form.set_text("recipePythonEdit", str(hanging_python))
     form.until(lambda: form.spec() is not None and "Ready" in form.start_status.text())
     form.start()  # probes the Python for the recipe's packages
     form.until(asked.exists, "the Python to be asked")
-    polls.clear()
-    form.until(lambda: len(polls) > 3, "the window to keep polling")
+    form.until_polled()
     assert form.message("messageStrip") == "", "the Python is still waited for"
     go.touch()
     form.until(lambda: str(hanging_python) in form.message("messageStrip"), "why it cannot be started")
@@ -201,7 +195,8 @@ def test_unwritable_runs_folder_is_reported(assemble, runs_root):
     assert not form.start_button.isEnabled()
 
 
-def test_strategy_follows_devices_and_rate_the_recipe_until_the_user_chooses(form, tmp_path):
+@pytest.mark.slow
+def test_strategy_follows_devices_and_settings_the_recipe_until_the_user_chooses(form, tmp_path):
     form.tick("cpu:0", "cpu:1")
     assert form.strategy.currentData() == "ddp"
     form.tick("cpu:0")
@@ -217,13 +212,9 @@ def test_strategy_follows_devices_and_rate_the_recipe_until_the_user_chooses(for
     rate.setText("0.3")
     form.choose(form.recipe, "digits_cnn")
     assert rate.text() == "0.3"
-
-
-@pytest.mark.slow
-def test_recipe_settings_are_shown_as_form(form, tmp_path):
     source = LONG_PYTORCH.replace("items=64", 'items=64, noise=0.5, shuffled=True, flavour="sweet", limit=None')
     form.tick("cpu:0")
-    path = write_recipe(tmp_path, source)
+    path = write_recipe(tmp_path, source, "mine")
     form.open_recipe(path)
     form.set_text("setting-noise", "0.25")
     form.set_number("setting-items", 32)
@@ -243,3 +234,91 @@ def test_garbage_in_settings_file_is_ignored(drive, runs_root):
     panel = drive()
     panel.tick("cpu:0")
     panel.until(panel.start_button.isEnabled)
+
+
+# -- a copy of a built-in workload -----------------------------------------------------------------
+
+
+@pytest.fixture
+def opened(monkeypatch) -> list[str]:
+    """The files that were opened in an editor."""
+    files: list[str] = []
+    monkeypatch.setattr(QDesktopServices, "openUrl", lambda url: files.append(url.toLocalFile()) or True)
+    return files
+
+
+@pytest.fixture
+def panel(form, monkeypatch, tmp_path):
+    (tmp_path / "mine").mkdir()
+    monkeypatch.setattr(FileDialog, "last_folder", str(tmp_path / "mine"))
+    form.choose(form.recipe, "digits_mlp")
+    return form
+
+
+def ask(panel) -> FileDialog:
+    panel.window.panels.menu.action("copyRecipe").trigger()
+    return panel.window.findChild(FileDialog, "copyRecipeDialog")
+
+
+def test_copied_workload_is_chosen_and_opened_in_an_editor_if_there_is_one(
+    panel, opened, tmp_path, monkeypatch
+) -> None:
+    dialog = ask(panel)
+    target = tmp_path / "mine" / "digits_mlp.py"
+    assert dialog.selectedFiles() == [str(target)]
+    dialog.accept()
+    panel.until(lambda: panel.recipe.currentData() == str(target), "the copy to be chosen")
+    assert target.read_text() == standalone(recipes.find("digits_mlp", "pytorch"))
+    assert opened == [str(target)]
+    panel.tick("cpu:0")
+    panel.until_ready()
+    monkeypatch.setattr(QDesktopServices, "openUrl", lambda _: False)
+    panel.choose(panel.recipe, "digits_mlp")
+    panel.choose(panel.framework, "keras")
+    target.unlink()
+    ask(panel).accept()
+    assert f"The desktop has no program that opens {target}." in panel.message("messageStrip")
+    assert panel.recipe.currentData() == str(target)
+    assert "import keras" in target.read_text()
+
+
+@pytest.mark.slow
+def test_file_that_exists_is_replaced_only_after_a_question(panel, opened, tmp_path) -> None:
+    target = tmp_path / "mine" / "digits_mlp.py"
+    target.write_text("precious")
+    dialog = ask(panel)
+    asked: list[str] = []
+
+    def answer() -> None:
+        """Answer the question as soon as it is shown: it keeps `accept` from returning."""
+        for box in dialog.findChildren(QMessageBox):
+            asked.append(box.text())
+            box.done(QMessageBox.StandardButton.No)
+
+    timer = QTimer(interval=20)
+    timer.timeout.connect(answer)
+    timer.start()
+    dialog.accept()
+    timer.stop()
+    assert "already exists" in asked[0]
+    assert target.read_text() == "precious"
+    assert opened == []
+
+
+def test_copy_is_offered_in_menus_and_explained_where_it_cannot_be(panel, opened, tmp_path) -> None:
+    before = panel.recipe.currentData()
+    ask(panel).fileSelected.emit(str(tmp_path / "no such folder" / "mine.py"))
+    why_not = "mine.py could not be written: No such file or directory. Name another file."
+    assert why_not in panel.message("messageStrip")
+    assert (opened, panel.recipe.currentData()) == ([], before)
+    own = tmp_path / "own.py"
+    own.write_text("def model(): ...\ndef train_data(): ...\n")
+    panel.open_recipe(own)
+    dialogs = panel.window.findChildren(FileDialog)
+    ask(panel)
+    assert panel.window.findChildren(FileDialog) == dialogs, "nothing is asked"
+    assert "own.py is a file of your own, which you can change as it is." in panel.message("messageStrip")
+    action = panel.window.panels.menu.action("copyRecipe")
+    assert action in panel.window.panels.menu.file.actions()
+    assert panel.recipe.actions() == [action]
+    assert panel.recipe.contextMenuPolicy() == Qt.ContextMenuPolicy.ActionsContextMenu

@@ -6,25 +6,25 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-from PySide6.QtCore import QObject, Signal
 
 from core.config.choices import RecipeChoices
 from core.devices.device import Device, Process, Sample, Survey, device_here
+from core.history import marks
 from core.history.device_use import DeviceUsers
 from core.history.summary import RunSummary
-from core.runs.facts import RunFacts, RunState
+from core.runs.facts import RunState
 from core.runs.run import Run
 from core.schema.spec import write_spec
-from gui.features.setup import start as start_controller
 from gui.features.setup.panel import StartStatus
-from gui.features.setup.start import StartController, shared_device_question
-from gui.machine.machine import Machine
+from gui.features.setup.start import shared_device_question
 from gui.machine.start_check import StartCheck, StartConditions, check_start, readings_state
 from tests.support import no_namespaces
+from tests.support.recorded import recorded
 from tests.support.running import make_spec, write_recipe
+from tests.support.written_runs import write_run
+from tests.window.test_missed import finish, write_live
 
 GB = 2**30
 GPUS = tuple(
@@ -53,11 +53,22 @@ def ready(current: Survey, *devices: str, stale_age_s=None, held_by=None) -> str
     return result.ready
 
 
-def test_function_of_a_recipe_that_no_run_calls_is_told_before_the_start(tmp_path) -> None:
+def test_unused_function_and_ports_over_machines_are_told_before_the_start(tmp_path) -> None:
     source = "def model():\n    pass\n\ndef train_data():\n    pass\n\ndef optimiser():\n    return []\n"
     recipe = replace(choices("cpu:0"), recipe=write_recipe(tmp_path, f"import torch\n{source}"))
     result = check_start(recipe, StartConditions(survey=survey()))
     assert result.ready == "Ready, but the function optimiser() of the recipe is not one that a run calls."
+    current = survey()
+    conditions = StartConditions(survey=replace(current, devices=(*current.devices, device_here("node2", CPU))))
+    asked = RecipeChoices(
+        recipe="digits_cnn", devices=("cpu:0", "node2/cpu:0"), framework="tensorflow", strategy="multi_worker_mirrored"
+    )
+    refused = check_start(asked, conditions)
+    assert refused.offers_open_ports
+    (sentence,) = refused.problems
+    assert sentence.startswith("Strategy multi_worker_mirrored over several machines opens network ports without a")
+    allowed = check_start(replace(asked, allow_open_ports=True), conditions)
+    assert (allowed.offers_open_ports, allowed.problems) == (True, ())
 
 
 PORTS_CHECK = """
@@ -94,20 +105,6 @@ def test_start_check_explains_open_ports_and_offers_to_allow_them():
     assert (allowed, resumed) == ("True", "")
 
 
-def test_tensorflow_over_machines_offers_to_allow_open_ports() -> None:
-    current = survey()
-    conditions = StartConditions(survey=replace(current, devices=(*current.devices, device_here("node2", CPU))))
-    asked = RecipeChoices(
-        recipe="digits_cnn", devices=("cpu:0", "node2/cpu:0"), framework="tensorflow", strategy="multi_worker_mirrored"
-    )
-    refused = check_start(asked, conditions)
-    assert refused.offers_open_ports
-    (sentence,) = refused.problems
-    assert sentence.startswith("Strategy multi_worker_mirrored over several machines opens network ports without a")
-    allowed = check_start(replace(asked, allow_open_ports=True), conditions)
-    assert (allowed.offers_open_ports, allowed.problems) == (True, ())
-
-
 # -- free memory ---------------------------------------------------------------------------------
 
 
@@ -127,14 +124,11 @@ def test_gpu_is_called_free_only_without_processes(sample, devices, words):
     assert ready(survey(**sample), *devices) == words
 
 
-def test_different_gpus_are_told_before_the_start():
+def test_different_gpus_and_old_readings_are_told_before_the_start():
     other = replace(survey(), devices=(GPUS[0], replace(GPUS[1], name="GTX"), CPU))
     doubt = "GPU 0 (RTX) and GPU 1 (GTX) are different models, and each step takes as long as the slowest of them"
     assert ready(other, "GPU-0", "GPU-1") == f"Ready, but {doubt}."
     assert ready(other, "GPU-1") == "Ready: GPU 1 is free, 23.0 GB."
-
-
-def test_gpu_with_old_reading_is_not_called_free():
     old = {"GPU-0": 12, "GPU-1": 9}
     assert ready(survey(), "GPU-0", stale_age_s=old) == "Ready, but the last reading of GPU 0 is 12 s old."
     both = ready(survey(), "GPU-0", "GPU-1", stale_age_s=old)
@@ -181,9 +175,8 @@ def test_gpu_mostly_used_by_others_is_ready_with_warning(sample, held_by, words)
     assert ready(current, "GPU-0", held_by=held_by) == "Ready: GPU 0 is free, 23.0 GB."
 
 
-def test_ready_with_warning_is_amber(qtbot):
-    shown = StartStatus()
-    qtbot.addWidget(shown)
+def test_ready_with_warning_is_amber(hold):
+    shown = hold(StartStatus())
     shown.show_check(StartCheck(ready="Ready: GPU 0 is free."))
     assert (shown.sentences.text(), shown.sentences.property("tone")) == ("✓  Ready: GPU 0 is free.", "good")
     shown.show_check(StartCheck(ready=f"Ready, but {IN_USE}.", is_warning=True))
@@ -202,13 +195,10 @@ def summary(folder, name, devices, state=RunState.RUNNING) -> RunSummary:
     )
 
 
-def test_all_live_runs_on_device_are_listed(tmp_path):
+def test_question_and_sentence_name_all_live_runs_on_a_device(tmp_path):
     one, other = summary(tmp_path, "one", ("cpu:0",)), summary(tmp_path, "other", ("cpu:0", "cpu:1"))
     over = summary(tmp_path, "over", ("cpu:0",), RunState.FINISHED)
     assert DeviceUsers().on_devices([one, other, over]) == {"cpu:0": (one, other), "cpu:1": (other,)}
-
-
-def test_devices_used_by_same_runs_share_one_sentence():
     used = {"GPU-0": ("A",), "GPU-1": ("A",)}
     busy = check_start(choices("GPU-0", "GPU-1"), StartConditions(survey=survey(), used_by=used)).busy
     assert busy == ("GPU 0 and GPU 1 are used by A. Start offers to share, or to add this run to the queue.",)
@@ -218,9 +208,6 @@ def test_devices_used_by_same_runs_share_one_sentence():
         "GPU 0 is used by A. Start offers to share, or to add this run to the queue.",
         "GPU 1 is used by A and B. Start offers to share, or to add this run to the queue.",
     )
-
-
-def test_question_names_all_runs_sharing_a_device(tmp_path):
     current, spec = survey(), make_spec("digits_mlp", devices="GPU-0,GPU-1")
     one, other = summary(tmp_path, "A", ("GPU-0",)), summary(tmp_path, "B", ("GPU-0", "GPU-1"))
     asked = shared_device_question(
@@ -234,104 +221,47 @@ def test_question_names_all_runs_sharing_a_device(tmp_path):
     assert shared_device_question("Start", spec, current, {"GPU-2": (one,)}, agreed=frozenset()) is None
 
 
-class RunList(QObject):
-    """A run list with the given runs on each device."""
+def test_confirmation_covers_only_the_named_runs(assemble, runs_root, monkeypatch):
+    def live(name: str) -> Path:
+        run_dir = write_live(runs_root, f"20260101-000000-{name}")
+        marks.rename(run_dir, name)
+        return run_dir
 
-    changed = Signal()
-
-    def __init__(self, root, on_devices) -> None:
-        super().__init__()
-        self.root, self.on_devices, self.summaries = root, on_devices, []
-
-    @property
-    def titles(self):
-        return {device: tuple(run.name for run in runs) for device, runs in self.on_devices.items()}
-
-    def poll(self, *, now) -> None:
-        pass
-
-
-class Scanner(QObject):
-    """A scanner that finds no processes."""
-
-    changed = Signal()
-    device_processes = ()
-
-    def runs(self):
-        return SimpleNamespace(living=frozenset())
-
-
-class Questions:
-    """Records questions without answering; `agree` confirms the last one."""
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-
-    def __call__(self, parent, agreed, *, question, **words) -> None:
-        self.asked.append(question)
-        self.agree = agreed
-
-
-@pytest.fixture
-def questions(monkeypatch) -> Questions:
-    recorder = Questions()
-    monkeypatch.setattr(start_controller, "ask", recorder)
-    return recorder
-
-
-@pytest.fixture
-def controller(parts):
-    """Return a function that makes a start controller on a machine with one CPU device."""
-    panels, services = parts
-
-    def make(run_list, session=None) -> StartController:
-        here = Survey(devices=(CPU,))
-        monitor = SimpleNamespace(survey=here, all_machines=here, stale_age_s={}, hosts=SimpleNamespace(held_by=dict))
-        monitor.close = services.device_monitor.close
-        services.device_monitor, services.process_scanner, services.run_list = monitor, Scanner(), run_list
-        services.session = session or SimpleNamespace(show_started=lambda run: None, set_resuming=lambda run_dir: None)
-        services.machine = Machine(run_list.root)
-        return StartController(panels, services)
-
-    return make
-
-
-def test_confirmation_covers_only_the_named_runs(qtbot, controller, questions, tmp_path, monkeypatch):
-    one, other = summary(tmp_path, "one", ("cpu:0",)), summary(tmp_path, "other", ("cpu:0",))
-    run_list, started = RunList(tmp_path, {"cpu:0": (one,)}), []
-    new_controller = controller(run_list)
-    monkeypatch.setattr(Run, "start", lambda spec, root: started.append(spec) or SimpleNamespace())
-    new_controller.check(choices("cpu:0"))
-    new_controller.start()
-    qtbot.waitUntil(lambda: questions.asked == ["Start digits_mlp and share CPU 0 with one?"])
-    run_list.on_devices = {"cpu:0": (one, other)}  # another run started while the question was open
-    questions.agree()
-    qtbot.waitUntil(lambda: questions.asked[1:] == ["Start digits_mlp and share CPU 0 with one and other?"])
+    one, made, started = live("one"), write_run(runs_root.with_name("made"), "20260101-000001-made"), []
+    monkeypatch.setattr(Run, "start", lambda spec, root: started.append(spec) or Run.attach(made))
+    panel = assemble("run", "start", "devices")
+    panel.tick("cpu:0")
+    panel.until(lambda: "one. Start offers to share" in panel.start_status.text(), "that its device is in use")
+    panel.start()
+    assert "one?" in panel.asked().text
+    live("other")  # another run started while the question was open
+    panel.answer("yesButton")
+    panel.until(lambda: panel.question() is not None and "other" in panel.question().text, "the question on both")
+    assert " one" in panel.question().text
     assert started == []
-    run_list.on_devices = {"cpu:0": (other,)}  # the end of a run is no reason to ask again
-    questions.agree()
-    qtbot.waitUntil(lambda: [spec.devices for spec in started] == [("cpu:0",)])
-    assert len(questions.asked) == 2
+    finish(one, "finished")  # the end of a run is no reason to ask again
+    panel.answer("yesButton")
+    panel.until(lambda: [spec.devices for spec in started] == [("cpu:0",)], "the start")
+    assert panel.question() is None
 
 
-def test_resume_question_names_other_runs_but_not_itself(qtbot, controller, questions, tmp_path, monkeypatch):
-    one, other = summary(tmp_path, "one", ("cpu:0",)), summary(tmp_path, "other", ("cpu:0",))
-    run_list, resumed, polled = RunList(tmp_path, {"cpu:0": (one, other)}), [], []
-    spec = replace(make_spec("digits_mlp"), devices=("cpu:0",))
-    session = SimpleNamespace(
-        run=SimpleNamespace(dir=one.dir, id=one.dir.name, owner=None),
-        spec=spec,
-        facts=RunFacts(),
-        poll=lambda: polled.append(1),
-        is_resuming=False,
-        set_resuming=lambda run_dir: setattr(session, "is_resuming", one.dir == run_dir),
-    )
-    new_controller = controller(run_list, session)
+def test_resume_question_names_other_runs_but_not_itself(assemble, runs_root, monkeypatch):
+    run_dir, resumed = recorded(runs_root, last="stopped"), []
     monkeypatch.setattr(Run, "resume", resumed.append)
-    new_controller.resume()
-    qtbot.waitUntil(lambda: questions.asked == ["Resume digits_mlp and share CPU 0 with other?"])
+    panel = assemble("run", "start", "devices")
+    panel.open_run()
+    service, session = panel.window.services.run_list, panel.window.services.session
+    (mine,) = service.summaries
+    monkeypatch.setattr(service, "poll", lambda **_: None)
+    service.on_devices = {"cpu:0": (mine, replace(mine, dir=runs_root / "other", name="other"))}
+    panel.until(panel.pause_button.isEnabled, "Resume to be enabled")
+    panel.pause_button.click()
+    question = panel.asked().question.text()
+    assert question.startswith("Resume digits_mlp and share CPU 0 with ")
+    assert question.endswith(" other?")
+    assert " and " not in question.partition(" with ")[2], "another window has resumed it just now"
     assert not session.is_resuming
-    questions.agree()
+    panel.answer("yesButton")
     assert session.is_resuming
-    qtbot.waitUntil(lambda: not session.is_resuming)
-    assert (resumed, polled) == ([one.dir], [1])
+    panel.until(lambda: not session.is_resuming, "the end of the resume")
+    assert resumed == [run_dir]

@@ -26,7 +26,23 @@ def offered(form) -> tuple[list[str], dict[str, str]]:
     return [box.itemData(row) for row in usable], others
 
 
-def test_unusable_strategies_are_listed_with_reason(form):
+@pytest.mark.styled
+@pytest.mark.slow
+def test_strategy_list_can_be_read_in_both_themes(form):
+    form.tick("cpu:0")
+    form.strategy.showPopup()
+    for theme in (DARK, LIGHT):
+        show_theme(theme)
+        image = form.strategy.view().grab().toImage()
+        colours = Counter(image.pixelColor(x, y).name() for x in range(image.width()) for y in range(60))
+        ((ground, _),) = colours.most_common(1)
+        assert ground == theme.accent_soft, "the chosen strategy is the first"
+        assert max(contrast(each, ground) for each in colours) >= theme.text_contrast
+    form.strategy.hidePopup()
+
+
+@pytest.mark.slow
+def test_unusable_strategies_have_reasons_and_a_chosen_one_stays(form):
     form.tick("cpu:0")
     usable, others = offered(form)
     assert usable == ["single", "ddp", "fsdp"]
@@ -44,25 +60,7 @@ def test_unusable_strategies_are_listed_with_reason(form):
     assert "PerReplica" in offered(form)[1]["multi_worker_mirrored"]
     form.choose(form.framework, "tensorflow")
     assert "No TPU was found" in offered(form)[1]["tpu"]
-
-
-@pytest.mark.styled
-@pytest.mark.slow
-def test_strategy_list_can_be_read_in_both_themes(form):
-    form.tick("cpu:0")
-    form.strategy.showPopup()
-    for theme in (DARK, LIGHT):
-        show_theme(theme)
-        image = form.strategy.view().grab().toImage()
-        colours = Counter(image.pixelColor(x, y).name() for x in range(image.width()) for y in range(60))
-        ((ground, _),) = colours.most_common(1)
-        assert ground == theme.accent_soft, "the chosen strategy is the first"
-        assert max(contrast(each, ground) for each in colours) >= theme.text_contrast
-    form.strategy.hidePopup()
-
-
-@pytest.mark.slow
-def test_chosen_strategy_stays_when_it_no_longer_fits_devices(form):
+    form.choose(form.framework, "pytorch")
     form.tick("cpu:0", "cpu:1")
     form.choose(form.strategy, "pipeline")
     form.tick("cpu:0")

@@ -5,15 +5,14 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-from PySide6.QtCore import QItemSelectionModel, QPoint, Qt
+from PySide6.QtCore import QItemSelectionModel, Qt
 from PySide6.QtTest import QAbstractItemModelTester
-from PySide6.QtWidgets import QMenu
 
 from core.runs.outputs import OutputFile, Outputs
 from core.schema.event_kinds import ProcessInfo
+from core.table import Table
 from core.text import one_line
 from gui.base.formatting import moment
 from gui.base.theme import DARK, LIGHT
@@ -23,10 +22,7 @@ from gui.features.run.outputs import OutputsTab
 from gui.widgets.table import STRETCH, Column, RowsTable
 from tests.support.recorded import GB
 from tests.support.tables import cell, cells, headings, middle
-from tests.window.driving import menu_action, show_theme
-
-if TYPE_CHECKING:
-    from core.table import Table
+from tests.window.driving import choose_in_menu, show_theme
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,22 +43,19 @@ PEAR, APPLE, PLUM = Fruit(name="pear", grams=150), Fruit(name="apple", grams=180
 
 
 @pytest.fixture
-def table(qtbot) -> RowsTable[Fruit]:
+def table(hold) -> RowsTable[Fruit]:
     made = RowsTable("fruits", "Fruits", COLUMNS, key=lambda row: row.name, sorted_by="grams",
                      open_keys=[Qt.Key.Key_Return])
-    qtbot.addWidget(made)
     made.offer("fruitMenu", "fruits")
-    made.resize(400, 90)
     made.show_rows([PEAR, PLUM, APPLE])
-    made.show()
-    return made
+    return hold(made, 400, 90)
 
 
 def names(table: RowsTable[Fruit]) -> list[str]:
     return [row.name for row in table.rows]
 
 
-def test_cells_and_headings_come_from_the_columns(table) -> None:
+def test_cells_headings_and_menu_come_from_the_columns(table) -> None:
     assert headings(table) == ["Name", "Weight ▾"]
     assert cells(table) == [("apple", "180 g"), ("pear", "150 g"), ("plum", "–")], "a missing value is no zero"
     assert cell(table, 0, 0, Qt.ItemDataRole.ToolTipRole) == "<p>&lt;b&gt;apple</p>"
@@ -70,9 +63,24 @@ def test_cells_and_headings_come_from_the_columns(table) -> None:
     aligned = [Qt.AlignmentFlag(cell(table, 0, at, Qt.ItemDataRole.TextAlignmentRole)) for at in (0, 1)]
     assert [Qt.AlignmentFlag.AlignRight in each for each in aligned] == [False, True]
     assert table.model().headerData(1, Qt.Orientation.Horizontal, Qt.ItemDataRole.ToolTipRole) == "Of one fruit"
+    asked = asked_for(table)
+    assert [each[:2] for each in asked] == [("markdown", "fruits"), ("csv", "fruits"), ("file", "fruits")]
+    shown = asked[0][2]
+    assert shown.markdown().splitlines()[0] == "| Name | Weight |"
+    assert shown.markdown().splitlines()[2:] == ["| apple | 180 g |", "| pear | 150 g |", "| plum | – |"]
+    assert shown.csv().splitlines() == ["id,name,grams", "a,apple,180", "p,pear,150", "p,plum,"]
 
 
-def test_a_row_has_the_tones_of_the_theme(table) -> None:
+def test_a_click_on_a_heading_sorts_and_rows_have_the_tones_of_the_theme(table) -> None:
+    table.selectRow(0)
+    clicked = table.horizontalHeader().sectionClicked
+    clicked.emit(1)
+    assert (names(table), headings(table)) == (["pear", "apple", "plum"], ["Name", "Weight ▴"])
+    clicked.emit(0)
+    assert (names(table), headings(table)) == (["apple", "pear", "plum"], ["Name ▴", "Weight"])
+    assert table.chosen() == APPLE
+    table.show_rows([PLUM, APPLE])
+    assert names(table) == ["apple", "plum"], "new rows are sorted, too"
     table.show_rows([PEAR, replace(APPLE, is_ripe=False)])
 
     def colours() -> list[str]:
@@ -84,19 +92,7 @@ def test_a_row_has_the_tones_of_the_theme(table) -> None:
     assert colours() == [LIGHT.bad, LIGHT.text]
 
 
-def test_a_click_on_a_heading_sorts_and_unknown_values_are_last(table) -> None:
-    table.selectRow(0)
-    clicked = table.horizontalHeader().sectionClicked
-    clicked.emit(1)
-    assert (names(table), headings(table)) == (["pear", "apple", "plum"], ["Name", "Weight ▴"])
-    clicked.emit(0)
-    assert (names(table), headings(table)) == (["apple", "pear", "plum"], ["Name ▴", "Weight"])
-    assert table.chosen() == APPLE
-    table.show_rows([PLUM, APPLE])
-    assert names(table) == ["apple", "plum"], "new rows are sorted, too"
-
-
-def test_the_selected_row_stays_selected_and_no_other_row_takes_its_place(table) -> None:
+def test_selected_row_stays_selected_in_other_columns_too(table) -> None:
     QAbstractItemModelTester(table.model(), QAbstractItemModelTester.FailureReportingMode.Fatal)
     changes = []
     table.chosen_changed.connect(lambda: changes.append(table.chosen()))
@@ -114,9 +110,6 @@ def test_the_selected_row_stays_selected_and_no_other_row_takes_its_place(table)
     table.show_rows([PEAR, APPLE])
     assert table.chosen() is None
     assert [*dict.fromkeys(changes)] == [PEAR, heavy, None, APPLE]
-
-
-def test_other_columns_keep_the_selected_row(table) -> None:
     table.choose("pear")
     table.show_columns(COLUMNS[1:2], [PEAR, APPLE])
     assert (headings(table), table.chosen()) == (["Name"], PEAR)
@@ -126,7 +119,18 @@ def test_other_columns_keep_the_selected_row(table) -> None:
     assert chosen == [None]
 
 
-def test_only_what_changed_is_drawn_again_and_the_table_stays_scrolled(table, qtbot) -> None:
+def test_a_row_is_opened_by_key_and_double_click_and_drawn_again_when_changed(table, qtbot) -> None:
+    opened = []
+    table.row_opened.connect(opened.append)
+    table.selectRow(0)
+    qtbot.keyClick(table, Qt.Key.Key_Return)
+    qtbot.mouseClick(table.viewport(), Qt.MouseButton.LeftButton, pos=middle(table, 1))
+    qtbot.mouseDClick(table.viewport(), Qt.MouseButton.LeftButton, pos=middle(table, 1))
+    assert opened == [APPLE, PEAR]
+    table.clearSelection()
+    table.selectionModel().setCurrentIndex(table.model().index(2, 0), QItemSelectionModel.SelectionFlag.NoUpdate)
+    qtbot.keyClick(table, Qt.Key.Key_Return)
+    assert opened[2:] == [table.rows[2]], "the current row, as Tab leaves it, is opened without being selected"
     many = [Fruit(name=f"fruit {at}", grams=500 - at) for at in range(50)]
     table.show_rows(many)
     qtbot.waitUntil(lambda: table.verticalScrollBar().maximum() > 200)
@@ -141,47 +145,20 @@ def test_only_what_changed_is_drawn_again_and_the_table_stays_scrolled(table, qt
     assert table.verticalScrollBar().value() == 200
 
 
-def test_a_row_is_opened_with_a_key_and_a_double_click(table, qtbot) -> None:
-    opened = []
-    table.row_opened.connect(opened.append)
-    table.selectRow(0)
-    qtbot.keyClick(table, Qt.Key.Key_Return)
-    qtbot.mouseClick(table.viewport(), Qt.MouseButton.LeftButton, pos=middle(table, 1))
-    qtbot.mouseDClick(table.viewport(), Qt.MouseButton.LeftButton, pos=middle(table, 1))
-    assert opened == [APPLE, PEAR]
-    table.clearSelection()
-    table.selectionModel().setCurrentIndex(table.model().index(2, 0), QItemSelectionModel.SelectionFlag.NoUpdate)
-    qtbot.keyClick(table, Qt.Key.Key_Return)
-    assert opened[2:] == [table.rows[2]], "the current row, as Tab leaves it, is opened without being selected"
-
-
 def asked_for(table: RowsTable) -> list[tuple[str, str, Table]]:
     """Choose each entry of a table's menu that copies or saves it, and return what that asks for."""
     asked = []
     table.table_asked.connect(lambda *of: asked.append(of))
-    table.customContextMenuRequested.emit(QPoint(5, 5))
-    menu = next(each for each in table.findChildren(QMenu) if each.isVisible())
     for text in ("Copy table as Markdown", "Copy table as CSV", "Save table…"):
-        menu_action(menu, text).trigger()
-    menu.close()
+        choose_in_menu(table, text)
     return asked
-
-
-def test_the_menu_copies_and_saves_the_table_as_it_is_sorted(table) -> None:
-    asked = asked_for(table)
-    assert [each[:2] for each in asked] == [("markdown", "fruits"), ("csv", "fruits"), ("file", "fruits")]
-    shown = asked[0][2]
-    assert shown.markdown().splitlines()[0] == "| Name | Weight |"
-    assert shown.markdown().splitlines()[2:] == ["| apple | 180 g |", "| pear | 150 g |", "| plum | – |"]
-    assert shown.csv().splitlines() == ["id,name,grams", "a,apple,180", "p,pear,150", "p,plum,"]
 
 
 # -- what the tables of the window give to people and to programs ----------------------------------
 
 
-def memory(qtbot) -> MemoryTab:
-    tab = MemoryTab()
-    qtbot.addWidget(tab)
+def memory(hold) -> MemoryTab:
+    tab = hold(MemoryTab())
     tab.show_rows([
         MemoryBar(
             id="GPU-1", label="GPU 0", colour="#4d9bff", total_bytes=24 * GB, parts=(GB, 0, None, GB // 2, 3 * GB)
@@ -191,22 +168,20 @@ def memory(qtbot) -> MemoryTab:
     return tab
 
 
-def processes(qtbot) -> ProcessesTab:
+def processes(hold) -> ProcessesTab:
     info = ProcessInfo(
         pid=4711, created=1.0, device_id="GPU-1", memory_used_bytes=3 * GB, name="python", user="anna",
         command=COMMAND, age_s=90.26, run_id="this", state="S", ours=True,
     )
     runs = KnownRuns(shown="this", names={"this": "digits"}, living=frozenset())
     entries = [ProcessEntry(info=info, devices=("GPU-1", "GPU-2"))]
-    tab = ProcessesTab()
-    qtbot.addWidget(tab)
+    tab = hold(ProcessesTab())
     tab.show_rows(process_rows(entries, {"GPU-1": "GPU 0", "GPU-2": "GPU 1"}, runs), empty="", problem="")
     return tab
 
 
-def outputs(qtbot) -> OutputsTab:
-    tab = OutputsTab()
-    qtbot.addWidget(tab)
+def outputs(hold) -> OutputsTab:
+    tab = hold(OutputsTab())
     file = OutputFile(path=Path("/run/=words.txt"), name="=words.txt", size_bytes=5, modified=1_750_000_000)
     tab.show_outputs(Outputs(files=(file,), is_complete=True))
     return tab
@@ -240,10 +215,9 @@ WHEN = time.localtime(1_750_000_000)
         ),
     ],
 )
-def test_a_table_is_copied_as_it_is_shown_and_unrounded(qtbot, made, markdown, csv) -> None:
+def test_a_table_is_copied_as_it_is_shown_and_unrounded(hold, made, markdown, csv) -> None:
     """A missing reading is no zero, and a text no formula of a spreadsheet."""
-    tab = made(qtbot)
-    shown = asked_for(tab.table)[0][2]
+    shown = asked_for(made(hold).table)[0][2]
     heading, _, *rows = shown.markdown().splitlines()
     assert [heading, *rows] == markdown
     assert shown.csv().splitlines() == csv

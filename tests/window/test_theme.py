@@ -1,30 +1,32 @@
-"""All themes: readable text and distinct colours, and more contrast in the strong ones."""
+"""All themes: readable text, distinct colours, more contrast in the strong ones; the size of all text."""
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from pyqtgraph import PlotItem
 from PySide6.QtCore import QObject, QRect, Qt, Signal
-from PySide6.QtWidgets import QCheckBox, QHeaderView, QLabel, QPushButton, QSpinBox
+from PySide6.QtGui import QFont, QImage
+from PySide6.QtWidgets import QCheckBox, QHeaderView, QLabel, QListWidget, QPushButton, QSpinBox
 
+from gui.base import text_size
 from gui.base import theme as themes
 from gui.base.colours import faint, faint_text
 from gui.base.painting import outline
-from gui.base.theme import DARK, LIGHT, STRONG_DARK, STRONG_LIGHT, THEMES, Theme
+from gui.base.settings_file import SettingsFile
+from gui.base.theme import DARK, LIGHT, STRONG_DARK, STRONG_LIGHT, THEMES, Theme, stylesheet
 from gui.plots.utilisation import HeatStripsItem, StripRow
 from gui.widgets.table import ASCENDING, DESCENDING, Column, RowsTable
-from tests.support.colour_vision import contrast
+from gui.window.main_window import WindowState
+from tests.support.colour_vision import SIGHTS, ciede2000, contrast, difference
 from tests.support.tables import headings
-
-if TYPE_CHECKING:
-    from PySide6.QtGui import QImage
+from tests.window.clipping import clipped
 
 pytestmark = pytest.mark.styled
 
@@ -41,7 +43,7 @@ def unstyled_app(qapp):
 
 
 @ALL
-def test_all_text_has_enough_contrast(theme: Theme) -> None:
+def test_text_borders_marks_and_device_colours_have_enough_contrast(theme: Theme) -> None:
     tones = [field.name.removesuffix("_soft") for field in fields(theme) if field.name.endswith("_soft")]
     grounds = ("window", "panel", "field", "button", *(f"{tone}_soft" for tone in tones))
     pairs = [(text, ground) for text in ("text", "muted", *tones) for ground in grounds]
@@ -52,10 +54,6 @@ def test_all_text_has_enough_contrast(theme: Theme) -> None:
     assert len(tones) == 4
     assert too_low(theme, pairs, theme.text_contrast) == {}
     assert theme.text_contrast <= contrast(faint_text(theme), theme.panel) < contrast(theme.muted, theme.panel)
-
-
-@ALL
-def test_borders_bars_and_marks_have_enough_contrast(theme: Theme) -> None:
     tones = ("accent", "good", "warn", "bad", "muted")
     lines = ("field_border", "train", "train_faint", "validation", *tones)
     pairs = [(line, ground) for line in lines for ground in ("window", "panel") if (line, ground) != LINE_ON_WINDOW]
@@ -70,6 +68,8 @@ def test_borders_bars_and_marks_have_enough_contrast(theme: Theme) -> None:
     faint_ones = [faint(colour, theme) for colour in theme.devices]
     assert all(contrast(colour, theme.panel) >= 4.5 for colour in faint_ones) is theme.is_strong
     assert contrast(theme.idle, theme.busy) >= 4
+    assert len(set(theme.devices)) >= 12  # how different they look is measured below
+    assert theme.device_colour(len(theme.devices)) == theme.device_colour(0)
 
 
 LINE_ON_WINDOW = ("train_faint", "window")
@@ -83,38 +83,17 @@ def too_low(theme: Theme, pairs: list[tuple[str, str]], least: float) -> dict[tu
 
 
 @ALL
-def test_twelve_devices_have_colours_of_their_own(theme: Theme) -> None:
-    assert len(set(theme.devices)) >= 12  # how different they look is measured in test_device_colours.py
-    assert theme.device_colour(len(theme.devices)) == theme.device_colour(0)
-
-
-@ALL
-def test_stylesheet_is_complete_and_its_icons_exist(qapp, theme: Theme) -> None:
-    sheet = themes.stylesheet(theme)
-    assert "$" not in sheet
-    icons = re.findall(r'url\("([^"]+)"\)', sheet)
-    assert len(icons) >= 5
-    assert [icon for icon in icons if not Path(icon).is_file()] == []
-
-
-@ALL
-def test_tick_is_visible_in_checkbox(qtbot, unstyled_app, theme: Theme) -> None:
+def test_style_sheet_is_complete_its_tick_is_visible_and_grounds_have_outlines(
+    hold, unstyled_app, theme: Theme
+) -> None:
     themes.apply(unstyled_app, theme)
-    boxes = [QCheckBox(), QCheckBox()]
-    for box in boxes:
-        qtbot.addWidget(box)
+    boxes = [hold(QCheckBox()), hold(QCheckBox())]
     boxes[1].setChecked(True)
     empty, ticked = (colours(box.grab().toImage()) for box in boxes)
     assert theme.accent in ticked
     assert theme.accent not in empty
     assert theme.on_accent in ticked  # the tick itself, missing without an SVG reader
-
-
-@ALL
-def test_grounds_have_outlines_with_strong_contrast(qtbot, unstyled_app, theme: Theme) -> None:
-    themes.apply(unstyled_app, theme)
-    button = QPushButton("words")
-    qtbot.addWidget(button)
+    button = hold(QPushButton("words"))
     edge = button.grab().toImage().pixelColor(1, button.height() // 2).name()
     assert edge == (theme.field_border if theme.is_strong else theme.button)
     pen = outline(theme.good)
@@ -127,6 +106,11 @@ def test_grounds_have_outlines_with_strong_contrast(qtbot, unstyled_app, theme: 
     assert (shown[0].alpha() == 255) is theme.is_strong, "where contrast counts, no strip fades"
     if theme.is_strong:
         assert all(contrast(each.name(), theme.panel) >= theme.mark_contrast for each in shown)
+    sheet = themes.stylesheet(theme)
+    assert "$" not in sheet
+    icons = re.findall(r'url\("([^"]+)"\)', sheet)
+    assert len(icons) >= 5
+    assert [icon for icon in icons if not Path(icon).is_file()] == []
 
 
 def colours(image: QImage) -> set[str]:
@@ -134,11 +118,10 @@ def colours(image: QImage) -> set[str]:
     return {image.pixelColor(x, y).name() for x in range(image.width()) for y in range(image.height())}
 
 
-def test_widgets_have_the_styles_of_their_roles_and_tones(qtbot, unstyled_app) -> None:
+@pytest.mark.slow
+def test_widgets_have_styles_of_roles_and_tones_and_a_theme_is_replaced_once(hold, unstyled_app, monkeypatch) -> None:
     themes.apply(unstyled_app, DARK)
-    title, label, box = QLabel("devices"), QLabel("words"), QSpinBox()
-    for each in (title, label, box):
-        qtbot.addWidget(each)
+    title, label, box = hold(QLabel("devices")), hold(QLabel("words")), hold(QSpinBox())
     title.setProperty("role", "title")
     title.ensurePolished()
     assert title.font().capitalization() == title.font().Capitalization.AllUppercase
@@ -148,19 +131,12 @@ def test_widgets_have_the_styles_of_their_roles_and_tones(qtbot, unstyled_app) -
         assert label.palette().color(label.foregroundRole()).name() == getattr(DARK, tone), "at once"
     themes.inset(box)
     assert box.lineEdit().textMargins().left() > 5
-
-
-@pytest.mark.slow
-def test_theme_can_be_replaced_without_setting_the_style_again(qtbot, unstyled_app, monkeypatch) -> None:
-    """It would style all widgets once more than the style sheet does."""
-    themes.apply(unstyled_app, DARK)
-    set_again = []
+    set_again = []  # would style all widgets once more than the style sheet does
     monkeypatch.setattr(type(unstyled_app), "setStyle", set_again.append)
     themes.apply(unstyled_app, DARK)
     themes.apply(unstyled_app, LIGHT)
     assert set_again == []
-    label = QLabel("words")
-    qtbot.addWidget(label)
+    label = hold(QLabel("words"))
     label.ensurePolished()
     assert label.palette().color(label.foregroundRole()).name() == LIGHT.text
     assert unstyled_app.palette().window().color().name() == LIGHT.window
@@ -219,12 +195,10 @@ def test_theme_follows_a_desktop_that_changes() -> None:
     assert len(changes) == 2
 
 
-def test_sort_arrow_is_beside_heading_text(qtbot, unstyled_app) -> None:
+def test_sort_arrow_is_beside_heading_text(hold, unstyled_app) -> None:
     themes.apply(unstyled_app, DARK)
     table = RowsTable("table", "Table", [Column(each, title=each) for each in ("Name", "Memory")], sorted_by="Name")
-    qtbot.addWidget(table)
-    table.resize(900, 200)
-    table.show()
+    hold(table, 900, 200)
     header = table.horizontalHeader()
     for column in (1, 0):
         table.sort_by(column)
@@ -246,3 +220,105 @@ def ink(image: QImage) -> int:
     """Return the number of pixels that differ from the background."""
     background = image.pixelColor(0, 0)
     return sum(image.pixelColor(x, y) != background for x in range(image.width()) for y in range(image.height()))
+
+
+# -- colours of devices ----------------------------------------------------------------------------
+
+
+FIRST = 8
+"""As many devices as most machines have at most."""
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ((50, 2.6772, -79.7751), (50, 0, -82.7485), 2.0425),
+        ((50, 2.49, -0.001), (50, -2.49, 0.0011), 7.2195),
+        ((50, 2.5, 0), (58, 24, 15), 19.4535),
+        ((22.7233, 20.0904, -46.6940), (23.0331, 14.9730, -42.5619), 2.0373),
+        ((2.0776, 0.0795, -1.1350), (0.9033, -0.0636, -0.5514), 0.9082),
+    ],
+)
+def test_difference_is_that_of_the_published_pairs(one, other, expected) -> None:
+    assert ciede2000(one, other) == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("sight", SIGHTS)
+@ALL
+def test_device_colours_can_be_told_apart(theme: Theme, sight: str) -> None:
+    apart = {pair: difference(*pair, sight) for pair in itertools.combinations(theme.devices, 2)}
+    first = {pair: value for pair, value in apart.items() if set(pair) <= set(theme.devices[:FIRST])}
+    assert min(first.values()) >= 12, min(first, key=first.__getitem__)
+    assert min(apart.values()) >= 11, min(apart, key=apart.__getitem__)
+
+
+# -- the size of all text --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def text(qapp):
+    """The module; the desktop's font and the zoom are restored after the test."""
+    font = QFont(qapp.font())
+    yield text_size
+    text_size.set_zoom(1.0)
+    qapp.setFont(font)
+    qapp.setStyleSheet("")
+
+
+@pytest.mark.slow
+def test_keys_change_size_next_window_keeps_it_and_font_of_desktop_enlarges_all_text(drive, text, qapp, qtbot) -> None:
+    panel = drive()
+    with qtbot.waitActive(panel.window):
+        panel.window.activateWindow()
+    runs = panel.window.findChild(QListWidget, "runList")
+    height = runs.fontMetrics().height()
+    for _ in range(3):
+        qtbot.keyClick(panel.window, Qt.Key.Key_Plus, Qt.KeyboardModifier.ControlModifier)
+    assert text.zoom() == 1.5
+    assert runs.fontMetrics().height() == pytest.approx(1.5 * height, abs=2)
+    panel.window.resize(1480, 1000)
+    panel.until(lambda: not clipped(panel.window), "all text to be whole")
+    qtbot.keyClick(panel.window, Qt.Key.Key_Minus, Qt.KeyboardModifier.ControlModifier)
+    assert text.zoom() == 1.25
+    panel.window.close()
+    text.set_zoom(1.0)
+    again = drive()
+    assert text.zoom() == 1.25
+    with qtbot.waitActive(again.window):
+        again.window.activateWindow()
+    qtbot.keyClick(again.window, Qt.Key.Key_0, Qt.KeyboardModifier.ControlModifier)
+    assert text.zoom() == 1.0
+    assert again.window.findChild(QListWidget, "runList").fontMetrics().height() == height
+    names = ("stateLabel", "startButton", "frameworkBox", "runList")
+    heights = lambda: [again.window.findChild(object, name).fontMetrics().height() for name in names]  # noqa: E731
+    before, larger = heights(), QFont(qapp.font())
+    larger.setPointSizeF(16)
+    qapp.setFont(larger)
+    qtbot.waitUntil(lambda: all(now > 1.4 * first for now, first in zip(heights(), before, strict=True)))
+    assert text.scale() == pytest.approx(21 / 13, abs=0.05)
+
+
+def test_size_of_text_is_limited_and_enlarges_lengths_but_no_thin_borders(text, parts) -> None:
+    normal = stylesheet(DARK)
+    text.set_zoom(2.0)
+    double = stylesheet(DARK)
+    assert "font-size: 13px" in normal
+    assert "font-size: 26px" in double
+    assert normal.count("border: 1px") == double.count("border: 1px")
+    panels, services = parts
+    for kept in ("", "large", "nan", "1e99", "-3"):
+        SettingsFile().save({"window/text_zoom": kept})
+        WindowState(services.window, panels, None, services.machine.root).restore_text_size()
+        assert text.ZOOMS[0] <= text.zoom() <= text.ZOOMS[-1], kept
+
+
+@pytest.mark.slow
+def test_plots_grow_with_the_text_and_hold_the_guidance(assemble, text) -> None:
+    panel = assemble("run", "start", "preferences")
+    panel.window.resize(1280, 800)
+    least = {name: plot.minimumHeight() for name, plot in panel.window.panels.plots.plots.items()}
+    panel.window.controllers.preferences.set_text_zoom(2.0)
+    plots = panel.window.panels.plots.plots
+    assert {name: plot.minimumHeight() for name, plot in plots.items()} == {n: 2 * least[n] for n in least}
+    steps, loss = panel.window.panels.first_steps, plots["lossPlot"]
+    panel.until(lambda: steps.isVisible() and steps.height() < loss.height(), "the guidance inside the first plot")

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections import Counter
 from pathlib import Path
 
 import psutil
@@ -18,7 +17,7 @@ from PySide6.QtWidgets import QApplication, QLineEdit, QPushButton, QToolButton,
 from shiboken6.Shiboken import getAllValidWrappers
 
 from core.runs.facts import RunState
-from gui.app import create_window
+from gui.app import create_window, display_problem
 from gui.base.jobs import Jobs
 from gui.machine.machine import Machine
 from gui.widgets.dialogs import InfoDialog
@@ -117,13 +116,12 @@ def test_closed_windows_leave_no_helper_processes(qtbot, runs_root, nvml):
 
 
 @pytest.mark.slow
-def test_plots_follow_first_frame_with_their_saved_settings(drive, qtbot, runs_root):
+def test_plots_follow_first_frame_with_their_saved_settings(drive, qtbot, hold, runs_root):
     panel = drive()
     panel.plot("lossPlot").controls.smoothing_button.set_weight(0.85)
     panel.window.close()
     for polled in (False, True):  # a window that is closed before its first poll keeps the settings of the plots
-        window = MainWindow(Machine(runs_root))  # as the command makes it
-        qtbot.addWidget(window)
+        window = hold(MainWindow(Machine(runs_root)))  # as the command makes it
         assert len(window.panels.devices.chosen.rows) > 0
         assert window.findChild(QWidget, "lossPlot") is None
         if polled:
@@ -133,17 +131,7 @@ def test_plots_follow_first_frame_with_their_saved_settings(drive, qtbot, runs_r
         window.close()
 
 
-def test_names_of_widgets_are_unique(drive):
-    """Tests from outside find widgets by these names. Each message and each plot has one button of its own."""
-    panel = drive()
-    panel.window.panels.details.show_error("An error.")
-    names = [each.objectName() for each in panel.window.findChildren(QWidget) if type(each).__module__ != "builtins"]
-    of_each = {"nextMessageButton", "showAllButton", "ScrollLeftButton", "ScrollRightButton"}  # the last two are Qt's
-    counts = Counter(name for name in names if name and not name.startswith("qt_") and name not in of_each)
-    assert {name: count for name, count in counts.items() if count > 1} == {}
-
-
-def test_command_without_display_fails_with_one_sentence(runs_root):
+def test_without_a_display_that_answers_there_is_one_sentence(runs_root):
     environment = {name: value for name, value in os.environ.items() if name not in WITHOUT_DISPLAY}
     done = command("-m", "core.cli", "--runs", str(runs_root), env=environment)
     assert done.returncode == 2
@@ -151,11 +139,6 @@ def test_command_without_display_fails_with_one_sentence(runs_root):
     assert done.stderr.count("\n") == 1
     assert "no display" in done.stderr
     assert "trainyard run RECIPE --devices ID" in done.stderr
-
-
-def test_unresponsive_display_is_reported():
-    from gui.app import display_problem
-
     assert "does not answer" in (display_problem({"DISPLAY": ":4711"}, "linux") or "")
     assert display_problem({"QT_QPA_PLATFORM": "offscreen"}, "linux") is None
 
@@ -256,3 +239,48 @@ def test_no_items_of_layouts_are_kept(drive, qtbot, runs_root, tmp_path) -> None
         panel.window.panels.menu.action(name).trigger()
         assert panel.window.findChild(InfoDialog) is not None
     assert items() <= before  # those of earlier windows may be gone by now
+
+
+# -- garbage ---------------------------------------------------------------------------------------
+
+
+CYCLES = 50
+CODE = f"""\
+import gc, sys, threading
+from pathlib import Path
+from PySide6.QtCore import QTimer
+from PySide6.QtWidgets import QLabel
+import gui.app
+from gui.window.main_window import MainWindow
+
+class Cycle:
+    def __init__(self):
+        self.me, self.label = self, QLabel("in a cycle")
+    def __del__(self):
+        ended.append(threading.current_thread().name)
+
+def make_garbage(window):
+    for _ in range({CYCLES}):
+        Cycle()
+    allocating = threading.Thread(target=lambda: kept.extend([] for _ in range(200_000)), name="allocating")
+    allocating.start()
+    allocating.join()
+    timer.timeout.connect(lambda: len(ended) == {CYCLES} and window.close())
+    timer.start(10)
+
+def open_window(window):
+    opens(window)
+    QTimer.singleShot(0, window, lambda: make_garbage(window))
+
+ended, kept, timer, opens = [], [], QTimer(), MainWindow._open
+MainWindow._open = open_window
+gui.app.main(Path(sys.argv[1]))
+print(*sorted(set(ended)))
+"""
+
+
+@pytest.mark.slow
+def test_garbage_of_a_window_is_collected_in_its_thread_while_another_one_allocates(runs_root):
+    done = command("-c", CODE, str(runs_root))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["MainThread"]

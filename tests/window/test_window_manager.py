@@ -99,7 +99,7 @@ def test_window_is_maximised_minimised_and_shown_on_the_full_screen(act) -> None
 
 
 @pytest.mark.slow
-def test_window_is_opened_where_it_was_left_or_on_the_screen_that_is_there(act) -> None:
+def test_window_comes_back_where_it_was_left_or_on_the_screen_that_is_there(act) -> None:
     left, chinese = act("2600x1200", "open", "move_right", "state", "change_language", "state", "close", monitors=2)
     assert left["screen"][0] == 1300, "it is on the right one of two monitors"
     assert chinese["frame"] == left["frame"]
@@ -110,10 +110,6 @@ def test_window_is_opened_where_it_was_left_or_on_the_screen_that_is_there(act) 
     assert _is_within(elsewhere["frame"], elsewhere["screen"]), "the right monitor is gone"
     (maximised,) = act("1280x800", "open", "state", "close")
     assert maximised["window"][2] == 1280
-
-
-@pytest.mark.slow
-def test_open_window_comes_back_when_its_screen_goes_away(act) -> None:
     first, left = act("2600x1200", "open", "move_right", "state", "lose_right_screen", "state", monitors=2)
     assert first["screen"][0] == 1300, "it is on the right one of two monitors"
     assert left["screen"][0] == 0
