@@ -6,8 +6,6 @@ A test that fails here depends on how fast the machine is, or on the tests befor
 tests run in the same order again. Takes about four times as long as `make test`.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import subprocess

@@ -1,7 +1,5 @@
 """Each language is complete: every sentence of the source is in its catalogue, with the same fields, and compiled."""
 
-from __future__ import annotations
-
 import importlib.util
 from datetime import datetime, timezone
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Check how long the documents are, and that links in them lead to a heading."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Who imports whom: asked of fresh interpreters, since a test's own has imported everything."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Check what `make run` would install with and without a driver, and which Python then trains. Nothing is installed."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

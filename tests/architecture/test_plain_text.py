@@ -1,7 +1,5 @@
 """Check that every text of the window is shown through `gui.widgets.plain_text`, since Qt may take it for HTML."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 Measurements belong into `benchmarks`; waits for a condition are in `tests/support/waiting.py`.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

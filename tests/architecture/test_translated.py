@@ -1,7 +1,5 @@
 """Every sentence that users read can be translated: it is passed through a function of `core.language`."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

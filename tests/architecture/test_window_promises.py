@@ -3,8 +3,6 @@
 Forty promises, from a review of the window in all its states. A promise whose tests were renamed or removed is named.
 """
 
-from __future__ import annotations
-
 import ast
 from functools import cache
 from pathlib import Path

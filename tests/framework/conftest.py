@@ -1,7 +1,5 @@
 """Shared fixtures: the worker pools, and one finished run of every strategy."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -3,8 +3,6 @@
 Each start is cold: some ten seconds of a processor.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

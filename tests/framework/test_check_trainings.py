@@ -1,7 +1,5 @@
 """The checks that compute and train, with PyTorch on CPU devices."""
 
-from __future__ import annotations
-
 import json
 import random
 import subprocess

@@ -1,7 +1,5 @@
 """PyTorch checkpoints: exact resumption, complete after any kill, refused if they belong to another model."""
 
-from __future__ import annotations
-
 import json
 import os
 import textwrap

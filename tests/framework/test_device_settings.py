@@ -3,8 +3,6 @@
 Compressed gradients: what they carry, what PowerSGD owes and remembers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace

@@ -4,8 +4,6 @@ Each document has a folder of runs of its own. GPUs are replaced by CPU devices,
 one before it. A run that was queued is meant only where the queue is changed, or a run stopped.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from dataclasses import replace

@@ -3,8 +3,6 @@
 Most tests use the reporter of several ranks with this process as the only rank; the last tests use real ranks.
 """
 
-from __future__ import annotations
-
 import errno
 import itertools
 import json

@@ -1,7 +1,5 @@
 """`on_epoch_end(model, metrics, folder)` of a recipe: numbers, files, no influence on the training, and its errors."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

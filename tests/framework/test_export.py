@@ -1,7 +1,5 @@
 """Export: the exported model loads with its framework alone and equals the trained model."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

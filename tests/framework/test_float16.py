@@ -1,7 +1,5 @@
 """float16 with a scaled loss: skipped steps, clipping, several ranks, and resuming."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Runs under another Python version in which Trainyard is not installed."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """PyTorch workers on simulated GPUs see exactly the selected ones and report if torch cannot use them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -4,8 +4,6 @@ TRAINYARD_TEST_SEED sets the seed, which is printed. Each round starts a framewo
 of processor time with PyTorch, forty with TensorFlow.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random

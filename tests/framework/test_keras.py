@@ -3,8 +3,6 @@
 `test_matrix` compares the strategies. This process never imports Keras.
 """
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Keras' `fit` with a recipe's own `callbacks()` and steps, and with metrics of training batches."""
 
-from __future__ import annotations
-
 import csv
 import json
 from functools import partial

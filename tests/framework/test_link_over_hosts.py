@@ -1,7 +1,5 @@
 """The backend with which ranks on several machines meet, and the check of their link. No GPU is needed: stand-ins."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

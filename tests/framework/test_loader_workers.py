@@ -1,7 +1,5 @@
 """PyTorch data-loader workers end with their run, and leave no socket folder."""
 
-from __future__ import annotations
-
 import signal
 import tempfile
 from collections.abc import Iterator

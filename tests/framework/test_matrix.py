@@ -1,7 +1,5 @@
 """Every available strategy on two CPU devices has the losses of one device and leaves no processes."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Models that are made on their device, or in shards, and models whose blocks are computed twice or compiled."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Losses on one and two devices equal those of a hand-written PyTorch loop."""
 
-from __future__ import annotations
-
 import csv
 import json
 import sys

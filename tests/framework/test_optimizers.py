@@ -1,7 +1,5 @@
 """Several optimizers in turn, parameter groups, and what the recipe's optimizers may not do."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable

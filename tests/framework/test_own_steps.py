@@ -1,7 +1,5 @@
 """Recipes that compute their steps themselves: `training_step`, `validation_step`, `collate`, batches of any shape."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 from dataclasses import dataclass

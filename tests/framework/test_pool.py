@@ -1,7 +1,5 @@
 """A run in a worker pool records the same events as a cold run."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

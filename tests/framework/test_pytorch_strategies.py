@@ -3,8 +3,6 @@
 Tests import `core.worker.pytorch` themselves, since each process of tests would load torch's compiler with it.
 """
 
-from __future__ import annotations
-
 import textwrap
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What recipe functions may return, and the errors for anything else."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -4,8 +4,6 @@ Each run starts PyTorch twice, cold: about ten seconds of processor time. So `te
 about connections that are cut and machines that are lost, has the fake worker.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

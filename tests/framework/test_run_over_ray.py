@@ -3,8 +3,6 @@
 The cluster costs four seconds, each run starts PyTorch twice, cold. Needs Ray: pip install 'trainyard[ray]'.
 """
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 import sys

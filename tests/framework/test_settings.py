@@ -1,7 +1,5 @@
 """Common training settings: schedule, weight decay, clipping, early stopping and NaN losses."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

@@ -5,8 +5,6 @@ steps. `make soak` tests all of them. `make test` leaves out those that are `ALI
 each of whose runs takes seconds: `test_matrix.py` has `digits_cnn` with all frameworks and strategies.
 """
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Training data that can only be read in order, divided over ranks and data-loader workers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path

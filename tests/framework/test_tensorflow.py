@@ -1,7 +1,5 @@
 """TensorFlow loops: same losses on any devices, exact resumption, and errors for unusable recipes."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Several optimizers in turn in TensorFlow's own loop, and what `optimizers()` may not return there."""
 
-from __future__ import annotations
-
 import json
 import re
 from functools import partial

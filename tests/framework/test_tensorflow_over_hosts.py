@@ -3,8 +3,6 @@
 Each start of a run imports TensorFlow on the host, cold. The one test outside of the soak takes about 15 seconds.
 """
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """TensorFlow recipes that compute their steps themselves, with batches of any shape, and streams."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from pathlib import Path

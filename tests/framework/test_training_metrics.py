@@ -1,7 +1,5 @@
 """The recipe's metrics on training batches: their values, how often they are measured, and that they change nothing."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The sums of a PyTorch validation, and the weight of each rank's part of a batch."""
 
-from __future__ import annotations
-
 import math
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """The built-in recipes train on data that is included, generated or downloaded once."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import importlib

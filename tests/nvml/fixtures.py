@@ -1,7 +1,5 @@
 """Fixtures: a machine with any number of simulated NVIDIA GPUs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

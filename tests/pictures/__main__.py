@@ -1,7 +1,5 @@
 """Write the references of the test and the pictures of the documentation: `make pictures`."""
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from pathlib import Path

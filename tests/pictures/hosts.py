@@ -1,7 +1,5 @@
 """Hosts that do not exist, each in another state: one that trains, one whose clock is off, and one that is away."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from core.devices.device import Device, Sample, Survey, device_here, sample_here

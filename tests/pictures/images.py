@@ -3,8 +3,6 @@
 One that was read has whole numbers, one that was reduced has not.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -4,8 +4,6 @@ Eight GPUs of four models come from the stand-in for NVIDIA's driver, read once 
 of the host, processes of others and the clock are played.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import time

@@ -4,8 +4,6 @@ All combinations would be 288 pictures, and mistakes come from one choice, or fr
 states have different eights, so that every combination of the four choices occurs in some state.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product

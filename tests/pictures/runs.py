@@ -1,7 +1,5 @@
 """Directories of runs, as their supervisors and workers would have written them, with fixed times and values."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

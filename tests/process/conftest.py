@@ -1,7 +1,5 @@
 """The runs of these tests train with the fake worker: no framework is loaded."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 The fake worker trains on both machines: about a second of processor time for each run.
 """
 
-from __future__ import annotations
-
 import json
 import signal
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Builds of frameworks against GPUs: what is said before a start, by the answers of real interpreters."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 The seed is printed when a run ends in a wrong way; TRAINYARD_TEST_SEED sets it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random

@@ -1,7 +1,5 @@
 """`trainyard check`: every row against machines of a stand-in, the program that computes, and what a check leaves."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Checkpoints: when they are written, which are kept, and how unusable ones are reported."""
 
-from __future__ import annotations
-
 import contextlib
 import random
 import shutil

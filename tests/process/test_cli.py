@@ -1,7 +1,5 @@
 """The command line: exit codes, one JSON document, one sentence per error."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Output of the command line: shared devices, refused devices, tables, help, stop messages and outcome lines."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,7 +1,5 @@
 """The command `compare` on runs that really trained, and its refusals."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A process that clears its environment, and with it the run's tag, is still found, named and terminated."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Iterator

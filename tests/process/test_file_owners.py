@@ -1,7 +1,5 @@
 """Which run writes a file, where several write into one folder."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable, Iterator

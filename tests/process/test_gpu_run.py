@@ -1,7 +1,5 @@
 """Runs on GPUs of the NVML stand-in: workers see exactly the ticked devices."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The guard reports every process that it terminated, however long its exit takes."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import os

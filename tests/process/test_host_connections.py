@@ -1,7 +1,5 @@
 """Connections to agents through a real ssh server: what arrives, and what is left when they are cut."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """An agent that plays each message of the protocol wrongly: what follows the host survives, and says why."""
 
-from __future__ import annotations
-
 import random
 import sys
 from collections.abc import Callable

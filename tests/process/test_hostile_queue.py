@@ -1,7 +1,5 @@
 """Other users put random folders, tickets and claims beside ours: the queue answers, runs start, waiting is cheap."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import json

@@ -1,7 +1,5 @@
 """Commands look at random hostile runs and presets: none raises, hangs, or reads without an end."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

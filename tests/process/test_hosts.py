@@ -1,7 +1,5 @@
 """The commands for other machines, through a real ssh server: hosts, and the devices of hosts."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

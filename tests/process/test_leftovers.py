@@ -3,8 +3,6 @@
 A process is known by its pid and its start time.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import pwd

@@ -5,8 +5,6 @@ installed is skipped. Those of Lightning, Accelerate and transformers are in `te
 Weights & Biases offline, trackio and MLflow.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

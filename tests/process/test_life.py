@@ -1,7 +1,5 @@
 """Lifecycle of real runs: state transitions in order, messages, and no processes left."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """Runs are locked through a file that is open for writing; where that fails, the file system is named."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import gc

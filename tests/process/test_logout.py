@@ -1,7 +1,5 @@
 """Where a log-out ends processes: what systemd-logind is asked, the scope of a run, and the warnings."""
 
-from __future__ import annotations
-
 import itertools
 import shutil
 import sys

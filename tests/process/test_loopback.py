@@ -1,7 +1,5 @@
 """Strategies whose processes listen run in a network of their own, or not at all unless their ports may be open."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

@@ -3,8 +3,6 @@
 The ranks train with the fake worker, also on the host: some two seconds of processor time each.
 """
 
-from __future__ import annotations
-
 import shutil
 import signal
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Many runs, half of them killed at random: no leaks on the machine or in the window."""
 
-from __future__ import annotations
-
 import os
 import random
 import select

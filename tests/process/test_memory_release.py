@@ -3,8 +3,6 @@
 A scripted worker exits successfully; the test decides what the run leaves behind.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The runs of a host, copied through a real ssh server: live, over cuts, and as they are deleted and renamed there."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

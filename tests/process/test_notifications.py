@@ -1,7 +1,5 @@
 """Real runs tell the user how they ended: on a real D-Bus session, by command, webhook, ntfy and Apprise."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import io

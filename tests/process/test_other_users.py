@@ -1,7 +1,5 @@
 """Runs and presets of another user in a shared folder: marked with their owner, and executed only after a question."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Pause, save and resume of real runs: their state transitions in order, and the commands."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

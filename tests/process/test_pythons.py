@@ -3,8 +3,6 @@
 In the background, too, and by the command that lists them.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

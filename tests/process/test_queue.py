@@ -1,7 +1,5 @@
 """Queued runs with real processes: they start when their devices are free, in order, and whatever dies."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

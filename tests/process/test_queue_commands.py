@@ -1,7 +1,5 @@
 """The queue on the command line: what is refused, and what is understood."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

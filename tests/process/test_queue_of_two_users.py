@@ -1,7 +1,5 @@
 """The queue of a machine that two unprivileged users share."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import json

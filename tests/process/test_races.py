@@ -1,7 +1,5 @@
 """Three processes stop, force, pause, resume, remove and repeat the same run at once: one winner each, nothing left."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -4,8 +4,6 @@ Each run costs about two seconds, a cut connection five more, and an actor half 
 `tests/framework/test_run_over_ray.py` has the same with a real cluster.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random

@@ -3,8 +3,6 @@
 The cluster of two nodes costs four seconds, each connection two, the whole module about a minute.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -4,8 +4,6 @@
 the command line alone, which stays when modules move.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """`trainyard remove` deletes ended runs only, never active runs or the targets of links."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -4,8 +4,6 @@ They need a Chromium (package chromium), or the browser of that family that TRAI
 namespaces for a process without a network. They take two seconds each.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Handwritten logs of resumed runs: how readers handle a second leg."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -3,8 +3,6 @@
 No framework is loaded: about a second of processor time each.
 """
 
-from __future__ import annotations
-
 import shutil
 from ast import literal_eval
 from dataclasses import replace

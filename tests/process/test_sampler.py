@@ -3,8 +3,6 @@
 The helper crashes, hangs, is stopped or killed, and ends with its client.
 """
 
-from __future__ import annotations
-
 import ctypes.util
 import itertools
 import os

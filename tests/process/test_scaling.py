@@ -1,7 +1,5 @@
 """The command `scale` with trainings of the fake worker: the table, failures, interruptions, refusals."""
 
-from __future__ import annotations
-
 import csv
 import errno
 import json

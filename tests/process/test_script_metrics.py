@@ -3,8 +3,6 @@
 The training libraries are the real ones.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Where the ranks of a script meet: a store on the loopback interface, unless the program decides that itself."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import signal

@@ -1,7 +1,5 @@
 """User scripts run unchanged: how they are started, what they import, how they end, and that no processes are left."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

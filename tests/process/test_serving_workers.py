@@ -1,7 +1,5 @@
 """Serving processes, which never exit by themselves, are terminated with their run without failing it."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """What a run was trained with is recorded beside its start: the Python, its packages, and the commit."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

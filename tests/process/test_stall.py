@@ -1,7 +1,5 @@
 """Stall detection: when a run with live processes is reported as stalled, the message, and when it is cleared."""
 
-from __future__ import annotations
-
 import os
 import threading
 from functools import partial

@@ -1,7 +1,5 @@
 """A stopped process of a run (state T) is named with its state, and --force gets past it."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Startup of the supervisor: refusals, the memory baseline and failures to start a worker."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal

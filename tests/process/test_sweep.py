@@ -1,7 +1,5 @@
 """`trainyard sweep` lists the orphans of ended runs and terminates them on request."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """What one unprivileged user can do to another, who looks at the first one's runs, presets and Pythons."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

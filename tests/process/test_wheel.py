@@ -1,7 +1,5 @@
 """A wheel in an environment of its own, with what it requires and without a framework, far from the repository."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

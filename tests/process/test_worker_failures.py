@@ -3,8 +3,6 @@
 The group of workers: waiting, abandoning stuck ones, and describing a failure in one sentence.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

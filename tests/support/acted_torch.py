@@ -7,8 +7,6 @@ Run by an interpreter of an environment of the test. `ACTED_TORCH` names a JSON 
 `p2p` (says this only without NCCL_P2P_DISABLE), `load` (is under load for a while).
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

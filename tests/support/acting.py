@@ -1,7 +1,5 @@
 """Fake-worker runs that act before they train, and helpers that kill their processes."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

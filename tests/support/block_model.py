@@ -1,7 +1,5 @@
 """Runs of a model of blocks, which some settings divide, make in shards or compute twice."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -8,8 +8,6 @@ script, `asked`: addresses that the page asked for beside itself, and `said`: wh
 that end with a zero byte.
 """
 
-from __future__ import annotations
-
 import base64
 import fcntl
 import json

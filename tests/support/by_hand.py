@@ -1,7 +1,5 @@
 """What the loops have that are written by hand, with which runs of PyTorch are compared."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from pathlib import Path

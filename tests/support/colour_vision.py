@@ -6,8 +6,6 @@
   simulation of color vision deficiency", 2009, their matrices for severity 1.0, in linear RGB
 """
 
-from __future__ import annotations
-
 from math import atan2, cos, degrees, exp, hypot, radians, sin, sqrt
 
 Triple = tuple[float, float, float]

@@ -1,7 +1,5 @@
 """Call a command of Trainyard within the process of the test, or in one of its own."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from argparse import Namespace

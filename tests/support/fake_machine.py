@@ -1,7 +1,5 @@
 """A fake machine for MemoryWatch: the test sets its processes, devices and clock."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Mapping, Sequence
 

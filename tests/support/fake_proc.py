@@ -1,7 +1,5 @@
 """A folder that looks like `/proc`, with the processes that a test wants."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path

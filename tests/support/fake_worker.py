@@ -12,8 +12,6 @@ digits. Ranks meet at a socket, also those of a host that is this machine (`test
 carry to each other's machine is carried by the real code.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.machinery
 import json

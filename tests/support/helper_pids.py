@@ -1,7 +1,5 @@
 """Find the helper processes that read devices."""
 
-from __future__ import annotations
-
 import psutil
 
 from core.system.own_processes import HELPER

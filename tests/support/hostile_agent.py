@@ -3,8 +3,6 @@
 ABILITY HOW SEED. It ends after `LIFE_S` seconds, or when its output is closed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

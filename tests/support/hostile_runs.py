@@ -1,7 +1,5 @@
 """Make run directories and presets as an attacker, a bug or a damaged disk would: random, from a seed."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

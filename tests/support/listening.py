@@ -1,7 +1,5 @@
 """List the TCP sockets on which processes listen, and record those of a run while it trains."""
 
-from __future__ import annotations
-
 import os
 import re
 import socket

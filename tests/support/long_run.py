@@ -1,7 +1,5 @@
 """Write the directory of a long run as its worker and its supervisor would have written it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

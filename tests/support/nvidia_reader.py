@@ -1,7 +1,5 @@
 """Run code with a reader of NVIDIA devices in a fresh process, on a stand-in for the driver's library."""
 
-from __future__ import annotations
-
 from textwrap import dedent
 from typing import Any
 

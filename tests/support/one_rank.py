@@ -1,7 +1,5 @@
 """One rank in the process of the test, without a run around it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from core.schema.spec import RankAssignment

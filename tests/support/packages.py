@@ -3,8 +3,6 @@
 python -m tests.support.packages
 """
 
-from __future__ import annotations
-
 import collections
 import os
 import re

@@ -4,8 +4,6 @@ It is the real one otherwise. As a program, it takes what that takes, and `--int
 second SIGINT, where one is due, a thousandth of the first one's timeout after it.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

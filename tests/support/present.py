@@ -1,7 +1,5 @@
 """Cases for what this machine has."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

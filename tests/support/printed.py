@@ -1,7 +1,5 @@
 """A program that prints a log as real ones do, and what is read of a log."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from core.metrics.reading import Reading

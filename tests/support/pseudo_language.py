@@ -1,7 +1,5 @@
 """A language that does not exist: each letter outside fields has an accent, so that an English sentence stands out."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 from functools import cache

@@ -1,7 +1,5 @@
 """Pythons for tests: temporary environments, with packages that must never be imported."""
 
-from __future__ import annotations
-
 import functools
 import os
 import subprocess

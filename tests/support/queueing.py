@@ -1,7 +1,5 @@
 """Put real runs into the queue of a test, and look at the line."""
 
-from __future__ import annotations
-
 import os
 import signal
 from dataclasses import replace

@@ -7,8 +7,6 @@ line of its input with one of JSON: `add` or `add NAME` adds a node, `kill PID` 
 ends the cluster.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

@@ -4,8 +4,6 @@
 driver, and connects to the node. Like the worker of a node, an actor is a process that the node has started.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

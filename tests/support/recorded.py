@@ -1,7 +1,5 @@
 """Write directories of finished runs as a supervisor would, without training, to be shown in a window."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

@@ -5,8 +5,6 @@
 `KERAS`: what `keras.callbacks.TensorBoard` of Keras 3.15 wrote into `validation/`, three epochs of four steps.
 """
 
-from __future__ import annotations
-
 import base64
 import struct
 

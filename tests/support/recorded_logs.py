@@ -1,7 +1,5 @@
 """Logs of public programs, each with what must be recorded of it: see `tests/recorded_logs/README.md`."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

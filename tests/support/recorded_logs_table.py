@@ -3,8 +3,6 @@
 python -m tests.support.recorded_logs_table    # write it again
 """
 
-from __future__ import annotations
-
 import re
 import textwrap
 from itertools import groupby

@@ -1,7 +1,5 @@
 """Interrupt runs after a step and resume them."""
 
-from __future__ import annotations
-
 import secrets
 import shutil
 import signal

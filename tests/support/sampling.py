@@ -1,7 +1,5 @@
 """A sampler with short intervals, limits of hours, and a clock that can be put forward by them."""
 
-from __future__ import annotations
-
 import time
 
 import psutil

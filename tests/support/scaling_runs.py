@@ -1,7 +1,5 @@
 """Records of scaling tables with runs that were written, not trained."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A D-Bus of a test's own, and services on it: for notifications, systemd-logind, and systemd."""
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 import subprocess

@@ -3,8 +3,6 @@
 python -m tests.support.settings_list    # write it again
 """
 
-from __future__ import annotations
-
 import textwrap
 from pathlib import Path
 

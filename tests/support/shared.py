@@ -1,7 +1,5 @@
 """Folders that several tests read and none changes."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import tempfile

@@ -1,7 +1,5 @@
 """Short runs of recipes that are written in tests, and the comparison of their curves."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A real ssh server on this machine, with two hosts: a port and a home each. Nothing of the user's own ssh is used."""
 
-from __future__ import annotations
-
 import getpass
 import os
 import re

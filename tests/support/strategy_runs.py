@@ -1,7 +1,5 @@
 """Specs for comparing strategies: the same digits in the same batches."""
 
-from __future__ import annotations
-
 from core.catalog import strategies
 from core.catalog.strategies import Strategy
 from core.devices.cpu import cpu_devices

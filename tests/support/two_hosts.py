@@ -1,7 +1,5 @@
 """A run over this machine and a host of the ssh server for tests: its devices, its part there, and their processes."""
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ A user namespace has the ids that /etc/subuid gives to the user; newuidmap (pack
 namespace can start processes and own files as any of these users, and nothing outside of it changes.
 """
 
-from __future__ import annotations
-
 import os
 import pwd
 import subprocess

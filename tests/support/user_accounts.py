@@ -1,7 +1,5 @@
 """Act as one of two unprivileged users. Only root can, and so only tests that are marked with `two_users`."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -5,8 +5,6 @@
 It shows every run once, in order, and then prints a line with the run's name.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -8,8 +8,6 @@
 - `printed-1.txt`, `printed-2.txt`: what Keras prints by `verbose`; `reported-1.txt`, ...: what it reports to callbacks
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

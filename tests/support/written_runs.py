@@ -1,7 +1,5 @@
 """Write directories of runs with given measurements, as workers and supervisors write them, without training."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterable, Sequence

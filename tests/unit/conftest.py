@@ -1,7 +1,5 @@
 """Fixtures of several modules of unit tests."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The Simplified Chinese catalogue: what runs store is recognised and shown whole, and so is the help."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

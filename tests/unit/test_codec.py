@@ -1,7 +1,5 @@
 """Every record that is read by the codec, with JSON as a hostile or broken program could write it."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Callable, Iterator, Mapping

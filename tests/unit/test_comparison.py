@@ -1,7 +1,5 @@
 """The comparison of runs: its numbers against numpy, its groups, its differences, and why runs differ."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """The curves of a comparison against numpy: smoothing in columns, groups with their bands, axes, readings."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

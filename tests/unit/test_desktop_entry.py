@@ -1,7 +1,5 @@
 """The command `desktop`: entry and icon are written where desktops look for them, and removed again."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

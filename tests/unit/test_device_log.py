@@ -1,7 +1,5 @@
 """Find the devices of a run, or report why they are missing."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Which cores the CPU devices use, and how the cores are divided among them."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

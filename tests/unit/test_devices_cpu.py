@@ -1,7 +1,5 @@
 """CPU devices: the list of devices and their readings."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

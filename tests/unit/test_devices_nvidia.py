@@ -1,7 +1,5 @@
 """NVIDIA devices, read in a fresh process from a stand-in for the driver's library."""
 
-from __future__ import annotations
-
 import ctypes.util
 
 import pytest

@@ -1,7 +1,5 @@
 """Machines as their drivers answer: what the reader, the health of the GPUs and the pre-flight make of each profile."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.nvml.standin import PROFILES, expected, profiles

@@ -1,7 +1,5 @@
 """What stands where there is nothing to show: every place has a sentence for every situation, and a true one."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

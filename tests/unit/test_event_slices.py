@@ -1,7 +1,5 @@
 """A run that is read in slices is the run that is read at once; a sketch of it is close to it."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Write a script's metrics as events and read them back into curves."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

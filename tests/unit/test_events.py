@@ -1,7 +1,5 @@
 """The event log: complete lines, incomplete lines, garbage, and a full disk."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

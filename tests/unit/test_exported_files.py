@@ -1,7 +1,5 @@
 """What commands write to files: plots as drawings and pictures, pages, tables; and what they refuse."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import json

@@ -1,7 +1,5 @@
 """Failures in words: each cause is recognised from what a run recorded, with its device, its place and its lines."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Following a run: what Ctrl-C requests in each state, and how often a line is written."""
 
-from __future__ import annotations
-
 import io
 import signal
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """gpu_processes.scan: driver process lists joined with open device files; which processes may be signalled."""
 
-from __future__ import annotations
-
 import json
 import os
 import pwd

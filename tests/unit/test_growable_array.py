@@ -1,7 +1,5 @@
 """Arrays that grow: large ones are outside numpy's huge pages, and are used, kept and loaded as small ones are."""
 
-from __future__ import annotations
-
 import pickle
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the driver says about the health of a GPU, asked in a fresh process of a stand-in for the driver's library."""
 
-from __future__ import annotations
-
 from textwrap import dedent
 
 import pytest

@@ -1,7 +1,5 @@
 """Helper processes: their environment, input and output, and how they end."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

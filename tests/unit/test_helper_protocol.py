@@ -1,7 +1,5 @@
 """What the helper process sends about devices and their readings, and how its client keeps it."""
 
-from __future__ import annotations
-
 from dataclasses import fields, replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Hosts in words: the headings of their sections, and their devices while they are away."""
 
-from __future__ import annotations
-
 import pytest
 
 from core.devices.device import Device, Sample, Survey, device_here, own_id, sample_here

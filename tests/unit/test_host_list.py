@@ -1,7 +1,5 @@
 """The list of hosts: its file, the names, and addresses that would be an option or a command."""
 
-from __future__ import annotations
-
 import json
 import stat
 from threading import Thread

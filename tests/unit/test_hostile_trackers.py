@@ -1,7 +1,5 @@
 """Hostile rows in the files of each tracker, at random: a row loses at most its own value, and no reader raises."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 import struct

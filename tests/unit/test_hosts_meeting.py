@@ -1,7 +1,5 @@
 """Addresses and ports of the ranks of several machines: answers of an agent, and whether each machine reaches them."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What machines of a run compare before anything trains: answers of an agent, and the sentences on differences."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What travels between a connection and an agent, and an agent at the ends of two pipes."""
 
-from __future__ import annotations
-
 import json
 import os
 import select

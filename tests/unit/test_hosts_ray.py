@@ -1,7 +1,5 @@
 """Addresses and names of nodes of Ray clusters, what the driver's reports mean, and the code that travels."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """The command line of ssh, and what its errors and those of the shell there mean. The outputs are recorded ones."""
 
-from __future__ import annotations
-
 import pytest
 
 from core.hosts.carrier import Failure

@@ -1,7 +1,5 @@
 """Chosen GPUs that a script never used are named at its end."""
 
-from __future__ import annotations
-
 from core.devices.device import Device, Sample
 from core.supervisor.watches import MIN_READINGS, IdleDeviceWatch
 

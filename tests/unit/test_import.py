@@ -1,7 +1,5 @@
 """Curves of other programs as runs: what is read, what belongs together, and what an imported run refuses."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

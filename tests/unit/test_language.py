@@ -1,7 +1,5 @@
 """Sentences are shown in the chosen language, those of this process and those that runs hold."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import time

@@ -1,7 +1,5 @@
 """Where processes listen: the interface that ranks of one machine are given, and the list of sockets of the tests."""
 
-from __future__ import annotations
-
 import os
 import socket
 from dataclasses import replace

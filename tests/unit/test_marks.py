@@ -1,7 +1,5 @@
 """Stars, tags, notes and the archive of runs."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """MemoryWatch: verdicts and their sentences, on a fake machine with a fake clock."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """MemoryWatch with processes of the run that outlive their worker: they are terminated, or named with a remedy."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """Single lines: metrics are recognised, and similar text is not."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

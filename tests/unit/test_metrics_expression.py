@@ -1,7 +1,5 @@
 """The user's regular expression: tested before use, and never able to block the reader."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """CSV tables and JSON lines: as programs write them, cut off, rewritten, replaced, and missing."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """Find the metric files written since the run began, and only those, in folders of any size."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import time

@@ -1,7 +1,5 @@
 """Split the bytes of a log into lines, wherever the reads are cut."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

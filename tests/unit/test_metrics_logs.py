@@ -1,7 +1,5 @@
 """LogReader: complete logs give the right values at the right steps, without duplicates, and the progress."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

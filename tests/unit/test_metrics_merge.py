@@ -1,7 +1,5 @@
 """MetricMerger: one curve per metric from several sources, no duplicate values, ascending steps."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from itertools import product

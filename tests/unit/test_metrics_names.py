@@ -1,7 +1,5 @@
 """Metric names: different spellings map to one name, and counters are not metrics."""
 
-from __future__ import annotations
-
 import pytest
 
 from core.metrics.reading import canonical, counts, is_counter

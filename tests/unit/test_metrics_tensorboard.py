@@ -1,7 +1,5 @@
 """TensorBoard event files: as real writers write them, cut at every byte, damaged, and missing."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

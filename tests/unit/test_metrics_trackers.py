@@ -1,7 +1,5 @@
 """Files of Weights & Biases, trackio and MLflow, recorded with the real libraries: values, growth, damage, locks."""
 
-from __future__ import annotations
-
 import gzip
 import math
 import os

@@ -1,7 +1,5 @@
 """What an agent says of its runs is checked before anything of it is written: an agent may be hostile."""
 
-from __future__ import annotations
-
 import base64
 import zlib
 

@@ -1,7 +1,5 @@
 """What readers of a copy see while its files arrive, with an agent that answers when the test says so."""
 
-from __future__ import annotations
-
 import math
 from collections import deque
 from functools import partial

@@ -1,7 +1,5 @@
 """Which part of a model is on which device, from the events of the workers to words."""
 
-from __future__ import annotations
-
 import pytest
 
 from core.runs.facts import RunFacts, part_sentences

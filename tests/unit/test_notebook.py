@@ -1,7 +1,5 @@
 """A notebook as a program: its code cells in order, without what only IPython understands."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What a notification says about one run and about several, and when it is sent."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

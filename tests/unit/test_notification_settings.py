@@ -1,7 +1,5 @@
 """Settings of notifications: what cannot be is refused, damage is told, and the file is private."""
 
-from __future__ import annotations
-
 import json
 import stat
 from dataclasses import replace

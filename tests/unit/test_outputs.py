@@ -1,7 +1,5 @@
 """The files below a run's `outputs/`: no links, no pipes, bounded numbers."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

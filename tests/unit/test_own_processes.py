@@ -1,7 +1,5 @@
 """Trainyard's own processes are recognised by the command lines that really start them."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

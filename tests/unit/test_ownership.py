@@ -1,7 +1,5 @@
 """The warning before something of another user is executed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from core.runs.foreign import MAX_VARIABLES, execution_warning

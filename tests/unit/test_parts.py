@@ -1,7 +1,5 @@
 """The part of a run of another machine: its file, who holds it, and its events as the run records them."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

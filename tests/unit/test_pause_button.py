@@ -1,7 +1,5 @@
 """Pausing: the button's state, reasons against resuming, and the speed of a resumed run."""
 
-from __future__ import annotations
-
 import sys
 import time
 from dataclasses import replace

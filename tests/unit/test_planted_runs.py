@@ -1,7 +1,5 @@
 """What another user may plant in a shared folder of runs: links, pipes, devices, endless files and deep JSON."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """The pre-flight check, with a fake CUDA driver library: a worker sees exactly the selected GPUs."""
 
-from __future__ import annotations
-
 import ast
 import os
 import signal

@@ -1,7 +1,5 @@
 """Presets saved as files, and runs as shell commands."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import shutil

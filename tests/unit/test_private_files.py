@@ -1,7 +1,5 @@
 """Nobody else reads what presets, settings, caches and specs hold, whatever the umask; secrets are asked about."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat

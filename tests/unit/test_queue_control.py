@@ -1,7 +1,5 @@
 """Moving queued runs, which wait for nothing here: no process is started."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Who may take which devices: order, reservation, passing, turns of users."""
 
-from __future__ import annotations
-
 import pytest
 
 from core.queue.decision import (

@@ -1,7 +1,5 @@
 """Whether a device is free by one reading of its driver."""
 
-from __future__ import annotations
-
 import os
 import time
 from typing import Self

@@ -1,7 +1,5 @@
 """Tickets and claims as files: locks, hostile files, the folder, past use."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

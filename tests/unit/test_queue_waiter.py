@@ -1,7 +1,5 @@
 """What a waiting run does in the line, without its process: it becomes no supervisor here."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A copy of an included recipe is one file that needs no other; `test_shipped_recipes.py` trains such copies."""
 
-from __future__ import annotations
-
 import ast
 import json
 import resource

@@ -1,7 +1,5 @@
 """Recipe files are parsed, never imported; settings have the type of their defaults."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

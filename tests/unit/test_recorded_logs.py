@@ -1,7 +1,5 @@
 """What is recorded of the logs of public programs (`tests/recorded_logs`)."""
 
-from __future__ import annotations
-
 from random import Random
 
 import pytest

@@ -1,7 +1,5 @@
 """Reports: the file as an HTML parser sees it, its curves and numbers, its size, and what it does not let through."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

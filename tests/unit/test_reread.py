@@ -1,7 +1,5 @@
 """Read the curves of a finished script's run again: values, times, kept curves, and a full disk."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """Rules: their text, what they claim beside the dialects, bad ones, files of them, and teaching by pointing."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Run: the facts that are read from the files of a run."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

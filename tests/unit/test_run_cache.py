@@ -1,7 +1,5 @@
 """Long runs that were read are kept in the user's cache folder, and used only while they are right."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

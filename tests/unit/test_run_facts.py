@@ -1,7 +1,5 @@
 """Run states and facts: only legal transitions, a table row for each state, and tolerance of unknown events."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

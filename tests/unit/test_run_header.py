@@ -1,7 +1,5 @@
 """The header of the run view: progress, rate and time left of a script."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 from pathlib import Path

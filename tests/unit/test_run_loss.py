@@ -1,7 +1,5 @@
 """A run has one loss wherever it is named: the best of validation, else a mean of the last ones."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`RunSeries` collects the measurements in the events of a run."""
 
-from __future__ import annotations
-
 import json
 import tracemalloc
 

@@ -1,7 +1,5 @@
 """The plan of a scaling table, its numbers, and the comparison of curves, on written runs."""
 
-from __future__ import annotations
-
 import csv
 import math
 import re

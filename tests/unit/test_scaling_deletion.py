@@ -1,7 +1,5 @@
 """Deleting scaling tables: alone, with their runs, and when that is refused."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

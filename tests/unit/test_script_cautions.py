@@ -1,7 +1,5 @@
 """What is said of a program before its start, although it prevents nothing; and one process on one device."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The script form: typed text becomes values or an error, and a run's script becomes text again."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Runs are found by words and conditions, and sorted."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Series: views and summaries agree with a computation on every value."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

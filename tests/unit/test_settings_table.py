@@ -1,7 +1,5 @@
 """Each setting, as its row describes it: option, spec, the command that repeats a run, the list of settings."""
 
-from __future__ import annotations
-
 import json
 import shlex
 

@@ -1,7 +1,5 @@
 """NVIDIA GPUs that sleep: they are listed and not woken up, unless a run needs them."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.nvml.standin import uuid

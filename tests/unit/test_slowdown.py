@@ -1,7 +1,5 @@
 """SlowdownWatch: report that heat or a power supply slows a device of the run down, once an episode."""
 
-from __future__ import annotations
-
 import pytest
 
 from core.devices.device import Device, Sample, Survey

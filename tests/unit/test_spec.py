@@ -1,7 +1,5 @@
 """Specs: written to JSON and read back, with each field checked and a newer version refused."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Stop escalation: each step after its timeout, none twice."""
 
-from __future__ import annotations
-
 import signal
 
 import pytest

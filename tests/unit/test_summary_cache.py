@@ -1,7 +1,5 @@
 """The index of runs in the user's cache folder: whatever happens to it, the list of runs is right."""
 
-from __future__ import annotations
-
 import json
 import math
 import multiprocessing

@@ -1,7 +1,5 @@
 """Event files for TensorBoard: TensorBoard's own reader and ours give what was measured."""
 
-from __future__ import annotations
-
 import json
 import math
 import subprocess

@@ -1,7 +1,5 @@
 """Text is joined, and fitted to the columns of a terminal; names of devices and sizes of memory in words."""
 
-from __future__ import annotations
-
 import pytest
 
 from core.text import (

@@ -1,7 +1,5 @@
 """What happened in a run, from its events: one line a thing."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The exception in what a Python program printed: its name and first sentence, however long its message is."""
 
-from __future__ import annotations
-
 import pytest
 
 from core.diagnosis.program_output import TRACEBACK, as_printed, exception_lines, last_traceback, raised_in

@@ -1,7 +1,5 @@
 """TrainingController: synchronisations between ranks at the end of an epoch, and the times of reported steps."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace

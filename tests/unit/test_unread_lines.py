@@ -1,7 +1,5 @@
 """The lines that are quoted where no measurement was read."""
 
-from __future__ import annotations
-
 from core.diagnosis.program_output import last_line, unread_lines
 
 LOG = """Loading 60000 images

@@ -1,7 +1,5 @@
 """UntickedDeviceWatch: report a run's processes on GPUs that were not ticked, once, and no other process."""
 
-from __future__ import annotations
-
 import pytest
 
 from core.devices.device import Device, Process, Sample, Survey

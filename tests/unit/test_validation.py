@@ -1,7 +1,5 @@
 """Validation of specs: defaults, and one message for each reason that a run is impossible."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

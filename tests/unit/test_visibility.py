@@ -1,7 +1,5 @@
 """An inherited CUDA_VISIBLE_DEVICES: which GPUs it hides, entry by entry, and the messages about it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import pytest

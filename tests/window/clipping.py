@@ -1,7 +1,5 @@
 """Find text that does not fit its widget."""
 
-from __future__ import annotations
-
 from PySide6.QtWidgets import QAbstractButton, QComboBox, QLabel, QLineEdit
 
 from gui.widgets.elided_label import ElidedLabel, ReadoutLabel

@@ -1,7 +1,5 @@
 """Windows and plots for tests, closed after them."""
 
-from __future__ import annotations
-
 import gc
 import locale
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Drive a window as a user would, through its named widgets."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Sequence

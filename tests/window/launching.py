@@ -1,7 +1,5 @@
 """Start real processes that hold devices in tests."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """A synthetic run for the plot tests, and helpers that draw it."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from core.series.run_series import RunSeries

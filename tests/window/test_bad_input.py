@@ -6,8 +6,6 @@ Settings that are damaged or newer are in `test_preferences`, languages and font
 gone in `test_window_manager`.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The comparison in the window: choosing runs, curves, groups, table, cursor, removal, live runs, closing."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from functools import partial

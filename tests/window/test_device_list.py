@@ -1,7 +1,5 @@
 """The list of devices: headings, users, heat, CPU devices in one line, ticking several at once, the menu."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

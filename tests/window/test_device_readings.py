@@ -1,7 +1,5 @@
 """Device rows: current users, why a device cannot be ticked, the age of readings; eight GPUs, and their check."""
 
-from __future__ import annotations
-
 import os
 import signal
 from dataclasses import fields, replace

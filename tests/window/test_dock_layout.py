@@ -1,7 +1,5 @@
 """The shares of the docks, the tabs of the details panel, and the size of what is clicked."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

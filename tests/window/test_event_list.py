@@ -1,7 +1,5 @@
 """The tab Events: rows as they come, following the newest, copying, and many of them."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable
 from typing import Any

@@ -1,7 +1,5 @@
 """What leaves the window: of a run, of several, of a comparison; and the names of runs."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import io

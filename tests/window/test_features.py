@@ -1,7 +1,5 @@
 """The window is a list of features: it works without each of them, and names those that fail."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest

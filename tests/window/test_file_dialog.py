@@ -1,7 +1,5 @@
 """The dialog that asks for a file."""
 
-from __future__ import annotations
-
 import pytest
 from PySide6.QtWidgets import QDialogButtonBox, QPushButton, QStyle, QToolButton, QTreeView, QWidget
 

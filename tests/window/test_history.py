@@ -1,7 +1,5 @@
 """The list of runs in the window: search, star, tags, notes, archive, deletion, and lists of many runs."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
 from pathlib import Path

@@ -3,8 +3,6 @@
 Costs about half a minute: each test opens a window and trains a run with the fake worker.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

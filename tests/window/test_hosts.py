@@ -3,8 +3,6 @@
 A connection takes about half a second of processor time, half of it for the start of Trainyard on the other side.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest

@@ -1,7 +1,5 @@
 """Work on threads: its order, its results, its errors, and what becomes of it when its owner is gone."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The window by keyboard alone, and what a screen reader is told."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, Qt

@@ -1,7 +1,5 @@
 """The language of the window: chosen in the preferences, shown by another window, complete, and readable."""
 
-from __future__ import annotations
-
 import re
 import threading
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The log: what a terminal shows, reading a file as it grows, the view that follows its end, the page with search."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A long run is drawn at once, read in turns of the event loop, and not read again."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

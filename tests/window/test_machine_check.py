@@ -1,7 +1,5 @@
 """Help, "Check this machine…": rows fill in while the checks run, say what helps, and can be copied for an issue."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from PySide6.QtGui import QGuiApplication

@@ -1,7 +1,5 @@
 """The memory tab: bars, release verdicts, what to do about held memory, and the mark where training ended."""
 
-from __future__ import annotations
-
 import os
 import time
 

@@ -1,7 +1,5 @@
 """The menu bar: every action does what its button does, and the menu Help answers; the table of actions on runs."""
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from itertools import groupby

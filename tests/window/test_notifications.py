@@ -1,7 +1,5 @@
 """The settings of notifications in the window: what is valid is kept at once, and a test says what became of it."""
 
-from __future__ import annotations
-
 import pytest
 from PySide6.QtCore import QEvent
 from PySide6.QtGui import QFocusEvent

@@ -1,7 +1,5 @@
 """Runs and presets of other users are marked, and ask before what they name is executed."""
 
-from __future__ import annotations
-
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel

@@ -1,7 +1,5 @@
 """The tab Outputs: files that functions of a recipe have written."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What lies over the plots: the card about a failed run, the guidance for a first run, and messages."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

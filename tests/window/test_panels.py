@@ -1,7 +1,5 @@
 """View models and small panels: texts, progress, headers and rows, without a run."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 

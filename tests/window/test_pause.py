@@ -1,7 +1,5 @@
 """Pause, resume and save in the window, with real runs."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

@@ -3,8 +3,6 @@
 If a change is meant, `make pictures` writes the references and the pictures of the documentation again; look at them.
 """
 
-from __future__ import annotations
-
 from itertools import combinations, product
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Data that look like HTML are shown as they are, no file that they name is opened, and texts are cut to fit."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The device plots: lines or strips over time, gaps, the end of training, and the plots on request."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The plot of the loss or another metric: steps, mean, validation and ranks, its range, and its marks."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyqtgraph as pg
 import pytest

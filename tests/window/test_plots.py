@@ -1,7 +1,5 @@
 """All plots: draw new data once, link their time axes, show a message when there is no data; the labels of axes."""
 
-from __future__ import annotations
-
 import gc
 import sys
 from itertools import pairwise

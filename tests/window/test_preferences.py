@@ -1,7 +1,5 @@
 """Preferences: they hold at once and in every window, and a damaged or newer settings file is survived."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Processes are listed without blocking the window, those of the selected run only, and ended one after the other."""
 
-from __future__ import annotations
-
 import threading
 from dataclasses import replace
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The processes tab: own processes are ended after confirmation, those of others never; leftover processes."""
 
-from __future__ import annotations
-
 import os
 import signal
 from dataclasses import replace

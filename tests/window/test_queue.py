@@ -1,7 +1,5 @@
 """The queue in the window: add, see place and reason, move, hold, release, start now and remove."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

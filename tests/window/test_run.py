@@ -1,7 +1,5 @@
 """The main workflow with real runs: tick, choose, start, watch, stop; and back to this machine."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

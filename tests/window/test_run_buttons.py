@@ -1,7 +1,5 @@
 """The header of a run: its buttons do what their texts say, its texts fit, and its mark tells the state."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Scaling tables in the window: begun, stopped, continued, listed, exported."""
 
-from __future__ import annotations
-
 import csv
 import re
 from pathlib import Path

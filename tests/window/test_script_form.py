@@ -1,7 +1,5 @@
 """User scripts in the window: choosing, checking, starting, stopping, running again, and presets."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import sys

@@ -1,7 +1,5 @@
 """All settings: one sheet over the plots, a search, marks at what was changed, and a line that lists it."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

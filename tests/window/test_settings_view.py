@@ -1,7 +1,5 @@
 """The tab Settings, and how everything that is made from settings follows from the row of its field."""
 
-from __future__ import annotations
-
 import shlex
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """The setup panel: problems are explained, choices never changed silently, and built-in workloads copied."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

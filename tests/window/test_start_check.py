@@ -1,7 +1,5 @@
 """The check before a start: free memory, age of readings, and other runs on the devices."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Offered strategies with reasons, and training settings from the form to the spec."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -1,7 +1,5 @@
 """The table of the window: what a user sees, sorts, selects and copies, whatever its rows are."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Teach by pointing in the log: marks and tooltips of numbers, the menu, the preview, and the curve afterwards."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

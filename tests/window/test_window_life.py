@@ -1,7 +1,5 @@
 """The window's lifetime: it closes at once, keeps runs active, says so once, and leaves nothing behind."""
 
-from __future__ import annotations
-
 import gc
 import os
 import signal

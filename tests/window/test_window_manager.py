@@ -1,7 +1,5 @@
 """The window under a window manager, on a virtual X screen. About 15 s: two seconds for each window."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
