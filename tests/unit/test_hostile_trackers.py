@@ -23,7 +23,8 @@ from tests.support.running import script_spec
 
 ROWS = 30
 FIRST, LAST = 0.25, 0.125
-"""The losses of the first and of the last row, which are good."""
+"""The losses of the first row and of the last two, which are good. After a row whose step is 2 ** 31, one row alone would
+count as an older value."""
 
 
 def _json(random: Random) -> str:
@@ -49,7 +50,7 @@ def _database(schema: str, good: dict[str, object]) -> Callable[[Path, Random], 
             for step in range(ROWS):
                 loss = FIRST if step == 0 else LAST
                 row = {name: value(loss) if callable(value) else value for name, value in good.items()} | {"step": step}
-                if 0 < step < ROWS - 1:
+                if 0 < step < ROWS - 2:
                     row |= {random.choice([*row]): _cell(random)}
                 insert = f"INSERT INTO metrics ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})"
                 database.execute(insert, [*row.values()])
@@ -60,7 +61,8 @@ def _database(schema: str, good: dict[str, object]) -> Callable[[Path, Random], 
 def _mlflow_file(path: Path, random: Random) -> None:
     (path.parents[1] / "meta.yaml").write_text("")
     odd = [b" ".join(_bytes(random).replace(b"\n", b"") for _ in range(3)) for _ in range(ROWS)]
-    path.write_bytes(b"\n".join([b"1795424988222 %g 1" % FIRST, *odd, b"1795424988333 %g 99" % LAST, b""]))
+    last = [b"1795424988333 %g %d" % (LAST, step) for step in (98, 99)]
+    path.write_bytes(b"\n".join([b"1795424988222 %g 1" % FIRST, *odd, *last, b""]))
 
 
 def _wandb(path: Path, random: Random) -> None:
