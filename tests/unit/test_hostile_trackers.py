@@ -23,8 +23,8 @@ from tests.support.running import script_spec
 
 ROWS = 30
 FIRST, LAST = 0.25, 0.125
-"""The losses of the first row and of the last two, which are good. After a row whose step is 2 ** 31, one row alone would
-count as an older value."""
+"""The losses of the first row and of the last two, which are good. After a row whose step is 2 ** 31, one row alone
+would count as an older value."""
 
 
 def _json(random: Random) -> str:
