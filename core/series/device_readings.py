@@ -194,11 +194,11 @@ def note_slowdown(known: list[Slowdown], at: float, words: tuple[str, ...]) -> N
 
 
 def join_old(known: list[Slowdown], readings: DeviceSeries) -> list[Slowdown]:
-    """Return slowdowns of a device; those among folded readings with less than a span between them are one."""
+    """Return slowdowns of a device; those among folded readings with less than two spans between them are one."""
     found = known[:1]
     for each in known[1:]:
         last = found[-1]
-        if each.until < readings.folded_to and each.since - last.until < readings.span_s:
+        if each.until < readings.folded_to and each.since - last.until < 2 * readings.span_s:
             last.until, last.words = each.until, tuple(dict.fromkeys((*last.words, *each.words)))
         else:
             found.append(each)

@@ -18,8 +18,6 @@ HUGE_PAGES_BYTES = 1 << 22
 """Size from which on numpy asks for huge pages. On a virtual machine, the first touch of one can take 5 ms and more, in
 which two megabytes are cleared."""
 NUMBER_BYTES = 8
-FEW = 1 << 16
-"""Numbers up to which an array grows by a quarter, and not to twice its size: a window may have hundreds of them."""
 FACTOR = 16
 """Blocks of one level in a block of the next."""
 FACTOR_BITS = 4
@@ -27,7 +25,7 @@ FACTOR_BITS = 4
 
 
 class GrowableArray:
-    """A float64 array that grows by a share of its size, so that appending costs O(1) per number on average."""
+    """A float64 array that grows by doubling, so that appending costs O(1) per number on average."""
 
     def __init__(self, capacity: int = 16) -> None:
         """`capacity`: the numbers that it holds before it first grows.
@@ -51,8 +49,7 @@ class GrowableArray:
         end = self._size + len(values)
         if end > len(self._data) or not self._data.flags.writeable:
             # Not `resize`: existing views must not point into freed memory.
-            room = len(self._data)
-            grown = _room_for(max(end, room + room // (4 if room < FEW else 1)))
+            grown = _room_for(max(end, 2 * len(self._data)))
             grown[: self._size] = self.array
             self._data = grown
         self._data[self._size : end] = values
