@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import time
@@ -203,7 +202,7 @@ class ProcessMemory:
 
 def descendants(pids: Iterable[int]) -> set[int]:
     """Return the processes, their children, their children's children, and so on."""
-    children = _children_of_tasks if (PROC / "thread-self" / "children").exists() else _children_by_scan()
+    children = procfs.children if (PROC / "thread-self" / "children").exists() else _children_by_scan()
     found: set[int] = set()
     todo = list(pids)
     while todo:
@@ -214,17 +213,8 @@ def descendants(pids: Iterable[int]) -> set[int]:
     return found
 
 
-def _children_of_tasks(pid: int) -> list[int]:
-    """Read the kernel's own lists, one per thread; not every kernel was built with them."""
-    found: list[int] = []
-    for file in PROC.glob(f"{pid}/task/*/children"):
-        with contextlib.suppress(OSError):  # the thread has ended
-            found += map(int, file.read_text().split())
-    return found
-
-
 def _children_by_scan() -> Callable[[int], list[int]]:
-    """Read the parent of every process once, and return the look-up."""
+    """Read the parent of every process once, and return the look-up: not every kernel has lists of children."""
     children: dict[int, list[int]] = {}
     for pid in procfs.pids():
         if (stat := procfs.stat(pid)) is not None:

@@ -10,8 +10,8 @@ import math
 import subprocess
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from threading import Event, Thread
 from typing import Any, NoReturn, TypeVar
@@ -38,6 +38,8 @@ DEADLINE_S = 300.0
 """Seconds to wait for the answer to a request: the removal of large checkpoints takes minutes."""
 MAX_HELD_BYTES = 16 * 1024 * 1024
 """Bytes of stream items that may wait to be read; more of them end the connection."""
+MAX_KEPT_BYTES = 4 * 1024 * 1024
+"""Bytes of stream items after which what was made of them is dropped, unless it was fetched."""
 ERRORS_BYTES = 16 * 1024
 """The end of what carrier and agent write to standard error that is kept."""
 WAIT_S = 0.1
@@ -61,6 +63,8 @@ class Answer:
     """When it must be done, in seconds of `time.monotonic`; inf for a stream."""
     items: deque[Any] = field(default_factory=deque)
     """Items of a stream; whoever reads them removes them."""
+    kept: deque[Any] = field(default_factory=deque)
+    """What `Connection.take` has made of them; whoever fetches it removes it."""
     value: Any = None
     error: Message | None = None
     """Why the agent could not do it."""
@@ -70,7 +74,7 @@ class Answer:
     is_late: bool = False
     """Whether no answer came before the deadline."""
     held_bytes: int = 0
-    """Bytes of `items`, and of those before that were never all taken."""
+    """Bytes of `items` and for `kept`, and of those before while these were never all taken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +105,14 @@ def clock_problem(name: str, clock: Clock | None) -> str:
         else tr_noop("The clock of {name} is {offset} behind the one here. Have the network set both: {command}")
     )
     return tr(sentence, name=name, offset=duration(abs(clock.offset_s)), command=SET_CLOCK)
+
+
+def drain(queue: deque[Found]) -> list[Found]:
+    """Remove what is in a queue and return it. Another thread may add to it, and clear it."""
+    found: list[Found] = []
+    with suppress(IndexError):
+        found.extend(queue.popleft() for _ in range(len(queue)))
+    return found
 
 
 class Connection(AbstractContextManager["Connection"]):
@@ -238,6 +250,14 @@ class Connection(AbstractContextManager["Connection"]):
         except (LookupError, TypeError, ValueError):
             self.fail_at(why)
 
+    def take(self, stream: Answer, unpack: Callable[[Any], Iterable[Any]], why: str) -> None:
+        """Add what `unpack` makes of the items of a stream to `kept`, and drop what was there if that is too much."""
+        if stream.held_bytes > MAX_KEPT_BYTES:
+            stream.kept.clear()
+            stream.held_bytes = 0
+        while stream.items:
+            stream.kept.extend(self.read(unpack, stream.items.popleft(), why))
+
     def fail_at(self, why: str) -> NoReturn:
         """Give the connection up, since what arrived makes no sense. `why`: a sentence."""
         failure = Failure.NO_AGENT if self.hello is None else Failure.NONSENSE
@@ -271,7 +291,7 @@ class Connection(AbstractContextManager["Connection"]):
         if "item" in message:
             if not answer.is_wanted:
                 return
-            answer.held_bytes = (answer.held_bytes if answer.items else 0) + len(line)
+            answer.held_bytes = (answer.held_bytes if answer.items or answer.kept else 0) + len(line)
             if answer.until < math.inf or answer.held_bytes > MAX_HELD_BYTES:
                 raise ValueError(tr("It sends more than was asked for."))
             answer.items.append(message["item"])

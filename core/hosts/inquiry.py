@@ -19,7 +19,7 @@ from typing import Any
 
 from core.devices.device import Device, Sample, Survey, device_here, sample_here, split_name
 from core.hosts.carrier import Failure, HostError
-from core.hosts.connection import Clock, Connection, Follower, clock_problem
+from core.hosts.connection import Clock, Connection, Follower, clock_problem, drain
 from core.hosts.host_list import Host, load
 from core.hosts.protocol import Hello, HostDevices, HostUses, unpack_devices, unpack_readings
 from core.language import join_sentences, tr
@@ -154,8 +154,6 @@ STEADY_S = 30.0
 """Seconds of a connection after which its end counts as a first failure."""
 MAX_SAMPLES = 10_000
 """Samples that are kept until they are fetched."""
-MAX_SAMPLES_BYTES = 4 * 1024 * 1024
-"""Bytes of readings, as they arrived, after which samples that were not fetched are dropped."""
 NO_USES = HostUses(by_device={})
 PASSING = frozenset({
     Failure.UNKNOWN_NAME, Failure.UNREACHABLE, Failure.CLOSED_PORT, Failure.SSH, Failure.NO_ANSWER, Failure.CUT,
@@ -243,7 +241,7 @@ class HostWatch:
         The clock there may be set back while the host is followed.
         """
         fresh = []
-        for sample in [self._samples.popleft() for _ in range(len(self._samples))]:
+        for sample in drain(self._samples):
             if sample.time > self._taken_at.get(sample.device_id, float("-inf")):
                 self._taken_at[sample.device_id] = sample.time
                 fresh.append(sample)
@@ -268,29 +266,25 @@ class HostWatch:
         measured_at = time.monotonic()
         self._change(connection, phase=Phase.REACHABLE, error=None, hello=connection.hello, clock=clock)
         stream = connection.request("readings", period_s=PERIOD_S, uses_period_s=USES_PERIOD_S)
-        readings, held_bytes = _Readings(self.host.name), 0
+        stream.kept, readings = self._samples, _Readings(self.host.name)
         while connection.is_wanted():
             connection.poll(POLL_S)
             if stream.done:
                 connection.result(stream)
                 connection.fail_at(tr("Its readings have ended."))
-            if stream.items:
-                held_bytes = (held_bytes if self._samples else 0) + stream.held_bytes
-                if held_bytes > MAX_SAMPLES_BYTES:
-                    self._samples.clear()
-            while stream.items:
-                take = partial(self._take, connection, readings, clock.offset_s)
-                connection.read(take, stream.items.popleft(), tr("They are no devices."))
+            unpack = partial(self._unpack, connection, readings, clock.offset_s)
+            connection.take(stream, unpack, tr("They are no devices."))
             if time.monotonic() - measured_at > CLOCK_PERIOD_S:
                 clock, measured_at = connection.compare_clock(), time.monotonic()
                 self._change(connection, clock=clock)
 
-    def _take(self, connection: Connection, readings: _Readings, offset_s: float, item: Any) -> None:  # noqa: ANN401 (JSON)
-        """Take an item of the stream. Raises `ValueError` for nonsense."""
-        self._samples.extend(readings.add(item, offset_s))
+    def _unpack(self, connection: Connection, readings: _Readings, offset_s: float, item: Any) -> list[Sample]:  # noqa: ANN401 (JSON)
+        """Return the samples of an item of the stream. Raises `ValueError` for nonsense."""
+        fresh = readings.add(item, offset_s)
         self._change(connection, survey=readings.survey)
         if "uses" in item:
             self._change(connection, uses=decode(HostUses, item))
+        return fresh
 
     def _change(self, connection: Connection, **changes: Any) -> None:  # noqa: ANN401 (fields of `HostState`)
         if connection.is_wanted():

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from core.hosts.carrier import HostError
-from core.hosts.connection import SILENT_S, Follower
+from core.hosts.connection import SILENT_S, Follower, drain
 from core.hosts.copies import Copies, Plan, folder_of, renamed
 from core.hosts.protocol import unpack_readings
 from core.hosts.run_files import MAX_WHOLE_BYTES, TAIL_BYTES, WHOLE, file_state, tail_hash, unpack_listing, unpack_parts
@@ -41,8 +41,8 @@ BEAT_S = 3.0
 READINGS_S = 0.5
 """Seconds between two readings of the devices there."""
 MAX_READINGS = 1000
-MAX_READINGS_BYTES = 4 * 1024 * 1024
-"""Bytes of readings, as they arrived, after which those that were not fetched are dropped."""
+SAMPLE_BYTES = 256
+"""Bytes that a sample takes here: one that has not changed arrives as `null`."""
 MAX_PARTS_BYTES = 64 * 1024 * 1024
 """Bytes of files that have arrived in part, and are replaced as a whole."""
 PERIOD_S = 0.2
@@ -71,8 +71,6 @@ class Link:
         self._stream: Answer | None = None
         """The readings of the host's devices."""
         self._previous: tuple[Sample, ...] = ()
-        self._held_bytes = 0
-        """Of the readings that were not fetched, and of those before that were never all fetched."""
         self._parts: dict[tuple[str, str], bytes] = {}
         """Files that are replaced as a whole, as far as they have arrived."""
         self._part_seen: set[str] = set()
@@ -118,18 +116,17 @@ class Link:
     def _take_readings(self) -> None:
         if self._stream is None:
             self._stream = self.connection.request("readings", period_s=READINGS_S)
-        if self._stream.items:
-            self._held_bytes = (self._held_bytes if self._readings else 0) + self._stream.held_bytes
-            if self._held_bytes > MAX_READINGS_BYTES:  # of a host that is not shown
-                self._readings.clear()
-        while self._stream.items:
-            unpack = partial(unpack_readings, previous=self._previous)
-            found = self.connection.read(unpack, self._stream.items.popleft(), tr("They are no devices."))
-            self._previous = found.samples
-            self._readings.append(found)
+            self._stream.kept = self._readings
+        self.connection.take(self._stream, partial(self._unpack, self._stream), tr("They are no devices."))
         if self._stream.done:
             self.connection.result(self._stream)
             self._stream = None
+
+    def _unpack(self, stream: Answer, item: Any) -> list[HelperAnswer]:  # noqa: ANN401 (JSON)
+        found = unpack_readings(item, self._previous)
+        self._previous = found.samples
+        stream.held_bytes += SAMPLE_BYTES * len(found.samples)
+        return [found]
 
     # -- runs ------------------------------------------------------------------------------------
 
@@ -341,11 +338,11 @@ class Mirror(Follower):
 
     def fetch_readings(self) -> list[HelperAnswer]:
         """Return the readings that have arrived since the last call."""
-        return _drain(self._readings)
+        return drain(self._readings)
 
     def fetch_reread(self) -> list[str]:
         """Return the names of runs whose copies must be read again from their beginning, each once."""
-        return list(dict.fromkeys(_drain(self._reread)))
+        return list(dict.fromkeys(drain(self._reread)))
 
     def close(self, *, wait: bool = True) -> None:
         """End the connection, and wait a moment for that. Nothing happens to the runs there."""
@@ -370,7 +367,7 @@ class Mirror(Follower):
                 except OSError:
                     log.warning("the state of %s could not be kept", self.host.name)
             self._copies.leave()  # another window may have a connection
-            self._give_up((*under_way, *_drain(self._asked)))
+            self._give_up((*under_way, *drain(self._asked)))
 
     def _take_note(self, error: HostError | None) -> bool:
         if error is None:
@@ -380,7 +377,7 @@ class Mirror(Follower):
             is_connected=False, cut_since=self.state.cut_since or time.time(), failure=error.failure, why=str(error),
             next_try=time.time() + self.wait_s, problem="",
         )
-        self._give_up(_drain(self._asked))
+        self._give_up(drain(self._asked))
         return True
 
     def _give_up(self, requests: Iterable[Asked]) -> None:
@@ -394,7 +391,7 @@ class Mirror(Follower):
 
     def _turn(self, link: Link, under_way: dict[Asked, Answer]) -> None:
         problem = self._bring_up_to_date(link)
-        for asked in _drain(self._asked):
+        for asked in drain(self._asked):
             under_way[asked] = link.connection.request(asked.ability, **asked.terms)
         for asked, answer in list(under_way.items()):
             if answer.done:
@@ -435,7 +432,3 @@ class Mirror(Follower):
         new = replace(self.state, **changes)
         if new != self.state:
             self.state = new
-
-
-def _drain(queue: deque[Any]) -> list[Any]:
-    return [queue.popleft() for _ in range(len(queue))]

@@ -123,7 +123,7 @@ class Line:
                 continue
             if found.st_uid == self.uid:
                 continue
-            if stat.S_ISDIR(found.st_mode) and is_name_of(name[len(self.prefix) :], found.st_uid):
+            if stat.S_ISDIR(found.st_mode) and f"{name}-".startswith(f"{self.prefix}{found.st_uid}-"):
                 yield found.st_uid, path
             else:
                 self._pass_over(path, "name")
@@ -325,11 +325,6 @@ def decayed(seconds: float, age_s: float) -> float:
     return seconds * float(0.5 ** (max(0.0, age_s) / HALF_LIFE_S))
 
 
-def is_name_of(name: str, uid: int) -> bool:
-    """Return whether a folder may be that of a user: `1000`, or `1000-` and anything."""
-    return name == str(uid) or name.startswith(f"{uid}-")
-
-
 def _cost(stamp: _Stamp) -> int:
     """Return how many bytes a ticket counts."""
     return max(LEAST_BYTES, stamp[1])
@@ -355,10 +350,10 @@ def release(handle: int) -> None:
     os.close(handle)
 
 
-def read_small(path: str, max_bytes: int, *, uid: int | None = None) -> bytes | None:
+def read_small(path: str, max_bytes: int, *, uid: int | None = None, end: bool = False) -> bytes | None:
     """Return what is in a small regular file; None if there is none, or if it is larger or of another user than `uid`.
 
-    Never blocks and follows no link.
+    `end`: of a larger one, return the last bytes. Never blocks and follows no link.
     """
     try:
         handle = os.open(path, os.O_RDONLY | _SAFELY)
@@ -366,9 +361,10 @@ def read_small(path: str, max_bytes: int, *, uid: int | None = None) -> bytes | 
         return None
     try:
         found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode) or found.st_size > max_bytes or uid not in {None, found.st_uid}:
+        left_out = max(0, found.st_size - max_bytes)
+        if not stat.S_ISREG(found.st_mode) or (left_out and not end) or uid not in {None, found.st_uid}:
             return None
-        return os.read(handle, max_bytes)
+        return os.pread(handle, max_bytes, left_out)
     except OSError:
         return None
     finally:
@@ -377,18 +373,7 @@ def read_small(path: str, max_bytes: int, *, uid: int | None = None) -> bytes | 
 
 def last_state(path: str) -> str | None:
     """Return the last state in the events of a supervisor; None if there is none."""
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        size = os.fstat(handle).st_size
-        lines = os.pread(handle, MAX_EVENTS_BYTES, max(0, size - MAX_EVENTS_BYTES)).split(b"\n")
-    except OSError:
-        return None
-    finally:
-        os.close(handle)
-    for line in reversed(lines):
+    for line in reversed((read_small(path, MAX_EVENTS_BYTES, end=True) or b"").split(b"\n")):
         if b'"state"' in line:
             try:
                 event = json.loads(line)

@@ -23,12 +23,23 @@ MAX_PENDING = 512
 eight of them took 15 ms."""
 FULL_S = 3600.0
 """Seconds before the newest reading from which all readings are kept."""
-SLACK_S = 600.0
+SLACK_S = 300.0
 """Seconds of further readings that may be kept before they are folded."""
 SPAN_S = 4.0
 """Seconds of the shortest span. Spans become twice as long as soon as there are too many."""
-MAX_SPANS = 2048
-"""A span is shorter than a thousandth of the run: the width of a pixel or two."""
+MAX_SPANS = 900
+"""After two hours there are 450 or more: a span is two or three pixels wide."""
+
+
+class _Numbers(GrowableArray):
+    """The numbers of the readings, which take no room: each reading's step is its number."""
+
+    @property
+    def array(self) -> Floats:
+        return np.arange(self._size, dtype=np.float64)
+
+    def extend(self, values: Floats) -> None:
+        self._size += len(values)
 
 
 class DeviceSeries(Series):
@@ -40,13 +51,14 @@ class DeviceSeries(Series):
 
     def __init__(self) -> None:
         super().__init__()
+        self._steps = _Numbers(0)
         self.span_s = SPAN_S
         self.folds = 0
         """How often readings were folded: their numbers are others then."""
         self.folded_to = -np.inf
         """Unix time up to which readings were folded last."""
         self._sums, self._counts = GrowableArray(), GrowableArray()
-        """Of each value of a span, half the sum and half the number of its finite readings, shape (2 * spans,)."""
+        """Of each span, the sum and the number of its finite readings, shape (spans,)."""
         self._sum_tree, self._count_tree = (RangeTree(each, np.add, as_is) for each in (self._sums, self._counts))
 
     @property
@@ -62,23 +74,28 @@ class DeviceSeries(Series):
 
     def weights(self, first: int = 0) -> tuple[Floats, Floats]:
         """Return sums and numbers of the finite readings for which the values from `first` on stand, shape (k,)."""
-        values = self.values[max(first, len(self._sums)) :]
-        sums = np.concatenate([self._sums.array[first:], finite_or_zero(values)])
-        return sums, np.concatenate([self._counts.array[first:], np.isfinite(values)])
+        values = self.values[max(first, self._folded) :]
+        sums, counts = (np.repeat(each.array / 2, 2)[first:] for each in (self._sums, self._counts))
+        return np.append(sums, finite_or_zero(values)), np.append(counts, np.isfinite(values))
+
+    @property
+    def _folded(self) -> int:
+        """How many values are those of spans."""
+        return 2 * len(self._sums)
 
     def interval_means(self, starts: Indices, stops: Indices) -> Floats:
         """Return the mean of the finite readings of each range of indices [start, stop), shape (m,); a gap is NaN."""
-        folded = len(self._sums)
+        folded = self._folded
         if not folded:
             return super().interval_means(starts, stops)
-        old = np.minimum(starts, folded), np.minimum(stops, folded)
+        old = np.minimum(starts, folded) // 2, (np.minimum(stops, folded) + 1) // 2  # half a span counts as a whole one
         new = np.maximum(starts, folded), np.maximum(stops, folded)
         sums = self._sum_tree.query(*old) + self._total.query(*new)
         return _divided(sums, self._count_tree.query(*old) + self._finite.query(*new))
 
     def hold(self, held_s: float, at: Indices) -> Floats:
         """Return how many seconds the values at these indices hold on where a reading does `held_s`, shape (m,)."""
-        return np.where(at < len(self._sums), max(held_s, self.span_s), held_s)
+        return np.where(at < self._folded, max(held_s, self.span_s), held_s)
 
     def held_means(self, borders: Floats, held_s: float) -> Floats:
         """Return the mean of the finite values of each interval between unix times, shape (n + 1,) -> (n,).
@@ -99,7 +116,7 @@ class DeviceSeries(Series):
         self.folds += 1
         self.folded_to = float(self.times[-1]) - FULL_S
         whole = self.folded_to // self.span_s * self.span_s  # the next fold completes the last span
-        old = max(int(np.searchsorted(self.times, whole)), len(self._sums))
+        old = max(int(np.searchsorted(self.times, whole)), self._folded)
         times, values, (sums, counts) = self.times.copy(), finite_or_nan(self.values), self.weights()
         spans = times[:old] // self.span_s
         while len(starts := np.flatnonzero(np.diff(spans, prepend=np.nan))) > MAX_SPANS:
@@ -112,7 +129,7 @@ class DeviceSeries(Series):
         edges = np.column_stack([times[starts], times[ends]])
         self._keep(np.append(edges, times[old:]), np.append(extremes, values[old:]))
         for kept, each in ((self._sums, sums), (self._counts, counts)):
-            kept.extend(np.repeat(np.add.reduceat(each[:old], starts) / 2, 2))
+            kept.extend(np.add.reduceat(each[:old], starts))
 
     def drop_before(self, time: float) -> None:
         """Forget the readings before a unix time, and what is folded, which is older."""
@@ -172,15 +189,16 @@ def note_slowdown(known: list[Slowdown], at: float, words: tuple[str, ...]) -> N
     if last is not None:
         last.until, last.over = max(at, last.until), last.words != words
     if words and (last is None or last.over):
+        words = known[-1].words if known and known[-1].words == words else words  # kept once: there may be thousands
         known.append(Slowdown(since=at, until=at, words=words))
 
 
 def join_old(known: list[Slowdown], readings: DeviceSeries) -> list[Slowdown]:
-    """Return slowdowns of a device; those among folded readings with less than a span between them are one."""
+    """Return slowdowns of a device; those among folded readings with less than two spans between them are one."""
     found = known[:1]
     for each in known[1:]:
         last = found[-1]
-        if each.until < readings.folded_to and each.since - last.until < readings.span_s:
+        if each.until < readings.folded_to and each.since - last.until < 2 * readings.span_s:
             last.until, last.words = each.until, tuple(dict.fromkeys((*last.words, *each.words)))
         else:
             found.append(each)

@@ -27,7 +27,7 @@ FACTOR_BITS = 4
 class GrowableArray:
     """A float64 array that grows by doubling, so that appending costs O(1) per number on average."""
 
-    def __init__(self, capacity: int = 256) -> None:
+    def __init__(self, capacity: int = 16) -> None:
         """`capacity`: the numbers that it holds before it first grows.
 
         Arrays of different capacities that are filled together grow at different moments. Growing copies all numbers,

@@ -174,9 +174,10 @@ class Series:
     """
 
     def __init__(self) -> None:
-        # Of different capacities, so that not all of them are copied at the same moment (`GrowableArray`).
+        # Of different capacities, so that not all of them are copied at the same moment (`GrowableArray`). What is
+        # kept of a day with a reading a second, some 6 000, fits into the room for an hour (`DeviceSeries`).
         self._steps = GrowableArray(256)
-        self._times = GrowableArray(320)
+        self._times = GrowableArray(384)
         self._values = GrowableArray(400)
         self._low = RangeTree(self._values, np.fmin, finite_or_nan)
         self._high = RangeTree(self._values, np.fmax, finite_or_nan)

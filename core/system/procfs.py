@@ -81,15 +81,15 @@ def stat(pid: int, proc: Path = PROC) -> Stat | None:
 
 
 def children(pid: int, proc: Path = PROC) -> list[int]:
-    try:
-        threads = os.listdir(proc / str(pid) / "task")  # noqa: PTH208 (names only)
-        return [
-            int(each)
-            for thread in threads
-            for each in (proc / str(pid) / "task" / thread / "children").read_text().split()
-        ]
-    except OSError:  # the kernel was built without these lists (CONFIG_PROC_CHILDREN), or a thread has ended
-        return [each for each in pids(proc) if (found := stat(each, proc)) is not None and found.parent == pid]
+    folder, listed = proc / str(pid), list[int]()
+    lists = list(folder.glob("task/*/children"))
+    for each in lists:
+        with contextlib.suppress(OSError):  # the thread has ended
+            listed += map(int, each.read_text().split())
+    if lists or not folder.exists():
+        return listed
+    # The kernel was built without these lists (CONFIG_PROC_CHILDREN).
+    return [each for each in pids(proc) if (found := stat(each, proc)) is not None and found.parent == pid]
 
 
 def memory(pid: int, proc: Path = PROC) -> Memory | None:

@@ -73,8 +73,8 @@ def memory_kib(what: str) -> int:
 def test_what_follows_a_hostile_host_survives_and_says_why(count: int | None) -> None:
     """Some plays here; all of them again and again in a soak test."""
     for seed in batches(count):
-        chosen = PLAYS if count is None else [*random.Random(seed).sample(PLAYS, 8), (mirror, "readings", "banners")]
-        for play in chosen:
+        chosen = [*random.Random(seed).sample(PLAYS, 8), (mirror, "readings", "banners")]
+        for play in PLAYS if count is None else chosen:
             judge(*play, seed)
 
 

@@ -15,7 +15,7 @@ from random import Random
 import pytest
 
 from core.queue.folder import own_line
-from core.queue.line import Line, is_name_of
+from core.queue.line import Line
 from core.runs.facts import RunState
 from tests.process.test_hostile_runs import batches
 from tests.support.commands import call
@@ -65,7 +65,7 @@ class HostileLine:
             with contextlib.suppress(FileExistsError):
                 folder.mkdir()
                 owner = user if self._random.random() < 0.9 else self._random.choice(USERS)
-                self._fill(folder, owner, counts=is_name_of(name, owner))
+                self._fill(folder, owner, counts=f"{name}-".startswith(f"{owner}-"))
                 if self._random.random() < 0.1:
                     put_in_place_of(folder, self._random)
                 _give(folder, owner)

@@ -66,6 +66,15 @@ def _banners(message: Message, kind: str, _: Random) -> Iterator[bytes]:
         yield line
 
 
+def _nulls(message: Message, kind: str, _: Random) -> Iterator[bytes]:
+    """Yield very many samples, then as many that have not changed, which arrive as five bytes each."""
+    samples = [{"device_id": str(number), "time": 1.0} for number in range(20_000)]
+    yield _with(message, kind, {"time": 1.0, "samples": samples})
+    while True:
+        time.sleep(0.01)
+        yield _with(message, kind, {"time": 1.0, "samples": [None] * len(samples)})
+
+
 HOW: dict[str, Callable[[Message, str, Random], Iterable[bytes]]] = {
     "type": lambda message, kind, random: [
         _with(message, kind, value) for value in random.sample([5, "x", None, [], [[]], {}, True, 1.5, "\ud800"], 9)
@@ -92,7 +101,7 @@ HOW: dict[str, Callable[[Message, str, Random], Iterable[bytes]]] = {
     ],
     "torn": _torn,
     "fast": lambda message, kind, _: repeat(_with(message, kind, message.get(kind)) * 1000),
-    "banners": _banners,
+    "banners": _banners, "nulls": _nulls,
 }
 """What is sent in place of a message, whose value is in the field `kind`."""
 

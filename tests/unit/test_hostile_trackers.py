@@ -21,7 +21,8 @@ from tests.support.running import script_spec
 
 ROWS = 30
 FIRST, LAST = 0.25, 0.125
-"""The losses of the first and of the last row, which are good."""
+"""The losses of the first row and of the last two, which are good. After a row whose step is 2 ** 31, one row alone
+would count as an older value."""
 CELLS = (
     None, 0, -1, 2**62, 1.5, float("inf"), "x", "\x1b[31m", b"\xff", "x" * (trackers.MAX_ROW_BYTES + 1), "[1]", "null",
     "[" * 200_000, '{"loss": 1', '{"loss": 1e400}', '{"loss": ' + "9" * 4200 + "}", '{"' + "n" * 10_000 + '": 1}',
@@ -44,7 +45,7 @@ def _database(schema: str, good: dict[str, object]) -> Callable[[Path, Random], 
     def write(path: Path, random: Random) -> None:
         at_random = [(random.choice([*good]), random.choice([_json, _bytes])(random)) for _ in range(ROWS)]
         rows = []
-        for change in ({}, *({column: cell} for column, cell in (*product(good, CELLS), *at_random)), {}):
+        for change in ({}, *({column: cell} for column, cell in (*product(good, CELLS), *at_random)), {}, {}):
             loss = LAST if rows else FIRST
             row = {name: value(loss) if callable(value) else value for name, value in good.items()}
             rows.append(row | {"step": len(rows)} | change)
@@ -59,7 +60,8 @@ def _database(schema: str, good: dict[str, object]) -> Callable[[Path, Random], 
 def _mlflow_file(path: Path, random: Random) -> None:
     (path.parents[1] / "meta.yaml").write_text("")
     odd = [b" ".join(_bytes(random).replace(b"\n", b"") for _ in range(3)) for _ in range(ROWS)]
-    path.write_bytes(b"\n".join([b"1795424988222 %g 1" % FIRST, *odd, b"1795424988333 %g 99" % LAST, b""]))
+    last = [b"1795424988333 %g %d" % (LAST, step) for step in (98, 99)]
+    path.write_bytes(b"\n".join([b"1795424988222 %g 1" % FIRST, *odd, *last, b""]))
 
 
 def _wandb(path: Path, random: Random) -> None:

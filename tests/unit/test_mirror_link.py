@@ -8,10 +8,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from core.hosts.connection import Answer
+from core.devices.helper import HelperAnswer
+from core.hosts.connection import MAX_KEPT_BYTES, Answer
+from core.hosts.connection import Connection as RealConnection
 from core.hosts.copies import Copies, Plan
 from core.hosts.host_list import Host
-from core.hosts.mirror import Link
+from core.hosts.mirror import SAMPLE_BYTES, Link
 from core.hosts.run_files import SMALL, FilePart, RunEntry, travels, unpack_listing
 from core.runs.facts import RunState
 from core.runs.foreign import copies_folder
@@ -42,6 +44,8 @@ class Connection:
     def read(self, unpack, found, why):
         del why
         return unpack(found)
+
+    take = RealConnection.take
 
 
 def listing(run_dir: Path, *, live: bool) -> dict[str, object]:
@@ -84,6 +88,23 @@ def test_reader_has_measurements_that_arrive_after_the_end_and_before_the_word_o
     series.fold(run.poll())
     assert series.metrics["loss"].values.tolist() == [0.5, 0.25]
     copies.leave()
+
+
+def test_samples_that_arrive_as_few_bytes_count_as_what_they_take_here() -> None:
+    """Readings that nobody fetches, of which all samples but the first are those before: `null`."""
+    readings = deque[HelperAnswer](maxlen=1000)
+    link = Link(Connection(Host(name="one", address="one")), Copies(copies_folder() / "one"), readings, deque())
+    link.poll(0.0)
+    stream, count = link.connection.asked["readings"][0], 1000
+    stream.items.append({"time": 1.0, "samples": [{"device_id": str(each), "time": 1.0} for each in range(count)]})
+    for time in range(2, 50):
+        link.poll(0.0)
+        assert len(readings) * count * SAMPLE_BYTES <= MAX_KEPT_BYTES + count * SAMPLE_BYTES
+        assert readings[-1].samples[-1].time == time - 1, "the latest ones are there"
+        stream.items.append({"time": float(time), "samples": [None] * count})
+    readings.clear()
+    link.poll(0.0)
+    assert len(readings) == 1
 
 
 def test_all_bytes_of_all_files_count_in_the_limit(tmp_path: Path) -> None:
