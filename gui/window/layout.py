@@ -1,9 +1,8 @@
-"""The panels of the window, made once, and their places in it: in docks, or over the plots."""
+"""The places of the panels in the window: in docks, or over the plots."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
 
 from PySide6.QtCore import QByteArray, QEvent, QObject, QPoint, QSize, Qt, QTimer
 from PySide6.QtGui import QMouseEvent, QPaintEvent
@@ -13,66 +12,10 @@ from core.language import tr
 from gui.base.painting import paint_card
 from gui.base.text_size import scaled
 from gui.base.theme import current_theme, look
-from gui.features.devices.panel import DevicePanel
-from gui.features.memory.tab import LeftoversStrip
-from gui.features.run.events import FailureCard
-from gui.features.runlist.history import MachineEntry, RunFilter, SeveralBar
-from gui.features.runlist.view import RunList
-from gui.features.setup.panel import SetupPanel
-from gui.features.setup.reuse import FirstSteps
-from gui.plots.area import PlotArea, PlotScroll
-from gui.plots.exports import Exporter
-from gui.runs.actions import RunActions
+from gui.plots.area import PlotScroll
 from gui.widgets.layouts import hbox, vbox
-from gui.widgets.messages import MessageStack, MessageStrip
 from gui.widgets.plain_text import PlainLabel, named
-from gui.window.menus import MenuBar
-from gui.window.run_panels import DetailTabs, HeaderPanel
-
-if TYPE_CHECKING:
-    from gui.features.compare.view import ComparisonView
-
-
-class MainPanels:
-    """Every panel of a window. Panels do not use each other."""
-
-    def __init__(self, window: QMainWindow) -> None:
-        self.menu = MenuBar()
-        self.actions = RunActions()
-        self.header = HeaderPanel(self.actions)
-        self.message = MessageStrip("messageStrip")
-        self.exporter = Exporter(self.message)
-        self.run_message = MessageStrip("runStrip")
-        self.leftovers = LeftoversStrip()
-        self.host_message = MessageStrip("hostStrip")
-        """About the connection to the host whose runs are shown."""
-        self.broken = MessageStrip("brokenStrip")
-        """Which parts of the window do not work."""
-        self.messages = MessageStack((self.message, self.run_message, self.leftovers, self.host_message, self.broken))
-        self.devices = DevicePanel()
-        self.setup = SetupPanel(window)
-        self.machine = MachineEntry()
-        self.run_filter = RunFilter()
-        self.runs_left = PlainLabel(name="runsLeft", role="small")
-        self.runs_left.setIndent(8)
-        self.runs_left.hide()
-        self.runs = RunList(self.actions)
-        self.several = SeveralBar()
-        self.details = DetailTabs()
-        self.plots = PlotArea()
-        self.scroll = PlotScroll(self.plots)
-        self.comparison: ComparisonView | None = None
-        """The view of several runs; created when it is first opened."""
-        self.comparison_choices: Mapping[str, Any] = {}
-        """How several runs are drawn, as the settings file has it."""
-        self.failure = FailureCard()
-        self.first_steps = FirstSteps()
-
-    @property
-    def window(self) -> QWidget:
-        """The window that the panels are in."""
-        return self.header.window()
-
+from gui.window.panels import MainPanels
 
 LAYOUT_VERSION = 1
 """The version of `QMainWindow.saveState`; a state of another version is ignored."""

@@ -25,7 +25,7 @@ from PySide6.QtWidgets import (
 from gui.app import create_window
 from gui.base.jobs import Jobs
 from gui.base.theme import Theme, look, set_palette
-from gui.features.devices.view import DeviceView
+from gui.features.devices.panel import DeviceView
 from gui.features.preferences.preferences import PreferencesDialog
 from gui.features.setup.panel import SetupPanel
 from gui.widgets.dialogs import ConfirmDialog
@@ -44,11 +44,11 @@ if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot
 
     from core.schema.spec import RunSpec
-    from gui.features.devices.panel import ChosenDevices
+    from gui.features.devices.chosen import ChosenDevices
     from gui.machine.device_rows import DeviceRow
     from gui.machine.machine import Machine
-    from gui.window.layout import MainPanels
-    from gui.window.services import Services
+    from gui.window.features import Services
+    from gui.window.panels import MainPanels
 
 
 def remove_style() -> None:

@@ -12,7 +12,7 @@ from gui.runs.actions import RunActions
 from gui.runs.words import RunHeader
 from gui.widgets import messages as announcement
 from gui.widgets.messages import MessageStrip
-from gui.window.run_panels import HeaderPanel
+from gui.window.panels import HeaderPanel
 
 
 def tree(widget) -> dict[str, str]:

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QMainWindow
 from core.runs.outputs import OutputFile, Outputs
 from gui.base.theme import DARK, stylesheet
 from gui.window.layout import Dock
-from gui.window.run_panels import (
+from gui.window.panels import (
     ERROR_TAB,
     EVENTS_TAB,
     LOG_TAB,

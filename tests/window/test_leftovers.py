@@ -14,7 +14,7 @@ from gui.base import formatting
 from gui.features.memory import processes as process_rows
 from gui.features.memory.processes import MemoryController
 from gui.features.memory.tab import LeftoversStrip
-from gui.window.run_panels import EVENTS_TAB, LOG_TAB, MEMORY_TAB, PROCESSES_TAB
+from gui.window.panels import EVENTS_TAB, LOG_TAB, MEMORY_TAB, PROCESSES_TAB
 
 SCRIPT = "python -c import time\n" + "print('a line')\n" * 150
 

@@ -17,7 +17,7 @@ from gui.features.log.files import MAX_BYTES, MAX_LINES, PIECE_LINES, FileSearch
 from gui.features.log.page import LogPage
 from gui.features.log.terminal import CUT, MAX_LINE, Style, char_format
 from gui.features.log.view import SLACK_LINES, LogView
-from gui.window.run_panels import LOG_TAB, DetailTabs
+from gui.window.panels import LOG_TAB, DetailTabs
 from tests.window.driving import show_theme
 
 

@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QMenu
 from core.schema.paths import OUTPUTS
 from gui.features.run import outputs as output_reader
 from gui.features.run.outputs import preview
-from gui.window.run_panels import OUTPUTS_TAB
+from gui.window.panels import OUTPUTS_TAB
 from tests.support.recorded import recorded
 from tests.support.tables import cell, cells, middle
 from tests.window.driving import menu_action

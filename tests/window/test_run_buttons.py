@@ -21,7 +21,7 @@ from gui.runs.actions import RunActions
 from gui.runs.session import RunSession
 from gui.runs.words import SECOND_THOUGHT_S, Forcing, PauseButtonState, RunHeader, run_header
 from gui.widgets.elided_label import ElidedLabel
-from gui.window.run_panels import HeaderPanel
+from gui.window.panels import HeaderPanel
 from tests.window.test_missed import write_live
 
 pytestmark = pytest.mark.styled

@@ -24,8 +24,7 @@ from gui.window.feature import Feature
 
 if TYPE_CHECKING:
     from core.results.comparison import Comparison
-    from gui.features.compare.reader import ComparisonReader
-    from gui.features.compare.runs import Entry
+    from gui.features.compare.reader import ComparisonReader, Entry
     from gui.features.compare.view import ComparisonView
 
 
@@ -243,7 +242,7 @@ class ComparisonController(Feature):
     def _show_runs(self) -> None:
         """Show the runs that are read, and how many are not."""
         from gui.features.compare.plots import origin_of
-        from gui.features.compare.runs import entries_of, metrics_of, usual_metric
+        from gui.features.compare.reader import entries_of, metrics_of, usual_metric
 
         view, reader = self.panels.comparison, self._reader
         self._is_outdated = False
@@ -274,7 +273,7 @@ class ComparisonController(Feature):
         self._show_notices()
 
     def _colours_of(self, run_dirs: Sequence[Path]) -> dict[Path, str]:
-        from gui.features.compare.runs import ColourNumbers
+        from gui.features.compare.reader import ColourNumbers
 
         theme = current_theme()
         if self._colours is None:

@@ -16,7 +16,7 @@ from core.series.series import Axis
 from gui.base.colours import faint
 from gui.base.formatting import DASH, clock, moment, number
 from gui.base.theme import current_theme
-from gui.features.compare.runs import ComparedRun, Entry
+from gui.features.compare.reader import ComparedRun, Entry
 from gui.plots.card import PlotCard, Span
 from gui.plots.items.hover import HoverReading, HoverRow
 from gui.plots.items.lines import LineData, MultiLineItem

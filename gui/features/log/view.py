@@ -1,4 +1,4 @@
-"""The view of a log: follows the end of the file, in colour, with search."""
+"""The view of a log: follows the end of the file, in colour; and the bar that searches in it."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from PySide6.QtCore import QTimer, Signal
-from PySide6.QtGui import QResizeEvent, QTextCharFormat, QTextCursor, QTextDocument
-from PySide6.QtWidgets import QPlainTextEdit
+from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
+from PySide6.QtGui import QKeyEvent, QResizeEvent, QTextCharFormat, QTextCursor, QTextDocument
+from PySide6.QtWidgets import QLineEdit, QPlainTextEdit, QWidget
 
-from core.language import tr
-from gui.base.theme import look
+from core.language import tr, tr_plural
+from gui.base.formatting import number
+from gui.base.theme import look, mark
 from gui.features.log.files import MAX_LINES, PIECE_BYTES, FileTail, file_size, lines_after, lines_before
 from gui.features.log.highlights import Highlights
 from gui.features.log.terminal import PLAIN, Change, Style, Terminal, TerminalLine, char_format
-from gui.widgets.plain_text import named
+from gui.widgets.buttons import compact_button
+from gui.widgets.layouts import hbox
+from gui.widgets.plain_text import PlainLabel, named
 
 SLACK_LINES = 300
 """Lines to remove at a time: removing single lines costs twenty times as much."""
@@ -145,10 +148,10 @@ class LogView(QPlainTextEdit):
         self._formats.clear()
         cursor = QTextCursor(self.document())
         cursor.beginEditBlock()
-        for begin, end, number in list(self._styled_ranges()):
+        for begin, end, style in list(self._styled_ranges()):
             cursor.setPosition(begin)
             cursor.setPosition(end, QTextCursor.MoveMode.KeepAnchor)
-            cursor.setCharFormat(self._format(styles[number]))
+            cursor.setCharFormat(self._format(styles[style]))
         cursor.endEditBlock()
 
     # -- following -------------------------------------------------------------------------------
@@ -322,8 +325,8 @@ class LogView(QPlainTextEdit):
         text, style = [], PLAIN
         if not change.replaced:
             text.append("\n")
-        for number, line in enumerate(change.lines):
-            if number:
+        for at, line in enumerate(change.lines):
+            if at:
                 text.append("\n")
             for chunk, looks in _dimmed(line):
                 if looks != style:
@@ -374,3 +377,83 @@ def _dimmed(line: TerminalLine) -> list[tuple[str, Style]]:
     if len(line.chunks) == 1 and line.chunks[0][1] == PLAIN and CHATTER.match(line.chunks[0][0]):
         return [(line.chunks[0][0], FAINT)]
     return line.chunks
+
+
+class SearchBar(QWidget):
+    """Hidden until opened. Enter selects the next match, Shift+Enter the previous one, Escape closes the bar."""
+
+    changed = Signal(str)
+    """The searched text has changed; the empty string after closing."""
+    step_asked = Signal(bool)
+    """The next match is requested (False), or the previous one (True)."""
+    closed = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.field = named(QLineEdit(), "searchField", tr("Search in the log"))
+        self.field.setPlaceholderText(tr("Search in the log"))
+        self.field.setClearButtonEnabled(True)
+        self.field.installEventFilter(self)
+        self.field.textChanged.connect(self.changed)
+        self.count = PlainLabel(name="searchCount", role="small")
+        self.previous = compact_button("", tr("Previous"), tr("Previous match (Shift+Enter)"), role="flat")
+        self.next = compact_button("", tr("Next"), tr("Next match (Enter)"), role="flat")
+        close = compact_button("", tr("Close"), tr("Close the search (Escape)"), role="flat")
+        self.previous.clicked.connect(lambda: self.step_asked.emit(True))
+        self.next.clicked.connect(lambda: self.step_asked.emit(False))
+        close.clicked.connect(self.close_search)
+        hbox(self, (self.field, 1), self.count, self.previous, self.next, close, gap=4, margins=(4, 2, 4, 2))
+        self.show_matches(0, 0)
+        self.hide()
+
+    def open_search(self) -> None:
+        """Show the bar and focus its field."""
+        if self.isHidden() and self.field.text():
+            self.changed.emit(self.field.text())
+        self.show()
+        self.field.setFocus()
+        self.field.selectAll()
+
+    def close_search(self) -> None:
+        """Hide the bar; its text stays for the next search."""
+        self.hide()
+        self.changed.emit("")
+        self.closed.emit()
+
+    def show_matches(self, at: int, here: int, in_file: int | None = None) -> None:
+        """Show the number of matches and of the selected one; `at` 0: none is selected.
+
+        `in_file`: the matches in the whole file, of which only those `here` are shown; None if all are.
+        """
+        wanted = bool(self.field.text())
+        some = here > 0 or bool(in_file)
+        self.count.setText(_count_words(at, here, in_file) if wanted else "")
+        for button in (self.previous, self.next):
+            button.setEnabled(some)
+        no_match = wanted and not some
+        if no_match is not (self.field.property("tone") == "bad"):
+            mark(self.field, tone="bad" if no_match else "")
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
+        """Handle Enter, Shift+Enter and Escape."""
+        if event.type() == QEvent.Type.KeyPress and isinstance(event, QKeyEvent):
+            if event.key() in {Qt.Key.Key_Return, Qt.Key.Key_Enter}:
+                self.step_asked.emit(bool(event.modifiers() & Qt.KeyboardModifier.ShiftModifier))
+                return True
+            if event.key() == Qt.Key.Key_Escape:
+                self.close_search()
+                return True
+        return super().eventFilter(watched, event)
+
+
+def _count_words(at: int, here: int, in_file: int | None) -> str:
+    """Return `3 of 51`, or `3 of 51 here, 2 062 in all`."""
+    if not here and not in_file:
+        return tr("no matches")
+    place, count = number(at, 1), number(here, 1)
+    if in_file is None and at:
+        return tr("{at} of {count}", at=place, count=count)
+    if in_file is None:
+        return tr_plural("{shown} match", "{shown} matches", here, shown=count)
+    shown = tr("{at} of {count} here", at=place, count=count) if at else tr("{count} here", count=count)
+    return tr("{shown}, {count} in all", shown=shown, count=number(max(in_file, here), 1))
