@@ -260,15 +260,28 @@ class HostsDialog(InfoDialog):
         """`add`: called with address, name and command of a new host; name and command may be empty."""
         super().__init__(parent, name="hostsDialog", heading=tr("Hosts"))
         self._add, self._is_busy = add, False
-        self._add_intro()
-        self.table = self._add_table()
-        self.test_button, self.remove_button, self._empty = self._add_actions()
+        intro = tr(
+            "The devices of these machines are listed below those of this machine. ssh must reach a machine "
+            "without a password, and the same version of Trainyard must be installed there."
+        )
+        self.content.addWidget(PlainLabel(intro, wraps=True))
+        columns = text_columns((tr("Name"), tr("Address"), tr("State")))
+        self.table = RowsTable("hostTable", tr("Hosts"), columns, key=lambda line: line[0])
+        self.table.horizontalHeader().setStretchLastSection(True)
+        self.table.setFixedHeight(self.lines(TABLE_LINES))
+        self.content.addWidget(self.table)
+        self.test_button = named(QPushButton(tr("&Test")), "testHostButton")
+        self.remove_button = named(QPushButton(tr("&Remove…")), "removeHostButton")
+        self._empty = PlainLabel(tr("No host has been added."), role="small")
+        hbox(self.content, self.test_button, self.remove_button, self._empty, 0, gap=12)
         self.address, self.name, self.command = self._add_fields()
-        self.addition = self._add_add_button()
         self._result = PlainLabel(name="hostResult", wraps=True)
         self._result.setMinimumHeight(self.lines(RESULT_LINES))
         self.content.addWidget(self._result)
-        self._connect()
+        for button in (self.test_button, self.remove_button, self.addition):
+            button.setAutoDefault(False)
+        self.table.chosen_changed.connect(self._enable)
+        self.addition.clicked.connect(self._ask_to_add)
         self.show_lines(lines)
         self.address.setFocus()
         self.resize(self.characters(WIDTH), self.sizeHint().height())
@@ -297,57 +310,23 @@ class HostsDialog(InfoDialog):
             field.clear()
         self.address.setFocus()
 
-    # -- parts -------------------------------------------------------------------------------------
-
-    def _add_intro(self) -> None:
-        intro = tr(
-            "The devices of these machines are listed below those of this machine. ssh must reach a machine "
-            "without a password, and the same version of Trainyard must be installed there."
-        )
-        self.content.addWidget(PlainLabel(intro, wraps=True))
-
-    def _add_table(self) -> RowsTable[Sequence[str]]:
-        columns = text_columns((tr("Name"), tr("Address"), tr("State")))
-        table = RowsTable("hostTable", tr("Hosts"), columns, key=lambda line: line[0])
-        table.horizontalHeader().setStretchLastSection(True)
-        table.setFixedHeight(self.lines(TABLE_LINES))
-        self.content.addWidget(table)
-        return table
-
-    def _add_actions(self) -> tuple[QPushButton, QPushButton, PlainLabel]:
-        """Add what can be done with the selected host, and what stands there while there is none."""
-        test = named(QPushButton(tr("&Test")), "testHostButton")
-        remove = named(QPushButton(tr("&Remove…")), "removeHostButton")
-        empty = PlainLabel(tr("No host has been added."), role="small")
-        hbox(self.content, test, remove, empty, 0, gap=12)
-        return test, remove, empty
-
     def _add_fields(self) -> tuple[QLineEdit, QLineEdit, QLineEdit]:
+        """Add the form of a new host, and the button that adds it."""
         forms = tr("USER@HOST, ssh://USER@HOST:PORT, or a name of ~/.ssh/config")
         address = line("hostAddressEdit", tr("Address"), tr("How ssh reaches the machine"), forms)
         first = tr("the first part of the address")
         name = line("hostNameEdit", tr("Name"), tr("The name of the host here"), first)
         starts = tr("What starts Trainyard there, as the shell there reads it")
         command = line("hostCommandEdit", tr("Command"), starts, "trainyard")
-        self._form = self.add_form(tr("Add a host"))
+        form = self.add_form(tr("Add a host"))
         for label, field in ((tr("Address"), address), (tr("Name"), name), (tr("Command"), command)):
-            self._form.addRow(self.row_label(label, field), field)
-        return address, name, command
-
-    def _add_add_button(self) -> QPushButton:
-        add = named(QPushButton(tr("Test and &add")), "addHostButton", role="primary")
-        hbox(holder := QWidget(), add, 0)
-        self._form.addRow("", holder)
-        return add
-
-    def _connect(self) -> None:
-        for button in (self.test_button, self.remove_button, self.addition):
-            button.setAutoDefault(False)
-        self.table.chosen_changed.connect(self._enable)
-        self.addition.clicked.connect(self._ask_to_add)
-        for field in (self.address, self.name, self.command):
+            form.addRow(self.row_label(label, field), field)
             field.textChanged.connect(lambda _: self._enable())
             field.returnPressed.connect(self._ask_to_add)
+        self.addition = named(QPushButton(tr("Test and &add")), "addHostButton", role="primary")
+        hbox(holder := QWidget(), self.addition, 0)
+        form.addRow("", holder)
+        return address, name, command
 
     def _ask_to_add(self) -> None:
         if self.addition.isEnabled():

@@ -230,17 +230,34 @@ def check_start(choices: Choices, now: StartConditions) -> StartCheck:
 
 def judge(found: Examination, now: StartConditions) -> StartCheck:
     """Return the check of choices of which this was found, under these conditions."""
-    if found.spec is None:
+    spec, survey = found.spec, now.survey
+    if spec is None:
         return replace(refused(now.folder_problem, *found.problems), usual_python=found.usual_python)
-    check = _checked(found, found.spec, now)
-    if check.ready and found.notes:
-        check = replace(check, ready=join_sentences([check.ready, *found.notes]), is_warning=True)
-    return replace(
-        check,
+    chosen = [device for device in survey.devices if device.id in spec.devices]
+    problems = (
+        *([now.folder_problem] if now.folder_problem else []),
+        *found.problems,
+        *_sentences(found.own, spec, chosen),
+        *lost(chosen, survey, tr("Untick it.")),
+    )
+    doubts = "; ".join(filter(None, (reading_doubts(chosen, survey, now.stale_age_s, now.held_by), found.doubt)))
+    busy, ready = tuple(_used(chosen, now.used_by)), ""
+    if not problems and not busy:
+        first = tr("Ready, but {doubts}.", doubts=doubts) if doubts else ready_sentence(chosen, survey)
+        ready = join_sentences([first, *found.notes])
+    return StartCheck(
+        spec=spec,
+        problems=problems,
+        folder_problem=now.folder_problem,
+        changed=found.changed,
+        busy=busy,
         arithmetic=found.arithmetic,
         proposed=found.proposed,
         why=found.why,
         usual_python=found.usual_python,
+        offers_open_ports=spec.allow_open_ports or any(each.kind is ProblemKind.OPEN_PORTS for each in found.own),
+        ready=ready,
+        is_warning=bool(ready and (doubts or found.notes)),
     )
 
 
@@ -267,37 +284,6 @@ def refused(folder_problem: str, *problems: str) -> StartCheck:
     """Return the check of choices that make no spec."""
     found = (folder_problem, *problems) if folder_problem else problems
     return StartCheck(problems=found, folder_problem=folder_problem)
-
-
-def _checked(found: Examination, spec: RunSpec, now: StartConditions) -> StartCheck:
-    """Return the check of a spec."""
-    survey = now.survey
-    chosen = [device for device in survey.devices if device.id in spec.devices]
-    problems = (
-        *([now.folder_problem] if now.folder_problem else []),
-        *found.problems,
-        *_sentences(found.own, spec, chosen),
-        *lost(chosen, survey, tr("Untick it.")),
-    )
-    doubts = "; ".join(filter(None, (reading_doubts(chosen, survey, now.stale_age_s, now.held_by), found.doubt)))
-    busy = tuple(_used(chosen, now.used_by))
-    ready = (
-        ""
-        if problems or busy
-        else tr("Ready, but {doubts}.", doubts=doubts)
-        if doubts
-        else ready_sentence(chosen, survey)
-    )
-    return StartCheck(
-        spec=spec,
-        problems=problems,
-        folder_problem=now.folder_problem,
-        changed=found.changed,
-        busy=busy,
-        offers_open_ports=spec.allow_open_ports or any(each.kind is ProblemKind.OPEN_PORTS for each in found.own),
-        ready=ready,
-        is_warning=bool(ready and doubts),
-    )
 
 
 def _sentences(problems: Sequence[Problem], spec: RunSpec, chosen: Sequence[Device]) -> list[str]:
@@ -343,16 +329,11 @@ def resume_problems(run_id: str, spec: RunSpec, facts: RunFacts, survey: Survey)
         ]
     chosen = [device for device in survey.devices if device.id in spec.devices]
     problems = validation.problems(spec, survey.devices)
-    needs_ports = any(each.kind is ProblemKind.OPEN_PORTS for each in problems)
-    return [
-        *map(str, problems),
-        *(
-            [tr("To resume this run with open ports: trainyard resume {run_id} {allow}", run_id=run_id, allow=ALLOW)]
-            if needs_ports
-            else []
-        ),
-        *lost(chosen, survey, tr("This run cannot be resumed without it.")),
-    ]
+    found = [str(each) for each in problems]
+    if any(each.kind is ProblemKind.OPEN_PORTS for each in problems):
+        how = tr("To resume this run with open ports: trainyard resume {run_id} {allow}", run_id=run_id, allow=ALLOW)
+        found.append(how)
+    return [*found, *lost(chosen, survey, tr("This run cannot be resumed without it."))]
 
 
 def _label(device: str, facts: RunFacts) -> str:

@@ -28,7 +28,7 @@ from gui.widgets.layouts import hbox, vbox
 from gui.widgets.plain_text import PlainLabel, bold_label, named
 
 if TYPE_CHECKING:
-    from gui.runs.rows import OwnerQuestion
+    from gui.runs.words import QuestionWords
 
 
 MARGINS_PX = (20, 18, 20, 14)
@@ -171,12 +171,12 @@ def _label(text: str, role: str) -> PlainLabel:
     return label
 
 
-def ask_first(window: QWidget, question: OwnerQuestion | None, action: Callable[[], object]) -> None:
+def ask_first(window: QWidget, question: QuestionWords | None, action: Callable[[], object]) -> None:
     """Do something, after a yes to the question if there is one."""
     if question is None:
         action()
     else:
-        ask(window, action, question=question.question, words=question.words, yes=question.yes)
+        ask(window, action, **question._asdict())
 
 
 NAME_PX = 380

@@ -83,13 +83,31 @@ class DockLayout(QObject):
 
     def _cover(self, scroll: PlotScroll, panels: MainPanels) -> None:
         """Place what lies over the plots."""
+        failure, steps, messages, plots = panels.failure, panels.first_steps, panels.messages, panels.plots
+
+        def below_heading(width: int) -> tuple[int, int, int]:
+            """Lie below the heading of the first plot, or over the heading too where there is no room."""
+            down, room = _heading_px(failure) + OVERLAY_MARGIN_PX, plots.first_px
+            failure.fit(width, room - 2 * EDGE_PX)
+            height = _height_of(failure, width)
+            return (down if height <= room - down else EDGE_PX), width, height
+
+        def in_the_middle(width: int) -> tuple[int, int, int]:
+            """Lie in the middle of the first plot, below its heading, as wide as the content."""
+            width = min(width, steps.sizeHint().width())
+            height = _height_of(steps, width)
+            return max((_heading_px(steps) + plots.first_px - height) // 2, 0), width, height
+
+        def at_the_foot(width: int) -> tuple[int, int, int]:
+            """Lie at the foot of the plots, which leave this room free, so that nothing is covered."""
+            height = _height_of(messages, width)
+            scroll.keep_free(height)
+            return max(scroll.height() - height, 0), width, height
+
         panels.setup.sheet.cover(scroll)
-        for overlay in (
-            TopOverlay(panels.failure, scroll, self._window, lambda: panels.plots.first_px, panels.failure.fit),
-            CentredOverlay(panels.first_steps, scroll, self._window, lambda: panels.plots.first_px),
-        ):
-            panels.plots.resized.connect(overlay.place)
-        FootOverlay(panels.messages, scroll, self._window, scroll.keep_free)
+        for above, placing in ((failure, below_heading), (steps, in_the_middle)):
+            plots.resized.connect(Overlay(above, scroll, self._window, placing).place)
+        Overlay(messages, scroll, self._window, at_the_foot, hidden=lambda: scroll.keep_free(0))
 
     def reset(self) -> None:
         """Put every dock in its first place."""
@@ -264,13 +282,21 @@ MAX_LETTERS = 110
 """Maximum width of the widget above, in average letters: longer lines are hard to read."""
 
 
+Placing = Callable[[int], tuple[int, int, int]]
+"""Returns, for the greatest width of a widget, its distance from the top of the ground, its width and its height."""
+
+
 class Overlay(QObject):
     """Places `above` over `ground`; both are in the same window. The owner of `above` shows and hides it."""
 
-    def __init__(self, above: QWidget, ground: QWidget, window: QWidget) -> None:
-        """Make `above` a child of the window."""
+    def __init__(
+        self, above: QWidget, ground: QWidget, window: QWidget, placing: Placing,
+        hidden: Callable[[], object] = lambda: None,
+    ) -> None:
+        """Make `above` a child of the window. `hidden`: called when it is hidden."""
         super().__init__(above)
         self._above, self._ground, self._window = above, ground, window
+        self._placing, self._hidden = placing, hidden
         is_hidden = above.isHidden()
         above.setParent(window)
         above.setHidden(is_hidden)
@@ -282,17 +308,17 @@ class Overlay(QObject):
         if event.type() in _MOVES.get(watched is self._above, ()):
             self.place()
         elif watched is self._above and event.type() == QEvent.Type.Hide and self._above.isHidden():
-            self._place_hidden()  # not if it was hidden with its window, which may be on its way out
+            self._hidden()  # not if it was hidden with its window, which may be on its way out
         return False
 
     def place(self) -> None:
         """Place the widget: as wide as it may be, as high as it must be."""
         above, ground = self._above, self._ground
         if above.isHidden():
-            self._place_hidden()
+            self._hidden()
             return
-        width = min(ground.width() - 2 * OVERLAY_MARGIN_PX, self._widest())
-        down, height = self._place_in(width)
+        letters_px = MAX_LETTERS * above.fontMetrics().averageCharWidth()
+        down, width, height = self._placing(min(ground.width() - 2 * OVERLAY_MARGIN_PX, letters_px))
         top = ground.mapTo(self._window, QPoint(0, 0))
         self._raise()
         above.setGeometry(top.x() + (ground.width() - width) // 2, top.y() + down, width, height)
@@ -306,78 +332,18 @@ class Overlay(QObject):
         if card in order and order.index(self._above) < order.index(card):
             self._above.raise_()
 
-    def _widest(self) -> int:
-        """Return the greatest width of the widget."""
-        return MAX_LETTERS * self._above.fontMetrics().averageCharWidth()
 
-    def _place_in(self, width: int) -> tuple[int, int]:
-        """Return the distance from the top of the ground, and the height, of a widget with this width."""
-        raise NotImplementedError
-
-    def _place_hidden(self) -> None:
-        """Do what is due when the widget is hidden."""
-
-    def _height(self, width: int) -> int:
-        """Return the height that the widget needs."""
-        layout = self._above.layout()
-        if layout is not None and layout.hasHeightForWidth():
-            return layout.totalHeightForWidth(width)
-        return self._above.sizeHint().height()
+def _height_of(widget: QWidget, width: int) -> int:
+    """Return the height that a widget needs."""
+    layout = widget.layout()
+    if layout is not None and layout.hasHeightForWidth():
+        return layout.totalHeightForWidth(width)
+    return widget.sizeHint().height()
 
 
-class TopOverlay(Overlay):
-    """Lies below the heading of the part that it may cover, or over the heading too where there is no room."""
-
-    def __init__(
-        self, above: QWidget, ground: QWidget, window: QWidget, room: Callable[[], int], fit: Callable[[int, int], None]
-    ) -> None:
-        """`room`: returns the height of that part.
-
-        `fit`: leaves out what would make the widget too high, for a width and a height.
-        """
-        self._room, self._fit = room, fit
-        super().__init__(above, ground, window)
-
-    def _place_in(self, width: int) -> tuple[int, int]:
-        room = self._room()
-        down = LINES_BELOW_TOP * self._above.fontMetrics().lineSpacing() + OVERLAY_MARGIN_PX
-        self._fit(width, room - 2 * EDGE_PX)
-        height = self._height(width)
-        return (down if height <= room - down else EDGE_PX), height
-
-
-class CentredOverlay(Overlay):
-    """Lies in the middle of the first part of the ground, below its heading, as wide as its content."""
-
-    def __init__(self, above: QWidget, ground: QWidget, window: QWidget, room: Callable[[], int]) -> None:
-        """`room`: returns the height of that part."""
-        self._room = room
-        super().__init__(above, ground, window)
-
-    def _widest(self) -> int:
-        return min(super()._widest(), self._above.sizeHint().width())
-
-    def _place_in(self, width: int) -> tuple[int, int]:
-        height = self._height(width)
-        heading = LINES_BELOW_TOP * self._above.fontMetrics().lineSpacing()
-        return max((heading + self._room() - height) // 2, 0), height
-
-
-class FootOverlay(Overlay):
-    """Lies at the foot of the ground, which leaves this room free, so that nothing is covered."""
-
-    def __init__(self, above: QWidget, ground: QWidget, window: QWidget, keep_free: Callable[[int], None]) -> None:
-        """`keep_free`: called with the height in pixels that the ground has to leave free at its foot."""
-        self._keep_free = keep_free
-        super().__init__(above, ground, window)
-
-    def _place_in(self, width: int) -> tuple[int, int]:
-        height = self._height(width)
-        self._keep_free(height)
-        return max(self._ground.height() - height, 0), height
-
-    def _place_hidden(self) -> None:
-        self._keep_free(0)
+def _heading_px(widget: QWidget) -> int:
+    """Return the height of the heading of what a widget covers."""
+    return LINES_BELOW_TOP * widget.fontMetrics().lineSpacing()
 
 
 _MOVES = {

@@ -209,16 +209,12 @@ class DetailTabs(QStackedWidget):
         self.tabs.setDrawBase(False)
         self.tabs.setExpanding(False)
         self.tabs.setElideMode(Qt.TextElideMode.ElideRight)
-        self.tabs.currentChanged.connect(self.setCurrentIndex)
-        self.tabs.currentChanged.connect(lambda tab: self.log.controls.setVisible(tab == LOG_TAB))
-        self.log.controls.hide()  # the first tab is another one
-        self.tabs.currentChanged.connect(lambda tab: self.events.controls.setVisible(tab == EVENTS_TAB))
         self._kind = RECIPE
         self._chosen = dict(FIRST_TABS)
         self.tabs.tabBarClicked.connect(self._choose)
         self.tabs.currentChanged.connect(self._on_changed)
         self._shown_by_us = False
-        self.tabs.currentChanged.connect(lambda tab: self.settings.controls.setVisible(tab == SETTINGS_TAB))
+        self.log.controls.hide()  # the first tab is another one
         self.settings.controls.hide()
         self.controls = row_of(self.events.controls, self.log.controls, self.settings.controls)
         """The controls of the page that is shown."""
@@ -250,6 +246,9 @@ class DetailTabs(QStackedWidget):
         self._shown_by_us = False
 
     def _on_changed(self, tab: int) -> None:
+        self.setCurrentIndex(tab)
+        for page, at in ((self.events, EVENTS_TAB), (self.log, LOG_TAB), (self.settings, SETTINGS_TAB)):
+            page.controls.setVisible(tab == at)
         if self.tabs.hasFocus() and not self._shown_by_us:  # by a key
             self._choose(tab)
 

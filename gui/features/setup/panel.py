@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import Signal
-from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QButtonGroup, QPushButton, QWidget
 
 from core.catalog import frameworks as catalog
@@ -111,7 +110,7 @@ class RecipeSetup(QWidget):
         self._strategy = StrategyBox()
         allow = tr("Allow open ports")
         self._ports = forms.check("allowOpenPorts", allow, tr(OPEN_PORTS), self.changed.emit, text=allow)
-        self._recipe = RecipePicker()
+        self.picker = RecipePicker()
         self._training = TrainingForm()
         self._settings = RecipeForm()
         self._checkpoints = CheckpointForm()
@@ -133,7 +132,7 @@ class RecipeSetup(QWidget):
     ) -> RecipeChoices:
         """Return all choices together with those made elsewhere."""
         return RecipeChoices(
-            recipe=self._recipe.reference,
+            recipe=self.picker.reference,
             devices=devices,
             framework=self._framework.currentData(),
             strategy=self._strategy.currentData(),
@@ -149,23 +148,11 @@ class RecipeSetup(QWidget):
 
     def chosen_recipe(self) -> RecipeFile:
         """Return the chosen recipe. Raises `ValueError` with a sentence if it cannot be read."""
-        return recipes.find(self._recipe.reference, self._shown_framework)
-
-    def add_recipe_action(self, action: QAction) -> None:
-        """Add an action to the context menu of the box with the workloads."""
-        self._recipe.box.addAction(action)
+        return recipes.find(self.picker.reference, self._shown_framework)
 
     def show_open_ports(self, *, offered: bool) -> None:
         """Offer to allow open ports, or hide the box. A check of the choices decides this."""
         self._rows.setRowVisible(self._ports.widget, offered)
-
-    def open_file(self, path: Path) -> None:
-        """Choose a recipe file."""
-        self._recipe.open_file(path)
-
-    def choose_built_in(self, name: str) -> None:
-        """Choose a built-in recipe by its name."""
-        self._recipe.choose(name)
 
     def show_devices(self, devices: Sequence[Device]) -> None:
         """Adapt to the ticked devices: until the user chooses a strategy, select the default for their number."""
@@ -175,7 +162,7 @@ class RecipeSetup(QWidget):
 
     def reread(self) -> None:
         """Read the recipe file again: it may have been edited."""
-        reference = self._recipe.reference
+        reference = self.picker.reference
         try:
             recipe = self.chosen_recipe()
         except ValueError:
@@ -211,7 +198,7 @@ class RecipeSetup(QWidget):
             self._strategy_chosen = True
         self._settings.restore_all(plain(kept.get("settings")))
         self.reread()
-        self._recipe.choose(str(kept.get("recipe")))
+        self.picker.choose(str(kept.get("recipe")))
         self._training.restore(plain(kept.get("training")))
         self._checkpoints.restore(plain(kept.get("checkpoints")))
         self._run.restore(plain(kept.get("run")))
@@ -226,9 +213,9 @@ class RecipeSetup(QWidget):
         reference = built_in.get(recipe.path, recipe.path)
         self._settings.restore_all({**self._settings.remember_all(), self._key(reference): dict(recipe.settings)})
         if "/" in reference:
-            self._recipe.open_file(Path(reference))
+            self.picker.open_file(Path(reference))
         else:
-            self._recipe.choose(reference)
+            self.picker.choose(reference)
         self.reread()
         self._strategy_chosen = self._strategy.show_strategy(spec.strategy)
         self._ports.set_value(spec.allow_open_ports)
@@ -262,7 +249,7 @@ class RecipeSetup(QWidget):
     def _framework_choices(self) -> dict[str, Any]:
         """Return the choices for the shown framework."""
         strategy = self._strategy.currentData() if self._strategy_chosen else None
-        return {"strategy": strategy, "recipe": self._recipe.reference}
+        return {"strategy": strategy, "recipe": self.picker.reference}
 
     def _offer(self, framework: str) -> None:
         """Offer the strategies and workloads of a framework, and restore the choices made for it before."""
@@ -271,7 +258,7 @@ class RecipeSetup(QWidget):
         self._strategy.show_rows(strategy_rows(framework, self._devices))
         self._strategy_chosen = self._strategy.show_strategy(str(before.get("strategy")))
         self._follow_devices()
-        self._recipe.show_framework(framework, str(before.get("recipe") or self._recipe.reference))
+        self.picker.show_framework(framework, str(before.get("recipe") or self.picker.reference))
 
     def _follow_devices(self) -> None:
         if not self._strategy_chosen:
@@ -294,7 +281,7 @@ class RecipeSetup(QWidget):
     def _connect(self) -> None:
         self._framework.currentIndexChanged.connect(lambda _: self._on_framework_chosen())
         self._strategy.chosen.connect(self._on_strategy_chosen)
-        self._recipe.changed.connect(self._on_recipe_chosen)
+        self.picker.changed.connect(self._on_recipe_chosen)
         for part in (self._training, self._settings, self._checkpoints, self._run):
             part.changed.connect(self.changed)
 
@@ -304,7 +291,7 @@ class RecipeSetup(QWidget):
         rows.addRow(label(tr("Strateg&y"), self._strategy), self._strategy)
         rows.addRow("", self._ports.widget)
         self.show_open_ports(offered=False)
-        rows.addRow(label(tr("&Workload"), self._recipe.box), self._recipe)
+        rows.addRow(label(tr("&Workload"), self.picker.box), self.picker)
         rows.addRow(label(tr("Epochs · &batch · rate"), self._training), self._training)
 
 
@@ -361,12 +348,12 @@ class SetupPanel(QWidget):
     def open_recipe(self, path: Path | str) -> None:
         """Choose a recipe file."""
         self._switch.show_script(is_script=False)
-        self.recipe.open_file(Path(path))
+        self.recipe.picker.open_file(Path(path))
 
     def choose_built_in(self, name: str) -> None:
         """Choose a built-in recipe by its name."""
         self._switch.show_script(is_script=False)
-        self.recipe.choose_built_in(name)
+        self.recipe.picker.choose(name)
 
     def open_script(self, path: Path | str) -> None:
         """Choose a script."""
@@ -411,17 +398,15 @@ class SetupPanel(QWidget):
             **self.recipe.remember(),
             "is_script": self.is_script,
             "script": self.script.remember(),
-            "overrides": {**self.release.overrides(), **self.naming.overrides(), **self.stop.overrides()},
+            "overrides": {name: value for group in self._everywhere for name, value in group.overrides().items()},
         }
 
     def restore(self, kept: Mapping[str, Any]) -> None:
         """Restore what `remember` returned; missing and invalid values are ignored."""
         self.recipe.restore(kept)
         self.script.restore(plain(kept.get("script")))
-        overrides = plain(kept.get("overrides"))
-        self.release.restore(overrides)
-        self.stop.restore(overrides)
-        self.naming.restore(overrides)
+        for group in self._everywhere:
+            group.restore(plain(kept.get("overrides")))
         self._switch.show_script(is_script=kept.get("is_script") is True)
 
     def fill(self, spec: RunSpec) -> None:
@@ -459,9 +444,7 @@ class SetupPanel(QWidget):
 
     def _show_changes(self) -> None:
         """List the settings that differ from their defaults."""
-        own = (self.script.more,) if self.is_script else self.recipe.groups
-        naming = (self.naming,) if self._has_gpus else ()
-        changes = [change for group in (*own, *naming, self.stop, self.release) for change in group.changes()]
+        changes = [change for group in self._groups if group.wanted for change in group.changes()]
         text = tr("Other settings have their defaults")
         if changes:
             text = tr("Changed: {changes}", changes=tr(", ").join(changes))

@@ -167,7 +167,7 @@ class ReuseController:
         preset_button.remove_asked.connect(lambda path: self._ask_to_remove(Path(path)))
         preset_button.keep_asked.connect(self._keep_choices)
         panels.menu.provide(copyRecipe=self._ask_where_to_copy)
-        panels.setup.recipe.add_recipe_action(panels.menu.action("copyRecipe"))
+        panels.setup.recipe.picker.box.addAction(panels.menu.action("copyRecipe"))
         chosen, steps = panels.devices.chosen, panels.first_steps.buttons
         steps["firstTickButton"].clicked.connect(lambda: chosen.tick_only(free_devices(chosen.rows_of())))
         steps["firstExampleButton"].clicked.connect(self._train_example)
