@@ -48,15 +48,11 @@ def readings_state(survey: Survey, stale_age_s: Mapping[str, int], held_by: Held
     """Return everything that a check says about the readings of these devices: if it changes, check again."""
     chosen = [device for device in survey.devices if device.id in ticked]
     readings = [
-        (sample.device_id, sample.lost, stale_age_s.get(sample.device_id), sample.processes, _rounded(sample))
-        for sample in survey.samples
-        if sample.device_id in ticked
+        (each.device_id, each.lost, stale_age_s.get(each.device_id), each.processes, gigabytes(each.memory_used_bytes))
+        for each in survey.samples
+        if each.device_id in ticked
     ]
     return readings, [device.blocked for device in chosen], _taken(chosen, survey, held_by)
-
-
-def _rounded(sample: Sample) -> str:
-    return gigabytes(sample.memory_used_bytes)
 
 
 def reading_doubts(chosen: Sequence[Device], survey: Survey, stale_age_s: Mapping[str, int], held_by: HeldBy) -> str:
@@ -241,7 +237,11 @@ def judge(found: Examination, now: StartConditions) -> StartCheck:
         *lost(chosen, survey, tr("Untick it.")),
     )
     doubts = "; ".join(filter(None, (reading_doubts(chosen, survey, now.stale_age_s, now.held_by), found.doubt)))
-    busy, ready = tuple(_used(chosen, now.used_by)), ""
+    busy = tuple(
+        tr("{sentence}. Start offers to share, or to add this run to the queue.", sentence=sentence)
+        for sentence in use_sentences(chosen, now.used_by).values()
+    )
+    ready = ""
     if not problems and not busy:
         first = tr("Ready, but {doubts}.", doubts=doubts) if doubts else ready_sentence(chosen, survey)
         ready = join_sentences([first, *found.notes])
@@ -304,14 +304,6 @@ def _sentences(problems: Sequence[Problem], spec: RunSpec, chosen: Sequence[Devi
                 return problem.sentence
 
     return [words(each) for each in problems]
-
-
-def _used(chosen: Sequence[Device], used_by: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return a sentence for each set of runs that use these devices."""
-    return [
-        tr("{sentence}. Start offers to share, or to add this run to the queue.", sentence=sentence)
-        for sentence in use_sentences(chosen, used_by).values()
-    ]
 
 
 def resume_problems(run_id: str, spec: RunSpec, facts: RunFacts, survey: Survey) -> list[str]:

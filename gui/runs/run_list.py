@@ -235,7 +235,9 @@ class QueueService(QObject):
             self._is_revived = self._reviving.start(
                 lambda: revive(root), self._tell_revived, lambda error: self.failed.emit(reason(error))
             )
-        if self._reading.start(lambda: queue_view(root, queued), self._take, self._take_error):
+        if self._reading.start(
+            lambda: queue_view(root, queued), self._take, lambda error: self._note(reason(error))
+        ):
             self._due = time.monotonic() + (QUEUE_S if self._queued else RARELY_S)
 
     def _tell_revived(self, found: list[Path]) -> None:
@@ -261,9 +263,6 @@ class QueueService(QObject):
         if view != self._view:
             self._view = view
             self.changed.emit()
-
-    def _take_error(self, error: Exception) -> None:
-        self._note(reason(error))
 
     def _note(self, problem: str) -> None:
         if problem != self._problem:

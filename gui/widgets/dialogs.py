@@ -186,11 +186,15 @@ class NameDialog(Question):
     """Asks for a name or another text."""
 
     def __init__(
-        self, parent: QWidget, *, question: str, name: str, yes: str, judge: Callable[[str], tuple[str, str]],
-        may_be_empty: bool = False,
+        self, parent: QWidget, take: Callable[[str], object], *, question: str, name: str, yes: str,
+        judge: Callable[[str], tuple[str, str]], may_be_empty: bool = False,
     ) -> None:
-        """`judge`: returns why a name cannot be used (or the empty string), and a notice about it."""
+        """`take`: called with what was entered.
+
+        `judge`: returns why a name cannot be used (or the empty string), and a notice about it.
+        """
         super().__init__(parent, "nameDialog", yes)
+        self.accepted.connect(lambda: take(self.name))
         self._judge, self._may_be_empty = judge, may_be_empty
         self.edit = named(QLineEdit(name), "nameEdit", question)
         self.edit.setMinimumWidth(NAME_PX)
@@ -212,16 +216,6 @@ class NameDialog(Question):
         self.yes.setEnabled(not problem)
         self.notice.setText(problem or notice or " ")
         mark(self.notice, tone="bad" if problem and name else "warn" if notice else "muted")
-
-
-def ask_name(
-    parent: QWidget, named: Callable[[str], object], *, question: str, name: str, yes: str,
-    judge: Callable[[str], tuple[str, str]], may_be_empty: bool = False,
-) -> None:
-    """Ask for a name with a `NameDialog`; call `named` with it."""
-    dialog = NameDialog(parent, question=question, name=name, yes=yes, judge=judge, may_be_empty=may_be_empty)
-    dialog.accepted.connect(lambda: named(dialog.name))
-    dialog.open()
 
 
 ANY_FILE = tr_noop("All files (*)")

@@ -38,11 +38,13 @@ class FieldGroup(QWidget):
         self._editors: dict[str, Editor] = {}
         self._labels: dict[str, PlainLabel] = {}
         self._titles: dict[str, str] = {}
-        self._defaults: dict[str, SettingValue] = {}
+        self.defaults: dict[str, SettingValue] = {}
+        """The default values by name."""
         self._hidden: set[str] = set()
         """Fields that the choices made elsewhere do not have."""
         self._search = ""
-        self._wanted = True
+        self.wanted = True
+        """Whether the workload has these fields."""
         self._rows = form(self)
         self.heading = bold_label(heading)
         self._rows.addRow(self.heading)
@@ -72,30 +74,20 @@ class FieldGroup(QWidget):
 
     # -- defaults --------------------------------------------------------------------------------
 
-    @property
-    def defaults(self) -> Mapping[str, SettingValue]:
-        """The default values by name."""
-        return self._defaults
-
     def set_defaults(self, defaults: Mapping[str, SettingValue]) -> None:
         """Set the default values. Fields that had their old default take the new one."""
         for name, editor in self._editors.items():
             if name in defaults:
-                follows = name not in self._defaults or not self._differs(name)
-                self._defaults[name] = defaults[name]
+                follows = name not in self.defaults or not self._differs(name)
+                self.defaults[name] = defaults[name]
                 if follows:
                     editor.set_value(defaults[name])
         self.show_changes()
 
-    @property
-    def wanted(self) -> bool:
-        """Whether the workload has these fields."""
-        return self._wanted
-
     def reset(self) -> None:
         """Give every field its default."""
-        for name in self._defaults:
-            self._editors[name].set_value(self._defaults[name])
+        for name in self.defaults:
+            self._editors[name].set_value(self.defaults[name])
 
     def overrides(self) -> dict[str, Any]:
         """Return the fields that differ from their defaults, for the settings file: the others follow theirs."""
@@ -119,16 +111,16 @@ class FieldGroup(QWidget):
                 mark(text, tone="accent" if differs else "")
 
     def _differs(self, name: str) -> bool:
-        if name not in self._defaults:
+        if name not in self.defaults:
             return False  # it is about to get its default
-        value, default = self._editors[name].value(), self._defaults[name]
+        value, default = self._editors[name].value(), self.defaults[name]
         return not (value == default or str(value) == str(default))
 
     # -- rows ------------------------------------------------------------------------------------
 
     def show_group(self, *, wanted: bool) -> None:
         """Show the group if the workload has its fields, and if one of them matches the search."""
-        self._wanted = wanted
+        self.wanted = wanted
         self.search(self._search)
 
     def search(self, text: str) -> bool:
@@ -139,8 +131,8 @@ class FieldGroup(QWidget):
         for name, editor in self._editors.items():
             if self._rows.isRowVisible(editor.widget) is not (name in found):
                 self._rows.setRowVisible(editor.widget, name in found)
-        self.setVisible(self._wanted and bool(found))
-        return self._wanted and bool(found)
+        self.setVisible(self.wanted and bool(found))
+        return self.wanted and bool(found)
 
     def _matches(self, name: str, words: list[str]) -> bool:
         about = f"{self._titles[name]} {self.heading.text()} {name} {self._editors[name].widget.toolTip()}".casefold()
@@ -157,7 +149,7 @@ class FieldGroup(QWidget):
         """Remove all rows."""
         for editor in self._editors.values():
             self._rows.removeRow(editor.widget)
-        self._editors, self._labels, self._titles, self._defaults = {}, {}, {}, {}
+        self._editors, self._labels, self._titles, self.defaults = {}, {}, {}, {}
 
     def _show_row(self, name: str, *, shown: bool) -> None:
         """Show or hide the row of this field; `values` omits a hidden field."""

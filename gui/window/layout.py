@@ -238,9 +238,13 @@ class Dock(QDockWidget):
             QDockWidget.DockWidgetFeature.DockWidgetMovable | QDockWidget.DockWidgetFeature.DockWidgetFloatable
         )
         self.setAllowedAreas(Qt.DockWidgetArea.AllDockWidgetAreas)
-        self._heading = heading or _title(title)
         self._is_titled = heading is None
-        self.setTitleBarWidget(_title_bar(self._heading, beside, inset=self._is_titled))
+        self._heading = heading or named(PlainLabel(title.upper(), role="title"), line="card")
+        left, above, below = (14, 8, 4) if self._is_titled else (8, 2, 0)
+        right = 14 if beside is None else 6  # flat buttons have room around their text
+        parts = (self._heading, 0, *(() if beside is None else (beside,)))  # 0: drag the dock here
+        hbox(bar := QWidget(), *parts, gap=6, margins=(left, above, right, below))
+        self.setTitleBarWidget(bar)
         # The content comes last: Qt styles all that is in a widget again each time the widget gets another parent.
         inside = QWidget()
         self.setWidget(inside)
@@ -259,18 +263,6 @@ class Dock(QDockWidget):
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: ARG002, N802 (Qt's name)
         """Paint the card behind heading and content."""
         paint_card(self, current_theme().panel, current_theme().panel_border)
-
-
-def _title(text: str) -> PlainLabel:
-    return named(PlainLabel(text.upper(), role="title"), line="card")
-
-
-def _title_bar(heading: QWidget, beside: QWidget | None, *, inset: bool) -> QWidget:
-    bar = QWidget()
-    right = 14 if beside is None else 6  # flat buttons have room around their text
-    margins = (14 if inset else 8, 8 if inset else 2, right, 4 if inset else 0)
-    hbox(bar, heading, 0, *(() if beside is None else (beside,)), gap=6, margins=margins)  # 0: drag the dock here
-    return bar
 
 
 OVERLAY_MARGIN_PX = 12

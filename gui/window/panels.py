@@ -76,7 +76,10 @@ class HeaderPanel(QWidget):
         self.host = PlainLabel(name="hostLabel", role="pill")
         self.host.hide()
         self._shown: RunHeader | None = None
-        self._lay_out()
+        hbox(
+            self, self.buttons, self.again, 8, self._state, 2, self._name, self._owner, (self._what, 1), 8,
+            self.progress, self._released, self.host, self.missed, gap=8, margins=(2, 10, 2, 10),
+        )
         self.show_header(run_header(None))
 
     def show_header(self, header: RunHeader) -> None:
@@ -164,12 +167,6 @@ class HeaderPanel(QWidget):
             announce(self._released, header.released)
         if self._released.property("tone") != header.released_tone:
             mark(self._released, tone=header.released_tone)
-
-    def _lay_out(self) -> None:
-        hbox(
-            self, self.buttons, self.again, 8, self._state, 2, self._name, self._owner, (self._what, 1), 8,
-            self.progress, self._released, self.host, self.missed, gap=8, margins=(2, 10, 2, 10),
-        )
 
 
 EVENTS_TAB, LOG_TAB, MEMORY_TAB, PROCESSES_TAB, SETTINGS_TAB, OUTPUTS_TAB, ERROR_TAB = range(7)

@@ -162,10 +162,6 @@ class ComparedPlot(PlotCard):
                 place = number(round(x), 1)
         return tr(POSITION[self.axis_name], place=place)
 
-    def readout(self) -> Sequence[HoverRow]:
-        """Return nothing: the table below has the values."""
-        return ()
-
     def thin_line(self, name: str, colour: str, *, is_faint: bool = False) -> LineData:
         """Return a thin line, made new if there is none of this name."""
         line = self.many.lines.get(name)

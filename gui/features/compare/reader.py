@@ -30,8 +30,8 @@ from core.series.run_series import RunSeries
 from core.text import BYTES_PER_GB
 from gui.base.formatting import DASH, moment
 from gui.base.jobs import Jobs, keep_as_it_is, reason, sentence
-from gui.runs.progress import ScriptProgress
-from gui.runs.reading import AT_ONCE_BYTES, ReadRun, take_in, timeline_of
+from gui.base.theme import current_theme
+from gui.runs.reading import AT_ONCE_BYTES, ReadRun, take_in, unread
 
 HIDDEN_METRICS = "@"
 """In the names of metrics of other ranks than 0, which are not offered."""
@@ -182,10 +182,10 @@ class TableChoice:
     """What the table compares."""
 
     metric: str
-    baseline: str | None = None
+    baseline: str | None
     """The name of a run's folder; None: the first run."""
-    target: float | None = None
-    grouped: bool = True
+    target: float | None
+    grouped: bool
     """Whether runs that differ only in the seed form one row."""
 
 
@@ -207,6 +207,7 @@ class ComparisonReader(QObject):
         """Why there is no table: a sentence, or the empty string."""
         self.version = 0
         """Increases whenever there is something new to draw."""
+        self.colours = ColourNumbers(len(current_theme().devices))
         self._read: dict[Path, ComparedRun] = {}
         self._live: dict[Path, ReadRun] = {}
         self._reader = _Reader()
@@ -239,8 +240,9 @@ class ComparisonReader(QObject):
         self._reader.want([each for each in self.chosen if each not in self._read])
         self._outdate()
 
-    def choose_table(self, choice: TableChoice) -> None:
-        """Make the table of this choice."""
+    def choose_table(self, *, metric: str, baseline: str | None, target: float | None, grouped: bool) -> None:
+        """Make the table of this choice: see `TableChoice`."""
+        choice = TableChoice(metric=metric, baseline=baseline, target=target, grouped=grouped)
         if choice != self._choice:
             self._choice, self._is_stale, self._made_at = choice, True, 0.0
 
@@ -404,7 +406,7 @@ class _Reader:
             take_in(kept, kept.run.catch_up())
             return kept
         run = Run.attach(run_dir)
-        read = ReadRun(run=run, run_series=RunSeries(), timeline=timeline_of(run.spec()), strides=ScriptProgress())
+        read = unread(run, run.spec())
         for events in run.every_slice():
             take_in(read, events)
             if self._changed.is_set():

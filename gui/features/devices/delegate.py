@@ -329,18 +329,14 @@ class DeviceDelegate(QStyledItemDelegate):
     def _paint_right(self, painter: QPainter, row: DeviceRow, line: QRect) -> int:
         """Paint what is at the right end of the first line. Return the width that it takes."""
         sizes, theme = self.sizes, current_theme()
-        text = (
-            tr("{seconds} s old", seconds=row.stale_age_s)
-            if row.stale_age_s is not None
-            else tr("asleep")
-            if row.asleep
-            else ""
-        )
         if row.lost:
             draw_elided(painter, line, row.status, theme.bad, font=sizes.small)
             return line.width()
+        text, tone = tr("asleep") if row.asleep else "", theme.muted
+        if row.stale_age_s is not None:
+            text, tone = tr("{seconds} s old", seconds=row.stale_age_s), theme.warn
         if text:
-            draw_elided(painter, line, text, theme.warn if row.urgent else theme.muted, font=sizes.small, right=True)
+            draw_elided(painter, line, text, tone, font=sizes.small, right=True)
             return sizes.width(text) + GAP_PX
         if row.is_cpu:
             chip = self._chip_width(row)

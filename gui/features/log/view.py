@@ -60,7 +60,9 @@ class LogView(QPlainTextEdit):
         """Styles by the index that `STYLE_PROPERTY` holds."""
         self._tail: FileTail | None = None
         self._terminal = Terminal()
-        self._follows, self._ignores_scrolling = True, False
+        self.follows = True
+        """Whether it follows the end."""
+        self._ignores_scrolling = False
         self._piece_bytes = MIN_BYTES
         self._query = ""
         look.changed.connect(self._recolour)
@@ -156,11 +158,6 @@ class LogView(QPlainTextEdit):
 
     # -- following -------------------------------------------------------------------------------
 
-    @property
-    def follows(self) -> bool:
-        """True if the view follows the end."""
-        return self._follows
-
     def set_follows(self, follows: bool) -> None:
         """Follow the end, or stay at the current position."""
         if follows and self._tail is not None and self.has_later:
@@ -169,15 +166,15 @@ class LogView(QPlainTextEdit):
             self._loading.start()
         if follows:
             self._to_end()
-        if follows != self._follows:
-            self._follows = follows
+        if follows != self.follows:
+            self.follows = follows
             self.follow_changed.emit(follows)
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
         """Stay at the end while following."""
         with self._own_scrolling():
             super().resizeEvent(event)
-            if self._follows:
+            if self.follows:
                 self._to_end()
         self.highlights.update_marks()
 
@@ -276,7 +273,7 @@ class LogView(QPlainTextEdit):
         while more and time.perf_counter() < until:
             more = self._read_piece()
         if self.revision != revision:
-            if self._follows:
+            if self.follows:
                 self._trim(MAX_LINES + SLACK_LINES)
                 self._to_end()
             else:
@@ -289,16 +286,16 @@ class LogView(QPlainTextEdit):
         return more
 
     def _read_piece(self) -> bool:
-        if not self._follows and self.blockCount() > MAX_LINES:
+        if not self.follows and self.blockCount() > MAX_LINES:
             return False  # would remove lines that the user is reading
         began = time.perf_counter()
-        piece = self._tail.read(self._piece_bytes, may_skip=self._follows) if self._tail else None
+        piece = self._tail.read(self._piece_bytes, may_skip=self.follows) if self._tail else None
         if piece is None:
             return False
         if piece.restarts:
             self._restart()
         self._insert(self._terminal.feed(piece.text))
-        if self._follows:
+        if self.follows:
             self._trim(MAX_LINES + 2 * SLACK_LINES)
         took = time.perf_counter() - began
         if took > PIECE_S:

@@ -25,7 +25,7 @@ from gui.base.theme import mark
 from gui.runs.actions import ACTIONS, ActionState, not_done, obstacles
 from gui.runs.rows import HELD, place_of_drop, place_of_step
 from gui.widgets.buttons import compact_button, icon_button
-from gui.widgets.dialogs import ask, ask_name
+from gui.widgets.dialogs import NameDialog, ask
 from gui.widgets.layouts import hbox
 from gui.widgets.plain_text import menu_text, named, verbatim
 from gui.window.feature import Feature
@@ -276,7 +276,7 @@ class HistoryController(Feature):
         def take(text: str) -> None:
             self._tag_several(run_dirs, _tags(text))
 
-        ask_name(self.panels.window, take, question=question, name="", yes=tr("Save"), judge=judge)
+        NameDialog(self.panels.window, take, question=question, name="", yes=tr("Save"), judge=judge).open()
 
     def _tag_several(self, run_dirs: Sequence[str], words: Sequence[str]) -> None:
         added = [word for word in words if not word.startswith("-")]
@@ -303,11 +303,13 @@ class HistoryController(Feature):
                 self._change(run_dir, add_tags=added, remove_tags=removed)
 
         name, save, window = " ".join(before), tr("Save"), self.panels.window
-        ask_name(window, take, question=question, name=name, yes=save, judge=_judge_tags, may_be_empty=True)
+        tags = NameDialog(window, take, question=question, name=name, yes=save, judge=_judge_tags, may_be_empty=True)
+        tags.open()
 
     def _ask_for_note(self, run_dir: str) -> None:
         take = lambda text: self._change(run_dir, note=text)  # noqa: E731
-        ask_name(self.panels.window, take, question=tr("Note on the run"), name="", yes=tr("Add"), judge=_judge_note)
+        question, add, window = tr("Note on the run"), tr("Add"), self.panels.window
+        NameDialog(window, take, question=question, name="", yes=add, judge=_judge_note).open()
 
 
 def _finds_none(count: int, *, is_search: bool) -> str:

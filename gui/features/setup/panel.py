@@ -23,7 +23,7 @@ from gui.base.theme import mark
 from gui.features.setup.recipe_fields import RecipeForm, RecipePicker, RunForm, StrategyBox, TrainingForm, strategy_rows
 from gui.features.setup.reuse import PresetsButton
 from gui.features.setup.script_form import ScriptForm
-from gui.machine.script import TypedScript
+from gui.machine.script import TypedScript, typed_of
 from gui.machine.start_check import StartCheck
 from gui.widgets import forms
 from gui.widgets.buttons import compact_button
@@ -412,7 +412,7 @@ class SetupPanel(QWidget):
     def fill(self, spec: RunSpec) -> None:
         """Fill in the settings of a run or a preset, except its devices."""
         if spec.script is not None:
-            self.script.fill(spec)
+            self.script.restore(typed_of(spec))
         else:
             self.recipe.fill(spec)
         self.stop.fill_from(spec)

@@ -84,6 +84,7 @@ def shared_device_question(
     )
 
 
+NOT_CHECKED = tr_noop("The choices could not be checked: {reason}. Change one of them to try again.")
 ABANDON_S = 1.0
 """Seconds under way after which a check is abandoned if other choices wait for theirs."""
 
@@ -113,7 +114,7 @@ class StartChecker(QObject):
         self._jobs.replace(
             lambda: machine.check(choices, conditions),
             lambda check: self._take(choices, check),
-            lambda error: self._take(choices, _failed(error)),
+            lambda error: self._take(choices, refused("", tr(NOT_CHECKED, reason=reason(error)))),
         )
         self._abandon_others()
 
@@ -130,12 +131,6 @@ class StartChecker(QObject):
         else:
             self._jobs.abandon()
             self._checking = self._newest
-
-
-def _failed(error: Exception) -> StartCheck:
-    return refused(
-        "", tr("The choices could not be checked: {reason}. Change one of them to try again.", reason=reason(error))
-    )
 
 
 DEBOUNCE_MS = 80
