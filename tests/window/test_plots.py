@@ -36,7 +36,7 @@ def test_unchanged_plot_is_not_drawn_again(plots, run_series, monkeypatch) -> No
     draw(run_series, *plots.values())
     for plot in plots.values():
         plot.redraw()
-        monkeypatch.setattr(plot, "_draw", lambda *_: pytest.fail("drawn although nothing had changed"))
+        monkeypatch.setattr(plot, "draw_lines", lambda *_: pytest.fail("drawn although nothing had changed"))
         plot.redraw()
 
 
