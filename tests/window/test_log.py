@@ -214,7 +214,7 @@ def test_what_tensorflow_says_about_itself_is_dimmed_and_its_errors_are_not(view
 
 
 @pytest.fixture
-def page(qtbot, qapp) -> LogPage:
+def details(qtbot, qapp) -> DetailTabs:
     themes.apply(qapp, DARK)
     details = DetailTabs()
     qtbot.addWidget(details)
@@ -225,6 +225,11 @@ def page(qtbot, qapp) -> LogPage:
     with qtbot.waitActive(details):
         details.show()
         details.activateWindow()
+    return details
+
+
+@pytest.fixture
+def page(details: DetailTabs) -> LogPage:
     return details.log
 
 

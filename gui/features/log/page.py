@@ -77,6 +77,10 @@ class LogPage(QWidget):
         self._offer_ranks(1)
         self._show_rank()
 
+    def show_empty_words(self, text: str) -> None:
+        """Set the text of an empty log."""
+        self.view.setPlaceholderText(text)
+
     def show_line(self, rank: int, sought: str) -> None:
         """Select the last line of a rank's log that contains a text; go to the end of the log if there is none."""
         if rank < self.rank_box.count():

@@ -174,7 +174,7 @@ class RunController(Feature):
         is_cpu_only = all(device.kind == "cpu" for device in self._monitor.survey.devices)
         is_read = session.opening is not None
         details.events.show_empty_words(tr(READING) if is_read else empty_words(Place.EVENTS, situation))
-        details.log.view.setPlaceholderText(empty_words(Place.LOG, situation))
+        details.log.show_empty_words(empty_words(Place.LOG, situation))
 
         def words(name: str) -> str:
             if is_first and name == Place.LOSS.value:
