@@ -82,9 +82,7 @@ def write_cached_runs(root: Path, runs: int, steps: int) -> None:
     """
     from core.runs.run import Run
     from core.series import long_runs
-    from core.series.run_series import RunSeries
-    from gui.runs.progress import ScriptProgress
-    from gui.runs.reading import ReadRun, take_in, timeline_of
+    from gui.runs.reading import take_in, unread
     from tests.support.long_run import write_long_run
 
     source = write_long_run(root, steps=2000, lines=20, devices=DEVICES, rounds=20, hours=SECONDS / 3600)
@@ -100,7 +98,7 @@ def write_cached_runs(root: Path, runs: int, steps: int) -> None:
         from core.schema.spec import write_spec
 
         write_spec(run_dir, spec)
-        read = ReadRun(run=run, run_series=RunSeries(), timeline=timeline_of(spec), strides=ScriptProgress())
+        read = unread(run, spec)
         take_in(read, run.catch_up())
         _lengthen(read.run_series, steps, number)
         packed = long_runs.pack(run, read)
@@ -138,6 +136,7 @@ def _measure(root: Path) -> dict[str, object]:
     from PySide6.QtWidgets import QApplication
 
     from gui.app import create_window
+    from gui.base.theme import current_theme
     from gui.base.timers import GarbageCollector
 
     app = QApplication.instance() or QApplication([])
@@ -150,7 +149,8 @@ def _measure(root: Path) -> dict[str, object]:
     every = [str(each.dir) for each in window.services.run_list.found]
     _open(app, window, every[:2])
     window.controllers.comparison.close()
-    window.controllers.comparison._colours = None
+    reader = window.controllers.comparison.reader
+    reader.colours = type(reader.colours)(len(current_theme().devices))
     opened = _open(app, window, every)
     many = _frames(app, window)
     window.controllers.comparison.close()

@@ -32,7 +32,7 @@ from benchmarks.report import Stolen, table, write_json
 from core.schema.paths import EVENTS, LOG_FILE, worker_events
 from gui.app import create_window
 from gui.base.timers import GarbageCollector
-from gui.window.run_panels import LOG_TAB
+from gui.window.panels import LOG_TAB
 from tests.support.long_run import write_long_run
 
 if TYPE_CHECKING:

@@ -4,5 +4,5 @@
 - `run`, `log`, `memory`: the shown run, its log, the memory of its devices
 - `runlist`, `compare`: all runs; several of them
 - `preferences`, `help`: preferences and notifications; documents, keys and the report about this program
-- `other_machine`: the window onto a host
+- `hosts`: the list of hosts, and the window onto one
 """

@@ -108,11 +108,6 @@ class DeviceRow:
         return tr(self.blocked) if self.blocked else ""
 
     @property
-    def urgent(self) -> str:
-        """Tone of the status: `bad`, `warn`, or the empty string."""
-        return "bad" if self.lost else "warn" if self.stale_age_s is not None else ""
-
-    @property
     def user(self) -> str:
         """The runs on it, or else the program that uses most of it; the empty string if none is known."""
         return self.used_by or self.held_by or ""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,11 +54,6 @@ class Machine:
     host = ""
     """The name of the host; the empty string for this machine."""
 
-    @cached_property
-    def _gpus(self) -> GpuCheck:
-        """The check of GPUs, which remembers what it was answered."""
-        return GpuCheck()
-
     @property
     def is_here(self) -> bool:
         """Whether it is this machine."""
@@ -68,6 +62,7 @@ class Machine:
     def __init__(self, root: Path) -> None:
         self.root = root
         """The folder of runs; for a host, that of their copies."""
+        self._gpus = GpuCheck()  # which remembers what it was answered
 
     @property
     def knows_runs(self) -> bool:

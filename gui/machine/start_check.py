@@ -48,15 +48,11 @@ def readings_state(survey: Survey, stale_age_s: Mapping[str, int], held_by: Held
     """Return everything that a check says about the readings of these devices: if it changes, check again."""
     chosen = [device for device in survey.devices if device.id in ticked]
     readings = [
-        (sample.device_id, sample.lost, stale_age_s.get(sample.device_id), sample.processes, _rounded(sample))
-        for sample in survey.samples
-        if sample.device_id in ticked
+        (each.device_id, each.lost, stale_age_s.get(each.device_id), each.processes, gigabytes(each.memory_used_bytes))
+        for each in survey.samples
+        if each.device_id in ticked
     ]
     return readings, [device.blocked for device in chosen], _taken(chosen, survey, held_by)
-
-
-def _rounded(sample: Sample) -> str:
-    return gigabytes(sample.memory_used_bytes)
 
 
 def reading_doubts(chosen: Sequence[Device], survey: Survey, stale_age_s: Mapping[str, int], held_by: HeldBy) -> str:
@@ -230,17 +226,38 @@ def check_start(choices: Choices, now: StartConditions) -> StartCheck:
 
 def judge(found: Examination, now: StartConditions) -> StartCheck:
     """Return the check of choices of which this was found, under these conditions."""
-    if found.spec is None:
+    spec, survey = found.spec, now.survey
+    if spec is None:
         return replace(refused(now.folder_problem, *found.problems), usual_python=found.usual_python)
-    check = _checked(found, found.spec, now)
-    if check.ready and found.notes:
-        check = replace(check, ready=join_sentences([check.ready, *found.notes]), is_warning=True)
-    return replace(
-        check,
+    chosen = [device for device in survey.devices if device.id in spec.devices]
+    problems = (
+        *([now.folder_problem] if now.folder_problem else []),
+        *found.problems,
+        *_sentences(found.own, spec, chosen),
+        *lost(chosen, survey, tr("Untick it.")),
+    )
+    doubts = "; ".join(filter(None, (reading_doubts(chosen, survey, now.stale_age_s, now.held_by), found.doubt)))
+    busy = tuple(
+        tr("{sentence}. Start offers to share, or to add this run to the queue.", sentence=sentence)
+        for sentence in use_sentences(chosen, now.used_by).values()
+    )
+    ready = ""
+    if not problems and not busy:
+        first = tr("Ready, but {doubts}.", doubts=doubts) if doubts else ready_sentence(chosen, survey)
+        ready = join_sentences([first, *found.notes])
+    return StartCheck(
+        spec=spec,
+        problems=problems,
+        folder_problem=now.folder_problem,
+        changed=found.changed,
+        busy=busy,
         arithmetic=found.arithmetic,
         proposed=found.proposed,
         why=found.why,
         usual_python=found.usual_python,
+        offers_open_ports=spec.allow_open_ports or any(each.kind is ProblemKind.OPEN_PORTS for each in found.own),
+        ready=ready,
+        is_warning=bool(ready and (doubts or found.notes)),
     )
 
 
@@ -269,37 +286,6 @@ def refused(folder_problem: str, *problems: str) -> StartCheck:
     return StartCheck(problems=found, folder_problem=folder_problem)
 
 
-def _checked(found: Examination, spec: RunSpec, now: StartConditions) -> StartCheck:
-    """Return the check of a spec."""
-    survey = now.survey
-    chosen = [device for device in survey.devices if device.id in spec.devices]
-    problems = (
-        *([now.folder_problem] if now.folder_problem else []),
-        *found.problems,
-        *_sentences(found.own, spec, chosen),
-        *lost(chosen, survey, tr("Untick it.")),
-    )
-    doubts = "; ".join(filter(None, (reading_doubts(chosen, survey, now.stale_age_s, now.held_by), found.doubt)))
-    busy = tuple(_used(chosen, now.used_by))
-    ready = (
-        ""
-        if problems or busy
-        else tr("Ready, but {doubts}.", doubts=doubts)
-        if doubts
-        else ready_sentence(chosen, survey)
-    )
-    return StartCheck(
-        spec=spec,
-        problems=problems,
-        folder_problem=now.folder_problem,
-        changed=found.changed,
-        busy=busy,
-        offers_open_ports=spec.allow_open_ports or any(each.kind is ProblemKind.OPEN_PORTS for each in found.own),
-        ready=ready,
-        is_warning=bool(ready and doubts),
-    )
-
-
 def _sentences(problems: Sequence[Problem], spec: RunSpec, chosen: Sequence[Device]) -> list[str]:
     """Return the sentences; for devices that do not suit the strategy, the window's own: it has ticks, and titles."""
     labels = join_names(first_names([device.label for device in chosen]))
@@ -320,14 +306,6 @@ def _sentences(problems: Sequence[Problem], spec: RunSpec, chosen: Sequence[Devi
     return [words(each) for each in problems]
 
 
-def _used(chosen: Sequence[Device], used_by: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return a sentence for each set of runs that use these devices."""
-    return [
-        tr("{sentence}. Start offers to share, or to add this run to the queue.", sentence=sentence)
-        for sentence in use_sentences(chosen, used_by).values()
-    ]
-
-
 def resume_problems(run_id: str, spec: RunSpec, facts: RunFacts, survey: Survey) -> list[str]:
     """Return why a run cannot be resumed: sentences, or an empty list."""
     present = {device.id for device in survey.devices}
@@ -343,16 +321,11 @@ def resume_problems(run_id: str, spec: RunSpec, facts: RunFacts, survey: Survey)
         ]
     chosen = [device for device in survey.devices if device.id in spec.devices]
     problems = validation.problems(spec, survey.devices)
-    needs_ports = any(each.kind is ProblemKind.OPEN_PORTS for each in problems)
-    return [
-        *map(str, problems),
-        *(
-            [tr("To resume this run with open ports: trainyard resume {run_id} {allow}", run_id=run_id, allow=ALLOW)]
-            if needs_ports
-            else []
-        ),
-        *lost(chosen, survey, tr("This run cannot be resumed without it.")),
-    ]
+    found = [str(each) for each in problems]
+    if any(each.kind is ProblemKind.OPEN_PORTS for each in problems):
+        how = tr("To resume this run with open ports: trainyard resume {run_id} {allow}", run_id=run_id, allow=ALLOW)
+        found.append(how)
+    return [*found, *lost(chosen, survey, tr("This run cannot be resumed without it."))]
 
 
 def _label(device: str, facts: RunFacts) -> str:

@@ -82,7 +82,8 @@ class PlotCard(QFrame):
         named(self, name, tr("{title} plot", title=title), card=True)
         self.labels: Mapping[str, str] = {}
         """What to call a line, by its name."""
-        self._follow = True
+        self.follows = True
+        """Whether it shows all of the run as it grows."""
         self._empty_words = ""
         self._followed: Span | None = None
         self.y_held = False
@@ -136,8 +137,8 @@ class PlotCard(QFrame):
         """Place what depends on the visible range."""
 
     def readout(self) -> Sequence[HoverRow]:
-        """Return the newest values, for the heading."""
-        raise NotImplementedError
+        """Return the newest values, for the heading; nothing where they stand elsewhere."""
+        return ()
 
     def _recolour_lines(self) -> None:
         """Set the colours of the lines."""
@@ -183,8 +184,8 @@ class PlotCard(QFrame):
         if follow:
             self._followed = None
             self._hold_y(False)
-        if follow != self._follow:
-            self._follow = follow
+        if follow != self.follows:
+            self.follows = follow
             self.follow_changed.emit(follow)
         self._follow_button.setVisible(not self.shows_all)
 
@@ -195,14 +196,9 @@ class PlotCard(QFrame):
         self.invalidate()
 
     @property
-    def follows(self) -> bool:
-        """True if the plot shows all of the run as it grows."""
-        return self._follow
-
-    @property
     def shows_all(self) -> bool:
         """True if the user has moved neither axis."""
-        return self._follow and not self.y_held
+        return self.follows and not self.y_held
 
     def invalidate(self) -> None:
         """Make the next `redraw` draw even if nothing changed."""
@@ -266,7 +262,7 @@ class PlotCard(QFrame):
     def _follow_x(self) -> None:
         span = self.whole_span()
         # Compare with the range that was set, not with the visible one: linked plots round each other's ranges.
-        if self._follow and span != self._followed:
+        if self.follows and span != self._followed:
             self._followed = span
             self.canvas.view.setXRange(*span, padding=0)
 

@@ -132,7 +132,7 @@ class DevicePlot(Plot):
 
     def reading_at(self, x: float) -> HoverReading | None:
         """Return the time and the nearest reading of each device, those that are not faint first."""
-        if self.run_series is None or not self._has_data(self.run_series):
+        if self.run_series is None or not self.is_filled():
             return None
         axis = self.axis(self.run_series)
         points = {device: series.nearest(axis, x) for device, series in self.shown(self.run_series).items()}
@@ -146,17 +146,20 @@ class DevicePlot(Plot):
         """Return the readings of each device, by its label and id."""
         return {f"{self.labels.get(each, each)} {each}": series for each, series in self.readings(run_series).items()}
 
-    def _has_data(self, run_series: RunSeries) -> bool:
-        return any(series.min is not None for series in self.shown(run_series).values())
+    def is_filled(self) -> bool:
+        """Return whether the run has a reading."""
+        run_series = self.run_series
+        return run_series is not None and any(each.min is not None for each in self.shown(run_series).values())
 
-    def _draw(self, run_series: RunSeries, span: Span, pixels: int) -> None:
-        shown = self.shown(run_series)
+    def draw_lines(self, span: Span, pixels: int) -> None:
+        """Draw a line for each device."""
+        shown, axis = self.shown(self._shown), self.axis(self._shown)
         self._match_lines(shown)
-        axis = self.axis(run_series)
         for device, series in shown.items():
             x, y = series.view(axis, *span, pixels)
             self.lines()[device].show(x, y if self.scale == 1 else y / self.scale)
         self._multi_line.refresh()
+        super().draw_lines(span, pixels)
 
     def _match_lines(self, shown: Mapping[str, DeviceSeries]) -> None:
         """Create a line for each shown device and delete the others."""
@@ -174,11 +177,13 @@ class DevicePlot(Plot):
         if text != self.canvas.accessibleDescription():
             self.canvas.setAccessibleDescription(text)
 
-    def _place_marks(self, run_series: RunSeries) -> None:
-        self._describe({device: series.last for device, series in self.shown(run_series).items()})
-        _, right = self.canvas.x_range
+    def place_marks(self) -> None:
+        """Name the devices at the ends of their lines."""
+        super().place_marks()
+        shown, (_, right) = self.shown(self._shown), self.canvas.x_range
+        self._describe({device: series.last for device, series in shown.items()})
         ends = {device: line.value_before(right) for device, line in self.lines().items()}
-        order = [device for device in sorted(self.shown(run_series), key=self.is_faint) if device in ends]
+        order = [device for device in sorted(shown, key=self.is_faint) if device in ends]
         labels = [self._label(device, value) for device in order if (value := ends[device]) is not None]
         self.margin.show_labels((), labels if len(labels) > 1 else (), spread=True)
 
@@ -209,8 +214,9 @@ class DevicePlot(Plot):
         reading = self.format_reading(value / self.scale) if value is not None and np.isfinite(value) else DASH
         return HoverRow(label=self.labels.get(device, device), value=reading, colour=self._colour(device))
 
-    def _readout(self, run_series: RunSeries) -> list[HoverRow]:
-        shown = self.shown(run_series)
+    def readout(self) -> list[HoverRow]:
+        """Return the newest values, for the heading."""
+        shown = self.shown(self._shown)
         if len(shown) > READOUTS_UP_TO:
             return []
         return [self._row(device, series.last) for device, series in shown.items()]
@@ -274,12 +280,13 @@ class HardwarePlot(DevicePlot):
             return tr("Only NVIDIA GPUs have these readings.")
         return super()._empty_text()
 
-    def _draw(self, run_series: RunSeries, span: Span, pixels: int) -> None:
-        super()._draw(run_series, span, pixels)
-        axis = self.axis(run_series)
+    def draw_lines(self, span: Span, pixels: int) -> None:
+        """Also mark where devices were slowed down."""
+        super().draw_lines(span, pixels)
+        axis = self.axis(self._shown)
         column_s = (axis.locate(span[1]) - axis.locate(span[0])) / pixels
         for device, line in self.lines().items():
-            if slowed := self.slowdowns(run_series, device):
+            if slowed := self.slowdowns(self._shown, device):
                 line.show(line.x, line.y, slowed.at(axis.locate_all(line.x), column_s))
 
     def _recolour_lines(self) -> None:

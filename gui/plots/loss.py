@@ -215,8 +215,12 @@ class LossPlot(Plot):
             self.controls.offer_axes({"step", "training", *self.run_series.axes})
             self.controls.show_unit(self._family(self.run_series).unit)
 
-    def _has_data(self, run_series: RunSeries) -> bool:
-        return self.axis_name() in run_series.axes and self._family(run_series).has_number
+    def is_filled(self) -> bool:
+        """Return whether the run has a finite value of the metric on this axis."""
+        run_series = self.run_series
+        if run_series is None or self.axis_name() not in run_series.axes:
+            return False
+        return any(series.min is not None for series in self._family(run_series).every)
 
     def _empty_text(self) -> str:
         measured = self.run_series is not None and self._family(self.run_series).every
@@ -227,12 +231,15 @@ class LossPlot(Plot):
             return tr("All {name} values of this run are NaN or infinite", name=name)
         return tr("All {name} values so far are NaN or infinite", name=name)
 
-    def _whole_span(self, run_series: RunSeries) -> Span:
-        lo, hi = self._family(run_series).span(self.axis(run_series))
+    def whole_span(self) -> Span:
+        """Return the range from the beginning of training to the last measurement, with room for its label."""
+        lo, hi = self._family(self._shown).span(self.axis(self._shown))
         return lo, hi + END_ROOM_SHARE * (hi - lo)
 
-    def _draw(self, run_series: RunSeries, span: Span, pixels: int) -> None:
-        family, smoothing = self._family(run_series), self.controls.smoothing
+    def draw_lines(self, span: Span, pixels: int) -> None:
+        """Draw the metric, its mean and its validation values, of several ranks with the spread."""
+        run_series, smoothing = self._shown, self.controls.smoothing
+        family = self._family(run_series)
         train, validation = family.train, family.validation
         if len(train) > 1:
             self._every.clear()
@@ -248,6 +255,7 @@ class LossPlot(Plot):
         else:
             self._validation_spread.clear()
             self._draw_one(validation, run_series, span, pixels, self._validation)
+        super().draw_lines(span, pixels)
 
     def _draw_one(self, ranks: list[Series], run_series: RunSeries, span: Span, pixels: int, line: LineItem) -> None:
         axis, log = self.axis(run_series), self.controls.logarithmic
@@ -282,7 +290,10 @@ class LossPlot(Plot):
         every = [(x[(x >= lo) & (x <= hi)], y[(x >= lo) & (x <= hi)]) for x, y in self.curves().values()]
         return [(x, np.log10(y)) for x, y in every] if self.controls.logarithmic else every
 
-    def _place_marks(self, run_series: RunSeries) -> None:
+    def place_marks(self) -> None:
+        """Mark what lies outside, where values are no numbers, and the end of the line."""
+        super().place_marks()
+        run_series = self._shown
         family, axis, visible = self._family(run_series), self.axis(run_series), self.canvas.x_range
         # A user who has moved the y axis knows that values lie outside it.
         self.arrows.show([] if self.y_held else self._heights(*visible))
@@ -302,14 +313,15 @@ class LossPlot(Plot):
         x, height = axis.place(np.array([end])), self.controls.heights_of(np.array([newest]))
         self.newest.show(float(x[0]), float(height[0]), text)
 
-    def _readout(self, run_series: RunSeries) -> list[HoverRow]:
-        family, rows = self._family(run_series), []
+    def readout(self) -> list[HoverRow]:
+        """Return the newest values, for the heading."""
+        family, rows = self._family(self._shown), []
         if family.train:
             value, is_mean = family.newest(self.controls.smoothing)
             label = tr("train mean") if is_mean else tr(TRAIN)
             rows.append(HoverRow(label=label, value=_value_text(value, 4), colour=current_theme().train))
         colour = current_theme().validation
-        if self.controls.metric_name == "loss" and (best := best_validation(run_series)) is not None:
+        if self.controls.metric_name == "loss" and (best := best_validation(self._shown)) is not None:
             rows.append(HoverRow(label=tr("best validation"), value=_value_text(best[1], 4), colour=colour))
         elif family.validation:
             last = [float(series.values[-1]) for series in family.validation]

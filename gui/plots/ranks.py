@@ -140,11 +140,6 @@ class Family:
         return [*self.train, *self.validation]
 
     @property
-    def has_number(self) -> bool:
-        """True if a value is finite."""
-        return any(series.min is not None for series in self.every)
-
-    @property
     def guide(self) -> Series:
         """The series that has come farthest; raises `ValueError` if there is none."""
         return max(self.every, key=lambda series: float(series.steps[-1]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -11,7 +11,6 @@ from core.language import tr, tr_noop
 from core.series.run_series import RunSeries
 from core.series.series import Axis, Series
 from gui.plots.card import PlotCard, Span
-from gui.plots.items.hover import HoverRow
 from gui.plots.items.marks import ENDED, PAUSED, EndMark
 
 AFTER_END_SHARE = 0.03
@@ -60,31 +59,11 @@ class Plot(PlotCard):
         """Show these unix times on the x axis."""
         if self.run_series is None:
             return
-        lo, hi = self._whole_span(self.run_series)
+        lo, hi = self.whole_span()
         since, until = (None if time is None else self.place_time(time) for time in times)
         lo, hi = lo if since is None else since, hi if until is None else until
         if lo < hi:
             self.canvas.view.setXRange(lo, hi, padding=0)
-
-    def _has_data(self, run_series: RunSeries) -> bool:
-        raise NotImplementedError
-
-    def _draw(self, run_series: RunSeries, span: Span, pixels: int) -> None:
-        """Give the lines what `run_series` has over `span`, for a width of `pixels`."""
-        raise NotImplementedError
-
-    def _readout(self, run_series: RunSeries) -> Sequence[HoverRow]:
-        """Return the newest values, for the title."""
-        raise NotImplementedError
-
-    def _whole_span(self, run_series: RunSeries) -> Span:
-        """Return the full range of the x axis. The marked end of training may be later than the last reading."""
-        ended, started = run_series.training_ended, run_series.started
-        marked = ended - started if ended and started else 0.0
-        return 0.0, max(run_series.duration_s, marked * (1 + AFTER_END_SHARE), 1.0)
-
-    def _place_marks(self, run_series: RunSeries) -> None:
-        """Place what depends on the visible range."""
 
     def measured(self, run_series: RunSeries) -> Mapping[str, Series]:
         """Return what the plot shows, with every measurement, by name."""
@@ -96,27 +75,20 @@ class Plot(PlotCard):
         """Return the version of what was measured."""
         return self.run_series.version if self.run_series else -1
 
-    def is_filled(self) -> bool:
-        """Return whether the run has something to draw."""
-        return self.run_series is not None and self._has_data(self.run_series)
-
     def whole_span(self) -> Span:
-        """Return the full range of the x axis."""
-        return self._whole_span(self._shown)
+        """Return the full range of the x axis. The marked end of training may be later than the last reading."""
+        ended, started = self._shown.training_ended, self._shown.started
+        marked = ended - started if ended and started else 0.0
+        return 0.0, max(self._shown.duration_s, marked * (1 + AFTER_END_SHARE), 1.0)
 
-    def draw_lines(self, span: Span, pixels: int) -> None:
-        """Draw the run over `span`."""
-        self._draw(self._shown, span, pixels)
-        self._mark_end(self._shown)
+    def draw_lines(self, span: Span, pixels: int) -> None:  # noqa: ARG002 (as subclasses use them)
+        """Mark the end of training on a time axis only: nothing after it has a step. Subclasses draw the run, too."""
+        ended = self._shown.training_ended if self.axis_name() == "time" else None
+        self.end.show(ended - self.axis(self._shown).origin if ended else None)
 
     def place_marks(self) -> None:
         """Place what depends on the visible range."""
         self.end.place()
-        self._place_marks(self._shown)
-
-    def readout(self) -> Sequence[HoverRow]:
-        """Return the newest values, for the heading."""
-        return self._readout(self._shown)
 
     @property
     def _shown(self) -> RunSeries:
@@ -176,11 +148,6 @@ class Plot(PlotCard):
         if self._start_text and self.run_series is not None:
             return f"{self._start_text[0].upper()}{self._start_text[1:]}"
         return self._empty_words
-
-    def _mark_end(self, run_series: RunSeries) -> None:
-        """Mark the end of training on a time axis only: nothing after it has a step."""
-        ended = run_series.training_ended if self.axis_name() == "time" else None
-        self.end.show(ended - self.axis(run_series).origin if ended else None)
 
     def axis(self, run_series: RunSeries) -> Axis:
         """Return the x axis of the run."""

@@ -24,6 +24,7 @@ from gui.plots.devices import READOUTS_UP_TO, DevicePlot
 from gui.plots.items.hover import HoverRow
 from gui.plots.items.lines import NOTHING, Flags, ViewDrawing
 from gui.plots.items.margin_labels import MarginLabel
+from gui.plots.run_plot import Plot
 from gui.widgets.buttons import compact_button
 from gui.widgets.plain_text import named
 
@@ -227,20 +228,22 @@ class UtilisationPlot(DevicePlot):
         usual = self.usual_form(self.run_series) if self.run_series else LINES
         self.choose(None if wanted == usual else wanted)
 
-    def _draw(self, run_series: RunSeries, span: Span, pixels: int) -> None:
-        self._set_form(self.chosen or self.usual_form(run_series))
+    def draw_lines(self, span: Span, pixels: int) -> None:
+        """Draw lines or strips."""
+        self._set_form(self.chosen or self.usual_form(self._shown))
         if self.form == LINES:
             self.setMinimumHeight(scaled(self.min_height_px))
             if self.strips is not None:
                 self.strips.clear()
-            super()._draw(run_series, span, pixels)
+            super().draw_lines(span, pixels)
             return
         if self.strips is None:
             self.strips = HeatStripsItem(self.canvas.getPlotItem())
             self.strips.recolour()
         self._match_lines({})
         self._multi_line.refresh()
-        self._draw_strips(self.strips, run_series, span, pixels)
+        self._draw_strips(self.strips, self._shown, span, pixels)
+        Plot.draw_lines(self, span, pixels)
 
     def _draw_strips(self, strips: HeatStripsItem, run_series: RunSeries, span: Span, pixels: int) -> None:
         axis, shown = self.axis(run_series), self.shown(run_series)
@@ -292,10 +295,12 @@ class UtilisationPlot(DevicePlot):
         self.form_button.hide()
         super()._show_empty()
 
-    def _place_marks(self, run_series: RunSeries) -> None:
+    def place_marks(self) -> None:
+        """Name the devices beside their lines or strips."""
         if self.form == LINES:
-            super()._place_marks(run_series)
+            super().place_marks()
             return
+        Plot.place_marks(self)
         values = self._beside
         self._describe(values)
         places = {device: len(values) - number - 0.5 for number, device in enumerate(values)}
@@ -309,17 +314,19 @@ class UtilisationPlot(DevicePlot):
     def _said(self, value: float | None) -> str:
         return self.format_reading(value) if value is not None and math.isfinite(value) else DASH
 
-    def _readout(self, run_series: RunSeries) -> list[HoverRow]:
-        if self._ticked is not None:
-            return super()._readout(run_series) if self.form == LINES else [HoverRow(label=tr("now"))]
-        if self.form == LINES and run_series.training_ended is None:
-            return super()._readout(run_series)
+    def readout(self) -> list[HoverRow]:
+        """Return the newest values, or the means while the run trained."""
+        is_newest = self._ticked is not None or self._shown.training_ended is None
+        if self.form == LINES and is_newest:
+            return super().readout()
         if self.form == LINES:  # the newest readings are those of idle devices
-            shown = self.shown(run_series)
+            shown = self.shown(self._shown)
             if len(shown) > READOUTS_UP_TO:
                 return []
-            means = self._values_beside(run_series, shown)
+            means = self._values_beside(self._shown, shown)
             return [HoverRow(label=tr(TRAINED)), *(self._row(device, mean) for device, mean in means.items())]
+        if self._ticked is not None:
+            return [HoverRow(label=tr("now"))]
         found = [mean for mean in self._beside.values() if mean is not None]
         return [HoverRow(label=tr(TRAINED), value=self._said(sum(found) / len(found) if found else None))]
 

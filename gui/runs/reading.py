@@ -56,9 +56,10 @@ def take_in(read: ReadRun, events: list[Event]) -> None:
                 read.strides.add(progress)
 
 
-def timeline_of(spec: RunSpec | None) -> Timeline:
-    """Return a timeline without events; None: the spec of its run cannot be read."""
-    return Timeline(spec, framework_title(spec.framework) if spec else "")
+def unread(run: Run, spec: RunSpec | None) -> ReadRun:
+    """Return a run of which nothing was read yet. `spec`: None if it cannot be read."""
+    timeline = Timeline(spec, framework_title(spec.framework) if spec else "")
+    return ReadRun(run=run, run_series=RunSeries(), timeline=timeline, strides=ScriptProgress())
 
 
 class RunMemory:

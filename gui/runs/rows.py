@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from core.diagnosis.failures import short_cause, short_reason
 from core.history.summary import RunSummary
@@ -20,7 +20,7 @@ from core.schema.paths import SCALING_SUFFIX
 from core.schema.spec import RunSpec
 from gui.base.formatting import DAY_S, day, moment, number
 from gui.runs.progress import epoch_of
-from gui.runs.words import STATE_MARKS, loss_words, state_sentence
+from gui.runs.words import STATE_MARKS, QuestionWords, loss_words, state_sentence
 
 if TYPE_CHECKING:
     from core.queue.listing import QueuedRun
@@ -318,17 +318,7 @@ QUESTIONS = {
 """By verb, the question and the text of the button that agrees."""
 
 
-class OwnerQuestion(NamedTuple):
-    """The texts of the question."""
-
-    question: str
-    words: str
-    """What would be executed."""
-    yes: str
-    """The text of the button that agrees."""
-
-
-def owner_question(verb: str, what: str, owner: str | None, spec: RunSpec | None) -> OwnerQuestion | None:
+def owner_question(verb: str, what: str, owner: str | None, spec: RunSpec | None) -> QuestionWords | None:
     """Return the question before `verb` (one of `QUESTIONS`) is done with `what` (such as `the run digits`).
 
     None if it is the user's own, that is without an `owner`. `spec`: None if it cannot be read.
@@ -336,4 +326,4 @@ def owner_question(verb: str, what: str, owner: str | None, spec: RunSpec | None
     if owner is None:
         return None
     question, yes = QUESTIONS[verb]
-    return OwnerQuestion(tr(question, what=what, owner=owner), execution_warning(owner, spec), tr(yes))
+    return QuestionWords(tr(question, what=what, owner=owner), execution_warning(owner, spec), tr(yes))

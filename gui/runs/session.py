@@ -32,7 +32,7 @@ from gui.runs.reading import (
     identity_of,
     siblings,
     take_in,
-    timeline_of,
+    unread,
 )
 from gui.runs.words import RunSnapshot
 
@@ -141,16 +141,13 @@ class RunSession(QObject):
         self._to_keep = size > AT_ONCE_BYTES and read is None
         self.run = read.run if read is not None else run
         self._read_spec(self.run)
-        if read is not None:
-            self.run_series, self.timeline, self._strides = read.run_series, read.timeline, read.strides
-        else:
-            self.run_series, self._strides = RunSeries(), ScriptProgress()
-            self.timeline = timeline_of(self.spec)
+        read = read or unread(self.run, self.spec)
+        self.run_series, self.timeline, self._strides = read.run_series, read.timeline, read.strides
         if self._to_keep:
-            self.opening = RunOpening(self._read_run(), size, self)
+            self.opening = RunOpening(read, size, self)
             self.opening.read_on.connect(self._follow_opening)
         else:
-            take_in(self._read_run(), self.run.catch_up())
+            take_in(read, self.run.catch_up())
         self.attached.emit()
         self.changed.emit()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import NamedTuple
 
 from core.catalog import frameworks, strategies
 from core.diagnosis.start_phases import start_words
@@ -125,20 +126,21 @@ def saved_words(checkpoint: Checkpoint | None, now: float) -> str:
     return tr("saved at step {step}, {moment}", step=step, moment=when)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StopQuestion:
-    """What is asked before a run is stopped that has trained long since it was saved."""
+class QuestionWords(NamedTuple):
+    """The texts of a question."""
 
     question: str
     words: str
+    """The consequences, or what would be executed."""
     yes: str
-    """The text of the button that stops the run at once."""
-    can_save: bool
-    """Whether the run can save a checkpoint before it ends."""
+    """The text of the button that agrees."""
 
 
-def stop_question(facts: RunFacts, name: str, now: float, *, refusal: str = "") -> StopQuestion | None:
-    """Return the question before a stop; None if it loses little. `refusal`: why the run cannot save."""
+def stop_question(facts: RunFacts, name: str, now: float, *, refusal: str = "") -> QuestionWords | None:
+    """Return the question before a run is stopped that has trained long since it was saved; None if it loses little.
+
+    `refusal`: why the run cannot save.
+    """
     if facts.state is not RunState.RUNNING or not facts.history:
         return None
     began = facts.history[-1][0]
@@ -146,12 +148,11 @@ def stop_question(facts: RunFacts, name: str, now: float, *, refusal: str = "") 
     unsaved_s = now - (began if refusal else saved)
     if unsaved_s < MUCH_S:
         return None
+    lost = in_words(unsaved_s)
     if refusal:
-        question, words, yes = tr("Stop {name}?", name=name), tr(ENDS_UNSAVED, time=in_words(unsaved_s)), tr("Stop")
-    else:
-        question, yes = tr("Stop {name} without saving?", name=name), tr("Stop without saving")
-        words = tr(NOT_SAVED, time=in_words(unsaved_s))
-    return StopQuestion(question=question, words=words, yes=yes, can_save=not refusal)
+        return QuestionWords(tr("Stop {name}?", name=name), tr(ENDS_UNSAVED, time=lost), tr("Stop"))
+    question = tr("Stop {name} without saving?", name=name)
+    return QuestionWords(question, tr(NOT_SAVED, time=lost), tr("Stop without saving"))
 
 
 SECOND_THOUGHT_S = 0.8

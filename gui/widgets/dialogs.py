@@ -28,7 +28,7 @@ from gui.widgets.layouts import hbox, vbox
 from gui.widgets.plain_text import PlainLabel, bold_label, named
 
 if TYPE_CHECKING:
-    from gui.runs.rows import OwnerQuestion
+    from gui.runs.words import QuestionWords
 
 
 MARGINS_PX = (20, 18, 20, 14)
@@ -171,12 +171,12 @@ def _label(text: str, role: str) -> PlainLabel:
     return label
 
 
-def ask_first(window: QWidget, question: OwnerQuestion | None, action: Callable[[], object]) -> None:
+def ask_first(window: QWidget, question: QuestionWords | None, action: Callable[[], object]) -> None:
     """Do something, after a yes to the question if there is one."""
     if question is None:
         action()
     else:
-        ask(window, action, question=question.question, words=question.words, yes=question.yes)
+        ask(window, action, **question._asdict())
 
 
 NAME_PX = 380
@@ -186,11 +186,15 @@ class NameDialog(Question):
     """Asks for a name or another text."""
 
     def __init__(
-        self, parent: QWidget, *, question: str, name: str, yes: str, judge: Callable[[str], tuple[str, str]],
-        may_be_empty: bool = False,
+        self, parent: QWidget, take: Callable[[str], object], *, question: str, name: str, yes: str,
+        judge: Callable[[str], tuple[str, str]], may_be_empty: bool = False,
     ) -> None:
-        """`judge`: returns why a name cannot be used (or the empty string), and a notice about it."""
+        """`take`: called with what was entered.
+
+        `judge`: returns why a name cannot be used (or the empty string), and a notice about it.
+        """
         super().__init__(parent, "nameDialog", yes)
+        self.accepted.connect(lambda: take(self.name))
         self._judge, self._may_be_empty = judge, may_be_empty
         self.edit = named(QLineEdit(name), "nameEdit", question)
         self.edit.setMinimumWidth(NAME_PX)
@@ -212,16 +216,6 @@ class NameDialog(Question):
         self.yes.setEnabled(not problem)
         self.notice.setText(problem or notice or " ")
         mark(self.notice, tone="bad" if problem and name else "warn" if notice else "muted")
-
-
-def ask_name(
-    parent: QWidget, named: Callable[[str], object], *, question: str, name: str, yes: str,
-    judge: Callable[[str], tuple[str, str]], may_be_empty: bool = False,
-) -> None:
-    """Ask for a name with a `NameDialog`; call `named` with it."""
-    dialog = NameDialog(parent, question=question, name=name, yes=yes, judge=judge, may_be_empty=may_be_empty)
-    dialog.accepted.connect(lambda: named(dialog.name))
-    dialog.open()
 
 
 ANY_FILE = tr_noop("All files (*)")

@@ -1,23 +1,26 @@
-"""Forms: groups of fields, editors of settings, and a form made from the table of settings."""
+"""Forms: groups of fields, editors of settings, a form made from the table of settings, and a sheet of such forms."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QCheckBox, QComboBox, QLineEdit, QSpinBox, QWidget
+from PySide6.QtCore import QEvent, QObject, QPoint, Qt, Signal
+from PySide6.QtGui import QKeyEvent, QResizeEvent
+from PySide6.QtWidgets import QCheckBox, QComboBox, QFrame, QLineEdit, QPushButton, QScrollArea, QSpinBox, QWidget
 
-from core.language import tr
+from core.language import tr, tr_noop
 from core.schema.setting import Flag, Number, OneOf, Setting, Whole, settings_of
 from core.schema.settings import CHECKPOINTS, COUNTED, STOP, Checkpoints, SettingValue, StopTimeouts
 from core.schema.spec import SCRIPT, RunSpec
 from core.text import capital
 from gui.base.text_size import scaled
 from gui.base.theme import mark
+from gui.widgets.buttons import compact_button
 from gui.widgets.fields import MAX_NUMBER, ROW_PX, choice, field, form, label, line, select, whole_number
-from gui.widgets.plain_text import PlainLabel, bold_label
+from gui.widgets.layouts import hbox, scroll_down, vbox
+from gui.widgets.plain_text import PlainLabel, bold_label, named
 
 LABEL_PX = 166
 """Width of labels: that of the longest one, so that the fields of groups below each other are aligned."""
@@ -35,11 +38,13 @@ class FieldGroup(QWidget):
         self._editors: dict[str, Editor] = {}
         self._labels: dict[str, PlainLabel] = {}
         self._titles: dict[str, str] = {}
-        self._defaults: dict[str, SettingValue] = {}
+        self.defaults: dict[str, SettingValue] = {}
+        """The default values by name."""
         self._hidden: set[str] = set()
         """Fields that the choices made elsewhere do not have."""
         self._search = ""
-        self._wanted = True
+        self.wanted = True
+        """Whether the workload has these fields."""
         self._rows = form(self)
         self.heading = bold_label(heading)
         self._rows.addRow(self.heading)
@@ -69,30 +74,20 @@ class FieldGroup(QWidget):
 
     # -- defaults --------------------------------------------------------------------------------
 
-    @property
-    def defaults(self) -> Mapping[str, SettingValue]:
-        """The default values by name."""
-        return self._defaults
-
     def set_defaults(self, defaults: Mapping[str, SettingValue]) -> None:
         """Set the default values. Fields that had their old default take the new one."""
         for name, editor in self._editors.items():
             if name in defaults:
-                follows = name not in self._defaults or not self._differs(name)
-                self._defaults[name] = defaults[name]
+                follows = name not in self.defaults or not self._differs(name)
+                self.defaults[name] = defaults[name]
                 if follows:
                     editor.set_value(defaults[name])
         self.show_changes()
 
-    @property
-    def wanted(self) -> bool:
-        """Whether the workload has these fields."""
-        return self._wanted
-
     def reset(self) -> None:
         """Give every field its default."""
-        for name in self._defaults:
-            self._editors[name].set_value(self._defaults[name])
+        for name in self.defaults:
+            self._editors[name].set_value(self.defaults[name])
 
     def overrides(self) -> dict[str, Any]:
         """Return the fields that differ from their defaults, for the settings file: the others follow theirs."""
@@ -116,16 +111,16 @@ class FieldGroup(QWidget):
                 mark(text, tone="accent" if differs else "")
 
     def _differs(self, name: str) -> bool:
-        if name not in self._defaults:
+        if name not in self.defaults:
             return False  # it is about to get its default
-        value, default = self._editors[name].value(), self._defaults[name]
+        value, default = self._editors[name].value(), self.defaults[name]
         return not (value == default or str(value) == str(default))
 
     # -- rows ------------------------------------------------------------------------------------
 
     def show_group(self, *, wanted: bool) -> None:
         """Show the group if the workload has its fields, and if one of them matches the search."""
-        self._wanted = wanted
+        self.wanted = wanted
         self.search(self._search)
 
     def search(self, text: str) -> bool:
@@ -136,8 +131,8 @@ class FieldGroup(QWidget):
         for name, editor in self._editors.items():
             if self._rows.isRowVisible(editor.widget) is not (name in found):
                 self._rows.setRowVisible(editor.widget, name in found)
-        self.setVisible(self._wanted and bool(found))
-        return self._wanted and bool(found)
+        self.setVisible(self.wanted and bool(found))
+        return self.wanted and bool(found)
 
     def _matches(self, name: str, words: list[str]) -> bool:
         about = f"{self._titles[name]} {self.heading.text()} {name} {self._editors[name].widget.toolTip()}".casefold()
@@ -154,7 +149,7 @@ class FieldGroup(QWidget):
         """Remove all rows."""
         for editor in self._editors.values():
             self._rows.removeRow(editor.widget)
-        self._editors, self._labels, self._titles, self._defaults = {}, {}, {}, {}
+        self._editors, self._labels, self._titles, self.defaults = {}, {}, {}, {}
 
     def _show_row(self, name: str, *, shown: bool) -> None:
         """Show or hide the row of this field; `values` omits a hidden field."""
@@ -340,3 +335,142 @@ class StopForm(SettingsForm):
         usual = asdict(StopTimeouts.usual(is_script=spec.framework == SCRIPT))
         timeouts = asdict(spec.stop_timeouts)
         self.fill({name: None if timeouts[name] == usual[name] else timeouts[name] for name in usual})
+
+
+COLUMN = 44
+"""Least width of a column, in letters: enough for fields beside their labels, which need half the height."""
+GAP_PX = 24
+TITLE_FROM = 70
+"""Width of the sheet from which on there is room for its title, in letters."""
+NONE = tr_noop("No setting has these words. The search looks at names, groups and explanations.")
+
+
+class SettingsSheet(QFrame):
+    """Holds the groups; they are the only editors of these settings. Escape closes the sheet."""
+
+    opened = Signal()
+    closed = Signal()
+
+    def __init__(self, groups: Sequence[FieldGroup], parent: QWidget) -> None:
+        """`parent`: the window. With each new parent, Qt would style everything in the sheet again."""
+        super().__init__(parent)
+        named(self, "settingsSheet", tr("All settings"), card=True)
+        self._groups = tuple(groups)
+        self._ground: QWidget | None = None
+        self.search = named(QLineEdit(), "settingsSearch", tr("Search the settings"))
+        self.search.setPlaceholderText(tr("Search the settings"))
+        self.search.setClearButtonEnabled(True)
+        self.search.textChanged.connect(lambda _: self.show_matching())
+        every = tr("Give every setting of this sheet its default")
+        self.defaults = compact_button("resetSettings", tr("Reset to defaults"), every)
+        self.defaults.clicked.connect(self._reset)
+        done = compact_button("closeSettings", tr("Done"), tr("Close the settings (Escape)"))
+        done.clicked.connect(self.close_sheet)
+        self._none = PlainLabel(tr(NONE), role="empty", wraps=True)
+        self._lay_out(done)
+        self.hide()
+
+    def cover(self, ground: QWidget) -> None:
+        """Cover this part of the parent whenever the sheet is open."""
+        self._ground = ground
+        ground.installEventFilter(self)
+
+    def toggle(self) -> None:
+        """Open the sheet, or close it."""
+        if self.isVisible():
+            self.close_sheet()
+        else:
+            self._place()
+            self.show()
+            self.raise_()
+            self.opened.emit()
+            self.search.setFocus()
+            self.search.selectAll()
+
+    def close_sheet(self) -> None:
+        """Close the sheet; `closed` reports it if the focus was inside, and has to go elsewhere."""
+        focus = self.window().focusWidget()
+        had_focus = focus is not None and self.isAncestorOf(focus)
+        if self.isVisible():
+            self.hide()
+            if had_focus:
+                self.closed.emit()
+
+    def show_matching(self) -> None:
+        """Show the settings that have the searched words."""
+        found = [group.search(self.search.text()) for group in self._groups]
+        self._none.setVisible(not any(found))
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 (Qt's name)
+        """Close at Escape; no other key reaches what is below."""
+        if event.key() == Qt.Key.Key_Escape:
+            self.close_sheet()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
+        """Follow the size of the part that is covered."""
+        if self.isVisible() and event.type() in {QEvent.Type.Resize, QEvent.Type.Move}:
+            self._place()
+        return super().eventFilter(watched, event)
+
+    def _place(self) -> None:
+        if self._ground is not None:
+            corner = self._ground.mapTo(self._ground.window(), QPoint(0, 0))
+            self._title.setVisible(self._ground.width() > TITLE_FROM * self.fontMetrics().averageCharWidth())
+            self.setGeometry(corner.x(), corner.y(), self._ground.width(), self._ground.height())
+            self.raise_()  # another layout of the window has put the docks and the plots over it
+
+    def _reset(self) -> None:
+        for group in self._groups:
+            if group.wanted:
+                group.reset()
+
+    def _lay_out(self, done: QPushButton) -> None:
+        self._title = PlainLabel(tr("All settings"), role="title")
+        layout = vbox(self, gap=10, margins=(14, 10, 14, 10))
+        hbox(layout, self._title, (self.search, 1), self.defaults, done, gap=10)
+        scroll = QScrollArea()
+        scroll_down(scroll)
+        columns = Columns()
+        scroll.setWidget(columns)
+        layout.addWidget(self._none)
+        layout.addWidget(scroll, 1)
+        columns.place(self._groups)  # last: with each new parent Qt styles everything below again, too
+        self._none.hide()
+
+
+class Columns(QWidget):
+    """Places parts in as many columns as there is room for, each part into the shortest column so far."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._parts: tuple[QWidget, ...] = ()
+
+    def place(self, parts: Sequence[QWidget]) -> None:
+        """Take these parts."""
+        self._parts = tuple(parts)
+        for part in parts:
+            part.setParent(self)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
+        """Place the parts."""
+        super().resizeEvent(event)
+        self._arrange()
+
+    def event(self, event: QEvent) -> bool:
+        """Place the parts again when one has changed its size, or was shown or hidden."""
+        if event.type() in {QEvent.Type.LayoutRequest, QEvent.Type.Show}:
+            self._arrange()
+        return super().event(event)
+
+    def _arrange(self) -> None:
+        shown = [part for part in self._parts if not part.isHidden()]
+        least = COLUMN * self.fontMetrics().averageCharWidth()
+        count = max(1, min((self.width() + GAP_PX) // (least + GAP_PX), len(shown)))
+        width = min((self.width() - GAP_PX * (count - 1)) // count, 2 * least)
+        ends = [0] * count
+        for part in shown:
+            column = ends.index(min(ends))
+            height = part.sizeHint().height()
+            part.setGeometry(column * (width + GAP_PX), ends[column], width, height)
+            ends[column] += height + GAP_PX // 2
+        self.setMinimumHeight(max(ends))

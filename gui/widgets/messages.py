@@ -54,7 +54,9 @@ class MessageStrip(QFrame):
         """True if a `MessageStack` decides which of several messages can be seen."""
         self.is_open = False
         """True if there is a message that was not dismissed."""
-        self._whole, self._tone, self._has_details = "", "warn", False
+        self.text = ""
+        """The whole message; the empty string if there is none."""
+        self._tone, self._has_details = "warn", False
         self.lasting = ""
         """A problem that lasts: `clear` shows it again."""
         self._passing = QTimer(self, singleShot=True, interval=PASSING_MS)
@@ -72,11 +74,6 @@ class MessageStrip(QFrame):
         self._row = hbox(self, *parts, gap=10, margins=(14, 6, 8, 6))
         self.hide()
 
-    @property
-    def text(self) -> str:
-        """The whole message; the empty string if there is none."""
-        return self._whole
-
     def show_message(
         self, text: str, tone: str = "warn", *, details: bool = False, details_text: str = "", is_new: bool = True
     ) -> None:
@@ -86,9 +83,9 @@ class MessageStrip(QFrame):
         updates an earlier one: if that was dismissed, it stays hidden.
         """
         self._passing.stop()
-        if (text, tone, details) == (self._whole, self._tone, self._has_details):
+        if (text, tone, details) == (self.text, self._tone, self._has_details):
             return
-        self._whole, self._tone, self._has_details = text, tone, details
+        self.text, self._tone, self._has_details = text, tone, details
         short = " ".join(text.split())
         self._text.setText(short if len(short) <= MAX_CHARACTERS else short[:MAX_CHARACTERS] + " …")
         self._text.setToolTip(verbatim(text) if len(short) > MAX_CHARACTERS else "")

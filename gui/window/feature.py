@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Self
 from PySide6.QtCore import QObject
 
 if TYPE_CHECKING:
-    from gui.window.layout import MainPanels
-    from gui.window.services import Services
+    from gui.window.features import Services
+    from gui.window.panels import MainPanels
 
 
 class Feature(QObject):

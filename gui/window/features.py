@@ -1,4 +1,4 @@
-"""The features of the window, one row each."""
+"""The features of the window, one row each, and what they share."""
 
 from __future__ import annotations
 
@@ -8,47 +8,111 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from PySide6.QtCore import QObject, Signal
 
 from core.language import join_sentences, tr, tr_noop
 from core.text import join_names
+from gui.base.preferences import PreferencesFile
+from gui.base.timers import PollTimer
 from gui.features.check.controller import CheckController
 from gui.features.compare.controller import ComparisonController
 from gui.features.compare.scaling import ScalingController
-from gui.features.devices.hosts import HostListController
+from gui.features.compare.scaling_tables import ScalingTables
 from gui.features.devices.panel import DeviceController
 from gui.features.help.controller import HelpController
-from gui.features.log.teach import TeachController
+from gui.features.hosts import HostController, HostListController
+from gui.features.log.page import TeachController
 from gui.features.memory.processes import MemoryController
+from gui.features.memory.scanner import ProcessScanner
 from gui.features.preferences.preferences import PreferencesController
 from gui.features.run.controller import RunController
 from gui.features.run.outputs import OutputController
 from gui.features.runlist.bell import MissedController
-from gui.features.runlist.history import HistoryController
-from gui.features.runlist.queue import QueueController
+from gui.features.runlist.history import HistoryController, QueueController
 from gui.features.runlist.run_files import ExportController, RemovalController
 from gui.features.setup.script_form import ScriptSearchController
 from gui.features.setup.start import StartController
+from gui.machine.machine import Machine
+from gui.machine.monitor import DeviceMonitor, HostMonitor
+from gui.runs.run_list import QueueService, RunListService
+from gui.runs.session import RunSession
 from gui.window.feature import Feature
 
 if TYPE_CHECKING:
+    from core.devices.device import Device
     from gui.widgets.messages import MessageStrip
-    from gui.window.layout import MainPanels
-    from gui.window.services import Services
-
+    from gui.window.panels import MainPanels
 
 log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
+Value = TypeVar("Value")
+Service = TypeVar("Service", bound=QObject)
+
+
+class Observable(QObject, Generic[Value]):
+    """A value that a feature sets and others follow."""
+
+    changed = Signal(object)
+    """The new value."""
+
+    def __init__(self, value: Value) -> None:
+        super().__init__()
+        self.value = value
+
+    def set(self, value: Value) -> None:
+        """Set the value; say so if it is another one."""
+        if value != self.value:
+            self.value = value
+            self.changed.emit(value)
+
+
+class Services:
+    """Everything that works in the background of a window on the runs of a machine, and what features tell others."""
+
+    def __init__(
+        self, machine: Machine, window: QObject, preferences: PreferencesFile, monitor: DeviceMonitor | None = None
+    ) -> None:
+        """`monitor`: that of the window whose place this one takes; it goes on. None for another one."""
+        self.machine = machine
+        self.preferences = preferences
+        self.poll_timer = PollTimer(window)
+        self.device_monitor = monitor or DeviceMonitor(machine.sampler(), HostMonitor(is_here=machine.is_here))
+        self.run_list = RunListService(machine.root)
+        self.queue = QueueService(self.run_list, is_here=machine.is_here)
+        self.session = RunSession(machine.request)
+        self.scaling_tables = ScalingTables(self.run_list)
+        self.process_scanner = ProcessScanner(self.device_monitor, self.run_list, self.session, is_here=machine.is_here)
+        self.devices = Observable[tuple["Device", ...]](())
+        """The devices of all machines that are shown."""
+        self.chosen = Observable[tuple["Device", ...]](())
+        """The ticked devices."""
+        self.compared = Observable[tuple[str, ...]](())
+        """The directories of the runs that are compared; none while the window shows one run, or the machine."""
+        self.connected = Observable(machine.is_here)
+        """Whether there is a connection to the machine."""
+        self.language = Observable(preferences.preferences.language)
+        """The preferred language."""
+        self.last_error = ""
+        """The traceback of the last error in the window, for the report about it."""
+        # Qt deletes them with the window. If Python's garbage collector deleted a QObject while Qt holds the lock that
+        # the deletion needs, the two would wait for each other for ever.
+        for each in vars(self).values():
+            if isinstance(each, QObject):
+                each.setParent(window)
+        self.window = window
+
+    def adopt(self, service: Service) -> Service:
+        """Have Qt delete what one feature alone works with, as it deletes the others; return it."""
+        service.setParent(self.window)
+        return service
 
 
 def _host(panels: MainPanels, services: Services) -> Feature | None:
-    """Return what shows the connection to a host; None for a window on this machine, which loads nothing of it."""
-    if services.machine.is_here:
-        return None
-    from gui.features.other_machine import HostController
-
-    return HostController(panels, services)
+    """Return what shows the connection to a host; None for a window on this machine."""
+    return None if services.machine.is_here else HostController(panels, services)
 
 
 @dataclass(frozen=True, slots=True)

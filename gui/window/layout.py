@@ -1,9 +1,8 @@
-"""The panels of the window, made once, and their places in it: in docks, or over the plots."""
+"""The places of the panels in the window: in docks, or over the plots."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
 
 from PySide6.QtCore import QByteArray, QEvent, QObject, QPoint, QSize, Qt, QTimer
 from PySide6.QtGui import QMouseEvent, QPaintEvent
@@ -13,66 +12,10 @@ from core.language import tr
 from gui.base.painting import paint_card
 from gui.base.text_size import scaled
 from gui.base.theme import current_theme, look
-from gui.features.devices.panel import DevicePanel
-from gui.features.memory.tab import LeftoversStrip
-from gui.features.run.events import FailureCard
-from gui.features.runlist.history import MachineEntry, RunFilter, SeveralBar
-from gui.features.runlist.view import RunList
-from gui.features.setup.panel import SetupPanel
-from gui.features.setup.reuse import FirstSteps
-from gui.plots.area import PlotArea, PlotScroll
-from gui.plots.exports import Exporter
-from gui.runs.actions import RunActions
+from gui.plots.area import PlotScroll
 from gui.widgets.layouts import hbox, vbox
-from gui.widgets.messages import MessageStack, MessageStrip
 from gui.widgets.plain_text import PlainLabel, named
-from gui.window.menus import MenuBar
-from gui.window.run_panels import DetailTabs, HeaderPanel
-
-if TYPE_CHECKING:
-    from gui.features.compare.view import ComparisonView
-
-
-class MainPanels:
-    """Every panel of a window. Panels do not use each other."""
-
-    def __init__(self, window: QMainWindow) -> None:
-        self.menu = MenuBar()
-        self.actions = RunActions()
-        self.header = HeaderPanel(self.actions)
-        self.message = MessageStrip("messageStrip")
-        self.exporter = Exporter(self.message)
-        self.run_message = MessageStrip("runStrip")
-        self.leftovers = LeftoversStrip()
-        self.host_message = MessageStrip("hostStrip")
-        """About the connection to the host whose runs are shown."""
-        self.broken = MessageStrip("brokenStrip")
-        """Which parts of the window do not work."""
-        self.messages = MessageStack((self.message, self.run_message, self.leftovers, self.host_message, self.broken))
-        self.devices = DevicePanel()
-        self.setup = SetupPanel(window)
-        self.machine = MachineEntry()
-        self.run_filter = RunFilter()
-        self.runs_left = PlainLabel(name="runsLeft", role="small")
-        self.runs_left.setIndent(8)
-        self.runs_left.hide()
-        self.runs = RunList(self.actions)
-        self.several = SeveralBar()
-        self.details = DetailTabs()
-        self.plots = PlotArea()
-        self.scroll = PlotScroll(self.plots)
-        self.comparison: ComparisonView | None = None
-        """The view of several runs; created when it is first opened."""
-        self.comparison_choices: Mapping[str, Any] = {}
-        """How several runs are drawn, as the settings file has it."""
-        self.failure = FailureCard()
-        self.first_steps = FirstSteps()
-
-    @property
-    def window(self) -> QWidget:
-        """The window that the panels are in."""
-        return self.header.window()
-
+from gui.window.panels import MainPanels
 
 LAYOUT_VERSION = 1
 """The version of `QMainWindow.saveState`; a state of another version is ignored."""
@@ -140,13 +83,31 @@ class DockLayout(QObject):
 
     def _cover(self, scroll: PlotScroll, panels: MainPanels) -> None:
         """Place what lies over the plots."""
+        failure, steps, messages, plots = panels.failure, panels.first_steps, panels.messages, panels.plots
+
+        def below_heading(width: int) -> tuple[int, int, int]:
+            """Lie below the heading of the first plot, or over the heading too where there is no room."""
+            down, room = _heading_px(failure) + OVERLAY_MARGIN_PX, plots.first_px
+            failure.fit(width, room - 2 * EDGE_PX)
+            height = _height_of(failure, width)
+            return (down if height <= room - down else EDGE_PX), width, height
+
+        def in_the_middle(width: int) -> tuple[int, int, int]:
+            """Lie in the middle of the first plot, below its heading, as wide as the content."""
+            width = min(width, steps.sizeHint().width())
+            height = _height_of(steps, width)
+            return max((_heading_px(steps) + plots.first_px - height) // 2, 0), width, height
+
+        def at_the_foot(width: int) -> tuple[int, int, int]:
+            """Lie at the foot of the plots, which leave this room free, so that nothing is covered."""
+            height = _height_of(messages, width)
+            scroll.keep_free(height)
+            return max(scroll.height() - height, 0), width, height
+
         panels.setup.sheet.cover(scroll)
-        for overlay in (
-            TopOverlay(panels.failure, scroll, self._window, lambda: panels.plots.first_px, panels.failure.fit),
-            CentredOverlay(panels.first_steps, scroll, self._window, lambda: panels.plots.first_px),
-        ):
-            panels.plots.resized.connect(overlay.place)
-        FootOverlay(panels.messages, scroll, self._window, scroll.keep_free)
+        for above, placing in ((failure, below_heading), (steps, in_the_middle)):
+            plots.resized.connect(Overlay(above, scroll, self._window, placing).place)
+        Overlay(messages, scroll, self._window, at_the_foot, hidden=lambda: scroll.keep_free(0))
 
     def reset(self) -> None:
         """Put every dock in its first place."""
@@ -277,9 +238,13 @@ class Dock(QDockWidget):
             QDockWidget.DockWidgetFeature.DockWidgetMovable | QDockWidget.DockWidgetFeature.DockWidgetFloatable
         )
         self.setAllowedAreas(Qt.DockWidgetArea.AllDockWidgetAreas)
-        self._heading = heading or _title(title)
         self._is_titled = heading is None
-        self.setTitleBarWidget(_title_bar(self._heading, beside, inset=self._is_titled))
+        self._heading = heading or named(PlainLabel(title.upper(), role="title"), line="card")
+        left, above, below = (14, 8, 4) if self._is_titled else (8, 2, 0)
+        right = 14 if beside is None else 6  # flat buttons have room around their text
+        parts = (self._heading, 0, *(() if beside is None else (beside,)))  # 0: drag the dock here
+        hbox(bar := QWidget(), *parts, gap=6, margins=(left, above, right, below))
+        self.setTitleBarWidget(bar)
         # The content comes last: Qt styles all that is in a widget again each time the widget gets another parent.
         inside = QWidget()
         self.setWidget(inside)
@@ -300,18 +265,6 @@ class Dock(QDockWidget):
         paint_card(self, current_theme().panel, current_theme().panel_border)
 
 
-def _title(text: str) -> PlainLabel:
-    return named(PlainLabel(text.upper(), role="title"), line="card")
-
-
-def _title_bar(heading: QWidget, beside: QWidget | None, *, inset: bool) -> QWidget:
-    bar = QWidget()
-    right = 14 if beside is None else 6  # flat buttons have room around their text
-    margins = (14 if inset else 8, 8 if inset else 2, right, 4 if inset else 0)
-    hbox(bar, heading, 0, *(() if beside is None else (beside,)), gap=6, margins=margins)  # 0: drag the dock here
-    return bar
-
-
 OVERLAY_MARGIN_PX = 12
 EDGE_PX = 3
 """Distance of a widget that covers a heading from the edge above it."""
@@ -321,13 +274,21 @@ MAX_LETTERS = 110
 """Maximum width of the widget above, in average letters: longer lines are hard to read."""
 
 
+Placing = Callable[[int], tuple[int, int, int]]
+"""Returns, for the greatest width of a widget, its distance from the top of the ground, its width and its height."""
+
+
 class Overlay(QObject):
     """Places `above` over `ground`; both are in the same window. The owner of `above` shows and hides it."""
 
-    def __init__(self, above: QWidget, ground: QWidget, window: QWidget) -> None:
-        """Make `above` a child of the window."""
+    def __init__(
+        self, above: QWidget, ground: QWidget, window: QWidget, placing: Placing,
+        hidden: Callable[[], object] = lambda: None,
+    ) -> None:
+        """Make `above` a child of the window. `hidden`: called when it is hidden."""
         super().__init__(above)
         self._above, self._ground, self._window = above, ground, window
+        self._placing, self._hidden = placing, hidden
         is_hidden = above.isHidden()
         above.setParent(window)
         above.setHidden(is_hidden)
@@ -339,17 +300,17 @@ class Overlay(QObject):
         if event.type() in _MOVES.get(watched is self._above, ()):
             self.place()
         elif watched is self._above and event.type() == QEvent.Type.Hide and self._above.isHidden():
-            self._place_hidden()  # not if it was hidden with its window, which may be on its way out
+            self._hidden()  # not if it was hidden with its window, which may be on its way out
         return False
 
     def place(self) -> None:
         """Place the widget: as wide as it may be, as high as it must be."""
         above, ground = self._above, self._ground
         if above.isHidden():
-            self._place_hidden()
+            self._hidden()
             return
-        width = min(ground.width() - 2 * OVERLAY_MARGIN_PX, self._widest())
-        down, height = self._place_in(width)
+        letters_px = MAX_LETTERS * above.fontMetrics().averageCharWidth()
+        down, width, height = self._placing(min(ground.width() - 2 * OVERLAY_MARGIN_PX, letters_px))
         top = ground.mapTo(self._window, QPoint(0, 0))
         self._raise()
         above.setGeometry(top.x() + (ground.width() - width) // 2, top.y() + down, width, height)
@@ -363,78 +324,18 @@ class Overlay(QObject):
         if card in order and order.index(self._above) < order.index(card):
             self._above.raise_()
 
-    def _widest(self) -> int:
-        """Return the greatest width of the widget."""
-        return MAX_LETTERS * self._above.fontMetrics().averageCharWidth()
 
-    def _place_in(self, width: int) -> tuple[int, int]:
-        """Return the distance from the top of the ground, and the height, of a widget with this width."""
-        raise NotImplementedError
-
-    def _place_hidden(self) -> None:
-        """Do what is due when the widget is hidden."""
-
-    def _height(self, width: int) -> int:
-        """Return the height that the widget needs."""
-        layout = self._above.layout()
-        if layout is not None and layout.hasHeightForWidth():
-            return layout.totalHeightForWidth(width)
-        return self._above.sizeHint().height()
+def _height_of(widget: QWidget, width: int) -> int:
+    """Return the height that a widget needs."""
+    layout = widget.layout()
+    if layout is not None and layout.hasHeightForWidth():
+        return layout.totalHeightForWidth(width)
+    return widget.sizeHint().height()
 
 
-class TopOverlay(Overlay):
-    """Lies below the heading of the part that it may cover, or over the heading too where there is no room."""
-
-    def __init__(
-        self, above: QWidget, ground: QWidget, window: QWidget, room: Callable[[], int], fit: Callable[[int, int], None]
-    ) -> None:
-        """`room`: returns the height of that part.
-
-        `fit`: leaves out what would make the widget too high, for a width and a height.
-        """
-        self._room, self._fit = room, fit
-        super().__init__(above, ground, window)
-
-    def _place_in(self, width: int) -> tuple[int, int]:
-        room = self._room()
-        down = LINES_BELOW_TOP * self._above.fontMetrics().lineSpacing() + OVERLAY_MARGIN_PX
-        self._fit(width, room - 2 * EDGE_PX)
-        height = self._height(width)
-        return (down if height <= room - down else EDGE_PX), height
-
-
-class CentredOverlay(Overlay):
-    """Lies in the middle of the first part of the ground, below its heading, as wide as its content."""
-
-    def __init__(self, above: QWidget, ground: QWidget, window: QWidget, room: Callable[[], int]) -> None:
-        """`room`: returns the height of that part."""
-        self._room = room
-        super().__init__(above, ground, window)
-
-    def _widest(self) -> int:
-        return min(super()._widest(), self._above.sizeHint().width())
-
-    def _place_in(self, width: int) -> tuple[int, int]:
-        height = self._height(width)
-        heading = LINES_BELOW_TOP * self._above.fontMetrics().lineSpacing()
-        return max((heading + self._room() - height) // 2, 0), height
-
-
-class FootOverlay(Overlay):
-    """Lies at the foot of the ground, which leaves this room free, so that nothing is covered."""
-
-    def __init__(self, above: QWidget, ground: QWidget, window: QWidget, keep_free: Callable[[int], None]) -> None:
-        """`keep_free`: called with the height in pixels that the ground has to leave free at its foot."""
-        self._keep_free = keep_free
-        super().__init__(above, ground, window)
-
-    def _place_in(self, width: int) -> tuple[int, int]:
-        height = self._height(width)
-        self._keep_free(height)
-        return max(self._ground.height() - height, 0), height
-
-    def _place_hidden(self) -> None:
-        self._keep_free(0)
+def _heading_px(widget: QWidget) -> int:
+    """Return the height of the heading of what a widget covers."""
+    return LINES_BELOW_TOP * widget.fontMetrics().lineSpacing()
 
 
 _MOVES = {

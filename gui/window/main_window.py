@@ -46,10 +46,10 @@ from gui.machine.script import is_program
 from gui.widgets.dialogs import MARGINS_PX, FileDialog
 from gui.widgets.layouts import vbox
 from gui.widgets.plain_text import PlainLabel
-from gui.window.features import Features
-from gui.window.layout import SIZE, DockLayout, MainPanels
+from gui.window.features import Features, Services
+from gui.window.layout import SIZE, DockLayout
 from gui.window.menus import CardNavigation, MenuController, next_stop
-from gui.window.services import Services
+from gui.window.panels import MainPanels
 from resources import ROOT
 
 if TYPE_CHECKING:

@@ -31,8 +31,9 @@ from gui.widgets.dialogs import FileDialog, python_files, script_files
 from gui.widgets.plain_text import menu_text
 
 if TYPE_CHECKING:
-    from gui.window.layout import DockLayout, MainPanels
-    from gui.window.services import Services
+    from gui.window.features import Services
+    from gui.window.layout import DockLayout
+    from gui.window.panels import MainPanels
 
 
 TAB_KEYS = 9

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from PySide6.QtCore import QModelIndex, QRect
 
-    from gui.features.devices.view import DeviceView
+    from gui.features.devices.panel import DeviceView
     from gui.machine.device_rows import DeviceRow
 
 

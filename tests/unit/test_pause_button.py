@@ -74,11 +74,11 @@ def test_stop_asks_only_if_much_would_be_lost():
     assert asked(RunState.STARTING, NOW - 3600) is None
     assert asked(RunState.RUNNING, NOW - 3600, replace(SAVED, time=NOW - 60)) is None, "a checkpoint is a minute old"
     question = asked(RunState.RUNNING, NOW - 3600, SAVED)
-    assert question.can_save
+    assert question.yes == "Stop without saving"
     assert question.words.startswith("The last 27 min 0 s of training are in no checkpoint.")
     assert asked(RunState.RUNNING, NOW - 600, SAVED).words.startswith("The last 10 min"), "since it was resumed"
     script = asked(RunState.RUNNING, NOW - 7200, refusal="It is a script.")
-    assert not script.can_save
+    assert script.yes == "Stop"
     assert script.words.startswith("It has been running for 2 h 0 min.")
 
 

@@ -17,8 +17,7 @@ from core.schema.events import metrics_line
 from core.schema.paths import EVENTS, SUPERVISOR_EVENTS, worker_events
 from core.series import long_runs
 from core.series.run_series import RunSeries
-from gui.runs.progress import ScriptProgress
-from gui.runs.reading import ReadRun, take_in, timeline_of
+from gui.runs.reading import ReadRun, take_in, unread
 from tests.support.long_run import write_long_run
 from tests.unit.test_event_slices import assert_same, read_whole
 
@@ -119,7 +118,7 @@ def test_a_change_of_any_class_of_a_kept_run_makes_it_another_program(long_run, 
             return super().find_class(module, name)
 
     run = Run.attach(long_run)
-    whole = ReadRun(run=run, run_series=RunSeries(), timeline=timeline_of(run.spec()), strides=ScriptProgress())
+    whole = unread(run, run.spec())
     take_in(whole, run.catch_up())
     monkeypatch.setattr(long_runs, "_Unpickler", Unpickler)
     long_runs.pack(run, whole).write()

@@ -26,9 +26,9 @@ from gui.plots.registry import PLOTS
 from gui.plots.run_plot import Plot
 from gui.runs.actions import RunActions
 from gui.window import features
-from gui.window.layout import DockLayout, MainPanels
-from gui.window.run_panels import HeaderPanel
-from gui.window.services import Services
+from gui.window.features import Services
+from gui.window.layout import DockLayout
+from gui.window.panels import HeaderPanel, MainPanels
 from tests.support.acting import ProcView
 from tests.support.ssh_server import server, ssh_server  # noqa: F401 (fixtures)
 from tests.support.waiting import PATIENCE_S, wait_until

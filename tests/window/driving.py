@@ -28,8 +28,8 @@ from core.schema.spec import RunSpec
 from gui.app import create_window
 from gui.base.jobs import Jobs
 from gui.base.theme import Theme, look, set_palette
-from gui.features.devices.panel import ChosenDevices
-from gui.features.devices.view import DeviceView
+from gui.features.compare.scaling import SIZE
+from gui.features.devices.panel import ChosenDevices, DeviceView
 from gui.features.preferences.preferences import PreferencesDialog
 from gui.features.setup.panel import SetupPanel
 from gui.machine.device_rows import DeviceRow
@@ -37,10 +37,9 @@ from gui.machine.machine import Machine
 from gui.widgets.dialogs import ConfirmDialog, NameDialog
 from gui.widgets.messages import MessageStrip
 from gui.window import main_window
-from gui.window.features import FEATURES
-from gui.window.layout import SIZE, MainPanels
+from gui.window.features import FEATURES, Services
+from gui.window.layout import MainPanels
 from gui.window.main_window import MainWindow
-from gui.window.services import Services
 from tests.support.waiting import MAX_PAUSE_S, PATIENCE_S
 
 NEAR = QPoint(5, 5)

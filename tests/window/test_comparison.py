@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QComboBox, QLabel, QLineEdit, QPushButton, QToolBu
 from core.results.measured_run import read_run
 from core.schema.events import metrics_line
 from gui.base.theme import DARK, LIGHT
-from gui.features.compare.runs import ComparedRun, metrics_of, usual_metric
+from gui.features.compare.reader import ComparedRun, metrics_of, usual_metric
 from gui.features.compare.view import ComparisonView
 from gui.widgets.table import ROW
 from tests.support.running import make_spec

@@ -21,10 +21,10 @@ from core.devices.sampler import HelperTimeouts
 from core.errors import RunError
 from core.history.index import directories
 from core.runs.facts import RunState
+from gui.features.devices.chosen import ChosenDevices
 from gui.features.devices.delegate import without_label
-from gui.features.devices.panel import ChosenDevices
+from gui.features.devices.panel import DeviceView
 from gui.features.devices.rows import spoken, tip
-from gui.features.devices.view import DeviceView
 from gui.machine.device_rows import DeviceRow, DeviceRows, OnDevices, obstacle
 from gui.machine.monitor import DeviceMonitor
 from tests.nvml.standin import mig_uuid, uuid

@@ -10,15 +10,7 @@ from PySide6.QtWidgets import QAbstractButton, QComboBox, QDockWidget, QLabel, Q
 from core.runs.outputs import OutputFile, Outputs
 from gui.base.theme import DARK, stylesheet
 from gui.window.layout import Dock
-from gui.window.run_panels import (
-    ERROR_TAB,
-    EVENTS_TAB,
-    LOG_TAB,
-    MEMORY_TAB,
-    OUTPUTS_TAB,
-    PROCESSES_TAB,
-    DetailTabs,
-)
+from gui.window.panels import ERROR_TAB, EVENTS_TAB, LOG_TAB, MEMORY_TAB, OUTPUTS_TAB, PROCESSES_TAB, DetailTabs
 from tests.window.clipping import clipped
 
 pytestmark = pytest.mark.styled

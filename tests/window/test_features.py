@@ -7,7 +7,7 @@ from PySide6.QtCore import Qt
 
 from core.runs.run import Run
 from gui.app import create_window
-from gui.features.runlist.queue import QueueController
+from gui.features.runlist.history import QueueController
 from gui.window import features
 from gui.window.features import FEATURES
 from tests.support.waiting import PATIENCE_S

@@ -22,7 +22,7 @@ from core.runs.facts import RunState
 from core.runs.run import Run
 from core.schema.paths import RESERVE
 from core.series.run_series import RunSeries
-from gui.features.other_machine import OFF
+from gui.features.hosts import OFF
 from gui.machine.host_machine import HostMachine
 from tests.support.running import FOREVER, LONG, Followed, make_spec, start, write_recipe
 from tests.support.ssh_server import TRAINYARD, SshServer

@@ -16,8 +16,8 @@ from core.hosts import host_list, inquiry
 from core.runs.facts import state_info
 from core.runs.run import Run
 from gui.features.devices.delegate import LINE
+from gui.features.devices.panel import DeviceView
 from gui.features.devices.rows import DeviceLine, HostLine, Line, NoteLine, RetryLine, spoken, tip
-from gui.features.devices.view import DeviceView
 from tests.support.devices import device_line, index_of, line_of, place_of, shown_devices
 from tests.support.running import FOREVER
 from tests.support.ssh_server import TRAINYARD, add_host

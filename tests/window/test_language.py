@@ -28,14 +28,14 @@ from gui.base import preferences as window_language
 from gui.base.jobs import Jobs
 from gui.base.preferences import Preferences, PreferencesFile, can_show, choose_language
 from gui.base.settings_file import SettingsFile
-from gui.features.devices.hosts import HostsDialog
+from gui.features.hosts import HostsDialog
 from gui.features.preferences.preferences import PreferencesDialog
-from gui.features.runlist.queue import QueueController
+from gui.features.runlist.history import QueueController
 from gui.plots.area import PlotArea
 from gui.widgets.dialogs import ConfirmDialog, ask
 from gui.widgets.fields import whole_number
-from gui.window.layout import MainPanels
 from gui.window.main_window import RETRY_MS, MainWindow
+from gui.window.panels import MainPanels
 from tests.support.pseudo_language import CODE, accented, write_pseudo_language
 from tests.support.running import FOREVER
 from tests.support.shared import made_once

@@ -29,7 +29,7 @@ from gui.features.log.terminal import (
     rgb,
 )
 from gui.features.log.view import SLACK_LINES, LogView
-from gui.window.run_panels import LOG_TAB, DetailTabs
+from gui.window.panels import LOG_TAB, DetailTabs
 from tests.window.driving import show_theme
 
 
@@ -207,7 +207,7 @@ def test_what_tensorflow_says_about_itself_is_dimmed_and_its_errors_are_not(view
 
 
 @pytest.fixture
-def page(qtbot, hold, qapp) -> LogPage:
+def details(qtbot, hold, qapp) -> DetailTabs:
     themes.apply(qapp, DARK)
     details = hold(DetailTabs())
     qtbot.addWidget(details.controls)
@@ -217,6 +217,11 @@ def page(qtbot, hold, qapp) -> LogPage:
     with qtbot.waitActive(details):
         details.show()
         details.activateWindow()
+    return details
+
+
+@pytest.fixture
+def page(details: DetailTabs) -> LogPage:
     return details.log
 
 

@@ -24,7 +24,7 @@ from gui.base.settings_file import SettingsFile, folder_key
 from gui.features.runlist.bell import MissedRow
 from gui.runs.actions import RunActions
 from gui.runs.words import RunHeader
-from gui.window.run_panels import HeaderPanel
+from gui.window.panels import HeaderPanel
 from tests.support.acting import played
 from tests.support.running import start
 from tests.support.tables import cell, cells, middle

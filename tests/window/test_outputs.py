@@ -11,7 +11,7 @@ from PySide6.QtGui import QColor, QDesktopServices, QGuiApplication, QImage
 from core.schema.paths import OUTPUTS
 from gui.features.run import outputs as output_reader
 from gui.features.run.outputs import preview
-from gui.window.run_panels import OUTPUTS_TAB
+from gui.window.panels import OUTPUTS_TAB
 from tests.support.recorded import recorded
 from tests.support.tables import cell, cells, middle
 from tests.window.driving import choose_in_menu

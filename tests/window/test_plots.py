@@ -208,7 +208,7 @@ def test_plots_have_newest_values_and_theme_and_are_not_drawn_unchanged(plots, r
     assert "3.0 GB" in texts["memoryPlot"]
     for plot in plots.values():
         plot.redraw()
-        monkeypatch.setattr(plot, "_draw", lambda *_: pytest.fail("drawn although nothing had changed"))
+        monkeypatch.setattr(plot, "draw_lines", lambda *_: pytest.fail("drawn although nothing had changed"))
         plot.redraw()
 
 

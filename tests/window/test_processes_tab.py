@@ -32,7 +32,7 @@ from gui.features.memory.processes import (
 from gui.features.memory.scanner import end_one
 from gui.features.memory.tab import LeftoversStrip
 from gui.widgets.table import RowsTable
-from gui.window.run_panels import EVENTS_TAB, LOG_TAB, MEMORY_TAB, PROCESSES_TAB
+from gui.window.panels import EVENTS_TAB, LOG_TAB, MEMORY_TAB, PROCESSES_TAB
 from tests.support.acting import CHILD, STUBBORN_CHILD, abandon, played
 from tests.support.recorded import GB
 from tests.support.running import start

@@ -24,7 +24,7 @@ from gui.runs.rows import RunRow
 from gui.runs.session import RunSession
 from gui.runs.words import SECOND_THOUGHT_S, STATE_MARKS, Forcing, PauseButtonState, RunHeader, run_header
 from gui.widgets.elided_label import ElidedLabel
-from gui.window.run_panels import HeaderPanel
+from gui.window.panels import HeaderPanel
 from tests.window.test_missed import write_live
 
 pytestmark = pytest.mark.styled

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QMainWindow
 
 from core.runs import lock
 from core.runs.run import Run
-from gui.features.log.teach import TeachDialog
+from gui.features.log.page import TeachDialog
 from tests.support.running import script_spec, start, train
 from tests.support.waiting import PATIENCE_S
 

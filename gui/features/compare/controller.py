@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from PySide6.QtCore import QTimer
 
@@ -24,8 +24,7 @@ from gui.window.feature import Feature
 
 if TYPE_CHECKING:
     from core.results.comparison import Comparison
-    from gui.features.compare.reader import ComparisonReader
-    from gui.features.compare.runs import Entry
+    from gui.features.compare.reader import ComparisonReader, Entry
     from gui.features.compare.view import ComparisonView
 
 
@@ -45,7 +44,6 @@ class ComparisonController(Feature):
     def set_up(self) -> None:
         panels = self.panels
         self._reader: ComparisonReader | None = None
-        self._colours: Any = None
         self._baseline: str | None = None
         self._target: float | None = None
         self._entries: tuple[Entry, ...] = ()
@@ -224,13 +222,12 @@ class ComparisonController(Feature):
             self.panels.runs.tick([str(each) for each in self.reader.chosen])
 
     def _choose(self, run_dirs: Sequence[str]) -> None:
-        from gui.features.compare.reader import MAX_RUNS
-
-        if len(run_dirs) > MAX_RUNS:
-            self.panels.message.show_message(tr(TOO_MANY, limit=MAX_RUNS, count=len(run_dirs)), "warn")
         self._draw_again_at = 0.0
         self.reader.choose([Path(each) for each in run_dirs])
-        self._view().show_count(len(self.reader.chosen))
+        count = len(self.reader.chosen)
+        if len(run_dirs) > count:
+            self.panels.message.show_message(tr(TOO_MANY, limit=count, count=len(run_dirs)), "warn")
+        self._view().show_count(count)
         self.services.compared.set(tuple(map(str, self.reader.chosen)))
 
     def _apply_controls(self) -> None:
@@ -243,7 +240,7 @@ class ComparisonController(Feature):
     def _show_runs(self) -> None:
         """Show the runs that are read, and how many are not."""
         from gui.features.compare.plots import origin_of
-        from gui.features.compare.runs import entries_of, metrics_of, usual_metric
+        from gui.features.compare.reader import entries_of, metrics_of, usual_metric
 
         view, reader = self.panels.comparison, self._reader
         self._is_outdated = False
@@ -274,23 +271,16 @@ class ComparisonController(Feature):
         self._show_notices()
 
     def _colours_of(self, run_dirs: Sequence[Path]) -> dict[Path, str]:
-        from gui.features.compare.runs import ColourNumbers
-
-        theme = current_theme()
-        if self._colours is None:
-            self._colours = ColourNumbers(len(theme.devices))
-        return {each: theme.device_colour(number) for each, number in self._colours.of(run_dirs).items()}
+        numbers = self.reader.colours.of(run_dirs)
+        return {each: current_theme().device_colour(number) for each, number in numbers.items()}
 
     # -- the table -------------------------------------------------------------------------------
 
     def _choose_table(self) -> None:
-        from gui.features.compare.reader import TableChoice
-
         view = self.panels.comparison
         if view is not None and view.plot.controls.metric_name:
             metric, grouped = view.plot.controls.metric_name, view.plot.controls.group_box.isChecked()
-            choice = TableChoice(metric=metric, baseline=self._baseline, target=self._target, grouped=grouped)
-            self.reader.choose_table(choice)
+            self.reader.choose_table(metric=metric, baseline=self._baseline, target=self._target, grouped=grouped)
 
     def _show_table(self) -> None:
         view, comparison = self.panels.comparison, self.reader.comparison

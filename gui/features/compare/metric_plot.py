@@ -13,7 +13,7 @@ from core.series.min_max_tree import Floats
 from core.series.series import Axis, Series
 from gui.base.theme import current_theme
 from gui.features.compare.plots import ComparedPlot
-from gui.features.compare.runs import ComparedRun, Entry
+from gui.features.compare.reader import ComparedRun, Entry
 from gui.plots.card import Span
 from gui.plots.controls import MetricControls, compact_box
 from gui.plots.items.canvas import TOP_MARGIN_PX

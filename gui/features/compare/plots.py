@@ -16,7 +16,7 @@ from core.series.series import Axis
 from gui.base.colours import faint
 from gui.base.formatting import DASH, clock, moment, number
 from gui.base.theme import current_theme
-from gui.features.compare.runs import ComparedRun, Entry
+from gui.features.compare.reader import ComparedRun, Entry
 from gui.plots.card import PlotCard, Span
 from gui.plots.items.hover import HoverReading, HoverRow
 from gui.plots.items.lines import LineData, MultiLineItem
@@ -161,10 +161,6 @@ class ComparedPlot(PlotCard):
             case _:
                 place = number(round(x), 1)
         return tr(POSITION[self.axis_name], place=place)
-
-    def readout(self) -> Sequence[HoverRow]:
-        """Return nothing: the table below has the values."""
-        return ()
 
     def thin_line(self, name: str, colour: str, *, is_faint: bool = False) -> LineData:
         """Return a thin line, made new if there is none of this name."""

@@ -31,8 +31,8 @@ from gui.base.text_size import scaled
 from gui.base.theme import current_theme, look, mark
 from gui.features.compare.metric_plot import ComparisonPlot
 from gui.features.compare.plots import ComparedPlot, ComparedReadingsPlot
+from gui.features.compare.reader import Entry
 from gui.features.compare.rows import Cell, ComparisonRows
-from gui.features.compare.runs import Entry
 from gui.widgets.buttons import compact_button, give_menu_below
 from gui.widgets.context_menu import Action, add_action, copy_entries, give_menu
 from gui.widgets.context_menu import Entry as MenuEntry

@@ -1,11 +1,11 @@
-"""How the lines of the list of devices are painted, and how high they are."""
+"""The lines of the list of devices as Qt asks for them: their model, how they are painted, and how high they are."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from PySide6.QtCore import QPointF, QRect, QRectF, QSize, Qt
+from PySide6.QtCore import QAbstractListModel, QModelIndex, QPointF, QRect, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPen, QPolygonF
 from PySide6.QtWidgets import QAbstractItemView, QStyle, QStyledItemDelegate, QStyleOptionViewItem
 
@@ -15,8 +15,67 @@ from gui.base.icons import paint_mark
 from gui.base.painting import Index, draw_elided, outline, paint_row_background, small_font
 from gui.base.text_size import scaled
 from gui.base.theme import current_theme
+from gui.features.devices import rows
 from gui.features.devices.rows import CpuLine, DeviceLine, HostLine, Line, ModelLine, NoteLine, RetryLine
 from gui.machine.device_rows import DeviceRow
+from gui.widgets.plain_text import verbatim
+
+LINE = Qt.ItemDataRole.UserRole
+"""Item data: the `Line`."""
+
+
+class DeviceModel(QAbstractListModel):
+    """One row for each line. Says only of lines that look otherwise than before that they have changed."""
+
+    def __init__(self, parent: QAbstractItemView) -> None:
+        super().__init__(parent)
+        self.lines: Sequence[Line] = ()
+
+    def show(self, lines: Sequence[Line]) -> Sequence[int] | None:
+        """Show these lines. Return the numbers of those that have changed; None if there are others than before."""
+        before, self.lines = self.lines, lines
+        changed = [at for at, (new, old) in enumerate(zip(lines, before, strict=False)) if new != old]
+        if len(lines) != len(before) or any(rows.key(lines[at]) != rows.key(before[at]) for at in changed):
+            self.beginResetModel()
+            self.endResetModel()
+            return None
+        changed = [at for at in changed if rows.looks(lines[at]) != rows.looks(before[at])]
+        for at in changed:
+            self.dataChanged.emit(self.index(at), self.index(at))
+        return changed
+
+    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008, N802 (Qt's name and default)
+        """Return the number of lines."""
+        return 0 if parent.isValid() else len(self.lines)
+
+    def headerData(self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole) -> object:  # noqa: N802 (Qt's name)
+        """Return the name of the only column, which is read out and not shown."""
+        is_name = orientation == Qt.Orientation.Horizontal and role == Qt.ItemDataRole.DisplayRole
+        return tr("Device") if is_name else super().headerData(section, orientation, role)
+
+    def flags(self, index: Index) -> Qt.ItemFlag:
+        """Let the keys pass over the headings of models."""
+        line, flags = self.lines[index.row()], Qt.ItemFlag.ItemIsSelectable | Qt.ItemFlag.ItemNeverHasChildren
+        if isinstance(line, DeviceLine) and line.can_be_ticked:
+            flags |= Qt.ItemFlag.ItemIsUserCheckable
+        return flags if isinstance(line, ModelLine) else flags | Qt.ItemFlag.ItemIsEnabled
+
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:
+        """Return the line, or what it says."""
+        line = self.lines[index.row()]
+        match role:
+            case Qt.ItemDataRole.UserRole:
+                return line
+            case Qt.ItemDataRole.DisplayRole | Qt.ItemDataRole.AccessibleTextRole:
+                return rows.spoken(line)
+            case Qt.ItemDataRole.AccessibleDescriptionRole:
+                return rows.effect(line)
+            case Qt.ItemDataRole.ToolTipRole:
+                return verbatim(rows.tip(line))
+            case Qt.ItemDataRole.CheckStateRole if isinstance(line, DeviceLine):
+                return Qt.CheckState.Checked if line.is_ticked else Qt.CheckState.Unchecked
+        return None
+
 
 LEFT_PX, RIGHT_PX, GAP_PX = 8, 8, 8
 SQUARE_PX, BAR_PX = 8, 6
@@ -54,8 +113,6 @@ class RowSizes:
         return ABOVE_PX + self.line + (1 if is_dense else 2) * self.small_line + BELOW_PX
 
 
-LINE = Qt.ItemDataRole.UserRole
-"""Item data: the `Line`."""
 HOST_ABOVE_PX, NOTE_BELOW_PX = 6, 6
 """Room above the line of a host, which separates it from the machine before, and below a note or a button."""
 MIN_NAME_PX = 48
@@ -108,18 +165,20 @@ class DeviceDelegate(QStyledItemDelegate):
                 return scaled(BUTTON_PX) + NOTE_BELOW_PX
         return sizes.heading
 
-    def fit(self, rows: Sequence[DeviceRow], width: int) -> bool:
-        """Choose the columns of power and memory for rows of this width. Return whether they are others than before.
+    def fit(self, devices: Sequence[DeviceRow], width: int) -> bool:
+        """Choose the columns of power and memory for a list of this width. Return whether they are others than before.
 
-        The limits of the power are shown if all rows have room for them beside their users.
+        The limits of the power are shown if all devices have room for them beside their users.
         """
         before, sizes = (self._power_px, self.shows_limits, self._memory_px), self.sizes
-        with_limit = max((sizes.width(_widest_power(row, limit=True)) for row in rows if row.power), default=0)
-        needed = max((self._needed_px(row) for row in rows if row.power), default=0)
-        self.shows_limits = needed + with_limit <= width
-        alone = max((sizes.width(_widest_power(row, limit=False)) for row in rows if row.power), default=0)
+        with_power = [row for row in devices if row.power]
+        with_limit, alone = (
+            max((sizes.width(_widest_power(row, limit=limit)) for row in with_power), default=0)
+            for limit in (True, False)
+        )
+        self.shows_limits = max(map(self._needed_px, with_power), default=0) + with_limit <= width
         self._power_px = with_limit if self.shows_limits else alone
-        self._memory_px = max((sizes.width(_widest_memory(row)) for row in rows), default=0)
+        self._memory_px = max((sizes.width(_widest_memory(row)) for row in devices), default=0)
         return before != (self._power_px, self.shows_limits, self._memory_px)
 
     def _needed_px(self, row: DeviceRow) -> int:
@@ -270,18 +329,14 @@ class DeviceDelegate(QStyledItemDelegate):
     def _paint_right(self, painter: QPainter, row: DeviceRow, line: QRect) -> int:
         """Paint what is at the right end of the first line. Return the width that it takes."""
         sizes, theme = self.sizes, current_theme()
-        text = (
-            tr("{seconds} s old", seconds=row.stale_age_s)
-            if row.stale_age_s is not None
-            else tr("asleep")
-            if row.asleep
-            else ""
-        )
         if row.lost:
             draw_elided(painter, line, row.status, theme.bad, font=sizes.small)
             return line.width()
+        text, tone = tr("asleep") if row.asleep else "", theme.muted
+        if row.stale_age_s is not None:
+            text, tone = tr("{seconds} s old", seconds=row.stale_age_s), theme.warn
         if text:
-            draw_elided(painter, line, text, theme.warn if row.urgent else theme.muted, font=sizes.small, right=True)
+            draw_elided(painter, line, text, tone, font=sizes.small, right=True)
             return sizes.width(text) + GAP_PX
         if row.is_cpu:
             chip = self._chip_width(row)

@@ -3,26 +3,283 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, QSize, Signal
-from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtCore import QEvent, QModelIndex, QSize, Qt, Signal
+from PySide6.QtGui import QContextMenuEvent, QGuiApplication, QKeyEvent, QMouseEvent, QResizeEvent
+from PySide6.QtWidgets import QAbstractItemView, QMenu, QSizePolicy, QTreeView, QWidget
 
+from core.devices.device import own_id
 from core.history.device_use import largest_others
 from core.language import join_sentences, tr
 from core.system.procfs import available_bytes
 from core.text import join_names
 from gui.base.colours import device_colours
+from gui.base.painting import Index
 from gui.base.theme import current_theme, look
-from gui.features.devices.rows import MachineDevices
-from gui.features.devices.view import DeviceView
-from gui.machine.device_rows import DeviceRow, DeviceRows, OnDevices, all_together, cpu_summary, free_devices, obstacle
+from gui.features.devices import rows
+from gui.features.devices.chosen import ChosenDevices
+from gui.features.devices.delegate import LINE, DeviceDelegate, DeviceModel, RowSizes
+from gui.features.devices.rows import (
+    CpuLine,
+    DeviceLine,
+    HostLine,
+    Line,
+    MachineDevices,
+    ModelLine,
+    NoteLine,
+    RetryLine,
+)
+from gui.machine.device_rows import DeviceRow, DeviceRows, OnDevices, all_together, cpu_summary, free_devices
 from gui.widgets.buttons import compact_button
+from gui.widgets.context_menu import add_action, open_menu
 from gui.widgets.fields import row_of
 from gui.widgets.layouts import vbox
+from gui.widgets.messages import announce
 from gui.widgets.plain_text import PlainLabel, named, verbatim
 from gui.window.feature import Feature
+
+if TYPE_CHECKING:
+    from gui.machine.host_devices import HostHeading
+    from gui.widgets.context_menu import Entry
+
+UUIDS = ("GPU-", "MIG-")
+MIN_LINES = 2
+FRAME_PX = 2
+"""Height of the frames above and below the lines."""
+
+
+class DeviceView(QTreeView):
+    """The devices of all machines in one list. A click in a line, or Space, does what its line says."""
+
+    resized = Signal()
+    """The lines need another height."""
+    processes_asked = Signal(str)
+    """The user wants to see the processes on a device; carries its id."""
+    retry_asked = Signal(str)
+    """The user wants a host to be asked again; carries its name."""
+
+    def __init__(self, chosen: ChosenDevices) -> None:
+        super().__init__()
+        named(self, "deviceTable", tr("Devices"))
+        self.host_entries: Callable[[HostHeading], Sequence[Entry]] = lambda _: ()
+        """Returns the entries of the menu of a host."""
+        self._chosen = chosen
+        self._machines: Sequence[MachineDevices] = ()
+        self._lines = DeviceModel(self)
+        self._delegate = DeviceDelegate(self)
+        self._ends = [self._delegate.sizes.device(is_dense=False)]
+        """The heights at which no line is cut, from the top of the list: none ends below the heading of a model."""
+        self.setModel(self._lines)
+        self.setItemDelegate(self._delegate)
+        self.setHeaderHidden(True)
+        self.setRootIsDecorated(False)
+        self.setIndentation(0)
+        self.setSelectionMode(QAbstractItemView.SelectionMode.NoSelection)
+        self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.viewport().setAttribute(Qt.WidgetAttribute.WA_Hover)
+        # The delegate shows the focus and the line under the mouse.
+        self.setStyleSheet(
+            "QTreeView:focus { border-color: transparent; } QTreeView::item:hover { background: transparent; }"
+        )
+        self._pressed: object = None
+        """The key of the line on which the mouse was pressed: meanwhile there may be other lines."""
+        chosen.changed.connect(self._show_ticks)
+        chosen.folded.connect(self._show_lines)
+
+    @property
+    def lines(self) -> Sequence[Line]:
+        """The lines that are shown."""
+        return self._lines.lines
+
+    def show_machines(self, machines: Sequence[MachineDevices]) -> None:
+        """Show these devices, and have a change of a host's state read out."""
+        if machines == self._machines:
+            return
+        before = {each.heading.name: each.heading.state for each in self._machines if each.heading is not None}
+        self._chosen.show_rows([row for each in machines for row in each.rows])
+        self._machines = machines
+        self._show_lines()
+        for heading in (each.heading for each in machines):
+            if heading is not None and before.get(heading.name, heading.state) != heading.state:
+                announce(self, heading.accessible_text)
+
+    def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
+        """Return the height of all lines."""
+        return QSize(300, self._ends[-1])
+
+    def minimumSizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
+        """Return the height of some lines; the list scrolls to the others."""
+        return QSize(240, self._ends[:MIN_LINES][-1])
+
+    def whole_lines_px(self, room: int) -> int:
+        """Return the largest height, at most `room`, in which no line is cut; that of the first device at least."""
+        return max((end for end in self._ends if end <= room), default=self._ends[0])
+
+    # -- contents ----------------------------------------------------------------------------------
+
+    def _show_lines(self) -> None:
+        """Show the present lines. What is in sight stays there, and the current line stays current."""
+        current, row = self.currentIndex().data(LINE), self.currentIndex().row()
+        scrolled, before = self.verticalScrollBar().value(), self.lines
+        changed = self._lines.show(rows.lines(self._machines, self._chosen))
+        if changed is None or any(rows.widths(self.lines[at]) != rows.widths(before[at]) for at in changed):
+            self._fit_columns()
+        if changed is None or any(isinstance(self.lines[at], NoteLine) for at in changed):
+            self._lay_out()
+        if changed is None:
+            if current is not None:
+                at = self._index_of(current)
+                self.setCurrentIndex(at if at.isValid() else self._lines.index(min(row, len(self.lines) - 1)))
+            self.verticalScrollBar().setValue(scrolled)
+
+    def _show_ticks(self) -> None:
+        """Show which devices are ticked, and scroll to a device that was folded away."""
+        before = {rows.key(line) for line in self.lines}
+        self._show_lines()
+        new = [line for line in self.lines if rows.key(line) not in before]
+        if new:
+            self.scrollTo(self._index_of(new[-1]))
+
+    def _index_of(self, line: Line) -> QModelIndex:
+        """Return where a line is now; an invalid index if it is not there any more."""
+        return self._lines.index(
+            next((at for at, each in enumerate(self.lines) if rows.key(each) == rows.key(line)), -1)
+        )
+
+    def _lay_out(self) -> None:
+        """Give the lines their heights, which depend on the font, and for wrapped lines on the width."""
+        self.doItemsLayout()
+        ends, end, device_px = [], 2 * FRAME_PX, self._delegate.sizes.device(is_dense=False)
+        for line in self.lines:
+            height = self._delegate.height(line)
+            end += height
+            if not isinstance(line, ModelLine):
+                ends.append(end)
+            if isinstance(line, DeviceLine):
+                device_px = height
+        self.verticalScrollBar().setSingleStep(device_px)
+        if ends and ends != self._ends:
+            self._ends = ends
+            self.updateGeometry()
+            self.resized.emit()
+
+    def _fit_columns(self) -> None:
+        devices = [line.row for line in self.lines if isinstance(line, DeviceLine)]
+        if self._delegate.fit(devices, self.viewport().width()):
+            self.viewport().update()
+
+    def _act(self, index: Index) -> None:
+        """Do what a line is for."""
+        chosen, line = self._chosen, index.data(LINE)
+        match line:
+            case DeviceLine():
+                chosen.toggle(line.row.id)
+            case RetryLine(is_enabled=True):
+                self.retry_asked.emit(line.host)
+            case HostLine():
+                chosen.fold(chosen.folded_hosts ^ {line.host}, unfolded_cpus=chosen.unfolded_cpus)
+                self._reveal(line)
+            case CpuLine():
+                chosen.fold(chosen.folded_hosts, unfolded_cpus=chosen.unfolded_cpus ^ {line.host})
+                self._reveal(line)
+
+    def _reveal(self, line: Line) -> None:
+        """Scroll to what belongs to a line, as far as the line itself stays in sight."""
+        last = [each for each in self.lines if each.host == line.host][-1]
+        self.scrollTo(self._index_of(last))
+        self.scrollTo(self._index_of(line))
+
+    # -- events ------------------------------------------------------------------------------------
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802 (Qt's name)
+        """Note the line."""
+        super().mousePressEvent(event)
+        line = self.indexAt(event.position().toPoint()).data(LINE)
+        is_left = event.button() is Qt.MouseButton.LeftButton
+        self._pressed = rows.key(line) if line is not None and is_left else None
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:  # noqa: N802 (Qt's name)
+        """Do what the line is for on which the mouse was pressed."""
+        super().mouseReleaseEvent(event)
+        at, pressed = self.indexAt(event.position().toPoint()), self._pressed
+        self._pressed = None
+        line = at.data(LINE)
+        if line is not None and pressed is not None and rows.key(line) == pressed:
+            self._act(at)
+
+    def scrollTo(  # noqa: N802 (Qt's name)
+        self, index: Index, hint: QAbstractItemView.ScrollHint = QAbstractItemView.ScrollHint.EnsureVisible
+    ) -> None:
+        """Scroll to a line, and to the heading of a model above it."""
+        above = self.indexAbove(index)
+        if isinstance(above.data(LINE), ModelLine):
+            super().scrollTo(above, hint)
+        super().scrollTo(index, hint)
+
+    def moveCursor(  # noqa: N802 (Qt's name)
+        self, action: QAbstractItemView.CursorAction, modifiers: Qt.KeyboardModifier
+    ) -> QModelIndex:
+        """Go past the heading of a model, also to the first device."""
+        index = super().moveCursor(action, modifiers)
+        is_heading = isinstance(index.data(LINE), ModelLine)
+        return self._lines.index(index.row() + 1) if is_heading else index
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 (Qt's name)
+        """Do for Space what a click does."""
+        if event.key() in {Qt.Key.Key_Space, Qt.Key.Key_Select}:
+            self._act(self.currentIndex())
+        else:
+            super().keyPressEvent(event)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
+        """Wrap texts and fit columns to another width."""
+        super().resizeEvent(event)
+        if event.size().width() != event.oldSize().width():
+            self._fit_columns()
+            self._lay_out()
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802 (Qt's name)
+        """Follow the size of the font."""
+        super().changeEvent(event)
+        if event.type() in {QEvent.Type.FontChange, QEvent.Type.StyleChange}:
+            self._delegate.sizes = RowSizes(self.font())
+            self._fit_columns()
+            self._lay_out()
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:  # noqa: N802 (Qt's name)
+        """Open the menu of the line under the mouse, or of the current one for the key."""
+        by_key = event.reason() == QContextMenuEvent.Reason.Keyboard
+        index = self.currentIndex() if by_key else self.indexAt(event.pos())
+        at = self.viewport().mapToGlobal(self.visualRect(index).center()) if by_key else event.globalPos()
+        match index.data(LINE):
+            case DeviceLine(row=row):
+                self._device_menu(row).popup(at)
+            case HostLine(heading=heading):
+                open_menu(self, "hostMenu", self.host_entries(heading), at)
+
+    def _device_menu(self, row: DeviceRow) -> QMenu:
+        menu = named(QMenu(self), "deviceMenu")
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.setToolTipsVisible(True)
+        copy_id = tr("Copy UUID") if own_id(row.id).startswith(UUIDS) else tr("Copy id")
+        for title, copied in ((copy_id, row.id), (tr("Copy name"), row.full_name)):
+            action = add_action(menu, title)
+            action.setToolTip(verbatim(copied))
+            action.triggered.connect(lambda _, copied=copied: QGuiApplication.clipboard().setText(copied))
+        menu.addSeparator()
+        if not row.host:  # only those of this machine are listed
+            processes = add_action(menu, tr("Show its processes"))
+            processes.triggered.connect(lambda: self.processes_asked.emit(row.id))
+        tick_only = add_action(menu, tr("Tick only this device"))
+        why_not = tr(row.lost or "") or row.why_blocked
+        tick_only.setEnabled(not why_not)
+        tick_only.setToolTip(verbatim(why_not or tr("Untick all other devices")))
+        tick_only.triggered.connect(lambda: self._chosen.tick_only([row.id]))
+        return menu
+
 
 MAX_CHARACTERS = 240
 """Maximum characters of the banner; the tooltip has the whole text."""
@@ -204,94 +461,3 @@ class DeviceController(Feature):
         folded = {row.id for row in chosen.rows if row.host in chosen.folded_hosts}
         self.panels.plots.show_ticks(chosen.ticked, folded)
         self.services.chosen.set(tuple(each for each in monitor.all_machines.devices if each.id in chosen.ticked))
-
-
-class ChosenDevices(QObject):
-    """The ticked devices of all machines, and the parts of the list that are folded.
-
-    A device can be ticked before it appears. If one of this machine vanishes, it is ticked again when it is back. Those
-    of a host that is silent keep their rows; when a host is removed, its devices are forgotten.
-    """
-
-    changed = Signal(tuple)
-    """Carries the ids of the ticked devices."""
-    folded = Signal()
-    """A part was folded or unfolded."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.rows: Sequence[DeviceRow] = ()
-        """The devices of all machines, also those that are folded away."""
-        self.ticked: tuple[str, ...] = ()
-        """The ids of the ticked devices in the order of the rows."""
-        self.obstacles: dict[str, str] = {}
-        """By device id, why it cannot be ticked now."""
-        self.folded_hosts: frozenset[str] = frozenset()
-        """The names of the hosts that the user has folded, whether they are in the list now or not."""
-        self.unfolded_cpus: frozenset[str] = frozenset()
-        """The machines with GPUs whose CPU devices are shown; the empty string is this machine."""
-        self.kept: frozenset[str] = frozenset()
-        """What stays in sight in a folded part: the devices that were ticked when it was folded, or since."""
-        self._awaited: set[str] = set()
-        """Devices to be ticked that have no row yet."""
-
-    @property
-    def wanted(self) -> tuple[str, ...]:
-        """The ids of the ticked devices, and of those that are ticked as soon as they appear."""
-        return (*self.ticked, *sorted(self._awaited))
-
-    def rows_of(self, host: str = "") -> list[DeviceRow]:
-        """Return the devices of a host; without a name those of this machine."""
-        return [row for row in self.rows if row.host == host]
-
-    def show_rows(self, rows: Sequence[DeviceRow]) -> None:
-        """Take the devices that there are now."""
-        before, self.rows = self.rows, rows
-        if len(before) == len(rows) and all(
-            one is other or one.tick_inputs == other.tick_inputs for one, other in zip(before, rows, strict=True)
-        ):
-            return
-        present = {row.id for row in rows}
-        self._awaited |= {row.id for row in before if row.id in self.ticked and row.id not in present and not row.host}
-        self._settle(present.intersection(self.ticked))
-
-    def tick(self, ids: Collection[str]) -> None:
-        """Tick these devices now, or when they appear."""
-        self._awaited = set(ids)
-        self._settle(set(self.ticked))
-
-    def tick_only(self, ids: Collection[str]) -> None:
-        """Tick these devices and no others."""
-        self._awaited = set(ids)
-        self._settle({each for each in self.ticked if each in ids})
-
-    def toggle(self, device: str) -> None:
-        """Untick a device, or tick it if nothing prevents that."""
-        if device in self.ticked:
-            self._settle({*self.ticked} - {device})
-        elif device not in self.obstacles:
-            self._awaited.add(device)
-            self._settle({*self.ticked})
-
-    def fold(self, hosts: Collection[str], *, unfolded_cpus: Collection[str]) -> None:
-        """Fold these hosts now, or when they appear; of machines with GPUs, show the CPU devices of these."""
-        self.folded_hosts, self.unfolded_cpus = frozenset(hosts), frozenset(unfolded_cpus)
-        self.kept = frozenset(self.ticked)
-        self.folded.emit()
-
-    def _settle(self, ticked: set[str]) -> None:
-        """Tick also the awaited devices that have a row, and report it if other devices are ticked than before."""
-        for row in self.rows:
-            if row.id not in self._awaited or row.id in ticked:
-                continue
-            # A host may answer later, and what was chosen there stays until then.
-            if row.host or not obstacle(row, [each for each in self.rows if each.id in ticked]):
-                ticked.add(row.id)
-        self._awaited -= {row.id for row in self.rows}
-        chosen = [row for row in self.rows if row.id in ticked]
-        found = {row.id: obstacle(row, chosen) for row in self.rows}
-        self.obstacles = {device: reason for device, reason in found.items() if reason}
-        before, self.ticked = self.ticked, tuple(row.id for row in chosen)
-        self.kept |= ticked
-        if self.ticked != before:
-            self.changed.emit(self.ticked)

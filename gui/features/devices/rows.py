@@ -14,7 +14,7 @@ from gui.base.formatting import memory_size
 from gui.machine.device_rows import CpuSummary, DeviceRow
 
 if TYPE_CHECKING:
-    from gui.features.devices.panel import ChosenDevices
+    from gui.features.devices.chosen import ChosenDevices
     from gui.machine.host_devices import HostHeading  # which loads `core.hosts`
 
 ROOMY_UP_TO = 4

@@ -1,105 +1,36 @@
-"""The tab Log, and its search."""
+"""The tab Log, and teaching what a number in it is, by pointing at it."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEvent, QObject, Qt, QUrl, Signal
-from PySide6.QtGui import QDesktopServices, QKeyEvent, QKeySequence, QShortcut
-from PySide6.QtWidgets import QComboBox, QLineEdit, QWidget
+from PySide6.QtCore import QPointF, Qt, QUrl, Signal
+from PySide6.QtGui import QColor, QDesktopServices, QKeyEvent, QKeySequence, QPainter, QPaintEvent, QPen, QShortcut
+from PySide6.QtWidgets import QComboBox, QDialog, QDialogButtonBox, QLineEdit, QPushButton, QWidget
 
-from core.language import tr, tr_plural
+from core.errors import RunError
+from core.language import join_sentences, tr, tr_noop
+from core.metrics.rules import METRIC, NO_METRIC, STEP, number_at
 from core.schema.paths import log_of_rank
-from gui.base.formatting import number
-from gui.base.theme import mark
+from core.text import one_line
+from gui.base.jobs import Jobs, reason
+from gui.base.theme import current_theme, mark
 from gui.features.log.files import FileSearch, file_size, lines_after, lines_before
-from gui.features.log.view import LogView
+from gui.features.log.highlights import LogNumbers
+from gui.features.log.view import LogView, SearchBar
 from gui.widgets.buttons import compact_button, compact_check
+from gui.widgets.dialogs import MARGINS_PX
 from gui.widgets.fields import ChoiceBox, row_of
-from gui.widgets.layouts import hbox, vbox
+from gui.widgets.layouts import vbox
 from gui.widgets.plain_text import PlainLabel, named
+from gui.window.feature import Feature
 
-
-class SearchBar(QWidget):
-    """Hidden until opened. Enter selects the next match, Shift+Enter the previous one, Escape closes the bar."""
-
-    changed = Signal(str)
-    """The searched text has changed; the empty string after closing."""
-    step_asked = Signal(bool)
-    """The next match is requested (False), or the previous one (True)."""
-    closed = Signal()
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.field = named(QLineEdit(), "searchField", tr("Search in the log"))
-        self.field.setPlaceholderText(tr("Search in the log"))
-        self.field.setClearButtonEnabled(True)
-        self.field.installEventFilter(self)
-        self.field.textChanged.connect(self.changed)
-        self.count = PlainLabel(name="searchCount", role="small")
-        self.previous = compact_button("", tr("Previous"), tr("Previous match (Shift+Enter)"), role="flat")
-        self.next = compact_button("", tr("Next"), tr("Next match (Enter)"), role="flat")
-        close = compact_button("", tr("Close"), tr("Close the search (Escape)"), role="flat")
-        self.previous.clicked.connect(lambda: self.step_asked.emit(True))
-        self.next.clicked.connect(lambda: self.step_asked.emit(False))
-        close.clicked.connect(self.close_search)
-        hbox(self, (self.field, 1), self.count, self.previous, self.next, close, gap=4, margins=(4, 2, 4, 2))
-        self.show_matches(0, 0)
-        self.hide()
-
-    def open_search(self) -> None:
-        """Show the bar and focus its field."""
-        if self.isHidden() and self.field.text():
-            self.changed.emit(self.field.text())
-        self.show()
-        self.field.setFocus()
-        self.field.selectAll()
-
-    def close_search(self) -> None:
-        """Hide the bar; its text stays for the next search."""
-        self.hide()
-        self.changed.emit("")
-        self.closed.emit()
-
-    def show_matches(self, at: int, here: int, in_file: int | None = None) -> None:
-        """Show the number of matches and of the selected one; `at` 0: none is selected.
-
-        `in_file`: the matches in the whole file, of which only those `here` are shown; None if all are.
-        """
-        wanted = bool(self.field.text())
-        some = here > 0 or bool(in_file)
-        self.count.setText(_count_words(at, here, in_file) if wanted else "")
-        for button in (self.previous, self.next):
-            button.setEnabled(some)
-        no_match = wanted and not some
-        if no_match is not (self.field.property("tone") == "bad"):
-            mark(self.field, tone="bad" if no_match else "")
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
-        """Handle Enter, Shift+Enter and Escape."""
-        if event.type() == QEvent.Type.KeyPress and isinstance(event, QKeyEvent):
-            if event.key() in {Qt.Key.Key_Return, Qt.Key.Key_Enter}:
-                self.step_asked.emit(bool(event.modifiers() & Qt.KeyboardModifier.ShiftModifier))
-                return True
-            if event.key() == Qt.Key.Key_Escape:
-                self.close_search()
-                return True
-        return super().eventFilter(watched, event)
-
-
-def _count_words(at: int, here: int, in_file: int | None) -> str:
-    """Return `3 of 51`, or `3 of 51 here, 2 062 in all`."""
-    if not here and not in_file:
-        return tr("no matches")
-    place, count = number(at, 1), number(here, 1)
-    if in_file is None and at:
-        return tr("{at} of {count}", at=place, count=count)
-    if in_file is None:
-        return tr_plural("{shown} match", "{shown} matches", here, shown=count)
-    shown = tr("{at} of {count} here", at=place, count=count) if at else tr("{count} here", count=count)
-    return tr("{shown}, {count} in all", shown=shown, count=number(max(in_file, here), 1))
-
+if TYPE_CHECKING:
+    from core.metrics.teaching import Lesson
 
 RECOUNT_S = 0.5
 """Seconds between two counts of the matches while the log grows."""
@@ -260,15 +191,15 @@ class LogPage(QWidget):
         self.view.set_follows(self.view.follows or at_end)
 
     def _step(self, backwards: bool) -> None:
+        """Go to the next match, or to the previous one, which may be in a part of the file that is not shown."""
         if not self.search.field.text() or self.search.isHidden() or self.view.arriving:
             return
-        if not self._has_more or self.view.find_again(backwards=backwards, around=False):
-            if not self._has_more:
-                self.view.find_again(backwards=backwards)
-            self._count()
-        elif not self._leave_part(backwards=backwards):
+        has_more = self._has_more
+        if not self.view.find_again(backwards=backwards, around=not has_more) and has_more:
+            if self._leave_part(backwards=backwards):
+                return
             self.view.find_again(backwards=backwards)
-            self._count()
+        self._count()
 
     @property
     def _has_more(self) -> bool:
@@ -277,16 +208,13 @@ class LogPage(QWidget):
 
     def _leave_part(self, *, backwards: bool) -> bool:
         """Show the part of the file with the next match, and select it there; return whether there is one."""
-        file, (begin, end) = self._file, self.view.part
+        file, (begin, end), search = self._file, self.view.part, self._file_search
         if file is None:
             return False
         size = file_size(file)
-        if backwards:
-            found = self._file_search.before(begin)
-            found = self._file_search.before(size) if found is None else found
-        else:
-            found = self._file_search.after(size if end is None else end)
-            found = self._file_search.after(0) if found is None else found
+        beyond = search.before(begin) if backwards else search.after(size if end is None else end)
+        around = search.before(size) if backwards else search.after(0)
+        found = around if beyond is None else beyond
         if found is None:
             return False
         first = lines_before(file, found, 0)  # the line of the match is the last of its part, or the first
@@ -309,3 +237,261 @@ class LogPage(QWidget):
         in_file = self._told if self._has_more else None
         self.search.show_matches(at, here, in_file)
         self._counted = (self.view.revision, time.monotonic())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pointed:
+    """A number that the user pointed at."""
+
+    run_dir: Path
+    rank: int
+    line: str
+    position: int
+    role: str
+    """A role of a rule; for a metric `metric`, and its name is `name`."""
+    name: str = ""
+    """The empty string: the words before the number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What came of it."""
+
+    lesson: Lesson
+    name: str
+    """The name of the metric."""
+    sentences: tuple[str, ...]
+    waits: bool
+    """Whether the rule is kept, and the curves are read again when the run is over."""
+
+
+def _answer(pointed: Pointed, *, keep: bool) -> Answer:
+    """Try the rule for a number, and keep it if asked to. Raises `ValueError` or `RunError` with a sentence."""
+    from core.metrics import teaching  # loads numpy
+
+    teacher = teaching.Teacher(pointed.run_dir, pointed.rank)
+    name, role = "", pointed.role
+    if role == METRIC.strip():
+        name = pointed.name or teacher.propose_name(pointed.line, pointed.position)
+        role = teaching.metric(name)
+    lesson = teacher.teach(pointed.line, pointed.position, role)
+    if not keep:
+        return Answer(
+            lesson=lesson, name=name, sentences=(*teaching.describe(lesson), *lesson.problems), waits=False
+        )
+    kept = teacher.keep(lesson)
+    return Answer(lesson=lesson, name=name, sentences=(teaching.describe_kept(kept),), waits=kept.reread is None)
+
+
+def _reread(run_dir: Path) -> None:
+    from core.metrics.reread import reread  # loads numpy
+
+    reread(run_dir)
+
+
+WIDTH_PX, CURVE_PX = 520, 110
+MARGIN_PX = 6
+SHOWN_CHARACTERS = 200
+
+
+class CurvePreview(QWidget):
+    """Draws one small curve without axes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        named(self, "curvePreview", tr("The curve that the rule gives"))
+        self.setFixedHeight(CURVE_PX)
+        self.points: Sequence[tuple[int, float]] = ()
+
+    def show_points(self, points: Sequence[tuple[int, float]]) -> None:
+        """Draw these steps and values."""
+        self.points = points
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: ARG002, N802 (Qt's signature)
+        """Draw the curve over the whole width."""
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.fillRect(self.rect(), QColor(current_theme().field))
+        finite = [(step, value) for step, value in self.points if abs(value) < float("inf")]
+        if finite:
+            painter.setPen(QPen(QColor(current_theme().train), 1.6))
+            steps, values = zip(*finite, strict=True)
+            first, low = min(steps), min(values)
+            x_scale = (self.width() - 2 * MARGIN_PX) / (max(steps) - first or 1)
+            y_scale = (self.height() - 2 * MARGIN_PX) / (max(values) - low or 1)
+            drawn = [
+                QPointF(MARGIN_PX + x_scale * (step - first), self.height() - MARGIN_PX - y_scale * (value - low))
+                for step, value in finite
+            ]
+            painter.drawPolyline(drawn) if len(drawn) > 1 else painter.drawEllipse(drawn[0], 2, 2)
+        painter.end()
+
+
+class TeachDialog(QDialog):
+    """Does not block the window. `named` asks for another name, `keep_asked` to keep what is shown."""
+
+    named = Signal(str)
+    keep_asked = Signal(str)
+
+    def __init__(self, parent: QWidget, *, line: str, heading: str, has_name: bool) -> None:
+        super().__init__(parent)
+        named(self, "teachDialog").setWindowTitle("Trainyard")
+        title, shown = PlainLabel(heading, role="heading"), PlainLabel(one_line(line, SHOWN_CHARACTERS))
+        mark(shown, tone="muted")
+        self.edit = named(QLineEdit(), "metricNameEdit", tr("Name of the metric"))
+        self.edit.setPlaceholderText(tr("name of the metric"))
+        self.edit.setVisible(has_name)
+        self.words = PlainLabel(tr("Reading the log ..."), name="teachWords", selectable=True)
+        self.curve = CurvePreview()
+        self.curve.setVisible(has_name)
+        for label in (title, shown, self.words):
+            label.setWordWrap(True)
+            label.setFixedWidth(WIDTH_PX)
+        self.keep = named(QPushButton(tr("Keep")), "keepRuleButton")
+        self.keep.setEnabled(False)
+        mark(self.keep, role="primary")
+        cancel = QPushButton(tr("Cancel"))
+        cancel.setAutoDefault(False)
+        buttons = QDialogButtonBox()
+        buttons.addButton(self.keep, QDialogButtonBox.ButtonRole.ActionRole)
+        buttons.addButton(cancel, QDialogButtonBox.ButtonRole.RejectRole)
+        buttons.rejected.connect(self.reject)
+        self.keep.clicked.connect(self._keep)
+        self.edit.textEdited.connect(self._rename)
+        self.finished.connect(self.deleteLater)
+        vbox(self, title, shown, self.edit, self.curve, self.words, buttons, gap=12, margins=MARGINS_PX)
+
+    def show_lesson(self, name: str, rule: str, sentences: Sequence[str], points: Sequence[tuple[int, float]]) -> None:
+        """Show a rule and what it gives."""
+        if not self.edit.isModified() and name:
+            self.edit.setText(name)
+            self.edit.selectAll()
+        self.words.setText("\n".join([tr("Rule: {rule}", rule=rule), *sentences]))
+        mark(self.words, tone="")
+        self.curve.show_points(points)
+        self.keep.setEnabled(True)
+        self.adjustSize()
+
+    def show_problem(self, sentence: str) -> None:
+        """Show why there is no rule, or why it was not kept."""
+        self.words.setText(sentence)
+        mark(self.words, tone="bad")
+        self.curve.show_points(())
+        self.keep.setEnabled(False)
+
+    def _rename(self, text: str) -> None:
+        self.keep.setEnabled(False)  # until the curve of this name is there
+        if text.strip():
+            self.named.emit(text.strip())
+
+    def _keep(self) -> None:
+        self.keep.setEnabled(False)
+        self.keep_asked.emit(self.edit.text().strip())
+
+
+HEADINGS = {
+    METRIC.strip(): tr_noop("Plot {number} as a metric"),
+    STEP: tr_noop("{number} is the step"),
+    NO_METRIC: tr_noop("{number} is not a metric"),
+}
+"""By role, what the dialog says that a number is."""
+THERE = tr_noop("Rules are kept beside the script, which is on {host}. Open the window there to teach the log.")
+
+
+class TeachController(Feature):
+    """One dialog at a time."""
+
+    def set_up(self) -> None:
+        self._log = self.panels.details.log
+        self._teaching, self._rereading = Jobs(self, "teaching"), Jobs(self, "rereading")
+        self._dialog: TeachDialog | None = None
+        self._pointed: Pointed | None = None
+        self._waiting: Path | None = None
+        """A live run with a new rule: its curves are read again when it is over."""
+        self._session.attached.connect(self._show_numbers)
+        self._log.rank_shown.connect(self._show_numbers)
+        self._log.view.highlights.pointed.connect(self._point)
+        self._session.changed.connect(self._reread_if_over)
+
+    def poll(self) -> None:
+        """Show what was printed since."""
+        self._log.follow()
+
+    def _reread_if_over(self) -> None:
+        """Read the curves again of a run that was taught while it was live, once it has ended and if it is shown."""
+        run = self._session.run
+        if run is not None and run.dir == self._waiting and not self._session.live:
+            run_dir, self._waiting = run.dir, None
+            self._rereading.add(
+                lambda: _reread(run_dir),
+                lambda _: self._show_curves(run_dir),
+                lambda error: self.panels.message.show_message(reason(error), "bad"),
+            )
+
+    def _show_numbers(self) -> None:
+        """Mark the numbers of the log of a script."""
+        spec, run_series = self._session.spec, self._session.run_series
+        script = spec.script if spec is not None else None
+        if script is None or run_series is None:
+            self._log.view.highlights.show_numbers(None)
+            return
+        self._log.view.highlights.show_numbers(LogNumbers(run_series, script.rules, self._log.rank))
+
+    def _point(self, line: str, position: int, role: str) -> None:
+        """Open the dialog for a number, and try it."""
+        run = self._session.run
+        if run is None or self._dialog is not None:
+            return
+        if not self._machine.is_here:
+            self.panels.message.show_message(tr(THERE, host=self._machine.host), "warn")
+            return
+        begin, end = number_at(line, position) or (position, position)
+        heading = tr(HEADINGS[role], number=line[begin:end])
+        dialog = TeachDialog(self.panels.window, line=line, heading=heading, has_name=role == METRIC.strip())
+        self._pointed = Pointed(run_dir=run.dir, rank=self._log.rank, line=line, position=position, role=role)
+        dialog.named.connect(lambda name: self._ask(name, keep=False))
+        dialog.keep_asked.connect(lambda name: self._ask(name, keep=True))
+        dialog.finished.connect(lambda _: self._close())
+        self._dialog = dialog
+        dialog.open()
+        self._ask("", keep=False)
+
+    def _ask(self, name: str, *, keep: bool) -> None:
+        """Try a rule with this name of a metric, or keep it, and show what came of it."""
+        assert self._pointed is not None
+        pointed = self._pointed = replace(self._pointed, name=name)
+
+        def take(answer: Answer) -> None:
+            if keep:
+                self._show_kept(pointed.run_dir, answer)
+            if self._dialog is None or pointed != self._pointed:
+                return
+            if keep:
+                self._dialog.accept()
+            else:
+                points = answer.lesson.curves.get(answer.name, ())
+                self._dialog.show_lesson(answer.name, str(answer.lesson.rule), answer.sentences, points)
+
+        def fail(error: Exception) -> None:
+            if self._dialog is not None and pointed == self._pointed:
+                problem = tr("The rule could not be tried: {reason}.", reason=reason(error))
+                self._dialog.show_problem(str(error) if isinstance(error, (RunError, ValueError)) else problem)
+
+        self._teaching.replace(lambda: _answer(pointed, keep=keep), take, fail)
+
+    def _close(self) -> None:
+        self._dialog = self._pointed = None
+
+    def _show_curves(self, run_dir: Path) -> None:
+        """Show the new curves of a run."""
+        self._run_list.reread(run_dir)
+        self._session.reload(run_dir)
+
+    def _show_kept(self, run_dir: Path, answer: Answer) -> None:
+        self.panels.message.show_passing(join_sentences(answer.sentences))
+        if answer.waits:
+            self._waiting = run_dir
+            self._reread_if_over()
+        else:
+            self._show_curves(run_dir)

@@ -1,4 +1,4 @@
-"""The view of a log: follows the end of the file, in colour, with search."""
+"""The view of a log: follows the end of the file, in colour; and the bar that searches in it."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from PySide6.QtCore import QTimer, Signal
-from PySide6.QtGui import QResizeEvent, QTextCharFormat, QTextCursor, QTextDocument
-from PySide6.QtWidgets import QPlainTextEdit
+from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
+from PySide6.QtGui import QKeyEvent, QResizeEvent, QTextCharFormat, QTextCursor, QTextDocument
+from PySide6.QtWidgets import QLineEdit, QPlainTextEdit, QWidget
 
-from core.language import tr
-from gui.base.theme import look
+from core.language import tr, tr_plural
+from gui.base.formatting import number
+from gui.base.theme import look, mark
 from gui.features.log.files import MAX_LINES, PIECE_BYTES, FileTail, file_size, lines_after, lines_before
 from gui.features.log.highlights import Highlights
 from gui.features.log.terminal import PLAIN, Change, Style, Terminal, TerminalLine, char_format
-from gui.widgets.plain_text import named
+from gui.widgets.buttons import compact_button
+from gui.widgets.layouts import hbox
+from gui.widgets.plain_text import PlainLabel, named
 
 SLACK_LINES = 300
 """Lines to remove at a time: removing single lines costs twenty times as much."""
@@ -57,7 +60,9 @@ class LogView(QPlainTextEdit):
         """Styles by the index that `STYLE_PROPERTY` holds."""
         self._tail: FileTail | None = None
         self._terminal = Terminal()
-        self._follows, self._ignores_scrolling = True, False
+        self.follows = True
+        """Whether it follows the end."""
+        self._ignores_scrolling = False
         self._piece_bytes = MIN_BYTES
         self._query = ""
         look.changed.connect(self._recolour)
@@ -145,18 +150,13 @@ class LogView(QPlainTextEdit):
         self._formats.clear()
         cursor = QTextCursor(self.document())
         cursor.beginEditBlock()
-        for begin, end, number in list(self._styled_ranges()):
+        for begin, end, style in list(self._styled_ranges()):
             cursor.setPosition(begin)
             cursor.setPosition(end, QTextCursor.MoveMode.KeepAnchor)
-            cursor.setCharFormat(self._format(styles[number]))
+            cursor.setCharFormat(self._format(styles[style]))
         cursor.endEditBlock()
 
     # -- following -------------------------------------------------------------------------------
-
-    @property
-    def follows(self) -> bool:
-        """True if the view follows the end."""
-        return self._follows
 
     def set_follows(self, follows: bool) -> None:
         """Follow the end, or stay at the current position."""
@@ -166,15 +166,15 @@ class LogView(QPlainTextEdit):
             self._loading.start()
         if follows:
             self._to_end()
-        if follows != self._follows:
-            self._follows = follows
+        if follows != self.follows:
+            self.follows = follows
             self.follow_changed.emit(follows)
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
         """Stay at the end while following."""
         with self._own_scrolling():
             super().resizeEvent(event)
-            if self._follows:
+            if self.follows:
                 self._to_end()
         self.highlights.update_marks()
 
@@ -273,7 +273,7 @@ class LogView(QPlainTextEdit):
         while more and time.perf_counter() < until:
             more = self._read_piece()
         if self.revision != revision:
-            if self._follows:
+            if self.follows:
                 self._trim(MAX_LINES + SLACK_LINES)
                 self._to_end()
             else:
@@ -286,16 +286,16 @@ class LogView(QPlainTextEdit):
         return more
 
     def _read_piece(self) -> bool:
-        if not self._follows and self.blockCount() > MAX_LINES:
+        if not self.follows and self.blockCount() > MAX_LINES:
             return False  # would remove lines that the user is reading
         began = time.perf_counter()
-        piece = self._tail.read(self._piece_bytes, may_skip=self._follows) if self._tail else None
+        piece = self._tail.read(self._piece_bytes, may_skip=self.follows) if self._tail else None
         if piece is None:
             return False
         if piece.restarts:
             self._restart()
         self._insert(self._terminal.feed(piece.text))
-        if self._follows:
+        if self.follows:
             self._trim(MAX_LINES + 2 * SLACK_LINES)
         took = time.perf_counter() - began
         if took > PIECE_S:
@@ -322,8 +322,8 @@ class LogView(QPlainTextEdit):
         text, style = [], PLAIN
         if not change.replaced:
             text.append("\n")
-        for number, line in enumerate(change.lines):
-            if number:
+        for at, line in enumerate(change.lines):
+            if at:
                 text.append("\n")
             for chunk, looks in _dimmed(line):
                 if looks != style:
@@ -374,3 +374,83 @@ def _dimmed(line: TerminalLine) -> list[tuple[str, Style]]:
     if len(line.chunks) == 1 and line.chunks[0][1] == PLAIN and CHATTER.match(line.chunks[0][0]):
         return [(line.chunks[0][0], FAINT)]
     return line.chunks
+
+
+class SearchBar(QWidget):
+    """Hidden until opened. Enter selects the next match, Shift+Enter the previous one, Escape closes the bar."""
+
+    changed = Signal(str)
+    """The searched text has changed; the empty string after closing."""
+    step_asked = Signal(bool)
+    """The next match is requested (False), or the previous one (True)."""
+    closed = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.field = named(QLineEdit(), "searchField", tr("Search in the log"))
+        self.field.setPlaceholderText(tr("Search in the log"))
+        self.field.setClearButtonEnabled(True)
+        self.field.installEventFilter(self)
+        self.field.textChanged.connect(self.changed)
+        self.count = PlainLabel(name="searchCount", role="small")
+        self.previous = compact_button("", tr("Previous"), tr("Previous match (Shift+Enter)"), role="flat")
+        self.next = compact_button("", tr("Next"), tr("Next match (Enter)"), role="flat")
+        close = compact_button("", tr("Close"), tr("Close the search (Escape)"), role="flat")
+        self.previous.clicked.connect(lambda: self.step_asked.emit(True))
+        self.next.clicked.connect(lambda: self.step_asked.emit(False))
+        close.clicked.connect(self.close_search)
+        hbox(self, (self.field, 1), self.count, self.previous, self.next, close, gap=4, margins=(4, 2, 4, 2))
+        self.show_matches(0, 0)
+        self.hide()
+
+    def open_search(self) -> None:
+        """Show the bar and focus its field."""
+        if self.isHidden() and self.field.text():
+            self.changed.emit(self.field.text())
+        self.show()
+        self.field.setFocus()
+        self.field.selectAll()
+
+    def close_search(self) -> None:
+        """Hide the bar; its text stays for the next search."""
+        self.hide()
+        self.changed.emit("")
+        self.closed.emit()
+
+    def show_matches(self, at: int, here: int, in_file: int | None = None) -> None:
+        """Show the number of matches and of the selected one; `at` 0: none is selected.
+
+        `in_file`: the matches in the whole file, of which only those `here` are shown; None if all are.
+        """
+        wanted = bool(self.field.text())
+        some = here > 0 or bool(in_file)
+        self.count.setText(_count_words(at, here, in_file) if wanted else "")
+        for button in (self.previous, self.next):
+            button.setEnabled(some)
+        no_match = wanted and not some
+        if no_match is not (self.field.property("tone") == "bad"):
+            mark(self.field, tone="bad" if no_match else "")
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
+        """Handle Enter, Shift+Enter and Escape."""
+        if event.type() == QEvent.Type.KeyPress and isinstance(event, QKeyEvent):
+            if event.key() in {Qt.Key.Key_Return, Qt.Key.Key_Enter}:
+                self.step_asked.emit(bool(event.modifiers() & Qt.KeyboardModifier.ShiftModifier))
+                return True
+            if event.key() == Qt.Key.Key_Escape:
+                self.close_search()
+                return True
+        return super().eventFilter(watched, event)
+
+
+def _count_words(at: int, here: int, in_file: int | None) -> str:
+    """Return `3 of 51`, or `3 of 51 here, 2 062 in all`."""
+    if not here and not in_file:
+        return tr("no matches")
+    place, count = number(at, 1), number(here, 1)
+    if in_file is None and at:
+        return tr("{at} of {count}", at=place, count=count)
+    if in_file is None:
+        return tr_plural("{shown} match", "{shown} matches", here, shown=count)
+    shown = tr("{at} of {count} here", at=place, count=count) if at else tr("{count} here", count=count)
+    return tr("{shown}, {count} in all", shown=shown, count=number(max(in_file, here), 1))

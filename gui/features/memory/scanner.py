@@ -204,9 +204,6 @@ class ProcessScanner(QObject):
         if scan.lasting != before.lasting:
             self.changed.emit()
 
-    def _take_scan_error(self, error: Exception) -> None:
-        self._take_scan(ProcessScan(problem=tr(NOT_LISTED, reason=reason(error))))
-
     def _scan_when_due(self) -> None:
         pause_s = SCAN_AFTER_RUN_S if self.just_ended else SCAN_S
         if self._scanning.busy or time.monotonic() - self._scanned_at < pause_s:
@@ -216,7 +213,10 @@ class ProcessScanner(QObject):
         gpus = [device for device in survey.devices if device.kind != "cpu"]
         listed = {sample.device_id: sample.processes for sample in survey.samples}
         root, run_id = self._board.root, run.id if run else None
-        self._scanning.start(lambda: _scan_proc(gpus, listed, root, run_id), self._take_scan, self._take_scan_error)
+        self._scanning.start(
+            lambda: _scan_proc(gpus, listed, root, run_id), self._take_scan,
+            lambda error: self._take_scan(ProcessScan(problem=tr(NOT_LISTED, reason=reason(error)))),
+        )
 
 
 def just_ended(facts: RunFacts, now: float) -> bool:

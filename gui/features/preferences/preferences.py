@@ -289,7 +289,8 @@ class PreferencesController(Feature):
 
 def _channels() -> str:
     """Return by which channels the user is notified."""
-    return channels_in_use(load().settings)
+    settings = load().settings
+    return join_names(tr(each.title) for each in CHANNELS if getattr(settings, each.name)) or tr("none")
 
 
 def _folders() -> dict[str, Path]:
@@ -324,11 +325,6 @@ def _typed(value: object, earlier: object) -> object:
     if isinstance(value, str):
         return tuple(value.split()) if isinstance(earlier, tuple) else value.strip()
     return float(value) if isinstance(earlier, float) and isinstance(value, int) else value
-
-
-def channels_in_use(settings: NotificationSettings) -> str:
-    """Return the names of the channels that are set, for a line."""
-    return join_names(tr(each.title) for each in CHANNELS if getattr(settings, each.name)) or tr("none")
 
 
 def trial_result(outcomes: Sequence[Outcome]) -> tuple[str, str]:

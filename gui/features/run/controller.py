@@ -232,7 +232,7 @@ class RunController(Feature):
     def _stop(self) -> None:
         """Stop the run; ask before, if it has trained long since it was saved."""
         session, run, shown = self._session, self._session.run, self._session.snapshot()
-        asked = None
+        asked, refusal = None, ""
         if shown is not None:
             refusal = shown.refusal("pause") if shown.spec else shown.spec_problem or ""
             name = shown.spec.name if shown.spec else shown.id
@@ -245,7 +245,6 @@ class RunController(Feature):
             if session.run is run and state_info(session.facts.state).can_stop:  # it may have ended meanwhile
                 self.panels.message.attempt(action)
 
-        window, question, words, yes = self.panels.window, asked.question, asked.words, asked.yes
         save: tuple[str, Callable[[], object]] = (tr("Save and stop"), lambda: answer(session.pause))
-        other = save if asked.can_save else None
-        ask(window, lambda: answer(session.stop), question=question, words=words, yes=yes, other=other)
+        other = None if refusal else save
+        ask(self.panels.window, lambda: answer(session.stop), other=other, **asked._asdict())

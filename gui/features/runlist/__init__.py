@@ -1,7 +1,7 @@
 """The list of runs.
 
 - `view`: the list, and the menus of its runs
-- `history`: what stands around it: the search, marks, what is done with several runs
-- `run_files`, `queue`: rename, export and delete runs; the queue
+- `history`: what stands around it: the search, marks, what is done with several runs, the queue
+- `run_files`: rename, export and delete runs
 - `bell`: ends that the user has missed
 """

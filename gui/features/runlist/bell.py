@@ -293,8 +293,6 @@ MANY = 99
 class MissedButton(QToolButton):
     """Shown while there is something in the list. A click opens the list, which takes the number away."""
 
-    looked_through = Signal()
-    """The user has opened the list."""
     all_seen = Signal()
     """The user has marked all as seen."""
     chosen = Signal(str)
@@ -343,7 +341,6 @@ class MissedButton(QToolButton):
 
     def _open(self) -> None:
         self._list().open_below(self)
-        self.looked_through.emit()
 
     def _mark_all(self) -> None:
         self._list().close()
@@ -441,7 +438,7 @@ class MissedController(Feature):
         button = self.panels.header.missed
         self._missed.changed.connect(self._show)
         self._session.attached.connect(lambda: self._tell(self._missed.see))
-        button.looked_through.connect(self._missed.look_through)
+        button.clicked.connect(lambda _: self._missed.look_through())  # after the button has opened the list
         button.all_seen.connect(self._missed.see_all)
         button.chosen.connect(self.panels.runs.choose)
         self._session.end_asked.connect(lambda: self._tell(self._missed.expect))

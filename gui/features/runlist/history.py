@@ -1,4 +1,4 @@
-"""Search in the list of runs, mark runs, also several at once: what stands around the list, and what it does."""
+"""What stands around the list of runs, and what is done with its runs: search, marks, several at once, the queue."""
 
 from __future__ import annotations
 
@@ -14,13 +14,18 @@ from PySide6.QtWidgets import QLineEdit, QPushButton, QWidget
 from core.errors import RunError
 from core.history.marks import MAX_NOTE, NO_MARKS, Marks, check_tag
 from core.history.search import parse_search, unknown_sentence
-from core.language import tr, tr_noop, tr_plural
+from core.language import join_sentences, tr, tr_noop, tr_plural
+from core.queue import control, folder
+from core.queue.folder import own_line
+from core.text import first_names, join_names
 from gui.base.formatting import number
 from gui.base.icons import ButtonIcon
+from gui.base.jobs import Jobs, reason
 from gui.base.theme import mark
 from gui.runs.actions import ACTIONS, ActionState, not_done, obstacles
+from gui.runs.rows import HELD, place_of_drop, place_of_step
 from gui.widgets.buttons import compact_button, icon_button
-from gui.widgets.dialogs import ask_name
+from gui.widgets.dialogs import NameDialog, ask
 from gui.widgets.layouts import hbox
 from gui.widgets.plain_text import menu_text, named, verbatim
 from gui.window.feature import Feature
@@ -271,7 +276,7 @@ class HistoryController(Feature):
         def take(text: str) -> None:
             self._tag_several(run_dirs, _tags(text))
 
-        ask_name(self.panels.window, take, question=question, name="", yes=tr("Save"), judge=judge)
+        NameDialog(self.panels.window, take, question=question, name="", yes=tr("Save"), judge=judge).open()
 
     def _tag_several(self, run_dirs: Sequence[str], words: Sequence[str]) -> None:
         added = [word for word in words if not word.startswith("-")]
@@ -298,11 +303,13 @@ class HistoryController(Feature):
                 self._change(run_dir, add_tags=added, remove_tags=removed)
 
         name, save, window = " ".join(before), tr("Save"), self.panels.window
-        ask_name(window, take, question=question, name=name, yes=save, judge=_judge_tags, may_be_empty=True)
+        tags = NameDialog(window, take, question=question, name=name, yes=save, judge=_judge_tags, may_be_empty=True)
+        tags.open()
 
     def _ask_for_note(self, run_dir: str) -> None:
         take = lambda text: self._change(run_dir, note=text)  # noqa: E731
-        ask_name(self.panels.window, take, question=tr("Note on the run"), name="", yes=tr("Add"), judge=_judge_note)
+        question, add, window = tr("Note on the run"), tr("Add"), self.panels.window
+        NameDialog(window, take, question=question, name="", yes=add, judge=_judge_note).open()
 
 
 def _finds_none(count: int, *, is_search: bool) -> str:
@@ -329,3 +336,115 @@ def _judge_note(text: str) -> tuple[str, str]:
     if len(text) > MAX_NOTE:
         return tr("The note has {count} characters. Give at most {limit}.", count=len(text), limit=MAX_NOTE), ""
     return "", tr("Notes are only added, and cannot be changed.")
+
+
+class QueueController(Feature):
+    """It keeps nothing: the service has the queue. What is changed is written in the background."""
+
+    def set_up(self) -> None:
+        panels = self.panels
+        self._service = self.services.queue
+        self._changing = Jobs(self, "queueing", guards=True)
+        self._problem = ""
+        self._service.failed.connect(self._report)
+        self._service.revived.connect(self._tell_revived)
+        panels.runs.moved.connect(self._drop)
+        panels.runs.step_asked.connect(self._step)
+        panels.actions.judge(self._judge)
+        panels.actions.provide(
+            up=lambda runs: self._step(runs[0], -1),
+            down=lambda runs: self._step(runs[0], 1),
+            hold=lambda runs: self._hold_or_release(runs[0]),
+            startNow=lambda runs: self._ask_to_start(runs[0]),
+            unqueue=lambda runs: self._ask_to_remove(runs[0]),
+        )
+
+    def _report(self, problem: str) -> None:
+        """Add what is wrong with the queue to the message, which may name its cause; take it out when it is over."""
+        others = self._message.text.replace(self._problem, "").strip() if self._message.is_open else ""
+        self._problem = problem
+        self._message.show_message(join_sentences([others, problem]), "bad" if others else "warn")
+
+    def _show_change(self, problem: str) -> None:
+        self._service.outdate()
+        self._run_list.poll(now=True)
+        if problem:
+            self._message.show_message(problem, "bad")
+
+    def _tell_revived(self, run_dirs: list[Path]) -> None:
+        known = {each: self._run_list.summary(str(each)) for each in run_dirs}
+        names = [summary.name if summary else run_dir.name for run_dir, summary in known.items()]
+        said = tr_plural(
+            "{names} waits in the queue again. No process waited for it any more, as after a reboot.",
+            "{names} wait in the queue again. No process waited for them any more, as after a reboot.",
+            len(names), names=join_names(first_names(names)),
+        )
+        self._message.show_message(said, "good")
+
+    def _judge(self, run_dir: str, states: Mapping[str, ActionState]) -> None:
+        queued = self._service.queued(run_dir)
+        if queued is None:
+            return
+        for row in ACTIONS:
+            if row.of_queued:
+                states[row.name].shown = True
+        if queued.state == HELD:
+            states["hold"].text = tr("Release")
+        if place_of_step(self._service.runs, queued.run_dir, -1) is None:
+            states["up"].why_not = tr("It is the first run of the queue.")
+        if place_of_step(self._service.runs, queued.run_dir, 1) is None:
+            states["down"].why_not = tr("It is the last run of the queue.")
+
+    def _step(self, run_dir: str, step: int) -> None:
+        self._move(Path(run_dir), place_of_step(self._service.runs, Path(run_dir), step))
+
+    def _drop(self, run_dir: str, before: str) -> None:
+        self._move(Path(run_dir), place_of_drop(self._service.runs, Path(run_dir), Path(before) if before else None))
+
+    def _move(self, run_dir: Path, place: int | None) -> None:
+        if place is not None:
+            runs = list(self._service.runs)
+            self._change(lambda: control.move(run_dir, place, runs))
+
+    def _hold_or_release(self, run_dir: str) -> None:
+        queued = self._service.queued(run_dir)
+        if queued is None:
+            return
+        if queued.request.why_held:  # the file has changed since: what to train is the user's choice
+            question = tr("Start {run} with the file as it is now?", run=queued.run_dir.name)
+            changes = [partial(control.let_go, queued.run_dir, file) for file in ("current", "recorded")]
+            now, before = (partial(self._change, change) for change in changes)
+            yes, other = tr("As it is now"), (tr("As it was queued"), before)
+            window, words = self.panels.window, queued.reason
+            ask(window, now, question=question, words=words, yes=yes, is_destructive=False, other=other)
+        elif queued.request.held:
+            self._change(lambda: control.let_go(queued.run_dir))
+        elif queued.state == HELD:
+            self._change(lambda: folder.let_go(own_line().line))
+        else:
+            self._change(lambda: control.hold(queued.run_dir))
+
+    def _ask_to_start(self, run_dir: str) -> None:
+        queued, summary = self._service.queued(run_dir), self._run_list.summary(run_dir)
+        if queued is None or summary is None:
+            return
+        sharing = tr("Sharing a device slows down all runs, and any may run out of memory.")
+        question = tr("Start {name} now, whoever uses its devices?", name=summary.name)
+        words, start = join_sentences([queued.reason, sharing]), partial(control.start_now, queued.run_dir)
+        self._ask(start, question, words, tr("Start now"))
+
+    def _ask_to_remove(self, run_dir: str) -> None:
+        summary = self._run_list.summary(run_dir)
+        if summary is None:
+            return
+        question = tr("Remove {name} from the queue?", name=summary.name)
+        words = tr("It will not start. It stays in the list as stopped, and Run again starts it.")
+        self._ask(partial(control.cancel, Path(run_dir)), question, words, tr("Remove"))
+
+    def _ask(self, change: Callable[[], object], question: str, words: str, yes: str) -> None:
+        action, window = partial(self._change, change), self.panels.window
+        ask(window, action, question=question, words=words, yes=yes, is_destructive=False)
+
+    def _change(self, change: Callable[[], object]) -> None:
+        """Change the queue, after all other changes."""
+        self._changing.add(change, lambda _: self._show_change(""), lambda error: self._show_change(reason(error)))

@@ -30,7 +30,7 @@ from gui.plots import exports
 from gui.plots.exports import Outcome
 from gui.runs.actions import not_done
 from gui.runs.rows import owner_question, run_title
-from gui.widgets.dialogs import ask, ask_first, ask_name
+from gui.widgets.dialogs import NameDialog, ask, ask_first
 from gui.widgets.messages import open_path
 from gui.window.feature import Feature
 
@@ -84,7 +84,8 @@ class ExportController(Feature):
 
         window, name = self.panels.window, summary.name if summary else ""
         rename = partial(self._rename, Path(run_dir))
-        ask_name(window, rename, question=tr("Name of the run"), name=name, yes=tr("Rename"), judge=judge)
+        question, yes = tr("Name of the run"), tr("Rename")
+        NameDialog(window, rename, question=question, name=name, yes=yes, judge=judge).open()
 
     def _rename(self, run_dir: Path, name: str) -> None:
         self._message.attempt(lambda: self._machine.rename(run_dir, name))

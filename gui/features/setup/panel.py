@@ -1,33 +1,36 @@
-"""The training card: what to train, and whether it can start. All its settings, in a sheet over the plots."""
+"""The training card: what to train, with its form for recipes, and whether it can start."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QEvent, QObject, QPoint, Qt, Signal
-from PySide6.QtGui import QKeyEvent, QResizeEvent
-from PySide6.QtWidgets import QButtonGroup, QFrame, QLineEdit, QPushButton, QScrollArea, QWidget
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QButtonGroup, QPushButton, QWidget
 
-from core.catalog import recipes
-from core.config.choices import RecipeChoices
+from core.catalog import frameworks as catalog
+from core.catalog import recipes, strategies
+from core.catalog.frameworks import interpreter
+from core.catalog.recipes import RecipeFile
+from core.config.choices import RecipeChoices, default_learning_rate
 from core.devices.device import Device
 from core.language import tr, tr_noop
 from core.schema.settings import GPUS, RELEASE, ReleaseWatch
 from core.schema.spec import SCRIPT, RunSpec
 from gui.base.theme import mark
-from gui.features.setup.recipe_setup import RecipeSetup, plain
+from gui.features.setup.recipe_fields import RecipeForm, RecipePicker, RunForm, StrategyBox, TrainingForm, strategy_rows
 from gui.features.setup.reuse import PresetsButton
 from gui.features.setup.script_form import ScriptForm
-from gui.machine.script import TypedScript
+from gui.machine.script import TypedScript, typed_of
 from gui.machine.start_check import StartCheck
+from gui.widgets import forms
 from gui.widgets.buttons import compact_button
 from gui.widgets.elided_label import ElidedLabel
-from gui.widgets.fields import FormScroll, row_of
-from gui.widgets.forms import FieldGroup, SettingsForm, StopForm
-from gui.widgets.layouts import hbox, scroll_down, vbox
+from gui.widgets.fields import FormScroll, choice, form, label, row_of, select
+from gui.widgets.forms import CheckpointForm, FieldGroup, SettingsForm, SettingsSheet, StopForm
+from gui.widgets.layouts import hbox, vbox
 from gui.widgets.messages import announce
 from gui.widgets.plain_text import PlainLabel, named
 
@@ -89,6 +92,214 @@ def _segment(name: str, text: str, tip: str) -> QPushButton:
     return button
 
 
+OPEN_PORTS = tr_noop(
+    "Start although other users can connect to the ports of this strategy without a password, and read and "
+    "write your files"
+)
+
+
+class RecipeSetup(QWidget):
+    """Never changes the user's choices. `groups` are laid out elsewhere."""
+
+    changed = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        frameworks = [(row.title, row.id) for row in catalog.FRAMEWORKS]
+        self._framework = choice("frameworkBox", tr("Framework"), tr("The library that trains"), frameworks)
+        self._strategy = StrategyBox()
+        allow = tr("Allow open ports")
+        self._ports = forms.check("allowOpenPorts", allow, tr(OPEN_PORTS), self.changed.emit, text=allow)
+        self.picker = RecipePicker()
+        self._training = TrainingForm()
+        self._settings = RecipeForm()
+        self._checkpoints = CheckpointForm()
+        self._run = RunForm()
+        self.groups: tuple[FieldGroup, ...] = (self._settings, *self._training.groups, self._checkpoints, self._run)
+        """The settings that are laid out elsewhere."""
+        self._strategy_chosen = False
+        self._devices: tuple[Device, ...] = ()
+        self._shown_framework = ""
+        self._other_frameworks: dict[str, dict[str, Any]] = {}
+        """By framework, the choices made before another framework was shown."""
+        self._lay_out()
+        self._offer(self._framework.currentData())
+        self.reread()
+        self._connect()
+
+    def choices(
+        self, devices: tuple[str, ...], stop: Mapping[str, object], release: Mapping[str, object], cuda_ids: str
+    ) -> RecipeChoices:
+        """Return all choices together with those made elsewhere."""
+        return RecipeChoices(
+            recipe=self.picker.reference,
+            devices=devices,
+            framework=self._framework.currentData(),
+            strategy=self._strategy.currentData(),
+            settings=self._settings.remember(),
+            training=self._training.values(),
+            checkpoints=self._checkpoints.values(),
+            stop=stop,
+            release=release,
+            cuda_ids=cuda_ids,
+            allow_open_ports=self._allows_ports,
+            **self._run.chosen(),
+        )
+
+    def chosen_recipe(self) -> RecipeFile:
+        """Return the chosen recipe. Raises `ValueError` with a sentence if it cannot be read."""
+        return recipes.find(self.picker.reference, self._shown_framework)
+
+    def show_open_ports(self, *, offered: bool) -> None:
+        """Offer to allow open ports, or hide the box. A check of the choices decides this."""
+        self._rows.setRowVisible(self._ports.widget, offered)
+
+    def show_devices(self, devices: Sequence[Device]) -> None:
+        """Adapt to the ticked devices: until the user chooses a strategy, select the default for their number."""
+        self._devices = tuple(devices)
+        self._strategy.show_rows(strategy_rows(self._shown_framework, self._devices))
+        self._follow_devices()
+
+    def reread(self) -> None:
+        """Read the recipe file again: it may have been edited."""
+        reference = self.picker.reference
+        try:
+            recipe = self.chosen_recipe()
+        except ValueError:
+            recipe = None  # the start check reads the recipe too and reports the problem
+        self._settings.show_recipe(self._key(reference), recipe)
+        if recipe is not None:
+            self._training.offer_rate(default_learning_rate(recipe))
+
+    def show_installed(self, frameworks: Collection[str]) -> None:
+        """Mark the frameworks that are not installed."""
+        for number, row in enumerate(catalog.FRAMEWORKS):
+            title = row.title if row.id in frameworks else tr("{name}  (not installed)", name=row.title)
+            self._framework.setItemText(number, title)
+
+    def remember(self) -> dict[str, Any]:
+        """Return all choices, for the settings file."""
+        return {
+            "framework": self._shown_framework,
+            **self._framework_choices(),
+            "left": self._other_frameworks,
+            "training": self._training.remember(),
+            "checkpoints": self._checkpoints.remember(),
+            "settings": self._settings.remember_all(),
+            "run": self._run.remember(),
+            "allow_open_ports": self._ports.value(),
+        }
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        """Restore what `remember` returned; missing and invalid values are ignored."""
+        select(self._framework, str(kept.get("framework")))
+        self._other_frameworks = plain(kept.get("left"))
+        if self._strategy.show_strategy(str(kept.get("strategy"))):
+            self._strategy_chosen = True
+        self._settings.restore_all(plain(kept.get("settings")))
+        self.reread()
+        self.picker.choose(str(kept.get("recipe")))
+        self._training.restore(plain(kept.get("training")))
+        self._checkpoints.restore(plain(kept.get("checkpoints")))
+        self._run.restore(plain(kept.get("run")))
+        self._ports.set_value(kept.get("allow_open_ports") is True)
+        self._show_strategy()
+
+    def fill(self, spec: RunSpec) -> None:
+        """Fill in the settings of a run. A recipe without its file is selected too; the start check reports it."""
+        select(self._framework, spec.framework)
+        recipe = spec.own_recipe
+        built_in = {str(each.path): each.name for each in recipes.built_in(spec.framework)}
+        reference = built_in.get(recipe.path, recipe.path)
+        self._settings.restore_all({**self._settings.remember_all(), self._key(reference): dict(recipe.settings)})
+        if "/" in reference:
+            self.picker.open_file(Path(reference))
+        else:
+            self.picker.choose(reference)
+        self.reread()
+        self._strategy_chosen = self._strategy.show_strategy(spec.strategy)
+        self._ports.set_value(spec.allow_open_ports)
+        self._show_strategy()
+        self._training.fill(asdict(spec.training))
+        self._checkpoints.fill(asdict(spec.checkpoints))
+        name = "" if spec.name == recipe.name else spec.name
+        default = interpreter(catalog.framework(self._framework.currentData()))
+        python = "" if spec.python == default else spec.python
+        self._run.fill({"name": name, "working_dir": spec.working_dir, "python": python})
+        self.changed.emit()
+
+    @property
+    def _allows_ports(self) -> bool:
+        """Whether open ports are allowed to the chosen strategy; False for one that opens none."""
+        chosen = self._strategy.currentData()
+        opening = {row.name for row in strategies.strategies_of(self._shown_framework) if row.needs_addresses}
+        return chosen in opening and self._ports.value() is True
+
+    def _key(self, reference: str) -> str:
+        """Return the key of a recipe's settings: equal names in two frameworks are different workloads."""
+        return reference if "/" in reference else f"{catalog.framework(self._shown_framework).recipes}/{reference}"
+
+    def _on_framework_chosen(self) -> None:
+        self._other_frameworks[self._shown_framework] = self._framework_choices()
+        self._run.forget_filled()
+        self._offer(self._framework.currentData())
+        self.reread()
+        self.changed.emit()
+
+    def _framework_choices(self) -> dict[str, Any]:
+        """Return the choices for the shown framework."""
+        strategy = self._strategy.currentData() if self._strategy_chosen else None
+        return {"strategy": strategy, "recipe": self.picker.reference}
+
+    def _offer(self, framework: str) -> None:
+        """Offer the strategies and workloads of a framework, and restore the choices made for it before."""
+        self._shown_framework = framework
+        before = plain(self._other_frameworks.get(framework))
+        self._strategy.show_rows(strategy_rows(framework, self._devices))
+        self._strategy_chosen = self._strategy.show_strategy(str(before.get("strategy")))
+        self._follow_devices()
+        self.picker.show_framework(framework, str(before.get("recipe") or self.picker.reference))
+
+    def _follow_devices(self) -> None:
+        if not self._strategy_chosen:
+            self._strategy.show_strategy(strategies.default_strategy(self._shown_framework, len(self._devices)))
+        self._show_strategy()
+
+    def _show_strategy(self) -> None:
+        self._training.show_strategy(self._shown_framework, self._strategy.currentData() or "")
+
+    def _on_strategy_chosen(self) -> None:
+        self._strategy_chosen = True
+        self._show_strategy()
+        self.changed.emit()
+
+    def _on_recipe_chosen(self) -> None:
+        self._run.forget_filled()
+        self.reread()
+        self.changed.emit()
+
+    def _connect(self) -> None:
+        self._framework.currentIndexChanged.connect(lambda _: self._on_framework_chosen())
+        self._strategy.chosen.connect(self._on_strategy_chosen)
+        self.picker.changed.connect(self._on_recipe_chosen)
+        for part in (self._training, self._settings, self._checkpoints, self._run):
+            part.changed.connect(self.changed)
+
+    def _lay_out(self) -> None:
+        rows = self._rows = form(self)
+        rows.addRow(label(tr("Framewor&k"), self._framework), self._framework)
+        rows.addRow(label(tr("Strateg&y"), self._strategy), self._strategy)
+        rows.addRow("", self._ports.widget)
+        self.show_open_ports(offered=False)
+        rows.addRow(label(tr("&Workload"), self.picker.box), self.picker)
+        rows.addRow(label(tr("Epochs · &batch · rate"), self._training), self._training)
+
+
+def plain(kept: object) -> dict[str, Any]:
+    """Return a restored value if it is a mapping, else an empty one."""
+    return kept if isinstance(kept, dict) else {}
+
+
 class SetupPanel(QWidget):
     """The user's choices. It never changes a choice by itself, and hides fields that would have no effect."""
 
@@ -137,12 +348,12 @@ class SetupPanel(QWidget):
     def open_recipe(self, path: Path | str) -> None:
         """Choose a recipe file."""
         self._switch.show_script(is_script=False)
-        self.recipe.open_file(Path(path))
+        self.recipe.picker.open_file(Path(path))
 
     def choose_built_in(self, name: str) -> None:
         """Choose a built-in recipe by its name."""
         self._switch.show_script(is_script=False)
-        self.recipe.choose_built_in(name)
+        self.recipe.picker.choose(name)
 
     def open_script(self, path: Path | str) -> None:
         """Choose a script."""
@@ -187,23 +398,21 @@ class SetupPanel(QWidget):
             **self.recipe.remember(),
             "is_script": self.is_script,
             "script": self.script.remember(),
-            "overrides": {**self.release.overrides(), **self.naming.overrides(), **self.stop.overrides()},
+            "overrides": {name: value for group in self._everywhere for name, value in group.overrides().items()},
         }
 
     def restore(self, kept: Mapping[str, Any]) -> None:
         """Restore what `remember` returned; missing and invalid values are ignored."""
         self.recipe.restore(kept)
         self.script.restore(plain(kept.get("script")))
-        overrides = plain(kept.get("overrides"))
-        self.release.restore(overrides)
-        self.stop.restore(overrides)
-        self.naming.restore(overrides)
+        for group in self._everywhere:
+            group.restore(plain(kept.get("overrides")))
         self._switch.show_script(is_script=kept.get("is_script") is True)
 
     def fill(self, spec: RunSpec) -> None:
         """Fill in the settings of a run or a preset, except its devices."""
         if spec.script is not None:
-            self.script.fill(spec)
+            self.script.restore(typed_of(spec))
         else:
             self.recipe.fill(spec)
         self.stop.fill_from(spec)
@@ -235,9 +444,7 @@ class SetupPanel(QWidget):
 
     def _show_changes(self) -> None:
         """List the settings that differ from their defaults."""
-        own = (self.script.more,) if self.is_script else self.recipe.groups
-        naming = (self.naming,) if self._has_gpus else ()
-        changes = [change for group in (*own, *naming, self.stop, self.release) for change in group.changes()]
+        changes = [change for group in self._groups if group.wanted for change in group.changes()]
         text = tr("Other settings have their defaults")
         if changes:
             text = tr("Changed: {changes}", changes=tr(", ").join(changes))
@@ -276,142 +483,3 @@ class SetupPanel(QWidget):
         content.setContentsMargins(8, 2, 8, 2)
         vbox(self, FormScroll(content), others, self.status, 0, gap=4)
         self.status.setContentsMargins(8, 0, 8, 0)
-
-
-COLUMN = 44
-"""Least width of a column, in letters: enough for fields beside their labels, which need half the height."""
-GAP_PX = 24
-TITLE_FROM = 70
-"""Width of the sheet from which on there is room for its title, in letters."""
-NONE = tr_noop("No setting has these words. The search looks at names, groups and explanations.")
-
-
-class SettingsSheet(QFrame):
-    """Holds the groups; they are the only editors of these settings. Escape closes the sheet."""
-
-    opened = Signal()
-    closed = Signal()
-
-    def __init__(self, groups: Sequence[FieldGroup], parent: QWidget) -> None:
-        """`parent`: the window. With each new parent, Qt would style everything in the sheet again."""
-        super().__init__(parent)
-        named(self, "settingsSheet", tr("All settings"), card=True)
-        self._groups = tuple(groups)
-        self._ground: QWidget | None = None
-        self.search = named(QLineEdit(), "settingsSearch", tr("Search the settings"))
-        self.search.setPlaceholderText(tr("Search the settings"))
-        self.search.setClearButtonEnabled(True)
-        self.search.textChanged.connect(lambda _: self.show_matching())
-        every = tr("Give every setting of this sheet its default")
-        self.defaults = compact_button("resetSettings", tr("Reset to defaults"), every)
-        self.defaults.clicked.connect(self._reset)
-        done = compact_button("closeSettings", tr("Done"), tr("Close the settings (Escape)"))
-        done.clicked.connect(self.close_sheet)
-        self._none = PlainLabel(tr(NONE), role="empty", wraps=True)
-        self._lay_out(done)
-        self.hide()
-
-    def cover(self, ground: QWidget) -> None:
-        """Cover this part of the parent whenever the sheet is open."""
-        self._ground = ground
-        ground.installEventFilter(self)
-
-    def toggle(self) -> None:
-        """Open the sheet, or close it."""
-        if self.isVisible():
-            self.close_sheet()
-        else:
-            self._place()
-            self.show()
-            self.raise_()
-            self.opened.emit()
-            self.search.setFocus()
-            self.search.selectAll()
-
-    def close_sheet(self) -> None:
-        """Close the sheet; `closed` reports it if the focus was inside, and has to go elsewhere."""
-        focus = self.window().focusWidget()
-        had_focus = focus is not None and self.isAncestorOf(focus)
-        if self.isVisible():
-            self.hide()
-            if had_focus:
-                self.closed.emit()
-
-    def show_matching(self) -> None:
-        """Show the settings that have the searched words."""
-        found = [group.search(self.search.text()) for group in self._groups]
-        self._none.setVisible(not any(found))
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 (Qt's name)
-        """Close at Escape; no other key reaches what is below."""
-        if event.key() == Qt.Key.Key_Escape:
-            self.close_sheet()
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
-        """Follow the size of the part that is covered."""
-        if self.isVisible() and event.type() in {QEvent.Type.Resize, QEvent.Type.Move}:
-            self._place()
-        return super().eventFilter(watched, event)
-
-    def _place(self) -> None:
-        if self._ground is not None:
-            corner = self._ground.mapTo(self._ground.window(), QPoint(0, 0))
-            self._title.setVisible(self._ground.width() > TITLE_FROM * self.fontMetrics().averageCharWidth())
-            self.setGeometry(corner.x(), corner.y(), self._ground.width(), self._ground.height())
-            self.raise_()  # another layout of the window has put the docks and the plots over it
-
-    def _reset(self) -> None:
-        for group in self._groups:
-            if group.wanted:
-                group.reset()
-
-    def _lay_out(self, done: QPushButton) -> None:
-        self._title = PlainLabel(tr("All settings"), role="title")
-        layout = vbox(self, gap=10, margins=(14, 10, 14, 10))
-        hbox(layout, self._title, (self.search, 1), self.defaults, done, gap=10)
-        scroll = QScrollArea()
-        scroll_down(scroll)
-        columns = Columns()
-        scroll.setWidget(columns)
-        layout.addWidget(self._none)
-        layout.addWidget(scroll, 1)
-        columns.place(self._groups)  # last: with each new parent Qt styles everything below again, too
-        self._none.hide()
-
-
-class Columns(QWidget):
-    """Places parts in as many columns as there is room for, each part into the shortest column so far."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._parts: tuple[QWidget, ...] = ()
-
-    def place(self, parts: Sequence[QWidget]) -> None:
-        """Take these parts."""
-        self._parts = tuple(parts)
-        for part in parts:
-            part.setParent(self)
-
-    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
-        """Place the parts."""
-        super().resizeEvent(event)
-        self._arrange()
-
-    def event(self, event: QEvent) -> bool:
-        """Place the parts again when one has changed its size, or was shown or hidden."""
-        if event.type() in {QEvent.Type.LayoutRequest, QEvent.Type.Show}:
-            self._arrange()
-        return super().event(event)
-
-    def _arrange(self) -> None:
-        shown = [part for part in self._parts if not part.isHidden()]
-        least = COLUMN * self.fontMetrics().averageCharWidth()
-        count = max(1, min((self.width() + GAP_PX) // (least + GAP_PX), len(shown)))
-        width = min((self.width() - GAP_PX * (count - 1)) // count, 2 * least)
-        ends = [0] * count
-        for part in shown:
-            column = ends.index(min(ends))
-            height = part.sizeHint().height()
-            part.setGeometry(column * (width + GAP_PX), ends[column], width, height)
-            ends[column] += height + GAP_PX // 2
-        self.setMinimumHeight(max(ends))

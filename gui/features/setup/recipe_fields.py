@@ -285,9 +285,9 @@ class RecipeForm(FieldGroup):
 
     def _differs(self, name: str) -> bool:
         """Return whether a value is another one than the default: here an empty text is a value."""
-        if name not in self._defaults:
+        if name not in self.defaults:
             return False  # it is about to get its default
-        value, default = self._editors[name].value(), self._defaults[name]
+        value, default = self._editors[name].value(), self.defaults[name]
         return not (value == default or (isinstance(value, str) and value == str(default)))
 
 

@@ -26,7 +26,7 @@ from core.text import join_names
 from gui.machine.device_rows import free_devices
 from gui.runs.rows import owner_question
 from gui.widgets.buttons import compact_button, give_menu_below
-from gui.widgets.dialogs import FileDialog, ask, ask_first, ask_name, python_files
+from gui.widgets.dialogs import FileDialog, NameDialog, ask, ask_first, python_files
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.layouts import grid
 from gui.widgets.messages import open_path
@@ -167,7 +167,7 @@ class ReuseController:
         preset_button.remove_asked.connect(lambda path: self._ask_to_remove(Path(path)))
         preset_button.keep_asked.connect(self._keep_choices)
         panels.menu.provide(copyRecipe=self._ask_where_to_copy)
-        panels.setup.recipe.add_recipe_action(panels.menu.action("copyRecipe"))
+        panels.setup.recipe.picker.box.addAction(panels.menu.action("copyRecipe"))
         chosen, steps = panels.devices.chosen, panels.first_steps.buttons
         steps["firstTickButton"].clicked.connect(lambda: chosen.tick_only(free_devices(chosen.rows_of())))
         steps["firstExampleButton"].clicked.connect(self._train_example)
@@ -291,7 +291,7 @@ class ReuseController:
             self._message.attempt(lambda: self._keep(spec, name))
 
         question, save = tr("Preset name"), tr("Save")
-        ask_name(self._panels.window, take, question=question, name=spec.name, yes=save, judge=_judge)
+        NameDialog(self._panels.window, take, question=question, name=spec.name, yes=save, judge=_judge).open()
 
     def _keep(self, spec: RunSpec, name: str) -> None:
         secrets = presets.secret_names(spec)

@@ -15,11 +15,10 @@ from core.language import tr, tr_noop
 from core.metrics.text.expression import describe_result, try_expression
 from core.pythons.discovery import FoundPython, PythonSearch
 from core.pythons.python_info import Package, PythonInfo
-from core.schema.spec import RunSpec
 from gui.base.jobs import Jobs, reason
 from gui.base.text_size import scaled
 from gui.features.setup.recipe_fields import StrategyBox, StrategyRow
-from gui.machine.script import TypedScript, folder_of, typed_of
+from gui.machine.script import TypedScript, folder_of
 from gui.widgets import forms
 from gui.widgets.dialogs import FileDialog, script_files
 from gui.widgets.fields import browse_button, field, form, label, line, with_button
@@ -176,10 +175,6 @@ class ScriptForm(QWidget):
             "expression": self.expression,
             "rules": self._rules.text().strip(),
         }
-
-    def fill(self, spec: RunSpec) -> None:
-        """Fill in the script of a run."""
-        self.restore(typed_of(spec))
 
     def _show_launches(self) -> None:
         suggested = tr(BRIEF.get(self._suggested, self._suggested))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -28,6 +27,7 @@ from gui.features.setup.reuse import ReuseController
 from gui.machine.machine import Machine
 from gui.machine.start_check import StartCheck, StartConditions, checking, readings_state, refused
 from gui.runs.rows import owner_question, run_title
+from gui.runs.words import QuestionWords
 from gui.widgets.dialogs import ask, ask_first
 from gui.window.feature import Feature
 
@@ -46,17 +46,13 @@ QUESTIONS = {
 """By verb, the question and the text of the button that agrees."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SharedDeviceQuestion:
-    """The texts of the question."""
-
-    question: str
-    words: str
-    """The consequences."""
-    yes: str
-    """The text of the button that agrees."""
-    neighbours: frozenset[Neighbour]
-    """What a yes agrees to."""
+def neighbours_of(
+    spec: RunSpec, on_devices: Mapping[str, Sequence[RunSummary]], own: Path | None = None
+) -> frozenset[Neighbour]:
+    """Return the live runs on the devices of a run. `own`: its directory, as another window may have resumed it."""
+    return frozenset(
+        (device, each.dir) for device in spec.devices for each in on_devices.get(device, ()) if each.dir != own
+    )
 
 
 def shared_device_question(
@@ -67,30 +63,28 @@ def shared_device_question(
     *,
     agreed: frozenset[Neighbour],
     own: Path | None = None,
-) -> SharedDeviceQuestion | None:
+) -> QuestionWords | None:
     """Return the question before this run shares its devices; None if it shares them only as `agreed`.
 
-    `verb`: `Start` or `Resume`; `on_devices`: the live runs by device id; `own`: the directory of this run, if it has
-    one, since another window may have resumed it just now.
+    `verb`: `Start` or `Resume`; `on_devices`: the live runs by device id; `own`: see `neighbours_of`.
     """
-    on_it = {device: [each for each in on_devices.get(device, ()) if each.dir != own] for device in spec.devices}
-    neighbours = frozenset((device, each.dir) for device, runs in on_it.items() for each in runs)
+    neighbours = neighbours_of(spec, on_devices, own)
     if neighbours <= agreed:
         return None
-    where = join_names([device.label for device in survey.devices if on_it.get(device.id)])
-    now = time.time()
-    runs = {each.dir: run_title(each, now) for those in on_it.values() for each in those}
+    shared, now = {device for device, _ in neighbours}, time.time()
+    where = join_names([device.label for device in survey.devices if device.id in shared])
+    on_them = [each for device in spec.devices for each in on_devices.get(device, ()) if each.dir != own]
+    runs = {each.dir: run_title(each, now) for each in on_them}
     question, yes = QUESTIONS[verb]
-    return SharedDeviceQuestion(
-        question=tr(question, name=spec.name, devices=where, runs=join_names(list(runs.values()))),
-        words=tr("Sharing a device slows down both runs, and either may run out of memory.")
-        if len(runs) == 1
-        else tr("Sharing a device slows down all runs, and any may run out of memory."),
-        yes=tr(yes),
-        neighbours=neighbours,
+    words = tr("Sharing a device slows down all runs, and any may run out of memory.")
+    if len(runs) == 1:
+        words = tr("Sharing a device slows down both runs, and either may run out of memory.")
+    return QuestionWords(
+        tr(question, name=spec.name, devices=where, runs=join_names(list(runs.values()))), words, tr(yes)
     )
 
 
+NOT_CHECKED = tr_noop("The choices could not be checked: {reason}. Change one of them to try again.")
 ABANDON_S = 1.0
 """Seconds under way after which a check is abandoned if other choices wait for theirs."""
 
@@ -120,7 +114,7 @@ class StartChecker(QObject):
         self._jobs.replace(
             lambda: machine.check(choices, conditions),
             lambda check: self._take(choices, check),
-            lambda error: self._take(choices, _failed(error)),
+            lambda error: self._take(choices, refused("", tr(NOT_CHECKED, reason=reason(error)))),
         )
         self._abandon_others()
 
@@ -137,12 +131,6 @@ class StartChecker(QObject):
         else:
             self._jobs.abandon()
             self._checking = self._newest
-
-
-def _failed(error: Exception) -> StartCheck:
-    return refused(
-        "", tr("The choices could not be checked: {reason}. Change one of them to try again.", reason=reason(error))
-    )
 
 
 DEBOUNCE_MS = 80
@@ -437,16 +425,15 @@ class StartController(Feature):
     ) -> None:
         """Launch a run that was checked, unless it shares more than was agreed; check `again` after a yes."""
         self._run_list.poll(now=True)
+        on_devices = self._run_list.on_devices
         question = None if agreed is None else shared_device_question(
-            "Resume" if resumed else "Start", spec, self._monitor.all_machines, self._run_list.on_devices,
-            agreed=agreed, own=resumed,
+            "Resume" if resumed else "Start", spec, self._monitor.all_machines, on_devices, agreed=agreed, own=resumed
         )
         if question is not None:
-            ask(
-                self.panels.window, lambda: again(launch, agreed=question.neighbours), question=question.question,
-                words=question.words, yes=question.yes, is_destructive=False,
-                other=None if resumed else (tr("Add to queue"), lambda: again(self._enqueue, shares=False)),
-            )
+            agreed = neighbours_of(spec, on_devices, resumed)
+            other = None if resumed else (tr("Add to queue"), lambda: again(self._enqueue, shares=False))
+            yes = partial(again, launch, agreed=agreed)
+            ask(self.panels.window, yes, is_destructive=False, other=other, **question._asdict())
         elif not self._message.attempt(lambda: launch(spec)):
             self.check_again()
 

@@ -41,8 +41,8 @@ class MarginLabels(Drawing):
     def __init__(self, canvas: Canvas) -> None:
         super().__init__(canvas.getPlotItem())
         self._canvas = canvas
-        self._left: tuple[MarginLabel, ...] = ()
-        self._right: tuple[MarginLabel, ...] = ()
+        self.left: tuple[MarginLabel, ...] = ()
+        self.right: tuple[MarginLabel, ...] = ()
         self._spread = True
         self._names: tuple[str, ...] = ()
         self._strong, self._weak = QColor(), QColor()
@@ -70,19 +70,9 @@ class MarginLabels(Drawing):
     def show_labels(self, left: Sequence[MarginLabel], right: Sequence[MarginLabel], *, spread: bool) -> None:
         """Show these labels. `spread`: those on the right that would overlap are moved apart, not left out."""
         wanted = tuple(left), tuple(right), spread
-        if wanted != (self._left, self._right, self._spread):
-            self._left, self._right, self._spread = wanted
+        if wanted != (self.left, self.right, self._spread):
+            self.left, self.right, self._spread = wanted
             self.update()
-
-    @property
-    def right(self) -> tuple[MarginLabel, ...]:
-        """The labels on the right."""
-        return self._right
-
-    @property
-    def left(self) -> tuple[MarginLabel, ...]:
-        """The labels on the left."""
-        return self._left
 
     def boundingRect(self) -> QRectF:  # noqa: N802 (Qt's name)
         """Return the whole plot."""
@@ -91,39 +81,39 @@ class MarginLabels(Drawing):
     def draw(self, painter: QPainter) -> None:
         """Draw the labels."""
         area = self._canvas.view.geometry()
-        if self._left:
+        if self.left:
             self._paint_left(painter, area)
-        if self._right:
+        if self.right:
             self._paint_right(painter, area)
 
     def _paint_left(self, painter: QPainter, area: QRectF) -> None:
         room = area.left() - SQUARE_PX - 2 * GAP_PX
-        font = self._font(area.height() / len(self._left))
-        widest = max(QFontMetricsF(font).horizontalAdvance(label.text) for label in self._left)
+        font = self._font(area.height() / len(self.left))
+        widest = max(QFontMetricsF(font).horizontalAdvance(label.text) for label in self.left)
         if widest > room:
             font.setPixelSize(max(int(font.pixelSize() * room / widest), scaled(MIN_FONT_PX)))
         metrics = QFontMetricsF(font)
         painter.setFont(font)
-        places = [self._pixel(label.y, area) for label in self._left]
-        square = min(SQUARE_PX, metrics.ascent(), 0.8 * area.height() / len(self._left))
-        for label, y, text_y in zip(self._left, places, keep_apart(places, 0.8 * metrics.height()), strict=True):
+        places = [self._pixel(label.y, area) for label in self.left]
+        square = min(SQUARE_PX, metrics.ascent(), 0.8 * area.height() / len(self.left))
+        for label, y, text_y in zip(self.left, places, keep_apart(places, 0.8 * metrics.height()), strict=True):
             painter.fillRect(QRectF(0, y - square / 2, square, square), QColor(label.colour))
             if text_y is not None:
                 text = metrics.elidedText(label.text, Qt.TextElideMode.ElideMiddle, room)
                 self._draw(painter, QRectF(SQUARE_PX + GAP_PX, y - 20, room + GAP_PX, 40), text, label)
 
     def _paint_right(self, painter: QPainter, area: QRectF) -> None:
-        font = self._font(0.0 if self._spread else area.height() / len(self._right))
+        font = self._font(0.0 if self._spread else area.height() / len(self.right))
         metrics = QFontMetricsF(font)
         painter.setFont(font)
-        places = [self._pixel(label.y, area) for label in self._right]
+        places = [self._pixel(label.y, area) for label in self.right]
         distance = 0.86 * metrics.height()
         if self._spread:
             shown = moved_apart(places, area.top() - 4, area.bottom() + 4, distance)
         else:
             shown = keep_apart(places, distance)
         crowded = stand_for_others(places, shown) if self._spread else {}
-        for number, (label, y) in enumerate(zip(self._right, shown, strict=True)):
+        for number, (label, y) in enumerate(zip(self.right, shown, strict=True)):
             if y is None:
                 continue
             left = area.right() + GAP_PX

@@ -148,7 +148,8 @@ class EdgeArrows:
             (self.above, top - inset, [x[y > top] for x, y in inside]),
             (self.below, bottom + inset, [x[y < bottom] for x, y in inside]),
         ):
-            found = spread_out(np.concatenate([*places, np.empty(0)]), step)
+            every = np.concatenate([*places, np.empty(0)])
+            found = every[spread_out_at(every, step)]
             _set_points(arrows, found, np.full(len(found), at))
 
 
@@ -212,11 +213,6 @@ class EndLabel:
     def hide(self) -> None:
         """Show nothing."""
         self.show(np.nan, np.nan, "")
-
-
-def spread_out(x: Floats, distance: float) -> Floats:
-    """Return positions of `x` that are about `distance` apart, shape (n,) -> (m,)."""
-    return x[spread_out_at(x, distance)]
 
 
 def spread_out_at(x: Floats, distance: float) -> np.ndarray[tuple[int], np.dtype[np.intp]]:

@@ -1,34 +1,44 @@
-"""The panels about the shown run: the header of the window, and the tabs below the plots."""
+"""The panels of the window, made once: among them the header, and the tabs about the shown run."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QPlainTextEdit, QSizePolicy, QStackedWidget, QTabBar, QWidget
+from PySide6.QtWidgets import QMainWindow, QPlainTextEdit, QSizePolicy, QStackedWidget, QTabBar, QWidget
 
 from core.language import tr
 from core.runs.outputs import Outputs
 from gui.base.text_size import scaled
 from gui.base.theme import mark
+from gui.features.devices.panel import DevicePanel
 from gui.features.log.page import LogPage
 from gui.features.memory.processes import ProcessesTab
-from gui.features.memory.tab import MemoryTab
-from gui.features.run.events import EventList
+from gui.features.memory.tab import LeftoversStrip, MemoryTab
+from gui.features.run.events import EventList, FailureCard
 from gui.features.run.head import ProgressLine, RunButtons, StatePill
 from gui.features.run.outputs import OutputsTab
 from gui.features.run.settings import SettingsView
 from gui.features.runlist.bell import MissedButton
-from gui.features.runlist.view import RunMenuButton
+from gui.features.runlist.history import MachineEntry, RunFilter, SeveralBar
+from gui.features.runlist.view import RunList, RunMenuButton
+from gui.features.setup.panel import SetupPanel
+from gui.features.setup.reuse import FirstSteps
+from gui.plots.area import PlotArea, PlotScroll
+from gui.plots.exports import Exporter
 from gui.runs.actions import RunActions
 from gui.runs.words import Forcing, RunHeader, run_header
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.fields import row_of
 from gui.widgets.layouts import hbox
-from gui.widgets.messages import announce
+from gui.widgets.messages import MessageStack, MessageStrip, announce
 from gui.widgets.plain_text import PlainLabel, named, title_text, verbatim
+from gui.window.menus import MenuBar
+
+if TYPE_CHECKING:
+    from gui.features.compare.view import ComparisonView
 
 MIN_NAME_PX = 96
 MIN_OWNER_PX = 40
@@ -66,7 +76,10 @@ class HeaderPanel(QWidget):
         self.host = PlainLabel(name="hostLabel", role="pill")
         self.host.hide()
         self._shown: RunHeader | None = None
-        self._lay_out()
+        hbox(
+            self, self.buttons, self.again, 8, self._state, 2, self._name, self._owner, (self._what, 1), 8,
+            self.progress, self._released, self.host, self.missed, gap=8, margins=(2, 10, 2, 10),
+        )
         self.show_header(run_header(None))
 
     def show_header(self, header: RunHeader) -> None:
@@ -155,12 +168,6 @@ class HeaderPanel(QWidget):
         if self._released.property("tone") != header.released_tone:
             mark(self._released, tone=header.released_tone)
 
-    def _lay_out(self) -> None:
-        hbox(
-            self, self.buttons, self.again, 8, self._state, 2, self._name, self._owner, (self._what, 1), 8,
-            self.progress, self._released, self.host, self.missed, gap=8, margins=(2, 10, 2, 10),
-        )
-
 
 EVENTS_TAB, LOG_TAB, MEMORY_TAB, PROCESSES_TAB, SETTINGS_TAB, OUTPUTS_TAB, ERROR_TAB = range(7)
 TAB_NAMES = ("events", "log", "memory", "processes", "settings", "outputs", "error")
@@ -199,16 +206,12 @@ class DetailTabs(QStackedWidget):
         self.tabs.setDrawBase(False)
         self.tabs.setExpanding(False)
         self.tabs.setElideMode(Qt.TextElideMode.ElideRight)
-        self.tabs.currentChanged.connect(self.setCurrentIndex)
-        self.tabs.currentChanged.connect(lambda tab: self.log.controls.setVisible(tab == LOG_TAB))
-        self.log.controls.hide()  # the first tab is another one
-        self.tabs.currentChanged.connect(lambda tab: self.events.controls.setVisible(tab == EVENTS_TAB))
         self._kind = RECIPE
         self._chosen = dict(FIRST_TABS)
         self.tabs.tabBarClicked.connect(self._choose)
         self.tabs.currentChanged.connect(self._on_changed)
         self._shown_by_us = False
-        self.tabs.currentChanged.connect(lambda tab: self.settings.controls.setVisible(tab == SETTINGS_TAB))
+        self.log.controls.hide()  # the first tab is another one
         self.settings.controls.hide()
         self.controls = row_of(self.events.controls, self.log.controls, self.settings.controls)
         """The controls of the page that is shown."""
@@ -240,6 +243,9 @@ class DetailTabs(QStackedWidget):
         self._shown_by_us = False
 
     def _on_changed(self, tab: int) -> None:
+        self.setCurrentIndex(tab)
+        for page, at in ((self.events, EVENTS_TAB), (self.log, LOG_TAB), (self.settings, SETTINGS_TAB)):
+            page.controls.setVisible(tab == at)
         if self.tabs.hasFocus() and not self._shown_by_us:  # by a key
             self._choose(tab)
 
@@ -303,3 +309,44 @@ class DetailTabs(QStackedWidget):
         """Show the tab Log: of this rank, at the last line that contains a text."""
         self.tabs.setCurrentIndex(LOG_TAB)
         self.log.show_line(rank, sought)
+
+
+class MainPanels:
+    """Every panel of a window. Panels do not use each other."""
+
+    def __init__(self, window: QMainWindow) -> None:
+        self.menu = MenuBar()
+        self.actions = RunActions()
+        self.header = HeaderPanel(self.actions)
+        self.message = MessageStrip("messageStrip")
+        self.exporter = Exporter(self.message)
+        self.run_message = MessageStrip("runStrip")
+        self.leftovers = LeftoversStrip()
+        self.host_message = MessageStrip("hostStrip")
+        """About the connection to the host whose runs are shown."""
+        self.broken = MessageStrip("brokenStrip")
+        """Which parts of the window do not work."""
+        self.messages = MessageStack((self.message, self.run_message, self.leftovers, self.host_message, self.broken))
+        self.devices = DevicePanel()
+        self.setup = SetupPanel(window)
+        self.machine = MachineEntry()
+        self.run_filter = RunFilter()
+        self.runs_left = PlainLabel(name="runsLeft", role="small")
+        self.runs_left.setIndent(8)
+        self.runs_left.hide()
+        self.runs = RunList(self.actions)
+        self.several = SeveralBar()
+        self.details = DetailTabs()
+        self.plots = PlotArea()
+        self.scroll = PlotScroll(self.plots)
+        self.comparison: ComparisonView | None = None
+        """The view of several runs; created when it is first opened."""
+        self.comparison_choices: Mapping[str, Any] = {}
+        """How several runs are drawn, as the settings file has it."""
+        self.failure = FailureCard()
+        self.first_steps = FirstSteps()
+
+    @property
+    def window(self) -> QWidget:
+        """The window that the panels are in."""
+        return self.header.window()

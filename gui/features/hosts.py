@@ -1,15 +1,16 @@
-"""The hosts that the user has added: their menus, and the dialog in which they are added, tested and removed."""
+"""Hosts: the list of them, with the dialog in which they are added, tested and removed; and a window onto one."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Self
 
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtGui import QAction, QGuiApplication
 from PySide6.QtWidgets import QLineEdit, QPushButton, QWidget
 
 from core.errors import RunError
-from core.language import join_sentences, tr
+from core.language import join_sentences, tr, tr_noop, tr_plural
 from core.text import first_names, join_names
 from gui.base.jobs import Jobs, reason
 from gui.base.theme import mark
@@ -17,13 +18,14 @@ from gui.machine.device_rows import all_together, free_devices
 from gui.widgets.dialogs import InfoDialog, ask
 from gui.widgets.fields import line
 from gui.widgets.layouts import hbox
-from gui.widgets.plain_text import PlainLabel, named
+from gui.widgets.plain_text import PlainLabel, named, verbatim
 from gui.widgets.table import RowsTable, text_columns
 from gui.window.feature import Feature
 
 if TYPE_CHECKING:
     from core.hosts.host_list import Host
     from core.hosts.inquiry import HostReport, Inquiry
+    from core.hosts.mirror import MirrorState
     from gui.machine.host_devices import HostHeading
     from gui.widgets.context_menu import Entry
 
@@ -258,15 +260,28 @@ class HostsDialog(InfoDialog):
         """`add`: called with address, name and command of a new host; name and command may be empty."""
         super().__init__(parent, name="hostsDialog", heading=tr("Hosts"))
         self._add, self._is_busy = add, False
-        self._add_intro()
-        self.table = self._add_table()
-        self.test_button, self.remove_button, self._empty = self._add_actions()
+        intro = tr(
+            "The devices of these machines are listed below those of this machine. ssh must reach a machine "
+            "without a password, and the same version of Trainyard must be installed there."
+        )
+        self.content.addWidget(PlainLabel(intro, wraps=True))
+        columns = text_columns((tr("Name"), tr("Address"), tr("State")))
+        self.table = RowsTable("hostTable", tr("Hosts"), columns, key=lambda line: line[0])
+        self.table.horizontalHeader().setStretchLastSection(True)
+        self.table.setFixedHeight(self.lines(TABLE_LINES))
+        self.content.addWidget(self.table)
+        self.test_button = named(QPushButton(tr("&Test")), "testHostButton")
+        self.remove_button = named(QPushButton(tr("&Remove…")), "removeHostButton")
+        self._empty = PlainLabel(tr("No host has been added."), role="small")
+        hbox(self.content, self.test_button, self.remove_button, self._empty, 0, gap=12)
         self.address, self.name, self.command = self._add_fields()
-        self.addition = self._add_add_button()
         self._result = PlainLabel(name="hostResult", wraps=True)
         self._result.setMinimumHeight(self.lines(RESULT_LINES))
         self.content.addWidget(self._result)
-        self._connect()
+        for button in (self.test_button, self.remove_button, self.addition):
+            button.setAutoDefault(False)
+        self.table.chosen_changed.connect(self._enable)
+        self.addition.clicked.connect(self._ask_to_add)
         self.show_lines(lines)
         self.address.setFocus()
         self.resize(self.characters(WIDTH), self.sizeHint().height())
@@ -295,57 +310,23 @@ class HostsDialog(InfoDialog):
             field.clear()
         self.address.setFocus()
 
-    # -- parts -------------------------------------------------------------------------------------
-
-    def _add_intro(self) -> None:
-        intro = tr(
-            "The devices of these machines are listed below those of this machine. ssh must reach a machine "
-            "without a password, and the same version of Trainyard must be installed there."
-        )
-        self.content.addWidget(PlainLabel(intro, wraps=True))
-
-    def _add_table(self) -> RowsTable[Sequence[str]]:
-        columns = text_columns((tr("Name"), tr("Address"), tr("State")))
-        table = RowsTable("hostTable", tr("Hosts"), columns, key=lambda line: line[0])
-        table.horizontalHeader().setStretchLastSection(True)
-        table.setFixedHeight(self.lines(TABLE_LINES))
-        self.content.addWidget(table)
-        return table
-
-    def _add_actions(self) -> tuple[QPushButton, QPushButton, PlainLabel]:
-        """Add what can be done with the selected host, and what stands there while there is none."""
-        test = named(QPushButton(tr("&Test")), "testHostButton")
-        remove = named(QPushButton(tr("&Remove…")), "removeHostButton")
-        empty = PlainLabel(tr("No host has been added."), role="small")
-        hbox(self.content, test, remove, empty, 0, gap=12)
-        return test, remove, empty
-
     def _add_fields(self) -> tuple[QLineEdit, QLineEdit, QLineEdit]:
-        address = line("hostAddressEdit", tr("Address"), tr("How ssh reaches the machine"))
-        address.setPlaceholderText(tr("USER@HOST, ssh://USER@HOST:PORT, or a name of ~/.ssh/config"))
-        name = line("hostNameEdit", tr("Name"), tr("The name of the host here"))
-        name.setPlaceholderText(tr("the first part of the address"))
-        command = line("hostCommandEdit", tr("Command"), tr("What starts Trainyard there, as the shell there reads it"))
-        command.setPlaceholderText("trainyard")
-        self._form = self.add_form(tr("Add a host"))
+        """Add the form of a new host, and the button that adds it."""
+        forms = tr("USER@HOST, ssh://USER@HOST:PORT, or a name of ~/.ssh/config")
+        address = line("hostAddressEdit", tr("Address"), tr("How ssh reaches the machine"), forms)
+        first = tr("the first part of the address")
+        name = line("hostNameEdit", tr("Name"), tr("The name of the host here"), first)
+        starts = tr("What starts Trainyard there, as the shell there reads it")
+        command = line("hostCommandEdit", tr("Command"), starts, "trainyard")
+        form = self.add_form(tr("Add a host"))
         for label, field in ((tr("Address"), address), (tr("Name"), name), (tr("Command"), command)):
-            self._form.addRow(self.row_label(label, field), field)
-        return address, name, command
-
-    def _add_add_button(self) -> QPushButton:
-        add = named(QPushButton(tr("Test and &add")), "addHostButton", role="primary")
-        hbox(holder := QWidget(), add, 0)
-        self._form.addRow("", holder)
-        return add
-
-    def _connect(self) -> None:
-        for button in (self.test_button, self.remove_button, self.addition):
-            button.setAutoDefault(False)
-        self.table.chosen_changed.connect(self._enable)
-        self.addition.clicked.connect(self._ask_to_add)
-        for field in (self.address, self.name, self.command):
+            form.addRow(self.row_label(label, field), field)
             field.textChanged.connect(lambda _: self._enable())
             field.returnPressed.connect(self._ask_to_add)
+        self.addition = named(QPushButton(tr("Test and &add")), "addHostButton", role="primary")
+        hbox(holder := QWidget(), self.addition, 0)
+        form.addRow("", holder)
+        return address, name, command
 
     def _ask_to_add(self) -> None:
         if self.addition.isEnabled():
@@ -356,3 +337,136 @@ class HostsDialog(InfoDialog):
         self.test_button.setEnabled(free and chosen)
         self.remove_button.setEnabled(free and chosen)
         self.addition.setEnabled(free and bool(self.address.text().strip()))
+
+
+OFF = {
+    "openRecipe": tr_noop("Recipes of your own are on {host}, and cannot be chosen from here. Start one there."),
+    "openScript": tr_noop("Scripts are on {host}. Type the whole path that the script has there."),
+    "copyRecipe": tr_noop("A copy would be on this machine, and {host} trains with its own files."),
+    "scaling": tr_noop("Scaling tables are measured on {host} itself: trainyard scale"),
+    "hosts": tr_noop("This window shows {host} alone. Hosts are listed in a window on this machine."),
+    "leftovers": tr_noop("Processes that runs have left behind are found on {host} itself: trainyard sweep"),
+}
+"""Why actions of the menu bar are switched off."""
+BUTTONS = ("openRecipeButton", "scriptButton", "workingDirButton", "openPythonButton")
+"""Buttons that choose files of this machine for a run."""
+
+
+class HostController(Feature):
+    """Nothing of this machine is shown or used as if it were of the host."""
+
+    def set_up(self) -> None:
+        from gui.machine.host_machine import HostMachine
+
+        panels, machine = self.panels, self._machine
+        assert isinstance(machine, HostMachine)
+        self._mirror, self._fetch_failures = machine.mirror, machine.fetch_failures
+        self._shown: MirrorState | None = None
+        self.wants_newest = True
+        """Whether no run was shown yet, and runs are still being copied for the first time."""
+        self._session.attached.connect(self._want)
+        self._run_list.changed.connect(self._offer_newest)
+        panels.host_message.details.clicked.connect(self._mirror.retry)
+        panels.machine.show_host(self._machine.host)
+        self._switch_off()
+        self._show(self._mirror.state)
+        self.services.connected.set(self._mirror.state.is_connected)
+
+    def prepare(self) -> None:
+        """Show what has become of the connection and of what was asked for, before copies of runs are read."""
+        for failure in self._fetch_failures():
+            self.panels.message.show_message(tr(failure), "bad")
+        for name in self._mirror.fetch_reread():
+            self._run_list.forget(self._machine.root / name)
+            self._session.reload(self._machine.root / name)
+        state, before = self._mirror.state, self._shown
+        if state is before:
+            return
+        self._show(state)
+        if state.is_complete and (before is None or not before.is_complete):
+            self._run_list.show_again()  # an empty list means something else now
+        if self.wants_newest and state.is_complete and not state.left:
+            self._run_list.poll(now=True)
+            self._offer_newest()
+            self.wants_newest = False
+        if state.is_connected and (before is None or not before.is_connected):
+            self._want()
+        self.services.connected.set(state.is_connected)
+
+    def carry(self, former: Self) -> None:
+        """Show the newest run only if the other window would."""
+        self.wants_newest = former.wants_newest
+
+    def _offer_newest(self) -> None:
+        newest = self._run_list.newest_live() if self.wants_newest and self._mirror.state.is_complete else None
+        if newest is not None and self._session.run is None:
+            self.panels.message.attempt(lambda: self._session.attach_to(newest))
+
+    def _want(self) -> None:
+        run = self._session.run
+        self.wants_newest &= run is None
+        self._mirror.want([run.id] if run is not None else [])
+
+    def _switch_off(self) -> None:
+        """Switch off what would choose files or processes of this machine."""
+        host, menu = self._machine.host, self.panels.menu
+        for name, why in OFF.items():
+            _switch_off(menu.action(name), tr(why, host=host))
+        here = tr("It would choose a file of this machine, and {host} trains with its own. Type the path.", host=host)
+        for name in BUTTONS:
+            for button in self.panels.setup.findChildren(QPushButton, name):
+                _switch_off(button, here)
+        _switch_off(self.panels.first_steps.buttons["firstScriptButton"], tr(OFF["openScript"], host=host))
+        why = tr("Presets have paths of this machine, and {host} trains with its own files.", host=host)
+        _switch_off(self.panels.setup.presets, why)
+
+    def _show(self, state: MirrorState) -> None:
+        self._shown = state
+        self.panels.header.show_host(*chip(self._machine.host, state))
+        text, tone = connection_message(self._machine.host, state)
+        self.panels.host_message.show_message(
+            text, tone, details=state.next_try is not None, details_text=tr("Try now")
+        )
+
+
+def _switch_off(what: QWidget | QAction, why: str) -> None:
+    what.setEnabled(False)
+    what.setToolTip(verbatim(why))
+
+
+def chip(host: str, state: MirrorState) -> tuple[str, str, str]:
+    """Return what the header says of the host, its tone, and a sentence on the connection."""
+    if state.is_connected:
+        sentence = tr("Connected to {host}.", host=host)
+        if state.left:
+            sentence = join_sentences(
+                [sentence, tr_plural("{count} run is being copied.", "{count} runs are being copied.", state.left)]
+            )
+        return host, "good", sentence
+    if state.cut_since is not None and state.was_connected:
+        return tr("{host} · cut", host=host), "bad", tr("The connection to {host} is cut.", host=host)
+    if state.cut_since is not None:
+        return tr("{host} · no connection", host=host), "bad", tr("There is no connection to {host}.", host=host)
+    return tr("{host} · connecting", host=host), "warn", tr("Connecting to {host} …", host=host)
+
+
+def connection_message(host: str, state: MirrorState) -> tuple[str, str]:
+    """Return what is to be said about the connection, and its tone; the empty string for nothing."""
+    from core.hosts.carrier import Failure
+    from core.hosts.connection import clock_problem
+
+    if state.is_connected:
+        text = join_sentences([each for each in (state.problem, clock_problem(host, state.clock)) if each])
+        return text, "warn"
+    if state.cut_since is None:
+        return tr("Connecting to {host} …", host=host), "good"
+    why = tr(state.why)
+    if not state.was_connected:
+        return join_sentences([why, tr("Trying again by itself.")]), "bad"
+    since = time.strftime("%H:%M:%S", time.localtime(state.cut_since))
+    cut = tr(
+        "The connection to {host} is cut since {time}, trying again. What is shown is from then; the runs go on.",
+        host=host,
+        time=since,
+    )
+    return (cut if state.failure is Failure.CUT else join_sentences([cut, why])), "bad"
