@@ -76,6 +76,8 @@ class ScriptAnalysis:
     """The lines of a notebook that only IPython understands."""
     chooses_port: bool = False
     """Whether it or its own modules name the port or the address at which PyTorch's ranks meet, or may do so."""
+    takes_local_rank: bool = False
+    """Whether it has an argument `--local_rank`."""
     finds_more: bool = False
     """Whether it changes `sys.path` or installs packages: then missing packages are unknown before it runs."""
 
@@ -194,6 +196,7 @@ def _analyse(
         replicates=next(filter(None, map(replicates, usages.values())), ""),
         meets_by_tf_config=any(map(meets_by_tf_config, usages.values())),
         chooses_port=any(source.usage.chooses_port for source in sources),
+        takes_local_rank=any(source.usage.takes_local_rank for source in sources),
         finds_more=any(_finds_more(source.usage) for source in sources),
     )
 
@@ -242,9 +245,14 @@ MAX_LINE = 60
 """Characters that are shown of a line."""
 
 
-def cautions(script: ScriptAnalysis, launch: Launch | str, devices: int, *, on_cpu: bool) -> list[str]:
-    """Return sentences about this launch on so many devices. `on_cpu`: whether they are CPU devices."""
-    found = [*_numbers(script, devices, on_cpu=on_cpu)]
+def cautions(
+    script: ScriptAnalysis, launch: Launch | str, devices: int, *, on_cpu: bool, argument: tuple[str, int] | None = None
+) -> list[str]:
+    """Return sentences about this launch on so many devices. `on_cpu`: whether they are CPU devices.
+
+    `argument`: see `Script.device_argument`.
+    """
+    found = [*_numbers(script, devices, on_cpu=on_cpu, argument=argument)]
     if script.left_out:
         lines = join_names(first_names([one_line(line, MAX_LINE) for line in script.left_out]))
         found.append(
@@ -260,8 +268,10 @@ def cautions(script: ScriptAnalysis, launch: Launch | str, devices: int, *, on_c
     return found
 
 
-def _numbers(script: ScriptAnalysis, devices: int, *, on_cpu: bool) -> list[str]:
-    """Return a sentence on numbers of GPUs in the source that do not fit those that the program sees."""
+def _numbers(
+    script: ScriptAnalysis, devices: int, *, on_cpu: bool, argument: tuple[str, int] | None
+) -> list[str]:
+    """Return sentences on numbers of GPUs, in the source and the arguments, other than the program sees."""
     found, number = [], script.device_number
     if script.sets_visible_devices and not on_cpu:
         found.append(
@@ -273,6 +283,12 @@ def _numbers(script: ScriptAnalysis, devices: int, *, on_cpu: bool) -> list[str]
             tr("{file} names GPU {number} in line {line}. Inside a run numbers begin at 0, and the last one here is "
                "{last}. Change that number, or choose more devices.",
                file=script.device_file, number=number.number, line=number.line, last=devices - 1)
+        )
+    if argument is not None and devices and not on_cpu and argument[1] >= devices:
+        found.append(
+            tr("The argument {argument} names GPU {number}. Inside a run numbers begin at 0, and the last one here is "
+               "{last}. Change that number, or choose more devices.",
+               argument=argument[0], number=argument[1], last=devices - 1)
         )
     return found
 
