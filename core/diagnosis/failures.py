@@ -377,8 +377,8 @@ def _local_rank(_: FailureEvidence) -> tuple[str, str]:
     return (
         tr("The program and its launcher disagree about --local_rank"),
         tr(
-            "torch.distributed.launch passes --local-rank, and before PyTorch 2 --local_rank. Start the program itself, "
-            "one process per device, or with torchrun: both set the variable LOCAL_RANK instead."
+            "torch.distributed.launch passes --local-rank, and before PyTorch 2 --local_rank. Start the program itself "
+            "with one process per device, or with torchrun: both set the variable LOCAL_RANK instead."
         ),
     )
 

@@ -51,6 +51,8 @@ def collect(run_dir: Path, spec: RunSpec, *, ready_fd: int, stop_fd: int) -> int
     try:
         while not select.select([stop_fd], [], [], INTERVAL_S)[0]:
             collector.read()
+        while collector.has_more:
+            collector.read()  # the process may be killed before all is read: what was read is recorded by then
         collector.read(last=True)
     except RecordError:
         return 1  # the supervisor records to the same disk and reports the failure
@@ -117,6 +119,11 @@ class MetricsCollector:
             done, total, unit = progress
             self._events.write(RunProgress(done=done, total=total, unit=unit))
         self._note_sources(now, last=last)
+
+    @property
+    def has_more(self) -> bool:
+        """Whether the last read left something for the next."""
+        return any(reader.has_more for reader in self._ranks)
 
     def _note_sources(self, now: float, *, last: bool) -> None:
         """Record which files are read, and when each part of the logs was there: `reread` needs both."""
