@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from core.language import tr, tr_noop
+from core.language import tr
 from core.pythons.python_info import PythonProbe
 from core.scripts.launch_signs import (
     LAUNCHER_MODULES,
@@ -18,13 +18,11 @@ from core.scripts.launch_signs import (
     propose_launch,
     replicates,
     trains_together,
-    trains_without_ranks,
 )
 from core.scripts.source import OwnModules, SourceFile, follow, is_file, lines_left_out, read, source_of
-from core.scripts.syntax import DeviceNumber, Usage
+from core.scripts.syntax import DeviceNumber
 from core.text import first_names, join_names, one_line
 
-ALONE = tr_noop("On one device it is started as a plain program: it tests whether torchrun has set RANK.")
 FRAMEWORKS = ("torch", "tensorflow", "keras", "jax")
 INCLUDED = {
     "accelerate": ("torch",), "deepspeed": ("torch",), "fastai": ("torch",), "lightning": ("torch",),
@@ -178,8 +176,7 @@ def _analyse(
     sources = follow(script, own)
     modules, frameworks = _needed(sources, own), _frameworks(sources, own)
     usages = {own.display_name(source.path): source.usage for source in sources}
-    launch, why = propose_launch(usages, frameworks)
-    alone = launch == "per-device" and any(map(trains_without_ranks, usages.values()))
+    launch, why, why_alone = propose_launch(usages, frameworks)
     numbers = [(each, shown) for shown, usage in usages.items() for each in usage.device_numbers]
     largest, where = max(numbers, default=(None, ""))
     return ScriptAnalysis(
@@ -188,7 +185,7 @@ def _analyse(
         files=tuple(str(source.path) for source in sources if source.needed),
         own_files=tuple(str(source.path) for source in sources),
         left_out=lines_left_out(file),
-        why_alone=tr(ALONE) if alone else "",
+        why_alone=why_alone,
         device_number=largest, device_file=where,
         sets_visible_devices=any("CUDA_VISIBLE_DEVICES" in usage.set for usage in usages.values()),
         trains_together=any(map(trains_together, usages.values())),
@@ -197,7 +194,7 @@ def _analyse(
         meets_by_tf_config=any(map(meets_by_tf_config, usages.values())),
         chooses_port=any(source.usage.chooses_port for source in sources),
         takes_local_rank=any(source.usage.takes_local_rank for source in sources),
-        finds_more=any(_finds_more(source.usage) for source in sources),
+        finds_more=any(map(_finds_more, sources)),
     )
 
 
@@ -235,8 +232,15 @@ def _frameworks(sources: Sequence[SourceFile], own: OwnModules) -> tuple[str, ..
     return tuple(name for name in FRAMEWORKS if name in seen)
 
 
-def _finds_more(usage: Usage) -> bool:
+ROOT_FINDERS = frozenset({"rootutils", "pyrootutils", "autoroot", "autorootcwd"})
+"""Packages that put the folder of the project on the module path."""
+
+
+def _finds_more(source: SourceFile) -> bool:
     """Return whether a file changes the module path, or installs packages."""
+    usage = source.usage
+    if any(each.module.partition(".")[0] in ROOT_FINDERS for each in source.imports):
+        return True
     changes = any(f"{name}.".startswith(("sys.path.", "sys.meta_path.", "site.addsitedir.")) for name in usage.used)
     return changes or {"pip", "install"} <= usage.started()
 

@@ -273,6 +273,8 @@ class TestProblems:
     def test_script_that_changes_sys_path_or_installs_is_checked_for_frameworks_only(
         self, tmp_path: Path, bare: str
     ) -> None:
+        rooted = look(tmp_path, "import rootutils\nrootutils.setup_root(__file__)\nimport mine\n")
+        assert rooted.finds_more
         seen = look(tmp_path, "import sys\nsys.path.append('../src')\nimport mine, torch\n")
         (sentence,) = asked(seen, bare)
         assert "needs the package torch," in sentence
