@@ -275,6 +275,9 @@ class Script:
             raise ValueError(
                 tr("The script's arguments are {arguments!r}. Give texts without zero bytes.", arguments=self.arguments)
             )
+        for text in (self.path, *self.arguments):
+            if any("\ud800" <= letter <= "\udfff" for letter in text):  # bytes that are no text: a run is kept as text
+                raise ValueError(tr("The name {name!r} is not UTF-8, so a run cannot have it. Rename it.", name=text))
         for name in (*self.environment, *self.inherited):
             if not name or "=" in name or "\0" in name:
                 raise ValueError(tr("{name!r} cannot be a variable of the environment. Give NAME=VALUE.", name=name))

@@ -18,7 +18,7 @@ from core.schema.events import Tail
 from core.schema.paths import COLLECTOR_EVENTS, EVENTS, log_of_rank
 from core.series.run_series import RunSeries
 from tests.support.queueing import LABELS
-from tests.support.running import Followed, source_spec, train
+from tests.support.running import Followed, source_spec, start, train
 from tests.support.waiting import wait_until
 
 COLLECT = """\
@@ -33,6 +33,12 @@ os.close(end)  # the script has ended
 collect(run_dir, read_spec(run_dir), ready_fd=ready, stop_fd=stop)
 """
 ROOT = Path(__file__).resolve().parents[2]
+DIVERGES = """\
+import time
+for step in range(10**9):
+    print(f"step {step} loss {0.5 if step < 3 else float('nan')}")
+    time.sleep(0.05)
+"""
 CHILD = 'raise RuntimeError("no such thing")\n'
 OUTER = "import subprocess, sys\nsubprocess.run([sys.executable, 'child.py'], check=True)\n"
 THREAD = """\
@@ -102,3 +108,12 @@ def test_last_read_keeps_what_it_has_read_when_it_is_ended(tmp_path: Path, runs_
     series = RunSeries()
     series.fold(Tail(events).read())
     assert 0 < len(series.metrics["loss"]) < 600_000
+
+
+def test_loss_that_ceases_to_be_a_number_is_told_while_the_script_trains(tmp_path: Path, runs_root: Path) -> None:
+    followed = start(source_spec(tmp_path, DIVERGES), runs_root)
+    wait_until(lambda: followed.poll().run.facts.notices, "a notice")
+    assert followed.state is RunState.RUNNING
+    assert followed.run.facts.notices[0].startswith("The loss became NaN at step 3. Try a lower rate")
+    followed.run.request("stop")
+    followed.until_over()
