@@ -32,12 +32,11 @@ GRAPH = re.compile(r"Detected at node |<stack traces unavailable>|.*\(most recen
 """Lines that TensorFlow puts between the heading and the message of an exception."""
 PARTS = 3
 """Lines that are joined, where each ends with a colon."""
-IGNORED = "Exception ignored "
+IGNORED = re.compile(r"Exception ignored ")
 """The beginning of the line before a traceback that Python only reports, as of a destructor."""
 QUOTE = '"""'
 """The line at both ends of the traceback of a pool's process."""
-MARGIN = re.compile(r"[ |+]*")
-AFTER = re.compile(r'"""$|The above exception was |During handling of |Process \S+:$|' + IGNORED)
+AFTER = re.compile(rf'"""$|The above exception was |During handling of |Process \S+:$|{IGNORED.pattern}')
 """What stands between an exception and the next traceback."""
 ONLY_REPORTS = re.compile(
     r"(?:ChildFailedError|CalledProcessError|Process(?:Exited|Raised)Exception|BrokenProcessPool|BrokenPipeError"
@@ -109,7 +108,7 @@ def last_traceback(text: str, exit_code: int = UNCAUGHT) -> str | None:
         ends = next((at for at in range(first + 1, len(block)) if AFTER.match(block[at])), len(block))
         if sum(bool(line[:1].strip()) for line in block[first:ends]) > allowed:
             break
-        if lines[start - 1 : start] and lines[start - 1].startswith(IGNORED):
+        if IGNORED.match("".join(lines[start - 1 : start])):
             continue
         trace = "\n".join([TRACEBACK, *block[1:ends]]).rstrip("\n") + "\n"
         found, raised = found or trace, raised_in(trace)
@@ -122,11 +121,8 @@ def last_traceback(text: str, exit_code: int = UNCAUGHT) -> str | None:
 
 def _without_margin(lines: list[str]) -> list[str]:
     """Return a traceback without what stands before each of its lines, as in a group or in another message."""
-    margin = MARGIN.match(lines[0])
-    assert margin is not None
-    if margin[0].strip():
-        return [lines[0], *(GROUP.sub("", line) for line in lines[1:])]
-    return [lines[0], *(line.removeprefix(margin[0]) for line in lines[1:])]
+    margin = lines[0][: len(lines[0]) - len(lines[0].lstrip(" |+"))]
+    return [GROUP.sub("", line) if margin.strip() else line.removeprefix(margin) for line in lines]
 
 
 def raised_in(traceback: str) -> RaisedException | None:

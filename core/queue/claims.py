@@ -121,17 +121,14 @@ class Claims(Companion):
             record(Notice(text=self._sharing(others, {device.id: device.label for device in devices})))
         if self._apart:
             record(Notice(text=self._apart))
-        if self._followed and self._facts_of(Path(self._followed)).traceback:
-            text = tr("Run {run}, which this run follows, finished, but its output ends with an exception. Look at it "
-                      "before you rely on its results.", run=self._followed.rpartition("/")[2])
-            record(Notice(text=text))
+        if self._followed:
+            from core.queue.control import facts_of  # other runs do not need it
+
+            if facts_of(Path(self._followed)).traceback:
+                text = tr("Run {run}, which this run follows, finished, but its output ends with an exception. Look at "
+                          "it before you rely on its results.", run=self._followed.rpartition("/")[2])
+                record(Notice(text=text))
         return ()
-
-    @staticmethod
-    def _facts_of(run_dir: Path) -> RunFacts:
-        from core.queue.control import facts_of  # likewise
-
-        return facts_of(run_dir)
 
     def _others(self) -> dict[str, list[Ticket]]:
         """Return by device the runs that had claimed it before this run."""
