@@ -53,5 +53,6 @@ def meeting_signs(spec: RunSpec) -> MeetingSigns:
         return MeetingSigns()
     has_torch = not found.frameworks or "torch" in found.frameworks
     return MeetingSigns(
-        leaves_port=bool(found.file) and has_torch and not found.chooses_port, by_tf_config=found.meets_by_tf_config
+        leaves_port=bool(found.file) and has_torch and not found.chooses_port, by_tf_config=found.meets_by_tf_config,
+        by_argument=found.takes_local_rank,
     )

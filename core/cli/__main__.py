@@ -5,6 +5,7 @@ Exit codes: 0 finished, 1 failed, 2 wrong use (one sentence on stderr), 3 stoppe
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from argparse import Namespace
@@ -25,6 +26,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     if not {"--json", "--stdio"} & {*words}:  # programs read one language
         language.use(language.from_environment(os.environ))
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # what the terminal's encoding does not have
     try:
         if (options := _window_options(words)) is not None:
             return window(options)

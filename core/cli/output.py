@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from core.diagnosis.failures import Cause, failure_of
+from core.diagnosis.failures import EXPLAINED, failure_of
 from core.diagnosis.program_output import last_line, unread_lines
 from core.language import join_sentences, tr
 from core.runs.directory import printed_logs
@@ -147,7 +147,7 @@ def failure_words(run: Run) -> str | None:
     failure = failure_of(run.facts, run.spec()) if run.facts.traceback else None
     if failure is None:
         return None
-    helps = [failure.sentence] if failure.cause is Cause.TENSORFLOW_1 else []
+    helps = [failure.sentence] if failure.cause in EXPLAINED else []
     place = [] if failure.place is None else [tr("It was raised in {place}.", place=failure.place)]
     return join_sentences([*helps, *place]) or None
 

@@ -132,7 +132,8 @@ def cautions_of(result: ScriptCheckResult, spec: RunSpec, devices: Sequence[Devi
     if result.look is None:
         return []
     on_cpu = all(own_id(each).startswith("cpu:") for each in spec.devices)
-    found = cautions(result.look, spec.strategy, len(spec.devices), on_cpu=on_cpu)
+    argument = spec.script.device_argument if spec.script is not None else None
+    found = cautions(result.look, spec.strategy, len(spec.devices), on_cpu=on_cpu, argument=argument)
     if spec.script is not None and _for_jax(result, spec.devices, spec.script.inherited):
         sentence = tr_noop(
             "JAX takes three quarters of the memory of each GPU at its start. Here it takes what it needs "

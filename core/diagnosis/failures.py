@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
+import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -151,6 +152,11 @@ class Cause(Enum):
 
     DEVICE_MEMORY = "device memory"
     HOST_MEMORY = "host memory"
+    DEVICE_NUMBER = "device number"
+    """A number of a device that the run does not have."""
+    LOCAL_RANK = "local rank"
+    """An old launcher passes the rank as an argument, or the program expects that."""
+    TERMINAL = "terminal"
     TENSORFLOW_1 = "tensorflow 1"
     """A program for TensorFlow 1, run with TensorFlow 2."""
     MISSING_MODULE = "missing module"
@@ -236,6 +242,8 @@ def _cause_and_module(error: str) -> tuple[Cause, str]:
     return row.cause, evidence.found(NO_MODULE)
 
 
+EXPLAINED = frozenset({Cause.TENSORFLOW_1, Cause.DEVICE_NUMBER, Cause.LOCAL_RANK, Cause.TERMINAL})
+"""Causes whose exception does not say what helps."""
 SHORT = {
     Cause.DEVICE_MEMORY: tr_noop("out of memory"),
     Cause.HOST_MEMORY: tr_noop("machine out of memory"),
@@ -251,8 +259,11 @@ SHORT = {
 # -- the table of causes -----------------------------------------------------------------------------
 
 
-NO_MEMORY = (r"\bOutOfMemoryError\b", r"CUDA out of memory", r"ran out of memory", r"\bResourceExhaustedError\b",
-             r"CUDA_ERROR_OUT_OF_MEMORY", r"CUBLAS_STATUS_ALLOC_FAILED")
+NO_MEMORY = (r"\bOutOfMemoryError\b", r"(?:CUDA|HIP)(?: error:)? out of memory", r"ran out of memory",
+             r"\bResourceExhaustedError\b", r"\bRESOURCE_EXHAUSTED\b", r"CUDA_ERROR_OUT_OF_MEMORY",
+             r"cudaErrorMemoryAllocation", r"\bCU\w+_STATUS_ALLOC_FAILED")
+NODE_MEMORY = r"node running low on memory"
+"""What Ray says of the memory of the machine."""
 NO_HOST_MEMORY = (r"can't allocate memory", r"\bMemoryError\b", r"Cannot allocate memory", r"std::bad_alloc")
 NO_DISK = (r"No space left on device", r"[Dd]isk\b.* (?:is|was) full", r"Disk quota exceeded")
 IMPORT_ERRORS = frozenset({"ModuleNotFoundError", "ImportError"})
@@ -262,6 +273,13 @@ NO_CUDA = (r"CUDA driver's library cannot be used", r"CUDA driver (would|cannot|
 GPU_ERRORS = (r"CUDA error\b", r"CUDA_ERROR_(?!OUT_OF_MEMORY)", r"\bcudaError", r"CUDA (driver )?initialization",
               r"cuDNN error", r"CUDNN_STATUS", r"CUBLAS_STATUS_(?!ALLOC_FAILED)", r"\bNCCL\b")
 """What a faulty GPU makes programs say, and others, too: they count only if the driver reports a fault."""
+NO_DEVICE = (r"invalid device ordinal", r"device >= 0 && device < num_gpus", r"cudaErrorInvalidDevice",
+             r"[Ii]nvalid device (?:id|ID)\b")
+LOCAL_RANK_ARGUMENT = r"error: (?:unrecognized arguments|the following arguments are required): .*--(local[-_]rank)\b"
+NO_TERMINAL = r"(stty size|get_terminal_size|Inappropriate ioctl for device)"
+CHILD_SIGNAL = r"terminated with signal (SIG\w+)|died with <Signals\.(SIG\w+)|Signal \d+ \((SIG\w+)\)"
+CHILD_CODE = r"(?:return code = |exit status |exitcode *: )-(\d+)"
+"""How launchers report that a signal has ended a process."""
 NO_MODULE = r"No module named '([^']+)'"
 TENSORFLOW_1 = (
     r"module 'tensorflow(?:\.\S+)?' has no attribute '(placeholder\w*|Session|InteractiveSession|ConfigProto|contrib|"
@@ -346,6 +364,41 @@ def _tensorflow_1(evidence: FailureEvidence) -> tuple[str, str]:
     )
 
 
+def _device_number(evidence: FailureEvidence) -> tuple[str, str]:
+    script = evidence.spec.script if evidence.spec is not None else None
+    named = script.device_argument if script is not None else None
+    place = place_of(evidence.facts.traceback or "", evidence.spec)
+    count = len(evidence.facts.devices)
+    inside = tr("Inside a run numbers of GPUs begin at 0, and the last one here is {last}.", last=max(0, count - 1))
+    if named is not None and named[1] >= count:
+        remedy = tr("Leave out {argument}, or give a number up to that.", argument=named[0])
+    elif place is not None:
+        remedy = tr("Change the number that {place} uses.", place=place)
+    else:
+        remedy = tr("Look for the number in the program and its settings.")
+    return tr("The program asks for a GPU that this run does not have"), join_sentences([inside, remedy])
+
+
+def _local_rank(_: FailureEvidence) -> tuple[str, str]:
+    return (
+        tr("The program and its launcher disagree about --local_rank"),
+        tr(
+            "torch.distributed.launch passes --local-rank, and before PyTorch 2 --local_rank. Start the program itself "
+            "with one process per device, or with torchrun: both set the variable LOCAL_RANK instead."
+        ),
+    )
+
+
+def _terminal(evidence: FailureEvidence) -> tuple[str, str]:
+    return (
+        tr("The program asks for the size of a terminal"),
+        tr(
+            "A run has no terminal, so {call} fails. Use shutil.get_terminal_size(), which has a default, or set the "
+            "width by hand.", call=evidence.found(NO_TERMINAL),
+        ),
+    )
+
+
 def _not_finite(evidence: FailureEvidence) -> tuple[str, str]:
     step = evidence.found(r"at step (\d+)")
     return tr("The loss was no longer a number at step {step}", step=step) if step else tr(
@@ -376,8 +429,16 @@ def _killed(evidence: FailureEvidence) -> tuple[str, str]:
     )
 
 
+def _signal_of(evidence: FailureEvidence) -> str:
+    """Return the name of the signal that ended a process; the empty string if none did."""
+    if name := evidence.found(r"was ended by (SIG\w+)") or evidence.found(CHILD_SIGNAL):
+        return name
+    number = int(evidence.found(CHILD_CODE) or 0)
+    return signal.Signals(number).name if number in {*signal.Signals} else ""
+
+
 def _signal(evidence: FailureEvidence) -> tuple[str, str]:
-    name = evidence.found(r"was ended by (SIG\w+)")
+    name = _signal_of(evidence)
     words = tr(SIGNALS.get(name, OTHER_SIGNAL))
     on = tr(" on {where}", where=evidence.where) if evidence.where else ""
     return tr("A process was ended by {name}{step}", name=name, step=evidence.step), tr(
@@ -428,6 +489,10 @@ _ROWS = (
          lambda each: (tr("The framework could not be loaded"), tr(each.message))),
     _Row(Cause.DEVICE_MEMORY, lambda each: each.has(*NO_MEMORY) and not _is_on_host(each), _device_memory),
     _Row(Cause.HOST_MEMORY, lambda each: each.has(*NO_HOST_MEMORY) or each.has(*NO_MEMORY), _host_memory),
+    _Row(Cause.DEVICE_NUMBER, lambda each: each.has(*NO_DEVICE), _device_number),
+    _Row(Cause.LOCAL_RANK, lambda each: bool(each.found(LOCAL_RANK_ARGUMENT)), _local_rank),
+    _Row(Cause.TERMINAL, lambda each: each.has(NO_TERMINAL) or (each.kind == "ValueError" and
+                                                                bool(each.found(NO_TERMINAL))), _terminal),
     _Row(Cause.TENSORFLOW_1, lambda each: each.has(TENSORFLOW_1), _tensorflow_1),
     _Row(Cause.MISSING_MODULE, lambda each: each.kind in IMPORT_ERRORS and each.has(NO_MODULE), _missing_module),
     _Row(Cause.FAULT, lambda each: bool(each.facts.faults) and each.has(*GPU_ERRORS), _fault),
@@ -435,8 +500,8 @@ _ROWS = (
          lambda each: (tr("The GPUs cannot be used by CUDA"), tr(each.message or each.error))),
     _Row(Cause.DISK, lambda each: each.has(*NO_DISK), lambda each: (tr("The disk is full"), tr(each.error))),
     _Row(Cause.NOT_FINITE, lambda each: each.kind == "NotFiniteError", _not_finite),
-    _Row(Cause.KILLED, lambda each: each.has(r"was ended by SIGKILL"), _killed),
-    _Row(Cause.SIGNAL, lambda each: each.has(r"was ended by SIG"), _signal),
+    _Row(Cause.KILLED, lambda each: _signal_of(each) == "SIGKILL", _killed),
+    _Row(Cause.SIGNAL, lambda each: bool(_signal_of(each)), _signal),
     _Row(Cause.CODE, lambda each: bool(each.kind),
          lambda each: (each.kind, tr(first_sentence(each.message)) or tr("It has no message."))),
     _Row(Cause.EXIT, lambda each: each.has(r"ended with exit code \d+"), lambda each: (
@@ -448,6 +513,8 @@ _ROWS = (
 
 
 def _is_on_host(evidence: FailureEvidence) -> bool:
-    """Return whether memory of the machine was missing: the run has CPU devices only."""
+    """Return whether memory of the machine was missing: the run has CPU devices only, or Ray says so."""
+    if evidence.has(NODE_MEMORY):
+        return True
     devices = evidence.devices or tuple(evidence.facts.devices)
     return bool(devices) and all(each.startswith("cpu:") for each in devices)

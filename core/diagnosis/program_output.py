@@ -5,6 +5,7 @@ The last line of the output is often no part of the cause: a message may have ma
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import dataclass
 
@@ -16,11 +17,14 @@ MAX_AFTER_HANDLED = 5
 UNCAUGHT = 1
 """The exit code of Python after an exception that nothing caught."""
 COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-RANK = re.compile(r"^\[rank\d+\]:[ ]?", re.MULTILINE)
+PROCESS = re.compile(r"\[rank\d+\]: ?|\[default\d+\]:|\[\d+,\d+\]<\w+>:|\(\w+ (?:pid|ip)=[^()]+\) ?")
+"""What PyTorch, torchrun, Open MPI and Ray put before each line of a process."""
 GROUP = re.compile(r"^ *[|+][ ]?", re.MULTILINE)
 """What stands before each line of an exception group's traceback."""
 RICH_FRAME = re.compile(r"^│ (?P<file>\S+):(?P<line>\d+) in (?P<function>\S+) *│$")
-NAMED = re.compile(r"(?P<name>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?:: (?P<message>.*))?", re.DOTALL)
+NAMED = re.compile(
+    r"(?P<name>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:\(\w+\))?)(?::(?:\s(?P<message>.*))?)?", re.DOTALL
+)
 NAMED_INSIDE = re.compile(r"\w+(?:Error|Exception): (.+)")
 KERAS = re.compile(r"Exception encountered when calling .+\.$")
 """The line that Keras puts before the message of an exception."""
@@ -28,6 +32,21 @@ GRAPH = re.compile(r"Detected at node |<stack traces unavailable>|.*\(most recen
 """Lines that TensorFlow puts between the heading and the message of an exception."""
 PARTS = 3
 """Lines that are joined, where each ends with a colon."""
+IGNORED = re.compile(r"Exception ignored ")
+"""The beginning of the line before a traceback that Python only reports, as of a destructor."""
+QUOTE = '"""'
+"""The line at both ends of the traceback of a pool's process."""
+AFTER = re.compile(rf'"""$|The above exception was |During handling of |Process \S+:$|{IGNORED.pattern}')
+"""What stands between an exception and the next traceback."""
+ONLY_REPORTS = re.compile(
+    r"(?:ChildFailedError|CalledProcessError|Process(?:Exited|Raised)Exception|BrokenProcessPool|BrokenPipeError"
+    r"|TerminatedWorkerError|WorkerCrashedError|ActorDiedError|RayActorError|Connection(?:Reset|Aborted)Error|EOFError)\b"
+    r"|.*(?:\b(?:exit|return)(?:ed|s)?(?: with)?(?: a)?(?: non-?zero)?(?: exit)? ?(?:code|status)\b|exited unexpectedly"
+    r"|[Cc]onnection (?:closed|reset) by |remote process exited)"
+)
+"""Exceptions of a process that saw another one end."""
+USAGE = re.compile(r"^(?:\S+: (?:fatal )?error: \S.*|\S+: can't open file .+|.*: command not found)$", re.MULTILINE)
+"""The line with which a command ends that cannot begin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +64,11 @@ class RaisedException:
         return self.name.rpartition(".")[2]
 
     @property
+    def only_reports(self) -> bool:
+        """Whether it only says that another process has ended, whose exception is the cause."""
+        return ONLY_REPORTS.match(f"{self.kind}: {self.message.partition(chr(10))[0]}") is not None
+
+    @property
     def sentence(self) -> str:
         """The name and the message's first sentence."""
         first = first_sentence(self.message)
@@ -54,28 +78,51 @@ class RaisedException:
 def as_printed(text: str) -> str:
     """Return output as it looks on a terminal: without colours, and of overwritten lines only the last.
 
-    The `[rank1]: ` that PyTorch puts before each line of a traceback is left out, too.
+    Names of processes before lines are left out, and the lines of each process stand together.
     """
-    text = RANK.sub("", COLOURS.sub("", text))
-    return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
+    lines = [line.rstrip("\r").rpartition("\r")[2] for line in COLOURS.sub("", text).split("\n")]
+    found: list[str] = []
+    for is_named, group in itertools.groupby(lines, key=lambda line: PROCESS.match(line) is not None):
+        by_process: dict[str, list[str]] = {}
+        for line in group:
+            name = PROCESS.match(line) if is_named else None
+            by_process.setdefault(name[0].strip() if name else "", []).append(line[name.end() if name else 0 :])
+        found += itertools.chain(*by_process.values())
+    return "\n".join(found)
 
 
 def last_traceback(text: str, exit_code: int = UNCAUGHT) -> str | None:
     """Return the traceback at the end of a Python program's output; None if it does not end with one.
 
-    Of chained exceptions it is the last; of one that a data loader passes on, the one in its process.
+    Of chained exceptions it is the last; of one that a data loader or a pool passes on, the one in its process. One
+    that only reports the end of another process gives way to that of the process before it.
     """
-    before, heading, after = _as_python_prints(text).rpartition(TRACEBACK)
-    if before.endswith("Exception Group "):
-        after = GROUP.sub("", after)
-    lines = after.splitlines()
-    first = _exception_at(lines)
-    if not heading or first is None:
-        return None
-    allowed = MAX_AFTER if exit_code <= UNCAUGHT else MAX_AFTER_HANDLED
-    if len("\n".join(lines[first:]).rstrip().splitlines()) > allowed:
-        return None
-    return "\n".join([heading, *lines[1:]]) + "\n"
+    allowed, found = MAX_AFTER if exit_code < 0 or exit_code == UNCAUGHT else MAX_AFTER_HANDLED, None
+    lines = _as_python_prints(text).split("\n")
+    end = len(lines)
+    for start in reversed([at for at, line in enumerate(lines) if TRACEBACK in line]):
+        block, end = _without_margin(lines[start:end]), start
+        first = _exception_at(block)
+        if first is None:
+            continue
+        ends = next((at for at in range(first + 1, len(block)) if AFTER.match(block[at])), len(block))
+        if sum(bool(line[:1].strip()) for line in block[first:ends]) > allowed:
+            break
+        if IGNORED.match("".join(lines[start - 1 : start])):
+            continue
+        trace = "\n".join([TRACEBACK, *block[1:ends]]).rstrip("\n") + "\n"
+        found, raised = found or trace, raised_in(trace)
+        of_pool = QUOTE in lines[max(0, start - 5) : max(0, start - 1)]  # which passes the exception of its process on
+        if raised is not None and not raised.only_reports and not of_pool:
+            return trace
+        allowed = MAX_AFTER
+    return found
+
+
+def _without_margin(lines: list[str]) -> list[str]:
+    """Return a traceback without what stands before each of its lines, as in a group or in another message."""
+    margin = lines[0][: len(lines[0]) - len(lines[0].lstrip(" |+"))]
+    return [GROUP.sub("", line) if margin.strip() else line.removeprefix(margin) for line in lines]
 
 
 def raised_in(traceback: str) -> RaisedException | None:
@@ -98,6 +145,11 @@ def exception_lines(traceback: str) -> tuple[list[str], int]:
     start = headings[-1] if headings else 0
     first = _exception_at(lines[start:])
     return lines, len(lines) - 1 if first is None else start + first
+
+
+def usage_error(printed: str) -> str:
+    """Return the last line with which a command says that it cannot begin, as with a wrong argument; else empty."""
+    return next(reversed(USAGE.findall(printed)), "")
 
 
 def first_sentence(message: str) -> str:
@@ -128,27 +180,34 @@ def first_sentence(message: str) -> str:
 
 
 def _exception_at(lines: list[str]) -> int | None:
-    """Return the first line after the frames, which are indented. `lines` begins with a heading, or with its end."""
+    """Return the first line after the frames, which are indented. `lines` begins with a heading, or with its end.
+
+    Ray prints the exceptions of its processes one after the other, each with its frames.
+    """
     framed = False
     for number, line in enumerate(lines):
         if line.startswith("  "):
             framed = True
-        elif framed and line.strip():
+        elif framed and line.strip() and not "".join(lines[number + 1 : number + 2]).startswith('  File "'):
             return number
     return None
 
 
 def _as_python_prints(text: str) -> str:
-    """Return output with the traceback in the frame that the package rich draws as Python itself prints one."""
-    lines = text.split("\n")
-    end = max((at for at, line in enumerate(lines) if line.startswith("╰─")), default=0)
-    starts = [at for at, line in enumerate(lines[:end]) if line.startswith("╭─") and TRACEBACK[:-1] in line]
-    start = max(starts, default=-1)
-    if start < 0:
-        return text
-    frames = [f'  File "{found["file"]}", line {found["line"]}, in {found["function"]}'
-              for line in lines[start:end] if (found := RICH_FRAME.match(line))]
-    return "\n".join([*lines[:start], TRACEBACK, *(frames or ["  ..."]), *lines[end + 1 :]])
+    """Return output with each traceback in the frame that the package rich draws as Python itself prints one."""
+    found: list[str] = []
+    frames: list[str] | None = None
+    for line in text.split("\n"):
+        if line.startswith("╭─") and TRACEBACK[:-1] in line:
+            frames = []
+        elif frames is None:
+            found.append(line)
+        elif line.startswith("╰─"):
+            found += [TRACEBACK, *(frames or ["  ..."])]
+            frames = None
+        elif frame := RICH_FRAME.match(line):
+            frames.append(f'  File "{frame["file"]}", line {frame["line"]}, in {frame["function"]}')
+    return "\n".join(found)
 
 
 SHOWN = 3

@@ -21,6 +21,7 @@ from core.launchers.loopback import LoopbackNetwork
 from core.schema.files import open_to_append
 from core.schema.paths import LOG_FILE
 from core.schema.spec import RankAssignment, RunSpec
+from core.system.helper_process import around
 from core.system.processes import RUN_DIR, TAG
 
 Slot = tuple[str, tuple[Device, ...]]
@@ -186,7 +187,7 @@ def launch(
     missing.
     """
     command = [spec.python, str(BOOT), str(run_dir), assignment.to_text()]
-    inherited = dict(os.environ)
+    inherited = around(spec.python, os.environ)
     if network is not None:  # the interfaces that the user may have named do not exist there
         inherited = {name: value for name, value in inherited.items() if name not in loopback_variables({})}
     passed = () if assignment.gate is None else (assignment.gate,)

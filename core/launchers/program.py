@@ -8,6 +8,7 @@ This file is run by its path, under the user's Python: standard library and Pyth
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import sys
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 SUFFIX = ".ipynb"
+CO_COROUTINE = 0x80
+"""The flag of code that awaits: see `inspect.CO_COROUTINE`."""
 MAGIC = re.compile(
     r"^(?P<indent>\s*)(?:[\w.\[\], ]+=\s*)?(?:%{1,2}[A-Za-z]\w*|!{1,2}\S|\?{1,2}\w).*$"
     r"|^(?P<help>\s*)[\w.]+\?{1,2}\s*$"
@@ -66,7 +69,7 @@ def _cell(number: int, source: str) -> Cell:
 
 def _is_python(source: str) -> bool:
     try:
-        compile(source, "cell", "exec", dont_inherit=True)
+        compile(source, "cell", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
     except (SyntaxError, ValueError):
         return False
     return True
@@ -94,9 +97,18 @@ def main(source: str, path: str) -> None:
         parts = [(path, text)]
     sys.modules["__main__"] = module
     sys.excepthook = _print_exception
+    flags, loop = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT if source.endswith(SUFFIX) else 0, None
     for name, code in parts:
         linecache.cache[name] = (len(code), None, code.splitlines(keepends=True), name)
-        exec(compile(code, name, "exec", dont_inherit=True), module.__dict__)  # noqa: S102 (the user's program)
+        compiled = compile(code, name, "exec", flags, dont_inherit=True)
+        if not compiled.co_flags & CO_COROUTINE:
+            exec(compiled, module.__dict__)  # noqa: S102 (the user's program)
+            continue
+        import asyncio  # imported here: few notebooks need it
+
+        loop = loop or asyncio.new_event_loop()  # one for all cells, as in Jupyter
+        asyncio.set_event_loop(loop)
+        loop.run_until_complete(eval(compiled, module.__dict__))  # noqa: S307 (likewise)
 
 
 def _print_exception(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -19,7 +19,7 @@ from core.schema.files import open_to_append
 from core.schema.paths import METRICS_VARIABLE, WORKLOAD_FILE, log_of_rank, metrics_file
 from core.schema.settings import Script
 from core.schema.spec import RankAssignment, RunSpec
-from core.system.helper_process import clean_environment
+from core.system.helper_process import around, clean_environment
 from core.system.processes import RUN_DIR, TAG
 
 FROM_RUN = frozenset({TAG, RUN_DIR, METRICS_VARIABLE})
@@ -43,7 +43,7 @@ def serve_store(spec: RunSpec, script: Script, meeting: str) -> TorchStore | Non
     `meeting`: the address in place of the loopback's for ranks on several machines; else empty. The user's variables
     take precedence.
     """
-    variables = {**clean_environment(), **script.environment}
+    variables = {**clean_environment(spec.python), **script.environment}
     if MEETING & script.environment.keys() or variables.get(RANK_0_SERVES) == "1":
         return None
     host, _, port = meeting.rpartition(":")
@@ -68,7 +68,7 @@ def launch(
     """
     script = spec.script
     assert script is not None
-    variables = environment(os.environ, run_dir.name, assignment, names)
+    variables = environment(around(spec.python, os.environ), run_dir.name, assignment, names)
     if spec.strategy == "per-device":
         address = assignment.meeting or f"{HOST}:{port}"
         variables |= as_torchrun(assignment, address, os.environ, has_store=has_store)

@@ -7,15 +7,19 @@ does not load it. numpy is loaded only for event files of TensorBoard.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import select
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from core.catalog import strategies
+from core.history.summary import LOSS
+from core.language import join_sentences, tr
 from core.metrics.files.finder import MetricFileFinder
+from core.metrics.merge import MergedReading
 from core.metrics.rank_metrics import MetricEventWriter, RankReader
 from core.schema.event_kinds import LogRead, MetricFile, Notice, RunProgress
 from core.schema.events import RecordError, Writer
@@ -51,6 +55,8 @@ def collect(run_dir: Path, spec: RunSpec, *, ready_fd: int, stop_fd: int) -> int
     try:
         while not select.select([stop_fd], [], [], INTERVAL_S)[0]:
             collector.read()
+        while collector.has_more:
+            collector.read()  # the process may be killed before all is read: what was read is recorded by then
         collector.read(last=True)
     except RecordError:
         return 1  # the supervisor records to the same disk and reports the failure
@@ -98,6 +104,7 @@ class MetricsCollector:
         self._log_bytes = [0] * ranks
         self._log_due = 0.0
         self._noticed: set[str] = set()
+        self._has_told_nan = False
         self._progress: tuple[float, float, str] | None = None
         self._progress_due = 0.0
 
@@ -105,7 +112,9 @@ class MetricsCollector:
         """Read and record what is new. `last`: the script has exited. Raises `RecordError`."""
         now = time.time()
         for reader, writer in zip(self._ranks, self._writers, strict=True):
-            writer.write(reader.read(last=last), since=self._last_read, until=now)
+            measured = reader.read(last=last)
+            writer.write(measured, since=self._last_read, until=now)
+            self._look_for_nan(measured)
             for text in reader.troubles():
                 if text not in self._noticed:
                     self._noticed.add(text)
@@ -117,6 +126,22 @@ class MetricsCollector:
             done, total, unit = progress
             self._events.write(RunProgress(done=done, total=total, unit=unit))
         self._note_sources(now, last=last)
+
+    def _look_for_nan(self, measured: Sequence[MergedReading]) -> None:
+        """Tell once that the loss has ceased to be a number."""
+        found = next((each for each in measured if not math.isfinite(each.values.get(LOSS, 0.0))), None)
+        if found is None or self._has_told_nan:
+            return
+        self._has_told_nan = True
+        value = "NaN" if math.isnan(found.values[LOSS]) else "infinite"
+        what = tr("The loss became {value} at step {step}.", value=value, step=found.step)
+        advice = tr("Try a lower rate, warm-up or gradient clipping, and check the data for NaN.")
+        self._events.write(Notice(text=join_sentences([what, advice])))
+
+    @property
+    def has_more(self) -> bool:
+        """Whether the last read left something for the next."""
+        return any(reader.has_more for reader in self._ranks)
 
     def _note_sources(self, now: float, *, last: bool) -> None:
         """Record which files are read, and when each part of the logs was there: `reread` needs both."""

@@ -84,8 +84,8 @@ class MetricsProcess(Companion):
         if not in_time:
             return tr(
                 "The last output could not be searched for metrics within {finish_s:g} s, so the end of the curves "
-                "may be missing. The log is complete.",
-                finish_s=FINISH_S,
+                "may be missing. The log is complete: trainyard reread {run} reads all of it.",
+                finish_s=FINISH_S, run=self._run_dir.name,
             )
         if self._code:
             return tr("The output could not be searched for metrics to its end. The log is complete.")

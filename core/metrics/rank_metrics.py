@@ -102,6 +102,12 @@ class RankReader:
         self.files.append((path, begin))
 
     @property
+    def has_more(self) -> bool:
+        """Whether the last read left something for the next."""
+        sources = {self._log.kind: self._log, **self._sources}
+        return any(source.more for name, source in sources.items() if name not in self._failed)
+
+    @property
     def log_bytes(self) -> int:
         """How many bytes of the log have been read."""
         return self._log.file.offset

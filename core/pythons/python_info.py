@@ -216,7 +216,7 @@ def _start(python: str, question: Answer, variables: dict[str, str]) -> HelperPr
     try:
         return HelperProcess(
             [python, "-c", START, str(PROBE), json.dumps(question)],
-            environment={**clean_environment(), **variables},
+            environment={**clean_environment(python), **variables},
             stderr=subprocess.PIPE,
         )
     except (OSError, ValueError) as error:

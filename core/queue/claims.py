@@ -53,6 +53,8 @@ class Claims(Companion):
         self._ticket: int | None = None
         self._devices: dict[str, int] = {}
         self._apart = ""
+        self._followed = ""
+        """The folder of a run that this one follows since it finished."""
         self._since, self._is_late = time.monotonic(), False
         self._told_at = float("-inf")
         self._began: tuple[float, float] | None = None
@@ -93,6 +95,11 @@ class Claims(Companion):
         for handle in (*claims.lock_descriptors, *claims.descriptors):
             os.set_inheritable(handle, False)
         claims.was_queued = True
+        from core.queue.request import read_request  # other runs do not need it
+
+        with contextlib.suppress(ValueError):
+            request = read_request(run_dir)
+            claims._followed = request.after if request is not None and request.after_mode == "ok" else ""
         return claims
 
     @property
@@ -106,7 +113,7 @@ class Claims(Companion):
         return tuple(filter(None, (self._ticket, *self._devices.values())))
 
     def find(self, devices: Sequence[Device], record: Callable[[Record], None], *, resumes: bool) -> Sequence[Device]:  # noqa: ARG002
-        """Record which other runs have claimed devices of this run, and that users are not seen.
+        """Record which other runs have claimed devices of this run, that users are not seen, and what a run left.
 
         The tickets are read here and not before the start is recorded, since other users may have put many there.
         """
@@ -114,6 +121,13 @@ class Claims(Companion):
             record(Notice(text=self._sharing(others, {device.id: device.label for device in devices})))
         if self._apart:
             record(Notice(text=self._apart))
+        if self._followed:
+            from core.queue.control import facts_of  # other runs do not need it
+
+            if facts_of(Path(self._followed)).traceback:
+                text = tr("Run {run}, which this run follows, finished, but its output ends with an exception. Look at "
+                          "it before you rely on its results.", run=self._followed.rpartition("/")[2])
+                record(Notice(text=text))
         return ()
 
     def _others(self) -> dict[str, list[Ticket]]:

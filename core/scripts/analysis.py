@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from core.language import tr, tr_noop
+from core.language import tr
 from core.pythons.python_info import PythonProbe
 from core.scripts.launch_signs import (
     LAUNCHER_MODULES,
@@ -18,13 +18,11 @@ from core.scripts.launch_signs import (
     propose_launch,
     replicates,
     trains_together,
-    trains_without_ranks,
 )
 from core.scripts.source import OwnModules, SourceFile, follow, is_file, lines_left_out, read, source_of
-from core.scripts.syntax import DeviceNumber, Usage
+from core.scripts.syntax import DeviceNumber
 from core.text import first_names, join_names, one_line
 
-ALONE = tr_noop("On one device it is started as a plain program: it tests whether torchrun has set RANK.")
 FRAMEWORKS = ("torch", "tensorflow", "keras", "jax")
 INCLUDED = {
     "accelerate": ("torch",), "deepspeed": ("torch",), "fastai": ("torch",), "lightning": ("torch",),
@@ -76,6 +74,8 @@ class ScriptAnalysis:
     """The lines of a notebook that only IPython understands."""
     chooses_port: bool = False
     """Whether it or its own modules name the port or the address at which PyTorch's ranks meet, or may do so."""
+    takes_local_rank: bool = False
+    """Whether it has an argument `--local_rank`."""
     finds_more: bool = False
     """Whether it changes `sys.path` or installs packages: then missing packages are unknown before it runs."""
 
@@ -176,8 +176,7 @@ def _analyse(
     sources = follow(script, own)
     modules, frameworks = _needed(sources, own), _frameworks(sources, own)
     usages = {own.display_name(source.path): source.usage for source in sources}
-    launch, why = propose_launch(usages, frameworks)
-    alone = launch == "per-device" and any(map(trains_without_ranks, usages.values()))
+    launch, why, why_alone = propose_launch(usages, frameworks)
     numbers = [(each, shown) for shown, usage in usages.items() for each in usage.device_numbers]
     largest, where = max(numbers, default=(None, ""))
     return ScriptAnalysis(
@@ -186,7 +185,7 @@ def _analyse(
         files=tuple(str(source.path) for source in sources if source.needed),
         own_files=tuple(str(source.path) for source in sources),
         left_out=lines_left_out(file),
-        why_alone=tr(ALONE) if alone else "",
+        why_alone=why_alone,
         device_number=largest, device_file=where,
         sets_visible_devices=any("CUDA_VISIBLE_DEVICES" in usage.set for usage in usages.values()),
         trains_together=any(map(trains_together, usages.values())),
@@ -194,7 +193,8 @@ def _analyse(
         replicates=next(filter(None, map(replicates, usages.values())), ""),
         meets_by_tf_config=any(map(meets_by_tf_config, usages.values())),
         chooses_port=any(source.usage.chooses_port for source in sources),
-        finds_more=any(_finds_more(source.usage) for source in sources),
+        takes_local_rank=any(source.usage.takes_local_rank for source in sources),
+        finds_more=any(map(_finds_more, sources)),
     )
 
 
@@ -232,8 +232,15 @@ def _frameworks(sources: Sequence[SourceFile], own: OwnModules) -> tuple[str, ..
     return tuple(name for name in FRAMEWORKS if name in seen)
 
 
-def _finds_more(usage: Usage) -> bool:
+ROOT_FINDERS = frozenset({"rootutils", "pyrootutils", "autoroot", "autorootcwd"})
+"""Packages that put the folder of the project on the module path."""
+
+
+def _finds_more(source: SourceFile) -> bool:
     """Return whether a file changes the module path, or installs packages."""
+    usage = source.usage
+    if any(each.module.partition(".")[0] in ROOT_FINDERS for each in source.imports):
+        return True
     changes = any(f"{name}.".startswith(("sys.path.", "sys.meta_path.", "site.addsitedir.")) for name in usage.used)
     return changes or {"pip", "install"} <= usage.started()
 
@@ -242,9 +249,14 @@ MAX_LINE = 60
 """Characters that are shown of a line."""
 
 
-def cautions(script: ScriptAnalysis, launch: Launch | str, devices: int, *, on_cpu: bool) -> list[str]:
-    """Return sentences about this launch on so many devices. `on_cpu`: whether they are CPU devices."""
-    found = [*_numbers(script, devices, on_cpu=on_cpu)]
+def cautions(
+    script: ScriptAnalysis, launch: Launch | str, devices: int, *, on_cpu: bool, argument: tuple[str, int] | None = None
+) -> list[str]:
+    """Return sentences about this launch on so many devices. `on_cpu`: whether they are CPU devices.
+
+    `argument`: see `Script.device_argument`.
+    """
+    found = [*_numbers(script, devices, on_cpu=on_cpu, argument=argument)]
     if script.left_out:
         lines = join_names(first_names([one_line(line, MAX_LINE) for line in script.left_out]))
         found.append(
@@ -260,8 +272,10 @@ def cautions(script: ScriptAnalysis, launch: Launch | str, devices: int, *, on_c
     return found
 
 
-def _numbers(script: ScriptAnalysis, devices: int, *, on_cpu: bool) -> list[str]:
-    """Return a sentence on numbers of GPUs in the source that do not fit those that the program sees."""
+def _numbers(
+    script: ScriptAnalysis, devices: int, *, on_cpu: bool, argument: tuple[str, int] | None
+) -> list[str]:
+    """Return sentences on numbers of GPUs, in the source and the arguments, other than the program sees."""
     found, number = [], script.device_number
     if script.sets_visible_devices and not on_cpu:
         found.append(
@@ -273,6 +287,12 @@ def _numbers(script: ScriptAnalysis, devices: int, *, on_cpu: bool) -> list[str]
             tr("{file} names GPU {number} in line {line}. Inside a run numbers begin at 0, and the last one here is "
                "{last}. Change that number, or choose more devices.",
                file=script.device_file, number=number.number, line=number.line, last=devices - 1)
+        )
+    if argument is not None and devices and not on_cpu and argument[1] >= devices:
+        found.append(
+            tr("The argument {argument} names GPU {number}. Inside a run numbers begin at 0, and the last one here is "
+               "{last}. Change that number, or choose more devices.",
+               argument=argument[0], number=argument[1], last=devices - 1)
         )
     return found
 

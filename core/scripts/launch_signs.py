@@ -33,6 +33,8 @@ class Sign:
     """Returns the name to show in `why`; "" if the sign is absent."""
     why: str
     """A sentence with `{found}`, and `{where}`: "", or ` in` and the file if that is not the script."""
+    plain_alone: bool = False
+    """Whether the library starts a plain process on one device, where nothing is wrapped for several."""
 
 
 def _spawns(usage: Usage) -> str:
@@ -124,14 +126,16 @@ SIGNS = (
     Sign(launch="one", find=_spreads,
          why=tr_noop('It splits its model over all devices that one process sees (device_map="{found}"{where}).')),
     Sign(launch="per-device", find=lambda usage: usage.uses(["accelerate"], ["Accelerator", "PartialState"]),
+         plain_alone=True,
          why=tr_noop("It uses Accelerate ({found}{where}), which trains with a process per device.")),
     Sign(launch="per-device", find=lambda usage: usage.uses(["deepspeed"], ["initialize", "init_distributed"]),
          why=tr_noop("It uses DeepSpeed ({found}{where}), which trains with a process per device.")),
     Sign(launch="per-device", find=lambda usage: usage.uses(LIGHTNING, ["Fabric", "Trainer", "LightningCLI"]),
+         plain_alone=True,
          why=tr_noop("It uses Lightning's {found}{where}, which joins processes that are already started, "
                      "one per device.")),
     Sign(launch="per-device",
-         find=lambda usage: usage.uses(["transformers", "trl"], ["*Trainer", "*TrainingArguments"]),
+         find=lambda usage: usage.uses(["transformers", "trl"], ["*Trainer", "*TrainingArguments"]), plain_alone=True,
          why=tr_noop("It uses the Hugging Face {found}{where}, which trains with DDP if each device has a process, "
          "and with the slower nn.DataParallel if one process sees all devices.")),
     Sign(launch="per-device", find=_joins_group,
@@ -157,12 +161,22 @@ BY_FRAMEWORK = {
 NO_FRAMEWORK = tr_noop("It imports no known framework: one process sees all devices.")
 
 
-def propose_launch(usages: Mapping[str, Usage], frameworks: tuple[str, ...]) -> tuple[Launch, str]:
-    """Return how to launch the program, and why. `usages`: by the display name of each file, the script first."""
+ALONE = tr_noop("On one device it is started as a plain program: it tests whether torchrun has set RANK.")
+ALONE_OF_LIBRARY = tr_noop("On one device it is started as a plain program, as {found} expects it there.")
+
+
+def propose_launch(usages: Mapping[str, Usage], frameworks: tuple[str, ...]) -> tuple[Launch, str, str]:
+    """Return how to launch the program, and why; then why it is one plain process on one device, if it is.
+
+    `usages`: by the display name of each file, the script first.
+    """
     script = next(iter(usages), "")
     for sign in SIGNS:
         for name, usage in usages.items():
             if found := sign.find(usage):
                 where = "" if name == script else tr(" in {name}", name=name)
-                return sign.launch, tr(sign.why, found=found, where=where)
-    return "one", tr(next((why for name, why in BY_FRAMEWORK.items() if name in frameworks), NO_FRAMEWORK))
+                alone = tr(ALONE_OF_LIBRARY, found=found) if sign.plain_alone else ""
+                if sign.launch == "per-device" and any(map(trains_without_ranks, usages.values())):
+                    alone = tr(ALONE)
+                return sign.launch, tr(sign.why, found=found, where=where), alone
+    return "one", tr(next((why for name, why in BY_FRAMEWORK.items() if name in frameworks), NO_FRAMEWORK)), ""

@@ -149,6 +149,7 @@ class Usage:
         self.device_numbers: set[DeviceNumber] = set()
         self.chooses_port = False
         """Whether a text in it names the port or the address at which PyTorch's ranks meet."""
+        self.takes_local_rank = False
         for node in nodes:
             self._add(node, names)
 
@@ -182,6 +183,7 @@ class Usage:
             self.optional.update(names.texts(node.left))
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             self.chooses_port |= "MASTER_PORT" in node.value or "tcp://" in node.value
+            self.takes_local_rank |= node.value in {"--local_rank", "--local-rank"}
             if found := DEVICE_NAME.fullmatch(node.value):
                 self.device_numbers.add(DeviceNumber(number=int(found[1]), line=node.lineno))
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from core.catalog.strategies import strategy_of
-from core.diagnosis.program_output import as_printed, last_traceback, raised_in
+from core.diagnosis.failures import place_of
+from core.diagnosis.program_output import as_printed, last_traceback, raised_in, usage_error
 from core.errors import RunError
 from core.language import join_sentences, tr, tr_noop
 from core.launchers import local, loopback, script
@@ -36,6 +37,10 @@ MISSING = tr_noop(
 LOST_STORE = tr_noop(
     "The process at which the script's PyTorch ranks meet has ended. If they wait for each other, stop the run, and "
     "start it again with --env TORCHELASTIC_USE_AGENT_STORE=False, so that rank 0 takes its place."
+)
+BY_ARGUMENT = tr_noop(
+    "It takes its rank from the argument --local_rank, as torch.distributed.launch passed it, and here it was given "
+    "none: let it read the variable LOCAL_RANK."
 )
 
 
@@ -73,9 +78,9 @@ class Job(ABC):
         """Called after all processes have ended; return a sentence if output is missing."""
         return None
 
-    def remark(self) -> str | None:
-        """Return what should be known of a training that finished; None if nothing."""
-        return None
+    def remark(self) -> tuple[str, str | None]:
+        """Return what should be known of a training that finished, and a traceback, both as `failure`; else empty."""
+        return "", None
 
     def close(self) -> None:  # noqa: B027 (most jobs have nothing to close)
         """Release all resources."""
@@ -88,6 +93,8 @@ class MeetingSigns:
     leaves_port: bool = False
     """Whether PyTorch's store may be served at the port of the script."""
     by_tf_config: bool = False
+    by_argument: bool = False
+    """Whether it has an argument `--local_rank`."""
 
 
 def job(spec: RunSpec, run_dir: Path, *, umask: int, signs: Callable[[RunSpec], MeetingSigns]) -> Job:
@@ -241,27 +248,41 @@ class ScriptJob(Job):
     def settle(self) -> str | None:
         return self.trouble() if self._disk.poll() else None
 
-    def remark(self) -> str | None:
-        """Return that the ranks of the script never met, if that is so; else None."""
+    def remark(self) -> tuple[str, str | None]:
+        """Return that the output of a rank ends with an exception, or that the ranks never met."""
+        for rank in range(len(self._spec.devices) if self._spec.strategy == "per-device" else 1):
+            trace = last_traceback(self._printed(rank), 0)
+            if (raised := raised_in(trace or "")) is not None:
+                where = place_of(trace or "", self._spec)
+                text = tr("{name} ended with exit code 0, but its output ends with an exception: {error}.",
+                          name=self._name, error=_short(raised.sentence))
+                return join_sentences([text, tr("It was raised in {place}.", place=where) if where else None]), trace
         if self._store is None or len(self._spec.devices) < 2 or self._store.has_met():
-            return None
-        return tr(
+            return "", None
+        alone = tr(
             "The {count} processes of {name} never met through torch.distributed, so they did not train one model "
             "together: each trained alone. Choose one device, or a program that joins its processes.",
             count=len(self._spec.devices),
             name=self._name,
         )
+        return join_sentences([alone, tr(BY_ARGUMENT) if self._signs(self._spec).by_argument else None]), None
+
+    def _printed(self, rank: int) -> str:
+        return as_printed(last_lines(log_of_rank(self._run_dir, rank), LAST_OUTPUT_BYTES))
 
     def failure(self, worker: Worker) -> tuple[str, str | None]:
         """Return the exit code with the error at the end of the output, or with the last line of the output."""
-        printed = as_printed(last_lines(log_of_rank(self._run_dir, worker.assignment.rank), LAST_OUTPUT_BYTES))
+        printed = self._printed(worker.assignment.rank)
         trace = last_traceback(printed, worker.exit_code or 0)
         if (worker.exit_code or 0) <= 0:
             return describe(worker), trace
         which = f" ({worker.name})" if worker.assignment.world_size > 1 else ""
         raised = raised_in(trace or "")
-        error = raised.sentence[:MAX_LINE].rstrip(".") if raised is not None else ""
-        last = printed.rstrip().rpartition("\n")[2].strip()[:MAX_LINE].rstrip(".")
+        if raised is not None and raised.only_reports and (usage := usage_error(printed)):
+            trace, error = None, _short(usage)
+        else:
+            error = _short(raised.sentence) if raised is not None else ""
+        last = _short(printed.rstrip().rpartition("\n")[2].strip())
         program, code = f"{self._name}{which}", worker.exit_code
         if error:
             text = tr("{program} ended with exit code {code}: {error}.", program=program, code=code, error=error)
@@ -279,3 +300,7 @@ class ScriptJob(Job):
         if self._store is not None:
             self._store.close()
             self._store = None
+
+
+def _short(line: str) -> str:
+    return line[:MAX_LINE].rstrip(".")

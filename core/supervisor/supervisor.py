@@ -323,9 +323,10 @@ class Supervisor:
             self._enter(RunState.PAUSED)
         else:
             assert self._monitor is not None
-            for text in filter(None, (self._monitor.idle.sentence(), self._job.remark())):  # what took no part
+            remark, trace = self._job.remark()
+            for text in filter(None, (self._monitor.idle.sentence(), remark)):  # what took no part, or went wrong
                 self._events.write(kinds.Notice(text=text))
-            self._enter(RunState.FINISHED)
+            self._enter(RunState.FINISHED, traceback=trace)
 
     def _release(self) -> None:
         assert self._monitor is not None

@@ -25,12 +25,36 @@ POLL_S = 0.01
 """Seconds between two checks whether a process has ended."""
 
 
-def clean_environment() -> dict[str, str]:
-    """Return this process's environment without Trainyard's own variables.
+def clean_environment(python: str = "") -> dict[str, str]:
+    """Return this process's environment without Trainyard's own variables. `python`: see `around`.
 
     With the tag of a run (`TRAINYARD_RUN`), a helper would be a process of that run and be terminated with it.
     """
-    return {name: value for name, value in os.environ.items() if not name.startswith("TRAINYARD_")}
+    found = {name: value for name, value in os.environ.items() if not name.startswith("TRAINYARD_")}
+    return around(python, found) if python else found
+
+
+OF_ENVIRONMENT = frozenset({"VIRTUAL_ENV", "VIRTUAL_ENV_PROMPT", "CONDA_PREFIX", "CONDA_DEFAULT_ENV"})
+"""Variables that name an active environment of Python."""
+
+
+def around(python: str, base: Mapping[str, str]) -> dict[str, str]:
+    """Return `base` as if the environment of an interpreter were active: its folder is first in PATH.
+
+    So `python`, `torchrun` and `accelerate` in a program are those beside the interpreter that was chosen.
+    """
+    folder = Path(python).absolute().parent
+    others = [each for each in base.get("PATH", os.defpath).split(os.pathsep) if each != str(folder)]
+    found = {name: value for name, value in base.items() if name not in OF_ENVIRONMENT}
+    found["PATH"] = os.pathsep.join([str(folder), *others])
+    prefix = folder.parent
+    if (prefix / "pyvenv.cfg").exists():
+        found["VIRTUAL_ENV"] = str(prefix)
+    elif (prefix / "conda-meta").is_dir():
+        is_active = base.get("CONDA_PREFIX") == str(prefix)
+        name = base.get("CONDA_DEFAULT_ENV") if is_active else None
+        found |= {"CONDA_PREFIX": str(prefix), "CONDA_DEFAULT_ENV": name or prefix.name}
+    return found
 
 
 def exit_code(pid: int) -> int | None:

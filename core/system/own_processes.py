@@ -40,6 +40,8 @@ QUEUE = "core.queue"
 """The module of the processes before and after the wait of a queued run."""
 MAIN_MODULES = frozenset({SUPERVISOR, NOTIFIER, QUEUE, "core.cli", "trainyard"})
 MAIN_SCRIPTS = frozenset({"trainyard", "trainyard.py"})
+WAITER = "core/queue/waiter.py"
+"""The end of the path of the script that waits for the devices of a queued run."""
 HELPER = "core.devices.helper"
 QUESTIONS = "core.devices.nvidia.questions"
 KEEPER = "core.check.keeper"
@@ -80,7 +82,8 @@ def is_trainyard(words: Sequence[str]) -> bool:
 
 def is_main_process(words: Sequence[str]) -> bool:
     """Return whether this command line starts the window, a command, a supervisor, the queue, or a notification."""
-    return bool(MAIN_MODULES & _modules(words)) or any(Path(word).name in MAIN_SCRIPTS for word in words[:2])
+    is_script = any(Path(word).name in MAIN_SCRIPTS for word in words[:2])
+    return is_script or any(word.endswith(WAITER) for word in words[:4]) or bool(MAIN_MODULES & _modules(words))
 
 
 def asks_drivers(words: Sequence[str]) -> bool:

@@ -212,19 +212,20 @@ def run_title(summary: RunSummary, now: float) -> str:
 
 
 def tone(summary: RunSummary) -> str:
-    """Return the colour name of the state, or `warn` for a finished run whose loss is not a number."""
+    """Return the colour name of the state, or `warn` for a run whose loss is not a number."""
     return "warn" if _loss_problem(summary) else state_info(summary.state).colour
 
 
 def mark(summary: RunSummary) -> str:
-    """Return the mark of the state, or that of a warning for a finished run whose loss is not a number."""
+    """Return the mark of the state, or that of a warning for a run whose loss is not a number."""
     return "alert" if _loss_problem(summary) else STATE_MARKS[summary.state]
 
 
 def _loss_problem(summary: RunSummary) -> str:
-    """Return why a finished run did not succeed, or the empty string."""
+    """Return why a finished run did not succeed, or one that trains will not; else the empty string."""
     is_nan = summary.last_loss is not None and not math.isfinite(summary.last_loss)
-    return tr("Its last loss is not a number.") if is_nan and summary.state is RunState.FINISHED else ""
+    can_matter = summary.state in {RunState.RUNNING, RunState.FINISHED}
+    return tr("Its last loss is not a number.") if is_nan and can_matter else ""
 
 
 def outcome(summary: RunSummary) -> str:

@@ -61,7 +61,7 @@ EXEMPT = {
         ("BEGIN ", "DROP ", "CREATE ", "PRAGMA user", "INSERT ", "DELETE ", "SELECT "), PROGRAM,
     ),
     "core/diagnosis/program_output.py": {
-        "Traceback (most recent call last):": WORDS_OF_A_PROGRAM, "Exception Group ": WORDS_OF_A_PROGRAM,
+        "Traceback (most recent call last):": WORDS_OF_A_PROGRAM,
     },
     "core/scripts/launch_signs.py": {"accelerate launch": NAME},
     "core/supervisor/watches.py": {"power supply": IDENTIFIER},

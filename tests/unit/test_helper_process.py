@@ -13,7 +13,7 @@ from core.catalog.frameworks import has
 from core.launchers import export_model
 from core.pythons.python_info import PythonProbe
 from core.system import helper_process
-from core.system.helper_process import HelperProcess, ends_within
+from core.system.helper_process import HelperProcess, around, ends_within
 from core.system.processes import RUN_DIR, TAG
 from tests.support.pythons import write_program
 from tests.support.running import make_spec
@@ -125,3 +125,18 @@ def test_polite_close_signals_only_a_process_that_outlives_its_stdin(script, wor
     with pytest.raises(ProcessLookupError):
         os.kill(process.pid, signal.SIG_DFL)
     process.close(polite=True)
+
+
+def test_surroundings_are_those_of_the_chosen_python_and_not_of_the_active_environment(tmp_path: Path) -> None:
+    venv, conda, bare = tmp_path / "venv", tmp_path / "torch", tmp_path / "usr"
+    venv.mkdir()
+    (venv / "pyvenv.cfg").touch()
+    (conda / "conda-meta").mkdir(parents=True)
+    active = {"PATH": f"/active/bin:{bare}/bin:/bin", "VIRTUAL_ENV": "/active", "CONDA_PREFIX": "/c", "HOME": "/h"}
+    of_conda = {"CONDA_PREFIX": str(conda), "CONDA_DEFAULT_ENV": "torch"}
+    for folder, more in ((venv, {"VIRTUAL_ENV": str(venv)}), (conda, of_conda), (bare, {})):
+        others = [each for each in active["PATH"].split(":") if each != f"{folder}/bin"]
+        expected = {"PATH": ":".join([f"{folder}/bin", *others]), "HOME": "/h", **more}
+        assert around(f"{folder}/bin/python", active) == expected
+    named = {"CONDA_PREFIX": str(conda), "CONDA_DEFAULT_ENV": "mine"}
+    assert around(f"{conda}/bin/python", named)["CONDA_DEFAULT_ENV"] == "mine"

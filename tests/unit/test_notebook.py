@@ -65,3 +65,12 @@ def test_notebook_is_analysed_as_the_program_that_it_becomes(tmp_path: Path) -> 
     (tmp_path / "train.ipynb").write_text("{}")
     with pytest.raises(ValueError, match=r"train.ipynb is not a notebook: it has no cells. Save it again"):
         analyse_script("train.ipynb", cwd=str(tmp_path), python=sys.executable)
+
+
+def test_cells_may_await_in_one_loop_as_in_jupyter(tmp_path: Path) -> None:
+    path = written(
+        tmp_path, "import asyncio\ntask = asyncio.ensure_future(asyncio.sleep(0, 7))\nawait asyncio.sleep(0)\n",
+        "value = 1", "print(await task + value)",
+    )
+    done = subprocess.run([sys.executable, program.__file__, path], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("8\n", "")

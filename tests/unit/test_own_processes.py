@@ -46,7 +46,7 @@ def test_supervisor_and_driver_helpers_are_part_of_trainyard(record_command: Non
     [
         *((line.split(), True) for line in (
             "/venv/bin/python /venv/bin/trainyard", "trainyard run mine.py", "python -m core.cli runs",
-            "python -m trainyard")),
+            "python -m trainyard", "python -I -S /site/core/queue/waiter.py /runs/a {}")),
         ([], False), (["python"], False), (["python", str(BOOT), "/runs/trainyard", "{}"], False),
         (["python", "train.py", "trainyard"], False),
     ],

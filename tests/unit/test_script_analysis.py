@@ -271,6 +271,8 @@ class TestProblems:
         assert asked(look(tmp_path, "import core, torch, data.loading, json, __main__\n"), str(python)) == []
 
     def test_script_that_changes_sys_path_or_installs_is_checked_for_frameworks_only(self, tmp_path, bare) -> None:
+        rooted = look(tmp_path, "import rootutils\nrootutils.setup_root(__file__)\nimport mine\n")
+        assert rooted.finds_more
         seen = look(tmp_path, "import sys\nsys.path.append('../src')\nimport mine, torch\n")
         (sentence,) = asked(seen, bare)
         assert "needs the package torch," in sentence

@@ -21,6 +21,8 @@ if ddp:
 TESTS_RANK = 'import os\nif "RANK" in os.environ and "WORLD_SIZE" in os.environ:\n    rank = int(os.environ["RANK"])\n'
 NEEDS_RANK = 'import os\nlocal_rank = int(os.environ["LOCAL_RANK"])\n'
 DEFAULT_0 = 'import os\nlocal_rank = int(os.environ.get("LOCAL_RANK", 0))\n'
+ACCELERATE = "from accelerate import Accelerator\naccelerator = Accelerator()\n"
+TRAINER = "from transformers import Trainer\nTrainer()\n"
 CPUS = [Device(id=f"cpu:{core}", kind="cpu", label=f"CPU {core}", name="", cores=(core,)) for core in range(2)]
 
 
@@ -39,7 +41,8 @@ def cautions_about(folder: Path, source: str, launch: str, devices: int, *, on_c
 
 
 @pytest.mark.parametrize(
-    ("source", "on_one"), [(NANOGPT, "one"), (TESTS_RANK, "one"), (NEEDS_RANK, "per-device"), (DEFAULT_0, "per-device")]
+    ("source", "on_one"), [(NANOGPT, "one"), (TESTS_RANK, "one"), (NEEDS_RANK, "per-device"), (DEFAULT_0, "per-device"),
+                           (ACCELERATE, "one"), (TRAINER, "one"), (ACCELERATE + NEEDS_RANK, "per-device")]
 )
 def test_program_that_trains_without_rank_is_one_process_on_one_device(tmp_path, source, on_one) -> None:
     def launched(count: int, launch: str | None = None) -> str:
@@ -145,3 +148,16 @@ def test_cautions_follow_from_the_spec(tmp_path: Path) -> None:
     check = check_start(typed, StartConditions(survey=Survey(devices=tuple(CPUS))))
     assert (check.problems, check.is_warning) == ((), True)
     assert check.ready.endswith(caution)
+
+
+@pytest.mark.parametrize(("argument", "devices", "on_cpu", "told"), [
+    (("--gpu 2", 2), 2, False, True), (("--gpu 1", 1), 2, False, False), (("--gpu 2", 2), 1, True, False),
+])
+def test_number_of_a_gpu_among_the_arguments_is_told_before_the_start(
+    tmp_path: Path, argument: tuple[str, int], devices: int, on_cpu: bool, told: bool
+) -> None:
+    (tmp_path / "train.py").write_text("")
+    look = analyse_script("train.py", cwd=str(tmp_path), python=sys.executable)
+    found = cautions(look, "one", devices, on_cpu=on_cpu, argument=argument)
+    words = "The argument --gpu 2 names GPU 2. Inside a run numbers begin at 0, and the last one here is 1. Change that"
+    assert [each.startswith(words) for each in found] == [True] * told

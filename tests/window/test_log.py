@@ -82,6 +82,18 @@ def test_only_last_lines_of_huge_or_fast_output_are_read(tmp_path):
     assert tail.read().restarts
 
 
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_bar_longer_than_what_is_read_at_once_is_shown_with_the_lines_before_it(qtbot, view, tmp_path, end):
+    path = tmp_path / "log.txt"
+    redraws = "".join(f"\r{step:7}/30000 {'#' * 60}" for step in range(30_001))
+    assert len(redraws) > 2 * MAX_BYTES
+    path.write_bytes(f"loading\n{redraws}{end}".encode())
+    view.show_file(path)
+    read_all(qtbot, view)
+    assert view.toPlainText() == f"loading\n  30000/30000 {'#' * 60}{end}"
+    assert not view.has_earlier
+
+
 # -- the view ------------------------------------------------------------------------------------
 
 

@@ -8,6 +8,7 @@ import time
 from bisect import bisect_left
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
 from PySide6.QtCore import QObject
 
@@ -19,6 +20,8 @@ MAX_BYTES = 1024 * 1024
 """Maximum bytes of the end to read; text that arrives faster than it is read is skipped."""
 KEPT_BYTES = MAX_BYTES // 4
 """Bytes of the end to continue with after skipping: fewer, or the next piece would skip again."""
+LONG_LINE_BYTES = 16 * MAX_BYTES
+"""Bytes of a last line, as of a progress bar, above which what was printed before it is not shown with it."""
 MAX_LINES = 5000
 PIECE_BYTES, PIECE_LINES = 16384, 400
 """Maximum size of a piece."""
@@ -43,6 +46,8 @@ class FileTail:
         """Where the text since the last restart begins; where it is to end, None for the end of the file."""
         self.offset = begin
         """Bytes up to which it was read."""
+        self._jumped = 0
+        """How long the file was when text was skipped: what was chosen then is read to that end."""
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
 
     def read(self, max_bytes: int = PIECE_BYTES, *, may_skip: bool = True) -> LogPiece | None:
@@ -56,9 +61,12 @@ class FileTail:
                 before, begin = self.offset, self.offset
                 if size < self.offset:
                     begin = 0
-                if may_skip and self.end is None and size - begin > MAX_BYTES:
+                if may_skip and self.end is None and size - max(begin, self._jumped) > MAX_BYTES:
                     file.seek(size - (MAX_BYTES if before == 0 else KEPT_BYTES))
-                    begin = file.tell() + _start_of_last_lines(file.read(MAX_BYTES))
+                    begin = file.tell() + (start := _start_of_last_lines(file.read(MAX_BYTES)))
+                    if before == start == 0:  # one line is longer
+                        begin = _before_long_line(file, begin)
+                    self._jumped = size
                 file.seek(begin)
                 data = file.read(max(min(max_bytes, PIECE_BYTES, size - begin), 0))
         except OSError:
@@ -128,14 +136,25 @@ def _first_lines(data: bytes) -> bytes:
 
 
 def _start_of_last_lines(data: bytes) -> int:
-    """Return where the last `MAX_LINES` whole lines of `data` begin; the first line may be incomplete."""
-    at = len(data)
-    for _ in range(MAX_LINES):
+    """Return where the last whole lines of `data` begin, fewer than `MAX_LINES`; 0 if it is all of one line."""
+    at = end = len(data) - data.endswith(b"\n")
+    for _ in range(MAX_LINES - 1):
         newline = data.rfind(b"\n", 0, at)
         if newline < 0:
             break
         at = newline
-    return at + 1 if at < len(data) else 0
+    return at + 1 if at < end else 0
+
+
+def _before_long_line(file: BinaryIO, offset: int) -> int:
+    """Return where the last lines before the line around a place begin, or that place if its line is too long."""
+    for first in range(offset - MAX_BYTES, offset - LONG_LINE_BYTES, -MAX_BYTES):
+        file.seek(max(first, 0))
+        data = file.read(min(MAX_BYTES, first + MAX_BYTES))
+        newline = data.rfind(b"\n")
+        if newline >= 0 or first <= 0:
+            return max(first, 0) + _start_of_last_lines(data[: newline + 1])
+    return offset
 
 
 CHUNK_BYTES = 256 * 1024

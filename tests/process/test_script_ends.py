@@ -1,0 +1,119 @@
+"""How a script ends: the exception of a child, one that the exit code 0 hides, runs that it queued, its last output."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from core.cli.output import failure_words
+from core.history.index import directories
+from core.queue import control
+from core.queue.request import QueueRequest
+from core.runs.facts import RunState
+from core.runs.run import Run
+from core.schema.events import Tail
+from core.schema.paths import COLLECTOR_EVENTS, EVENTS, log_of_rank
+from core.series.run_series import RunSeries
+from tests.support.queueing import LABELS
+from tests.support.running import Followed, source_spec, start, train
+from tests.support.waiting import wait_until
+
+COLLECT = """\
+import os, sys
+from pathlib import Path
+from core.metrics.collector import collect
+from core.schema.spec import read_spec
+run_dir = Path(sys.argv[1])
+stop, end = os.pipe()
+ready = os.open(os.devnull, os.O_WRONLY)
+os.close(end)  # the script has ended
+collect(run_dir, read_spec(run_dir), ready_fd=ready, stop_fd=stop)
+"""
+ROOT = Path(__file__).resolve().parents[2]
+DIVERGES = """\
+import time
+for step in range(10**9):
+    print(f"step {step} loss {0.5 if step < 3 else float('nan')}")
+    time.sleep(0.05)
+"""
+CHILD = 'raise RuntimeError("no such thing")\n'
+OUTER = "import subprocess, sys\nsubprocess.run([sys.executable, 'child.py'], check=True)\n"
+THREAD = """\
+import threading
+def work():
+    raise RuntimeError("no such thing")
+thread = threading.Thread(target=work)
+thread.start()
+thread.join()
+print("done")
+"""
+
+
+def test_exception_of_a_child_is_the_cause_and_not_that_of_the_program_that_started_it(
+    tmp_path: Path, runs_root: Path
+) -> None:
+    (tmp_path / "child.py").write_text(CHILD)
+    followed = train(source_spec(tmp_path, OUTER), runs_root)
+    assert followed.run.facts.error == "train.py ended with exit code 1: RuntimeError: no such thing."
+    assert failure_words(followed.run) == "It was raised in child.py, line 1."
+
+
+def test_run_that_a_script_queued_survives_it(tmp_path: Path, runs_root: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "inner.py").write_text("print('loss 1.0')\n")
+    command = [sys.executable, "-m", "core.cli", "run", "--runs", str(runs_root), "--script", "inner/inner.py",
+               "--name", "inner", "--devices", "cpu:0", "--queue", "--detach"]
+    queues = f"import subprocess\nsubprocess.run({command}, check=True)\nprint('loss 1.0')\n"
+    variables = {"PYTHONPATH": str(ROOT)}
+    outer = train(source_spec(tmp_path, queues, environment=variables, devices="cpu:0,cpu:1"), runs_root)
+    (inner,) = [Run.attach(each) for each in directories(runs_root) if "-inner-" in each.name]
+    assert Followed(inner).until_over().state is RunState.FINISHED
+    assert outer.state is RunState.FINISHED
+    assert not any("outlived" in notice for notice in outer.run.facts.notices)
+
+
+@pytest.mark.slow
+def test_exception_of_a_thread_is_told_although_the_exit_code_is_0_and_to_the_run_that_follows(
+    tmp_path: Path, runs_root: Path
+) -> None:
+    first = train(source_spec(tmp_path, THREAD), runs_root)
+    assert first.state is RunState.FINISHED
+    (notice,) = first.run.facts.notices
+    assert notice == ("train.py ended with exit code 0, but its output ends with an exception: RuntimeError: no such "
+                      "thing. It was raised in train.py, line 3, in work().")
+    request = QueueRequest(labels=LABELS, after=str(first.run.dir), after_mode="ok")
+    run = control.enqueue(source_spec(tmp_path, "print('loss 1.0')\n"), runs_root, request)
+    wait_until(lambda: control.until_waiting(run), "the run to be in the line")
+    following = Followed(run).until_over()
+    assert following.state is RunState.FINISHED
+    (notice,) = following.run.facts.notices
+    assert notice.startswith(f"Run {first.run.id}, which this run follows, finished, but its output ends")
+
+
+def test_last_read_keeps_what_it_has_read_when_it_is_ended(tmp_path: Path, runs_root: Path) -> None:
+    run = train(source_spec(tmp_path, ""), runs_root).run
+    events = run.dir / EVENTS / COLLECTOR_EVENTS
+    events.unlink()
+    log_of_rank(run.dir, 0).write_text("".join(f"step {step} loss {1 / (step + 1):.6f}\n" for step in range(600_000)))
+    collecting = subprocess.Popen([sys.executable, "-c", COLLECT, run.dir], cwd=ROOT)
+    try:
+        wait_until(lambda: events.exists() and '"loss"' in events.read_text(), "the first measurements")
+        assert collecting.poll() is None, "it reads on"
+    finally:
+        collecting.kill()
+        collecting.wait()
+    series = RunSeries()
+    series.fold(Tail(events).read())
+    assert 0 < len(series.metrics["loss"]) < 600_000
+
+
+def test_loss_that_ceases_to_be_a_number_is_told_while_the_script_trains(tmp_path: Path, runs_root: Path) -> None:
+    followed = start(source_spec(tmp_path, DIVERGES), runs_root)
+    wait_until(lambda: followed.poll().run.facts.notices, "a notice")
+    assert followed.state is RunState.RUNNING
+    assert followed.run.facts.notices[0].startswith("The loss became NaN at step 3. Try a lower rate")
+    followed.run.request("stop")
+    followed.until_over()
