@@ -221,8 +221,9 @@ class MetricMerger:
         """Rename the metrics of a test set to `test_...` if the program also reports a validation set."""
         if not reading.of_test:
             return reading
-        validations = (self._curves.get(name) for name in reading.values if name.startswith(OF_VALIDATION))
-        if all(curve is None or curve.of_test for curve in validations):
+        curves = {name: curve for name, curve in self._curves.items() if name.startswith(OF_VALIDATION)}
+        of_test = [curves[name].of_test for name in reading.values if name in curves]
+        if all(of_test) if of_test else all(curve.of_test for curve in curves.values()):
             return reading
         values = {
             as_test(name) if name.startswith(OF_VALIDATION) else name: value for name, value in reading.values.items()

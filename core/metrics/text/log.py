@@ -82,7 +82,8 @@ class LogReader:
         self._ended = True
         if self._matcher:
             self._matcher.close()
-        held = [*self._bars.end(), *self._table.end()]
+        last = [each for statement in self._table.end() for each in self._staged(PrintedLine(""), statement)]
+        held = [*last, *self._bars.end()]
         return [*readings, *self._new(self._roles.take(held)), *self._new(self._roles.end())]
 
     def _read(self, lines: Iterable[PrintedLine]) -> list[Reading]:
@@ -244,7 +245,7 @@ class Roles:
             if self._pass is not None and (reading.values or reading.epoch is not None):
                 yield from self._end_pass(besides=reading.values)
             self._begun = self._begun or self._begins(reading)
-            if reading.values and not self._begun and not any(map(_is_measured, reading.values)):
+            if reading.values and not self._begun and all(certainty(name) == "plain" for name in reading.values):
                 continue  # settings, and no result of an evaluation alone
             yield self._without_means(reading)
 
