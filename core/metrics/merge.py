@@ -174,6 +174,8 @@ class MetricMerger:
         if kind in {TENSORBOARD, TRACKER}:
             readings = [self._trainings.placed(source, reading) for reading in readings]
             readings = [self._times.placed(source, reading) for reading in readings]
+        elif kind in {CSV, JSON}:
+            readings = [self._trainings.placed(source, reading, table=reading.time is None) for reading in readings]
         elif kind == TEXT:
             self._times.note_text(readings, now)
         left = Counter(name for reading in readings if _is_of_epoch(reading) for name in reading.values)
@@ -411,7 +413,8 @@ def _is_of_epoch(reading: Reading) -> bool:
 
 
 def _is_beyond(curve: _Curve, reading: Reading) -> bool:
-    return reading.step is not None and (curve.last is None or reading.step > curve.last)
+    step = reading.epoch if reading.step is None and curve.numbered else reading.step
+    return step is not None and (curve.last is None or step > curve.last)
 
 
 def _is_same(one: float, other: float) -> bool:
