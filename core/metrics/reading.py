@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
 
@@ -99,6 +99,7 @@ class Reading:
     unit: str = ""  # of done and total: "steps", "epochs", `IN_EPOCH`, `IN_VALIDATION`, or "" if unknown
     time: float | None = None  # unix seconds
     of_test: bool = False  # its validation values are measured on a test set
+    kinds: Mapping[str, str] = field(default_factory=dict)  # words of the program's names that ours leave out
 
 
 def _words(name: str) -> str:

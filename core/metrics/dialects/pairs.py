@@ -13,6 +13,7 @@ import json
 import re
 import warnings
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from core.metrics.dialects.syntax import ALONE, NUMBER, StepPosition, message, of_percentage, step_position
 from core.metrics.reading import (
@@ -56,10 +57,12 @@ MEAN = re.compile(rf"\s{{0,4}}\(\s{{0,8}}({NUMBER})\s?%?\)", re.IGNORECASE)
 WORD = re.compile(r"([A-Za-z][\w]*)[ ]$")
 LED = re.compile(
     r"(?<![\w.])(?<!new )(train(?:ing)?|val(?:id(?:ation)?)?|test|eval|best)\s"
-    r"(?:(?!(?:nan|inf)\b)[a-z][\w-]{0,30}\s){1,2}$",
+    r"(?P<kind>(?:(?!(?:nan|inf)\b)[a-z][\w-]{0,30}\s){1,2})$",
     re.IGNORECASE,
 )
 """The beginning of a field that says what a name further on is of: `Test Instance Accuracy: 0.6`."""
+KIND = re.compile(r"(?:^|[,;|])\s{0,4}((?:[a-z][\w-]{0,30}\s){1,2})$", re.IGNORECASE)
+"""Words at the beginning of a field that may tell its metric from another of this name: `Content `."""
 FIELD = re.compile(r"[,;|]\s{0,4}([A-Za-z][\w-]{0,30}(?:[ ][A-Za-z][\w-]{0,30}){0,2})[ ]$")
 """The words before a name in its field of a line: `, Mel PostNet ` in `Mel Loss: 1.2, Mel PostNet Loss: 1.1`."""
 BEFORE_NAMES = TRAIN | VALIDATION | MEANS | {"set"}
@@ -74,7 +77,7 @@ WORDS = re.compile(
 )
 """Words that belong to the name after them, besides those in `names`."""
 PHASE = re.compile(
-    r"^[\W\d]{0,40}(?:[^\W\d]\w{0,23}[\s:.-]{1,8}|\d{1,9}[\]\s:|),-]{1,4}){0,4}?(?:on )?"
+    r"^[\W\d]{0,40}(?:[^\W\d]\w{0,23}[\s:.-]{1,8}|\d{1,9}[\]\s:|),-]{1,4}){0,4}?(?:on )?\[?"
     r"(?:(?P<test>test|testing)|val|valid|validation|eval|evaluation|evaluating|validating|validate|dev)\b"
     r"(?: net output #\d+)?(?:[ _-]?(?:set|error|errors|results?|metrics|summary|epoch|performance|phase|step)){0,2}"
     r"[\]\s]*(?:\[[^\]]{0,40}\]|\([\d/ ]{1,20}\)|[#\d/\s]{1,40})?"
@@ -142,7 +145,7 @@ def read(line: str) -> Reading | None:
     phase = PHASE.match(message(clean)[:HEAD])
     tested = phase is not None and phase["test"] is not None
     of_line = at.validation or phase is not None
-    values, of_test = _values(clean, at, validation=of_line, tested=tested)
+    values, of_test, kinds = _values(clean, at, validation=of_line, tested=tested)
     announces = (len(clean) < HEAD and BARE.match(clean)) or (at.step is not None and at.total is not None)
     if not values and not announces:
         return None
@@ -156,7 +159,8 @@ def read(line: str) -> Reading | None:
     if validates and at.done is not None and at.unit != "epochs" and (at.step is None or of_line):
         at.unit, at.step = IN_VALIDATION, None
     return Reading(
-        values=values, step=at.step, epoch=at.epoch, done=at.done, total=at.total, unit=at.unit, of_test=of_test
+        values=values, step=at.step, epoch=at.epoch, done=at.done, total=at.total, unit=at.unit, of_test=of_test,
+        kinds=kinds,
     )
 
 
@@ -176,8 +180,10 @@ def heading(line: str) -> str:
 
 def as_validation(reading: Reading) -> Reading:
     """Return the reading with validation names and without progress, which is not that of the training."""
-    values = {name if not _trained(name) else f"val_{name}": value for name, value in reading.values.items()}
-    return Reading(values=values, epoch=reading.epoch, step=reading.step, of_test=reading.of_test)
+    ours = {name: name if not _trained(name) else f"val_{name}" for name in reading.values}
+    values = {ours[name]: value for name, value in reading.values.items()}
+    kinds = {ours[name]: kind for name, kind in reading.kinds.items() if name in ours}
+    return Reading(values=values, epoch=reading.epoch, step=reading.step, of_test=reading.of_test, kinds=kinds)
 
 
 def _trained(name: str) -> bool:
@@ -188,18 +194,26 @@ def _without_prefixes(line: str) -> str:
     return PREFIX.sub(lambda match: " " * len(match[0]), line)
 
 
-def _values(line: str, at: StepPosition, *, validation: bool, tested: bool) -> tuple[dict[str, float], bool]:
-    """Return the values by our names, and whether those of a validation are of a test set."""
+class _Values(NamedTuple):
+    """The values of a line by our names."""
+
+    values: dict[str, float]
+    of_test: bool  # whether those of a validation are of a test set
+    kinds: dict[str, str]
+
+
+def _values(line: str, at: StepPosition, *, validation: bool, tested: bool) -> _Values:
     placed = at.step is not None or at.done is not None
     found = [
-        (name, value, certain or (placed and LOSS.fullmatch(name) is not None))
-        for name, value, certain in _pairs(line, means=validation and at.done is not None and at.unit != "epochs")
+        (name, value, certain or (placed and LOSS.fullmatch(name) is not None), kind)
+        for name, value, certain, kind in _pairs(line, means=validation and at.done is not None and at.unit != "epochs")
     ]
-    if not any(certain for _, _, certain in found) or _is_of_settings(line, at):
-        return {}, False
-    all_are_metrics = any(certainty(name) == "known" or LOSS.fullmatch(name) for name, _, _ in found)
+    if not any(certain for _, _, certain, _ in found) or _is_of_settings(line, at):
+        return _Values({}, of_test=False, kinds={})
+    all_are_metrics = any(certainty(name) == "known" or LOSS.fullmatch(name) for name, *_ in found)
     named: list[tuple[str, float]] = []
-    for name, value, certain in found:
+    kinds: dict[str, str] = {}
+    for name, value, certain, kind in found:
         if not certain and not all_are_metrics:
             continue
         phase = name.replace("/", "_").split("_")[0].lower()
@@ -212,7 +226,9 @@ def _values(line: str, at: StepPosition, *, validation: bool, tested: bool) -> t
         is_new = all(canonical(other) != f"{OF_VALIDATION}{ours}" for other, _ in named)
         prefix = ("test " if tested else "val ") if validation and inherits and is_new else ""
         named.append((prefix + name, value))
-    return by_our_names(named)
+        kinds.setdefault(canonical(prefix + name), kind)
+    values, of_test = by_our_names(named)
+    return _Values(values, of_test=of_test, kinds=kinds)
 
 
 def _is_of_settings(line: str, at: StepPosition) -> bool:
@@ -221,14 +237,14 @@ def _is_of_settings(line: str, at: StepPosition) -> bool:
     return SETTING.search(line) is not None or len(SWITCH.findall(line)) > 1
 
 
-def _pairs(line: str, *, means: bool) -> Iterator[tuple[str, float, bool]]:
-    """Yield (the program's name, value, whether the name alone says that it is a metric).
+def _pairs(line: str, *, means: bool) -> Iterator[tuple[str, float, bool, str]]:
+    """Yield (the program's name, value, whether the name alone says that it is a metric, words that it leaves out).
 
     `means`: of a value with its mean in brackets take the mean.
     """
     seen: dict[str, bool] = {}
     for match in PAIR.finditer(line):
-        name, begin = _whole_name(line, match)
+        name, begin, kind = _whole_name(line, match)
         base = canonical(name).removeprefix(OF_VALIDATION).removeprefix(BEST)
         if base in seen and (of := FIELD.search(line, max(0, begin - HEAD), begin)):
             is_of_best = seen[base] and not _has_phase(of[1])  # `Best Instance Accuracy: 0.6, Class Accuracy: 0.5`
@@ -239,7 +255,7 @@ def _pairs(line: str, *, means: bool) -> Iterator[tuple[str, float, bool]]:
             continue
         mean = MEAN.match(line, match.end()) if means else None
         if (value := float(mean[1]) if mean else _value(match, name)) is not None:
-            yield name, value, bool(name_certainty)
+            yield name, value, bool(name_certainty), kind
 
 
 def _plausible(line: str, match: re.Match[str], certain: str) -> bool:
@@ -262,23 +278,24 @@ def _plausible(line: str, match: re.Match[str], certain: str) -> bool:
     return True
 
 
-def _whole_name(line: str, match: re.Match[str]) -> tuple[str, int]:
-    """Return the name with the words before it that belong to it, and where it begins: "Average loss", "val loss"."""
+def _whole_name(line: str, match: re.Match[str]) -> tuple[str, int, str]:
+    """Return the name with the words before it that belong to it, where it begins, and words that are left out."""
     name, begin = match["name"], match.start()
     for _ in range(3):
         before = WORD.search(line, max(0, begin - 24), begin)
         if before is not None and len(name) == 1 and name in "DGdg" and before[1].lower() == "loss":
-            return f"loss_{name}", begin
+            return f"loss_{name}", begin, ""
         if before is None or not (before[1].lower() in BEFORE_NAMES or WORDS.match(before[1])):
             break
         name, begin = f"{before[1]} {name}", before.start()
     # An unknown word before "loss" tells several losses of a line apart.
     is_one_of_several = name.lower() == "loss" and line.lower().count("loss") > 1
     if is_one_of_several and (of := FIELD.search(line, max(0, begin - HEAD), begin)):
-        return f"{of[1]} {name}", begin
+        return f"{of[1]} {name}", begin, ""
     if not _has_phase(name) and (led := LED.search(line, max(0, begin - HEAD), begin)):
-        return f"{led[1]} {name}", begin
-    return name.removeprefix("set "), begin
+        return f"{led[1]} {name}", begin, led["kind"].strip()
+    kind = KIND.search(line, max(0, begin - HEAD), begin)
+    return name.removeprefix("set "), begin, kind[1].strip() if kind else ""
 
 
 def _has_phase(name: str) -> bool:

@@ -21,6 +21,7 @@ WORDS = (
     b"entropy", b"prec@", b"iter", b"train", b"test", b"valid", b"eval", b"learn:", b"rollout/", b"time/ ",
     b"ndcg", b"approx", b"'s ",
     b"cost", b"best", b"l_", b"l1:", b"l2:", b"value obtained", b"finished with value",
+    b"params:", b"parameters:", b"config:", b"settings:", b"arguments:", b"options:",
     *(word.encode() for word in LATIN),
 )
 """A line without one of these contains nothing that the dialects read."""

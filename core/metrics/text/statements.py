@@ -54,7 +54,10 @@ def statement_of(text: str) -> Statement:
 
     The more specific dialects come first: a bar and a dictionary also contain pairs.
     """
-    text = plain(text)
+    return _said(plain(text))
+
+
+def _said(text: str) -> Statement:
     if tables.begins_block(text) or pairs.begins_dictionary(text) or tables.columns_of(text) is not None:
         return TABLE
     line = text[:MAX_CHARACTERS]
@@ -79,7 +82,10 @@ PATIENCE = 200
 """Lines between two rows, after which a table has ended."""
 PATIENCE_FOR_VALIDATION = 10
 """Lines between the header of a validation and its row."""
-SUMMARY = re.compile(r"\W*best\b[^:]{0,80}:$", re.IGNORECASE)
+SUMMARY = re.compile(
+    r"\W*(?:best\b[^:]{0,80}|(?:hyper-?)?param(?:eter)?s|config(?:uration)?|settings|arg(?:ument)?s|options)\s?:$",
+    re.IGNORECASE,
+)
 WRAPPED_INDENT = 20
 """Blanks before the rest of a wrapped column, at least."""
 MAX_KEYS = 200
@@ -101,6 +107,7 @@ class OpenTable:
     def take(self, line: PrintedLine) -> list[Statement]:
         """Return what a line says, after what the table says that it ended."""
         statements: list[Statement] = []
+        line = line._replace(text=plain(line.text))
         if self._table is not None:
             said, is_row = self._table.take(line)
             if self._table.left <= 0:
@@ -109,7 +116,7 @@ class OpenTable:
                 statements = [_of_row(said)]
             if is_row:
                 return statements
-        statement = statement_of(line.text)
+        statement = _said(line.text)
         if statement.dialect == TABLES:
             self._begin(line.text)
         if SUMMARY.match(line.text):
@@ -222,7 +229,7 @@ class _Validation(_Table):
 
 
 class _Summary(_Table):
-    """The lines that are indented below a heading such as `Best model at step 1500:`: they are no later values."""
+    """The lines that are indented below `Best model at step 1500:` or `Params:`: they are no values of a curve."""
 
     left = MAX_KEYS
 
