@@ -170,8 +170,7 @@ def heading(line: str) -> str:
     A line such as `Test Error:` speaks of the next line; `Training...` and `Validating...` of all until the other one.
     """
     if len(line) < HEAD:
-        said = message(_without_prefixes(line)).rstrip()
-        if said.endswith(":") and PHASE.match(said) is not None:
+        if line.rstrip().endswith(":") and PHASE.match(message(_without_prefixes(line))) is not None:
             return VALIDATION_NEXT
         if named := PHASE_HEADING.match(line):
             return TRAINING if named["train"] else VALIDATION_NEXT
@@ -244,15 +243,16 @@ def _pairs(line: str, *, means: bool) -> Iterator[tuple[str, float, bool, str]]:
     """
     seen: dict[str, bool] = {}
     for match in PAIR.finditer(line):
-        name, begin, kind = _whole_name(line, match)
+        name, begin = _whole_name(line, match)
+        name_certainty = certainty(name)
+        if is_counter(name) or FILE.fullmatch(match["name"].lower()) or not _plausible(line, match, name_certainty):
+            continue
+        name, kind = _with_words(line, name, begin)
         base = canonical(name).removeprefix(OF_VALIDATION).removeprefix(BEST)
         if base in seen and (of := FIELD.search(line, max(0, begin - HEAD), begin)):
             is_of_best = seen[base] and not _has_phase(of[1])  # `Best Instance Accuracy: 0.6, Class Accuracy: 0.5`
             name = f"{'best ' if is_of_best else ''}{of[1]} {name.split()[-1] if _has_phase(of[1]) else name}"
         seen.setdefault(base, canonical(name).startswith(BEST))
-        name_certainty = certainty(name)
-        if is_counter(name) or FILE.fullmatch(match["name"].lower()) or not _plausible(line, match, name_certainty):
-            continue
         mean = MEAN.match(line, match.end()) if means else None
         if (value := float(mean[1]) if mean else _value(match, name)) is not None:
             yield name, value, bool(name_certainty), kind
@@ -278,24 +278,32 @@ def _plausible(line: str, match: re.Match[str], certain: str) -> bool:
     return True
 
 
-def _whole_name(line: str, match: re.Match[str]) -> tuple[str, int, str]:
-    """Return the name with the words before it that belong to it, where it begins, and words that are left out."""
+def _whole_name(line: str, match: re.Match[str]) -> tuple[str, int]:
+    """Return the name with the words before it that belong to it, and where it begins: "Average loss", "val loss"."""
     name, begin = match["name"], match.start()
     for _ in range(3):
         before = WORD.search(line, max(0, begin - 24), begin)
         if before is not None and len(name) == 1 and name in "DGdg" and before[1].lower() == "loss":
-            return f"loss_{name}", begin, ""
+            return f"loss_{name}", begin
         if before is None or not (before[1].lower() in BEFORE_NAMES or WORDS.match(before[1])):
             break
         name, begin = f"{before[1]} {name}", before.start()
     # An unknown word before "loss" tells several losses of a line apart.
     is_one_of_several = name.lower() == "loss" and line.lower().count("loss") > 1
     if is_one_of_several and (of := FIELD.search(line, max(0, begin - HEAD), begin)):
-        return f"{of[1]} {name}", begin, ""
+        return f"{of[1]} {name}", begin
+    return name.removeprefix("set "), begin
+
+
+def _with_words(line: str, name: str, begin: int) -> tuple[str, str]:
+    """Return the name with the phase that is further on the left, and the words between, which are left out."""
+    before = line[max(0, begin - 2) : begin]
+    if not before[:1].isalnum() or not before[1:].isspace():
+        return name, ""
     if not _has_phase(name) and (led := LED.search(line, max(0, begin - HEAD), begin)):
-        return f"{led[1]} {name}", begin, led["kind"].strip()
+        return f"{led[1]} {name}", led["kind"].strip()
     kind = KIND.search(line, max(0, begin - HEAD), begin)
-    return name.removeprefix("set "), begin, kind[1].strip() if kind else ""
+    return name, kind[1].strip() if kind else ""
 
 
 def _has_phase(name: str) -> bool:

@@ -76,6 +76,7 @@ WRAPPED = re.compile(
     re.IGNORECASE,
 )
 """`tensor(0.5, device='cuda:0')`, `tf.Tensor(0.5, shape=(), dtype=float32)`, `Array(0.5, dtype=float32)`."""
+WRAPPERS = ("ensor", "rray(", "np.")
 PHASES = r"(train(?:ing)?|val(?:id(?:ation)?)?|test|eval|dev)"
 BY_PHASE = re.compile(
     rf"\b(?P<name>[A-Za-z]\w{{1,30}})\s?[:|(\-]?\s{{0,2}}{PHASES}\s?[:=]?\s({NUMBER})[\s,;|/\-]{{1,4}}{PHASES}\s?[:=]?\s"
@@ -99,6 +100,7 @@ GROUPED_COUNT = re.compile(
 COMMA = re.compile(r"((?:^|(?<!\d)[:=|]|[^\W\d]|\s)\s{0,8}[-+]?)(\d+),(\d+)(?![\d.]|,\d)")
 """Perhaps a decimal comma."""
 SCALED = re.compile(r"(?<![\w.,:/\-])(\d+(?:\.\d+)?)([kKM])(?=$|[\s,;|)\]])")
+SCALE, COMMAS = re.compile(r"\d[kKM]\b"), re.compile(r"\d,\d")
 SCALES = {"k": 1e3, "K": 1e3, "M": 1e6}
 
 
@@ -109,18 +111,21 @@ def plain(text: str) -> str:
         text = COUNTED.sub(_counted, text.translate(WIDE))
     if foreign or any(map(text.lower().__contains__, LATIN)):
         text = OF_PHASE.sub(r"\2 \1", WORD.sub(_in_english, text))
-    if "." in text:
+    if ". " in text:
         text = ABBREVIATED.sub(r"\1", text)
-    if "(" in text or "<" in text:
+    if any(map(text.__contains__, WRAPPERS)):
         text = WRAPPED.sub(lambda match: match["eager"] or match["held"], text)
-    if "," in text:
+    if "," in text and COMMAS.search(text):
         text = _with_points(text)
-    return text if "%|" in text else SCALED.sub(lambda match: f"{float(match[1]) * SCALES[match[2]]:.12g}", text)
+    if "%|" in text or not SCALE.search(text):
+        return text
+    return SCALED.sub(lambda match: f"{float(match[1]) * SCALES[match[2]]:.12g}", text)
 
 
 def apart(text: str) -> str:
     """Return a line in which each number has the whole name: `train LOSS: 0.9, valid LOSS: 0.5`."""
-    text = IN_BRACKETS.sub(r"\2 \1", BY_PHASE.sub(_named, text)) if "rain" in text or "al" in text else text
+    text = BY_PHASE.sub(_named, text) if "rain" in text else text
+    text = IN_BRACKETS.sub(r"\2 \1", text) if "(" in text or "[" in text else text
     return IN_TWO.sub(r"\1 \3: \4, \2 \3: \5", text) if "/" in text else text
 
 
