@@ -216,7 +216,13 @@ MAX_LINE = 120
 NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.\d+(?:e[-+]?\d+)?|\d+(?:e[-+]?\d+)?)(?![\w.])", re.IGNORECASE)
 NUMBER_NAMED = re.compile(r"[A-Za-z]\W{0,8}[-+]?\d")
 """A number after a word."""
-DATED = re.compile(r"\d{4}-\d\d-\d\d|\d\d?:\d\d:\d\d")
+DATED = re.compile(
+    r"\d{4}-\d\d-\d\d|\d\d?:\d\d:\d\d|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|0x[0-9a-f]+", re.IGNORECASE
+)
+"""Dates, times, UUIDs and addresses: their numbers measure nothing."""
+FRAMES = re.compile(rf"{re.escape(TRACEBACK)}\n(?: .*\n)*.*")
+OF_PYTHON = re.compile(r".*Warning: |(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:Error|Exception|Interrupt)\b")
+"""Lines that Python prints of a warning or an exception."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,23 +233,28 @@ class UnreadLine:
     number: str
     """The last number in it, preferably one with a decimal point."""
     times: int
-    """How many lines of this shape there are."""
+    """How many lines of this shape there are, one after another with other numbers."""
 
 
 def unread_lines(log_end: str) -> list[UnreadLine]:
-    """Return a few lines with a number after a word: first numbers with a decimal point, then lines that recur."""
+    """Return a few lines with a number after a word: first those that came again and again with other numbers.
+
+    Of these, numbers with a decimal point come first. No line is of a traceback.
+    """
     found: dict[str, UnreadLine] = {}
-    for line in as_printed(log_end).splitlines():
+    for line in FRAMES.sub("", as_printed(log_end)).splitlines():
         text = line.strip()
-        numbers = NUMBER.findall(DATED.sub("", text))
-        if not numbers or not NUMBER_NAMED.search(text) or len(text) > MAX_LINE:
+        undated = DATED.sub("", text)
+        numbers = NUMBER.findall(undated)
+        if not numbers or not NUMBER_NAMED.search(undated) or len(text) > MAX_LINE or OF_PYTHON.match(text):
             continue
-        shape = NUMBER.sub("0", text)
-        times = found.pop(shape).times + 1 if shape in found else 1
+        shape = NUMBER.sub("0", undated)
+        before = found.pop(shape, None)
+        times = before.times + (before.text != text) if before else 1
         found[shape] = UnreadLine(
             text=text, number=([each for each in numbers if "." in each] or numbers)[-1], times=times
         )
-    ranked = sorted(found.values(), key=lambda each: ("." in each.number, min(each.times, 2)), reverse=True)
+    ranked = sorted(found.values(), key=lambda each: (each.times > 1, "." in each.number), reverse=True)
     return ranked[:SHOWN]
 
 

@@ -12,13 +12,13 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from core.catalog import strategies
 from core.history.summary import LOSS
 from core.language import join_sentences, tr
-from core.metrics.files.finder import MetricFileFinder
+from core.metrics.files.finder import MAX_FOUND, MetricFileFinder, may_have_metrics
 from core.metrics.merge import MergedReading
 from core.metrics.rank_metrics import MetricEventWriter, RankReader
 from core.schema.event_kinds import LogRead, MetricFile, Notice, RunProgress
@@ -46,12 +46,13 @@ def collect(run_dir: Path, spec: RunSpec, *, ready_fd: int, stop_fd: int) -> int
     """
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):  # the supervisor handles shutdowns
         signal.signal(number, signal.SIG_IGN)
-    finder = _finder(run_dir, spec)
+    owners = FileOwners(run_dir.name, Path(spec.working_dir))
+    finder = _finder(run_dir, spec, owners)
     os.write(ready_fd, b".")
     os.close(ready_fd)
     with contextlib.suppress(OSError):
         os.nice(NICENESS)
-    collector = MetricsCollector(run_dir, spec, finder)
+    collector = MetricsCollector(run_dir, spec, finder, owners)
     try:
         while not select.select([stop_fd], [], [], INTERVAL_S)[0]:
             collector.read()
@@ -65,16 +66,25 @@ def collect(run_dir: Path, spec: RunSpec, *, ready_fd: int, stop_fd: int) -> int
     return 0
 
 
-def _finder(run_dir: Path, spec: RunSpec) -> MetricFileFinder:
-    working_dir = Path(spec.working_dir)
+def _finder(run_dir: Path, spec: RunSpec, owners: FileOwners) -> MetricFileFinder:
+    working_dir, script = Path(spec.working_dir), spec.script
+    trackers = _tracker_folders({**os.environ, **script.environment} if script else {})
     finder = MetricFileFinder(
-        [run_dir, working_dir, *_tracker_folders({**os.environ, **spec.script.environment} if spec.script else {})],
+        [run_dir, working_dir, *trackers, *_named_folders(script.arguments if script else (), working_dir)],
         since=time.time(),
         without=[run_dir / EVENTS, run_dir / CONTROL, metrics_file(run_dir, 0)],
-        is_ours=FileOwners(run_dir.name, working_dir).is_ours,
+        is_ours=owners.is_ours,
     )
     finder.remember()
     return finder
+
+
+def _named_folders(arguments: Iterable[str], working_dir: Path) -> Iterator[Path]:
+    """Yield the folders outside of the working folder that a script's arguments name: `--logdir /data/tb`."""
+    for argument in arguments:
+        path = Path(argument.rpartition("=")[2])
+        if path.is_absolute() and not path.is_file() and path not in working_dir.parents:
+            yield path
 
 
 def _tracker_folders(variables: Mapping[str, str]) -> Iterator[Path]:
@@ -93,8 +103,11 @@ def _tracker_folders(variables: Mapping[str, str]) -> Iterator[Path]:
 class MetricsCollector:
     """Reads all ranks of one run and writes their metrics, notices and progress."""
 
-    def __init__(self, run_dir: Path, spec: RunSpec, finder: MetricFileFinder) -> None:
-        """`finder`: finds the files that the script writes; they count as rank 0's."""
+    def __init__(
+        self, run_dir: Path, spec: RunSpec, finder: MetricFileFinder, owners: FileOwners | None = None
+    ) -> None:
+        """`finder`: finds the files that the script writes; they count as rank 0's. `owners`: who else may have."""
+        self._run_id, self._finder, self._owners = run_dir.name, finder, owners
         self._events = Writer(run_dir / EVENTS / COLLECTOR_EVENTS)
         ranks = len(spec.devices) if strategies.strategy_of(spec).processes == "per_device" else 1
         self._ranks = [RankReader(run_dir, spec, rank, None if rank else finder) for rank in range(ranks)]
@@ -111,11 +124,13 @@ class MetricsCollector:
     def read(self, *, last: bool = False) -> None:
         """Read and record what is new. `last`: the script has exited. Raises `RecordError`."""
         now = time.time()
+        for folder in self._owners.open_folders() if self._owners else ():
+            self._finder.add(folder)
         for reader, writer in zip(self._ranks, self._writers, strict=True):
             measured = reader.read(last=last)
             writer.write(measured, since=self._last_read, until=now)
             self._look_for_nan(measured)
-            for text in reader.troubles():
+            for text in (*reader.troubles(), *(self._left_out() if last and not self.has_more else ())):
                 if text not in self._noticed:
                     self._noticed.add(text)
                     self._events.write(Notice(text=text))
@@ -143,6 +158,16 @@ class MetricsCollector:
         """Whether the last read left something for the next."""
         return any(reader.has_more for reader in self._ranks)
 
+    def _left_out(self) -> Iterator[str]:
+        """Yield a sentence for each thing that was found and is not read, and record the files that may be read yet."""
+        for path, other in self._owners.refused.items() if self._owners else ():
+            self._events.write(MetricFile(path=path, begin=self._finder.offset(Path(path)), other_run=other))
+            yield tr("{path} was not read, since run {other} may have written it. When that run is over, "
+                     "trainyard reread {id} reads it.", path=path, other=other, id=self._run_id)
+        if self._finder.is_full:
+            yield tr("The script wrote more than {count} files of measurements. Only the first ones were read.",
+                     count=MAX_FOUND)
+
     def _note_sources(self, now: float, *, last: bool) -> None:
         """Record which files are read, and when each part of the logs was there: `reread` needs both."""
         files = self._ranks[0].files
@@ -161,6 +186,8 @@ class MetricsCollector:
         self._events.close()
 
 
+BOOT = "/worker/boot.py"
+"""The end of the path of the program that the worker of a recipe runs."""
 CACHE_S = 1.0
 """Seconds after which the processes of all runs are listed again."""
 TIME_STEP_S = 0.1
@@ -175,7 +202,11 @@ class FileOwners:
     ) -> None:
         """`folder`: the working folder of this run. `clock`: monotonic, in seconds."""
         self._run_id, self._folder, self._proc, self._clock = run_id, os.path.realpath(folder), proc, clock
+        self.refused: dict[str, str] = {}
+        """Files that may be ours, by path: the run that works in their folder, too."""
+        self._of_others: set[str] = set()
         self._runs: Mapping[int, str] = {}
+        self._looked: float | None = None
         self._listed: float | None = None
         self._listed_at = 0.0
         """The unix time of the listing."""
@@ -184,7 +215,7 @@ class FileOwners:
         """Return whether this file may belong to this run.
 
         A file that only another run has open does not. A file that no run has open does, unless another run works in
-        the same folder.
+        the same folder, or in one that is nearer to the file.
         """
         # The caller does not ask again about a file that is ours. So the processes must have been listed after the last
         # change of the file: its writer may belong to a run that has just started.
@@ -192,18 +223,34 @@ class FileOwners:
         if answer and self._listed_at <= state.st_mtime + TIME_STEP_S:
             self._listed = None
             answer = self._judge(path, state)
+        if answer:
+            self.refused.pop(path, None)
         return answer
+
+    def open_folders(self) -> set[Path]:
+        """Return the folders of the metric files that processes of this run have open, at most once in a while."""
+        if self._looked is not None and self._clock() - self._looked < CACHE_S:
+            return set()
+        self._looked = self._clock()
+        own = [pid for pid, run_id in self._tagged().items() if run_id == self._run_id]
+        paths = {path for pid in own for path in procfs.open_paths(pid, self._proc)}
+        return {Path(path).parent for path in paths if path.startswith("/") and may_have_metrics(path)}
 
     def _judge(self, path: str, state: os.stat_result) -> bool:
         tagged = self._tagged()
         others = [pid for pid, run_id in tagged.items() if run_id != self._run_id]
         if not others:
-            return True
+            return path not in self._of_others
         inode = state.st_dev, state.st_ino
         own = [pid for pid, run_id in tagged.items() if run_id == self._run_id]
         if any(inode in procfs.open_files(pid, self._proc) for pid in own):
             return True
-        return not any(inode in procfs.open_files(pid, self._proc) or self._is_near(pid, path) for pid in others)
+        if any(inode in procfs.open_files(pid, self._proc) for pid in others):
+            self._of_others.add(path)
+        elif claims := [(len(folder), tagged[pid]) for pid in others if (folder := self._claims(pid, path))]:
+            self.refused[path] = max(claims)[1]
+            return False
+        return path not in self._of_others
 
     def _tagged(self) -> Mapping[int, str]:
         """Return the run ids of the processes of all runs, by pid."""
@@ -214,9 +261,14 @@ class FileOwners:
             self._runs, self._listed = {pid: tag for pid, tag in tags if tag is not None}, now
         return self._runs
 
-    def _is_near(self, pid: int, path: str) -> bool:
-        """Return whether a process works in this run's working folder, or in a folder that contains the file."""
-        folder = procfs.working_dir(pid, self._proc)
-        if folder is None:
-            return False
-        return folder == self._folder or os.path.realpath(path).startswith(folder.rstrip("/") + "/")
+    def _claims(self, pid: int, path: str) -> str:
+        """Return a process's working folder if it is this run's or nearer to the file; "" otherwise.
+
+        The worker of a recipe writes no tables: where it works means nothing.
+        """
+        folder, file = procfs.working_dir(pid, self._proc) or "/", os.path.realpath(path)
+        if any(word.endswith(BOOT) for word in procfs.words(pid, self._proc)[:3]):
+            return ""
+        is_nearer = len(folder) > len(self._folder) or not file.startswith(f"{self._folder}/")
+        is_claimed = folder == self._folder or (is_nearer and folder != "/" and file.startswith(f"{folder}/"))
+        return folder if is_claimed else ""

@@ -174,6 +174,8 @@ class MetricMerger:
         if kind in {TENSORBOARD, TRACKER}:
             readings = [self._trainings.placed(source, reading) for reading in readings]
             readings = [self._times.placed(source, reading) for reading in readings]
+        elif kind in {CSV, JSON}:
+            readings = [self._trainings.placed(source, reading, table=reading.time is None) for reading in readings]
         elif kind == TEXT:
             self._times.note_text(readings, now)
         left = Counter(name for reading in readings if _is_of_epoch(reading) for name in reading.values)
@@ -221,8 +223,9 @@ class MetricMerger:
         """Rename the metrics of a test set to `test_...` if the program also reports a validation set."""
         if not reading.of_test:
             return reading
-        validations = (self._curves.get(name) for name in reading.values if name.startswith(OF_VALIDATION))
-        if all(curve is None or curve.of_test for curve in validations):
+        curves = {name: curve for name, curve in self._curves.items() if name.startswith(OF_VALIDATION)}
+        of_test = [curves[name].of_test for name in reading.values if name in curves]
+        if all(of_test) if of_test else all(curve.of_test for curve in curves.values()):
             return reading
         values = {
             as_test(name) if name.startswith(OF_VALIDATION) else name: value for name, value in reading.values.items()
@@ -410,7 +413,8 @@ def _is_of_epoch(reading: Reading) -> bool:
 
 
 def _is_beyond(curve: _Curve, reading: Reading) -> bool:
-    return reading.step is not None and (curve.last is None or reading.step > curve.last)
+    step = reading.epoch if reading.step is None and curve.numbered else reading.step
+    return step is not None and (curve.last is None or step > curve.last)
 
 
 def _is_same(one: float, other: float) -> bool:

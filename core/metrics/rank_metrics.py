@@ -85,7 +85,8 @@ class RankReader:
         until = time.monotonic() + MAX_READ_S
         merged = self._take(self._log.kind, self._log, last=last, until=until)
         if self._finder is not None:
-            for path in self._finder.search_all(MAX_READ_S) if last else self._finder.search():
+            found = self._finder.search_all(MAX_READ_S) if last else self._finder.search()
+            for path in sorted(found, key=_written):  # of several trainings the first one comes first
                 self.add_file(path, self._finder.offset(path))
         for name, source in sorted(self._sources.items(), key=_is_of_validation):  # the training's steps come first
             merged += self._take(name, source, last=last, until=until)
@@ -137,6 +138,14 @@ class RankReader:
             if not source.more or (not last and time.monotonic() >= until):
                 break
         return merged
+
+
+def _written(path: Path) -> float:
+    """Return when a file was last written, in unix seconds; 0 if it is gone."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def _is_of_validation(source: tuple[str, GrowingSource | TrackerDatabase]) -> bool:

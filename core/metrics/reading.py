@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
 
@@ -36,14 +36,15 @@ MAX_STEP = 2**53
 
 OF_VALIDATION = "val_"
 """How our names of validation metrics begin."""
-STEPS = frozenset({"step", "steps", "global_step", "iter", "iters", "iteration", "iterations", "it", "update",
+STEPS = frozenset({"step", "steps", "global_step", "iter", "iters", "iteration", "iterations", "it", "itr", "update",
                    "num_updates", "num_update", "trainer_global_step", "train_global_step", "train_step",
                    "num_timesteps", "total_timesteps", "timesteps", "timestep", "steps_executed", "epoch_step",
                    "steps_done"})
 EPOCHS = frozenset({"epoch", "ep", "current_epoch", "train_epoch"})
 _OTHERS = """
-    batch batches batch_size bs bsz micro_batch_size global_batch_size seed rank local_rank world_size node nodes
-    gpu gpus gpu_id device devices worker workers num_workers pid tid port line version v_num id run_id timestamp ts
+    batch batches batch_id batch_idx batch_size bs bsz micro_batch_size global_batch_size seed rank local_rank
+    world_size node nodes gpu gpus gpu_id device devices worker workers pid tid port line version v_num id run_id
+    timestamp ts
     t time date datetime data eta elapsed remaining duration dt secs seconds sec ms wall walltime wall_time wps ups
     fps tps speed throughput it/s s/it img/s memory mem max_mem gpu_mem cuda_mem mfu tflops flops total_flos tokens
     num_tokens tokens_seen num_input_tokens_seen train_num_samples samples n_samples num_samples sample examples
@@ -58,11 +59,12 @@ _OTHERS = """
 OTHERS = frozenset(_OTHERS.split())
 """Names next to metrics that are not metrics: counts, times, speeds, sizes, settings."""
 MEASURED = re.compile(
-    r".*(?:_per_(?:second|sec|step|epoch|s|gpu|iter|batch)|/s(?:ec)?|/it(?:er)?|_(?:time|runtime|seconds|sec|secs|ms|"
+    r"num_.*|.*(?:_per_(?:second|sec|step|epoch|s|gpu|iter|batch)|/s(?:ec)?|/it(?:er)?|_(?:time|runtime|seconds|sec|secs|ms|"
     r"bytes|mb|gb|mem|memory|workers|epochs|timestamp|jit_compilation_time))|(?:time|runtime|elapsed|eta)_.*|.*/sec/.*"
 )
 SETTING = re.compile(
-    r".+_(?:iters|steps|interval|freq|threshold|thresh|thres|thr|clip|goal|target|patience|coef|weights?|smoothing|factor)"
+    r".+_(?:iters|steps|interval|freq|threshold|thresh|thres|thr|clip|goal|target|patience|coef|weights?|smoothing|factor|samples|size|count|mode|type|dim|decay|margin|alpha|beta|gamma|delta|"
+    r"eps|epsilon|start|end|warmup|window|every|period|limit|fn|func|path|dir|bits|seed|layers|heads)"
 )
 """Printed settings with the words of metrics: `lr_decay_iters`, `grad_norm_clip`, `iou_thres`, `accuracy_goal`."""
 _KNOWN = """
@@ -77,10 +79,11 @@ CAUTIOUS = frozenset({"cost", "error", "err", "precision", "recall", "score", "e
 """These also occur in messages: they are metrics only with a decimal point in the number."""
 PARTS = re.compile(r"[^a-z0-9]+")
 JOINED = re.compile(
-    r"(?:train|val|valid|test|eval)(?:loss|acc|accuracy)|m?ap\d{2}|rouge[l\d]+|f1score|.*(?:loss|acc)_\d+"
+    r"(?:train|val|valid|test|eval)(?:loss|acc|accuracy)|m?ap\d{2}|rouge[l\d]+|f1score|(?:.*[\W_])?[fk]id\d+k?(?:_\w+)?|.*(?:loss|acc)_\d+"
 )
 CAMEL = re.compile(r"^(train|training|val|valid|validation|eval|test)(?=[A-Z])")
 DOTTED = re.compile(r"^(train|val|valid|test|eval|avg|mean)\.(?=[a-z])")
+OF_PHASE = re.compile(r"(?<=[a-z\d])\.(train|val|valid|test|eval)$")
 GAPS = re.compile(r"[\s/\-_]+")
 
 
@@ -96,10 +99,12 @@ class Reading:
     unit: str = ""  # of done and total: "steps", "epochs", `IN_EPOCH`, `IN_VALIDATION`, or "" if unknown
     time: float | None = None  # unix seconds
     of_test: bool = False  # its validation values are measured on a test set
+    kinds: Mapping[str, str] = field(default_factory=dict)  # words of the program's names that ours leave out
 
 
 def _words(name: str) -> str:
-    return GAPS.sub("_", CAMEL.sub(r"\1_", DOTTED.sub(r"\1_", name.strip()))).strip("_.").lower()
+    plain = OF_PHASE.sub(r"_\1", DOTTED.sub(r"\1_", name.strip()))
+    return GAPS.sub("_", CAMEL.sub(r"\1_", plain)).strip("_.").lower()
 
 
 @lru_cache(maxsize=4096)
@@ -110,8 +115,8 @@ def canonical(name: str) -> str:
     validation = phase in VALIDATION
     while len(words) > 1 and words[0] in MEANS:
         words = words[1:]
-    if validation and len(words) > 1 and words[-1] == "epoch":
-        words = words[:-1]  # the mean over a validation pass, beside `val_loss_step`
+    if validation and len(words) > 1 and "epoch" in {words[0], words[-1]}:
+        words.remove("epoch")  # the mean over a validation pass, beside `val_loss_step`
     if len(words) > 1 and words[-1] == "step" and words[0] in {"loss", "acc", "accuracy"}:
         words = words[:-1]  # Lightning logs one value as `train_loss_step` and `train_loss_epoch`
     base = "_".join(words)
@@ -148,7 +153,8 @@ def by_our_names(numbers: Iterable[tuple[str, float]]) -> tuple[dict[str, float]
     values: dict[str, float] = {}
     tests: dict[str, float] = {}
     for name, value in numbers:
-        (tests if is_of_test(name) else values).setdefault(canonical(name), value)
+        ours = canonical(name)
+        (tests if is_of_test(name) and ours != "learning_rate" else values).setdefault(ours, value)
     if tests and any(name.startswith(OF_VALIDATION) for name in values):
         return values | {as_test(name): value for name, value in tests.items()}, False
     return values | tests, bool(tests)
@@ -169,8 +175,8 @@ def counts(name: str) -> Literal["step", "epoch"] | None:
 @lru_cache(maxsize=4096)
 def is_counter(name: str) -> bool:
     """Return whether `name` is a count, a time, a speed or a setting, and so not a metric."""
-    words, plain = _words(name), name.strip().lower()
-    if counts(name) is not None or words in OTHERS or plain in OTHERS:
+    words, plain = _words(name).removeprefix("best_"), name.strip().lower()
+    if words in STEPS | EPOCHS or counts(name) is not None or words in OTHERS or plain in OTHERS:
         return True
     phase, parts = _phase(words.split("_"))
     if phase and "_".join(parts) in STEPS | EPOCHS | OTHERS:

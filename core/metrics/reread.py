@@ -34,7 +34,9 @@ from core.schema.paths import COLLECTOR_EVENTS, EVENTS, log_of_rank
 from core.schema.spec import RunSpec
 from core.series.run_series import RunSeries
 from core.series.series import Series
+from core.system import procfs
 from core.system.folders import writing
+from core.system.processes import TAG
 
 REPLACED = frozenset(each.kind for each in (Metrics, MetricRestart, RunProgress, Notice, Reread))
 """The kinds of events that reading again replaces."""
@@ -207,6 +209,10 @@ class _Rereader:
         """Yield the files that the run wrote, and where they begin."""
         for file in read_all(MetricFile, self._events):
             path, begin = Path(file.path), file.begin
+            if file.other_run and _is_active(file.other_run):
+                self.troubles.append(tr("{path} is not read yet, since run {other} may have written it and is not "
+                                        "over.", path=path, other=file.other_run))
+                continue
             if is_database(path) and path.exists():  # other runs may have written it since
                 yield path, begin
                 continue
@@ -260,6 +266,11 @@ class _Rereader:
                     number = float(match)
                     found |= wanted & {f"{number:.7g}", f"{number / 100:.7g}", f"{-number:.7g}"}
         return found
+
+
+def _is_active(run_id: str) -> bool:
+    """Return whether a process of a run is alive on this machine."""
+    return any(procfs.variable(procfs.variables(pid), TAG) == run_id for pid in procfs.pids())
 
 
 def _timed(

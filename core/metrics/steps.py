@@ -5,11 +5,12 @@
 - `SecondTrainings`: a second training in one program, which writes files to a folder of its own, continues the curves
   of the first. Trainers that run one after the other write to `version_0` and `version_1`, and count their steps from
   the beginning. That the first one has ended shows in the times: all its values are older than the first value of the
-  second.
+  second. The rows of tables have no times: the first table was last written before the second was created.
 """
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -19,6 +20,7 @@ from core.metrics.reading import OF_VALIDATION, Reading
 
 MAX_TIMES = 50_000
 """Training steps whose times are kept; every second one is dropped at this limit."""
+NUMBER = re.compile(r"\d+")
 MIN_VALUES = 3
 """Values that a training has written before another one can follow it."""
 
@@ -160,7 +162,8 @@ class _Training:
     values: int = 0
     names: set[str] = field(default_factory=set)
     after: str | None = None
-    """The folder of the training that this one follows."""
+    """The folder, or the table, of the training that this one follows."""
+    table: bool = False
 
 
 class SecondTrainings:
@@ -169,44 +172,69 @@ class SecondTrainings:
     def __init__(self) -> None:
         self._trainings: dict[str, _Training] = {}
 
-    def placed(self, source: str, reading: Reading) -> Reading:
-        """Return a file's reading with its step counted from the beginning of the first training."""
-        step, time = reading.step, reading.time
-        if step is None or time is None or not reading.values:
+    def placed(self, source: str, reading: Reading, *, table: bool = False) -> Reading:
+        """Return a file's reading with its step counted from the beginning of the first training.
+
+        `table`: it is the row of a table, which may count epochs instead.
+        """
+        step, epoch, time = reading.step, reading.epoch, reading.time
+        if step is None and table and epoch is not None:
+            step = int(epoch)
+        key = source if table else folder_of(source)
+        training = self._trainings.get(key)
+        if training is None and table:
+            time = _modified(Path(source.partition(":")[2]).parent)
+        if step is None or not reading.values or (time is None and not table):
             return reading
-        folder = folder_of(source)
-        training = self._trainings.get(folder)
         if training is None:
-            training = self._trainings[folder] = _Training(step, step, time)
-            self._follow(training, reading)
+            training = self._trainings[key] = _Training(step, step, time or 0.0, table=table)
+            self._follow(key, training, reading)
         training.values += 1
         training.names.update(reading.values)
         step += training.shift
         if step > training.last:
             training.stride, training.last = step - training.last, step
-        training.time = max(training.time, time)
-        return replace(reading, step=step) if training.shift else reading
+        training.time = max(training.time, time or 0.0)
+        if not training.shift:
+            return reading
+        return replace(reading, epoch=float(step)) if reading.step is None else replace(reading, step=step)
 
     def follows(self, source: str, before: str) -> bool:
         """Return whether a file is of a training that began when another one had ended."""
-        training = self._trainings.get(folder_of(source))
-        return training is not None and training.after == folder_of(before)
+        training = self._trainings.get(source) or self._trainings.get(folder_of(source))
+        return training is not None and training.after in {before, folder_of(before)}
 
-    def _follow(self, training: _Training, reading: Reading) -> None:
+    def _follow(self, key: str, training: _Training, reading: Reading) -> None:
         """Continue the training that ended last, if this one is its successor."""
         ended = [
-            (other.time, folder)
+            (_modified(Path(folder.partition(":")[2])) or 0.0 if other.table else other.time, folder)
             for folder, other in self._trainings.items()
-            if other is not training and not other.names.isdisjoint(reading.values)
+            if other is not training
+            and not other.names.isdisjoint(reading.values)
+            and (not training.table or _may_follow(folder, key))
         ]
         if not ended:
             return
         time, folder = max(ended)
         before = self._trainings[folder]
-        is_over = before.values >= MIN_VALUES and time < training.time
+        is_over = before.values >= MIN_VALUES and time <= training.time
         if is_over and training.first <= before.first:
             training.after, training.shift = folder, before.last + before.stride - training.first
             training.last = before.last
+
+
+def _may_follow(before: str, after: str) -> bool:
+    """Return whether one table may go on where another one ended: in one folder their names differ in a number."""
+    same_folder = before.rpartition("/")[0] == after.rpartition("/")[0]
+    return not same_folder or NUMBER.sub("", before) == NUMBER.sub("", after)
+
+
+def _modified(path: Path) -> float | None:
+    """Return when a file was last written, or a folder last got or lost one; None if it is gone."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return None
 
 
 def folder_of(source: str) -> str:

@@ -551,6 +551,8 @@ class MetricFile(Record, kind="metric_file"):
 
     path: str
     begin: int
+    other_run: str = ""
+    """The run that may have written the file, which was not read then; the empty string if it was."""
 
 
 class Reread(Record, kind="reread"):

@@ -151,6 +151,17 @@ def open_files(pid: int, proc: Path = PROC) -> set[Inode]:
     return found
 
 
+def open_paths(pid: int, proc: Path = PROC) -> set[str]:
+    """Return the paths of the files that a process has open, and names of other kinds such as `pipe:[1]`."""
+    folder = proc / str(pid) / "fd"
+    found = set()
+    with contextlib.suppress(OSError):  # it has ended
+        for name in os.listdir(folder):  # noqa: PTH208 (only names are needed)
+            with contextlib.suppress(OSError):  # closed in the meantime
+                found.add(os.readlink(folder / name))  # noqa: PTH115 (the target may be no path)
+    return found
+
+
 def namespace(pid: int | str, proc: Path = PROC) -> str | None:
     """Return the pid namespace of a process, or of `"self"`."""
     try:

@@ -40,10 +40,11 @@ def start_process() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     """Starts a process of a run in a folder; returns once the process has opened the given files."""
     started: list[subprocess.Popen[bytes]] = []
 
-    def start_one(run_id: str, folder: Path, *opened: Path) -> subprocess.Popen[bytes]:
+    def start_one(run_id: str, folder: Path, *opened: Path, program: Path | None = None) -> subprocess.Popen[bytes]:
         started.append(
             subprocess.Popen(
-                [sys.executable, "-c", HOLD_SOURCE, *map(str, opened)], cwd=folder, env={TAG: run_id},
+                [sys.executable, *([program] if program else ["-c", HOLD_SOURCE]), *map(str, opened)], cwd=folder,
+                env={TAG: run_id},
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             )
         )
@@ -73,6 +74,40 @@ def test_file_belongs_to_run_that_has_it_open(tmp_path, start_process) -> None:
     assert ownership() == [True, True, True, False], "another run has far.csv open"
     start_process("run-3", here, theirs)
     assert ownership() == [True, False, False, False], "another run works in the same folder"
+
+
+def test_file_belongs_to_the_run_in_the_nearest_folder(tmp_path, start_process) -> None:
+    inner = tmp_path / "outer" / "inner"
+    inner.mkdir(parents=True)
+    files = [tmp_path / "outer" / "outer.csv", inner / "inner.csv"]
+    for path in files:
+        path.touch()
+
+    def ownership(folder: Path) -> tuple[list[bool], dict[str, str]]:
+        owners = FileOwners("run-1", folder)
+        return [owners.is_ours(str(path), path.stat()) for path in files], owners.refused
+
+    start_process("run-2", Path("/"))
+    boot = tmp_path / "core" / "worker" / "boot.py"
+    boot.parent.mkdir(parents=True)
+    boot.write_text(HOLD_SOURCE)
+    start_process("run-2", inner, program=boot)
+    assert ownership(inner) == ([True, True], {}), "the worker of a recipe"
+    start_process("run-3", tmp_path / "outer")
+    assert ownership(inner) == ([False, True], {str(files[0]): "run-3"})
+    start_process("run-4", inner)
+    assert ownership(tmp_path / "outer") == ([False, False], {str(files[0]): "run-3", str(files[1]): "run-4"})
+
+
+def test_folder_of_a_log_that_a_process_of_the_run_has_open_is_told(tmp_path, start_process) -> None:
+    log, other = tmp_path / "disk" / "events.out.tfevents.1", tmp_path / "else" / "data.bin"
+    for path in (log, other):
+        path.parent.mkdir()
+    start_process("run-1", tmp_path, log)
+    start_process("run-1", tmp_path, other)
+    owners = FileOwners("run-1", tmp_path / "work", clock=lambda: 0.0)
+    assert owners.open_folders() == {log.parent}
+    assert owners.open_folders() == set(), "not again at once"
 
 
 def test_run_that_has_just_started_has_its_file(tmp_path, start_process) -> None:

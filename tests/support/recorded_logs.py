@@ -43,6 +43,12 @@ def recorded_logs(folder: Path = FOLDER) -> Iterator[RecordedLog]:
         yield parse(path.stem, path.read_text(encoding="utf-8"))
 
 
+def public_programs() -> Iterator[RecordedLog]:
+    """Yield the logs of the one file that has those of many programs."""
+    for text in (FOLDER / "public_programs.txt").read_text(encoding="utf-8").split("# program: ")[1:]:
+        yield parse(text.partition("\n")[0], f"# program: {text}")
+
+
 def parse(name: str, text: str) -> RecordedLog:
     """Return the log in the text of a file. Raises `ValueError` if a line of its head is wrong."""
     head, found, log = text.partition(START)

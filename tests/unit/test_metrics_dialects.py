@@ -8,6 +8,7 @@ import pytest
 from core.metrics.reading import Reading
 from core.metrics.text.log import LogReader
 from core.metrics.text.statements import statement_of
+from tests.support.recorded_logs import record
 
 READ: dict[str, dict[str, float]] = {
     "loss: 0.123": {"loss": 0.123},
@@ -81,6 +82,41 @@ PLACES: dict[str, dict[str, Any]] = {
     '{"step": 3, "epoch": 0.5, "loss": 1, "time": 1790000000.5}': {"step": 3, "epoch": 0.5, "time": 1790000000.5},
     "{'loss': 0.52, 'learning_rate': 4e-05, 'epoch': 0.5}": {"epoch": 0.5},
 }
+CURVES: dict[str, dict[str, list[tuple[int, float]]]] = {
+    # numbers
+    "step 1: loss: 6,25 acc: 0,55": {"loss": [(1, 6.25)], "accuracy": [(1, 0.55)]},
+    "loss: 1,234": {},  # thousands, or a decimal comma
+    "loss: 1,234, acc: 0,550": {"loss": [(1, 1.234)], "accuracy": [(1, 0.55)]},
+    "reward: 1,234.5 perplexity: 75,357": {"reward": [(1, 1234.5)], "perplexity": [(1, 75357)]},
+    "loss=0.5,0.4": {},
+    "step 1.5K | loss 0.5": {"loss": [(1500, 0.5)]},
+    "iter: 12,000 loss: 0.5": {"loss": [(12000, 0.5)]},
+    "epoch   loss   acc\n1   0,55   0,61\n2   0,45   0,71": {
+        "loss": [(1, 0.55), (2, 0.45)], "accuracy": [(1, 0.61), (2, 0.71)]},
+    "| step | loss |\n|------|------|\n| 1K | 0.5 |\n| 2K | 0.4 |": {"loss": [(1000, 0.5), (2000, 0.4)]},
+    "loss: <tf.Tensor: shape=(), dtype=float32, numpy=0.3>": {"loss": [(1, 0.3)]},
+    "loss = tf.Tensor([0.2], shape=(1,), dtype=float32)": {"loss": [(1, 0.2)]},
+    "loss: Array(0.4, dtype=float32)": {"loss": [(1, 0.4)]},
+    "accuracy: 87.81%": {"accuracy": [(1, 87.81)]},
+    "accuracy: 87.8%": {"accuracy": [(1, 0.878)]},
+    "Acc: 28.00% (28/100)": {"accuracy": [(1, 0.28)]},
+    # names
+    "loss (train): 0.5, loss (val): 0.4": {"loss": [(1, 0.5)], "val_loss": [(1, 0.4)]},
+    "Train Class Accuracy: 0.5\nTrain Instance Accuracy: 0.6\nTrain Class Accuracy: 0.7": {
+        "accuracy": [(1, 0.5), (2, 0.7)], "instance_accuracy": [(1, 0.6)]},
+    "Best Instance Accuracy: 0.6, Class Accuracy: 0.5": {
+        "best_accuracy": [(1, 0.6)], "best_class_accuracy": [(1, 0.5)]},
+    "loss: 0.4\nTexture Loss: 3.5": {"loss": [(1, 0.4)], "texture_loss": [(1, 3.5)]},
+    "Params:\n  label_loss: 0.5\n  margin_loss: 1.5\nEpoch 1 loss 0.4": {"loss": [(1, 0.4)]},
+    "train_loss_ema_samples: 50000": {},
+    "Train: 89%  Valid: 100%  loss.train: 0.5  accuracy.valid: 0.9": {"loss": [(1, 0.5)], "val_accuracy": [(1, 0.9)]},
+    # languages
+    "Époque 1/3 - perte : 0,52 - perte de validation : 0,6": {"loss": [(1, 0.52)], "val_loss": [(1, 0.6)]},
+    "轮次   训练损失   验证损失\n1   0.55   0.61\n2   0.45   0.71": {
+        "loss": [(1, 0.55), (2, 0.45)], "val_loss": [(1, 0.61), (2, 0.71)]},
+    "第2轮 [验证] 损失: 0.3, 准确率: 0.9": {"val_loss": [(2, 0.3)], "val_accuracy": [(2, 0.9)]},
+}
+"""Texts, and the curves that are recorded of them."""
 PLACE_FIELDS = ("step", "epoch", "done", "total", "unit", "time")
 
 
@@ -89,6 +125,13 @@ def test_metrics_in_a_line_are_read(line: str) -> None:
     found = statement_of(line).reading
     assert found is not None
     assert repr(dict(sorted(found.values.items()))) == repr(dict(sorted(READ[line].items())))
+
+
+@pytest.mark.parametrize("text", CURVES)
+def test_text_becomes_these_curves(text: str) -> None:
+    curves, _ = record([text.encode() + b"\n"])
+    rounded = {name: [(step, round(value, 6)) for step, value in points] for name, points in curves.items()}
+    assert rounded == CURVES[text]
 
 
 @pytest.mark.parametrize("line", NOT_READ)

@@ -223,3 +223,11 @@ def test_csv_written_by_installed_keras_is_read(written_by_keras: Path) -> None:
     assert [reading.epoch for reading in readings] == [0, 1, 2]
     for name, values in history.items():
         assert [reading.values[name] for reading in readings] == pytest.approx(values)
+
+
+def test_table_with_decimal_commas_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "verlauf.csv"
+    path.write_text("epoch;loss;lr\n1;1,25;1e-3\n2;0,5;1,5e-4\n")
+    assert [dict(reading.values) for reading in CsvFile(path).poll()] == [
+        {"loss": 1.25, "learning_rate": 1e-3}, {"loss": 0.5, "learning_rate": 1.5e-4},
+    ]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from core.metrics.files.finder import MAX_DEPTH, MAX_ENTRIES, MAX_OF_A_FOLDER, MetricFileFinder
+from core.metrics.files.finder import AT_ONCE, MAX_DEPTH, MAX_ENTRIES, MetricFileFinder
 from core.metrics.files.record_logs import CsvFile
 from tests.support.waiting import PATIENCE_S
 
@@ -157,14 +157,23 @@ def test_search_stops_at_its_time_limit_and_the_next_continues(tmp_path: Path) -
     assert {path} <= {*looking.search_all(PATIENCE_S)} <= {path, *wanted} - {*begun}, "a complete new search"
 
 
-def test_only_a_limited_number_of_files_per_folder_is_examined(tmp_path: Path) -> None:
+def test_log_among_many_pictures_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(3 * AT_ONCE):
+        (tmp_path / f"{number}.png").touch()
     looking = finder(tmp_path)
-    for number in range(MAX_OF_A_FOLDER + 200):
-        (tmp_path / f"{number}.tfevents.1").write_bytes(b"x")
-    seen: list[Path] = []
-    looking._is_wanted = lambda entry: seen.append(entry.path)
+    path = write(tmp_path / "zz.csv")
+    monkeypatch.setattr("core.metrics.files.finder.MAX_ENTRIES", 10)
+    assert looking.search(PATIENCE_S) == [path]
+
+
+def test_folder_is_searched_that_is_added_later(tmp_path: Path) -> None:
+    looking = finder(tmp_path / "here")
+    path = write(tmp_path / "elsewhere" / "metrics.csv")
     assert looking.search(PATIENCE_S) == []
-    assert len(seen) == MAX_OF_A_FOLDER
+    looking.add(path.parent)
+    looking.add(path.parent)
+    assert looking.search(PATIENCE_S) == [path]
+    assert not looking.is_full
 
 
 def test_new_folders_are_searched_before_old_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

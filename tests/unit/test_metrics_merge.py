@@ -1,6 +1,7 @@
 """MetricMerger: one curve per metric from several sources, no duplicate values, ascending steps."""
 
 import math
+import os
 from collections.abc import Iterable
 from itertools import product
 from pathlib import Path
@@ -245,6 +246,41 @@ def test_second_training_in_a_folder_of_its_own_continues_the_curves() -> None:
     merged = merge.take(EVENTS, written(100.0, 10, 20, 30)) + merge.take(OTHER_EVENTS, written(105.0, 10, 20, 30))
     assert recorded(merged) == {"loss": [(10, 100.0), (20, 100.0), (30, 100.0)]}
     assert len(merge.notices) == 1
+
+
+@pytest.mark.parametrize("place", ["step", "epoch"])
+@pytest.mark.parametrize("name", ["version_{}/metrics.csv", "trial_{}.csv"])
+def test_tables_of_trials_that_follow_one_another_are_one_curve(tmp_path: Path, name: str, place: str) -> None:
+    merge, merged = MetricMerger(), []
+    for trial in range(3):
+        path = tmp_path / name.format(trial)
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"{place},train_loss\n" + "".join(f"{row},{10 * trial + row}\n" for row in range(4)))
+        os.utime(path, (1000 + 10 * trial + 5,) * 2)
+        os.utime(path.parent, (1000 + 10 * trial,) * 2)
+        merged += merge.take(f"csv:{path}", CsvFile(path).poll())
+    assert [value for _, value in recorded(merged)["loss"]] == [*range(4), *range(10, 14), *range(20, 24)]
+    assert not merge.notices
+
+
+def test_tables_that_are_written_at_the_same_time_are_not_one_curve(tmp_path: Path) -> None:
+    merge, merged = MetricMerger(), []
+    for trial in range(2):
+        path = tmp_path / f"version_{trial}" / "metrics.csv"
+        path.parent.mkdir()
+        path.write_text("step,loss\n" + "".join(f"{row},{10 * trial + row}\n" for row in range(4)))
+        os.utime(path, (1100, 1100))
+        os.utime(path.parent, (1000, 1000))
+        merged += merge.take(f"csv:{path}", CsvFile(path).poll())
+    assert recorded(merged) == {"loss": [(row, row) for row in range(4)]}
+    assert len(merge.notices) == 1
+
+
+def test_test_metric_of_another_name_than_the_validations_is_of_the_test_set() -> None:
+    merge = MetricMerger()
+    merged = merge.take("text", [Reading(values={"val_auc": 0.5}, epoch=1)])
+    merged += merge.take("text", [Reading(values={"val_logloss": 0.6}, of_test=True)])
+    assert recorded(merged) == {"val_auc": [(1, 0.5)], "test_logloss": [(1, 0.6)]}
 
 
 @pytest.mark.parametrize("count", [math.nan, math.inf, 2**53, -(2**60)])

@@ -6,10 +6,11 @@ import pytest
 
 from core.metrics.dialects import forms
 from core.metrics.text.printed_lines import PrintedLines
-from tests.support.recorded_logs import WITHOUT_METRICS, RecordedLog, parse, record, recorded_logs
+from tests.support.recorded_logs import WITHOUT_METRICS, RecordedLog, parse, public_programs, record, recorded_logs
 from tests.support.recorded_logs_table import DOCUMENT, document
 
 LOGS = list(recorded_logs())
+PROGRAMS = list(public_programs())
 OTHERS = list(recorded_logs(WITHOUT_METRICS))
 OTHER_LINES = {
     " validation loss at iteration 100 on test set | lm loss value: 7.6E+00 | lm loss PPL: 1.9E+03 | ": {},
@@ -23,7 +24,7 @@ LARGEST_PIECE = 40
 """Bytes. Smaller than most lines, so that lines, redraws and characters are cut."""
 
 
-@pytest.mark.parametrize("log", LOGS, ids=lambda log: log.name)
+@pytest.mark.parametrize("log", [*LOGS, *PROGRAMS], ids=lambda log: log.name)
 def test_a_recorded_log_becomes_these_curves_however_it_is_cut(log: RecordedLog) -> None:
     assert log.faults(*record([log.data])) == []
     assert log.faults(*record(_pieces(log.data))) == []
@@ -39,7 +40,7 @@ def test_output_with_numbers_but_no_metrics_gives_none(log: RecordedLog) -> None
 
 
 def test_each_form_reads_a_line_of_its_program() -> None:
-    lines = [line.text for log in LOGS for line in PrintedLines().take(log.data)]
+    lines = [line.text for log in (*LOGS, *PROGRAMS) for line in PrintedLines().take(log.data)]
     found = {line: forms.read(line) for line in (*lines, *OTHER_LINES)}
     read = {each[0] for each in found.values() if each is not None}
     assert [form.program for form in forms.FORMS if form not in read] == []

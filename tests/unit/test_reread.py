@@ -3,6 +3,8 @@
 import errno
 import json
 import os
+import subprocess
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,10 @@ from core.cli import __main__
 from core.metrics.reread import reread
 from core.schema.event_log import Log
 from core.schema.files import write_whole
+from core.system import procfs
+from core.system.processes import TAG
 from tests.support.running import folded, make_spec, script_spec
+from tests.support.waiting import wait_until
 from tests.support.written_runs import BEGAN, write_run
 
 LOG = "".join(f"step {step}: loss {step / 8:.3f}, accuracy {100 - step}%\n" for step in range(1, 11))
@@ -99,6 +104,21 @@ def test_noted_files_are_read_from_where_the_run_began(tmp_path: Path) -> None:
     result = reread(run_dir)
     assert (result.kept, result.after["reward"]) == (("reward",), 2)
     assert result.troubles == (f"{table} was changed after the run, so its curves stay as they were recorded.",)
+
+
+def test_file_that_another_run_may_have_written_is_read_when_that_run_is_over(tmp_path: Path) -> None:
+    table = tmp_path / "log.csv"
+    table.write_text("step,reward\n1,0.5\n2,0.77\n")
+    os.utime(table, (BEGAN + 50, BEGAN + 50))
+    run_dir = written(tmp_path, {"t": BEGAN + 102, "kind": "metric_file", "path": str(table), "begin": 0,
+                                 "other_run": "run-2"})
+    with subprocess.Popen([sys.executable, "-c", "input()"], env={TAG: "run-2"}, stdin=subprocess.PIPE) as other:
+        wait_until(lambda: procfs.variables(other.pid), "the process")
+        result = reread(run_dir)
+        other.communicate(b"\n")
+    assert "reward" not in result.after
+    assert result.troubles == (f"{table} is not read yet, since run run-2 may have written it and is not over.",)
+    assert reread(run_dir).after["reward"] == 2
 
 
 def test_a_full_disk_leaves_the_old_curves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from core.metrics.dialects import pairs
-from core.metrics.dialects.syntax import NUMBER, PLACE, step_position
+from core.metrics.dialects.syntax import ALONE, NUMBER, PLACE, of_percentage, step_position
 from core.metrics.reading import IN_VALIDATION, TEST, VALIDATION, Reading, canonical, certainty, is_counter
 
 TQDM = re.compile(
@@ -46,7 +46,8 @@ NOT_TRAINING = re.compile(
 VALIDATING = re.compile(rf"\b(?:{'|'.join(sorted(VALIDATION))}|evaluating|validating)\b|evaluat|validat", re.IGNORECASE)
 SCALES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 RATE = re.compile(r"[\d.?]+\s?[kMGT]?(?P<unit>[^\d\s/]+?)/s|[\d.?]+s/(?P<inverse>\S+)")
-STEPS = frozenset({"it", "step", "steps", "batch", "batches", "iter", "iters", "iteration", "iterations", "update"})
+STEPS = frozenset({"it", "step", "steps", "batch", "batches", "iter", "iters", "iteration", "iterations", "update",
+                   "trial"})
 EPOCHS = frozenset({"epoch", "epochs", "ep"})
 OVER_EPOCHS = re.compile(r"\bepochs?\W*$", re.IGNORECASE)
 """A bar named "Epochs" counts epochs; one named "Epoch 3" counts the steps of an epoch."""
@@ -54,12 +55,12 @@ LIGHTNING = re.compile(r"Epoch \d+/(?P<last>\d+)\s+[━╸╺]+ \d+/\d+ [\d:]+ �
 """Lightning's bar in rich: it counts epochs from 0, and names the last one instead of their number."""
 FIELD = re.compile(
     rf"(?P<name>[A-Za-z_][\w@/.\- ]{{0,63}}?)(?: \((?:batch|avg|mean|train|epoch|step)\)| \[\d+-\d+\])?\s?[=:]\s?"
-    rf"(?P<number>{NUMBER})(?P<share>%?)(?=$|[\s,;\]}}])",
+    rf"(?P<number>{NUMBER})(?P<share>%?){ALONE}(?=$|[\s,;\]}}])",
     re.IGNORECASE,
 )
 OTHER_FIELD = re.compile(
     rf"(?<![\w@/.\-])(?P<name>[A-Za-z_][\w@/.\-]{{0,63}})\s?[=:]\s{{0,8}}(?P<number>{NUMBER})(?P<share>%?)"
-    rf"(?=$|[\s,;|\]])",
+    rf"{ALONE}(?=$|[\s,;|\]])",
     re.IGNORECASE,
 )
 """Beside bars that show times and rates without commas: a name is one word."""
@@ -71,12 +72,13 @@ KERAS = re.compile(
 PADDLE = re.compile(r"step\s+(?P<n>\d+)/(?P<total>\d+)\s+(?:\[[=>.]*\]\s)?(?P<rest>- .*/step.*)")
 """Paddle's bar, after `Epoch 1/2` as Keras' bar."""
 KERAS_FIELD = re.compile(
-    rf"(?<=- )(?P<name>[\w@/.\-]{{1,64}}(?: [\w@/.\-]{{0,64}}\w){{0,3}}): (?P<number>{NUMBER})(?P<share>)(?=$|\s)",
+    rf"(?<=- )(?P<name>[\w@/.\-]{{1,64}}(?: [\w@/.\-]{{0,64}}\w){{0,3}}): (?P<number>{NUMBER})(?P<share>)"
+    r"(?=$|[\s_A-Za-z{(\[])",
     re.IGNORECASE,
 )
 CENTRED = re.compile(r"\[[=>#.\-\s]*\s(?P<n>\d+)/(?P<total>\d+)\s[=>#.\-\s]*\]\s(?P<rest>.*)")
 """kuangliu's bar, which counts in its middle: `[====== 12/391 >....]  Step: 23ms | Tot: 2s | Loss: 1.9 | Acc: 29%`."""
-TRAINING = re.compile(r"epoch|train|step|iter|batch|\bfit|loss|optimi|learn|round|episode|update", re.IGNORECASE)
+TRAINING = re.compile(r"epoch|train|step|iter|batch|\bfit|loss|optimi|learn|round|episode|update|trial", re.IGNORECASE)
 """Words in the names of bars that count training steps. A bar with another name and without metrics counts something
 else."""
 LETTERS = re.compile(r"[^\W\d_]{2}")
@@ -89,6 +91,7 @@ class Drawing(NamedTuple):
     name: str  # without its numbers: equal, like the total, for all drawings of one bar
     total: float | None
     epochs: float | None  # the number of epochs that its line names
+    beside: str = ""  # the text after it: perhaps of another stream
 
 
 def read(line: str) -> Drawing | None:
@@ -102,9 +105,11 @@ def read(line: str) -> Drawing | None:
             values = named.values if named else {}
         else:
             values = dict(_fields(KERAS_FIELD, match["rest"]))
+            end = max((field.end() for field in KERAS_FIELD.finditer(match["rest"])), default=len(match["rest"]))
         total = float(match["total"]) if match["total"] else None
         reading = Reading(values=values, done=float(match["n"]), total=total, unit="steps")
-        return Drawing(reading, KERAS_BAR, None, _epochs(line))
+        beside = "" if match.re is CENTRED else match["rest"][end:].strip(" -—")
+        return Drawing(reading, KERAS_BAR, None, _epochs(line), beside)
     if (match := _found(line)) is None:
         return None
     fields = _fields_of(match)
@@ -112,7 +117,8 @@ def read(line: str) -> Drawing | None:
     name = " ".join(re.sub(r"[-+]?\d[\d.e+-]*|nan|inf", "#", before).split())
     total = float(fields["total"]) if fields["total"] else None
     form = re.sub(r"\d", "0", fields["total"]) + (fields["scale"] or "") if fields["total"] else ""
-    return Drawing(_reading(match, fields, before), f"{name}/{form}", total, _epochs(line))
+    beside = line[match.end() :].strip() if fields["after"] is None else ""
+    return Drawing(_reading(match, fields, before), f"{name}/{form}", total, _epochs(line), beside)
 
 
 def _epochs(line: str) -> float | None:
@@ -145,7 +151,7 @@ def _reading(match: re.Match[str], fields: dict[str, str | None], name: str) -> 
     done = float(fields["n"] or 0) * SCALES[fields["n_scale"] or ""]
     total = float(fields["total"]) * SCALES[fields["scale"] or ""] if fields["total"] else None
     values = _values(match, fields, name)
-    if phase := VALIDATING.search(name):
+    if phase := VALIDATING.search(_without_fields(name)):
         of_validation = {key if key.startswith("val_") else f"val_{key}": value for key, value in values.items()}
         of_test = phase[0].lower() in TEST
         return Reading(values=of_validation, done=done, total=total, unit=IN_VALIDATION, of_test=of_test)
@@ -161,13 +167,19 @@ def _reading(match: re.Match[str], fields: dict[str, str | None], name: str) -> 
     return Reading(values=values, epoch=epoch, done=done, total=total, unit="steps" if is_exact else "")
 
 
+def _without_fields(name: str) -> str:
+    """Return what a description says of its bar: `Loss: 0.5, Train: 0.9, Test: 0.8` is none of a test."""
+    return OTHER_FIELD.sub("", name)
+
+
 def _values(match: re.Match[str], fields: dict[str, str | None], name: str) -> dict[str, float]:
     """Return the values before and after a bar."""
     named = pairs.read(name)
     values = dict(named.values) if named else {}
     if fields["after"] is None:
         values |= dict(_fields(FIELD, fields["values"] or ""))
-        values |= dict(_fields(OTHER_FIELD, match.string[match.end() :]))
+        beside = pairs.read(match.string[match.end() :])
+        values |= beside.values if beside else {}
     elif match.re is TQDM or fields["n"] != "0":  # rich needs some from the beginning
         values |= dict(_fields(OTHER_FIELD, fields["after"]))
     return values if any(certainty(key) for key in values) else {}
@@ -188,4 +200,4 @@ def _fields(field: re.Pattern[str], text: str) -> Iterator[tuple[str, float]]:
     for match in field.finditer(text):
         name = match["name"].strip().removeprefix("avg. ")
         if not is_counter(name) and not name.startswith("init "):  # NumPyro's first loss, beside the mean of the last
-            yield canonical(name), float(match["number"]) / (100 if match["share"] else 1)
+            yield canonical(name), of_percentage(match["number"]) if match["share"] else float(match["number"])

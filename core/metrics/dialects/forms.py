@@ -138,6 +138,19 @@ FORMS: tuple[Form, ...] = (
          field=ESPNET_FIELD, skip=ESPNET_OTHERS),
     Form(program="Stable-Baselines3: an evaluation", holds="Eval num_timesteps=",
          line=_re(r"^Eval num_timesteps=(?P<step>\d+), episode_reward=(?P<val_episode_reward>NUM) \+/- ")),
+    Form(program="NVIDIA Tacotron 2", holds=" loss ",
+         line=_re(r"^(?:train|(?P<validation>val)\w*) (?P<name>loss) (?P<step>\d+):?\s+"
+                  r"(?P<number>[-+]?\d+\.\d+|nan|inf)(?: Grad Norm (?P<grad_norm>NUM) [\d.]+s/it)?\s*$")),
+    Form(program="WeNet", holds="TRAIN Batch ",  # of this epoch this batch
+         line=_re(r"\bTRAIN Batch (?P<epoch>\d+)/(?P<step>\d+) (?P<fields>loss .*)"),
+         field=_re(r"(?P<name>[a-z]\w*) (?P<number>NUM)(?=\s|$)")),
+    Form(program="WeNet: batches of a validation", holds="CV Batch ", line=_re(r"\bCV Batch \d+/\d+ loss ")),
+    Form(program="Optuna", holds="inished with value: ",
+         line=_re(r"\bTrial (?P<step>\d+) finished with value: (?P<value>NUM) and ")),
+    Form(program="Optuna: several objectives", holds="inished with values: ",
+         line=_re(r"\bTrial (?P<step>\d+) finished with values: \[(?P<value_1>NUM), (?P<value_2>NUM)"
+                  r"(?:, (?P<value_3>NUM))?\] and ")),
+    Form(program="scikit-optimize", holds="value obtained: ", line=_re(r"^Function value obtained: (?P<value>NUM)$")),
     Form(program="Guides of Keras and TensorFlow",  # `Training loss (for one batch) at step 200: 0.9721`
          holds=" at ",
          line=_re(r"^\W*(?P<name>(?:[a-z_]+[ _])?(?:loss|accuracy))(?: \([^)]{1,40}\))? at (?:step|iteration) "

@@ -13,8 +13,9 @@ import json
 import re
 import warnings
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
-from core.metrics.dialects.syntax import NUMBER, StepPosition, message, step_position
+from core.metrics.dialects.syntax import ALONE, NUMBER, StepPosition, message, of_percentage, step_position
 from core.metrics.reading import (
     IN_VALIDATION,
     MAX_STEP,
@@ -34,24 +35,39 @@ from core.metrics.reading import (
 PREFIX = re.compile(
     r"\d{4}[-/]\d\d[-/]\d\d(?:[T ]\d\d?:\d\d(?::\d\d(?:[.,]\d+)?)?)?(?:Z|[-+]\d\d:?\d\d)?|\d\d?/\d\d?/\d{2,4}"
     r"|(?<![\d:])\d{1,3}:\d\d(?::\d\d)?(?:[.,]\d+)?(?![\d:])|\d{1,9}\.\d{1,9}\.\d[\w.]*|\([\w.]{1,60}:\d{1,6}\)"
+    r"|\[[\w.]{1,60}:\d{1,6}\]"
     r"|(?<=\| )[\w.<>]{1,80}(?::[\w.<>]{1,80})?:\d{1,6}(?= - )"
 )
 """Dates, times of day, durations, versions, addresses and lines of source: they are no values and are blanked out."""
 PAIR = re.compile(
-    rf"(?<![\w@/.\\'\"-])(?P<name>[a-z_][\w@/.\-]{{0,63}})(?P<sep>\s{{0,8}}[=:]\s{{0,16}}|\s{{1,16}})(?:tensor\(|np\.float\d+\()?"
-    rf"(?:(?P<number>\d{{1,3}}(?:,\d{{3}})+(?:\.\d+)?(?![\d,])|{NUMBER})(?P<rest>\s?%|\s?/\s?(?P<of>\d+))?"
-    rf"|(?<=:\s)\((?P<share>\d+(?:\.\d*)?)%\)|(?<=[=:])\[(?P<only>{NUMBER})\])"
-    r"(?=$|[\s,;|)\]}'\"(]|\.(?:\s|$))",
+    rf"(?<![\w@/.\\'\"-])(?P<name>[a-z_][\w@/.\-]{{0,63}})(?P<sep>\s{{0,8}}(?:\bis)?[=:]\s{{0,16}}|\sis\s|\s{{1,16}})"
+    rf"(?:(?P<number>(?P<grouped>\d{{1,3}},\d{{3}}(?![\d,.]))|{NUMBER})(?P<rest>\s?%|\s?/\s?(?P<of>\d+))?"
+    rf"|(?<=:\s)\((?P<share>\d+(?:\.\d*)?)%\)|(?<=[=:\s])\[(?P<only>{NUMBER})\]|(?<=[=:])\((?P<first>{NUMBER}),?\))"
+    rf"{ALONE}(?=$|[\s,;|)\]}}>'\"(]|\.(?:\s|$))",
     re.IGNORECASE,
 )
+LOSS = re.compile(r"l_[a-z]\w*|l[12]", re.IGNORECASE)
+"""Names of losses, on a line with a place in the training: `l_pix: 0.012`."""
+BEST = "best_"
+LARGE = re.compile(r"ppl|perplexity|reward|return|score", re.IGNORECASE)
+"""Names of metrics whose values may have thousands separators."""
+RATIO = re.compile(r"\s?\(\d+/\d+\)")
 MEAN = re.compile(rf"\s{{0,4}}\(\s{{0,8}}({NUMBER})\s?%?\)", re.IGNORECASE)
 """The mean so far, in brackets after a batch's value: `Loss 6.8018e+00 (6.8121e+00)`."""
 WORD = re.compile(r"([A-Za-z][\w]*)[ ]$")
+LED = re.compile(
+    r"(?<![\w.])(?<!new )(train(?:ing)?|val(?:id(?:ation)?)?|test|eval|best)\s"
+    r"(?P<kind>(?:(?!(?:nan|inf)\b)[a-z][\w-]{0,30}\s){1,2})$",
+    re.IGNORECASE,
+)
+"""The beginning of a field that says what a name further on is of: `Test Instance Accuracy: 0.6`."""
+KIND = re.compile(r"(?:^|[,;|])\s{0,4}((?:[a-z][\w-]{0,30}\s){1,2})$", re.IGNORECASE)
+"""Words at the beginning of a field that may tell its metric from another of this name: `Content `."""
 FIELD = re.compile(r"[,;|]\s{0,4}([A-Za-z][\w-]{0,30}(?:[ ][A-Za-z][\w-]{0,30}){0,2})[ ]$")
 """The words before a name in its field of a line: `, Mel PostNet ` in `Mel Loss: 1.2, Mel PostNet Loss: 1.1`."""
 BEFORE_NAMES = TRAIN | VALIDATION | MEANS | {"set"}
 WORDS = re.compile(
-    r"(?:time|learning|grad|gradient|best|max|min|maximum|minimum|highest|lowest|total|final|top|batch|epoch|step|[dgq]|gen|"
+    r"(?:time|learning|grad|gradient|best|median|max|min|maximum|minimum|highest|lowest|total|final|top|batch|epoch|step|[dgq]|gen|"
     r"disc|generator|discriminator|actor|critic|policy|value|surrogate|entropy|content|style|adversarial|adv|gan|cycle|"
     r"identity|perceptual|feature|pixel|recon(?:struction)?|kld?|elbo|regression|reg|classification|cls|box|bbox|obj|"
     r"objectness|mask|seg|segmentation|rpn|dfl|contrastive|triplet|aux(?:iliary)?|commit(?:ment)?|vq|codebook|"
@@ -61,11 +77,11 @@ WORDS = re.compile(
 )
 """Words that belong to the name after them, besides those in `names`."""
 PHASE = re.compile(
-    r"^[\W\d]{0,40}(?:[^\W\d]\w{0,23}[\s:.-]{1,8}|\d{1,9}[\]\s:|)-]{1,4}){0,4}?(?:on )?"
+    r"^[\W\d]{0,40}(?:[^\W\d]\w{0,23}[\s:.-]{1,8}|\d{1,9}[\]\s:|),-]{1,4}){0,4}?(?:on )?\[?"
     r"(?:(?P<test>test|testing)|val|valid|validation|eval|evaluation|evaluating|validating|validate|dev)\b"
     r"(?: net output #\d+)?(?:[ _-]?(?:set|error|errors|results?|metrics|summary|epoch|performance|phase|step)){0,2}"
-    r"[\]\s]*(?:\[[^\]]{0,40}\]|[\d/\s]{1,40})?"
-    r"(?:[:|>,-]|\]|$)|^\s*\*\s",
+    r"[\]\s]*(?:\[[^\]]{0,40}\]|\([\d/ ]{1,20}\)|[#\d/\s]{1,40})?"
+    r"(?:[:|>,-]|\]|$|(?<=\s\s)|(?<=\d\)))|^\s*\*\s",
     re.IGNORECASE,
 )
 """A line about validation: `Test set: ...`, `[val] ...`, the summary ` * Acc@1 76.1` of PyTorch's example."""
@@ -89,7 +105,7 @@ BARE = re.compile(
     re.IGNORECASE,
 )
 """A line that names an epoch and nothing else."""
-CLOSING = re.compile(r"^\s*(?:$|[,;|)\]}'\"%(]|\.(?:\s|$)|[-–]\s|[A-Za-z_][\w@/.\-]*(?:\s[A-Za-z]+)?\s*[=:])")
+CLOSING = re.compile(r"^\s*(?:$|[,;|)\]}'\"%(>]|\.(?:\s|$)|[-–—]\s|[A-Za-z_][\w@/.\-]*(?:\s[A-Za-z]+)?\s*[=:])")
 """The text that must follow a number that may be part of a sentence: "error 0.5 of" is no metric."""
 
 MEASURE = re.compile(r"\s(?:hours?|h|min|minutes?|secs?|seconds?|s|ms|[KMG]i?B|samples|images|tokens)\b")
@@ -99,8 +115,9 @@ NEXT = re.compile(r"^\s+[A-Za-z_][\w@/.\-]*\s+[-+]?[\d.]")
 """The text that may follow `nan` instead: another name and its number. No sentence reads so."""
 
 DECLARED = ("double ", "float ", "auto ", "const ", "int ")
-TIMES = " *"
-"""What stands before and after a number in source code: `double loss = 0.5;`, `loss = 0.5 * x`."""
+TIMES = re.compile(r" \*(?! \d)")
+"""What stands before and after a number in source code: `double loss = 0.5;`, `loss = 0.5 * x`. CNTK prints the
+number of samples so."""
 
 EPISODE = re.compile(r"\bepisodes?\b", re.IGNORECASE)
 """The score of a game is a whole number."""
@@ -128,7 +145,7 @@ def read(line: str) -> Reading | None:
     phase = PHASE.match(message(clean)[:HEAD])
     tested = phase is not None and phase["test"] is not None
     of_line = at.validation or phase is not None
-    values, of_test = _values(clean, at, validation=of_line, tested=tested)
+    values, of_test, kinds = _values(clean, at, validation=of_line, tested=tested)
     announces = (len(clean) < HEAD and BARE.match(clean)) or (at.step is not None and at.total is not None)
     if not values and not announces:
         return None
@@ -142,7 +159,8 @@ def read(line: str) -> Reading | None:
     if validates and at.done is not None and at.unit != "epochs" and (at.step is None or of_line):
         at.unit, at.step = IN_VALIDATION, None
     return Reading(
-        values=values, step=at.step, epoch=at.epoch, done=at.done, total=at.total, unit=at.unit, of_test=of_test
+        values=values, step=at.step, epoch=at.epoch, done=at.done, total=at.total, unit=at.unit, of_test=of_test,
+        kinds=kinds,
     )
 
 
@@ -152,7 +170,7 @@ def heading(line: str) -> str:
     A line such as `Test Error:` speaks of the next line; `Training...` and `Validating...` of all until the other one.
     """
     if len(line) < HEAD:
-        if line.rstrip().endswith(":") and PHASE.match(line) is not None:
+        if line.rstrip().endswith(":") and PHASE.match(message(_without_prefixes(line))) is not None:
             return VALIDATION_NEXT
         if named := PHASE_HEADING.match(line):
             return TRAINING if named["train"] else VALIDATION_NEXT
@@ -161,8 +179,10 @@ def heading(line: str) -> str:
 
 def as_validation(reading: Reading) -> Reading:
     """Return the reading with validation names and without progress, which is not that of the training."""
-    values = {name if not _trained(name) else f"val_{name}": value for name, value in reading.values.items()}
-    return Reading(values=values, epoch=reading.epoch, step=reading.step, of_test=reading.of_test)
+    ours = {name: name if not _trained(name) else f"val_{name}" for name in reading.values}
+    values = {ours[name]: value for name, value in reading.values.items()}
+    kinds = {ours[name]: kind for name, kind in reading.kinds.items() if name in ours}
+    return Reading(values=values, epoch=reading.epoch, step=reading.step, of_test=reading.of_test, kinds=kinds)
 
 
 def _trained(name: str) -> bool:
@@ -173,14 +193,26 @@ def _without_prefixes(line: str) -> str:
     return PREFIX.sub(lambda match: " " * len(match[0]), line)
 
 
-def _values(line: str, at: StepPosition, *, validation: bool, tested: bool) -> tuple[dict[str, float], bool]:
-    """Return the values by our names, and whether those of a validation are of a test set."""
-    found = list(_pairs(line, means=validation and at.done is not None and at.unit != "epochs"))
-    if not any(certain for _, _, certain in found) or _is_of_settings(line, at):
-        return {}, False
-    all_are_metrics = any(certainty(name) == "known" for name, _, _ in found)
+class _Values(NamedTuple):
+    """The values of a line by our names."""
+
+    values: dict[str, float]
+    of_test: bool  # whether those of a validation are of a test set
+    kinds: dict[str, str]
+
+
+def _values(line: str, at: StepPosition, *, validation: bool, tested: bool) -> _Values:
+    placed = at.step is not None or at.done is not None
+    found = [
+        (name, value, certain or (placed and LOSS.fullmatch(name) is not None), kind)
+        for name, value, certain, kind in _pairs(line, means=validation and at.done is not None and at.unit != "epochs")
+    ]
+    if not any(certain for _, _, certain, _ in found) or _is_of_settings(line, at):
+        return _Values({}, of_test=False, kinds={})
+    all_are_metrics = any(certainty(name) == "known" or LOSS.fullmatch(name) for name, *_ in found)
     named: list[tuple[str, float]] = []
-    for name, value, certain in found:
+    kinds: dict[str, str] = {}
+    for name, value, certain, kind in found:
         if not certain and not all_are_metrics:
             continue
         phase = name.replace("/", "_").split("_")[0].lower()
@@ -193,7 +225,9 @@ def _values(line: str, at: StepPosition, *, validation: bool, tested: bool) -> t
         is_new = all(canonical(other) != f"{OF_VALIDATION}{ours}" for other, _ in named)
         prefix = ("test " if tested else "val ") if validation and inherits and is_new else ""
         named.append((prefix + name, value))
-    return by_our_names(named)
+        kinds.setdefault(canonical(prefix + name), kind)
+    values, of_test = by_our_names(named)
+    return _Values(values, of_test=of_test, kinds=kinds)
 
 
 def _is_of_settings(line: str, at: StepPosition) -> bool:
@@ -202,30 +236,38 @@ def _is_of_settings(line: str, at: StepPosition) -> bool:
     return SETTING.search(line) is not None or len(SWITCH.findall(line)) > 1
 
 
-def _pairs(line: str, *, means: bool) -> Iterator[tuple[str, float, bool]]:
-    """Yield (the program's name, value, whether the name alone says that it is a metric).
+def _pairs(line: str, *, means: bool) -> Iterator[tuple[str, float, bool, str]]:
+    """Yield (the program's name, value, whether the name alone says that it is a metric, words that it leaves out).
 
     `means`: of a value with its mean in brackets take the mean.
     """
+    seen: dict[str, bool] = {}
     for match in PAIR.finditer(line):
-        name = _whole_name(line, match)
+        name, begin = _whole_name(line, match)
         name_certainty = certainty(name)
         if is_counter(name) or FILE.fullmatch(match["name"].lower()) or not _plausible(line, match, name_certainty):
             continue
+        name, kind = _with_words(line, name, begin)
+        base = canonical(name).removeprefix(OF_VALIDATION).removeprefix(BEST)
+        if base in seen and (of := FIELD.search(line, max(0, begin - HEAD), begin)):
+            is_of_best = seen[base] and not _has_phase(of[1])  # `Best Instance Accuracy: 0.6, Class Accuracy: 0.5`
+            name = f"{'best ' if is_of_best else ''}{of[1]} {name.split()[-1] if _has_phase(of[1]) else name}"
+        seen.setdefault(base, canonical(name).startswith(BEST))
         mean = MEAN.match(line, match.end()) if means else None
         if (value := float(mean[1]) if mean else _value(match, name)) is not None:
-            yield name, value, bool(name_certainty)
+            yield name, value, bool(name_certainty), kind
 
 
 def _plausible(line: str, match: re.Match[str], certain: str) -> bool:
     """Return whether the number can be a value, and is not part of a sentence."""
-    text, tight = match["number"] or match["share"] or match["only"], match["sep"].strip() != ""
+    text, tight = _number_of(match), match["sep"].strip() not in {"", "is"}
     whole = text.lstrip("+-").isdigit() and not match["rest"] and not match["share"]
-    if whole and match["name"].lower() in TRAIN | VALIDATION:
-        return False  # `Train: 3 [10/391]`
-    if not certain and (not tight or MEASURE.match(line, match.end())):
+    if (whole or match["rest"]) and match["name"].lower() in TRAIN | VALIDATION:
+        return False  # `Train: 3 [10/391]`, `Train: 89%`
+    is_unclear = match["grouped"] and not LARGE.search(match["name"])  # 1,234 may have a decimal comma
+    if is_unclear or (not certain and (not tight or MEASURE.match(line, match.end()))):
         return False
-    if line.endswith(DECLARED, 0, match.start()) or line.startswith(TIMES, match.end()):
+    if line.endswith(DECLARED, 0, match.start()) or TIMES.match(line, match.end()):
         return False
     if certain == "cautious" and whole:
         return tight and EPISODE.search(line) is not None
@@ -236,36 +278,57 @@ def _plausible(line: str, match: re.Match[str], certain: str) -> bool:
     return True
 
 
-def _whole_name(line: str, match: re.Match[str]) -> str:
-    """Return the name with the words before it that belong to it: "Average loss", "learning rate", "val loss"."""
+def _whole_name(line: str, match: re.Match[str]) -> tuple[str, int]:
+    """Return the name with the words before it that belong to it, and where it begins: "Average loss", "val loss"."""
     name, begin = match["name"], match.start()
     for _ in range(3):
         before = WORD.search(line, max(0, begin - 24), begin)
         if before is not None and len(name) == 1 and name in "DGdg" and before[1].lower() == "loss":
-            return f"loss_{name}"
+            return f"loss_{name}", begin
         if before is None or not (before[1].lower() in BEFORE_NAMES or WORDS.match(before[1])):
             break
         name, begin = f"{before[1]} {name}", before.start()
     # An unknown word before "loss" tells several losses of a line apart.
     is_one_of_several = name.lower() == "loss" and line.lower().count("loss") > 1
     if is_one_of_several and (of := FIELD.search(line, max(0, begin - HEAD), begin)):
-        return f"{of[1]} {name}"
-    return name.removeprefix("set ")
+        return f"{of[1]} {name}", begin
+    return name.removeprefix("set "), begin
+
+
+def _with_words(line: str, name: str, begin: int) -> tuple[str, str]:
+    """Return the name with the phase that is further on the left, and the words between, which are left out."""
+    before = line[max(0, begin - 2) : begin]
+    if not before[:1].isalnum() or not before[1:].isspace():
+        return name, ""
+    if not _has_phase(name) and (led := LED.search(line, max(0, begin - HEAD), begin)):
+        return f"{led[1]} {name}", led["kind"].strip()
+    kind = KIND.search(line, max(0, begin - HEAD), begin)
+    return name, kind[1].strip() if kind else ""
+
+
+def _has_phase(name: str) -> bool:
+    return name.split(maxsplit=1)[0].lower() in TRAIN | VALIDATION | {"best"}
+
+
+def _number_of(match: re.Match[str]) -> str:
+    found = match["number"] or match["only"] or match["first"] or match["share"]
+    return found.replace(",", "") if match["grouped"] else found
 
 
 def _value(match: re.Match[str], name: str) -> float | None:
-    """Return the value; a share such as `9903/10000` or `99.03%` becomes a number from 0 to 1."""
-    text = (match["number"] or match["only"] or match["share"]).replace(",", "")
+    """Return the value; a share such as `9903/10000` or `99%` becomes a number from 0 to 1: see `of_percentage`."""
+    text = _number_of(match)
     if match["of"]:
         of = float(match["of"])
         return float(text) / of if of and "acc" in name.lower() else None
+    if match["rest"] and not RATIO.match(match.string, match.end()):
+        return of_percentage(text)
     return float(text) / 100 if match["share"] or match["rest"] else float(text)
 
 
 MAX_CHARACTERS = 8192
 """Characters of a dictionary to read: Python's parser needs some microseconds for each hundred."""
 NOT_LITERAL = re.compile(r"(?<=[:,\[\s(])(-?)(nan|inf)(?=\s*[,}\])])", re.IGNORECASE)
-WRAPPED = re.compile(r"(?:np\.float\d+|np\.int\d+|tensor|array)\(([^(),]*)(?:,[^()]*)?\)")
 SETTING_KEYS = frozenset({
     "epochs", "num_epochs", "max_epochs", "n_epochs", "batch_size", "bs", "seed", "max_steps", "max_iters",
     "num_workers",
@@ -344,7 +407,7 @@ def _literal(text: str) -> object:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about text that is not Python
-            return ast.literal_eval(NOT_LITERAL.sub(r"'\1\2'", WRAPPED.sub(r"\1", text)))
+            return ast.literal_eval(NOT_LITERAL.sub(r"'\1\2'", text))
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return None
 

@@ -7,11 +7,22 @@ from dataclasses import dataclass
 
 NUMBER = r"[-+]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:e[-+]?\d+)?|nan|inf(?:inity)?)"
 """A number in a line. Compile it with IGNORECASE."""
+ALONE = rf"(?!,{NUMBER}(?:[\s,;|)\]]|$))"
+"""After a number that is not the beginning of a list, such as `0.5,0.6`, nor of a number with a decimal comma."""
+
+
+def of_percentage(text: str) -> float:
+    """Return the value of the number before a percent sign: a share, but with two decimals the number as it is printed.
+
+    A program that prints `87.81%` counts in percent.
+    """
+    return float(text) / (1 if len(text.partition(".")[2]) > 1 else 100)
+
 
 PLACE = re.compile(
     r"(?<![\w.@/\\-])(?:(?P<epoch>epoch|epochs(?=\W*\d+\s*(?:/|of))|ep|"
     r"(?P<named>train(?:ing)?)(?=\s*:?\s*(?:\d+|\[\d+(?:/\d+)?\])\s*\[\s*\d+/\d))"
-    r"|(?<!\bVal )(?P<step>(?:global[_ ]|train(?:ing)?[_ ])?(?:steps?|iter(?:ation)?s?|it)|num_updates|num_timesteps|"
+    r"|(?<!\bVal )(?P<step>(?:global[_ ]|train(?:ing)?[_ ])?(?:steps?|iter(?:ation)?s?|itr?)|num_updates|num_timesteps|"
     r"(?:episode|update|timestep|round|generation|rollout)s?|"
     r"(?:num_)?(?:sample|example|image|token)s[_ ](?:seen|processed))"
     r"|(?P<batch>batch(?:es)?|minibatch))(?:\s*\((?P<phase>\w+)\))?(?P<sep>\s*[:=#]\s*|\s+|(?=\[))\[?\s*"
@@ -28,10 +39,14 @@ IN_EPOCH = (
     re.compile(
         r"^\W*?\[\s*(?P<epoch>\d+)\s*/\s*(?P<epochs>\d+)\s*\]\s*[\[(]\s*(?P<done>\d+)\s*/\s*(?P<total>\d+)\s*[\])]"
     ),
+    re.compile(r"^\W*(?:train|val|test|eval)[a-z]*\s*\(\s*(?P<epoch>\d+)\s*/\s*(?P<epochs>\d+)\s*\)",
+               re.IGNORECASE),
+    re.compile(r"^(?:\[[a-z]+(?: \d+)?\]){1,3}\((?P<done>\d+)/(?P<total>\d+)\)", re.IGNORECASE),
     re.compile(r"^\W*?\[\s*(?P<epoch>\d+)\s*:\s+(?P<done>\d+)\s*/\s*(?P<total>\d+)\s*\]"),
 )
 """PyTorch's tutorial: `[1,  2000] loss: 2.173` is epoch 1, batch 2000 of the epoch. DCGAN: `[0/25][10/1583]` is batch
-10 of epoch 0. PointNet: `[0: 10/1583]` is that batch, too."""
+10 of epoch 0. Catalyst: `train (1/10)`. DGL-KE: `[proc 0][Train](10/1583)`. PointNet: `[0: 10/1583]` is that batch,
+too."""
 LEADING = re.compile(
     r"^\W*?\[\s*(\d+)\s*/\s*(\d{3,})\s*\]\s*\w"
     r"|^(\d+)\s*/\s*(\d+)(?:,\s+[a-z]|\s+(?P<epoch>\(epoch\b))",
@@ -112,7 +127,7 @@ def _add(found: StepPosition, match: re.Match[str]) -> None:
             found.step = int(n)
     elif match["batch"] and total is not None:
         found.done, found.total, found.unit = n, total, "steps"
-    elif match["batch"] and found.epoch is not None and found.step is None and n.is_integer():
+    elif match["batch"] and found.step is None and n.is_integer() and "=" not in match["sep"]:
         found.step = int(n)
 
 

@@ -28,6 +28,9 @@ PROSE = re.compile(r"[=,;?!{}<>\"']")
 NUMBERED = re.compile(r"(?<![\w@(.\-])\d")
 COUNT = re.compile(r"(?P<n>\d{1,15})(?:/(?P<total>\d{1,15}))?")
 CELL = re.compile(rf"(?P<number>{NUMBER})(?P<share>%?)", re.IGNORECASE)
+CELLS = re.compile(r"\[[^\]]*\]|\S+")
+PART = re.compile(NUMBER, re.IGNORECASE)
+LIST = re.compile(rf"\[\s*(?:{NUMBER}(?:,?\s+{NUMBER})*)?\s*\]", re.IGNORECASE)
 EMPTY = frozenset({"-", "--", "None", "none", "N/A", "n/a", "NA"})
 """Cells of metrics that were not measured."""
 COUNTERS: dict[str, Literal["step", "epoch"]] = {"e": "epoch", "#": "step", "round": "step", "epochs": "epoch"}
@@ -97,7 +100,7 @@ def row(columns: Columns, line: str) -> Reading | None:
     """Return the reading of a row; None if the line is no row of this table."""
     if len(line) > MAX_CHARACTERS:
         return None
-    cells = BAR.sub("", line).replace("|", " ").replace("│", " ").replace("┃", " ").split()
+    cells = CELLS.findall(BAR.sub("", line).replace("|", " ").replace("│", " ").replace("┃", " "))
     cells = _aligned(columns, cells)
     if len(cells) != len(columns) or (is_validation(columns) and cells[0] != "all"):
         return None
@@ -109,6 +112,10 @@ def row(columns: Columns, line: str) -> Reading | None:
             if count is None:
                 return None
             found.setdefault(column.kind, count)
+        elif column.kind != "other" and LIST.fullmatch(cell):  # DeepXDE has a number for each of several losses
+            parts = PART.findall(cell)
+            names = [column.name] if len(parts) == 1 else [f"{column.name}_{at}" for at in range(1, len(parts) + 1)]
+            values |= zip(names, map(float, parts), strict=True)
         elif (number := CELL.fullmatch(cell)) is not None:
             if column.kind == "metric" or (column.kind == "uncertain" and not number["number"].isdigit()):
                 values.setdefault(column.name, float(number["number"]) / (100 if number["share"] else 1))

@@ -9,7 +9,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
 from core.metrics.files.growing_file import MARK_BYTES, GrowingFile
@@ -19,10 +18,10 @@ from core.metrics.reading import canonical
 
 MAX_DEPTH = 8
 """Levels of folders to search; Hydra's `outputs/<date>/<time>/lightning_logs/version_0` is level five."""
-MAX_OF_A_FOLDER = 2_000
-"""Entries to look at in one folder: a folder with more holds data."""
 MAX_ENTRIES = 50_000
-"""Entries to look at in one sweep over all folders."""
+"""Folders, and files with the name of a metric file, to look at in one sweep over all folders."""
+AT_ONCE = 500
+"""Names to read before the time is looked at: a folder of data may have a million."""
 MAX_FOUND = 200
 """Files to find in all: a hyperparameter search may write thousands."""
 SEARCH_S = 0.005
@@ -77,6 +76,16 @@ class MetricFileFinder:
         self._found: set[str] = set()
         self._walk: Iterator[Path | None] | None = None
 
+    def add(self, folder: Path) -> None:
+        """Search this folder, too, from the next sweep on."""
+        if folder not in self._folders:
+            self._folders.append(folder)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so many files were found that no other is looked for."""
+        return len(self._found) >= MAX_FOUND
+
     def search(self, seconds: float = SEARCH_S) -> list[Path]:
         """Search for `seconds` and return the new files; the next call continues from there."""
         until, found = self._clock() + seconds, []
@@ -115,24 +124,33 @@ class MetricFileFinder:
         while waiting and entries < MAX_ENTRIES and len(self._found) < MAX_FOUND:
             folder, depth = waiting.popleft()
             for entry in self._entries(folder, seen):
-                entries += 1
-                if depth < MAX_DEPTH and self._queues(waiting, entry, depth + 1):
+                if entry is None:
+                    yield None
                     continue
-                if self._is_wanted(entry):
+                is_folder = depth < MAX_DEPTH and self._queues(waiting, entry, depth + 1)
+                entries += is_folder or may_have_metrics(entry.path)
+                if not is_folder and self._is_wanted(entry):
                     yield Path(entry.path)
             yield None
 
-    def _entries(self, folder: str, seen: set[tuple[int, int]]) -> list[os.DirEntry[str]]:
-        """Return a folder's entries; [] if it is missing, unreadable or already visited by another path."""
+    def _entries(self, folder: str, seen: set[tuple[int, int]]) -> Iterator[os.DirEntry[str] | None]:
+        """Yield a folder's entries, and None now and then.
+
+        There are none if it is missing, unreadable or already visited by another path.
+        """
         try:
             found = os.stat(folder)  # noqa: PTH116
             if (found.st_dev, found.st_ino) in seen:
-                return []
+                return
             seen.add((found.st_dev, found.st_ino))
             with os.scandir(folder) as entries:
-                return [each for each in islice(entries, MAX_OF_A_FOLDER) if self._is_searched(each)]
+                for number, entry in enumerate(entries, start=1):
+                    if self._is_searched(entry):
+                        yield entry
+                    if number % AT_ONCE == 0:
+                        yield None
         except OSError:
-            return []
+            return
 
     def _is_searched(self, entry: os.DirEntry[str]) -> bool:
         return not entry.name.startswith(".") and entry.name not in SKIPPED and entry.path not in self._without
@@ -200,6 +218,11 @@ def _mark(path: str, size: int) -> bytes:
     """Return the last bytes of the first `size` bytes of a file."""
     begin = max(0, size - MARK_BYTES)
     return GrowingFile(Path(path), begin).read(size - begin)
+
+
+def may_have_metrics(path: str) -> bool:
+    """Return whether a file at this path has the name of a metric file."""
+    return _kind(path) is not None
 
 
 def _kind(path: str) -> Callable[[Path], bool] | None:

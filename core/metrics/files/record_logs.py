@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import json
+import re
 from array import array
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
@@ -37,6 +38,8 @@ MIN_TIME, MAX_TIME = 1e9, 1e11
 """A time between these is in unix seconds; other times have another origin."""
 
 SEPARATORS = ",;\t|"
+
+DECIMAL_COMMA = re.compile(r"^([-+]?\d+),(\d+(?:[eE][-+]?\d+)?)$")
 
 EXAMPLE = '{"step": 1, "loss": 0.5}'
 MAX_DEPTH = 3
@@ -247,7 +250,8 @@ def _cells(line: bytes, separator: str) -> list[str]:
         row = next(csv.reader([_text(line)], delimiter=separator, skipinitialspace=True), [])
     except csv.Error:
         return []
-    return [cell.strip() for cell in row]
+    cells = [cell.strip() for cell in row]
+    return cells if separator == "," else [DECIMAL_COMMA.sub(r"\1.\2", cell) for cell in cells]
 
 
 def _number(cell: str) -> float | None:

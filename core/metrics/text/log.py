@@ -24,7 +24,7 @@ from functools import lru_cache
 
 from core.language import tr
 from core.metrics.dialects import pairs
-from core.metrics.reading import IN_VALIDATION, OF_BAR, OF_VALIDATION, Reading, certainty
+from core.metrics.reading import IN_VALIDATION, OF_BAR, OF_VALIDATION, Reading, canonical, certainty
 from core.metrics.rules import Rule, RuleSet
 from core.metrics.text.expression import Expression, Matcher
 from core.metrics.text.position import PositionTracker
@@ -82,8 +82,11 @@ class LogReader:
         self._ended = True
         if self._matcher:
             self._matcher.close()
-        held = [*self._bars.end(), *self._table.end()]
-        return [*readings, *self._new(self._roles.take(held)), *self._new(self._roles.end())]
+        last = [each for statement in self._table.end() for each in self._staged(PrintedLine(""), statement)]
+        held = [*last, *self._bars.end()]
+        completed = self._position.completed()
+        readings += [*self._new(self._roles.take(held)), *self._new(self._roles.end())]
+        return [*readings, *([completed] if completed else [])]
 
     def _read(self, lines: Iterable[PrintedLine]) -> list[Reading]:
         if self._matcher and not self._matcher.problem:
@@ -233,6 +236,7 @@ class Roles:
     _within_epochs: dict[str, int] = field(default_factory=dict)  # metrics that came with a place within an epoch, and
     # how many values without one have come since
     _pass: Reading | None = None  # the last reading of a validation pass
+    _kinds: dict[str, str] = field(default_factory=dict)  # of each name: the words that it leaves out
     _at_sign: str | None = None  # between `acc` and `1`, as the program wrote it first
 
     def take(self, readings: Iterable[Reading]) -> Iterator[Reading]:
@@ -244,7 +248,7 @@ class Roles:
             if self._pass is not None and (reading.values or reading.epoch is not None):
                 yield from self._end_pass(besides=reading.values)
             self._begun = self._begun or self._begins(reading)
-            if reading.values and not self._begun and not any(map(_is_measured, reading.values)):
+            if reading.values and not self._begun and all(certainty(name) == "plain" for name in reading.values):
                 continue  # settings, and no result of an evaluation alone
             yield self._without_means(reading)
 
@@ -300,7 +304,20 @@ class Roles:
         return False
 
     def _respelled(self, reading: Reading) -> Reading:
-        """Return the reading with `acc1` written as the first such name of the log."""
+        """Return the reading with `acc1` written as the first such name of the log.
+
+        What a name leaves out tells it from another of this name: `Content Loss`, and on other lines `Texture Loss`.
+        """
+        values = {}
+        for name, value in reading.values.items():
+            kind = reading.kinds.get(name, "")
+            if not kind or self._kinds.setdefault(name, kind) == kind:
+                values[name] = value
+                self._kinds[name] = kind
+            else:
+                phase = OF_VALIDATION if name.startswith(OF_VALIDATION) else ""
+                values[phase + canonical(f"{kind} {name.removeprefix(phase)}")] = value
+        reading = replace(reading, values=values)
         if not any(map(_top, reading.values)):
             return reading
         values = {}

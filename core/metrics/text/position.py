@@ -66,12 +66,16 @@ class PositionTracker:
     _length: float | None = None  # steps of an epoch
     _over_all_epochs: bool = False  # "step 400/1875" counts over all epochs
     _beyond_epochs: bool = False  # "step 100/94" does, too, but its total is an epoch's
+    _measured: tuple[int, int] = (0, 0)  # lines with values since an epoch was announced, and in the epoch before
+    _announces: bool = False  # the progress is that of epochs that were announced
     _steps: ContinuousSteps = field(default_factory=ContinuousSteps)
 
     def take(self, statement: Statement) -> Reading:
         """Return the reading of a statement, which is no bar's, with its epoch, its step and its progress."""
         reading = statement.reading
         assert reading is not None
+        self._measured = (self._measured[0] + bool(reading.values), self._measured[1])
+        self._announces &= reading.total is None
         counts_in_epoch = reading.unit == "steps" and reading.epoch is not None
         if statement.dialect != PAIRS:
             within = counts_in_epoch and reading.step is None and statement.dialect != ROW
@@ -85,11 +89,21 @@ class PositionTracker:
         assert reading.epoch is not None
         if reading.epoch != self.epoch or self.closed:
             self._enter(reading.epoch, epochs)
-        self.closed = over
+            self._measured = (0, self._measured[0])
+        self.closed, self._announces = over, not over
         if self.epochs is None:
             return reading
         done = reading.epoch - self.first_epoch + over
         return replace(reading, done=min(done, self.epochs), total=self.epochs, unit="epochs")
+
+    def completed(self) -> Reading | None:
+        """Return the progress at the end of the log, if the last epoch was announced and has all its lines."""
+        if self.epochs is None or self.epoch is None or not self._announces:
+            return None
+        since, before = self._measured
+        if self.epoch - self.first_epoch + 1 < self.epochs or not since or since < before:
+            return None
+        return Reading(values={}, epoch=self.epoch, done=self.epochs, total=self.epochs, unit="epochs")
 
     def reached(self) -> int | None:
         """Return the last counted step; None if there is none."""

@@ -11,14 +11,18 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from core.metrics.dialects.plain import LATIN, NAMES
+
 WORDS = (
     b"loss", b"acc", b"epoch", b"step", b"%|", b"error", b" err", b"_err", b"ppl", b"perplex", b"mae", b"mse",
     b"auc", b"auroc", b"f1", b"iou", b"bleu", b"rouge", b"reward", b"grad", b"lr:", b"lr=", b"lr ", b"lr_", b'lr"',
-    b"lr'", b"lr-", b"learning", b"psnr", b"ssim", b"nll", b"elbo", b"dice", b"fid:", b"fid=", b"wer:", b"wer=",
+    b"lr'", b"lr-", b"learning", b"psnr", b"ssim", b"nll", b"elbo", b"dice", b"fid", b"wer:", b"wer=",
     b"cer:", b"cer=", b"map5", b"map:", b"map=", b"map@", b"bpb", b"bpc", b"precision", b"recall", b"score",
     b"entropy", b"prec@", b"iter", b"train", b"test", b"valid", b"eval", b"learn:", b"rollout/", b"time/ ",
     b"ndcg", b"approx", b"'s ",
-    b"cost",
+    b"cost", b"best", b"l_", b"l1:", b"l2:", b"value obtained", b"finished with value",
+    b"params:", b"parameters:", b"config:", b"settings:", b"arguments:", b"options:",
+    *(word.encode() for word in LATIN),
 )
 """A line without one of these contains nothing that the dialects read."""
 LIMIT = 1 << 16
@@ -38,6 +42,7 @@ class PrintedLine(NamedTuple):
 
     text: str
     redrawn: bool = False  # another line replaces it on the screen: a progress bar under way
+    indent: int = 0  # blanks before it
 
 
 class PrintedLines:
@@ -79,8 +84,8 @@ class PrintedLines:
             if self._is_wanted(line):
                 if b"\r" in line or b"\x08" in line:
                     yield from self._drawn(line, ended=end < len(data))
-                elif text := _text(line[:LIMIT]):
-                    yield PrintedLine(text)
+                elif text := _text(line[:LIMIT], strip=False):
+                    yield from _printed(text)
             begin = end + 1
 
     def _is_wanted(self, line: bytes) -> bool:
@@ -91,13 +96,22 @@ class PrintedLines:
         body = line.rstrip(b"\r\x08")
         drawn = [text for part in REDRAW.split(body) for text in _split_at_restarts(part)]
         for at, part in enumerate(drawn, start=1):
-            if self._is_wanted(part) and (text := _text(part[:LIMIT])):
-                yield PrintedLine(text=text, redrawn=at < len(drawn) or not (ended or body == line))
+            if self._is_wanted(part):
+                redrawn = at < len(drawn) or not (ended or body == line)
+                yield from _printed(_text(part[:LIMIT], strip=False), redrawn=redrawn)
+
+
+def _printed(text: str, *, redrawn: bool = False) -> Iterator[PrintedLine]:
+    """Yield the line with a text; none if it is blank."""
+    if stripped := text.strip():
+        yield PrintedLine(stripped, redrawn, len(text) - len(text.lstrip()))
 
 
 def holds(line: bytes) -> bool:
     """Return whether the line can contain a metric: whether it has one of the words, in capitals or not."""
-    return any(map(line.lower().__contains__, WORDS))
+    if any(map(line.lower().__contains__, WORDS)):
+        return True
+    return not line.isascii() and any(map(line.__contains__, NAMES))
 
 
 def _run_end(data: bytes, decided: int) -> int:

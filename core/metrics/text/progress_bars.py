@@ -39,6 +39,12 @@ class ProgressBars:
         self._size: tuple[bool, float] = (False, 0)  # of the main bar: whether it shows metrics, and its total
         self._waiting: list[Reading] = []
         self._redraws_left = 0
+        self._reached: float = 0  # the last count of the main bar
+        self._counts: dict[Title, tuple[float, float]] = {}  # of bars of the training: the last count, and the total
+        self._moved: set[Title] = set()  # the bars that have moved on since one began again
+        self._outer = NONE  # the bar around the others
+        self._counts_steps = False  # the main bar does
+        self._steps_beside: dict[str, int] = {}  # of metrics that are printed beside it without a step
         self._closed: Reading | None = None  # the last redraw of the Keras bar that closed an epoch
         self._lines_tell = ""  # the unit of the progress that lines with metrics tell
         self._epoch: float | None = None  # of the last bar of rich
@@ -50,11 +56,14 @@ class ProgressBars:
             return statement
         if statement.dialect == BARS:
             return statement._replace(reading=None, earlier=self._draw(line, statement, statement.reading))
+        bare = (statement.reading.step, statement.reading.epoch, statement.reading.done) == (None, None, None)
         complete = self._release()
         placed = self._position.take(statement)
         if statement.dialect == PAIRS and placed.values and placed.total is not None and placed.unit != IN_VALIDATION:
             # Bars without metrics tell no progress any more: the lines that are printed do.
             self._lines_tell = placed.unit or "steps" if self._lines_tell in {"", "epochs"} else self._lines_tell
+        if bare and statement.dialect == PAIRS and (statement.beside or self._steps_beside):
+            placed = self._at_bar(placed, beside=statement.beside != "")
         if statement.dialect in {OTHER, STANDING}:
             complete += self._take_waiting()
             # The Hugging Face trainer prints no step in its dictionaries, but redraws its bar right after them.
@@ -62,6 +71,20 @@ class ProgressBars:
                 self._waiting, self._redraws_left = [placed], MAX_REDRAWS
                 return statement._replace(reading=None, earlier=complete)
         return statement._replace(reading=placed, earlier=complete)
+
+    def _at_bar(self, reading: Reading, *, beside: bool) -> Reading:
+        """Return a line's reading, without a place of its own, at the step of the bar that it is printed beside.
+
+        The bar may be drawn less often than a line comes for each step: then the lines count.
+        """
+        steps, reached = self._steps_beside, self._position.reached() or 0
+        name = next((name for name in reading.values if not name.startswith(OF_VALIDATION)), None)
+        if not self._counts_steps or not (beside or name is None or name in steps):
+            return reading
+        if name is None:
+            return replace(reading, step=max(reached, *steps.values(), 0))
+        steps[name] = max(reached, steps.get(name, 0) + 1)
+        return replace(reading, step=steps[name])
 
     def end(self) -> list[Reading]:
         """Return all held readings."""
@@ -71,24 +94,47 @@ class ProgressBars:
     def _draw(self, line: PrintedLine, statement: Statement, reading: Reading) -> list[Reading]:
         """Take a redraw of a bar, and return the readings that are complete now."""
         keras, title = statement.bar == bars.KERAS_BAR, (statement.bar, statement.length)
-        if bars.RICH in line.text and self._is_drawn_again(title, reading):
+        if title[1] is None and title[0] == f"{self._main[0].rpartition('/')[0]}/":
+            title = self._main  # tqdm leaves the total out once the bar is beyond it
+        if bars.RICH in statement.line and self._is_drawn_again(title, reading):
             return []
+        self._nest(title, reading)
         complete = self._release(but=title)
         if not keras and reading.done is not None and reading.unit not in {"epochs", IN_VALIDATION}:
             self._choose_main(title, reading)
+        if title in {KERAS, self._main}:
+            self._counts_steps = reading.unit == "steps"
         complete += self._with_awaited_step(title, reading)
         if keras and (added := self._added_to_closed(reading)) is not None:
             return [*complete, added]
         if title not in self._bars and len(self._bars) >= MAX_BARS:
             del self._bars[next(iter(self._bars))]
         bar = self._bars.setdefault(title, Bar(repeats=not keras))
-        if "poch" in line.text:
+        if "poch" in statement.line:
             bar.epochs = statement.epochs
         complete += self._placed(title, bar, bar.draw(reading))
         if not line.redrawn:
             complete += self._placed(title, bar, bar.release())
             self._end_line(title, reading)
         return complete
+
+    def _nest(self, title: Title, reading: Reading) -> None:
+        """Note the outer bar: it counts epochs, or has moved on, and is not full, when another one begins again."""
+        if reading.done is None or reading.total is None or reading.unit == IN_VALIDATION:
+            return
+        done, _ = self._counts.get(title, (reading.done, 0))
+        if reading.unit == "epochs":
+            self._outer = title
+        elif reading.done < done:
+            around = [each for each in self._moved - {title} if self._counts[each][0] < self._counts[each][1]]
+            self._outer = around[0] if around else self._outer
+            self._moved.clear()
+        if title not in self._counts and len(self._counts) >= MAX_BARS:
+            self._counts.clear()
+            self._moved.clear()
+        if reading.done > done:
+            self._moved.add(title)
+        self._counts[title] = (reading.done, reading.total)
 
     def _is_drawn_again(self, title: Title, reading: Reading) -> bool:
         """Return whether a bar of rich is the full one of an earlier epoch, drawn again with the bars below it."""
@@ -127,10 +173,14 @@ class ProgressBars:
         size = (bool(reading.values), reading.total or 0)
         if title == self._main:
             self._size = max(size, self._size)
+        elif size == self._size and title[1] == self._main[1] and not size[0] and (reading.done or 0) > self._reached:
+            self._main = title  # its description has changed
         elif size > self._size:
             if self._main != NONE:
                 self._position.switch(counted=self._size[0])
             self._main, self._size = title, size
+        if title == self._main:
+            self._reached = reading.done or 0
 
     def _end_line(self, title: Title, reading: Reading) -> None:
         """Note the end of a bar's line. If the bar was full, its epoch or pass is complete."""
@@ -163,7 +213,7 @@ class ProgressBars:
 
     def _place(self, title: Title, bar: Bar, reading: Reading) -> Reading:
         if reading.unit == "epochs":
-            return self._position.place(reading, None)
+            return replace(self._position.place(reading, None), done=reading.done)
         if reading.unit == IN_VALIDATION:
             return replace(reading, step=self._position.reached())
         if reading.done is None:
@@ -173,10 +223,12 @@ class ProgressBars:
             reading = replace(reading, values=reading.values if ended else {}, step=self._position.reached())
             return pairs.as_validation(reading)
         if title not in {KERAS, self._main} or (not self._measures(title) and self._is_told_by_lines()):
-            return replace(reading, done=None, total=None, unit="")
+            return replace(reading, unit="") if title == self._outer else _without_progress(reading)
         if reading.values and reading.epoch is not None and (reading.done or 0) < (reading.total or 0):
             self._position.begin_again(reading.epoch, bar.epochs)
         placed = self._position.within(reading, bar.epochs)
+        if self._outer not in {NONE, title} and self._position.epochs is None:
+            placed = _without_progress(placed)
         # A bar without metrics may count anything: it does not say at which step other lines are.
         return placed if self._measures(title) else replace(placed, step=None)
 
@@ -242,6 +294,10 @@ class Bar:
             for name, value in values.items()
             if before.get(name) != self._shown[name] or not (same_step or _is_of_epoch(name))
         }
+
+
+def _without_progress(reading: Reading) -> Reading:
+    return replace(reading, done=None, total=None, unit="")
 
 
 def _is_of_epoch(name: str) -> bool:

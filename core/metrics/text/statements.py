@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from core.metrics.dialects import bars, forms, pairs, tables
+from core.metrics.dialects.plain import apart, plain
 from core.metrics.dialects.syntax import step_position
 from core.metrics.reading import Reading
 from core.metrics.text.printed_lines import PrintedLine
@@ -34,6 +35,8 @@ class Statement(NamedTuple):
     heading: str = ""  # what the next lines are about: see `pairs.heading`
     bar: str = ""  # a bar's name without its numbers
     length: float | None = None  # a bar's total; equal, like the name, for all redraws of one bar
+    line: str = ""  # a bar's line
+    beside: str = ""  # the text after a bar; of another statement: that it stood there
     earlier: Sequence[Reading] = ()  # readings of lines before it, which are complete now
 
     @property
@@ -51,17 +54,23 @@ def statement_of(text: str) -> Statement:
 
     The more specific dialects come first: a bar and a dictionary also contain pairs.
     """
+    return _said(plain(text))
+
+
+def _said(text: str) -> Statement:
     if tables.begins_block(text) or pairs.begins_dictionary(text) or tables.columns_of(text) is not None:
         return TABLE
     line = text[:MAX_CHARACTERS]
     if (drawing := bars.read(line)) is not None:
-        return Statement(drawing.reading, BARS, drawing.epochs, bar=drawing.name, length=drawing.total)
+        return Statement(drawing.reading, BARS, drawing.epochs, bar=drawing.name, length=drawing.total, line=line,
+                         beside=drawing.beside)
     if (found := forms.read(line)) is not None:
         form, said = found
         epochs = step_position(line).epochs if said.epoch is not None and said.total is not None else None
         return Statement(said, STANDING if form.repeats_validation else OTHER, epochs)
     if (reading := pairs.read_dictionary(line)) is not None:
         return Statement(reading, OTHER)
+    line = apart(line)
     if (reading := pairs.read(line)) is None:
         return Statement(heading=pairs.heading(line))
     names_epoch = reading.epoch is not None
@@ -73,6 +82,12 @@ PATIENCE = 200
 """Lines between two rows, after which a table has ended."""
 PATIENCE_FOR_VALIDATION = 10
 """Lines between the header of a validation and its row."""
+SUMMARY = re.compile(
+    r"\W*(?:best\b[^:]{0,80}|(?:hyper-?)?param(?:eter)?s|config(?:uration)?|settings|arg(?:ument)?s|options)\s?:$",
+    re.IGNORECASE,
+)
+WRAPPED_INDENT = 20
+"""Blanks before the rest of a wrapped column, at least."""
 MAX_KEYS = 200
 """Lines of a block."""
 
@@ -92,24 +107,33 @@ class OpenTable:
     def take(self, line: PrintedLine) -> list[Statement]:
         """Return what a line says, after what the table says that it ended."""
         statements: list[Statement] = []
+        line = line._replace(text=plain(line.text))
         if self._table is not None:
-            reading, is_row = self._table.take(line)
+            said, is_row = self._table.take(line)
             if self._table.left <= 0:
                 self._table = None
-            if is_row or reading is not None:
-                statements = [Statement(reading, ROW)]
+            if is_row or said is not None:
+                statements = [_of_row(said)]
             if is_row:
                 return statements
-        statement = statement_of(line.text)
+        statement = _said(line.text)
         if statement.dialect == TABLES:
             self._begin(line.text)
+        if SUMMARY.match(line.text):
+            self._table = _Summary()
+        if statement.dialect == BARS and not line.redrawn:
+            if bars.RICH in line.text:
+                self._table = _WrappedColumn()
+            if statement.beside and (beside := statement_of(statement.beside)).reading is not None:
+                bar = statement_of(statement.line.removesuffix(statement.beside))
+                return [*statements, bar, beside._replace(beside=statement.beside)]
         return [*statements, statement]
 
-    def end(self) -> list[Reading]:
+    def end(self) -> list[Statement]:
         """Return what is left after the last line."""
         table, self._table = self._table, None
         left = table.end() if table else None
-        return [left] if left else []
+        return [_of_row(left)] if left else []
 
     def _begin(self, line: str) -> None:
         """Begin a table with its header, or a block with its first line."""
@@ -124,10 +148,14 @@ class OpenTable:
             self._table = _Dictionary(line)
 
 
+def _of_row(said: Reading | Statement | None) -> Statement:
+    return said if isinstance(said, Statement) else Statement(said, ROW)
+
+
 class _Taken(NamedTuple):
     """What became of a line."""
 
-    reading: Reading | None
+    said: Reading | Statement | None
     is_row: bool  # otherwise the line is still to be read
 
 
@@ -141,7 +169,7 @@ class _Table:
         """Take the next line."""
         raise NotImplementedError
 
-    def end(self) -> Reading | None:
+    def end(self) -> Reading | Statement | None:
         """Return what is left after the last line."""
         return None
 
@@ -198,6 +226,33 @@ class _Validation(_Table):
             return _Taken(None, is_row=True)
         self._epoch.validated = self._epoch.number
         return _Taken(replace(reading, epoch=self._epoch.number), is_row=True)
+
+
+class _Summary(_Table):
+    """The lines that are indented below `Best model at step 1500:` or `Params:`: they are no values of a curve."""
+
+    left = MAX_KEYS
+
+    def take(self, line: PrintedLine) -> _Taken:
+        self.left = self.left - 1 if line.indent else 0
+        return _Taken(None, is_row=line.indent > 0)
+
+
+class _WrappedColumn(_Table):
+    """The rest of a bar of rich that is wider than the screen: its last column goes on in the lines below."""
+
+    def __init__(self) -> None:
+        self._text, self.left = "", MAX_KEYS
+
+    def take(self, line: PrintedLine) -> _Taken:
+        if line.indent >= WRAPPED_INDENT:
+            self._text += f"{line.text} "
+            return _Taken(None, is_row=True)
+        self.left = 0
+        return _Taken(self.end(), is_row=False)
+
+    def end(self) -> Statement | None:
+        return statement_of(self._text) if self._text else None
 
 
 class _Block(_Table):
