@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from core.cli import __main__
+from core.launchers import p2p
 from core.runs.facts import RunState
 from core.runs.run import Run
 from core.series import report
@@ -115,3 +116,18 @@ def test_process_on_unticked_gpu_is_reported_once(nvml: StandIn, tmp_path: Path,
     )
     (shown,) = report.document(Run.attach(followed.run.dir))["unticked_device_uses"]
     assert shown == {"device": uuid(1), "pids": [int(pid)], "text": use.sentence}
+
+
+def test_run_without_direct_access_between_gpus_says_so_to_its_worker_and_its_user(
+    nvml: StandIn, tmp_path: Path, runs_root: Path
+) -> None:
+    nvml.write(gpus=1)
+    p2p.switch(on=False)
+    recipe = write_recipe(tmp_path / "recipes", REPORTING.replace('"TRAINYARD_RUN"', '"NCCL_P2P_DISABLE"'))
+    for device, expected in ((uuid(0), "1"), ("cpu:0", None)):
+        followed = train(replace(make_spec(recipe, epochs=1), devices=(device,), strategy="single"), runs_root)
+        assert followed.state is RunState.FINISHED
+        assert (p2p.IS_OFF in followed.run.facts.notices) == (expected is not None)
+        [worker] = seen(tmp_path / "recipes")
+        assert worker["NCCL_P2P_DISABLE"] == expected
+        next((tmp_path / "recipes").glob("seen-*.json")).unlink()
