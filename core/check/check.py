@@ -93,10 +93,17 @@ class Check:
     level: Level
     asks: str
     """The question in a few words (English)."""
+    framework: str = ""
+    """The field of that question."""
     expected: str
     """What a pass means (English)."""
     look: Callable[[Scope], str]
     """Returns what was seen if that is as expected. Raises the other results."""
+
+    @property
+    def question(self) -> str:
+        """The question, translated."""
+        return tr(self.asks, framework=self.framework)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +133,7 @@ def run(checks: Iterable[Check], scope: Scope) -> Iterator[Result]:
             value, state, remedy, devices = str(error), State.PROBLEM, error.remedy, error.devices
         except NotApplicable as error:
             value, state = str(error), State.NOT_APPLICABLE
-        except (CouldNotLook, RunError) as error:
+        except (CouldNotLook, RunError, OSError) as error:
             value, state = str(error), State.COULD_NOT
         except Exception as error:  # noqa: BLE001 (a fault of one check must not hide the others)
             value, state = tr(FAILED, error=f"{type(error).__name__}: {error}"), State.COULD_NOT

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from typing import Any
@@ -13,7 +14,7 @@ from core.system.own_processes import QUESTIONS, own_command
 
 ANSWER_S = 5.0
 """Seconds to wait for an answer."""
-START_S = 10.0
+START_S = 30.0
 """Seconds to wait for the first one: a driver without persistence mode prepares each GPU for it."""
 
 
@@ -69,6 +70,8 @@ class Driver:
                 found = json.loads(answer)
                 assert isinstance(found, dict)
                 return found
-            if not is_open:
+            if not is_open:  # it ends: how is known a moment later
+                with contextlib.suppress(TimeoutError):
+                    self._process.wait(limit_s)
                 return None
         return None

@@ -48,30 +48,33 @@ def numbers(torch: Any, device: Any, terms: dict[str, Any]) -> None:  # noqa: AN
     left, right = torch.randn(size, size), torch.randn(size, size)
     exact = left[:part].double() @ right.double()
     errors = {}
-    for name, kind in (("float32", torch.float32), ("bfloat16", torch.bfloat16)):
+    for kind in (torch.float32, _short(torch, device)):
         product = (left.to(device, kind) @ right.to(device, kind))[:part].double().cpu()
-        errors[name] = float((product - exact).norm() / exact.norm())
-    one, other = left.to(device, torch.bfloat16), right.to(device, torch.bfloat16)
+        errors[str(kind).removeprefix("torch.")] = float((product - exact).norm() / exact.norm())
+    one, other = left.to(device, kind), right.to(device, kind)
     first = one @ other
     unlike = sum(not torch.equal(one @ other, first) for _ in range(REPEATS))
     say(errors=errors, unlike=unlike, repeats=REPEATS)
 
 
 def speed(torch: Any, device: Any, terms: dict[str, Any]) -> None:  # noqa: ANN401
-    """Multiply and copy for some seconds, on random data: equal numbers take less power and are faster."""
+    """Multiply and copy until the parent has read enough, on random data: equal numbers take less power."""
     size, count = terms["size"], terms["bytes"] // 4
-    one, other = (torch.randn(size, size, device=device, dtype=torch.bfloat16) for _ in range(2))
+    one, other = (torch.randn(size, size, device=device).to(_short(torch, device)) for _ in range(2))
     here = torch.randn(count, device=device)
     there = torch.empty_like(here)
     host = torch.randn(count // 4, pin_memory=device.type == "cuda")
     quarter = here[: count // 4]
+    end = time.monotonic() + terms["warm_up_s"]
+    while time.monotonic() < end:  # an idle GPU takes some tenths of a second to raise its clocks
+        one @ other
+        _synchronise(torch, device)
     say(multiplies=2 * size**3 / _seconds(torch, device, lambda: one @ other))
     say(copies=2 * 4 * count / _seconds(torch, device, lambda: there.copy_(here)))  # read and written
     say(to_device=count / _seconds(torch, device, lambda: quarter.copy_(host, non_blocking=True)))
     say(from_device=count / _seconds(torch, device, lambda: host.copy_(quarter, non_blocking=True)))
     say(under_load=True)
-    end = time.monotonic() + terms["seconds"]
-    while time.monotonic() < end:  # for the readings of the link and of the power
+    while not ENDED.is_set():  # for the readings of the link and of the power
         for _ in range(10):
             one @ other
             quarter.copy_(host, non_blocking=True)
@@ -126,6 +129,12 @@ AS_SCRIPTS: dict[str, Callable[..., None]] = {"steps": steps, "exhaust": exhaust
 """What also runs as a script of a user, whose input is empty and whose errors are his."""
 
 
+def _short(torch: Any, device: Any) -> Any:  # noqa: ANN401
+    """Return the type of 16 bits that the device multiplies itself; cuBLAS refuses bfloat16 on some older GPUs."""
+    is_old = device.type == "cuda" and torch.cuda.get_device_capability(device) < (8, 0)
+    return torch.float16 if is_old else torch.bfloat16
+
+
 def _seconds(torch: Any, device: Any, work: Callable[[], object], times: int = 10) -> float:  # noqa: ANN401
     """Return the mean time of one call, after three to warm up."""
     for _ in range(3):
@@ -143,9 +152,16 @@ def _synchronise(torch: Any, device: Any) -> None:  # noqa: ANN401
         torch.cuda.synchronize(device)
 
 
+def _in_a_line(error: Exception) -> str:
+    """Return what an error says: its first line, and of NCCL's the line with the cause as well."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    cause = lines[lines.index("Last error:") + 1 :][:1] if "Last error:" in lines else []
+    return ": ".join([lines[0], *cause])
+
+
 def _end_with_parent() -> None:
     """Wait for the end of the input, and end this process and all that it started: it leads a group of its own."""
-    while sys.stdin.buffer.read(1):
+    while os.read(0, 1):  # a thread that waits in `sys.stdin` has Python abort at its end
         ENDED.set()
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
@@ -159,16 +175,14 @@ def main() -> None:
         os.sched_setaffinity(0, terms["cores"])
     if task not in AS_SCRIPTS:
         threading.Thread(target=_end_with_parent, daemon=True).start()
-    import torch  # noqa: TID251 (likewise)
-
-    device = torch.device(sys.argv[2])
-    if task in AS_SCRIPTS:
-        AS_SCRIPTS[task](torch, device, terms)
-        return
     try:
-        TASKS[task](torch, device, terms)
-    except RuntimeError as error:  # those of CUDA, cuDNN and NCCL are of this class
-        say(error=str(error).strip().splitlines()[0])
+        import torch  # noqa: TID251 (likewise)
+
+        (TASKS | AS_SCRIPTS)[task](torch, torch.device(sys.argv[2]), terms)
+    except Exception as error:  # a library that is missing, no CUDA, or what CUDA, cuDNN and NCCL say
+        if task in AS_SCRIPTS:
+            raise
+        say(error=_in_a_line(error))
         os._exit(1)
 
 

@@ -33,19 +33,21 @@ CONTEXT_BYTES = 2 << 30
 """More than any context of CUDA takes (about half a gigabyte for PyTorch)."""
 BACK_S, POLL_S = 10.0, 0.05
 """Seconds until memory has to be back, and between two looks."""
-LOAD_S, ENERGY_SHARE = 12.0, 0.05
-"""Seconds of load, since drivers average power over one and may count energy more seldom; and the share by which the
-counter may differ from the sum of the power."""
+WARM_UP_S, LOAD_S, ENERGY_SHARE = 1.0, 12.0, 0.05
+"""Seconds of work before it is timed; seconds of load, since drivers average power over one and may count energy more
+seldom; and the share by which the counter may differ from the sum of the power."""
 ALIKE = 0.1
-"""Share by which GPUs of one model may differ in speed."""
-SPEEDS = (("multiplies", tr_noop("bfloat16 {value:.0f} TFLOP/s"), 1e12),
+"""Share by which GPUs of one model may differ in the first two speeds. All copy from and to the host at once, and some
+share a switch or are farther from the memory; their links have a check of their own."""
+SPEEDS = (("multiplies", tr_noop("16-bit products {value:.0f} TFLOP/s"), 1e12),
           ("copies", tr_noop("memory {value:.0f} GB/s"), 1e9),
           ("to_device", tr_noop("from the host {value:.1f} GB/s"), 1e9),
           ("from_device", tr_noop("to the host {value:.1f} GB/s"), 1e9))
-EXACT = {"float32": 1e-5, "bfloat16": 1e-2}
+EXACT = {"float32": 1e-5, "bfloat16": 1e-2, "float16": 1e-2}
 """Relative norms of the error of a product."""
 SMALL_BYTES, LARGE_BYTES = 16 << 20, 256 << 20
 REDUCE_S = 90.0
+GRAPHICS = ["nvmlDeviceGetGraphicsRunningProcesses_v3"]
 LINK = {
     "generation": ["nvmlDeviceGetCurrPcieLinkGeneration"], "width": ["nvmlDeviceGetCurrPcieLinkWidth"],
     "max_generation": ["nvmlDeviceGetMaxPcieLinkGeneration"], "max_width": ["nvmlDeviceGetMaxPcieLinkWidth"],
@@ -68,6 +70,16 @@ def said(output: bytes) -> dict[str, Any]:
     return answer
 
 
+def wait_for(probes: Sequence[Probe], key: str, limit_s: float) -> None:
+    """Wait until all have said this. Raises `CouldNotLook` as soon as one fails or ends, or if they take too long."""
+    deadline = time.monotonic() + limit_s
+    while late := [probe for probe in probes if not probe.has_said(key)]:
+        if time.monotonic() > deadline:
+            raise CouldNotLook(tr("{where}: the process that computes did not answer in {seconds:.0f} s",
+                                  where=late[0].where, seconds=limit_s))
+        time.sleep(POLL_S)
+
+
 class Probe(contextlib.AbstractContextManager["Probe"]):
     """A process that does one task on devices."""
 
@@ -87,7 +99,7 @@ class Probe(contextlib.AbstractContextManager["Probe"]):
             self._process = HelperProcess(command, environment=environment, stdin=True)
         except OSError as error:
             raise CouldNotLook(tr("{python} could not be started: {error}", python=python, error=error)) from error
-        self._where = join_labels([device.label for device in devices])
+        self.where = join_labels([device.label for device in devices])
         self.answer: dict[str, Any] = {}
         """What it has said so far."""
 
@@ -101,20 +113,15 @@ class Probe(contextlib.AbstractContextManager["Probe"]):
         self.answer |= said(b"\n".join(self._process.read_lines()))
         return not ended
 
-    def wait_for(self, key: str, limit_s: float) -> None:
-        """Wait until it has said this. Raises `CouldNotLook` if it fails, ends or takes too long."""
-        deadline = time.monotonic() + limit_s
-        while key not in self.answer:
-            alive = self.poll()
-            if "error" in self.answer:
-                raise CouldNotLook(tr("{where}: {error}", where=self._where, error=self.answer["error"]))
-            if key not in self.answer and not alive:
-                raise CouldNotLook(tr("{where}: the process that computes ended with {how}", where=self._where,
-                                      how=self._process.ending() or tr("no answer")))
-            if time.monotonic() > deadline:
-                raise CouldNotLook(tr("{where}: the process that computes did not answer in {seconds:.0f} s",
-                                      where=self._where, seconds=limit_s))
-            time.sleep(POLL_S)
+    def has_said(self, key: str) -> bool:
+        """Return whether it has said this. Raises `CouldNotLook` if it has failed or ended instead."""
+        alive = self.poll()
+        if "error" in self.answer:
+            raise CouldNotLook(tr("{where}: {error}", where=self.where, error=self.answer["error"]))
+        if key not in self.answer and not alive:
+            raise CouldNotLook(tr("{where}: the process that computes ended with {how}", where=self.where,
+                                  how=self._process.ending() or tr("no answer")))
+        return key in self.answer
 
     def end(self) -> None:
         """Let it end by itself."""
@@ -132,17 +139,18 @@ def accounting(scope: Scope) -> str:
     """Compare memory that a program has written to with the driver's figures of the GPU and of the process."""
     words = []
     for gpu in _with_own_memory(scope):
-        before = _used(scope, gpu)
+        others, before = _pids(scope, gpu), _used(scope, gpu)
         with _held(gpu) as probe:
             taken = _used(scope, gpu) - before
             listed = _pids(scope, gpu)
         context = taken - HELD_BYTES
         if not -TOLERANCE_BYTES <= context < CONTEXT_BYTES or probe.answer["sum"] != 8:
+            _blame_others(gpu, others, abs(context))
             raise Problem(tr("{label}: a program wrote to {held}, and the driver counted {taken}", label=gpu.label,
                              held=size(HELD_BYTES), taken=size(taken)),
                           tr("Do not rely on its figures of memory. {log}", log=tr(KERNEL_LOG)), [gpu])
         named = tr("the process is listed") if probe.pid in listed else tr(
-            "processes are listed under other numbers, as in a container")
+            "processes are listed under other numbers, as in a container") if listed else tr("no process is listed")
         words.append(tr("{label}: 1 GiB and {context} of CUDA itself, {named}", label=gpu.label,
                         context=size(context), named=named))
     return join_phrases(words)
@@ -152,7 +160,7 @@ def release(scope: Scope) -> str:
     """Measure when memory is back after a program has ended by itself, and after SIGKILL."""
     words = []
     for gpu in _with_own_memory(scope):
-        before, seconds = _used(scope, gpu), []
+        others, before, seconds = _pids(scope, gpu), _used(scope, gpu), []
         for ends_itself in (True, False):
             with _held(gpu) as probe:
                 began = time.monotonic()
@@ -162,6 +170,7 @@ def release(scope: Scope) -> str:
                     probe.close()
                 while (left := _used(scope, gpu) - before) > TOLERANCE_BYTES:
                     if time.monotonic() - began > BACK_S:
+                        _blame_others(gpu, others, left)
                         raise Problem(
                             tr("{label}: {left} were not back after {seconds:g} s", label=gpu.label, left=size(left),
                                seconds=BACK_S),
@@ -177,7 +186,7 @@ def release(scope: Scope) -> str:
 def numbers(scope: Scope) -> str:
     """Compare products with exact ones, and repeat one."""
     gpus = scope.gpus_to_use
-    answers = _on_each(gpus, "numbers", "errors", START_S, size=4096)
+    answers = _on_each(gpus, "numbers", "errors", size=4096)
     for gpu, answer in zip(gpus, answers, strict=True):
         wrong = {kind: error for kind, error in answer["errors"].items() if not error <= EXACT[kind]}
         if wrong or answer["unlike"]:
@@ -187,8 +196,8 @@ def numbers(scope: Scope) -> str:
                    unlike=answer["unlike"], repeats=answer["repeats"]),
                 tr("Train nothing on it. Have the GPU and its cooling looked at."), [gpu],
             )
-    worst = {kind: max(answer["errors"][kind] for answer in answers) for kind in EXACT}
-    listed = ", ".join(f"{kind} {error:.1e}" for kind, error in worst.items())
+    errors = {kind: [answer["errors"][kind] for answer in answers if kind in answer["errors"]] for kind in EXACT}
+    listed = ", ".join(f"{kind} {max(found):.1e}" for kind, found in errors.items() if found)
     return tr("relative errors at most {errors}; {repeats} repetitions equal in all bits", errors=listed,
               repeats=answers[0]["repeats"])
 
@@ -197,14 +206,14 @@ def speed(scope: Scope) -> str:
     """Compare GPUs of one model with each other; no model has a speed that it must have."""
     gpus, answers, _ = _loaded(scope)
     for (one, found), (other, its) in combinations(zip(gpus, answers, strict=True), 2):
-        for key, words, unit in SPEEDS:
+        for key, words, unit in SPEEDS[:2]:
             slow, fast = sorted((found[key], its[key]))
             if one.name == other.name and slow < (1 - ALIKE) * fast:
                 slower = one if found[key] == slow else other
                 raise Problem(
                     tr("{label} is slower than a GPU of the same model: {slow} and {fast}", label=slower.label,
                        slow=tr(words, value=slow / unit), fast=tr(words, value=fast / unit)),
-                    tr("Compare their slots, clocks, power limits and temperatures (trainyard devices)."), [slower],
+                    tr("Compare their clocks, power limits and temperatures (trainyard devices)."), [slower],
                 )
     return join_phrases(
         f"{gpu.label}: {join_phrases(tr(words, value=answer[key] / unit) for key, words, unit in SPEEDS)}"
@@ -216,6 +225,8 @@ def link(scope: Scope) -> str:
     """Compare the PCIe link under load with the most that card and slot can do together; an idle link is slow."""
     gpus, _, readings = _loaded(scope)
     words = []
+    if not (gpus := [gpu for gpu in gpus if not gpu.is_mig]):
+        raise NotApplicable(tr("a MIG device has no link of its own"))
     for gpu in gpus:
         if not (seen := [each for _, each in _of_gpu(readings, gpu, LINK)]):
             raise CouldNotLook(tr("{label}: the driver does not tell its link", label=gpu.label))
@@ -277,10 +288,10 @@ def collective(scope: Scope) -> str:
     if also:
         words = tr("{wrong}; without direct access: {also}; {matrix}", wrong=wrong, also=also, matrix=matrix)
         raise CouldNotLook(words)
-    raise Problem(
-        tr("{wrong}; right without direct access between GPUs; {matrix}", wrong=wrong, matrix=matrix),
-        tr("Let runs on this machine do without it: trainyard check --p2p off. Switching ACS off in the BIOS may cure "
-           "it."), devices)
+    cure = tr("Runs on this machine do without it already.") if p2p.is_off() else tr(
+        "Let runs on this machine do without it: trainyard check --p2p off.")
+    raise Problem(tr("{wrong}; right without direct access between GPUs; {matrix}", wrong=wrong, matrix=matrix),
+                  f"{cure} {tr('Switching ACS off in the BIOS may cure it.')}", devices)
 
 
 # -- what they share -------------------------------------------------------------------------------
@@ -289,17 +300,18 @@ def collective(scope: Scope) -> str:
 def _reduce(devices: Sequence[Device], variables: Mapping[str, str]) -> tuple[str, float]:
     """Return what went wrong with a sum over the devices, or the empty string, and its rate in GB/s."""
     is_gpu = devices[0].kind == "nvidia"
-    terms: dict[str, Any] = {"world": len(devices), "meet": f"tcp://{free_addresses(1)[0]}", "seconds": REDUCE_S,
-             "bytes": SMALL_BYTES, "large": LARGE_BYTES if is_gpu else SMALL_BYTES}
+    terms: dict[str, Any] = {
+        "world": len(devices), "meet": f"tcp://{free_addresses(1)[0]}", "bytes": SMALL_BYTES,
+        "large": LARGE_BYTES if is_gpu else SMALL_BYTES,
+        "seconds": 2 * (START_S + REDUCE_S),  # that of NCCL, which would end a process that hangs before we call it so
+    }
     with ExitStack() as stack:
         probes = []
         for rank, device in enumerate(devices):
             shown = devices if is_gpu else [device]
             probes.append(stack.enter_context(Probe("reduce", shown, variables, rank=rank, **terms)))
-        deadline = time.monotonic() + START_S + REDUCE_S
         try:
-            for probe in probes:
-                probe.wait_for("rate", deadline - time.monotonic())
+            wait_for(probes, "rate", START_S + REDUCE_S)
         except CouldNotLook as error:
             return str(error), 0.0
         wrong = sum(probe.answer["wrong"] for probe in probes)
@@ -308,16 +320,14 @@ def _reduce(devices: Sequence[Device], variables: Mapping[str, str]) -> tuple[st
 
 
 def _on_each(
-    devices: Sequence[Device], task: str, key: str, limit_s: float,
-    while_waiting: Callable[[list[Probe]], None] = lambda _: None, **terms: object,
+    devices: Sequence[Device], task: str, key: str, meanwhile: Callable[[list[Probe]], None] = lambda _: None,
+    **terms: object,
 ) -> list[dict[str, Any]]:
     """Do a task on each device at once, and return the answers when all have said `key`."""
     with ExitStack() as stack:
         probes = [stack.enter_context(Probe(task, [device], None, **terms)) for device in devices]
-        while_waiting(probes)
-        deadline = time.monotonic() + limit_s
-        for probe in probes:
-            probe.wait_for(key, deadline - time.monotonic())
+        meanwhile(probes)
+        wait_for(probes, key, START_S)
         return [probe.answer for probe in probes]
 
 
@@ -329,15 +339,17 @@ def _loaded(scope: Scope) -> Loaded:
 
         def read(probes: list[Probe]) -> None:
             scope.driver.ask(system={})  # its process runs from here on
-            for probe in probes:
-                probe.wait_for("under_load", START_S)
-            while all(probe.poll() for probe in probes) and not any("done" in probe.answer for probe in probes):
+            wait_for(probes, "under_load", START_S)
+            end = time.monotonic() + LOAD_S
+            while time.monotonic() < end and all(probe.poll() for probe in probes):
                 asked = time.monotonic()
                 found = scope.driver.ask(each={**LINK, **ENERGY})
                 readings.append(((asked + time.monotonic()) / 2, found))
                 time.sleep(POLL_S)
+            for probe in probes:
+                probe.end()
 
-        answers = _on_each(gpus, "speed", "done", START_S + LOAD_S, read, size=8192, bytes=HELD_BYTES, seconds=LOAD_S)
+        answers = _on_each(gpus, "speed", "done", read, size=8192, bytes=HELD_BYTES, warm_up_s=WARM_UP_S)
         return gpus, answers, readings
 
     found: Loaded = scope.once("load", measure)
@@ -366,14 +378,21 @@ def _used(scope: Scope, gpu: Device) -> int:
 
 
 def _pids(scope: Scope, gpu: Device) -> list[int]:
-    """Return the processes that the driver lists on a GPU; none if it cannot."""
-    found = scope.driver.ask(each={"processes": PROCESSES}).get(gpu.id, {}).get("processes")
-    return [each["pid"] for each in found] if isinstance(found, list) else []
+    """Return the processes that compute or draw on a GPU by the driver; none if it cannot list them."""
+    found = scope.driver.ask(each={"compute": PROCESSES, "graphics": GRAPHICS}).get(gpu.id, {})
+    return [each["pid"] for listed in found.values() if isinstance(listed, list) for each in listed]
+
+
+def _blame_others(gpu: Device, others: Sequence[int], unexplained: int) -> None:
+    """Raise `CouldNotLook` if other programs, such as a desktop, can have taken an amount of memory meanwhile."""
+    if others and unexplained < HELD_BYTES:
+        raise CouldNotLook(tr("{label}: other programs are on it, and its memory changed by {amount} meanwhile",
+                              label=gpu.label, amount=size(unexplained)))
 
 
 @contextlib.contextmanager
 def _held(gpu: Device) -> Iterator[Probe]:
     """Hold memory of a GPU for as long as the block lasts."""
     with Probe("hold", [gpu], bytes=HELD_BYTES) as probe:
-        probe.wait_for("taken", START_S)
+        wait_for([probe], "taken", START_S)
         yield probe

@@ -37,8 +37,8 @@ LOG_S = 3.0
 VERSIONS = {"driver": ["nvmlSystemGetDriverVersion"], "cuda": ["nvmlSystemGetCudaDriverVersion_v2"]}
 MEMORY, PROCESSES = ["nvmlDeviceGetMemoryInfo", "nvmlMemory_v2"], ["nvmlDeviceGetComputeRunningProcesses_v3"]
 LOAD = {"utilisation": ["nvmlDeviceGetUtilizationRates"], "memory": MEMORY, "power": ["nvmlDeviceGetPowerUsage"]}
-TIMES = 100
-"""Calls of which the median time is taken."""
+TIMES = 10
+"""Calls of which the median time is taken. More, of slow calls on eight GPUs, take longer than an answer may."""
 PCI = "{domain:04x}:{bus:02x}:{device:02x}.0"
 SHARED_MEMORY_BYTES = 1 << 30
 """What the loader processes of PyTorch need at least; containers have 64 MB by default."""
@@ -236,7 +236,8 @@ def is_error(answer: object) -> bool:
 
 def _memory(scope: Scope) -> dict[str, dict[str, int]]:
     """Return the driver's figures of memory by UUID, in bytes. Raises the results for GPUs that have none."""
-    gpus = {gpu.id: gpu for gpu in scope.gpus if not gpu.is_mig}
+    if not (gpus := {gpu.id: gpu for gpu in scope.gpus if not gpu.is_mig}):
+        raise NotApplicable(tr("the driver tells the memory of whole GPUs only"))
     found = scope.driver.ask(each={"memory": MEMORY})
     answers = {name: answer["memory"] for name, answer in found.items() if name in gpus}
     if missing := [gpu.label for name, gpu in gpus.items() if name not in answers]:

@@ -54,7 +54,7 @@ CHECKS: tuple[Check, ...] = (
     Check(id="p2p-values", level=Level.WORK, asks=tr_noop("sum over devices"), look=gpu_work.collective,
           expected=tr_noop("every element right, with direct access between GPUs")),
     *(
-        Check(id=f"train-{row.id}", level=Level.FULL, asks=tr_noop("strategies of {title}").format(title=row.title),
+        Check(id=f"train-{row.id}", level=Level.FULL, asks=tr_noop("strategies of {framework}"), framework=row.title,
               look=trainings.strategies_of(row.id), expected=tr_noop("the curve of one device"))
         for row in FRAMEWORKS
     ),
@@ -72,7 +72,7 @@ WORDS = {State.PASS: tr_noop("pass"), State.PROBLEM: tr_noop("problem"), State.C
          State.NOT_APPLICABLE: tr_noop("not applicable")}
 COLUMNS: tuple[Column[Result], ...] = (
     Column("id", lambda each: each.check.id, None),
-    Column("check", text=lambda each: tr(each.check.asks)),
+    Column("check", text=lambda each: each.check.question),
     Column("state", lambda each: each.state.value, "result", lambda each: tr(WORDS[each.state])),
     Column("value", lambda each: each.value, "seen"),
     Column("expected", lambda each: tr(each.check.expected), None),
@@ -115,26 +115,29 @@ def page(scope: Scope, results: Sequence[Result]) -> str:
         time.strftime("%Y-%m-%d"), f"Trainyard {version()}", f"Python {platform.python_version()}",
         f"{platform.system()} {platform.release()}", *(f"{count} × {name}" for name, count in names.items()),
     ]
-    notes = [closing_line(results), *(f"{tr(each.check.asks)}: {each.remedy}" for each in results if each.remedy)]
+    notes = [closing_line(results), *(f"{each.check.question}: {each.remedy}" for each in results if each.remedy)]
     return without_names(f"{', '.join(head)}\n\n{Table(COLUMNS, results, notes, capitals=False).markdown()}")
 
 
+_END = r"\s/,;:\"'“”()|，；：。（）、"
 UUID = re.compile(r"\b((?:GPU|MIG)-[0-9a-f]{8})(?:-[0-9a-f]{2,12})+(?:/\d+/\d+)?", re.IGNORECASE)
-PATH = re.compile(r"(?<![\w.:/])~?(?:/[^\s/,;:\"'“”()|]+){2,}/?")
-KEPT = ("/dev/", "/proc/")
-"""Paths that are the same on all machines."""
+PATH = re.compile(rf"(?<![a-zA-Z0-9_.:/])(?:file:/+|~?/)(?!dev/|proc/)(?:[^{_END[2:]}\n]*/)*[^{_END}]+/?")
+"""A path, whose folders may have spaces; not those of /dev and /proc, which are the same on all machines."""
+ADDRESS = re.compile(r"\b(?:\d{1,3}\.){3}\d{1,3}\b|\b[0-9a-f]{1,4}(?:::?[0-9a-f]{1,4}){3,}\b", re.IGNORECASE)
+"""An address of IPv4 or IPv6, or of a network card."""
 
 
 def without_names(text: str) -> str:
     """Return a text without names of users and hosts, paths, and the second half of UUIDs."""
     for folder in sorted({os.path.expanduser("~"), sys.prefix, sys.base_prefix}, key=len, reverse=True):  # noqa: PTH111
         if len(folder) > 1:
-            text = re.sub(rf"{re.escape(folder)}(?=[/\s,;:)]|$)[^\s,;:)]*", "…", text)
-    text = UUID.sub(r"\1…", text)
-    text = PATH.sub(lambda found: found[0] if found[0].startswith(KEPT) else "…", text)
-    for name, instead in ((_user(), tr("USER")), (socket.gethostname(), tr("HOST"))):
-        if name:
-            text = re.sub(rf"\b{re.escape(name)}\b", instead, text)
+            text = re.sub(rf"{re.escape(folder)}(?=/|\b)", "~", text)
+    for pattern, instead in ((UUID, r"\1…"), (PATH, "…"), (ADDRESS, "…")):
+        text = pattern.sub(instead, text)
+    host, user = socket.gethostname(), _user()
+    for name, instead in ((host, tr("HOST")), (host.partition(".")[0], tr("HOST")), (user, tr("USER"))):
+        if name not in ("", "root"):
+            text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", instead, text)
     return text
 
 

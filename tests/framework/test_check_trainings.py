@@ -1,6 +1,7 @@
 """The checks that compute and train, with PyTorch on CPU devices."""
 
 import json
+import math
 import random
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from core.check.check import Level, State, run
 from core.check.gpu_work import PROBE, said
 from core.check.scope import scope_of
 from core.check.table import CHECKS
+from core.check.trainings import _same
 from core.devices.sampler import Sampler
 from tests.nvml.standin import ROOT
 from tests.support.waiting import PATIENCE_S, wait_until
@@ -26,21 +28,26 @@ ROWS = {check.id: check for check in CHECKS}
     ("task", "terms", "holds"),
     [
         ("numbers", {"size": 64}, lambda said: max(said["errors"].values()) < 1e-2 and said["unlike"] == 0),
-        ("speed", {"size": 32, "bytes": 1 << 16, "seconds": 0.1},
+        ("speed", {"size": 32, "bytes": 1 << 16, "warm_up_s": 0.0},
          lambda said: said["done"] and all(said[each] > 0 for each in ("multiplies", "copies", "to_device"))),
         ("reduce", {"rank": 0, "world": 1, "seconds": 60, "bytes": 1 << 12, "large": 1 << 12},
          lambda said: said["wrong"] == 0 and said["rate"] > 0),
         ("steps", {"steps": 1}, lambda said: said["seconds"] > 0),
         ("numbers", {"size": -1}, lambda said: "negative" in said["error"]),
+        ("numbers", {}, lambda said: said["error"] == "'size'"),
     ],
 )
 def test_program_that_computes(task, terms, holds, tmp_path: Path) -> None:
     terms = {**terms, "meet": f"file://{tmp_path}/store"}
     command = [sys.executable, PROBE, task, "cpu", json.dumps(terms)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+    process.stdin.write(b"e")
+    process.stdin.flush()
     answer = said(process.stdout.read())
+    code = process.wait()
     process.communicate()
     assert holds(answer), answer
+    assert code == int("error" in answer)  # it ends by itself
 
 
 @pytest.mark.slow
@@ -61,6 +68,12 @@ def test_check_trains_pauses_kills_and_sums_on_cpu_devices_and_leaves_nothing(tm
     assert [results[name].state for name in ("numbers", "memory")] == 2 * [State.NOT_APPLICABLE]
     last, whole = results["pause"].value.partition("last loss ")[2].split(", without a pause ")
     assert float(last) == float(whole)
+
+
+@pytest.mark.parametrize(("losses", "are"), [((1.0, 1.0005), True), ((1.0, 1.1), False), ((math.nan, 1.0), False),
+                                            ((math.nan, math.nan), False)])
+def test_loss_that_is_no_number_is_not_the_same(losses, are) -> None:
+    assert _same(*losses) == are
 
 
 def check_full(**changes: object) -> subprocess.Popen[bytes]:

@@ -13,7 +13,7 @@ import pytest
 from core.check import gpu_work
 from core.check.check import Level, Result, State, run
 from core.check.scope import scope_of
-from core.check.table import CHECKS, page
+from core.check.table import CHECKS, page, without_names
 from core.devices.device import Device, Survey
 from core.devices.sampler import Sampler
 from core.launchers import p2p
@@ -82,6 +82,7 @@ READS = [
     ("memory-api", GPU, {}, PASS, "reserved: 400", ""),
     ("memory-api", GPU | {"gpu0": {"unsupported": "memory"}, "gpu1": {"unsupported": "memory"}}, {}, NOT_APPLICABLE,
      "the memory is that of the host", ""),
+    ("latency", GPU | {f"slow_ms.{SLOW}": 60}, {}, PROBLEM, "utilisation, memory and power 6", "persistence mode"),
     ("memory-api", GPU | {"gpu1": {"error.memory": 13}}, {}, COULD_NOT, "GPU 1: the driver does not tell used", ""),
     ("memory-api", GPU | {"gpu0": {"error.memory": 999}}, {}, PROBLEM, "GPU 0: ", "dmesg"),
     ("latency", GPU, {}, PASS, "for the slowest GPU", ""),
@@ -153,7 +154,7 @@ def torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     write_program(python, f'#!/bin/sh\nexec "{real}" "{acted}" "$@"\n')
     monkeypatch.setenv("TRAINYARD_PYTHON_PYTORCH", str(python))
     monkeypatch.setenv("ACTED_TORCH", str(tmp_path / "acts.json"))
-    for name, seconds in (("BACK_S", 0.5), ("START_S", 20.0), ("REDUCE_S", 1.0)):
+    for name, seconds in (("BACK_S", 0.5), ("START_S", 20.0), ("REDUCE_S", 1.0), ("LOAD_S", 2.0)):
         monkeypatch.setattr(gpu_work, name, seconds)
     return lambda acts: (tmp_path / "acts.json").write_text(json.dumps(acts))
 
@@ -163,7 +164,8 @@ NUMBERS = {"errors": {"float32": 1e-6, "bfloat16": 3e-3}, "unlike": 0, "repeats"
 FULL_LINK = {f"gpu{number}": {"pcie_generation": 4, "pcie_max_generation": 4} for number in (0, 1)}
 HELD = {"says": {"taken": GIB, "sum": 8.0}, "memory": GIB + (500 << 20)}
 SUM = {"says": {"wrong": 0, "rate": 2e10}}
-WELL = {"hold": HELD, "numbers": {"says": NUMBERS}, "speed": {"says": SPEEDS, "load": True}, "reduce": SUM}
+WELL = {"hold": HELD, "numbers": {"says": NUMBERS}, "speed": {"says": SPEEDS}, "reduce": SUM}
+DESKTOP = {"gpus": 1, "gpu0": {"graphics": "1:1000"}}
 WORK = [
     # id, settings of the stand-in, acts of PyTorch, state, what is seen, remedy
     ("accounting", {"gpus": 1}, {"hold": HELD}, PASS, "of CUDA itself, the process is listed", ""),
@@ -172,24 +174,30 @@ WORK = [
     ("accounting", {"gpus": 1}, {"hold": {"says": {"error": "CUDA error: 802"}}}, COULD_NOT, "GPU 0: CUDA error", ""),
     ("release", {"gpus": 1}, {"hold": HELD}, PASS, "s after SIGKILL", ""),
     ("release", {"gpus": 1}, {"hold": HELD | {"kept": True}}, PROBLEM, "were not back after", "trainyard devices"),
+    ("release", DESKTOP, {"hold": HELD | {"kept": True, "memory": 64 << 20}}, COULD_NOT, "other programs are", ""),
+    ("release", DESKTOP, {"hold": HELD | {"kept": True}}, PROBLEM, "were not back", "reset"),
+    ("accounting", DESKTOP, {"hold": HELD | {"memory": GIB - (64 << 20)}}, COULD_NOT,
+     "other programs are on it, and its memory changed by 64 MB meanwhile", ""),
     ("numbers", GPU, {"numbers": {"says": NUMBERS}}, PASS, "50 repetitions equal", ""),
     ("numbers", GPU, {"numbers": {"says": NUMBERS | {"unlike": 3}}}, PROBLEM, "3 of 50 repetitions", "Train nothing"),
     ("numbers", GPU, {"numbers": {"says": NUMBERS | {"errors": {"float32": 1e-3, "bfloat16": 3e-3}}}}, PROBLEM,
      "float32 1.0e-03", "Train nothing"),
-    ("speed", GPU, {"speed": {"says": SPEEDS}}, PASS, "GPU 1: bfloat16 800 TFLOP/s, memory 3000 GB/s", ""),
-    ("link", GPU | FULL_LINK, {"speed": {"says": SPEEDS, "load": True}}, PASS, "GPU 0: generation 4 with 16 lanes", ""),
+    ("speed", GPU, {"speed": {"says": SPEEDS}}, PASS, "GPU 1: 16-bit products 800 TFLOP/s, memory 3000 GB/s", ""),
+    ("link", GPU | FULL_LINK, {"speed": {"says": SPEEDS}}, PASS, "GPU 0: generation 4 with 16 lanes", ""),
     ("link", GPU | {"gpu1": {"pcie_generation": 1, "pcie_max_generation": 4}},
-     {"speed": {"says": SPEEDS, "load": True}}, PROBLEM, "generation 1 with 16 lanes, of 4 with 16", "Reseat"),
-    ("energy", GPU, {"speed": {"says": SPEEDS, "load": True}}, PASS, "J counted", ""),
-    ("energy", GPU | {f"gpu{each}": {"energy_stands": 1} for each in (0, 1)}, {"speed": {"says": SPEEDS, "load": True}},
+     {"speed": {"says": SPEEDS}}, PROBLEM, "generation 1 with 16 lanes, of 4 with 16", "Reseat"),
+    ("energy", GPU, {"speed": {"says": SPEEDS}}, PASS, "J counted", ""),
+    ("energy", GPU | {f"gpu{each}": {"energy_stands": 1} for each in (0, 1)}, {"speed": {"says": SPEEDS}},
      PROBLEM, "GPU 0: 0 J counted", "estimates"),
     ("energy", GPU | {f"gpu{each}": {"unsupported": "energy"} for each in (0, 1)},
-     {"speed": {"says": SPEEDS, "load": True}}, NOT_APPLICABLE, "GPU 0 has no counter of energy", ""),
+     {"speed": {"says": SPEEDS}}, NOT_APPLICABLE, "GPU 0 has no counter of energy", ""),
     ("p2p-values", GPU, {"reduce": SUM}, PASS, "values right, 20.0 GB/s, the driver allows direct access for 2", ""),
     ("p2p-values", GPU, {"reduce": SUM | {"p2p": {"says": {"wrong": 7, "rate": 1e9}}}}, PROBLEM,
      "14 values of a sum are wrong; right without direct access", "trainyard check --p2p off"),
     ("p2p-values", GPU, {"reduce": SUM | {"p2p": {"hang": True}}}, PROBLEM, "did not answer in", "--p2p off"),
     ("p2p-values", GPU, {"reduce": {"says": {"wrong": 7, "rate": 1e9}}}, COULD_NOT, "without direct access: 14", ""),
+    ("numbers", GPU, {"numbers": {"says": NUMBERS | {"errors": {"float32": 1e-6, "float16": 1e-3}}}}, PASS,
+     "float16 1.0e-03", ""),
     ("p2p-values", {"gpus": 1}, {"reduce": SUM}, NOT_APPLICABLE, "needs two", ""),
 ]
 
@@ -220,6 +228,30 @@ def test_nothing_computes_on_devices_that_are_used_or_hidden(tree, nvml: StandIn
     if not changes:
         assert found.pop("p2p-values") == (State.NOT_APPLICABLE, "a sum over devices needs two")
     assert set(found.values()) == {(State.COULD_NOT, why)}
+
+
+def test_mig_devices_have_no_memory_and_no_link_to_look_at(tree, nvml: StandIn, torch) -> None:
+    nvml.write(gpus=1)
+    torch({"speed": {"says": SPEEDS}})
+    instance = replace(GPUS[0], id="MIG-00000000-0000-4000-8000-000000000001")
+    assert {each.state for each in look(tree, "memory-api", "link", devices=[instance])} == {State.NOT_APPLICABLE}
+
+
+def test_switched_off_direct_access_is_not_advised_again(tree, nvml: StandIn, torch) -> None:
+    nvml.write(**GPU)
+    torch({"reduce": SUM | {"p2p": {"says": {"wrong": 7, "rate": 1e9}}}})
+    p2p.switch(on=False)
+    [result] = look(tree, "p2p-values")
+    assert result.remedy.startswith("Runs on this machine do without it already.")
+
+
+def test_failure_of_one_rank_is_told_while_the_others_wait_for_it(tree, nvml: StandIn, torch, monkeypatch) -> None:
+    nvml.write(**GPU)
+    torch({"reduce": {"hang_of_rank": 0, "says": {"error": "CUDA error: 802"}}})
+    monkeypatch.setattr(gpu_work, "REDUCE_S", 600.0)
+    [result] = look(tree, "p2p-values")
+    assert (result.state, "without direct access: GPU 0 and GPU 1: CUDA error: 802" in result.value) == (
+        State.COULD_NOT, True), result
 
 
 def test_shared_memory_is_never_filled_and_a_python_without_pytorch_does_not_compute(tree, nvml: StandIn, monkeypatch):
@@ -278,7 +310,9 @@ def test_wrong_use_is_refused_before_anything_is_checked(call, nvml: StandIn, wo
 def test_devices_in_use_and_a_second_check_leave_the_work_out(call, nvml: StandIn, torch, tmp_path) -> None:
     nvml.write(gpus=2, gpu0={"memory_used": 20 * GIB, "compute": f"1:{20 * GIB}"})
     torch(WELL)
-    _, out, _ = call("check", "--json")
+    _, out, err = call("check", "--json")
+    assert "GPU 0" in err
+    assert err.endswith("Nothing computes on them; with --yes it does.\n")
     states = {each["id"]: (each["state"], each["value"]) for each in json.loads(out)["checks"]}
     left_out = "left out, since something else uses the devices"
     assert states["numbers"] == (COULD_NOT, left_out)
@@ -293,11 +327,13 @@ def test_devices_in_use_and_a_second_check_leave_the_work_out(call, nvml: StandI
 def test_nothing_of_a_page_to_share_names_user_host_path_or_whole_uuid(monkeypatch) -> None:
     monkeypatch.setenv("HOME", "/home/anna lee")
     monkeypatch.setattr("getpass.getuser", lambda: "anna")
-    monkeypatch.setattr("socket.gethostname", lambda: "wombat")
+    monkeypatch.setattr("socket.gethostname", lambda: "wombat.zoo.example")
     texts = (
         f"{uuid(3)} and MIG-12345678-0000-4000-9000-000000000001 and MIG-{uuid(1)}/1/0, seen by anna on wombat",
         "2.9.0 in /home/anna lee/envs/x/bin/python, “/srv/data/anna/run 1”, /opt/x/bin/python; ~/env/bin/python",
         f"{sys.prefix}/bin/python -m pip install torch (/mnt/a b/c)",
+        "在/data/李 安/env/bin/python, /scratch/Anna Lee/my env/bin/python, file:///srv/li/run and /anna-home",
+        "connect to wombat, wombat.zoo.example, [fe80::1ff:fe23:4567:890a]:29500 or 10.1.2.3<29500> failed, as root",
     )
     results = [
         Result(check=check, state=State.PROBLEM, value=" ".join(texts), remedy=" ".join(texts), seconds=1.0)
@@ -305,9 +341,14 @@ def test_nothing_of_a_page_to_share_names_user_host_path_or_whole_uuid(monkeypat
     ]
     with scope_of(Survey(devices=GPUS), [], computes=False) as scope:
         shared = page(scope, results)
-    for secret in ("anna", "wombat", "lee", "/home", "/srv", "/opt", "/mnt", sys.prefix, uuid(3), "-4000-"):
+    for secret in ("anna", "wombat", "lee", "/home", "/srv", "/opt", "/mnt", sys.prefix, uuid(3), "-4000-",
+                   "李", "Lee", "env", "/li", "zoo", "fe80", "10.1."):
         assert secret not in shared, secret
     assert "GPU-00000003…" in shared
+    assert "-m pip install torch" in shared
+    monkeypatch.setattr("getpass.getuser", lambda: "root")
+    assert without_names("sudo nvidia-smi, as root: mount /dev/shm larger (16 of 32 GB/s)") == (
+        "sudo nvidia-smi, as root: mount /dev/shm larger (16 of 32 GB/s)")
     assert "2 × RTX 4090" in shared
 
 

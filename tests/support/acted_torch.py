@@ -3,8 +3,9 @@
     acted_torch.py GPU_PROBE TASK DEVICE TERMS
 
 Run by an interpreter of an environment of the test. `ACTED_TORCH` names a JSON file: by task, what it `says`; `hang`
-(says nothing and stays), `memory` (bytes that appear on the stand-in's GPU 0 while it lives), `kept` (they never go),
-`p2p` (says this only without NCCL_P2P_DISABLE), `load` (is under load for a while).
+(says nothing and stays; `hang_of_rank`: that rank does), `memory` (bytes that appear on the stand-in's GPU 0 while it
+lives), `kept` (they never go), `p2p` (says this only without NCCL_P2P_DISABLE). `speed` goes on until its parent has
+read enough.
 """
 
 import json
@@ -19,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from core.check.gpu_probe import MARK
 from tests.nvml.standin import StandIn
 
-POLL_S, LOAD_S = 0.01, 2.0
+POLL_S = 0.01
 
 
 def say(answer: dict[str, object]) -> None:
@@ -44,8 +45,15 @@ def main() -> None:
     act = acts.get(task, {})
     if "p2p" in act and "NCCL_P2P_DISABLE" not in os.environ:
         act = act["p2p"]
-    threading.Thread(target=lambda: (sys.stdin.buffer.read(1), os._exit(0)), daemon=True).start()
-    if act.get("hang"):
+    read_enough = threading.Event()
+
+    def end() -> None:
+        while os.read(0, 1) and task == "speed":
+            read_enough.set()
+        os._exit(0)
+
+    threading.Thread(target=end, daemon=True).start()
+    if act.get("hang") or act.get("hang_of_rank", -1) == json.loads(sys.argv[4]).get("rank"):
         time.sleep(600)
     standin = StandIn(Path(os.environ["LD_LIBRARY_PATH"].partition(os.pathsep)[0]),
                       Path(os.environ["NVML_STANDIN"]).parent)
@@ -56,9 +64,8 @@ def main() -> None:
         pid = 1 if act.get("other_namespace") else os.getpid()
         standin.write(gpu0={"memory_used": act["memory"], "compute": f"{pid}:{act['memory']}"})
     say(act.get("says", {}))
-    if act.get("load"):
-        time.sleep(LOAD_S)
     if task == "speed":
+        read_enough.wait()
         say({"done": True})
     if task == "hold":
         time.sleep(600)

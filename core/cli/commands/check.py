@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,14 +22,15 @@ def add_options(parser: ArgumentParser) -> None:
     add = parser.add_argument
     level = parser.add_mutually_exclusive_group()
     level.add_argument("--quick", action="store_true", help=tr("look only, in about ten seconds: no work on a GPU"))
-    level.add_argument("--full", action="store_true", help=tr("also train with every strategy, pause, and kill"))
+    level.add_argument("--full", action="store_true", help=tr(
+        "also train with every strategy, pause and resume, and kill processes of these trainings: about five minutes"))
     add("--devices", default="", metavar="ID,ID",
         help=tr("the devices to check; default: all GPUs, or two CPU devices where there is no GPU"))
     add("--save", metavar="FILE", help=tr("write the results to this file, as Markdown and without names and paths"))
     add("--share", action="store_true", help=tr("print the results as --save writes them, for an issue"))
     add("--yes", action="store_true", help=tr("compute on the devices also while something else uses them"))
-    add("--p2p", choices=("on", "off"),
-        help=tr("only keep a choice: whether runs on this machine use direct access between GPUs"))
+    add("--p2p", choices=("on", "off"), help=tr(
+        "check nothing: keep whether runs on this machine use direct access between GPUs (peer-to-peer)"))
     add_force(add)
 
 
@@ -78,12 +78,13 @@ def _ask_before_sharing(options: Namespace, scope: Scope) -> None:
     question = tr("{sharing} Compute on them all the same?", sharing=sharing)
     if options.yes or (not options.json and is_interactive() and confirm(question)):
         scope.busy = ""
+    else:
+        warn(tr("{sharing} Nothing computes on them; with --yes it does.", sharing=sharing))
 
 
 def _say(result: Result) -> None:
     from core.check.table import WORDS
 
-    with contextlib.suppress(BrokenPipeError):
-        say(f"{capital(tr(WORDS[result.state]))}: {tr(result.check.asks)}: {result.value}")
+    say(f"{capital(tr(WORDS[result.state]))}: {result.check.question}: {result.value}")
     if result.remedy:
         warn(result.remedy)

@@ -32,7 +32,7 @@ def _answer(question: dict[str, Any]) -> dict[str, Any]:
     try:
         pynvml.nvmlInit()  # only the first call of a process does something
         count = pynvml.nvmlDeviceGetCount()
-        gpus = {pynvml.nvmlDeviceGetUUID(handle): handle for handle in map(_handle, range(count)) if handle is not None}
+        gpus = dict(gpu for gpu in map(_gpu, range(count)) if gpu is not None)
     except pynvml.NVMLError as error:
         absent = error.value == pynvml.NVML_ERROR_LIBRARY_NOT_FOUND and not any(trace.exists() for trace in TRACES)
         remedy = nvml.REMEDIES.get(error.value, "")
@@ -54,9 +54,11 @@ def _answer(question: dict[str, Any]) -> dict[str, Any]:
     return {"answer": {label: _call(words, [], times) for label, words in question["system"].items()}}
 
 
-def _handle(index: int) -> Handle | None:
+def _gpu(index: int) -> tuple[str, Handle] | None:
+    """Return UUID and handle of a GPU; None for a lost one, which must not hide the others."""
     try:
-        return pynvml.nvmlDeviceGetHandleByIndex(index)
+        handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+        return pynvml.nvmlDeviceGetUUID(handle), handle
     except pynvml.NVMLError:
         return None
 

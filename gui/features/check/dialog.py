@@ -120,7 +120,7 @@ class CheckDialog(InfoDialog):
 
     def _columns(self) -> list[Column[Row]]:
         return [
-            Column("check", title=tr("Check"), text=lambda row: capital(tr(row[0].asks)),
+            Column("check", title=tr("Check"), text=lambda row: capital(row[0].question),
                    tip=lambda row: tr(row[0].expected)),
             Column("result", title=tr("Result"), text=lambda row: capital(tr(WORDS[row[1].state])) if row[1] else DASH,
                    tone=lambda row: TONES[row[1].state] if row[1] else "muted"),
