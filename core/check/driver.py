@@ -1,4 +1,4 @@
-"""Ask the driver in a process of its own (`core.devices.nvidia.questions`), which is given up when the driver hangs."""
+"""Ask the driver in a process of its own (`core.check.questions`), which is given up when the driver hangs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Driver:
         """Why the first question had no answer: the others would have none, either."""
 
     def ask(self, **question: Any) -> Any:  # noqa: ANN401 (each question has an answer of its own)
-        """Return the answer of `core.devices.nvidia.questions`.
+        """Return the answer of `core.check.questions`.
 
         Raises `NotApplicable` without a driver, and `CouldNotLook` if it fails as a whole.
         """

@@ -43,7 +43,7 @@ MAIN_SCRIPTS = frozenset({"trainyard", "trainyard.py"})
 WAITER = "core/queue/waiter.py"
 """The end of the path of the script that waits for the devices of a queued run."""
 HELPER = "core.devices.helper"
-QUESTIONS = "core.devices.nvidia.questions"
+QUESTIONS = "core.check.questions"
 KEEPER = "core.check.keeper"
 """The module of the process that ends the runs of a check."""
 PREFLIGHT_SCRIPT = "ask_cuda.py"
