@@ -112,7 +112,7 @@ def strategies_of(name: str) -> Callable[[Scope], str]:
 def pause(scope: Scope) -> str:
     """Pause a training and resume it; its curve must be that of a training without a pause."""
     _may_train(scope, "pytorch")
-    spec = _needed(scope, epochs=20)
+    spec = _needed(scope, epochs=100)
     whole = _start(scope, spec).follow()
     training = _start(scope, spec)
     run = training.run

@@ -86,6 +86,8 @@ def test_every_documented_command_succeeds(page: Path, folder: Path, fake_python
     monkeypatch.setenv("XDG_CONFIG_HOME", str(folder / "config"))
     known: list[Path] = []
     for arguments, following in pairwise([*trainyard_commands(page), []]):
+        if arguments[0] == "check" and "--quick" not in arguments:
+            continue  # takes minutes, with real frameworks: see `test_check_trainings`
         words = [_filled_in(word, known, queued=arguments[0] in {"queue", "stop"}) for word in arguments]
         with pytest.MonkeyPatch.context() as patch:
             if not needs_framework(page, arguments, following):

@@ -75,6 +75,7 @@ def _take_scene(app: QApplication, machine: Machine, name: str, shots: list[Shot
 
     from gui.app import create_window
     from gui.base import theme
+    from gui.base.settings_file import SettingsFile
 
     from .scenes import SCENES
 
@@ -84,6 +85,7 @@ def _take_scene(app: QApplication, machine: Machine, name: str, shots: list[Shot
     os.environ["TRAINYARD_CONFIG_DIR"] = str(work / name / "config")
     scene.prepare(root, machine)
     theme.apply(app, theme.DARK)  # before the window has widgets, which would all be styled again
+    SettingsFile().first_time("window/check_offered")  # the offer is there once, and not in the middle of each picture
     window = create_window(root)
     window.services.poll_timer.stop()  # polled by hand from here on
     window.show()

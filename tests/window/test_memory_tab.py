@@ -16,13 +16,13 @@ from core.runs.facts import RunFacts, RunState
 from core.schema.event_kinds import ProcessInfo, Release, Verdict
 from core.series.run_series import RunSeries
 from gui.base.formatting import fine_gigabytes, moment
-from gui.base.icons import SIDE_PX
 from gui.base.theme import current_theme
 from gui.features.memory.scanner import just_ended
 from gui.features.memory.tab import (
     FREE,
     OTHER_RUNS,
     OTHERS,
+    SIDE_PX,
     THIS_RUN,
     UNCLAIMED,
     MemoryBar,
