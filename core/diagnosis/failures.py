@@ -67,9 +67,13 @@ class FailureEvidence:
         text = "\n".join([Message.read(self.error).english, *lines[first:]])
         return any(re.search(pattern, text) for pattern in patterns)
 
-    def found(self, pattern: str) -> str:
-        """Return the first group of a match in the error or in the traceback; the empty string without one."""
-        match = re.search(pattern, f"{Message.read(self.error).english}\n{self.facts.traceback or ''}")
+    def found(self, pattern: str, *, after: str = "\0") -> str:
+        """Return the first group of a match in the error or in the traceback; the empty string without one.
+
+        `after`: words above what counts, where they are there.
+        """
+        text = f"{Message.read(self.error).english}\n{self.facts.traceback or ''}"
+        match = re.search(pattern, text.rpartition(after)[2])
         return next((group for group in match.groups() if group), "") if match else ""
 
     @property
@@ -260,8 +264,8 @@ SHORT = {
 
 
 NO_MEMORY = (r"\bOutOfMemoryError\b", r"(?:CUDA|HIP)(?: error:)? out of memory", r"ran out of memory",
-             r"\bResourceExhaustedError\b", r"\bRESOURCE_EXHAUSTED\b", r"CUDA_ERROR_OUT_OF_MEMORY",
-             r"cudaErrorMemoryAllocation", r"\bCU\w+_STATUS_ALLOC_FAILED")
+             r"\bResourceExhaustedError\b", r"RESOURCE_EXHAUSTED: .*(?:memory|alloc|reserv)",
+             r"CUDA_ERROR_OUT_OF_MEMORY", r"cudaErrorMemoryAllocation", r"\bCU\w+_STATUS_ALLOC_FAILED")
 NODE_MEMORY = r"node running low on memory"
 """What Ray says of the memory of the machine."""
 NO_HOST_MEMORY = (r"can't allocate memory", r"\bMemoryError\b", r"Cannot allocate memory", r"std::bad_alloc")
@@ -274,12 +278,15 @@ GPU_ERRORS = (r"CUDA error\b", r"CUDA_ERROR_(?!OUT_OF_MEMORY)", r"\bcudaError", 
               r"cuDNN error", r"CUDNN_STATUS", r"CUBLAS_STATUS_(?!ALLOC_FAILED)", r"\bNCCL\b")
 """What a faulty GPU makes programs say, and others, too: they count only if the driver reports a fault."""
 NO_DEVICE = (r"invalid device ordinal", r"device >= 0 && device < num_gpus", r"cudaErrorInvalidDevice",
-             r"[Ii]nvalid device (?:id|ID)\b")
+             r"(?:Assertion|Runtime|Value)Error: [Ii]nvalid device (?:id|ID)\b")
 LOCAL_RANK_ARGUMENT = r"error: (?:unrecognized arguments|the following arguments are required): .*--(local[-_]rank)\b"
-NO_TERMINAL = r"(stty size|get_terminal_size|Inappropriate ioctl for device)"
+TERMINAL_SIZE = r"(stty size|get_terminal_size)"
+NO_TERMINAL = r"Inappropriate ioctl for device"
 CHILD_SIGNAL = r"terminated with signal (SIG\w+)|died with <Signals\.(SIG\w+)|Signal \d+ \((SIG\w+)\)"
 CHILD_CODE = r"(?:return code = |exit status |exitcode *: )-(\d+)"
 """How launchers report that a signal has ended a process."""
+ROOT_CAUSE = "Root Cause (first observed failure):"
+"""What torchrun prints between the processes that it ended itself and the one that failed."""
 NO_MODULE = r"No module named '([^']+)'"
 TENSORFLOW_1 = (
     r"module 'tensorflow(?:\.\S+)?' has no attribute '(placeholder\w*|Session|InteractiveSession|ConfigProto|contrib|"
@@ -394,7 +401,7 @@ def _terminal(evidence: FailureEvidence) -> tuple[str, str]:
         tr("The program asks for the size of a terminal"),
         tr(
             "A run has no terminal, so {call} fails. Use shutil.get_terminal_size(), which has a default, or set the "
-            "width by hand.", call=evidence.found(NO_TERMINAL),
+            "width by hand.", call=evidence.found(TERMINAL_SIZE),
         ),
     )
 
@@ -431,9 +438,9 @@ def _killed(evidence: FailureEvidence) -> tuple[str, str]:
 
 def _signal_of(evidence: FailureEvidence) -> str:
     """Return the name of the signal that ended a process; the empty string if none did."""
-    if name := evidence.found(r"was ended by (SIG\w+)") or evidence.found(CHILD_SIGNAL):
+    if name := evidence.found(r"was ended by (SIG\w+)") or evidence.found(CHILD_SIGNAL, after=ROOT_CAUSE):
         return name
-    number = int(evidence.found(CHILD_CODE) or 0)
+    number = int(evidence.found(CHILD_CODE, after=ROOT_CAUSE) or 0)
     return signal.Signals(number).name if number in {*signal.Signals} else ""
 
 
@@ -491,8 +498,8 @@ _ROWS = (
     _Row(Cause.HOST_MEMORY, lambda each: each.has(*NO_HOST_MEMORY) or each.has(*NO_MEMORY), _host_memory),
     _Row(Cause.DEVICE_NUMBER, lambda each: each.has(*NO_DEVICE), _device_number),
     _Row(Cause.LOCAL_RANK, lambda each: bool(each.found(LOCAL_RANK_ARGUMENT)), _local_rank),
-    _Row(Cause.TERMINAL, lambda each: each.has(NO_TERMINAL) or (each.kind == "ValueError" and
-                                                                bool(each.found(NO_TERMINAL))), _terminal),
+    _Row(Cause.TERMINAL, lambda each: bool(each.found(TERMINAL_SIZE)) and (
+        each.kind == "ValueError" or each.has(NO_TERMINAL)), _terminal),
     _Row(Cause.TENSORFLOW_1, lambda each: each.has(TENSORFLOW_1), _tensorflow_1),
     _Row(Cause.MISSING_MODULE, lambda each: each.kind in IMPORT_ERRORS and each.has(NO_MODULE), _missing_module),
     _Row(Cause.FAULT, lambda each: bool(each.facts.faults) and each.has(*GPU_ERRORS), _fault),

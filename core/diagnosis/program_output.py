@@ -13,7 +13,7 @@ TRACEBACK = "Traceback (most recent call last):"
 MAX_AFTER = 100
 """Lines after the exception's first one, above which the program has gone on: it has handled the exception."""
 MAX_AFTER_HANDLED = 5
-"""Such lines of a program that ended with another exit code than that of an exception."""
+"""Such lines of a program that ended with another exit code than that of an exception, or with another exception."""
 UNCAUGHT = 1
 """The exit code of Python after an exception that nothing caught."""
 COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -36,17 +36,25 @@ IGNORED = re.compile(r"Exception ignored ")
 """The beginning of the line before a traceback that Python only reports, as of a destructor."""
 QUOTE = '"""'
 """The line at both ends of the traceback of a pool's process."""
-AFTER = re.compile(rf'"""$|The above exception was |During handling of |Process \S+:$|{IGNORED.pattern}')
-"""What stands between an exception and the next traceback."""
-ONLY_REPORTS = re.compile(
-    r"(?:ChildFailedError|CalledProcessError|Process(?:Exited|Raised)Exception|BrokenProcessPool|BrokenPipeError"
-    r"|TerminatedWorkerError|WorkerCrashedError|ActorDiedError|RayActorError|Connection(?:Reset|Aborted)Error|EOFError)\b"
-    r"|.*(?:\b(?:exit|return)(?:ed|s)?(?: with)?(?: a)?(?: non-?zero)?(?: exit)? ?(?:code|status)\b|exited unexpectedly"
-    r"|[Cc]onnection (?:closed|reset) by |remote process exited)"
+AFTER = re.compile(
+    rf'"""$|The above exception was |During handling of |Process \S+:$|Exception in thread |{IGNORED.pattern}'
 )
-"""Exceptions of a process that saw another one end."""
+"""What stands between an exception and the next traceback."""
+OF_LAUNCHER = re.compile(
+    r"(?:ChildFailedError|Process(?:Exited|Raised)Exception|BrokenProcessPool|TerminatedWorkerError|WorkerCrashedError"
+    r"|ActorDiedError|RayActorError)\b|CalledProcessError: .*(?:python|torchrun|accelerate|deepspeed|\.py\b|\.sh\b)"
+)
+"""Exceptions of a process that started another one and saw it end."""
+ONLY_REPORTS = re.compile(
+    rf"{OF_LAUNCHER.pattern}|EOFError: $|(?:BrokenPipe|Connection(?:Reset|Aborted))Error\b"
+    r"|(?!CalledProcessError).*(?:\b(?:exit|return)(?:ed|s)?(?: with)?(?: a)?(?: non-?zero)?(?: exit)? ?"
+    r"(?:code|status(?! code))\b|exited unexpectedly|[Cc]onnection (?:closed|reset) by |remote process exited)"
+)
+"""Exceptions of a process that saw another one end, or that may have a cause of their own."""
 USAGE = re.compile(r"^(?:\S+: (?:fatal )?error: \S.*|\S+: can't open file .+|.*: command not found)$", re.MULTILINE)
 """The line with which a command ends that cannot begin."""
+MAX_LOGGED = 20
+"""Lines that a launcher logs between such a line and its own traceback."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +74,16 @@ class RaisedException:
     @property
     def only_reports(self) -> bool:
         """Whether it only says that another process has ended, whose exception is the cause."""
-        return ONLY_REPORTS.match(f"{self.kind}: {self.message.partition(chr(10))[0]}") is not None
+        return ONLY_REPORTS.match(self._line) is not None
+
+    @property
+    def is_of_launcher(self) -> bool:
+        """Whether it can have no other cause."""
+        return OF_LAUNCHER.match(self._line) is not None
+
+    @property
+    def _line(self) -> str:
+        return f"{self.kind}: {self.message.partition(chr(10))[0]}"
 
     @property
     def sentence(self) -> str:
@@ -115,7 +132,7 @@ def last_traceback(text: str, exit_code: int = UNCAUGHT) -> str | None:
         of_pool = QUOTE in lines[max(0, start - 5) : max(0, start - 1)]  # which passes the exception of its process on
         if raised is not None and not raised.only_reports and not of_pool:
             return trace
-        allowed = MAX_AFTER
+        allowed = MAX_AFTER if of_pool or raised is None or raised.is_of_launcher else MAX_AFTER_HANDLED
     return found
 
 
@@ -148,8 +165,12 @@ def exception_lines(traceback: str) -> tuple[list[str], int]:
 
 
 def usage_error(printed: str) -> str:
-    """Return the last line with which a command says that it cannot begin, as with a wrong argument; else empty."""
-    return next(reversed(USAGE.findall(printed)), "")
+    """Return the last line with which a command says that it cannot begin, as with a wrong argument; else empty.
+
+    It stands just above the traceback of what started the command.
+    """
+    before = printed.rpartition(TRACEBACK[:-1])[0].splitlines()[-MAX_LOGGED:]
+    return next(reversed(USAGE.findall("\n".join(before))), "")
 
 
 def first_sentence(message: str) -> str:

@@ -239,7 +239,7 @@ class Recipe:
 
 
 DEVICE_OPTION = re.compile(
-    r"(?!.*(?:num|\bn|count)[_-])(?:-{1,2}|[\w.]*\.)?(?:\w+[_-])*(?:(?:gpu|device|cuda)(?:[_-]?(?:ids?|devices?|index))?"
+    r"(?!.*(?:num|\bn|count|per|no|use|with|multi|max)[_-])(?:-{1,2}|[\w.]*\.)?(?:\w+[_-])*(?:(?:gpu|device|cuda)(?:[_-]?(?:ids?|devices?|index))?"
     r"|(?P<list>gpus|devices))", re.IGNORECASE
 )
 """Options that name GPUs by their numbers; `list`: those for which one number alone is a count."""

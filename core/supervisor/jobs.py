@@ -278,7 +278,7 @@ class ScriptJob(Job):
             return describe(worker), trace
         which = f" ({worker.name})" if worker.assignment.world_size > 1 else ""
         raised = raised_in(trace or "")
-        if raised is not None and raised.only_reports and (usage := usage_error(printed)):
+        if raised is not None and raised.is_of_launcher and (usage := usage_error(printed)):
             trace, error = None, _short(usage)
         else:
             error = _short(raised.sentence) if raised is not None else ""

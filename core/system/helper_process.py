@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import shutil
 import signal
 import subprocess
 import time
@@ -34,26 +35,30 @@ def clean_environment(python: str = "") -> dict[str, str]:
     return around(python, found) if python else found
 
 
-OF_ENVIRONMENT = frozenset({"VIRTUAL_ENV", "VIRTUAL_ENV_PROMPT", "CONDA_PREFIX", "CONDA_DEFAULT_ENV"})
+OF_VENV = frozenset({"VIRTUAL_ENV", "VIRTUAL_ENV_PROMPT"})
+OF_CONDA = frozenset({"CONDA_PREFIX", "CONDA_DEFAULT_ENV"})
 """Variables that name an active environment of Python."""
 
 
 def around(python: str, base: Mapping[str, str]) -> dict[str, str]:
     """Return `base` as if the environment of an interpreter were active: its folder is first in PATH.
 
-    So `python`, `torchrun` and `accelerate` in a program are those beside the interpreter that was chosen.
+    So `python`, `torchrun` and `accelerate` in a program are those beside the interpreter that was chosen. The order of
+    PATH stays where it leads to that interpreter, as to the system's, beside which all programs of the system are.
     """
-    folder = Path(python).absolute().parent
-    others = [each for each in base.get("PATH", os.defpath).split(os.pathsep) if each != str(folder)]
-    found = {name: value for name, value in base.items() if name not in OF_ENVIRONMENT}
-    found["PATH"] = os.pathsep.join([str(folder), *others])
-    prefix = folder.parent
-    if (prefix / "pyvenv.cfg").exists():
+    chosen = Path(python).absolute()
+    prefix, path = chosen.parent.parent, base.get("PATH", os.defpath)
+    conda = base.get("CONDA_PREFIX")
+    is_of_active = conda is not None and chosen.resolve().parent.parent == Path(conda).resolve()
+    dropped = OF_VENV if is_of_active else OF_VENV | OF_CONDA
+    found = {name: value for name, value in base.items() if name not in dropped}
+    if is_venv := (prefix / "pyvenv.cfg").exists():
         found["VIRTUAL_ENV"] = str(prefix)
-    elif (prefix / "conda-meta").is_dir():
-        is_active = base.get("CONDA_PREFIX") == str(prefix)
-        name = base.get("CONDA_DEFAULT_ENV") if is_active else None
-        found |= {"CONDA_PREFIX": str(prefix), "CONDA_DEFAULT_ENV": name or prefix.name}
+    elif (prefix / "conda-meta").is_dir() and not is_of_active:
+        found |= {"CONDA_PREFIX": str(prefix), "CONDA_DEFAULT_ENV": prefix.name}
+    if is_venv or shutil.which(chosen.name, path=path) != str(chosen):
+        others = [each for each in path.split(os.pathsep) if each != str(chosen.parent)]
+        found["PATH"] = os.pathsep.join([str(chosen.parent), *others])
     return found
 
 

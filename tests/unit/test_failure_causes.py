@@ -80,6 +80,13 @@ CALLED = f"""{TRACE}
     raise subprocess.CalledProcessError(returncode=process.returncode, cmd=cmd)
 subprocess.CalledProcessError: Command '['/env/bin/python', 'train.py']' returned non-zero exit status 1.
 """
+EPOCHS = "".join(f"epoch {epoch} loss 1.0\n" for epoch in range(30))
+HANDLED = f"""{TRACE}
+  File "/home/u/train.py", line 3, in load
+    import apex
+ModuleNotFoundError: No module named 'apex'
+apex is not used
+"""
 
 
 def box(*frames: str) -> str:
@@ -377,6 +384,62 @@ train.py: error: the following arguments are required: config
     raise CalledProcessError(retcode, cmd)
 subprocess.CalledProcessError: Command '['python', 'train.py']' returned non-zero exit status 2.
 """, "train.py: error: the following arguments are required: config", Cause.EXIT),
+    Output("end of the input below a handled exception", f"""{HANDLED}{TRACE}
+  File "/home/u/train.py", line 20, in <module>
+    model = torch.load(file)
+EOFError: Ran out of input
+""", "EOFError: Ran out of input", Cause.CODE, "train.py:20"),
+    Output("server's answer below a handled exception", f"""{HANDLED}{TRACE}
+  File "/home/u/train.py", line 20, in <module>
+    download()
+HTTPError: the server returned status code 503
+""", "HTTPError: the server returned status code 503", Cause.CODE, "train.py:20"),
+    Output("other program below a handled exception", f"""{HANDLED}{TRACE}
+  File "/home/u/train.py", line 20, in <module>
+    subprocess.check_call(["ffmpeg"])
+subprocess.CalledProcessError: Command '['ffmpeg']' returned non-zero exit status 1.
+""", "subprocess.CalledProcessError: Command '['ffmpeg']'", Cause.CODE, "train.py:20"),
+    Output("connection that ends long after a handled exception", f"""{HANDLED}{EPOCHS}{TRACE}
+  File "/home/u/train.py", line 20, in <module>
+    download()
+ConnectionResetError: [Errno 104] Connection reset by peer
+""", "ConnectionResetError: [Errno 104] Connection reset by peer", Cause.CODE, "train.py:20"),
+    Output("thread that lost the main thread", f"""{TRACE}
+  File "/home/u/train.py", line 4, in <module>
+    step()
+RuntimeError: shape mismatch
+Exception in thread Thread-1 (_pin_memory_loop):
+{TRACE}
+  File "/usr/lib/python3.10/threading.py", line 9, in run
+    data = queue.get()
+ConnectionResetError: [Errno 104] Connection reset by peer
+""", "RuntimeError: shape mismatch", Cause.CODE, "train.py:4"),
+    Output("command that was missing long before", f"""bash: nvidia-smi: command not found
+{EPOCHS}{CALLED}""",
+           "subprocess.CalledProcessError: Command '['/env/bin/python', 'train.py']'"),
+    Output("torchrun that ended the other ranks itself", f"step 3 loss 2.0{chr(10)}" + KILLED.replace(
+        "  <NO_OTHER_FAILURES>", "[1]:\n  exitcode  : -15 (pid: 907696)\n  traceback : Signal 15 (SIGTERM) received"
+    ), "", Cause.KILLED),
+    Output("keyboard without a terminal", f"""{TRACE}
+  File "/home/u/train.py", line 5, in <module>
+    tty.setcbreak(sys.stdin.fileno())
+termios.error: (25, 'Inappropriate ioctl for device')
+""", "termios.error: (25, 'Inappropriate ioctl for device')", Cause.CODE, "train.py:5"),
+    Output("quota of a service", f"""{TRACE}
+  File "/home/u/train.py", line 5, in <module>
+    answer = client.generate()
+google.genai.errors.ClientError: 429 RESOURCE_EXHAUSTED. {{'error': 'You exceeded your current quota'}}
+""", "google.genai.errors.ClientError: 429 RESOURCE_EXHAUSTED.", Cause.CODE, "train.py:5"),
+    Output("memory of a GPU with JAX", f"""{TRACE}
+  File "/home/u/train.py", line 5, in <module>
+    state = step(state)
+jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 8589934592 bytes.
+""", "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED", Cause.DEVICE_MEMORY, "train.py:5"),
+    Output("number of a sound device", f"""{TRACE}
+  File "/home/u/train.py", line 5, in <module>
+    stream = sounddevice.query_devices(3)
+sounddevice.PortAudioError: Error querying device 3: Invalid device ID
+""", "sounddevice.PortAudioError: Error querying device 3", Cause.CODE, "train.py:5"),
 )
 GPU = {"GPU-aa": {"label": "GPU 5", "memory_total_bytes": 24 * 2**30}}
 SPEC = RunSpec(
@@ -420,6 +483,9 @@ def test_cause_is_found_below_what_only_reports_it(output: Output, tmp_path: Pat
         ("--gpus 4 --num_gpu 4", None),
         ("--device cpu --cuda --epochs 3", None),
         ("--gpu -1", None),
+        ("--batch_size_per_gpu 64 --samples-per-gpu=4", None),
+        ("--use_gpu 1 --no-cuda 1 --use_multi_gpu 1", None),
+        ("--gpu_memory_utilization 1 --port 0", None),
     ],
 )
 def test_number_of_a_gpu_is_found_among_the_arguments(arguments: str, found: tuple[str, int] | None) -> None:

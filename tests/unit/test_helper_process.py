@@ -140,3 +140,13 @@ def test_surroundings_are_those_of_the_chosen_python_and_not_of_the_active_envir
         assert around(f"{folder}/bin/python", active) == expected
     named = {"CONDA_PREFIX": str(conda), "CONDA_DEFAULT_ENV": "mine"}
     assert around(f"{conda}/bin/python", named)["CONDA_DEFAULT_ENV"] == "mine"
+    (venv / "bin").mkdir()
+    (conda / "bin").mkdir()
+    write_program(conda / "bin" / "python3", "")
+    (venv / "bin" / "python3").symlink_to(conda / "bin" / "python3")
+    of_both = around(f"{venv}/bin/python3", named)  # it loads the libraries of conda
+    assert {"VIRTUAL_ENV": str(venv), **named}.items() <= of_both.items()
+    bare_python = bare / "bin" / "python3"
+    bare_python.parent.mkdir(parents=True)
+    write_program(bare_python, "")
+    assert around(str(bare_python), active)["PATH"] == active["PATH"], "programs before it stay before it"
