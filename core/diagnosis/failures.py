@@ -274,9 +274,13 @@ IMPORT_ERRORS = frozenset({"ModuleNotFoundError", "ImportError"})
 NO_CUDA = (r"CUDA driver's library cannot be used", r"CUDA driver (would|cannot|did|has)", r"asks the CUDA driver",
            r"libcuda\.so", r"sees (0|no) CUDA", r"Torch not compiled with CUDA", r"CUDA driver initialization failed",
            r"no kernel image is available")
-GPU_ERRORS = (r"CUDA error\b", r"CUDA_ERROR_(?!OUT_OF_MEMORY)", r"\bcudaError", r"CUDA (driver )?initialization",
+GPU_ERRORS = (r"CUDA error\b(?!: (?:device-side assert|no kernel image))", r"CUDA_ERROR_(?!OUT_OF_MEMORY|ASSERT)",
+              r"\bcudaError(?!Assert|NoKernelImage)", r"CUDA (driver )?initialization",
               r"cuDNN error", r"CUDNN_STATUS", r"CUBLAS_STATUS_(?!ALLOC_FAILED)", r"\bNCCL\b")
-"""What a faulty GPU makes programs say, and others, too: they count only if the driver reports a fault."""
+"""What a faulty GPU makes programs say, and others, too: they count only if the driver reports a fault.
+
+An assertion inside a kernel, such as an index out of range, and a wrong build of a framework are not the GPU's.
+"""
 NO_DEVICE = (r"invalid device ordinal", r"device >= 0 && device < num_gpus", r"cudaErrorInvalidDevice",
              r"(?:Assertion|Runtime|Value)Error: [Ii]nvalid device (?:id|ID)\b")
 LOCAL_RANK_ARGUMENT = r"error: (?:unrecognized arguments|the following arguments are required): .*--(local[-_]rank)\b"

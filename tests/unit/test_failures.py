@@ -100,6 +100,8 @@ FAULT = "The driver says that GPU 6 needs a reset (its recovery action). End wha
         ("Worker 0 on GPU-aa: OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.", Cause.DEVICE_MEMORY),
         ("Worker 0 on GPU-aa: ModuleNotFoundError: No module named 'einops'.", Cause.MISSING_MODULE),
         ("Worker 0 on GPU-aa: ValueError: shapes do not fit.", Cause.CODE),
+        ("Worker 0 on GPU-aa: AcceleratorError: CUDA error: device-side assert (cudaErrorAssert).", Cause.CODE),
+        ("Worker 0 on GPU-aa: RuntimeError: CUDA error: no kernel image is available for execution.", Cause.CUDA),
     ],
 )
 def test_faulty_gpu_explains_what_a_gpu_can_cause(error: str, cause: Cause) -> None:
