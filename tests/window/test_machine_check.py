@@ -1,6 +1,7 @@
 """Help, "Check this machine…": rows fill in while the checks run, say what helps, and can be copied for an issue."""
 
 from dataclasses import replace
+from threading import Event
 
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QLabel, QPushButton
@@ -8,8 +9,11 @@ from PySide6.QtWidgets import QLabel, QPushButton
 from core.check import table
 from core.check.check import Level, State
 from core.check.outcome import CouldNotLook, NotApplicable, Problem
+from core.errors import RunError
+from gui.features.check import dialog as dialog_module
 from gui.features.check.dialog import CheckDialog
 from tests.nvml.standin import uuid
+from tests.support.waiting import PATIENCE_S
 
 
 def well(scope):
@@ -99,3 +103,40 @@ def test_check_is_offered_once_where_there_is_a_driver(assemble, nvml) -> None:
         driver.until(lambda driver=driver: not driver.window.controllers.check._may_offer)
         offered.append("Check this machine" in driver.window.panels.message.text)
     assert offered == [True, False]
+
+
+def test_check_asked_for_while_that_of_a_closed_dialog_is_under_way_follows_it(assemble, monkeypatch) -> None:
+    ended, may_end = [], Event()
+
+    def slow(scope):
+        scope.stack.callback(lambda: ended.append(True))
+        may_end.wait(PATIENCE_S)
+        return "slow"
+
+    monkeypatch.setattr(table, "CHECKS", rows((slow, well)))
+    driver = assemble("check")
+    feature = driver.window.controllers.check
+    feature.show_dialog()
+    feature._dialog.findChild(QPushButton, "beginCheckButton").click()
+    feature._dialog.close()
+    feature.show_dialog()
+    feature._dialog.findChild(QPushButton, "beginCheckButton").click()
+    may_end.set()
+    driver.until(lambda: len(ended) == 2 and not feature._jobs.busy)
+    assert [result.value for result in feature._dialog.checks.results] == ["slow", "all of it"]
+
+
+def test_checks_that_cannot_be_done_end_what_they_started(assemble, monkeypatch) -> None:
+    ended = []
+
+    def unable(scope, runs):
+        scope.stack.callback(lambda: ended.append(True))
+        raise RunError("no folder of runs")
+
+    monkeypatch.setattr(dialog_module, "leave_out_work", unable)
+    driver = assemble("check")
+    feature = driver.window.controllers.check
+    feature.show_dialog()
+    feature.begin(Level.QUICK)
+    driver.until(lambda: ended and not feature._jobs.busy)
+    assert feature._dialog.findChild(QLabel, "checkRemedy").text() == "no folder of runs"

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from core.language import tr, tr_noop
-from gui.base.jobs import Jobs, sentence
+from gui.base.jobs import Jobs, keep_as_it_is, sentence
 from gui.base.settings_file import SettingsFile
 from gui.window.feature import Feature
 
 if TYPE_CHECKING:
     from core.check.check import Level
-    from gui.features.check.dialog import CheckDialog
+    from gui.features.check.dialog import CheckDialog, Checks
 
 OFFER = tr_noop("This machine has an NVIDIA driver. Help, “Check this machine…” looks whether all of it works.")
 
@@ -21,7 +21,7 @@ class CheckController(Feature):
     """Does the checks on a thread. A dialog that is closed ends them."""
 
     def set_up(self) -> None:
-        self._jobs = Jobs(self, "machine-check")
+        self._jobs = Jobs(self, "machine-check", guards=True)
         self._dialog: CheckDialog | None = None
         self._may_offer = self._machine.is_here
         if self._machine.is_here:  # trainyard check does it on another machine
@@ -47,31 +47,43 @@ class CheckController(Feature):
         self._dialog.raise_()
 
     def begin(self, level: Level) -> None:
-        """Do the checks of a level, one after the other."""
+        """Do the checks of a level, one after the other; first what is under way of a dialog that was closed ends."""
         from gui.features.check.dialog import Checks
 
-        if self._jobs.busy or self._dialog is None:
+        if self._dialog is None:
             return
         checks = self._dialog.checks = Checks(self.services.device_monitor.survey, self._machine.root, level)
+        fail = partial(self._fail, checks)
         for number in range(len(checks.rows)):
-            self._jobs.add(partial(checks.look, number), lambda _: self._show(busy=True), self._fail)
-        self._jobs.add(checks.close, lambda _: self._show(busy=False), self._fail)
-        self._show(busy=True)
+            self._jobs.add(partial(checks.look, number), lambda _: self._show(checks, busy=True), fail)
+        self._jobs.add(checks.close, lambda _: self._show(checks, busy=False), fail)
+        self._show(checks, busy=True)
+
+    def carry(self, former: Self) -> None:
+        """Show the dialog of the other window, with what its checks found."""
+        if former._dialog is not None:
+            self.show_dialog()
+            assert self._dialog is not None
+            if (checks := former._dialog.checks) is not None:
+                self._dialog.checks = checks
+                self._show(checks, busy=False)
 
     def end(self) -> None:
         """Check nothing any more: what was started ends with this process."""
         self._jobs.close()
 
-    def _show(self, *, busy: bool) -> None:
-        if self._dialog is not None and self._dialog.checks is not None:
-            self._dialog.show_rows(self._dialog.checks.rows, busy=busy)
+    def _show(self, checks: Checks, *, busy: bool) -> None:
+        if self._dialog is not None and self._dialog.checks is checks:
+            self._dialog.show_rows(checks.rows, busy=busy)
 
-    def _fail(self, error: Exception) -> None:
-        if self._dialog is not None:
-            self._jobs.drop_waiting()
+    def _fail(self, checks: Checks, error: Exception) -> None:
+        """Say in their dialog why checks could not be done, and end what they have started."""
+        if self._dialog is not None and self._dialog.checks is checks:
+            self._jobs.replace(checks.close, keep_as_it_is, keep_as_it_is)
+            self._dialog.checks = None  # one more may be under way, whose result is not shown
             self._dialog.fail(sentence(error))
 
     def _forget(self) -> None:
         dialog, self._dialog = self._dialog, None
         if dialog is not None and dialog.checks is not None and self._jobs.busy:
-            self._jobs.replace(dialog.checks.close, lambda _: None, lambda _: None)
+            self._jobs.replace(dialog.checks.close, keep_as_it_is, keep_as_it_is)
