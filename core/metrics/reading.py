@@ -46,7 +46,7 @@ _OTHERS = """
     world_size node nodes gpu gpus gpu_id device devices worker workers pid tid port line version v_num id run_id
     timestamp ts
     t time date datetime data eta elapsed remaining duration dt secs seconds sec ms wall walltime wall_time wps ups
-    fps tps speed throughput it/s s/it img/s memory mem max_mem gpu_mem cuda_mem mfu tflops flops total_flos tokens
+    fps tps speed throughput it/s s/it img/s memory mem max_mem vram gpu_mem cuda_mem mfu tflops flops total_flos tokens
     num_tokens tokens_seen num_input_tokens_seen train_num_samples samples n_samples num_samples sample examples
     num_examples items size length len num_params params parameters max_steps max_iters epochs train_epochs
     num_epochs max_epochs total_steps total_epochs num_train_epochs patience hidden_size layers num_layers heads dim

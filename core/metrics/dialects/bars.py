@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from core.metrics.dialects import pairs
-from core.metrics.dialects.syntax import ALONE, NUMBER, PLACE, of_percentage, step_position
+from core.metrics.dialects.syntax import ALONE, NUMBER, PLACE, step_position
 from core.metrics.reading import IN_VALIDATION, TEST, VALIDATION, Reading, canonical, certainty, is_counter
 
 TQDM = re.compile(
@@ -200,4 +200,4 @@ def _fields(field: re.Pattern[str], text: str) -> Iterator[tuple[str, float]]:
     for match in field.finditer(text):
         name = match["name"].strip().removeprefix("avg. ")
         if not is_counter(name) and not name.startswith("init "):  # NumPyro's first loss, beside the mean of the last
-            yield canonical(name), of_percentage(match["number"]) if match["share"] else float(match["number"])
+            yield canonical(name), float(match["number"]) / (100 if match["share"] else 1)

@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from core.metrics.dialects.syntax import ALONE, NUMBER, StepPosition, message, of_percentage, step_position
+from core.metrics.dialects.syntax import ALONE, NUMBER, StepPosition, message, step_position
 from core.metrics.reading import (
     IN_VALIDATION,
     MAX_STEP,
@@ -51,7 +51,6 @@ LOSS = re.compile(r"l_[a-z]\w*|l[12]", re.IGNORECASE)
 BEST = "best_"
 LARGE = re.compile(r"ppl|perplexity|reward|return|score", re.IGNORECASE)
 """Names of metrics whose values may have thousands separators."""
-RATIO = re.compile(r"\s?\(\d+/\d+\)")
 MEAN = re.compile(rf"\s{{0,4}}\(\s{{0,8}}({NUMBER})\s?%?\)", re.IGNORECASE)
 """The mean so far, in brackets after a batch's value: `Loss 6.8018e+00 (6.8121e+00)`."""
 WORD = re.compile(r"([A-Za-z][\w]*)[ ]$")
@@ -316,13 +315,11 @@ def _number_of(match: re.Match[str]) -> str:
 
 
 def _value(match: re.Match[str], name: str) -> float | None:
-    """Return the value; a share such as `9903/10000` or `99%` becomes a number from 0 to 1: see `of_percentage`."""
+    """Return the value; a share such as `9903/10000` or `99%` becomes a number from 0 to 1."""
     text = _number_of(match)
     if match["of"]:
         of = float(match["of"])
         return float(text) / of if of and "acc" in name.lower() else None
-    if match["rest"] and not RATIO.match(match.string, match.end()):
-        return of_percentage(text)
     return float(text) / 100 if match["share"] or match["rest"] else float(text)
 
 

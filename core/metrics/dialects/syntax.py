@@ -9,16 +9,6 @@ NUMBER = r"[-+]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:e[-+]?\d+)?|nan|inf(?:inity)?)"
 """A number in a line. Compile it with IGNORECASE."""
 ALONE = rf"(?!,{NUMBER}(?:[\s,;|)\]]|$))"
 """After a number that is not the beginning of a list, such as `0.5,0.6`, nor of a number with a decimal comma."""
-
-
-def of_percentage(text: str) -> float:
-    """Return the value of the number before a percent sign: a share, but with two decimals the number as it is printed.
-
-    A program that prints `87.81%` counts in percent.
-    """
-    return float(text) / (1 if len(text.partition(".")[2]) > 1 else 100)
-
-
 PLACE = re.compile(
     r"(?<![\w.@/\\-])(?:(?P<epoch>epoch|epochs(?=\W*\d+\s*(?:/|of))|ep|"
     r"(?P<named>train(?:ing)?)(?=\s*:?\s*(?:\d+|\[\d+(?:/\d+)?\])\s*\[\s*\d+/\d))"
