@@ -24,7 +24,7 @@ typedef struct {
     unsigned recovery, remapped_pending, remapped_failure, retired_pending, unrepairable, compute_mode, persistence;
     unsigned virtualisation, gsp, fabric, fabric_status, pcie_generation, pcie_width, pcie_max_generation, pcie_max_width;
     unsigned pcie_replays, p2p[GPUS], topology[GPUS]; /* the last two by the index of the other GPU */
-    int energy_stands, error, failures, speed, cuda_hidden, mig, mig_count, numa, xids;
+    int energy_counts, error, failures, speed, cuda_hidden, mig, mig_count, numa, xids;
     failure_t failure[ERRORS];
     list_t lists[LISTS];
 } gpu_t;
@@ -140,7 +140,7 @@ static void set_gpu(gpu_t *g, const char *key, const char *value) {
     else if (!strcmp(key, "ecc_aggregate")) g->ecc_aggregate = number;
     else if (!strcmp(key, "xids")) read_xids(g, value);
     else if (!strcmp(key, "energy_mj")) g->energy_mj = number;
-    else if (!strcmp(key, "energy_stands")) g->energy_stands = (int)number;
+    else if (!strcmp(key, "energy_counts")) g->energy_counts = (int)number;
     else if (!strncmp(key, "p2p.", 4)) g->p2p[atoi(key + 4) % GPUS] = (unsigned)number;
     else if (!strncmp(key, "topology.", 9)) g->topology[atoi(key + 9) % GPUS] = (unsigned)number;
     else if (!strcmp(key, "compute")) read_list(&g->lists[0], value);

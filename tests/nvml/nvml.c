@@ -573,7 +573,7 @@ nvmlReturn_t nvmlDeviceGetTotalEnergyConsumption(void *handle, u64 *millijoules)
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     double seconds = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-    *millijoules = g->energy_mj + (u64)(g->energy_stands ? 0 : seconds * g->power_mw);
+    *millijoules = g->energy_mj + (u64)(g->energy_counts ? seconds * g->power_mw : 0);
     return SUCCESS;
 }
 

@@ -16,7 +16,7 @@ The settings file has lines of key=value:
     gpu3.recovery=1  .remapped_pending=1  .remapped_failure=1  .retired_pending=1  .ecc_volatile=2  .ecc_aggregate=2
     gpu3.unrepairable=1  .compute_mode=3  .persistence=1  .virtualisation=2  .gsp=0  .fabric=3  .fabric_status=0
     gpu3.xids=31,79  (an event of each is delivered to those who registered before)
-    .energy_mj=  (to which the power is added with the time)   .energy_stands=1  (it is not)
+    .energy_mj=   .energy_counts=1  (the power is added with the time)
     gpu3.pcie_generation=  .pcie_width=  .pcie_max_generation=  .pcie_max_width=  .pcie_replays=
     gpu3.p2p.1=0  .topology.1=30  (NVML's status and level between GPU 3 and GPU 1)
     gpu*.temperature=61  (of all GPUs)
