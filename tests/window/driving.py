@@ -28,7 +28,6 @@ from core.schema.spec import RunSpec
 from gui.app import create_window
 from gui.base.jobs import Jobs
 from gui.base.theme import Theme, look, set_palette
-from gui.features.compare.scaling import SIZE
 from gui.features.devices.panel import ChosenDevices, DeviceView
 from gui.features.preferences.preferences import PreferencesDialog
 from gui.features.setup.panel import SetupPanel
@@ -38,7 +37,7 @@ from gui.widgets.dialogs import ConfirmDialog, NameDialog
 from gui.widgets.messages import MessageStrip
 from gui.window import main_window
 from gui.window.features import FEATURES, Services
-from gui.window.layout import MainPanels
+from gui.window.layout import SIZE, MainPanels
 from gui.window.main_window import MainWindow
 from tests.support.waiting import MAX_PAUSE_S, PATIENCE_S
 

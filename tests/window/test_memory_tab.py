@@ -207,6 +207,8 @@ def test_finished_run_shows_end_of_training_and_released_memory(assemble, runs_r
         plot = panel.plot(name)
         panel.until(plot.end.line.isVisible, f"the mark in {name}")
         assert plot.end.line.value() == ENDED - BEGAN
+        # The first drawing may come before the plot has its height, in which the label has its place.
+        panel.until(lambda plot=plot, name=name: plot.end.label.isVisible() == (name == "memoryPlot"), "the label")
     memory = panel.plot("memoryPlot")
     assert memory.end.label.toPlainText() == "training ended"
     assert memory.curves()["cpu:0"][0][-1] > ENDED - BEGAN  # readings continue after the end
