@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
@@ -93,17 +93,22 @@ class Check:
     level: Level
     asks: str
     """The question in a few words (English)."""
-    framework: str = ""
-    """The field of that question."""
     expected: str
     """What a pass means (English)."""
+    fields: Mapping[str, object] = field(default_factory=dict)
+    """The fields of both."""
     look: Callable[[Scope], str]
     """Returns what was seen if that is as expected. Raises the other results."""
 
     @property
     def question(self) -> str:
         """The question, translated."""
-        return tr(self.asks, framework=self.framework)
+        return tr(self.asks, **self.fields)
+
+    @property
+    def in_words(self) -> str:
+        """What a pass means, translated."""
+        return tr(self.expected, **self.fields)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

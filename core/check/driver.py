@@ -1,4 +1,4 @@
-"""Ask the driver in a process of its own (`core.check.questions`), which is given up when the driver hangs."""
+"""Ask the driver through another process (`core.check.questions`). If the driver hangs, that process is ended."""
 
 from __future__ import annotations
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import resource
 import shutil
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from core.catalog.frameworks import FRAMEWORKS, interpreter
@@ -141,10 +143,9 @@ def health(scope: Scope) -> str:
     rows = [(gpu, name, row) for gpu in gpus for name, row in answers.get(gpu.id, {}).items()]
     if failed := [f"{gpu.label} {name}: {row['could_not']}" for gpu, name, row in rows if "could_not" in row]:
         raise CouldNotLook(join_phrases(failed))
-    asked = list(dict.fromkeys(name for _, name, row in rows if "value" in row))
-    if not asked:
+    if not (asked := sum("value" in row for _, _, row in rows)):
         raise NotApplicable(tr("the driver tells nothing of the health of these GPUs"))
-    return join_phrases(asked)
+    return tr("nothing is wrong by {count} answers of the driver", count=asked)
 
 
 def latency(scope: Scope) -> str:
@@ -261,17 +262,11 @@ def _named(scope: Scope, ids: Sequence[str]) -> list[Device]:
 
 def _kernel_messages(scope: Scope) -> str:
     """Return the kernel's messages since the start, as far as they are kept. Raises `CouldNotLook`."""
-    for read in (lambda: _ring(scope.dev / "kmsg"), _journal):
-        if text := _unless_refused(read):
-            return text
+    for read in (partial(_ring, scope.dev / "kmsg"), _journal):
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            if text := read():
+                return text
     raise CouldNotLook(tr("this user may not read the kernel's log. To look: sudo dmesg | grep -i xid"))
-
-
-def _unless_refused(read: Callable[[], str]) -> str:
-    try:
-        return read()
-    except (OSError, subprocess.SubprocessError):
-        return ""
 
 
 def _ring(file: Path) -> str:

@@ -4,8 +4,8 @@ The process reads a line of JSON for each question, and writes a line of JSON wi
 input. A question names functions by labels; names after the function are constants of NVML: `{"each": {"memory":
 ["nvmlDeviceGetMemoryInfo", "nvmlMemory_v2"]}}` is asked of each GPU and answered by UUID and label, `{"pairs": ...}`
 of each two GPUs, by `UUID UUID`, and `{"system": ...}` once; `{"health": true}` is answered by
-`core.devices.nvidia.health`. With `{"times": 200}`, the answers are the median
-milliseconds of a call. A call that fails is answered by `{"error": words, "never": whether it always will}`.
+`core.devices.nvidia.health`. With `{"times": 10}`, the answers are the median milliseconds of so many calls. A call
+that fails is answered by `{"error": words, "never": whether it always will}`.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from core.check.check import Check, Level, Result, Scope, State
 from core.language import tr, tr_noop, tr_plural
 from core.system.installation import version
 from core.table import Column, Table
-from core.text import join_phrases
+from core.text import join_phrases, size
 
 CHECKS: tuple[Check, ...] = (
     Check(id="driver", level=Level.QUICK, asks=tr_noop("NVIDIA driver"), look=machine.driver,
@@ -32,30 +32,34 @@ CHECKS: tuple[Check, ...] = (
     Check(id="health", level=Level.QUICK, asks=tr_noop("health of the GPUs"), look=machine.health,
           expected=tr_noop("no recovery needed, no memory errors, usual modes")),
     Check(id="latency", level=Level.QUICK, asks=tr_noop("cost of a reading"), look=machine.latency,
-          expected=tr_noop("at most 5 ms for load, 50 ms for processes")),
+          expected=tr_noop("at most {load:g} ms for load, {lists:g} ms for processes"),
+          fields={"load": machine.SLOW_LOAD_MS, "lists": machine.SLOW_LISTS_MS}),
     Check(id="kernel-log", level=Level.QUICK, asks=tr_noop("Xid errors in the kernel's log"), look=machine.kernel_log,
           expected=tr_noop("no error of the hardware since the start of the system")),
     Check(id="frameworks", level=Level.QUICK, asks=tr_noop("frameworks and GPUs"), look=machine.frameworks,
           expected=tr_noop("a build with code for each GPU")),
     Check(id="surroundings", level=Level.QUICK, asks=tr_noop("limits of this system"), look=machine.surroundings,
-          expected=tr_noop("at least 1 GB of shared memory and 1024 open files")),
+          expected=tr_noop("at least {size} of shared memory and {files} open files"),
+          fields={"size": size(machine.SHARED_MEMORY_BYTES), "files": machine.OPEN_FILES}),
     Check(id="accounting", level=Level.WORK, asks=tr_noop("memory of a program"), look=gpu_work.accounting,
           expected=tr_noop("the driver counts what a program has written to")),
     Check(id="release", level=Level.WORK, asks=tr_noop("memory comes back"), look=gpu_work.release,
-          expected=tr_noop("at most 10 s after the end, and after SIGKILL")),
+          expected=tr_noop("at most {seconds:g} s after the end, and after SIGKILL"),
+          fields={"seconds": gpu_work.BACK_S}),
     Check(id="numbers", level=Level.WORK, asks=tr_noop("the GPUs compute rightly"), look=gpu_work.numbers,
           expected=tr_noop("small errors of rounding, and equal bits when repeated")),
     Check(id="speed", level=Level.WORK, asks=tr_noop("speed"), look=gpu_work.speed,
-          expected=tr_noop("GPUs of one model within 10 % of each other")),
+          expected=tr_noop("GPUs of one model within {share:.0%} of each other"), fields={"share": gpu_work.ALIKE}),
     Check(id="link", level=Level.WORK, asks=tr_noop("PCIe link under load"), look=gpu_work.link,
           expected=tr_noop("the generation and the lanes that card and slot have")),
     Check(id="energy", level=Level.WORK, asks=tr_noop("counter of energy"), look=gpu_work.energy,
-          expected=tr_noop("within 5 % of the sum of the power")),
+          expected=tr_noop("within {share:.0%} of the sum of the power"), fields={"share": gpu_work.ENERGY_SHARE}),
     Check(id="p2p-values", level=Level.WORK, asks=tr_noop("sum over devices"), look=gpu_work.collective,
           expected=tr_noop("every element right, with direct access between GPUs")),
     *(
-        Check(id=f"train-{row.id}", level=Level.FULL, asks=tr_noop("strategies of {framework}"), framework=row.title,
-              look=trainings.strategies_of(row.id), expected=tr_noop("the curve of one device"))
+        Check(id=f"train-{row.id}", level=Level.FULL, asks=tr_noop("strategies of {framework}"),
+              fields={"framework": row.title}, look=trainings.strategies_of(row.id),
+              expected=tr_noop("the curve of one device"))
         for row in FRAMEWORKS
     ),
     Check(id="pause", level=Level.FULL, asks=tr_noop("pause and resume"), look=trainings.pause,
@@ -65,7 +69,7 @@ CHECKS: tuple[Check, ...] = (
     Check(id="memory", level=Level.FULL, asks=tr_noop("too little memory"), look=trainings.memory,
           expected=tr_noop("the failure says so")),
     Check(id="watching", level=Level.FULL, asks=tr_noop("cost of watching"), look=trainings.watching,
-          expected=tr_noop("at least 0.9 of the speed by hand")),
+          expected=tr_noop("at least {share:g} of the speed by hand"), fields={"share": trainings.WATCHED}),
 )
 
 WORDS = {State.PASS: tr_noop("pass"), State.PROBLEM: tr_noop("problem"), State.COULD_NOT: tr_noop("could not look"),
@@ -75,7 +79,7 @@ COLUMNS: tuple[Column[Result], ...] = (
     Column("check", text=lambda each: each.check.question),
     Column("state", lambda each: each.state.value, "result", lambda each: tr(WORDS[each.state])),
     Column("value", lambda each: each.value, "seen"),
-    Column("expected", lambda each: tr(each.check.expected), None),
+    Column("expected", lambda each: each.check.in_words, None),
     Column("remedy", lambda each: each.remedy or None, None),
     Column("seconds", lambda each: round(each.seconds, 3), None),
     Column("devices", lambda each: [device.id for device in each.devices], None),

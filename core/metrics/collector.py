@@ -130,10 +130,9 @@ class MetricsCollector:
             measured = reader.read(last=last)
             writer.write(measured, since=self._last_read, until=now)
             self._look_for_nan(measured)
-            for text in (*reader.troubles(), *(self._left_out() if last and not self.has_more else ())):
-                if text not in self._noticed:
-                    self._noticed.add(text)
-                    self._events.write(Notice(text=text))
+            self._note(reader.troubles())
+        if last and not self.has_more:
+            self._note(self._left_out())
         self._last_read = now
         progress = self._ranks[0].progress
         if progress is not None and progress != self._progress and (time.monotonic() >= self._progress_due or last):
@@ -142,13 +141,20 @@ class MetricsCollector:
             self._events.write(RunProgress(done=done, total=total, unit=unit))
         self._note_sources(now, last=last)
 
+    def _note(self, texts: Iterable[str]) -> None:
+        """Record each sentence as a notice, once."""
+        for text in texts:
+            if text not in self._noticed:
+                self._noticed.add(text)
+                self._events.write(Notice(text=text))
+
     def _look_for_nan(self, measured: Sequence[MergedReading]) -> None:
         """Tell once that the loss has ceased to be a number."""
         found = next((each for each in measured if not math.isfinite(each.values.get(LOSS, 0.0))), None)
         if found is None or self._has_told_nan:
             return
         self._has_told_nan = True
-        value = "NaN" if math.isnan(found.values[LOSS]) else "infinite"
+        value = "NaN" if math.isnan(found.values[LOSS]) else tr("infinite")
         what = tr("The loss became {value} at step {step}.", value=value, step=found.step)
         advice = tr("Try a lower rate, warm-up or gradient clipping, and check the data for NaN.")
         self._events.write(Notice(text=join_sentences([what, advice])))

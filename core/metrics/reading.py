@@ -52,7 +52,7 @@ _OTHERS = """
     num_epochs max_epochs total_steps total_epochs num_train_epochs patience hidden_size layers num_layers heads dim
     save_steps eval_iters log_interval gradient_accumulation_steps warmup_steps num_batches ckpt checkpoint
     train_wall gb_free train_steps val_steps eval_num_timesteps epoch_loaded best sents wpb max_depth progress
-    ips avg_samples batch_cost data_cost reader_cost avg_batch_cost avg_reader_cost
+    ips avg_samples batch_cost data_cost reader_cost avg_batch_cost avg_reader_cost total_params trainable_params
     progress_or_epoch loss_scale bsz_per_gpu level episode episodes run fold
     trial best_epoch timer executed accumulation_step
 """

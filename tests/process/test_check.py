@@ -90,7 +90,7 @@ READS = [
     ("latency", GPU | {f"gpu{each}": {"unsupported": "utilisation,power"} for each in (0, 1)}, {}, PASS, "slowest", ""),
     ("latency", GPU | {f"gpu{each}": {"unsupported": "utilisation,memory,power,compute"} for each in (0, 1)}, {},
      COULD_NOT, "the driver gives no readings", ""),
-    ("health", GPU, {}, PASS, "recovery-action, ", ""),
+    ("health", GPU, {}, PASS, "nothing is wrong by 2", ""),
     ("health", GPU | {"gpu1": {"recovery": 1}}, {}, PROBLEM, "GPU 1 needs a reset", "nvidia-smi --gpu-reset"),
     ("kernel-log", GPU, {}, PASS, "no Xid", ""),
     ("kernel-log", GPU, {"dev/kmsg": 2 * "4,2,1,-;NVRM: Xid (PCI:0000:01:00): 79, fell off\n"}, PROBLEM,

@@ -98,7 +98,7 @@ CURVES: dict[str, dict[str, list[tuple[int, float]]]] = {
     "loss = tf.Tensor([0.2], shape=(1,), dtype=float32)": {"loss": [(1, 0.2)]},
     "loss: Array(0.4, dtype=float32)": {"loss": [(1, 0.4)]},
     "accuracy: 87.81%\naccuracy: 87.9%\naccuracy: 88%": {"accuracy": [(1, 0.8781), (2, 0.879), (3, 0.88)]},
-    "Epoch 3 loss=0.5 vram=23M": {"loss": [(3, 0.5)]},
+    "Total params: 3M\nTrainable params: 2M\nEpoch 3 loss=0.5 vram=23M": {"loss": [(3, 0.5)]},
     "Acc: 28.00% (28/100)": {"accuracy": [(1, 0.28)]},
     # names
     "loss (train): 0.5, loss (val): 0.4": {"loss": [(1, 0.5)], "val_loss": [(1, 0.4)]},

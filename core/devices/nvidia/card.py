@@ -191,6 +191,8 @@ class Card:
         try:
             self._xids |= dict.fromkeys(self._events.take() if self._events else ())
         except pynvml.NVMLError:
+            if self._events is not None:
+                self._events.close()
             self._events = None  # the next handle gets new ones
         every = [*(xid_problem(number, self.device) for number in self._xids), *found]
         return join_sentences(part for each in every for part in (each.sentence, each.remedy)) or None

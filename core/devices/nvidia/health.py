@@ -6,6 +6,7 @@ pages of memory), and in its catalogue of Xid errors. Not tried on a faulty GPU.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -138,7 +139,8 @@ class XidEvents:
 
     def close(self) -> None:
         """Give the driver's memory of the events back."""
-        pynvml.nvmlEventSetFree(self._set)
+        with contextlib.suppress(pynvml.NVMLError):
+            pynvml.nvmlEventSetFree(self._set)
 
 
 # -- the questions -----------------------------------------------------------------------------------

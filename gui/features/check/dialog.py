@@ -76,7 +76,7 @@ class CheckDialog(InfoDialog):
     begun = Signal(object)
     """The user wants the checks of this level."""
     copied = Signal(str, str)
-    """A text for the clipboard, and what is said of it."""
+    """A text for the clipboard, and the message that says so."""
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent, name="checkDialog", heading=tr("Check this machine"))
@@ -121,7 +121,7 @@ class CheckDialog(InfoDialog):
     def _columns(self) -> list[Column[Row]]:
         return [
             Column("check", title=tr("Check"), text=lambda row: capital(row[0].question),
-                   tip=lambda row: tr(row[0].expected)),
+                   tip=lambda row: row[0].in_words),
             Column("result", title=tr("Result"), text=lambda row: capital(tr(WORDS[row[1].state])) if row[1] else DASH,
                    tone=lambda row: TONES[row[1].state] if row[1] else "muted"),
             Column("seen", title=tr("Seen"), text=lambda row: row[1].value if row[1] else "",
