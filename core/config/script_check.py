@@ -11,6 +11,7 @@ from core.catalog.strategies import find_launch_mode
 from core.config import builds
 from core.config.choices import ScriptChoices, absolute_folder, check_folder, resolve
 from core.devices.device import Device, own_id
+from core.diagnosis.device_argument import device_argument
 from core.language import join_sentences, tr, tr_noop
 from core.launchers import program
 from core.metrics.rules import NO_RULES, chosen_file, read_rules
@@ -132,7 +133,7 @@ def cautions_of(result: ScriptCheckResult, spec: RunSpec, devices: Sequence[Devi
     if result.look is None:
         return []
     on_cpu = all(own_id(each).startswith("cpu:") for each in spec.devices)
-    argument = spec.script.device_argument if spec.script is not None else None
+    argument = device_argument(spec.script.arguments) if spec.script is not None else None
     found = cautions(result.look, spec.strategy, len(spec.devices), on_cpu=on_cpu, argument=argument)
     if spec.script is not None and _for_jax(result, spec.devices, spec.script.inherited):
         sentence = tr_noop(

@@ -15,6 +15,7 @@ from enum import Enum
 from pathlib import PurePath
 from typing import NamedTuple
 
+from core.diagnosis.device_argument import device_argument
 from core.diagnosis.program_output import exception_lines, first_sentence, raised_in
 from core.language import Message, join_sentences, tr, tr_noop
 from core.runs.facts import RunFacts, RunState
@@ -377,7 +378,7 @@ def _tensorflow_1(evidence: FailureEvidence) -> tuple[str, str]:
 
 def _device_number(evidence: FailureEvidence) -> tuple[str, str]:
     script = evidence.spec.script if evidence.spec is not None else None
-    named = script.device_argument if script is not None else None
+    named = device_argument(script.arguments) if script is not None else None
     place = place_of(evidence.facts.traceback or "", evidence.spec)
     count = len(evidence.facts.devices)
     inside = tr("Inside a run numbers of GPUs begin at 0, and the last one here is {last}.", last=max(0, count - 1))

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import math
-import re
 import signal
 from dataclasses import dataclass, field
-from itertools import takewhile
-from operator import itemgetter
 from typing import TYPE_CHECKING, Union
 
 from ..language import tr, tr_noop
@@ -238,15 +235,6 @@ class Recipe:
                 )
 
 
-DEVICE_OPTION = re.compile(
-    r"(?!.*(?:num|\bn|count|per|no|use|with|multi|max)[_-])(?:-{1,2}|[\w.]*\.)?(?:\w+[_-])*(?:(?:gpu|device|cuda)(?:[_-]?(?:ids?|devices?|index))?"
-    r"|(?P<list>gpus|devices))", re.IGNORECASE
-)
-"""Options that name GPUs by their numbers; `list`: those for which one number alone is a count."""
-DEVICE_VALUE = re.compile(r"[\[(]?(?:(?:cuda:|gpu:)?\d{1,2}[, ]*)+[\])]?")
-DIGITS = re.compile(r"\d+")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
     """A program that trains by itself, started as from a shell."""
@@ -291,23 +279,6 @@ class Script:
     def command(self) -> tuple[str, ...]:
         """The command line after the interpreter."""
         return ("-m", self.module, *self.arguments) if self.module else (self.path, *self.arguments)
-
-    @property
-    def device_argument(self) -> tuple[str, int] | None:
-        """The argument with the largest number of a GPU, and that number: `--gpu 2`, `device=0,1`, `-d cuda:3`."""
-        found: list[tuple[str, int]] = []
-        for at, argument in enumerate(self.arguments):
-            name, is_joined, value = argument.partition("=")
-            values = [value] if is_joined else [*takewhile(DEVICE_VALUE.fullmatch, self.arguments[at + 1 :])]
-            named = DEVICE_OPTION.fullmatch(name)
-            is_count = named is not None and named["list"] is not None and len(values) == 1 and values[0].isdecimal()
-            if named is None or is_count:
-                values = [each for each in (*values, argument) if "cuda:" in each or "gpu:" in each][:1]
-            numbers = DIGITS.findall(" ".join(filter(DEVICE_VALUE.fullmatch, values)))
-            if numbers:
-                shown = argument if is_joined or argument in values else " ".join([argument, *values])
-                found.append((shown, max(map(int, numbers))))
-        return max(found, key=itemgetter(1), default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -254,7 +254,7 @@ def cautions(
 ) -> list[str]:
     """Return sentences about this launch on so many devices. `on_cpu`: whether they are CPU devices.
 
-    `argument`: see `Script.device_argument`.
+    `argument`: see `core.diagnosis.device_argument`.
     """
     found = [*_numbers(script, devices, on_cpu=on_cpu, argument=argument)]
     if script.left_out:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
+from core.diagnosis.device_argument import device_argument
 from core.diagnosis.failures import Cause, failure_of
 from core.runs.facts import RunFacts, RunState
 from core.schema.events import Tail
@@ -489,7 +490,7 @@ def test_cause_is_found_below_what_only_reports_it(output: Output, tmp_path: Pat
     ],
 )
 def test_number_of_a_gpu_is_found_among_the_arguments(arguments: str, found: tuple[str, int] | None) -> None:
-    assert Script(path="/home/u/train.py", arguments=tuple(arguments.split())).device_argument == found
+    assert device_argument(arguments.split()) == found
 
 
 def test_gpu_that_a_run_does_not_have_is_explained_by_the_argument_or_the_line() -> None:
