@@ -2,8 +2,11 @@
 
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QContextMenuEvent
 
 from core.devices.device import Device, Sample, Survey
 from core.diagnosis.failures import OF_WORKER
@@ -142,16 +145,39 @@ def test_run_row_has_outcome_and_warns_of_a_nan_loss(tmp_path):
         assert (row.tone, "not a number" in row.tip) == (tone, tone == "warn")
 
 
-def test_selection_survives_new_rows(hold, tmp_path):
-    view = hold(RunList(RunActions()), 400, 200)
-    old, new = (
-        RunRow(dir=tmp_path / name, title=name, outcome="finished", tone="good", mark="tick", tip="")
-        for name in ("old", "new")
+def test_shown_run_alone_is_selected_and_a_row_chosen_by_hand_stays(hold, qtbot, tmp_path):
+    view = hold(RunList(RunActions()), 400, 400)
+    new, first, second, old, older = (
+        RunRow(dir=tmp_path / name, title=name, outcome="", tone="good", mark="tick", tip="", is_queued=name[0] != "o")
+        for name in ("new", "first", "second", "old", "older")
     )
-    view.show_rows([old])
+
+    def selected():
+        return [Path(each).name for each in view.ticked]
+
+    view.show_rows([first, second, old, older])
+    place = view.visualItemRect(view.item(2)).center()
+    qtbot.mouseClick(view.viewport(), Qt.MouseButton.LeftButton, pos=place)
     view.mark_chosen(old.dir)
-    view.show_rows([new, old])
-    assert view.currentRow() == 1
+    view.show_rows([new, first, second, old, older])  # the selection survives new rows
+    view.mark_chosen(old.dir)
+    assert (selected(), view.currentRow()) == (["old"], 3)
+    view.mark_chosen(new.dir)  # it was started
+    assert selected() == ["new"]
+    qtbot.keyClick(view, Qt.Key.Key_Down)
+    view.mark_chosen(new.dir)  # at the next poll
+    assert selected() == ["first"]
+    qtbot.keyClick(view, Qt.Key.Key_Down, Qt.KeyboardModifier.AltModifier)
+    view.show_rows([new, second, first, old, older])
+    view.mark_chosen(new.dir)
+    assert selected() == ["first"]
+    place = view.visualItemRect(view.item(2)).center()
+    where = view.viewport().mapToGlobal(place)
+    view.contextMenuEvent(QContextMenuEvent(QContextMenuEvent.Reason.Mouse, place, where))
+    assert (view.run_menu.run_dir, view.several_menu.isVisible()) == (str(first.dir), False)
+    view.run_menu.close()
+    view.mark_chosen(None)
+    assert selected() == []
 
 
 @pytest.mark.parametrize("state", [RunState.RUNNING, RunState.STOPPED, RunState.PAUSED])

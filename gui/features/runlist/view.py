@@ -167,6 +167,8 @@ class RunList(QListWidget):
         """Whether items are made, so that the selection is not the user's."""
         self.keeps_ticks = False
         """Whether the ticks stay as they are whatever run is shown."""
+        self._marked: Path | None = None
+        """The run that was shown when a row was last selected for it."""
         self._reported: list[str] = []
         """The ticked runs when that was last reported."""
         self._rows: list[RunRow] = []
@@ -236,10 +238,15 @@ class RunList(QListWidget):
         self.viewport().update()
 
     def mark_chosen(self, run_dir: Path | None) -> None:
-        """Select the shown run, unless several are ticked, or ticks are to stay as they are."""
-        if self.has_several or self.keeps_ticks:
+        """Select the shown run alone, unless several are ticked, or ticks are to stay as they are.
+
+        A row that was chosen since, with the keys or by dragging it, stays chosen until another run is shown.
+        """
+        if self.has_several or self.keeps_ticks or (run_dir == self._marked and self.selectedItems()):
             return
-        self.setCurrentRow(next((at for at, row in enumerate(self._rows) if row.dir == run_dir), -1))
+        self._marked = run_dir
+        row = next((at for at, row in enumerate(self._rows) if row.dir == run_dir), -1)
+        self.setCurrentRow(row, QItemSelectionModel.SelectionFlag.ClearAndSelect)  # else Qt adds it to the others
 
     def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802 (Qt's name)
         """Tick or untick a run at its box; ignore a heading; else select as lists do."""
