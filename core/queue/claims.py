@@ -146,8 +146,8 @@ class Claims(Companion):
         names = [labels.get(device, device) for device in others]
         users = dict.fromkeys(run_words(each) for each in chain.from_iterable(others.values()))
         return tr_plural(
-            "{devices} is claimed by {runs}. This run shares it; the queue waits for the end of both.",
-            "{devices} are claimed by {runs}. This run shares them; the queue waits for the end of all.", len(names),
+            "{devices} was claimed by {runs} when this run started, so the runs shared it.",
+            "{devices} were claimed by {runs} when this run started, so the runs shared them.", len(names),
             devices=join_labels(names), runs=join_names(users) if users else tr("another run"),
         )
 

@@ -90,6 +90,8 @@ class QueueView:
     """The queued runs of other users, in the order of the line."""
     set_aside: Mapping[str, str] = field(default_factory=dict)
     """By device id, a sentence for whom a free device is kept."""
+    claimed: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """By device id, the names of the runs in other folders or of other users that hold it, by what tells them apart."""
     held: str = ""
     """Why all queued runs of this user are held, in sentences; empty if they are not."""
     troubles: tuple[str, ...] = ()
@@ -103,16 +105,16 @@ def queue_view(runs_root: Path, queued: Sequence[Path] | None = None) -> QueueVi
 
     `queued`: the folders of the runs that may be queued, if they are known: others are not looked for.
     """
-    return _view([*_queued_among(reversed(directories(runs_root)) if queued is None else queued)])
+    return _view([*_queued_among(reversed(directories(runs_root)) if queued is None else queued)], runs_root)
 
 
 def why_it_waits(run_dir: Path) -> str:
     """Return why a queued run waits, in sentences. Raises `RunError` or `ValueError`."""
     request = read_request(run_dir)
-    return "" if request is None else _view([(run_dir, request)]).runs[0].reason
+    return "" if request is None else _view([(run_dir, request)], run_dir.parent).runs[0].reason
 
 
-def _view(found: list[tuple[Path, QueueRequest]]) -> QueueView:
+def _view(found: list[tuple[Path, QueueRequest]], runs_root: Path) -> QueueView:
     own = own_line()
     now = time.time()
     tickets = own.line.tickets()
@@ -139,10 +141,27 @@ def _view(found: list[tuple[Path, QueueRequest]]) -> QueueView:
             for device, ticket in decision.kept.items()
             if device not in used
         },
+        claimed=_claimed(tickets, runs_root),
         held=why_held,
         troubles=(*([own.apart] if own.apart else []), *_refused(own.line)),
         apart=own.apart,
     )
+
+
+def _elsewhere(tickets: Iterable[Ticket], runs_root: Path) -> Iterator[Ticket]:
+    """Yield the tickets of the runs that have their devices and are not below a root."""
+    for each in tickets:
+        if each.state == HOLDING and (each.uid != os.getuid() or not is_regular(runs_root / each.run / SPEC_FILE)):
+            yield each
+
+
+def _claimed(tickets: Iterable[Ticket], runs_root: Path) -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = {}
+    for each in _elsewhere(tickets, runs_root):
+        whose = tr("another folder") if each.uid == os.getuid() else user_name(each.uid)
+        for device in each.devices:
+            found.setdefault(device, {})[f"{each.uid}/{each.run}"] = f"{each.name} ({whose})"
+    return found
 
 
 def _take_over(tickets: list[Ticket], found: list[tuple[Path, QueueRequest]]) -> None:
@@ -180,13 +199,8 @@ def claim_sentences(devices: Iterable[Device], runs_root: Path) -> list[str]:
     found = []
     for device in devices:
         users = [each for each in tickets if each.state == HOLDING and device.id in each.devices]
-        names = [
-            run_words(each)
-            for each in users
-            if each.uid != os.getuid() or not is_regular(runs_root / each.run / SPEC_FILE)
-        ]
         kept = decision.kept.get(device.id)
-        if names:
+        if names := [run_words(each) for each in _elsewhere(users, runs_root)]:
             found.append(tr("{device} is claimed by {runs}.", device=device.label, runs=join_names(names)))
         elif kept is not None and not users:
             found.append(tr("{device} is kept for {run}, which is queued.", device=device.label,

@@ -115,12 +115,6 @@ class RunListService(QObject):
         self._fetch(wait=True)  # it might have read the run before the change, and note it after it is forgotten
         self._index.forget(run_dir)
 
-    @property
-    def titles(self) -> dict[str, tuple[str, ...]]:
-        """By device id, the titles of the live runs that use it."""
-        now = time.time()
-        return {device: tuple(run_title(each, now) for each in runs) for device, runs in self.on_devices.items()}
-
     def newest_live(self) -> Path | None:
         """Return the directory of the live run that was started last."""
         return next((each.dir for each in self.summaries if state_info(each.state).live), None)
@@ -183,9 +177,7 @@ class _Reader:
 
 
 QUEUE_S = 2.0
-"""Seconds between two readings while a run under the window's folder is queued."""
-RARELY_S = 10.0
-"""As `QUEUE_S`, while none is: another user may have devices set aside."""
+"""Seconds between two readings, which take half a millisecond: other users and folders have runs, too."""
 
 
 class QueueService(QObject):
@@ -222,13 +214,33 @@ class QueueService(QObject):
         """By device id, a sentence for whom a free device is kept."""
         return self._view.set_aside if self._view is not None else {}
 
+    @property
+    def claimed(self) -> Mapping[str, Mapping[str, str]]:
+        """By device id, the names of the runs in other folders or of other users that hold it."""
+        return self._view.claimed if self._view is not None else {}
+
+    @property
+    def users(self) -> dict[str, dict[str, str]]:
+        """By device id, the titles of the live runs that use it, by their directories; then those in other folders."""
+        now, claimed = time.time(), self.claimed
+        listed = {
+            device: {str(each.dir): run_title(each, now) for each in runs}
+            for device, runs in self._run_list.on_devices.items()
+        }
+        return {device: {**listed.get(device, {}), **claimed.get(device, {})} for device in {**listed, **claimed}}
+
+    @property
+    def titles(self) -> dict[str, tuple[str, ...]]:
+        """By device id, the titles of the runs that use it."""
+        return {device: tuple(titles.values()) for device, titles in self.users.items()}
+
     def queued(self, run_dir: str) -> QueuedRun | None:
         """Return a queued run by its directory; None if it is not queued."""
         return next((each for each in self.runs if str(each.run_dir) == run_dir), None)
 
-    def poll(self) -> None:
-        """Read the queue again if it is time."""
-        if not self._is_here or time.monotonic() < self._due:
+    def poll(self, *, now: bool = False) -> None:
+        """Read the queue again if it is time, or `now` in any case, and take that at once."""
+        if not self._is_here or not (now or time.monotonic() >= self._due):
             return
         root, queued = self._run_list.root, self._queued
         if not self._is_revived:
@@ -238,7 +250,9 @@ class QueueService(QObject):
         if self._reading.start(
             lambda: queue_view(root, queued), self._take, lambda error: self._note(reason(error))
         ):
-            self._due = time.monotonic() + (QUEUE_S if self._queued else RARELY_S)
+            self._due = time.monotonic() + QUEUE_S
+        if now:
+            self._reading.finish()
 
     def _tell_revived(self, found: list[Path]) -> None:
         if found:

@@ -68,7 +68,7 @@ def test_a_queued_run_waits_for_those_that_were_started_at_once_and_says_so(queu
     """Those say that they share the device."""
     first, second = queue.start(), queue.start()
     name = first.run.spec().name
-    assert any(f"CPU 0 is claimed by run {name}. This run shares it" in each for each in second.run.facts.notices)
+    assert any(f"CPU 0 was claimed by run {name} when this run started" in each for each in second.run.facts.notices)
     waiting = queue.add("waiting")
     row = queue.until_reason("waiting", f"CPU 0 is used by run {name}")
     assert (row.place, row.state, row.needs, row.waits) == (1, "queued", "CPU 0", True)
@@ -271,7 +271,7 @@ def test_held_run_is_started_at_once_beside_the_run_that_uses_its_device(queue: 
     waiting.until_over()
     assert waiting.state is FINISHED
     assert set(waiting.run.spec().devices) == {"cpu:0", "cpu:1"}
-    assert any(text.startswith("CPU 0 is claimed by run ") for text in waiting.run.facts.notices)
+    assert any(text.startswith("CPU 0 was claimed by run ") for text in waiting.run.facts.notices)
     assert not read_request(waiting.run.dir).at_once
     assert running.poll().state is RunState.RUNNING
     assert not is_free("cpu:0")
