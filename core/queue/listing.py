@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -58,6 +59,8 @@ class QueuedRun:
     needs: str
     reason: str
     """Sentences in the language in use."""
+    blocker: str
+    """As `reason`, but without how long that lasts."""
     expected_start: float | None
     """Unix seconds, if that is known."""
     waits: bool
@@ -237,21 +240,38 @@ def _described(
         except ValueError:  # such as the spec of a newer version
             fields = {"state": "waiting", "devices": ["?"]}
         ticket = Ticket(os.getuid(), run_dir.name, {**fields, "after": ""})
-    reason = reason_words(ticket, outcome, now, held=request.why_held if request.held else held)
-    if outcome.reason == AFTER and _follows_itself(run_dir, request):
-        reason = tr(IN_A_CIRCLE, run=run_dir.name)
-    elif outcome.reason == GRANTED and waits and (pid := _stopped_waiter(run_dir)) is not None:
-        reason = tr(IS_STOPPED, pid=pid)
+    why_held = request.why_held if request.held else held
+    reason, blocker = (reason_words(ticket, outcome, now, held=why_held, timed=timed) for timed in (True, False))
+    if not waits:
+        reason = blocker = _why_no_process_waits(run_dir, now)
+    elif outcome.reason == AFTER and _follows_itself(run_dir, request):
+        reason = blocker = tr(IN_A_CIRCLE, run=run_dir.name)
+    elif outcome.reason == GRANTED and (pid := _stopped_waiter(run_dir)) is not None:
+        reason = blocker = tr(IS_STOPPED, pid=pid)
     return QueuedRun(
         run_dir=run_dir, request=request, place=0, needs=needs_words(ticket), waits=waits,
         state=IS_HELD if request.held or outcome.reason == HELD else QUEUED,
-        reason=reason if waits else tr(NO_PROCESS_WAITS), expected_start=outcome.expected if waits else None,
+        reason=reason, blocker=blocker, expected_start=outcome.expected if waits else None,
     )
+
+
+def _facts(run_dir: Path) -> RunFacts:
+    return fold(RunFacts(), Tail(run_dir / EVENTS / SUPERVISOR_EVENTS).read())
+
+
+def _why_no_process_waits(run_dir: Path, now: float) -> str:
+    """Return why a queued run has no ticket: the process that is to wait for it is being started, or has ended."""
+    facts = _facts(run_dir)
+    if facts.waiter is not None:
+        joins = processes.is_alive(facts.waiter)
+    else:
+        joins = bool(facts.history) and now - facts.history[-1][0] < JOINS_S
+    return tr(JOINS) if joins else tr(NO_PROCESS_WAITS)
 
 
 def _stopped_waiter(run_dir: Path) -> int | None:
     """Return the id of the process that waits for a run if it is stopped, as by SIGSTOP."""
-    waiter = fold(RunFacts(), Tail(run_dir / EVENTS / SUPERVISOR_EVENTS).read()).waiter
+    waiter = _facts(run_dir).waiter
     stat = procfs.stat(waiter.pid) if waiter is not None and processes.is_alive(waiter) else None
     return waiter.pid if waiter is not None and stat is not None and stat.state in procfs.STOPPED else None
 
@@ -286,6 +306,8 @@ HELD_BY_USER = tr_noop("It is held. Let it go on with: trainyard queue release {
 NO_PROCESS_WAITS = tr_noop(
     "The process that waited for its devices has ended, as at a reboot. Let it wait again with: trainyard queue revive"
 )
+JOINS, JOINS_S = tr_noop("It is joining the queue."), 10.0
+"""What is said of a run for whose process there is no ticket yet, and for how many seconds at most."""
 IN_A_CIRCLE = tr_noop(
     "It waits for the end of a run that waits for its own end. Stop one of them, such as: trainyard stop {run}"
 )
@@ -317,8 +339,11 @@ def label_words(ticket: Ticket, devices: Iterable[str]) -> str:
     return join_labels(labels) if len(labels) <= MAX_LABELS else list_labels(labels)
 
 
-def reason_words(ticket: Ticket, outcome: Outcome, now: float, *, held: str = "") -> str:
-    """Return why a run waits, in sentences. `held`: why it or the whole queue is held, if that is known."""
+def reason_words(ticket: Ticket, outcome: Outcome, now: float, *, held: str = "", timed: bool = True) -> str:
+    """Return why a run waits, in sentences. `held`: why it or the whole queue is held, if that is known.
+
+    `timed`: also how long another run will use its devices.
+    """
     match outcome.reason:
         case reasons.GRANTED:
             text = tr(ABOUT_TO_START)
@@ -331,7 +356,7 @@ def reason_words(ticket: Ticket, outcome: Outcome, now: float, *, held: str = ""
         case reasons.BLOCKED:
             text = join_sentences(dict.fromkeys(_why(ticket.blocked[each][2]) for each in outcome.devices))
         case reasons.KEPT | reasons.USED if outcome.other is not None:
-            text = _of_other(ticket, outcome, outcome.other, now)
+            text = _of_other(ticket, outcome, outcome.other, now if timed else math.inf)
         case _:
             text = tr("There are not enough devices for it: it needs {needs}.", needs=needs_words(ticket))
     return text

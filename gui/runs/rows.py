@@ -282,6 +282,13 @@ def queued_words(queued: QueuedRun) -> str:
     return f"{tr('held')} · {reason}" if queued.state == HELD else reason
 
 
+def waiting_words(queued: QueuedRun, count: int, now: float) -> tuple[str, str]:
+    """Return `place 1 of 3`, and `about 22:29 · CPU 0 is used by run bert`: what the header says of a queued run."""
+    why = queued_words(replace(queued, reason=queued.blocker))
+    when = "" if queued.expected_start is None else tr("about {time}", time=moment(queued.expected_start, now))
+    return tr("place {place} of {count}", place=queued.place, count=count), " · ".join(filter(None, (when, why)))
+
+
 def queued_tip(queued: QueuedRun) -> str:
     """Return the place, the devices and the whole reason of a queued run."""
     place = tr("Place {place} in your queue. It needs {devices}.", place=queued.place, devices=queued.needs)

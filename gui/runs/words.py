@@ -73,7 +73,7 @@ class PauseButtonState:
     tip: str
     enabled: bool = False
     resumes: bool = False
-    """True if pressing it resumes, False if it pauses."""
+    """True if pressing it resumes, or starts a queued run; False if it pauses."""
 
 
 def no_run() -> PauseButtonState:
@@ -213,6 +213,8 @@ class RunHeader:
     released_tone: str = ""
     saved: str = ""
     """The last checkpoint in words."""
+    is_queued: bool = False
+    """Whether it waits in the queue, from which Stop removes it."""
     can_stop: bool = False
     can_force: bool = False
     stopping: Forcing | None = None
@@ -255,8 +257,16 @@ class RunSnapshot:
         return unanswered(self.spec, what) if self.spec else ""
 
 
-def run_header(run: RunSnapshot | None, *, resuming: bool = False, compared: int = 0) -> RunHeader:
-    """Return the header of a run. `resuming`: the run is being resumed.
+def start_now_state() -> PauseButtonState:
+    """Return the state of the button for a run that waits in the queue."""
+    tip = tr("Start it beside the runs that use its devices")
+    return PauseButtonState(text=tr("Start now"), enabled=True, tip=tip, resumes=True)
+
+
+def run_header(
+    run: RunSnapshot | None, *, resuming: bool = False, compared: int = 0, waiting: tuple[str, str] | None = None
+) -> RunHeader:
+    """Return the header of a run. `resuming`: the run is being resumed. `waiting`: see `gui.runs.rows.waiting_words`.
 
     `compared`: the number of runs that a comparison shows. A run has the header even then: the buttons act on it.
     """
@@ -289,17 +299,18 @@ def run_header(run: RunSnapshot | None, *, resuming: bool = False, compared: int
         name=run.spec.name if run.spec else run.id,
         owner=run.owner,
         what=_description(run.spec) if run.spec else "",
-        epoch=_resumed_words(facts) if _is_resumed(facts) else _position(progress) if progress else "",
+        epoch=waiting[0] if waiting else _resumed_words(facts) if _is_resumed(facts) else _position(progress),
         fraction=progress.fraction if progress else None,
         starting=starting,
-        detail=tr("resuming …") if resuming else _detail(run, now, starting),
+        detail=waiting[1] if waiting else tr("resuming …") if resuming else _detail(run, now, starting),
         released="" if resuming else released,
         released_tone=released_tone,
         saved=saved_words(facts.checkpoint, now),
+        is_queued=state.waits,
         can_stop=state.can_stop and since_asked is None,
         can_force=bool(forcing and state.can_force) and (since_asked is None or since_asked > SECOND_THOUGHT_S),
         stopping=forcing,
-        pause=pause,
+        pause=start_now_state() if waiting else pause,
         can_save=state.can_save and not run.refusal("save"),
         save_refusal=run.refusal("save"),
         saving=run.asked == "save",
@@ -342,8 +353,10 @@ def _description(spec: RunSpec) -> str:
     return tr("{what}, {how} on {devices}", what=what, how=how, devices=devices)
 
 
-def _position(progress: ProgressView) -> str:
+def _position(progress: ProgressView | None) -> str:
     """Return `epoch 3 of 10`, `step 340 of 1 000`, `340 of 1 000`, or `91 of 100 in this epoch`."""
+    if progress is None:
+        return ""
     done, total = (number(value, 1 if value == int(value) else 0.01) for value in (progress.done, progress.total))
     if progress.unit not in POSITIONS:
         return tr("{unit}: {done} of {total}", unit=progress.unit, done=done, total=total)

@@ -124,6 +124,14 @@ def test_shown_queued_run_is_stopped_and_kept_devices_are_named(opened, queue):
     )
     panel.until_state("Queued")
     assert panel.stop_button.isEnabled()
+    progress = panel.window.panels.header.progress
+    panel.until(lambda: progress.epoch.text() == "place 2 of 2", "its place in the header")
+    assert progress.detail.text().startswith("CPU 1 is free, kept for run big, which needs 2")
+    assert (panel.pause_button.text(), panel.pause_button.isEnabled()) == ("Start now", True)
+    panel.pause_button.click()
+    assert "Start small now, whoever uses its devices?" in panel.asked().text
+    panel.answer("noButton")
+    assert panel.stop_button.text() == "Remove from queue"
     panel.stop_button.click()
     panel.until_state("Stopped")
     assert small.until_over().state is RunState.STOPPED

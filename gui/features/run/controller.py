@@ -16,7 +16,7 @@ from gui.features.run.events import failure_view
 from gui.features.run.head import ReadingBar
 from gui.features.run.settings import run_settings
 from gui.runs.progress import READING, Place, Situation, empty_words, plot_words, situation_of
-from gui.runs.rows import queued_first, run_rows
+from gui.runs.rows import queued_first, run_rows, waiting_words
 from gui.runs.verdicts import note, run_message
 from gui.runs.words import run_header, stop_question
 from gui.widgets.dialogs import ask
@@ -215,7 +215,10 @@ class RunController(Feature):
     def show_head(self) -> None:
         """Show its name, its state and its progress."""
         session, compared = self._session, len(self.services.compared.value)
-        header = run_header(session.snapshot(), resuming=session.is_resuming, compared=compared)
+        queued = self._queue.queued(str(session.run.dir)) if session.run is not None else None
+        waits = queued is not None and state_info(session.facts.state).waits
+        waiting = waiting_words(queued, len(self._queue.runs), time.time()) if queued is not None and waits else None
+        header = run_header(session.snapshot(), resuming=session.is_resuming, compared=compared, waiting=waiting)
         self.panels.header.show_header(header)
         self.panels.plots.show_start(header.starting)
 

@@ -15,7 +15,7 @@ from core.catalog.frameworks import FRAMEWORKS
 from core.devices.device import Survey
 from core.history.device_use import largest_others
 from core.language import join_sentences, tr, tr_noop
-from core.runs.facts import RunFacts
+from core.runs.facts import RunFacts, state_info
 from core.runs.run import Run
 from core.schema.spec import RunSpec
 from core.system.own_processes import at_logout, logout_warning
@@ -336,9 +336,12 @@ class StartController(Feature):
     # -- resume ----------------------------------------------------------------------------------
 
     def resume(self) -> None:
-        """Resume the run that the window shows."""
+        """Resume the run that the window shows; a queued one is started, after a question."""
         run, spec, facts = self._session.run, self._session.spec, self._session.facts
         if run is None or self._checking_last.busy or self._resuming.busy:
+            return
+        if state_info(facts.state).waits:
+            self.panels.actions.do("startNow", [str(run.dir)])
             return
         self._message.show_message("")
         question = owner_question("Resume", tr("the run {name}", name=spec.name if spec else run.id), run.owner, spec)
