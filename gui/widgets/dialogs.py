@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import (
+    QAbstractSpinBox,
+    QComboBox,
     QDialog,
     QDialogButtonBox,
     QFileDialog,
@@ -52,6 +55,12 @@ class InfoDialog(QDialog):
         layout.setStretch(1, 1)
         self._buttons = hbox(layout, 0, close, gap=12)
         self.ensurePolished()  # so that sizes are those of the font that is shown
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 (Qt's name)
+        """Let Enter in a field end the typing there: Qt would press Close."""
+        is_enter = event.key() in {Qt.Key.Key_Return, Qt.Key.Key_Enter}
+        if not (is_enter and isinstance(self.focusWidget(), (QLineEdit, QComboBox, QAbstractSpinBox))):
+            super().keyPressEvent(event)
 
     def add_button(
         self, name: str, text: str, action: Callable[[], object] = lambda: None, tip: str = ""
