@@ -165,8 +165,11 @@ class RunSeries:
 
     @property
     def trained(self) -> list[tuple[float, float]]:
-        """The unix times between which it trained: from the first measurement on, without its interruptions."""
-        begun = min((float(series.times[0]) for series in self._measurements), default=None)
+        """The unix times between which it trained: from the first measurement on, without its interruptions.
+
+        A run that has ended without a measurement is taken to have trained all the time.
+        """
+        begun = min((float(series.times[0]) for series in self._measurements), default=self.training_ended and 0.0)
         if begun is None:
             return []
         cuts = [(each.since, each.until) for each in self.interruptions]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QEvent, QObject, QPoint, Qt, QTimer, Signal
 from PySide6.QtWidgets import QMenu, QScrollArea, QSplitter, QWidget
 
+from core.devices.device import own_id
 from core.language import tr, tr_noop
 from core.runs.facts import RunFacts, RunState, state_info
 from core.series.run_series import RunSeries
@@ -63,6 +64,11 @@ class PlotArea(QSplitter):
         self._ticked: frozenset[str] = frozenset()
         self._folded: frozenset[str] = frozenset()
         self._rows: dict[str, PlotRow] = {}
+        self._wanted: set[str] = set()
+        """The plots on request that the user has chosen. They give their room away while no device has their readings.
+        """
+        self._subject: tuple[RunSeries | None, bool] = (None, True)
+        """The run, and whether a device of it, or of what is shown without one, is a GPU."""
         self._feed: Callable[[str, Plot], None] = lambda _, __: None
         """Gives a plot by its name what the others show."""
         self._empty_words: Callable[[str], str] = lambda _: ""
@@ -125,8 +131,8 @@ class PlotArea(QSplitter):
         return {row.name: tr(row.title) for row in self._rows.values() if row.optional}
 
     def is_plot_shown(self, name: str) -> bool:
-        """Return whether a plot is shown."""
-        return name in self.plots and not self.plots[name].isHidden()
+        """Return whether a plot is shown wherever there is something to show."""
+        return name in (self._wanted if name in self.optional_plots else self.plots)
 
     def set_plot_shown(self, name: str, shown: bool) -> None:
         """Show or hide a plot that is shown on request. It is created when it is first shown."""
@@ -134,6 +140,7 @@ class PlotArea(QSplitter):
             return
         plot = self.plots.get(name) or self._add_optional(name)
         plot.setVisible(shown)
+        self._wanted ^= {name}
         if shown:
             plot.invalidate()
             plot.redraw()
@@ -153,6 +160,10 @@ class PlotArea(QSplitter):
         self._feed(name, plot)
         self._emphasise()
         return plot
+
+    def _show_wanted(self) -> None:
+        for name in self.plots.keys() & self.optional_plots.keys():
+            self.plots[name].setVisible(name in self._wanted and self._subject[1])
 
     def _fill(self, menu: QMenu) -> None:
         """Fill a menu with a check box for each plot that is shown on request."""
@@ -177,10 +188,17 @@ class PlotArea(QSplitter):
 
     def show_series(
         self, run: RunSeries | None, live: RunSeries, colours: Mapping[str, str], labels: Mapping[str, str],
-        *, live_devices: bool,
+        *, live_devices: bool, devices: Iterable[str] = (),
     ) -> None:
-        """Draw the run; with `live_devices`, the plots of the devices show their present readings (`live`) instead."""
+        """Draw the run; with `live_devices`, the plots of the devices show their present readings (`live`) instead.
+
+        `devices`: those that are drawn, if they are known. If they are all CPUs, what only GPUs have is left out.
+        """
         self.live_devices = live_devices
+        kinds = {own_id(each).startswith("cpu:") for each in devices}
+        if self._subject != (subject := (run, kinds != {True})):
+            self._subject = subject
+            self._show_wanted()
         self._emphasise()
         was_noted = self._live_noted
 
@@ -268,6 +286,7 @@ class PlotArea(QSplitter):
         shown = kept.get("shown")
         for name in self.optional_plots:
             self.set_plot_shown(name, isinstance(shown, list) and name in shown)
+        self._show_wanted()
 
     @property
     def _loss(self) -> LossPlot:

@@ -324,11 +324,15 @@ class UtilisationPlot(DevicePlot):
             if len(shown) > READOUTS_UP_TO:
                 return []
             means = self._values_beside(self._shown, shown)
-            return [HoverRow(label=tr(TRAINED)), *(self._row(device, mean) for device, mean in means.items())]
+            return [HoverRow(label=self._mean_words()), *(self._row(device, mean) for device, mean in means.items())]
         if self._ticked is not None:
             return [HoverRow(label=tr("now"))]
         found = [mean for mean in self._beside.values() if mean is not None]
-        return [HoverRow(label=tr(TRAINED), value=self._said(sum(found) / len(found) if found else None))]
+        return [HoverRow(label=self._mean_words(), value=self._said(sum(found) / len(found) if found else None))]
+
+    def _mean_words(self) -> str:
+        """Return of what time the means are: without a measurement it is not known when the run trained."""
+        return tr(TRAINED) if self._shown.metrics or self._shown.training_ended is None else tr("mean")
 
     def _recolour_lines(self) -> None:
         super()._recolour_lines()

@@ -21,6 +21,7 @@ from gui.plots.run_plot import Plot
 from tests.support.colour_vision import contrast
 from tests.support.running import folded
 from tests.support.waiting import PATIENCE_S
+from tests.support.written_runs import values, write_run
 from tests.window.plotted import COLOURS, LABELS, START, draw, events, readings
 
 
@@ -300,6 +301,41 @@ def test_plots_on_request_are_remembered_explained_and_empty_on_cpus(area) -> No
     assert area.plots["clockPlot"].empty.text() == "Only NVIDIA GPUs have these readings."
 
 
+def test_plots_that_only_gpus_have_give_their_room_away_and_come_back(area) -> None:
+    def shown() -> list[str]:
+        return [name for name, plot in area.plots.items() if not plot.isHidden()]
+
+    usual, gpus, run = ["lossPlot", "utilisationPlot", "memoryPlot"], readings({"gpu-0": [50.0] * 9}), RunSeries()
+    run.fold([{"t": START, "kind": "sample", "device": "cpu:0", "utilisation_percent": 50.0, "memory_used_bytes": 1}])
+    area.set_plot_shown("powerPlot", True)
+    area.show_series(None, gpus, COLOURS, LABELS, live_devices=True, devices=["gpu-0", "cpu:0"])
+    assert shown() == [*usual, "powerPlot"]
+    area.show_series(run, gpus, COLOURS, LABELS, live_devices=False, devices=["node/cpu:0", "cpu:0"])
+    area.redraw()
+    assert (shown(), area.plots["utilisationPlot"].curves().keys()) == (usual, {"cpu:0"})
+    assert (area.is_plot_shown("powerPlot"), area.remember()["shown"]) == (True, ["powerPlot"])
+    area.restore(area.remember())
+    assert shown() == usual
+    area.set_plot_shown("clockPlot", True)  # what is asked for now says why it is empty
+    assert shown() == [*usual, "clockPlot"]
+    area.show_series(None, gpus, COLOURS, LABELS, live_devices=True, devices=["gpu-0", "cpu:0"])
+    assert shown() == [*usual, "powerPlot", "clockPlot"]
+
+
+def test_loss_is_in_sight_when_a_run_takes_the_place_of_the_machine(assemble, runs_root) -> None:
+    write_run(runs_root, "20260101-000000-run", [values(1, 1, 2, loss=[2.0, 1.0])])
+    panel = assemble("run")
+    panel.window.resize(1100, 700)
+    plots, bar = panel.window.panels.plots, panel.window.panels.scroll.verticalScrollBar()
+    for name in plots.optional_plots:
+        plots.set_plot_shown(name, True)
+    panel.until(lambda: bar.maximum() > 0, "the plots to need more room than there is")
+    bar.setValue(bar.maximum())
+    panel.open_run()
+    assert panel.run is not None
+    assert bar.value() == 0
+
+
 def test_plots_are_scrolled_where_there_is_no_room(qtbot, hold, area) -> None:
     scroll = hold(PlotScroll(area), 500, 420)
     assert scroll.verticalScrollBar().maximum() == 0, "the usual three fit"
@@ -324,7 +360,8 @@ def test_plots_on_request_are_in_the_menu_view_and_stay_in_the_next_window(drive
     panel.window.close()
     again = drive()
     again.until(lambda: again.window.opened, "the plots")
-    assert again.plot("temperaturePlot").isVisible()
+    assert again.window.panels.plots.is_plot_shown("temperaturePlot"), "where there are GPUs"
+    assert again.plot("temperaturePlot").isHidden()
     assert "clockPlot" not in again.window.panels.plots.plots
 
 
@@ -367,7 +404,7 @@ def test_linked_plots_do_not_move_each_other_at_every_reading(qtbot: QtBot, area
 pytestmark = pytest.mark.styled
 
 
-def busy_run(devices: int, *, until: int = 100) -> RunSeries:
+def busy_run(devices: int, *, until: int = 100, measures: bool = True) -> RunSeries:
     """Return a run that trains from second 20 to 80 at 90 %, and is idle before and after; one reading a second."""
     found: list[dict] = [
         {"t": START + 20.5, "kind": "metrics", "since": START + 20, "first": 1, "values": {"loss": [1.0, 1.0]}},
@@ -380,7 +417,7 @@ def busy_run(devices: int, *, until: int = 100) -> RunSeries:
             for number in range(devices)
         )
     series = RunSeries()
-    series.fold(sorted(found, key=lambda event: event["t"]))
+    series.fold(sorted(found[not measures :], key=lambda event: event["t"]))
     return series
 
 
@@ -421,6 +458,11 @@ def test_mean_counts_the_training_only_beside_a_strip_and_in_the_head(utilisatio
         untrained.add_reading(f"gpu-{number}", START, 3.0, None)
     show(utilisation, untrained, 5)
     assert [label.text for label in utilisation.margin.right] == ["\u2013"] * 5, "it has not trained yet"
+    for count in (5, 2):  # beside strips, and above lines
+        show(utilisation, busy_run(count, measures=False), count)
+        assert "mean" in utilisation._values.text()
+        assert "training" not in utilisation._values.text(), "it is not known when a script without a metric trained"
+        assert "\u2013" not in utilisation._values.text()
     series = busy_run(2)
     show(utilisation, series, 2)
     assert (utilisation.form, series.utilisation["gpu-0"].last) == ("lines", 0.0)

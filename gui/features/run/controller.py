@@ -110,6 +110,8 @@ class RunController(Feature):
         self.panels.details.log.show_run(run_dir)
         if self._session.run is not None:
             self.panels.details.show_kind(is_script=self._session.is_script)
+        if run_dir is not None and self.panels.plots.live_devices:
+            self.panels.scroll.verticalScrollBar().setValue(0)  # the loss is what one starts a run for
         self.show_curves()
         self.panels.runs.mark_chosen(run_dir)
         self.panels.header.again.show_run(run_dir)
@@ -133,7 +135,8 @@ class RunController(Feature):
             known = {*spec.devices, *devices_here(labels)}
             labels = {device: label for device, label in labels.items() if device in known}
         run_series, live = self._session.run_series, self._monitor.series
-        self.panels.plots.show_series(run_series, live, colours, labels, live_devices=is_live)
+        drawn = [each.id for each in present] if spec is None or is_live else spec.devices
+        self.panels.plots.show_series(run_series, live, colours, labels, live_devices=is_live, devices=drawn)
 
     @property
     def _shows_live_devices(self) -> bool:
