@@ -126,7 +126,10 @@ QUESTION_PX = 460
 
 
 class ConfirmDialog(Question):
-    """Asks whether to do something. Cancel is proposed, or another answer."""
+    """Asks whether to do something. Cancel is proposed, or another answer where none destroys anything.
+
+    The proposed answer has the focus and is that of Enter; no further button is highlighted.
+    """
 
     def __init__(
         self, parent: QWidget, *, question: str, words: str, yes: str, is_destructive: bool = True,
@@ -134,25 +137,29 @@ class ConfirmDialog(Question):
     ) -> None:
         """`yes`: text of the agreeing button; `is_destructive`: mark that button as dangerous.
 
-        `other`: text and action of another answer, which is then the proposed one.
+        `other`: text and action of another answer.
         """
         super().__init__(parent, "question", yes)
         self.question = _label(question, "heading")
         self.words = _label(words, "")
-        mark(self.yes, role="danger" if is_destructive else "primary" if other is None else "")
+        mark(self.yes, role="danger" if is_destructive else "")
         self.yes.setDefault(False)
         self.yes.setAutoDefault(False)
-        self.no.setAutoDefault(True)  # so that Enter on another button does not cancel
-        self.no.setDefault(True)
+        proposed = self.no
         if other is not None:
             text, action = other
-            button = named(QPushButton(text), "otherButton", role="primary")
+            button = named(QPushButton(text), "otherButton")
             button.setAutoDefault(False)
             self.buttons.addButton(button, QDialogButtonBox.ButtonRole.ActionRole)
             button.clicked.connect(self.reject)
             button.clicked.connect(lambda _: action())
+            if not is_destructive:
+                mark(button, role="primary")
+                proposed = button
+        proposed.setAutoDefault(True)  # so that Enter on another button does not give this answer
+        proposed.setDefault(True)
         self.lay_out(self.question, self.words)
-        self.no.setFocus()
+        proposed.setFocus()
 
     @property
     def text(self) -> str:

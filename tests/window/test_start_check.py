@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QPushButton, QWidget
 
 from core.config.choices import RecipeChoices
 from core.devices.device import Device, Process, Sample, Survey, device_here
@@ -21,6 +23,7 @@ from core.schema.spec import write_spec
 from gui.features.setup.panel import StartStatus
 from gui.features.setup.start import shared_device_question
 from gui.machine.start_check import StartCheck, StartConditions, check_start, readings_state
+from gui.widgets.dialogs import ConfirmDialog, ask
 from tests.support import no_namespaces
 from tests.support.recorded import recorded
 from tests.support.running import make_spec, write_recipe
@@ -219,6 +222,26 @@ def test_question_and_sentence_name_all_live_runs_on_a_device(tmp_path):
     assert (asked.question, asked.yes) == ("Resume digits_mlp and share GPU 1 with B?", "Resume anyway")
     assert asked.words == "Sharing a device slows down both runs, and either may run out of memory."
     assert shared_device_question("Start", spec, current, {"GPU-2": {"a": "A"}}, agreed=frozenset()) is None
+
+
+@pytest.mark.parametrize(
+    ("is_destructive", "has_other", "proposed"),
+    [(False, True, "otherButton"), (True, True, "noButton"), (False, False, "noButton"), (True, False, "noButton")],
+)
+def test_one_answer_is_proposed_highlighted_and_given_by_enter(hold, qtbot, is_destructive, has_other, proposed):
+    window, answers = hold(QWidget(), 300, 200), []
+    other = ("Add to queue", lambda: answers.append("otherButton")) if has_other else None
+    yes = lambda: answers.append("yesButton")  # noqa: E731
+    ask(window, yes, question="Start?", words="It shares.", yes="Start", is_destructive=is_destructive, other=other)
+    dialog = window.findChild(ConfirmDialog)
+    qtbot.waitUntil(lambda: dialog.focusWidget() is not None)
+    buttons = dialog.findChildren(QPushButton)
+    assert [each.objectName() for each in buttons if each.isDefault()] == [proposed]
+    assert [each.objectName() for each in buttons if each.property("role") == "primary"] in ([proposed], [])
+    assert dialog.focusWidget().objectName() == proposed
+    qtbot.keyClick(dialog.focusWidget(), Qt.Key.Key_Return)
+    assert answers == ([proposed] if proposed != "noButton" else [])
+    assert not dialog.isVisible()
 
 
 def test_confirmation_covers_only_the_named_runs(assemble, runs_root, monkeypatch):
