@@ -105,6 +105,25 @@ def test_empty_parts_speak_of_the_state_of_the_run(assemble, runs_root):
     panel.until(lambda: words() == early, "the words of a run that failed early")
 
 
+def test_first_step_that_cannot_train_on_a_gpu_says_why_there_and_offers_the_cpu(nvml, assemble) -> None:
+    nvml.write(gpus=2, cuda_error=999)
+    panel = assemble("run", "start", "devices")
+    panel.until(lambda: len(panel.devices) > 2, "GPUs and CPU devices")
+    steps = panel.window.panels.first_steps
+    example, sentence = steps.buttons["firstExampleButton"], steps.sentences["firstExampleButton"]
+    before = sentence.text()
+    panel.qtbot.mouseClick(example, Qt.MouseButton.LeftButton)
+    panel.until(lambda: example.text() == "Train on the CPU instead", "the offer")
+    assert panel.run is None
+    assert sentence.text() == panel.start_status.text() != before
+    panel.chosen.tick_only(())  # the reason changes with the devices
+    panel.until(lambda: sentence.text().startswith("No device is ticked."), "that reason")
+    panel.qtbot.mouseClick(example, Qt.MouseButton.LeftButton)
+    panel.until_state("Finished")
+    assert panel.run.spec().devices == ("cpu:0",)
+    panel.until(lambda: (example.text(), sentence.text()) == ("Train digits_cnn", before), "the step as it was")
+
+
 # -- the guidance for a first run ------------------------------------------------------------------
 
 

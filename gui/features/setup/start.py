@@ -244,6 +244,7 @@ class StartController(Feature):
 
     def _show(self, check: StartCheck) -> None:
         self.panels.setup.show_check(check)
+        self._reuse.show_check(check)
         self.panels.header.buttons.allow_start("\n".join(check.problems), is_proposed=not check.busy)
         if not check.pending and check.folder_problem != self._message.lasting:
             self._message.lasting = check.folder_problem
