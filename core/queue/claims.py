@@ -121,13 +121,10 @@ class Claims(Companion):
             record(Notice(text=self._sharing(others, {device.id: device.label for device in devices})))
         if self._apart:
             record(Notice(text=self._apart))
-        if self._followed:
-            from core.queue.control import facts_of  # other runs do not need it
-
-            if facts_of(Path(self._followed)).traceback:
-                text = tr("Run {run}, which this run follows, finished, but its output ends with an exception. Look at "
-                          "it before you rely on its results.", run=self._followed.rpartition("/")[2])
-                record(Notice(text=text))
+        if self._followed and folder.facts_of(Path(self._followed)).traceback:
+            text = tr("Run {run}, which this run follows, finished, but its output ends with an exception. Look at "
+                      "it before you rely on its results.", run=self._followed.rpartition("/")[2])
+            record(Notice(text=text))
         return ()
 
     def _others(self) -> dict[str, list[Ticket]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,13 +14,11 @@ from core.history.index import directories
 from core.language import Message, join_sentences, tr, tr_noop, tr_plural
 from core.queue import decision as reasons
 from core.queue.decision import AFTER, GRANTED, HELD, HOLDING, Decision, Outcome, Ticket, decide, printable, shown_name
-from core.queue.folder import own_line
+from core.queue.folder import facts_of, own_line
 from core.queue.line import Line, last_state
 from core.queue.request import QueueRequest, read_request
-from core.runs.facts import RunFacts, RunState
-from core.runs.fold import fold
+from core.runs.facts import RunState
 from core.runs.foreign import owner_of_run
-from core.schema.events import Tail
 from core.schema.files import is_regular, parse_json
 from core.schema.paths import EVENTS, QUEUE_FILE, SPEC_FILE, SUPERVISOR_EVENTS
 from core.schema.spec import read_spec
@@ -59,8 +56,6 @@ class QueuedRun:
     needs: str
     reason: str
     """Sentences in the language in use."""
-    blocker: str
-    """As `reason`, but without how long that lasts."""
     expected_start: float | None
     """Unix seconds, if that is known."""
     waits: bool
@@ -151,19 +146,15 @@ def _view(found: list[tuple[Path, QueueRequest]], runs_root: Path) -> QueueView:
     )
 
 
-def _elsewhere(tickets: Iterable[Ticket], runs_root: Path) -> Iterator[Ticket]:
-    """Yield the tickets of the runs that have their devices and are not below a root."""
-    for each in tickets:
-        if each.state == HOLDING and (each.uid != os.getuid() or not is_regular(runs_root / each.run / SPEC_FILE)):
-            yield each
-
-
 def _claimed(tickets: Iterable[Ticket], runs_root: Path) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
-    for each in _elsewhere(tickets, runs_root):
-        whose = tr("another folder") if each.uid == os.getuid() else user_name(each.uid)
+    for each in (each for each in tickets if each.state == HOLDING):
+        is_own = each.uid == os.getuid()
+        if is_own and is_regular(runs_root / each.run / SPEC_FILE):
+            continue
+        name = f"{each.name} ({tr('another folder') if is_own else user_name(each.uid)})"
         for device in each.devices:
-            found.setdefault(device, {})[f"{each.uid}/{each.run}"] = f"{each.name} ({whose})"
+            found.setdefault(device, {})[f"{each.uid}/{each.run}"] = name
     return found
 
 
@@ -194,20 +185,15 @@ def claim_sentences(devices: Iterable[Device], runs_root: Path) -> list[str]:
     For a run that is about to start beside them. Empty where there is no line.
     """
     try:
-        own = own_line()
+        view = queue_view(runs_root, ())
     except RunError:
         return []
-    tickets, now = own.line.tickets(), time.time()
-    decision = decide(tickets, now, use=own.line.use(now), held=own.line.held_users())
     found = []
-    for device in devices:
-        users = [each for each in tickets if each.state == HOLDING and device.id in each.devices]
-        kept = decision.kept.get(device.id)
-        if names := [run_words(each) for each in _elsewhere(users, runs_root)]:
-            found.append(tr("{device} is claimed by {runs}.", device=device.label, runs=join_names(names)))
-        elif kept is not None and not users:
-            found.append(tr("{device} is kept for {run}, which is queued.", device=device.label,
-                            run=run_words(kept)))
+    for each in devices:
+        if runs := view.claimed.get(each.id):
+            found.append(tr("{device} is claimed by {runs}.", device=each.label, runs=join_names([*runs.values()])))
+        elif words := view.set_aside.get(each.id):
+            found.append(tr("{device}: {words}", device=each.label, words=words))
     return found
 
 
@@ -240,38 +226,31 @@ def _described(
         except ValueError:  # such as the spec of a newer version
             fields = {"state": "waiting", "devices": ["?"]}
         ticket = Ticket(os.getuid(), run_dir.name, {**fields, "after": ""})
-    why_held = request.why_held if request.held else held
-    reason, blocker = (reason_words(ticket, outcome, now, held=why_held, timed=timed) for timed in (True, False))
+    reason = reason_words(ticket, outcome, now, held=request.why_held if request.held else held)
     if not waits:
-        reason = blocker = _why_no_process_waits(run_dir, now)
+        reason = _why_no_process_waits(run_dir, now)
     elif outcome.reason == AFTER and _follows_itself(run_dir, request):
-        reason = blocker = tr(IN_A_CIRCLE, run=run_dir.name)
+        reason = tr(IN_A_CIRCLE, run=run_dir.name)
     elif outcome.reason == GRANTED and (pid := _stopped_waiter(run_dir)) is not None:
-        reason = blocker = tr(IS_STOPPED, pid=pid)
+        reason = tr(IS_STOPPED, pid=pid)
     return QueuedRun(
         run_dir=run_dir, request=request, place=0, needs=needs_words(ticket), waits=waits,
         state=IS_HELD if request.held or outcome.reason == HELD else QUEUED,
-        reason=reason, blocker=blocker, expected_start=outcome.expected if waits else None,
+        reason=reason, expected_start=outcome.expected if waits else None,
     )
-
-
-def _facts(run_dir: Path) -> RunFacts:
-    return fold(RunFacts(), Tail(run_dir / EVENTS / SUPERVISOR_EVENTS).read())
 
 
 def _why_no_process_waits(run_dir: Path, now: float) -> str:
     """Return why a queued run has no ticket: the process that is to wait for it is being started, or has ended."""
-    facts = _facts(run_dir)
-    if facts.waiter is not None:
-        joins = processes.is_alive(facts.waiter)
-    else:
-        joins = bool(facts.history) and now - facts.history[-1][0] < JOINS_S
+    facts = facts_of(run_dir)
+    is_new = bool(facts.history) and now - facts.history[-1][0] < JOINS_S
+    joins = is_new if facts.waiter is None else processes.is_alive(facts.waiter)
     return tr(JOINS) if joins else tr(NO_PROCESS_WAITS)
 
 
 def _stopped_waiter(run_dir: Path) -> int | None:
     """Return the id of the process that waits for a run if it is stopped, as by SIGSTOP."""
-    waiter = _facts(run_dir).waiter
+    waiter = facts_of(run_dir).waiter
     stat = procfs.stat(waiter.pid) if waiter is not None and processes.is_alive(waiter) else None
     return waiter.pid if waiter is not None and stat is not None and stat.state in procfs.STOPPED else None
 
@@ -339,11 +318,8 @@ def label_words(ticket: Ticket, devices: Iterable[str]) -> str:
     return join_labels(labels) if len(labels) <= MAX_LABELS else list_labels(labels)
 
 
-def reason_words(ticket: Ticket, outcome: Outcome, now: float, *, held: str = "", timed: bool = True) -> str:
-    """Return why a run waits, in sentences. `held`: why it or the whole queue is held, if that is known.
-
-    `timed`: also how long another run will use its devices.
-    """
+def reason_words(ticket: Ticket, outcome: Outcome, now: float, *, held: str = "") -> str:
+    """Return why a run waits, in sentences. `held`: why it or the whole queue is held, if that is known."""
     match outcome.reason:
         case reasons.GRANTED:
             text = tr(ABOUT_TO_START)
@@ -356,7 +332,7 @@ def reason_words(ticket: Ticket, outcome: Outcome, now: float, *, held: str = ""
         case reasons.BLOCKED:
             text = join_sentences(dict.fromkeys(_why(ticket.blocked[each][2]) for each in outcome.devices))
         case reasons.KEPT | reasons.USED if outcome.other is not None:
-            text = _of_other(ticket, outcome, outcome.other, now if timed else math.inf)
+            text = _of_other(ticket, outcome, outcome.other, now)
         case _:
             text = tr("There are not enough devices for it: it needs {needs}.", needs=needs_words(ticket))
     return text

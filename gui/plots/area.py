@@ -248,13 +248,11 @@ class PlotArea(QSplitter):
         for plot in self.plots.values():
             plot.show_training_end(paused=self._state is RunState.PAUSED, over=state_info(self._state).over)
 
-    def redraw(self) -> None:
-        """Redraw the plots that have changed, unless something else is in their place."""
-        for plot in self._seen():
-            plot.redraw()
-
     def redraw_in_turns(self) -> None:
-        """Redraw them as `redraw` does, each in a turn of the event loop of its own: long curves take long together."""
+        """Redraw the plots that have changed, unless something else is in their place.
+
+        Each has a turn of the event loop of its own: long curves take long together.
+        """
         seen = self._seen()
         due = [plot for plot in seen if plot.is_due()]
         # A plot that is drawn changes the time range of the linked plots. They are drawn in the same round: otherwise

@@ -282,11 +282,14 @@ def queued_words(queued: QueuedRun) -> str:
     return f"{tr('held')} · {reason}" if queued.state == HELD else reason
 
 
-def waiting_words(queued: QueuedRun, count: int, now: float) -> tuple[str, str]:
-    """Return `place 1 of 3`, and `about 22:29 · CPU 0 is used by run bert`: what the header says of a queued run."""
-    why = queued_words(replace(queued, reason=queued.blocker))
+def waiting_words(queue: Sequence[QueuedRun], run_dir: Path, now: float) -> tuple[str, str]:
+    """Return `place 1 of 3`, and `about 22:29 · CPU 0 is used by run bert`, for the header; empty if not known yet."""
+    queued = next((each for each in queue if each.run_dir == run_dir), None)
+    if queued is None:
+        return "", ""
     when = "" if queued.expected_start is None else tr("about {time}", time=moment(queued.expected_start, now))
-    return tr("place {place} of {count}", place=queued.place, count=count), " · ".join(filter(None, (when, why)))
+    place = tr("place {place} of {count}", place=queued.place, count=len(queue))
+    return place, " · ".join(filter(None, (when, queued_words(queued))))
 
 
 def queued_tip(queued: QueuedRun) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from threading import Event
 
@@ -194,7 +194,8 @@ class QueueService(QObject):
         super().__init__()
         self._is_here = is_here
         self._run_list = run_list
-        self._view: QueueView | None = None
+        self.view = QueueView()
+        """The queue of the window's folder, and what others have claimed, as last read."""
         self._reading, self._reviving = Jobs(self, "queue"), Jobs(self, "queue")
         self._is_revived = False
         self._due = time.monotonic() + QUEUE_S
@@ -206,23 +207,13 @@ class QueueService(QObject):
 
     @property
     def runs(self) -> tuple[QueuedRun, ...]:
-        """The queued runs of the window's folder, in their order, as last read."""
-        return self._view.runs if self._view is not None else ()
-
-    @property
-    def set_aside(self) -> Mapping[str, str]:
-        """By device id, a sentence for whom a free device is kept."""
-        return self._view.set_aside if self._view is not None else {}
-
-    @property
-    def claimed(self) -> Mapping[str, Mapping[str, str]]:
-        """By device id, the names of the runs in other folders or of other users that hold it."""
-        return self._view.claimed if self._view is not None else {}
+        """The queued runs, in their order."""
+        return self.view.runs
 
     @property
     def users(self) -> dict[str, dict[str, str]]:
         """By device id, the titles of the live runs that use it, by their directories; then those in other folders."""
-        now, claimed = time.time(), self.claimed
+        now, claimed = time.time(), self.view.claimed
         listed = {
             device: {str(each.dir): run_title(each, now) for each in runs}
             for device, runs in self._run_list.on_devices.items()
@@ -274,8 +265,8 @@ class QueueService(QObject):
 
     def _take(self, view: QueueView) -> None:
         self._note("")
-        if view != self._view:
-            self._view = view
+        if view != self.view:
+            self.view = view
             self.changed.emit()
 
     def _note(self, problem: str) -> None:

@@ -257,14 +257,8 @@ class RunSnapshot:
         return unanswered(self.spec, what) if self.spec else ""
 
 
-def start_now_state() -> PauseButtonState:
-    """Return the state of the button for a run that waits in the queue."""
-    tip = tr("Start it beside the runs that use its devices")
-    return PauseButtonState(text=tr("Start now"), enabled=True, tip=tip, resumes=True)
-
-
 def run_header(
-    run: RunSnapshot | None, *, resuming: bool = False, compared: int = 0, waiting: tuple[str, str] | None = None
+    run: RunSnapshot | None, *, resuming: bool = False, compared: int = 0, waiting: tuple[str, str] = ("", "")
 ) -> RunHeader:
     """Return the header of a run. `resuming`: the run is being resumed. `waiting`: see `gui.runs.rows.waiting_words`.
 
@@ -291,6 +285,10 @@ def run_header(
     starting = start_words(facts, frameworks.framework_title(run.spec.framework), now) if run.spec else ""
     refusal, problem = run.refusal("pause"), run.spec_problem
     pause = pause_button_state(facts, run.asked, resuming=resuming, now=now, spec_problem=problem, refusal=refusal)
+    place, why = waiting
+    if place:
+        tip = tr("Start it beside the runs that use its devices")
+        pause = PauseButtonState(text=tr("Start now"), enabled=True, tip=tip, resumes=True)
     return RunHeader(
         label=tr("Resuming") if _is_resumed(facts) else tr(state.label),
         tone=state.colour,
@@ -299,10 +297,10 @@ def run_header(
         name=run.spec.name if run.spec else run.id,
         owner=run.owner,
         what=_description(run.spec) if run.spec else "",
-        epoch=waiting[0] if waiting else _resumed_words(facts) if _is_resumed(facts) else _position(progress),
+        epoch=place or (_resumed_words(facts) if _is_resumed(facts) else _position(progress) if progress else ""),
         fraction=progress.fraction if progress else None,
         starting=starting,
-        detail=waiting[1] if waiting else tr("resuming …") if resuming else _detail(run, now, starting),
+        detail=why or (tr("resuming …") if resuming else _detail(run, now, starting)),
         released="" if resuming else released,
         released_tone=released_tone,
         saved=saved_words(facts.checkpoint, now),
@@ -310,7 +308,7 @@ def run_header(
         can_stop=state.can_stop and since_asked is None,
         can_force=bool(forcing and state.can_force) and (since_asked is None or since_asked > SECOND_THOUGHT_S),
         stopping=forcing,
-        pause=start_now_state() if waiting else pause,
+        pause=pause,
         can_save=state.can_save and not run.refusal("save"),
         save_refusal=run.refusal("save"),
         saving=run.asked == "save",
@@ -353,10 +351,8 @@ def _description(spec: RunSpec) -> str:
     return tr("{what}, {how} on {devices}", what=what, how=how, devices=devices)
 
 
-def _position(progress: ProgressView | None) -> str:
+def _position(progress: ProgressView) -> str:
     """Return `epoch 3 of 10`, `step 340 of 1 000`, `340 of 1 000`, or `91 of 100 in this epoch`."""
-    if progress is None:
-        return ""
     done, total = (number(value, 1 if value == int(value) else 0.01) for value in (progress.done, progress.total))
     if progress.unit not in POSITIONS:
         return tr("{unit}: {done} of {total}", unit=progress.unit, done=done, total=total)

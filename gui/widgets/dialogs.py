@@ -126,10 +126,7 @@ QUESTION_PX = 460
 
 
 class ConfirmDialog(Question):
-    """Asks whether to do something. Cancel is proposed, or another answer where none destroys anything.
-
-    The proposed answer has the focus and is that of Enter; no further button is highlighted.
-    """
+    """Asks whether to do something. Cancel is proposed, or another answer where none destroys anything."""
 
     def __init__(
         self, parent: QWidget, *, question: str, words: str, yes: str, is_destructive: bool = True,

@@ -113,10 +113,8 @@ class HeaderPanel(QWidget):
         self.buttons.save.show_save(
             can_save=header.can_save, saving=header.saving, saved=header.saved, refusal=header.save_refusal
         )
-        can_stop, can_force, is_queued = header.can_stop, header.can_force, header.is_queued
-        self.buttons.show_stop(
-            can_stop=can_stop, can_force=can_force, stopping=header.stopping, is_queued=is_queued
-        )
+        can_stop, can_force, queued = header.can_stop, header.can_force, header.is_queued
+        self.buttons.show_stop(can_stop=can_stop, can_force=can_force, stopping=header.stopping, is_queued=queued)
 
     def event(self, event: QEvent) -> bool:
         """Limit the description to the width of its text, whenever the text or its font has changed."""

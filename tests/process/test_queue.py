@@ -381,7 +381,7 @@ def test_odd_names_and_runs_that_wait_for_each_other(queue: Queue, capsys) -> No
     code, _, err = call(capsys, "run", queue.recipe, "--devices", "cpu:0", "--epochs", 1, "--detach",
                         "--runs", queue.runs_root.parent / "elsewhere")
     assert code == 0
-    assert f"CPU 0 is claimed by run {running.run.spec().name}." in err
+    assert f"CPU 0 is claimed by {running.run.spec().name} (another folder)." in err
     (two.run.dir / "queue.json").write_text("{")
     assert queue.until_reason("two", "is not a valid request to the queue. Stop the run").state == "held"
     stop(one, two, running)

@@ -311,7 +311,7 @@ def test_plots_that_only_gpus_have_give_their_room_away_and_come_back(area) -> N
     area.show_series(None, gpus, COLOURS, LABELS, live_devices=True, devices=["gpu-0", "cpu:0"])
     assert shown() == [*usual, "powerPlot"]
     area.show_series(run, gpus, COLOURS, LABELS, live_devices=False, devices=["node/cpu:0", "cpu:0"])
-    area.redraw()
+    area.plots["utilisationPlot"].redraw()
     assert (shown(), area.plots["utilisationPlot"].curves().keys()) == (usual, {"cpu:0"})
     assert (area.is_plot_shown("powerPlot"), area.remember()["shown"]) == (True, ["powerPlot"])
     area.restore(area.remember())

@@ -422,14 +422,14 @@ class DeviceController(Feature):
     def _on_devices(self) -> OnDevices:
         """Return what is known of the devices besides their readings."""
         survey, living = self._monitor.survey, self._scanner.runs().living
-        listed, claimed = self._run_list.on_devices, self._queue.claimed
+        listed, claimed = self._run_list.on_devices, self._queue.view.claimed
         return OnDevices(
             used_by={
                 device: join_names([*(run.name for run in listed.get(device, ())), *claimed.get(device, {}).values()])
                 for device in {**listed, **claimed}
             },
             held_by=largest_others(survey, self._scanner.device_processes, living),
-            kept_for=self._queue.set_aside,
+            kept_for=self._queue.view.set_aside,
             memory_of_run=self._session.memory_now(),
             stale_age_s=self._monitor.stale_age_s,
         )

@@ -218,9 +218,9 @@ class RunController(Feature):
     def show_head(self) -> None:
         """Show its name, its state and its progress."""
         session, compared = self._session, len(self.services.compared.value)
-        queued = self._queue.queued(str(session.run.dir)) if session.run is not None else None
-        waits = queued is not None and state_info(session.facts.state).waits
-        waiting = waiting_words(queued, len(self._queue.runs), time.time()) if queued is not None and waits else None
+        run, waiting = session.run, ("", "")
+        if run is not None and state_info(session.facts.state).waits:
+            waiting = waiting_words(self._queue.runs, run.dir, time.time())
         header = run_header(session.snapshot(), resuming=session.is_resuming, compared=compared, waiting=waiting)
         self.panels.header.show_header(header)
         self.panels.plots.show_start(header.starting)

@@ -212,7 +212,6 @@ FORCE = {
     ),
 }
 """Text and purpose of the stop button while it forces something."""
-STOP = tr_noop("Stop")
 UNQUEUE = (tr_noop("Remove from queue"), tr_noop("End it without having started it"))
 """Those of the button for a run that waits in the queue."""
 
@@ -260,12 +259,10 @@ class RunButtons(QWidget):
         self.start.setEnabled(not why_not)
         self.start.setToolTip(verbatim(why_not or tr("Start this training ({keys})", keys=START_KEYS)))
 
-    def show_stop(
-        self, *, can_stop: bool, can_force: bool, stopping: Forcing | None, is_queued: bool = False
-    ) -> None:
+    def show_stop(self, *, can_stop: bool, can_force: bool, stopping: Forcing | None, is_queued: bool = False) -> None:
         """Set what the stop button does; `stopping`: what it forces instead of stopping."""
         self._forces = stopping
-        text, tip = map(tr, FORCE[stopping] if stopping else UNQUEUE if is_queued else (STOP, ""))
+        text, tip = map(tr, FORCE[stopping] if stopping else UNQUEUE) if stopping or is_queued else (tr("Stop"), "")
         self.stop.setText(text)
         self._show_stop_text()
         self.stop.setEnabled(can_force if stopping else can_stop)

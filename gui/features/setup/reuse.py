@@ -30,7 +30,7 @@ from gui.widgets.buttons import compact_button, give_menu_below
 from gui.widgets.dialogs import FileDialog, NameDialog, ask, ask_first, python_files
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.layouts import grid
-from gui.widgets.messages import announce, open_path
+from gui.widgets.messages import open_path
 from gui.widgets.plain_text import PlainLabel, menu_text, named, verbatim
 
 if TYPE_CHECKING:
@@ -85,7 +85,6 @@ class FirstSteps(QWidget):
             label.setText(sentence or usual)  # the form has it whole
             button.setAccessibleDescription(sentence or usual)
             mark(label, role="" if sentence else "muted", tone="warn" if sentence else "")
-            announce(button, sentence)
 
     def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
         """Return the size in which all sentences are whole."""

@@ -234,11 +234,12 @@ class ScriptForm(QWidget):
         open_folder = browse_button("workingDirButton", tr("Choose the working folder"), folder, self._browse_folder)
         open_python = browse_button("openPythonButton", tr("Choose another Python"), python, self._browse_python)
         rows.addRow(label(tr("&Script"), self._script, LABEL_PX), with_button(self._script, open_script))
+        rows.addRow(label(tr("P&ython"), self._python, LABEL_PX), with_button(self._python, open_python))
         rows.addRow(label(tr("&Arguments"), self._arguments, LABEL_PX), self._arguments)
+        rows.addRow(label(tr("&Launch"), self._launch, LABEL_PX), self._launch)
+        # The rest may be below the fold of a small window.
         rows.addRow(label(tr("W&orking folder"), self._folder, LABEL_PX), with_button(self._folder, open_folder))
         rows.addRow(label(tr("E&nvironment"), self._environment, LABEL_PX), self._environment)
-        rows.addRow(label(tr("&Launch"), self._launch, LABEL_PX), self._launch)
-        rows.addRow(label(tr("P&ython"), self._python, LABEL_PX), with_button(self._python, open_python))
         self.setFocusProxy(self._script)
 
     def _browse_script(self) -> None:
