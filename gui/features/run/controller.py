@@ -175,6 +175,8 @@ class RunController(Feature):
         is_read = session.opening is not None
         details.events.show_empty_words(tr(READING) if is_read else empty_words(Place.EVENTS, situation))
         details.log.show_empty_words(empty_words(Place.LOG, situation))
+        may_teach = session.is_script and self._machine.is_here and not is_read
+        self.panels.plots.offer_teaching(may_teach and situation in {Situation.RUNNING, Situation.OVER})
 
         def words(name: str) -> str:
             if is_first and name == Place.LOSS.value:
