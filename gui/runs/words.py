@@ -258,9 +258,9 @@ class RunSnapshot:
 def run_header(run: RunSnapshot | None, *, resuming: bool = False, compared: int = 0) -> RunHeader:
     """Return the header of a run. `resuming`: the run is being resumed.
 
-    `compared`: the number of runs that a comparison shows. A run has the header even then: the buttons act on it.
+    `compared`: the number of runs that a comparison shows; the header is theirs then, whatever run was shown before.
     """
-    if run is None and compared:
+    if compared:
         return RunHeader(
             label=tr("Comparison"),
             sentence=tr("Runs are compared, and none is shown alone."),

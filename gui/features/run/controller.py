@@ -153,8 +153,8 @@ class RunController(Feature):
         panels.details.events.show_timeline(session.timeline)
         self._show_empty_words()
         message = run_message(facts, session.spec_problem, time.time())
-        to_do = tr("What to do")
-        panels.run_message.show_message(message.text, message.tone, details=message.details, details_text=to_do)
+        to_do, text = tr("What to do"), "" if self.services.compared.value else message.text
+        panels.run_message.show_message(text, message.tone, details=message.details, details_text=to_do)
         labels = device_labels(self._monitor.all_machines.devices, facts)
         self._show_failure(labels)
         panels.plots.show_memory_note(*note(facts, labels))
