@@ -110,6 +110,7 @@ def write_cached_runs(root: Path, runs: int, steps: int) -> None:
 
 def _lengthen(series: object, steps: int, number: int) -> None:
     """Replace the curves by long ones."""
+    from core.series.device_readings import DeviceSeries
     from core.series.run_series import RunSeries
     from core.series.series import Series
 
@@ -127,7 +128,7 @@ def _lengthen(series: object, steps: int, number: int) -> None:
         for kept, values in (
             (series.utilisation, 80 + noise.normal(0, 5, READINGS)), (series.memory, np.full(READINGS, 5e10 + number)),
         ):
-            kept[device] = Series()
+            kept[device] = DeviceSeries()
             kept[device].append(np.arange(READINGS, dtype=np.float64), times, values)
     series.prepare()
 

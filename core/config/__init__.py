@@ -1,6 +1,7 @@
 """From the user's choices to a checked run spec.
 
 - `choices`: the choices of the window's form or of the command line; turn those for a recipe into a `RunSpec`
+- `sweep`: several values in one field, and the choices of the runs that they make
 - `script_check`: build the spec of a script, analyse it, and check whether it can start
 - `validation`: what keeps a spec from starting on this machine; settings that only some strategies have; halve a batch
   that ran out of memory

@@ -6,5 +6,6 @@
 - `search`: find runs by words and conditions, and sort them
 - `marks`: name, star, tags, notes and archiving, and the file that tells other lists of a change
 - `removal`: find processes that runs have left behind; delete a run
+- `trash`: runs that the window deleted, which can be restored for a week
 - `device_use`: find the runs and other programs that use each device
 """

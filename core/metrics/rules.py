@@ -167,6 +167,11 @@ def check_rule(rule: Rule) -> None:
         raise ValueError(tr("The rule {rule!r} has numbers without a text between them.", rule=str(rule)))
 
 
+def numbers_of(line: str) -> list[tuple[int, int]]:
+    """Return where the numbers of a line begin and end."""
+    return [match.span() for match in NUMBER.finditer(line[:MAX_CHARACTERS])]
+
+
 def number_at(line: str, position: int) -> tuple[int, int] | None:
     """Return where the number at, or just before, a position in a line begins and ends; None if there is none."""
     for pattern in (NUMBER, ANY_DIGITS):
@@ -174,6 +179,12 @@ def number_at(line: str, position: int) -> tuple[int, int] | None:
             if match.start() <= position <= match.end():
                 return match.span()
     return None
+
+
+def nearest_number(line: str, position: int) -> tuple[int, int] | None:
+    """Return where the number at a position of a line, or else the nearest to it, begins and ends; None without one."""
+    near = sorted(numbers_of(line), key=lambda span: min(abs(span[0] - position), abs(span[1] - position)))
+    return number_at(line, position) or next(iter(near), None)
 
 
 def words_of(line: str) -> tuple[str, ...]:

@@ -56,7 +56,9 @@ def glyph(name: str, colour: str, disabled: str, *, gap: int = 0, side: int = SI
 
 
 def paint_mark(painter: QPainter, name: str, rect: QRectF, colour: str) -> None:
-    """Paint an icon or a mark into a square: `ring`, `tick`, `cross`, `pause`, `stop`, `clock`, `alert` or `gap`."""
+    """Paint an icon or a mark into a square: `ring`, `tick`, `cross`, `pause`, `stop`, `clock`, `alert`, `gap`,
+    `eye` or `shut`.
+    """
     painter.save()
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     painter.translate(rect.topLeft())
@@ -131,6 +133,8 @@ _SHAPES: dict[str, tuple[float, str]] = {
     "left": (1.7, "M10 6 L2 6 M5.4 9.4 L2 6 L5.4 2.6"),
     "warning": (0, "M6 0.8 L11.7 11 L0.3 11 Z R5.4 4.4 1.2 3.4 0 0 R5.4 8.6 1.2 1.2 0 0"),
     "failed": (0, f"E0.4 0.4 11.2 11.2 {_CROSS}"),
+    "eye": (1.2, "M0.8 6 C3 2.2 9 2.2 11.2 6 C9 9.8 3 9.8 0.8 6 E4.6 4.6 2.8 2.8"),
+    "shut": (1.2, "M0.8 6 C3 9.2 9 9.2 11.2 6 M2.6 8.2 L1.6 9.8 M6 8.6 L6 10.4 M9.4 8.2 L10.4 9.8"),
     # A screen on its stand.
     "machine": (1.4, "R1.2 1.6 9.6 6.8 1 1 M3.4 11 L8.6 11"),
 }

@@ -203,7 +203,7 @@ class HostMachine(Machine):
         answer = self._ask("remove", run=run_dir.name, ask=True)
         return RemovalCheck(why_not=str(answer.get("why_not") or ""), size_bytes=_bytes(answer.get("size_bytes")))
 
-    def remove(self, run_dir: Path) -> Removed:
+    def remove(self, run_dir: Path, *, for_good: bool) -> Removed:  # noqa: ARG002 (there is no other way on a host)
         """Delete a run of the host."""
         answer = self._ask("remove", run=run_dir.name)
         return Removed(freed_bytes=_bytes(answer.get("freed_bytes")), problem=str(answer.get("problem") or ""))

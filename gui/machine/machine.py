@@ -14,7 +14,7 @@ from core.catalog.frameworks import FRAMEWORKS
 from core.config.examination import GpuCheck
 from core.config.validation import is_installed, recipe_problems
 from core.devices.device import Survey
-from core.history import removal
+from core.history import removal, trash
 from core.history.marks import change_marks, rename
 from core.language import join_sentences, tr
 from core.queue.control import enqueue
@@ -146,6 +146,6 @@ class Machine:
         why_not = removal.why_not(run_dir)
         return RemovalCheck(why_not=why_not, size_bytes=0 if why_not else removal.size_bytes(run_dir))
 
-    def remove(self, run_dir: Path) -> Removed:
-        """Delete a run."""
-        return removal.remove(run_dir)
+    def remove(self, run_dir: Path, *, for_good: bool) -> Removed:
+        """Delete a run; unless it is `for_good`, and `is_here`, it can be restored for a week."""
+        return removal.remove(run_dir) if for_good else trash.put(run_dir)

@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from core.catalog.strategies import strategy_of
-from core.config import validation
+from core.config import sweep, validation
 from core.config.choices import RecipeChoices
 from core.config.examination import Examination, changed_at, examine, spec_obstacles
 from core.config.validation import Problem, ProblemKind
@@ -17,6 +17,8 @@ from core.history.device_use import use_sentences
 from core.language import join_sentences, tr, tr_noop, tr_plural
 from core.launchers.loopback import ALLOW
 from core.runs.facts import RunFacts
+from core.schema.setting import settings_of
+from core.schema.settings import Training
 from core.schema.spec import RunSpec
 from core.text import first_names, join_names
 from gui.base.formatting import gigabytes, memory, percent
@@ -182,6 +184,8 @@ class StartCheck:
 
     spec: RunSpec | None = None
     """None if the choices make none."""
+    others: tuple[RunSpec, ...] = ()
+    """Where fields have several values, the specs of the other runs: all are queued."""
     problems: tuple[str, ...] = ()
     """Sentences; empty if the spec can be started."""
     pending: bool = False
@@ -221,7 +225,29 @@ def check_start(choices: Choices, now: StartConditions) -> StartCheck:
         given = choices.choices() if isinstance(choices, TypedScript) else choices
     except ValueError as error:
         return refused(now.folder_problem, str(error))
+    if isinstance(given, RecipeChoices) and (values := sweep.swept(given)):
+        return _check_sweep(given, values, now)
     return judge(examine(given, now.survey.devices), now)
+
+
+def _check_sweep(given: RecipeChoices, values: Mapping[str, Sequence[float]], now: StartConditions) -> StartCheck:
+    """Check the runs for several values in a field."""
+    try:
+        every = sweep.expand(given)
+    except ValueError as error:
+        return refused(now.folder_problem, str(error))
+    first, *others = (judge(examine(each, now.survey.devices), now) for each in every)
+    failed = next((each for each in (first, *others) if each.problems), None)
+    if failed is not None:
+        return failed
+    rows = settings_of(Training)
+    each = [
+        f"{tr(rows[name].title).lower() if name in rows else name} {join_names([f'{value:g}' for value in found])}"
+        for name, found in values.items()
+    ]
+    ready = tr("Start adds {count} runs to the queue: {values}.", count=len(every), values="; ".join(each))
+    specs = tuple(each.spec for each in others if each.spec is not None)
+    return replace(first, others=specs, busy=(), ready=join_sentences([ready, first.ready]))
 
 
 def judge(found: Examination, now: StartConditions) -> StartCheck:

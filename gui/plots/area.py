@@ -49,6 +49,8 @@ class PlotArea(QSplitter):
     """A plot of which a picture shall be saved."""
     resized = Signal()
     """The plots have other heights."""
+    teach_asked = Signal()
+    """The user wants to say which number of the log is the loss."""
 
     def __init__(self) -> None:
         super().__init__(Qt.Orientation.Vertical)
@@ -111,6 +113,7 @@ class PlotArea(QSplitter):
                 self._add(row)
         self.setSizes([100 * SHARES[min(number, len(SHARES) - 1)] for number in range(len(self.plots))])
         self._link = PlotLink(list(self.plots.values()))
+        self._loss.teach_button.clicked.connect(self.teach_asked)
 
     def _add(self, row: PlotRow) -> Plot:
         """Create a plot and put it in its place."""
@@ -241,6 +244,11 @@ class PlotArea(QSplitter):
         self._empty_words = words
         for name, plot in self.plots.items():
             plot.show_empty_words(words(name))
+
+    def offer_teaching(self, offered: bool) -> None:
+        """Offer to look for the loss in the log, below the sentence of a plot without measurements."""
+        if self.plots:
+            self._loss.teach_button.setVisible(offered)
 
     def show_facts(self, facts: RunFacts) -> None:
         """Mark how training ended."""

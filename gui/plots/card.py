@@ -10,7 +10,7 @@ import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QAccessible
-from PySide6.QtWidgets import QFrame, QStackedWidget
+from PySide6.QtWidgets import QFrame, QStackedWidget, QWidget
 
 from core.language import join_sentences, tr, tr_noop
 from core.series.min_max_tree import Floats
@@ -226,7 +226,7 @@ class PlotCard(QFrame):
         self._drawn_at = time.monotonic()
         self.prepare()
         filled = self.is_filled()
-        self._stack.setCurrentWidget(self.canvas if filled else self.empty)
+        self._stack.setCurrentWidget(self.canvas if filled else self._empty_page)
         size = self._size()  # may change while the lines are drawn for it
         if filled:
             self._show_lines()
@@ -287,10 +287,13 @@ class PlotCard(QFrame):
         self._note.hide()
         self.empty = PlainLabel(role="empty", wraps=True)
         self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self._empty_page = QWidget()
+        self._under_empty = vbox(self._empty_page, 0, self.empty, gap=8)
+        self._under_empty.addStretch(1)
         self._stack = QStackedWidget()
         self._stack.addWidget(self.canvas)
-        self._stack.addWidget(self.empty)
-        self._stack.setCurrentWidget(self.empty)
+        self._stack.addWidget(self._empty_page)
+        self._stack.setCurrentWidget(self._empty_page)
         self._follow_button = compact_button("showAllButton", tr("Show all"), tr(self.show_all_tip), role="flat")
         self._follow_button.clicked.connect(lambda: self.set_follow(True))
         self._follow_button.hide()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QListView
 
 from core.language import tr, tr_noop
@@ -20,6 +21,7 @@ from gui.plots.items.lines import BandItem, LineItem
 from gui.plots.items.marks import Crosses, EdgeArrows, EndLabel, InterruptionMarks
 from gui.plots.ranks import VALIDATION, Family, at_step, combine, families, fitting_range, mean_of, own_name
 from gui.plots.run_plot import OpenSpan, Plot
+from gui.widgets.buttons import compact_button
 from gui.widgets.fields import ChoiceBox
 
 AXES = {"step": tr_noop("by step"), "training": tr_noop("by time"), "epoch": tr_noop("by epoch")}
@@ -85,6 +87,10 @@ class LossPlot(Plot):
         self.header.insertWidget(0, self.controls.metric_box)
         self.header.insertWidget(3, self.controls)
         self.controls.changed.connect(self._apply_controls)
+        tip = tr("Opens the log with every number underlined; click one to plot it")
+        self.teach_button = compact_button("teachButton", tr("Show me the number"), tip, role="primary")
+        self.teach_button.hide()
+        self._under_empty.insertWidget(2, self.teach_button, 0, Qt.AlignmentFlag.AlignHCenter)
         self._shown_of = self.controls.metric_name, self.controls.axis, self.controls.logarithmic
         plot = self.canvas.getPlotItem()
         self._spread, self._validation_spread = BandItem(plot, depth=-2), BandItem(plot, depth=-1)

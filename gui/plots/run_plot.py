@@ -128,7 +128,7 @@ class Plot(PlotCard):
 
     def show_crosshair(self, time: float | None) -> None:
         """Mark a unix time; None removes the mark."""
-        x = None if time is None or self._stack.currentWidget() is self.empty else self.place_time(time)
+        x = None if time is None or self._stack.currentWidget() is self._empty_page else self.place_time(time)
         self.crosshair.setVisible(x is not None)
         if x is not None:
             self.crosshair.setValue(x)
@@ -141,7 +141,7 @@ class Plot(PlotCard):
         """Say what the run does while there are no measurements; the empty string: it does not start."""
         if text != self._start_text:
             self._start_text = text
-            if self._stack.currentWidget() is self.empty:
+            if self._stack.currentWidget() is self._empty_page:
                 self.empty.setText(self._empty_text())
 
     def _empty_text(self) -> str:

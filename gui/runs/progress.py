@@ -265,7 +265,7 @@ SENTENCES: dict[Place, dict[Situation, str]] = {
 OF_KIND: dict[tuple[Place, Situation, str], str] = {
     (Place.LOSS, Situation.RUNNING, SCRIPT): tr_noop("No measurement was found in the output of the script so far."),
     (Place.LOSS, Situation.OVER, SCRIPT): tr_noop(
-        "No measurement was found in the output or the files of the script. A log pattern in the form can read them."
+        "No measurement was found in the output or the files of the script."
     ),
     (Place.MEMORY, Situation.MACHINE, CPU): tr_noop("The memory of CPU devices is read while a run is on them."),
 }

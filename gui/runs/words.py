@@ -262,9 +262,9 @@ def run_header(
 ) -> RunHeader:
     """Return the header of a run. `resuming`: the run is being resumed. `waiting`: see `gui.runs.rows.waiting_words`.
 
-    `compared`: the number of runs that a comparison shows. A run has the header even then: the buttons act on it.
+    `compared`: the number of runs that a comparison shows; the header is theirs then, whatever run was shown before.
     """
-    if run is None and compared:
+    if compared:
         return RunHeader(
             label=tr("Comparison"),
             sentence=tr("Runs are compared, and none is shown alone."),

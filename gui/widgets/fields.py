@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 
 from PySide6.QtCore import QEvent, QLocale, QObject, QSize, Qt
+from PySide6.QtGui import QValidator
 from PySide6.QtWidgets import (
     QAbstractSpinBox,
     QComboBox,
@@ -20,6 +22,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from core.config.sweep import values_of
 from gui.base.text_size import scale, scaled
 from gui.base.theme import inset
 from gui.widgets.layouts import hbox, scroll_down
@@ -75,6 +78,8 @@ LABEL_WIDTH_PX = 128
 ROW_PX = 30
 """Height of a label beside its field."""
 MAX_NUMBER = 2**31 - 1
+SEVERAL = re.compile(r"-?\d+(\s*[,;]\s*-?\d*)+")
+"""Several whole numbers, or their beginning."""
 NO_ARROWS = """
 QSpinBox::up-button, QSpinBox::down-button { width: 0px; }
 QSpinBox::up-arrow, QSpinBox::down-arrow { image: none; width: 0px; height: 0px; }
@@ -105,9 +110,48 @@ def field(widget: QWidget, name: str, accessible: str, tip: str) -> None:
         widget.installEventFilter(NoWheel(widget))
 
 
-def whole_number(name: str, accessible: str, tip: str, *, minimum: int, value: int, arrows: bool = True) -> QSpinBox:
+class WholeBox(QSpinBox):
+    """A field for a whole number, or for several: `64, 128`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.several = ""
+        """The text with several numbers, of which `value` is the first; else empty."""
+
+    def validate(self, text: str, at: int) -> tuple[QValidator.State, str, int]:
+        """Accept several numbers, too."""
+        several = values_of(text, whole=True)
+        if SEVERAL.fullmatch(text) and all(self.minimum() <= each <= self.maximum() for each in several):
+            return QValidator.State.Acceptable if several else QValidator.State.Intermediate, text, at
+        found: tuple[QValidator.State, str, int] = super().validate(text, at)
+        return found
+
+    def valueFromText(self, text: str) -> int:  # noqa: N802 (Qt's name)
+        """Return the first of several numbers."""
+        several = values_of(text, whole=True)
+        self.several = text if several else ""
+        return int(several[0]) if several else super().valueFromText(text)
+
+    def textFromValue(self, value: int) -> str:  # noqa: N802 (Qt's name)
+        """Return all of the numbers."""
+        return self.several if self.several and values_of(self.several, whole=True)[0] == value else str(value)
+
+    def setValue(self, value: int) -> None:  # noqa: N802 (Qt's name)
+        """Show one number."""
+        several, self.several = self.several, ""
+        super().setValue(value)
+        if several:
+            self.lineEdit().setText(str(value))
+
+    def show_several(self, text: str) -> None:
+        """Show several numbers, if the text has some that can be entered."""
+        if values_of(text, whole=True) and self.validate(text, 0)[0] is QValidator.State.Acceptable:
+            self.lineEdit().setText(text)
+
+
+def whole_number(name: str, accessible: str, tip: str, *, minimum: int, value: int, arrows: bool = True) -> WholeBox:
     """Return a field for a whole number."""
-    box = QSpinBox()
+    box = WholeBox()
     box.setLocale(QLocale.c())  # digits as the command line takes them
     box.setRange(minimum, MAX_NUMBER)
     box.setValue(value)

@@ -8,7 +8,7 @@ from typing import Any
 
 from PySide6.QtCore import QEvent, QObject, QPoint, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QResizeEvent
-from PySide6.QtWidgets import QCheckBox, QComboBox, QFrame, QLineEdit, QPushButton, QScrollArea, QSpinBox, QWidget
+from PySide6.QtWidgets import QCheckBox, QComboBox, QFrame, QLineEdit, QPushButton, QScrollArea, QWidget
 
 from core.language import tr, tr_noop
 from core.schema.setting import Flag, Number, OneOf, Setting, Whole, settings_of
@@ -225,14 +225,17 @@ def integer(
     name: str, title: str, tip: str, changed: Callable[[], None], *, minimum: int = -MAX_NUMBER, arrows: bool = True
 ) -> Editor:
     """Return a field for a whole number."""
-    box: QSpinBox = whole_number(name, title, tip, minimum=minimum, value=max(minimum, 0), arrows=arrows)
+    box = whole_number(name, title, tip, minimum=minimum, value=max(minimum, 0), arrows=arrows)
     box.valueChanged.connect(lambda _: changed())
+    box.lineEdit().textChanged.connect(lambda _: changed())  # the others of several numbers
 
     def set_value(value: SettingValue) -> None:
         if isinstance(value, int) and not isinstance(value, bool) and box.minimum() <= value <= box.maximum():
             box.setValue(value)
+        elif isinstance(value, str):
+            box.show_several(value)
 
-    return Editor(widget=box, value=box.value, set_value=set_value)
+    return Editor(widget=box, value=lambda: box.several or box.value(), set_value=set_value)
 
 
 def one_of(name: str, title: str, tip: str, changed: Callable[[], None], items: Iterable[tuple[str, str]]) -> Editor:

@@ -131,6 +131,11 @@ class DockLayout(QObject):
         self._show_titles()
         self.spread()
 
+    def fold_details(self, folded: bool) -> None:
+        """Leave out the tabs of one run, unless the user has detached them, while several runs are shown."""
+        log = self.docks[-1]
+        log.setHidden(folded and not log.isFloating())
+
     def _show_titles(self) -> None:
         """Leave out the title of a dock below a tab that has it."""
         for dock in self.docks:

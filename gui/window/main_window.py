@@ -129,6 +129,7 @@ class MainWindow(QMainWindow):
         services.session.changed.connect(self._set_pace)
         services.session.attached.connect(self._set_pace)
         services.session.started.connect(lambda _: self._state.save())
+        services.compared.changed.connect(lambda runs: self.dock_layout.fold_details(bool(runs)))
         services.language.changed.connect(lambda _: QTimer.singleShot(0, self, self.change_language))
         header.heading_changed.connect(lambda name: self.setWindowTitle(self._title(name)))
         header.run_ended.connect(lambda: self._app.alert(self))  # without effect on the window in use

@@ -89,6 +89,7 @@ VIEW = (
 )
 TOOLS = (
     Entry(name="scaling", text=tr_noop("&Measure scaling…")),
+    Entry(name="restoreRun", text=tr_noop("&Restore deleted run")),
     Entry(name="leftovers", text=tr_noop("&Find processes left over")),
     Entry(name="processes", text=tr_noop("&Processes on the devices")),
 )

@@ -51,7 +51,7 @@ def test_only_what_concerns_a_run_is_told() -> None:
     for situation in Situation:
         assert "CPU" not in empty_words(Place.MEMORY, situation)
     assert "CPU" in empty_words(Place.MEMORY, Situation.MACHINE, is_cpu_only=True)
-    assert "log pattern" in empty_words(Place.LOSS, Situation.OVER, is_script=True)
+    assert "output or the files" in empty_words(Place.LOSS, Situation.OVER, is_script=True)
     assert "step" in empty_words(Place.LOSS, Situation.EARLY, is_script=False)
 
 

@@ -165,7 +165,7 @@ def test_runs_that_differ_in_their_seed_are_a_group_until_each_is_to_be_drawn_al
     assert view.card.summary.text().startswith("1 setting differs, ")
     assert "different lengths" in view.card.notices.text()
     reading = view.plot.reading_at(2.0)
-    assert [row.value for row in reading.rows] == ["", "3 (3 to 3)", "4"]
+    assert [row.value for row in reading.rows] == ["", "4", "3 (3 to 3)"], "from top to bottom"
     assert reading.rows[0].label == "step 2"
     view.plot.controls.group_box.setChecked(False)
     panel.until(lambda: len(view.card.table.rows) == 3, "a row for each run")
@@ -325,7 +325,8 @@ def test_runs_that_measured_nothing_are_told(features, runs_root: Path) -> None:
     view = panel.window.panels.comparison
     panel.until(lambda: view.card.empty.text() == "None of these runs has measured anything.", "the sentence")
     panel.until(lambda: view.plot.empty.text() == "None of these runs has measured anything.", "the words")
-    panel.until(lambda: view.utilisation.empty.text() == "These runs have no readings of devices.", "its words")
+    assert view.utilisation.isHidden()
+    assert view.memory.isHidden()
 
 
 @pytest.mark.slow
@@ -351,7 +352,9 @@ def test_window_names_the_comparison_which_escape_ends_and_another_language_and_
     panel.runs.itemClicked.emit(panel.runs.item(0))
     panel.until_state("Finished")
     opened(panel, "a", "b")
-    assert panel.state.text() == "Finished", "the buttons act on that run"
+    panel.until_state("Comparison")
+    log = window.dock_layout.docks[-1]
+    assert log.isHidden(), "its tabs are those of one run"
     view.plot.controls.axis_box.setCurrentIndex(3)
     view.plot.controls.log_box.setChecked(True)
     panel.until_replaced("zh_CN")
@@ -365,8 +368,38 @@ def test_window_names_the_comparison_which_escape_ends_and_another_language_and_
     assert len(panel.window.services.compared.value) == 2, "the search hides one of them"
     panel.window.close()
     again = drive()
+    assert not again.window.dock_layout.docks[-1].isHidden()
     view = opened(again, "a", "c")
     assert (view.plot.controls.axis, view.plot.controls.log_box.isChecked()) == ("training", True)
+
+
+def test_a_line_stands_out_with_its_row_and_is_hidden_with_its_eye(panel) -> None:
+    view = opened(panel, "a", "b")
+    table, controller = view.card.table, panel.window.controllers.comparison
+    assert list(cells(view))[:3] == ["Run", "Last", "Best"], "results come before settings"
+    table.selectRow(1)
+    controller.draw()
+    panel.until(lambda: [line.width for line in view.plot.bold[:2]] == [2, 4], "the wider line")
+    eye = table.visualRect(table.model().index(0, 0)).topLeft() + QPoint(12, 12)
+    for drawn in (["2"], ["1", "2"]):
+        panel.qtbot.mouseClick(table.viewport(), Qt.MouseButton.LeftButton, pos=eye)
+        panel.until(lambda drawn=drawn: list(view.plot.drawn) == drawn == list(view.memory.drawn), "the lines")
+        assert ("1 line is hidden" in view.card.notices.text()) is (drawn == ["2"])
+        assert len(table.rows) == 2
+
+
+def test_the_read_out_has_the_lines_nearest_to_the_mouse(features, runs_root: Path) -> None:
+    for number in range(9):
+        write_run(runs_root, f"20260101-00000{number}-{number}", [values(1, 1, 2, loss=[1.0 + number, 1.0 + number])],
+                  spec=make_spec("digits_mlp", learning_rate=0.1 * (number + 1)))
+    panel = features()
+    view = opened(panel, *map(str, range(9)))
+    panel.until(lambda: len(view.plot.drawn) == 9, "the lines")
+    for height, values_there in ((0.0, ["5", "4", "3", "2", "1"]), (8.1, ["9", "8", "7", "6", "5"])):
+        view.plot.canvas.pointed_y = height
+        *_, more = rows = view.plot.reading_at(1.0).rows
+        assert [each.value for each in rows[1:-1]] == values_there
+        assert more.label == "and 4 more lines"
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """The list of runs in the window: search, star, tags, notes, archive, deletion, and lists of many runs."""
 
 import shutil
+import time
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
@@ -10,7 +11,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QFontMetrics
 from PySide6.QtWidgets import QLabel, QLineEdit
 
-from core.history import marks, removal
+from core.history import marks, removal, trash
 from core.history.marks import change_marks, read_marks, rename
 from core.history.summary_cache import SummaryCache
 from core.runs import lock
@@ -243,8 +244,30 @@ def test_several_runs_are_deleted_after_one_question_except_one_that_runs(show, 
     assert live.name in text
     panel.answer("yesButton")
     panel.until(lambda: panel.runs.count() == 2, "two runs")
-    panel.until(lambda: "Deleted 2 runs. " in panel.message("messageStrip"), "the result")
+    strip = panel.window.panels.message
+    panel.until(lambda: strip.text == "Deleted 2 runs.", "the result")
     assert [each.exists() for each in [*folders, live]] == [False, False, True, True]
+    strip.details.click()
+    panel.until(lambda: panel.runs.count() == 4, "the restored runs")
+    assert strip.text.startswith("Restored ")
+    for each in folders[:2]:
+        panel.window.panels.actions.do("remove", [str(each)])
+        panel.answer("yesButton")
+        panel.until(lambda: strip.text.startswith("Deleted "), "the deletion of one")
+        strip.clear()
+    assert [each.exists() for each in folders] == [False, False, True]
+    for left in (folders[1], folders[0], None):
+        panel.window.panels.menu.action("restoreRun").trigger()
+        said = "There is no deleted run to restore." if left is None else f"Restored {left.name}."
+        panel.until(lambda said=said: strip.text.startswith(said), "the last deletion to be undone first")
+        assert left is None or left.is_dir()
+    panel.window.panels.actions.do("remove", [str(folders[0])])
+    panel.answer("yesButton")
+    panel.until(lambda: strip.text.startswith("Deleted "), "the last deletion")
+    trash.purge(runs_root, time.time() + trash.KEPT_S - 60)
+    assert trash.place(folders[0]).is_dir()
+    trash.purge(runs_root, time.time() + trash.KEPT_S + 60)
+    assert not trash.place(folders[0]).exists()
 
 
 def test_many_runs_are_looked_at_once_a_period(qtbot, runs_root: Path, monkeypatch) -> None:
@@ -331,7 +354,7 @@ def test_run_is_deleted_after_confirmation_while_the_window_goes_on(assemble, en
     monkeypatch.setattr(removal, "remove", slow)
     delete()
     try:
-        panel.answer("yesButton")
+        panel.answer("otherButton")
         panel.until(lambda: panel.window.controllers.removal._removing.busy, "the removal")
         read = panel.window.services.device_monitor.survey.samples
         panel.until(lambda: panel.window.services.device_monitor.survey.samples != read, "newer readings")

@@ -76,7 +76,7 @@ def test_tab_follows_sight_f6_goes_from_card_to_card_and_find_to_the_field_of_th
             break
     wanted = [
         "SteadyButton startButton", "DeviceView deviceTable", "QPushButton recipeModeButton", "ChoiceBox frameworkBox",
-        "StrategyBox strategyBox", "ChoiceBox recipeBox", "QSpinBox epochsBox", "QSpinBox batchBox",
+        "StrategyBox strategyBox", "ChoiceBox recipeBox", "WholeBox epochsBox", "WholeBox batchBox",
         "QLineEdit rateEdit", "ChoiceBox xAxisBox", "QCheckBox logBox", "EventList eventList", "RunList runList",
     ]
     assert [name for name in names if name in wanted] == wanted

@@ -10,6 +10,7 @@ from core.runs.facts import RunState
 from core.runs.run import Run
 from core.system import own_processes, processes
 from gui.features.setup import start as start_controller
+from gui.widgets.fields import WholeBox
 from tests.support.queueing import Queue, kill, stop
 from tests.support.running import LONG, Followed, write_recipe
 from tests.support.waiting import wait_until
@@ -70,6 +71,35 @@ def test_busy_device_offers_the_queue_and_the_run_starts_when_it_is_free(opened,
     stop(busy)
     panel.until(lambda: queued.poll().state is RunState.FINISHED, "the queued run to train")
     panel.until(lambda: titles(panel) == [], "the list to show that")
+
+
+@pytest.mark.slow
+def test_several_values_in_fields_queue_a_run_for_each_combination(opened, queue):
+    busy = queue.start()
+    panel = opened()
+    panel.until_state("Running")
+    panel.tick("cpu:0")
+    epochs, batch = (panel.window.findChild(WholeBox, name) for name in ("epochsBox", "batchBox"))
+    epochs.selectAll()
+    panel.qtbot.keyClicks(epochs, "1,2")
+    panel.set_text("rateEdit", "0.01, x")
+    panel.until_status("Give a number greater than 0")
+    panel.set_text("rateEdit", "0.01, 0")
+    panel.until_status("Give a number greater than 0")
+    panel.set_text("rateEdit", "0.01, 0.1")
+    panel.until_status("Start adds 4 runs to the queue: epochs 1 and 2; learning rate 0.01 and 0.1.")
+    batch.setFocus()
+    assert (epochs.text(), epochs.value()) == ("1,2", 1)
+    panel.start_button.click()
+    panel.until(lambda: len(titles(panel)) == 4, "the queued runs")
+    assert "Added 4 runs of digits_cnn to the queue" in panel.window.panels.message.text
+    dirs = [Path(panel.runs.item(row).data(Qt.ItemDataRole.UserRole)) for row in range(4)]
+    waiting = [Followed(Run.attach(each)) for each in dirs]
+    found = [each.run.spec().training for each in waiting]
+    assert [(each.epochs, each.learning_rate) for each in found] == [(1, 0.01), (1, 0.1), (2, 0.01), (2, 0.1)]
+    epochs.setValue(3)
+    panel.until_status("Start adds 2 runs to the queue: learning rate 0.01 and 0.1.")
+    stop(busy, *waiting)
 
 
 @pytest.mark.slow

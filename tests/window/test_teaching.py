@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QEvent, QPoint
+from PySide6.QtCore import QEvent, QPoint, Qt
 from PySide6.QtGui import QAction, QHelpEvent, QTextCursor
 from PySide6.QtWidgets import QMainWindow
 
@@ -14,7 +14,9 @@ from gui.features.log.page import TeachDialog
 from tests.support.running import script_spec, start, train
 from tests.support.waiting import PATIENCE_S
 
-LINES = 'for n in range(1, 9): print(f"round {n} ~~ the deficit is {8 / n:7.4f} ;; loss {n / 4:.3f}")\n'
+LINES = """print("words alone")
+for n in range(1, 9): print(f"round {n} ~~ the deficit is {8 / n:7.4f} ;; loss {n / 4:.3f}")
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -68,10 +70,12 @@ def test_a_number_becomes_a_curve_by_pointing_at_it(taught: QMainWindow, qtbot, 
     highlights.eventFilter(viewport, QHelpEvent(QEvent.Type.ToolTip, where, viewport.mapToGlobal(where)))
     assert viewport.toolTip() == f"loss, step {highlights.number_under(where).step}"
     assert highlights.number_under(place(taught, "4.0000")) is None
-    menu = highlights.menu_at(place(taught, "total"))
-    assert menu.findChild(QAction, "plotNumber") is None, "a line without a number has the usual menu"
-    assert menu.actions()
-    menu.deleteLater()
+    for word, offered in (("words", None), (";;", "Plot 8.0000 as ...")):
+        menu = highlights.menu_at(place(taught, word))
+        action = menu.findChild(QAction, "plotNumber")
+        assert (action and action.text()) == offered, "a line without a number has the usual menu, else the nearest"
+        assert menu.actions()
+        menu.deleteLater()
 
     dialog = point(taught, "4.0000", "plotNumber")
     qtbot.waitUntil(dialog.keep.isEnabled)
@@ -121,3 +125,31 @@ def test_a_live_run_is_read_anew_when_it_is_over(assemble, qtbot, runs_root: Pat
     go.touch()
     qtbot.waitUntil(lambda: "deficit" in window.services.session.run_series.metrics)
     assert window.services.session.run_series.metrics["deficit"].values.tolist() == [8.0, 4.0, 2.6667, 2.0]
+
+
+@pytest.mark.slow
+def test_the_empty_plot_leads_to_the_numbers_of_the_log(assemble, qtbot, runs_root: Path, tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text('for n in range(1, 5): print(f"we are at {8 / n:.4f} of 9")\n')
+    run_dir = train(script_spec("own.py", cwd=tmp_path), runs_root).run.dir
+    window = assemble("run", "log").window
+    window.services.session.attach(Run.attach(run_dir))
+    log, button = window.panels.details.log, window.panels.plots.plots["lossPlot"].teach_button
+    qtbot.waitUntil(lambda: button.isVisible() and log.view.toPlainText().count("we are at") == 4)
+    button.click()
+    assert log.isVisible()
+    qtbot.waitUntil(lambda: {"4.0000", "9"} <= set(log.view.highlights.marked))
+    qtbot.keyClick(log.view, Qt.Key.Key_Escape)
+    qtbot.waitUntil(lambda: not log.view.highlights.marked)
+    viewport, where = log.view.viewport(), place(window, "4.0000")
+    qtbot.mouseClick(viewport, Qt.MouseButton.LeftButton, pos=where)
+    assert window.findChild(TeachDialog) is None, "a click does nothing else than usual"
+    button.click()
+    qtbot.mouseClick(viewport, Qt.MouseButton.LeftButton, pos=where)
+    dialog = window.findChild(TeachDialog)
+    qtbot.waitUntil(dialog.keep.isEnabled)
+    dialog.edit.clear()
+    qtbot.keyClicks(dialog.edit, "loss")
+    qtbot.waitUntil(lambda: dialog.keep.isEnabled() and "loss would have 4 values" in dialog.words.text())
+    keep(qtbot, window, dialog)
+    qtbot.waitUntil(lambda: "loss" in window.services.session.run_series.metrics and not button.isVisible())
+    assert not log.view.highlights.points

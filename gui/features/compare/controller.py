@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -17,7 +17,14 @@ from core.results.measured_run import reasons
 from gui.base.jobs import Jobs, reason
 from gui.base.theme import current_theme, look
 from gui.base.timers import StepQueue
-from gui.features.compare.rows import bands_notice, comparison_rows, empty_words, progress_words, why_text
+from gui.features.compare.rows import (
+    bands_notice,
+    comparison_rows,
+    empty_words,
+    hidden_notice,
+    progress_words,
+    why_text,
+)
 from gui.plots import exports
 from gui.plots.exports import KINDS, PICTURES, Outcome, picture_work
 from gui.window.feature import Feature
@@ -47,6 +54,8 @@ class ComparisonController(Feature):
         self._baseline: str | None = None
         self._target: float | None = None
         self._entries: tuple[Entry, ...] = ()
+        self._hidden: set[Hashable] = set()
+        """The first run of each row whose line is hidden."""
         self._unlisted: set[str] = set()
         """Compared runs that are not in the list now."""
         self._is_closing = False
@@ -114,6 +123,7 @@ class ComparisonController(Feature):
         if self.panels.comparison is not None:
             self.panels.comparison.clear()
         self._entries, self._why_of = (), ()
+        self._hidden.clear()
         self.panels.runs.keeps_ticks = False
         self.panels.runs.show_colours({})
         if self.panels.runs.has_several:
@@ -191,6 +201,7 @@ class ComparisonController(Feature):
             view.values_asked.connect(self._copy_values)
             view.card.table.chosen_changed.connect(lambda: self._select_row(view.card.table.chosen_number()))
             view.card.baseline_chosen.connect(self._choose_baseline)
+            view.card.line_toggled.connect(self._toggle_line)
             view.card.target_chosen.connect(self._choose_target)
             view.card.why_button.toggled.connect(lambda _: self._explain())
             view.card.export_asked.connect(self._export)
@@ -258,12 +269,11 @@ class ComparisonController(Feature):
         metric = controls.metric_name
         controls.offer_axes([name for name in AXES if any(axis_of(run.measured, name, metric) for run in runs)])
         origin = origin_of(runs) if controls.axis == "wall" else 0.0
-        view.show_entries(self._entries, axis_name=controls.axis, origin=origin, metric=metric, version=reader.version)
-        for plot in view.plots:
-            of_metric = plot is view.plot
-            plot.show_empty_words(empty_words(waiting=bool(reader.waiting), metric=metric, of_metric=of_metric))
+        seen = [entry for entry in self._entries if entry.runs[0].dir not in self._hidden]
+        view.show_entries(seen, axis_name=controls.axis, origin=origin, metric=metric, version=reader.version)
+        view.plot.show_empty_words(empty_words(waiting=bool(reader.waiting), metric=metric))
         if not metrics and not reader.waiting:
-            view.card.show_problem(empty_words(waiting=False, metric="", of_metric=True))
+            view.card.show_problem(empty_words(waiting=False, metric=""))
         own = {str(run_dir): colour for run_dir, colour in colours.items()}
         of_entries = {str(run.dir): entry.colour for entry in self._entries for run in entry.runs}
         self.panels.runs.show_colours({**own, **of_entries})
@@ -289,7 +299,7 @@ class ComparisonController(Feature):
         if comparison is None:
             view.card.show_problem(self.reader.table_problem)
         elif (entries := self._entries_of(comparison)) is not None:
-            view.card.show_table(entries, comparison_rows(comparison))
+            view.card.show_table(entries, comparison_rows(comparison), self._hidden)
         self._show_notices()
         self._explain()
 
@@ -310,6 +320,7 @@ class ComparisonController(Feature):
             if comparison is not None:
                 notices += comparison.notices_with(lambda row: titles.get(row.runs[0].dir, row.runs[0].id))
             notices += bands_notice(view.plot.hidden_bands, BOLD_UP_TO)
+            notices += hidden_notice(len(self._entries) - len(view.plot.entries))
             view.card.show_notices(notices)
 
     def _choose_baseline(self, row: int) -> None:
@@ -318,8 +329,14 @@ class ComparisonController(Feature):
             self._baseline = comparison.rows[row].runs[0].id
             self._choose_table()
 
+    def _toggle_line(self, row: int) -> None:
+        """Hide the line of a row of the table in the plots, or show it again."""
+        if self.panels.comparison is not None:
+            self._hidden ^= {self.panels.comparison.card.table.rows[row].key}
+            self._show_colours()
+
     def _select_row(self, row: int) -> None:
-        """Make the line of a row of the table bold where not all are."""
+        """Make the line of a row of the table stand out."""
         view, comparison = self.panels.comparison, self.reader.comparison
         if view is not None and comparison is not None and row < len(comparison.rows):
             entries = self._entries_of(comparison) or []

@@ -94,7 +94,8 @@ class ComparisonPlot(ComparedPlot):
         self.header.insertWidget(0, self.controls.metric_box)
         self.header.insertWidget(3, self.controls)
         plot = self.canvas.getPlotItem()
-        self._bold = [LineItem(plot, depth=2) for _ in range(BOLD_UP_TO + 1)]
+        self.bold = [LineItem(plot, depth=2) for _ in range(BOLD_UP_TO + 1)]
+        """The bold lines, of which the first ones are used."""
         self._bands = [BandItem(plot, depth=-2) for _ in range(BOLD_UP_TO + 1)]
         self._selected: str | None = None
         self.bands: dict[str, tuple[Floats, Floats, Floats]] = {}
@@ -108,7 +109,7 @@ class ComparisonPlot(ComparedPlot):
         return any(self._member(run) is not None for entry in self.entries for run in entry.runs)
 
     def select(self, label: str | None) -> None:
-        """Make the line of this entry bold where not all are; None for no entry."""
+        """Make the line of this entry bold where not all are, and wider than the others; None for no entry."""
         if label != self._selected:
             self._selected = label
             self.invalidate()
@@ -156,8 +157,9 @@ class ComparisonPlot(ComparedPlot):
             if is_bold:
                 if len(members) == 1:
                     self._bands[place].clear()
-                self._bold[place].paint_in(entry.colour, width=2 if weight or len(members) > 1 else 1)
-                self._bold[place].show(x, y, logarithmic=log)
+                width = 2 if weight or len(members) > 1 else 1
+                self.bold[place].paint_in(entry.colour, width=width + 2 * (entry.label == self._selected))
+                self.bold[place].show(x, y, logarithmic=log)
                 place += 1
             else:
                 self._thin(entry.label, entry.colour, x, y)
@@ -183,7 +185,7 @@ class ComparisonPlot(ComparedPlot):
 
     def _clear_from(self, place: int) -> None:
         """Clear the bold lines and bands that are not used."""
-        for items in (self._bold, self._bands):
+        for items in (self.bold, self._bands):
             for item in items[place:]:
                 item.clear()
 
@@ -206,6 +208,10 @@ class ComparisonPlot(ComparedPlot):
         """Return the run, the values and the axis of each line, also of each run of a group."""
         runs = [run for entry in self.entries for run in entry.runs]
         return [(run.measured.id, each.series, each.axis) for run in runs if (each := self._member(run)) is not None]
+
+    def height_of(self, value: float) -> float:
+        """Return the position of a value on the y axis, whose positions may be powers of ten."""
+        return float(self.controls.heights_of(np.array([value]))[0])
 
     def value_text(self, value: float) -> str:
         """Return a value of the metric."""

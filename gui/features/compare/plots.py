@@ -24,8 +24,8 @@ from gui.plots.items.lines import LineData, MultiLineItem
 MAX_POINTS = 16_000
 """Points of all lines of a plot together: with more lines, the columns of each are wider."""
 MIN_COLUMNS = 120
-MAX_ROWS = 24
-"""Lines of which the read-out under the mouse has the values."""
+NEAREST = 5
+"""Lines of which the read-out under the mouse has the values: those nearest to the mouse."""
 POSITION = {
     "step": tr_noop("step {place}"), "epoch": tr_noop("epoch {place}"), "samples": tr_noop("sample {place}"),
     "training": tr_noop("{place} of training"), "wall": tr_noop("at {place}"),
@@ -116,21 +116,32 @@ class ComparedPlot(PlotCard):
         return first, last
 
     def reading_at(self, x: float) -> HoverReading | None:
-        """Return the values of all lines at a position; a line that does not reach it is left out."""
-        rows, places = [], []
-        for entry in self.entries:
-            found = self._nearest(entry, x)
-            if found is not None:
-                places.append(found[0])
-                is_known = np.isfinite(found[1])
-                value = self.value_text(found[1]) + self.range_text(entry, found[0]) if is_known else DASH
-                rows.append(HoverRow(label=entry.name, value=value, colour=entry.colour))
-        if not rows:
+        """Return the values of the lines nearest to the mouse, from top to bottom; a line may end before a position."""
+        found = [(entry, *at) for entry in self.entries if (at := self._nearest(entry, x)) is not None]
+        if not found:
             return None
-        place = min(places, key=lambda at: abs(at - x))
-        more = [HoverRow(label=tr_plural("and {count} more line", "and {count} more lines", len(rows) - MAX_ROWS))]
-        shown = (HoverRow(label=self._position_text(place)), *rows[:MAX_ROWS], *more[: len(rows) > MAX_ROWS])
+        level = self.canvas.pointed_y
+        mouse = (sum(self.canvas.y_range) / 2) if level is None else level
+        known = [each for each in found if np.isfinite(each[2])]
+        near = sorted(known, key=lambda each: abs(self.height_of(each[2]) - mouse))[:NEAREST]
+        rows = [
+            HoverRow(label=entry.name, value=self.value_text(value) + self.range_text(entry, at), colour=entry.colour)
+            for entry, at, value in sorted(near, key=lambda each: -each[2])
+        ]
+        rows += [
+            HoverRow(label=entry.name, value=DASH, colour=entry.colour)
+            for entry, _, value in found
+            if not np.isfinite(value)
+        ][: NEAREST - len(rows)]
+        place = min((at for _, at, _ in found), key=lambda at: abs(at - x))
+        left = len(found) - len(rows)
+        more = [HoverRow(label=tr_plural("and {count} more line", "and {count} more lines", left))]
+        shown = (HoverRow(label=self._position_text(place)), *rows, *more[: left > 0])
         return HoverReading(x=place, rows=shown)
+
+    def height_of(self, value: float) -> float:
+        """Return the position of a value on the y axis."""
+        return value
 
     def value_text(self, value: float) -> str:
         """Return a value as the read-out shows it."""

@@ -76,17 +76,17 @@ def comparison_rows(comparison: Comparison) -> ComparisonRows:
     best = {quantity.name: comparison.best_row(quantity) for quantity in quantities}
     rows = [
         (
-            *(_setting(comparison, name, row) for name in names),
             *(_quantity(row, each, is_best=best[each.name] == at) for each in quantities),
             Cell(text=", ".join(tr(each) for each in row.verdicts) or DASH, is_number=False),
+            *(_setting(comparison, name, row) for name in names),
         )
         for at, row in enumerate(comparison.rows)
     ]
     better = tr("lower is better") if comparison.lower_is_better else tr("higher is better")
     tips = {"last": f"{comparison.metric}: {better}", "best": f"{comparison.metric}: {better}"}
     return ComparisonRows(
-        headings=(*map(_title, names), *(tr(each.heading) for each in quantities), tr("Memory")),
-        tips=(*names, *(tips.get(each.name, "") for each in quantities), tr("Was the memory of the devices released?")),
+        headings=(*(tr(each.heading) for each in quantities), tr("Memory"), *map(_title, names)),
+        tips=(*(tips.get(each.name, "") for each in quantities), tr("Was the memory of the devices released?"), *names),
         rows=tuple(rows),
         baseline=comparison.baseline,
         summary=_summary(comparison),
@@ -209,15 +209,20 @@ def progress_words(count: int, waiting: int) -> str:
     return tr("{done} of {total} runs read", done=count - waiting, total=count) if waiting else ""
 
 
-def empty_words(*, waiting: bool, metric: str, of_metric: bool) -> str:
-    """Return what stands where there are no curves. `of_metric`: of the metric, not of devices."""
+def empty_words(*, waiting: bool, metric: str) -> str:
+    """Return what stands where there are no curves of a metric; the empty string: nothing was measured."""
     if waiting:
         return tr("Reading the runs …")
-    if of_metric and not metric:
+    if not metric:
         return tr("None of these runs has measured anything.")
-    if of_metric:
-        return tr(NO_VALUE, metric=metric.replace("_", " "))
-    return tr("These runs have no readings of devices.")
+    return tr(NO_VALUE, metric=metric.replace("_", " "))
+
+
+def hidden_notice(hidden: int) -> list[str]:
+    """Return a sentence on lines that the user has hidden, if there are any."""
+    if not hidden:
+        return []
+    return [tr_plural("{count} line is hidden: its eye shows it.", "{count} lines are hidden: eyes show them.", hidden)]
 
 
 def bands_notice(hidden: int, limit: int) -> list[str]:

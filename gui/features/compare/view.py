@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 
 from PySide6.QtCore import QPoint, QRect, QRectF, QSize, Qt, QTimer, Signal
-from PySide6.QtGui import QColor, QFont, QFontDatabase, QFontMetrics, QPainter, QTextCharFormat, QTextCursor
+from PySide6.QtGui import (
+    QColor,
+    QFont,
+    QFontDatabase,
+    QFontMetrics,
+    QMouseEvent,
+    QPainter,
+    QTextCharFormat,
+    QTextCursor,
+)
 from PySide6.QtWidgets import (
     QBoxLayout,
     QFrame,
@@ -25,7 +34,7 @@ from PySide6.QtWidgets import (
 )
 
 from core.language import join_sentences, tr, tr_noop
-from gui.base.icons import ButtonIcon
+from gui.base.icons import ButtonIcon, paint_mark
 from gui.base.painting import Index, draw_elided, paint_row_background, small_font
 from gui.base.text_size import scaled
 from gui.base.theme import current_theme, look, mark
@@ -41,7 +50,7 @@ from gui.widgets.layouts import hbox, vbox
 from gui.widgets.plain_text import PlainLabel, menu_text, named, verbatim
 from gui.widgets.table import ROW, Column, RowsTable
 
-SIDE_PX, PADDING_PX, ABOVE_PX = 9, 8, 3
+SIDE_PX, PADDING_PX, ABOVE_PX, EYE_PX = 9, 8, 3, 13
 ROUNDING_PX = 4
 """More than what a text may be wider than the sum of its letters."""
 MAX_COLUMN_PX, TITLE_PX = 240, 150
@@ -58,10 +67,15 @@ class Line:
     """Of the line in the plot."""
     cells: tuple[Cell, ...]
     """The first of them is the title."""
+    is_hidden: bool = False
+    """Whether the plots leave it out."""
 
 
 class ComparisonTable(RowsTable[Line]):
-    """Rows in the order of the entries. Space or a double click opens a row."""
+    """Rows in the order of the entries. Space or a double click opens a row; a click on its eye hides its line."""
+
+    eye_clicked = Signal(int)
+    """The number of a row."""
 
     def __init__(self) -> None:
         title, space = tr("Differences between the runs"), (Qt.Key.Key_Space,)
@@ -71,10 +85,22 @@ class ComparisonTable(RowsTable[Line]):
         self._looks: list[tuple[str, str, bool]] = []
         """Heading, its tooltip, and whether the column has numbers."""
 
-    def show_comparison(self, entries: Sequence[Entry], table: ComparisonRows) -> None:
-        """Show this table; `entries` have the titles and colours of its rows."""
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:  # noqa: N802 (Qt's name)
+        """Hide or show the line of a row whose eye is clicked."""
+        at = event.position().toPoint()
+        index, eye_px = self.indexAt(at), PADDING_PX + scaled(EYE_PX)
+        is_left = event.button() == Qt.MouseButton.LeftButton
+        if is_left and index.column() == 0 and at.x() - self.visualRect(index).left() <= eye_px:
+            self.eye_clicked.emit(index.row())
+        super().mouseReleaseEvent(event)
+
+    def show_comparison(self, entries: Sequence[Entry], table: ComparisonRows, hidden: Collection[Hashable]) -> None:
+        """Show this table; `entries` have the titles and colours of its rows. `hidden`: the keys of hidden lines."""
         lines = [
-            Line(key=entry.runs[0].dir, colour=entry.colour, cells=(_title(entry, table, row), *cells))
+            Line(
+                key=entry.runs[0].dir, colour=entry.colour, cells=(_title(entry, table, row), *cells),
+                is_hidden=entry.runs[0].dir in hidden,
+            )
             for row, (entry, cells) in enumerate(zip(entries, table.rows, strict=True))
         ]
         looks = [(tr("Run"), "", False)] + [
@@ -128,7 +154,7 @@ class _CellDelegate(QStyledItemDelegate):
         bold, small = QFont(option.font), QFontMetrics(small_font(option.font))
         bold.setBold(True)
         each: Cell = index.data(ROW).cells[index.column()]
-        mark = 0 if index.column() else SIDE_PX + PADDING_PX
+        mark = 0 if index.column() else scaled(EYE_PX) + SIDE_PX + 2 * PADDING_PX
         width = mark + max(QFontMetrics(bold).horizontalAdvance(each.text), small.horizontalAdvance(each.difference))
         return QSize(width + 2 * PADDING_PX + ROUNDING_PX, option.fontMetrics.height() + small.height())
 
@@ -142,13 +168,18 @@ class _CellDelegate(QStyledItemDelegate):
         each = row.cells[index.column()]
         height, small = option.fontMetrics.height(), small_font(option.font)
         if not index.column():
+            eye, name = scaled(EYE_PX), "shut" if row.is_hidden else "eye"
+            place = QRectF(inside.left(), inside.top() + (height - eye) / 2, eye, eye)
+            paint_mark(painter, name, place, current_theme().muted)
+            inside.adjust(eye + PADDING_PX, 0, 0, 0)
             square = QRectF(inside.left(), inside.top() + (height - SIDE_PX) / 2, SIDE_PX, SIDE_PX)
-            painter.fillRect(square, QColor(row.colour))
+            painter.fillRect(square, QColor(current_theme().disabled if row.is_hidden else row.colour))
             inside.adjust(SIDE_PX + PADDING_PX, 0, 0, 0)
         font = QFont(option.font)
         font.setBold(each.is_best)
         line = QRect(inside.left(), inside.top(), inside.width(), height)
-        tone = current_theme().good if each.is_best else current_theme().text
+        usual = current_theme().muted if row.is_hidden else current_theme().text
+        tone = current_theme().good if each.is_best else usual
         draw_elided(painter, line, each.text, tone, font=font, right=each.is_number)
         if each.difference:
             tone = {True: current_theme().good, False: current_theme().bad, None: current_theme().muted}[each.better]
@@ -172,6 +203,8 @@ class DifferencesCard(QFrame):
 
     baseline_chosen = Signal(int)
     """The number of a row."""
+    line_toggled = Signal(int)
+    """The line of the row with this number shall be hidden, or shown again."""
     target_chosen = Signal(object)
     """A number, or None for no target."""
     export_asked = Signal(str)
@@ -183,6 +216,7 @@ class DifferencesCard(QFrame):
         self.setMinimumHeight(MIN_HEIGHT_PX)
         self.table = ComparisonTable()
         self.table.row_opened.connect(lambda line: self.baseline_chosen.emit(self.table.rows.index(line)))
+        self.table.eye_clicked.connect(self.line_toggled)
         give_menu(self.table, "comparisonTableMenu", self._row_entries)
         self.why = _text_view()
         self.notices = ElidedLabel(name="comparisonNotices", role="small")
@@ -199,9 +233,9 @@ class DifferencesCard(QFrame):
         column.addWidget(self._stack, 1)
         column.addWidget(self.notices)
 
-    def show_table(self, entries: Sequence[Entry], table: ComparisonRows) -> None:
-        """Show this table."""
-        self.table.show_comparison(entries, table)
+    def show_table(self, entries: Sequence[Entry], table: ComparisonRows, hidden: Collection[Hashable]) -> None:
+        """Show this table; see `ComparisonTable.show_comparison`."""
+        self.table.show_comparison(entries, table, hidden)
         self.summary.setText(table.summary)
         self._offer_baselines(entries, table.baseline)
         self._show_page()
@@ -235,8 +269,14 @@ class DifferencesCard(QFrame):
 
     def _row_entries(self, place: QPoint) -> list[MenuEntry]:
         row = self.table.rowAt(place.y())
-        choose: MenuEntry = (tr("Use as baseline"), lambda: self.baseline_chosen.emit(row))
-        return [*([choose, None] if row >= 0 else []), *self.export_entries()]
+        if row < 0:
+            return [*self.export_entries()]
+        hide = tr("Show in the plots") if self.table.rows[row].is_hidden else tr("Hide in the plots")
+        own: list[MenuEntry] = [
+            (tr("Use as baseline"), lambda: self.baseline_chosen.emit(row)),
+            (hide, lambda: self.line_toggled.emit(row)),
+        ]
+        return [*own, None, *self.export_entries()]
 
     def _fill_header(self, column: QBoxLayout) -> None:
         self.summary = ElidedLabel(role="muted")
@@ -334,7 +374,7 @@ def _text_view() -> QPlainTextEdit:
 
 BETWEEN_PX = 8
 CROSS_PX, GAP_PX = 10, 4
-SHARES = (40, 38, 22)
+SHARES = (40, 44, 16)
 """Shares of the height: curves, table, devices."""
 
 
@@ -370,6 +410,9 @@ class ComparisonView(QWidget):
         """Draw these entries from the next `redraw` on."""
         for plot in self.plots:
             plot.show_entries(entries, axis_name=axis_name, origin=origin, metric=metric, version=version)
+        for plot in (self.utilisation, self.memory):  # without readings the table has their room
+            plot.setVisible(plot.is_filled())
+        self._devices.setHidden(self.utilisation.isHidden() and self.memory.isHidden())
 
     def clear(self) -> None:
         """Forget all runs: they take much memory."""
@@ -410,7 +453,7 @@ class ComparisonView(QWidget):
         return entries if plot.shows_all else [*entries, None, (tr("Show all"), lambda: plot.set_follow(True))]
 
     def _lay_out(self) -> None:
-        devices = QSplitter(Qt.Orientation.Horizontal)
+        self._devices = devices = QSplitter(Qt.Orientation.Horizontal)
         parts = QSplitter(Qt.Orientation.Vertical)
         for splitter, widgets in ((devices, (self.utilisation, self.memory)), (parts, (self.plot, self.card, devices))):
             splitter.setChildrenCollapsible(False)

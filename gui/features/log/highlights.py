@@ -9,13 +9,22 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEvent, QObject, QPoint, QTimer, Signal
-from PySide6.QtGui import QAction, QColor, QContextMenuEvent, QHelpEvent, QTextBlock, QTextCharFormat, QTextCursor
+from PySide6.QtCore import QEvent, QObject, QPoint, Qt, QTimer, Signal
+from PySide6.QtGui import (
+    QAction,
+    QColor,
+    QContextMenuEvent,
+    QHelpEvent,
+    QMouseEvent,
+    QTextBlock,
+    QTextCharFormat,
+    QTextCursor,
+)
 from PySide6.QtWidgets import QMenu, QTextEdit
 
 from core.arrays import np
 from core.language import tr
-from core.metrics.rules import METRIC, NO_METRIC, NUMBER, STEP, RuleSet, number_at, usable_rules
+from core.metrics.rules import METRIC, NO_METRIC, NUMBER, STEP, RuleSet, nearest_number, numbers_of, usable_rules
 from core.metrics.text.statements import statement_of
 from core.series.run_series import RunSeries
 from core.series.series import Series
@@ -152,6 +161,8 @@ class Highlights(QObject):
         self._query = ""
         self._numbers: LogNumbers | None = None
         self._number_marks: list[QTextEdit.ExtraSelection] = []
+        self.points = False
+        """Whether every number is underlined, and a click points at one."""
         self._due = QTimer(self, singleShot=True, interval=NUMBERS_MS)
         self._due.timeout.connect(self._mark_numbers)
         view.viewport().installEventFilter(self)
@@ -171,6 +182,13 @@ class Highlights(QObject):
         """Mark the numbers of this run from now on; None: it has none, and none can be taught."""
         self._numbers = numbers
         self._number_marks = []
+        self.set_points(False)
+
+    def set_points(self, points: bool) -> None:
+        """Underline every number, and take a click for pointing at the nearest number of the line."""
+        self.points = points
+        viewport = self._view.viewport()
+        viewport.setCursor(Qt.CursorShape.PointingHandCursor if points else Qt.CursorShape.IBeamCursor)
         self.update_marks()
 
     def update_marks(self) -> None:
@@ -193,6 +211,8 @@ class Highlights(QObject):
         if self._numbers is None or not self._view.isVisible():
             return
         looks, theme = {}, current_theme()
+        plain = QTextCharFormat()
+        plain.setFontUnderline(True)
         for is_validation, colour in ((False, theme.train), (True, theme.validation)):
             looks[is_validation] = QTextCharFormat()
             ink = legible(parse(colour), parse(theme.panel), theme.text_contrast)
@@ -200,11 +220,13 @@ class Highlights(QObject):
             looks[is_validation].setFontUnderline(True)
         self._number_marks = []
         for block in self.visible_blocks():
-            for number in self._numbers.of_line(block.text()):
+            known = {(each.begin, each.end): looks[each.is_validation] for each in self._numbers.of_line(block.text())}
+            every = dict.fromkeys(numbers_of(block.text()) if self.points else (), plain)
+            for (begin, end), marked in {**every, **known}.items():
                 cursor = QTextCursor(block)
-                cursor.setPosition(block.position() + number.begin)
-                cursor.setPosition(block.position() + number.end, QTextCursor.MoveMode.KeepAnchor)
-                self._number_marks.append(_mark(cursor, looks[number.is_validation]))
+                cursor.setPosition(block.position() + begin)
+                cursor.setPosition(block.position() + end, QTextCursor.MoveMode.KeepAnchor)
+                self._number_marks.append(_mark(cursor, marked))
         self._show()
 
     def _visible_matches(self) -> Iterator[QTextCursor]:
@@ -234,6 +256,11 @@ class Highlights(QObject):
         if isinstance(event, QContextMenuEvent):
             self.menu_at(event.pos()).popup(event.globalPos())
             return True
+        if self.points and isinstance(event, QMouseEvent) and event.type() == QEvent.Type.MouseButtonPress:
+            line, at = self._place(event.position().toPoint())
+            if event.button() == Qt.MouseButton.LeftButton and (span := nearest_number(line, at)) is not None:
+                self.pointed.emit(line, span[0], METRIC.strip())
+                return True
         return super().eventFilter(watched, event)
 
     def number_under(self, position: QPoint) -> LogNumber | None:
@@ -246,7 +273,7 @@ class Highlights(QObject):
         """Return the menu for a position of the view: the usual one, with what a number there can be."""
         menu: QMenu = self._view.createStandardContextMenu(position)
         line, at = self._place(position)
-        span = number_at(line, at) if self._numbers is not None else None
+        span = nearest_number(line, at) if self._numbers is not None else None
         if span is not None:
             first = menu.actions()[0]
             shown = line[span[0] : span[1]]

@@ -95,6 +95,8 @@ class LogPage(QWidget):
         """Open the search with Ctrl+F; in the window an action of the menu does so from everywhere."""
         if event.matches(QKeySequence.StandardKey.Find):
             self.search.open_search()
+        elif event.key() == Qt.Key.Key_Escape and self.view.highlights.points:
+            self.view.highlights.set_points(False)
         else:
             super().keyPressEvent(event)
 
@@ -412,6 +414,7 @@ class TeachController(Feature):
         self._session.attached.connect(self._show_numbers)
         self._log.rank_shown.connect(self._show_numbers)
         self._log.view.highlights.pointed.connect(self._point)
+        self.panels.plots.teach_asked.connect(self._show_every_number)
         self._session.changed.connect(self._reread_if_over)
 
     def poll(self) -> None:
@@ -437,6 +440,12 @@ class TeachController(Feature):
             self._log.view.highlights.show_numbers(None)
             return
         self._log.view.highlights.show_numbers(LogNumbers(run_series, script.rules, self._log.rank))
+
+    def _show_every_number(self) -> None:
+        """Let the user click a number of the log."""
+        self.panels.details.raise_log(self._log.rank, "")
+        self._log.view.highlights.set_points(True)
+        self.panels.message.show_passing(tr("Click a number of the log to plot it. Escape ends this."))
 
     def _point(self, line: str, position: int, role: str) -> None:
         """Open the dialog for a number, and try it."""
@@ -489,6 +498,7 @@ class TeachController(Feature):
         self._session.reload(run_dir)
 
     def _show_kept(self, run_dir: Path, answer: Answer) -> None:
+        self._log.view.highlights.set_points(False)
         self.panels.message.show_passing(join_sentences(answer.sentences))
         if answer.waits:
             self._waiting = run_dir

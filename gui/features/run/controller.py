@@ -156,8 +156,8 @@ class RunController(Feature):
         panels.details.events.show_timeline(session.timeline)
         self._show_empty_words()
         message = run_message(facts, session.spec_problem, time.time())
-        to_do = tr("What to do")
-        panels.run_message.show_message(message.text, message.tone, details=message.details, details_text=to_do)
+        to_do, text = tr("What to do"), "" if self.services.compared.value else message.text
+        panels.run_message.show_message(text, message.tone, details=message.details, details_text=to_do)
         labels = device_labels(self._monitor.all_machines.devices, facts)
         self._show_failure(labels)
         panels.plots.show_memory_note(*note(facts, labels))
@@ -178,6 +178,8 @@ class RunController(Feature):
         is_read = session.opening is not None
         details.events.show_empty_words(tr(READING) if is_read else empty_words(Place.EVENTS, situation))
         details.log.show_empty_words(empty_words(Place.LOG, situation))
+        may_teach = session.is_script and self._machine.is_here and not is_read
+        self.panels.plots.offer_teaching(may_teach and situation in {Situation.RUNNING, Situation.OVER})
 
         def words(name: str) -> str:
             if is_first and name == Place.LOSS.value:

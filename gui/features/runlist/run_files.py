@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtWidgets import QWidget
 
-from core.history import removal
+from core.history import removal, trash
 from core.history.marks import why_no_name
 from core.history.removal import Removed
 from core.history.summary import RunSummary
@@ -23,7 +23,7 @@ from core.runs.facts import state_info
 from core.runs.run import Run
 from core.series.series import STEP
 from core.table import Table
-from core.text import disk
+from core.text import disk, join_names
 from gui.base.jobs import Jobs, reason
 from gui.machine.machine import RemovalCheck
 from gui.plots import exports
@@ -178,7 +178,14 @@ NAMED = 8
 """Runs that a question names; the others are counted."""
 DELETE_ONE = tr_noop(
     "It is {state} and takes {size} of disk. Its folder is deleted, with its curves, its log and its checkpoints:\n"
-    "{folder}\n\nThis cannot be undone."
+    "{folder}"
+)
+FINAL = tr_noop("This cannot be undone.")
+KEPT = tr_noop(
+    "For a week it can be restored (menu Tools), and takes this room. Delete it for good to have the room now."
+)
+KEPT_ALL = tr_noop(
+    "For a week they can be restored (menu Tools), and take this room. Delete them for good to have the room now."
 )
 
 
@@ -191,12 +198,23 @@ class RemovalController(Feature):
         self._checking, self._removing = Jobs(self, "size", guards=True), Jobs(self, "removal", guards=True)
         self._checking_table = Jobs(self, "table-size", guards=True)
         self._removing_table = Jobs(self, "table-removal", guards=True)
-        self._waiting: deque[RunSummary] = deque()
-        """Runs to be deleted; the first is being deleted."""
+        self._waiting: deque[tuple[RunSummary, bool]] = deque()
+        """Runs to be deleted, and whether for good; the first is being deleted."""
         self._gone: list[tuple[RunSummary, Removed]] = []
         """What was deleted since the question."""
+        self._restoring = Jobs(self, "restoring", guards=True)
+        self._restorable: tuple[Path, ...] = ()
+        """Deleted runs that the message offers to restore."""
         panels.actions.provide(remove=self._check)
+        panels.message.details.clicked.connect(self._undo)
+        if self._machine.is_here:
+            panels.menu.provide(restoreRun=self._restore_last)
         panels.actions.provide(tables=True, remove=lambda tables: self._check_table(Path(tables[0])))
+
+    def opened(self) -> None:
+        """Remove what was deleted more than a week ago."""
+        if self._machine.is_here:
+            self._restoring.add(lambda: trash.purge(self._machine.root), lambda _: None, lambda _: None)
 
     def _check(self, run_dirs: Sequence[str]) -> None:
         wanted = set(run_dirs)
@@ -229,29 +247,42 @@ class RemovalController(Feature):
         if len(possible) > NAMED:
             lines.append(tr("and {count} more", count=len(possible) - NAMED))
         size = tr("They take {size} of disk. Their folders are deleted, with curves, logs and checkpoints:", size=total)
-        parts = [size, "\n".join(lines), not_done(refused) if refused else "", tr("This cannot be undone.")]
+        parts = [size, "\n".join(lines), not_done(refused) if refused else ""]
         question = tr_plural("Delete {count} run?", "Delete {count} runs?", len(possible))
-        words, runs = "\n\n".join(filter(None, parts)), [run for run, _ in possible]
-        ask(self.panels.window, lambda: self._remove(runs), question=question, words=words, yes=tr("Delete them"))
+        texts = tr(KEPT_ALL), tr("Delete them"), tr("Delete them for good")
+        self._ask_to_delete([run for run, _ in possible], question, parts, texts)
 
     def _ask_about_one(self, chosen: RunSummary, size_bytes: int) -> None:
         state, folder = tr(state_info(chosen.state).label).lower(), self._machine.folder_of(chosen.dir)
         words = tr(DELETE_ONE, state=state, size=disk(size_bytes), folder=folder)
         question = tr("Delete the run {title}?", title=run_title(chosen, time.time()))
-        ask(self.panels.window, lambda: self._remove([chosen]), question=question, words=words, yes=tr("Delete it"))
+        texts = tr(KEPT), tr("Delete it"), tr("Delete it for good")
+        self._ask_to_delete([chosen], question, [words], texts)
 
-    def _remove(self, runs: Sequence[RunSummary]) -> None:
+    def _ask_to_delete(
+        self, runs: Sequence[RunSummary], question: str, parts: Sequence[str], texts: tuple[str, str, str]
+    ) -> None:
+        """Ask how to delete runs: they can be restored, unless for good or on a host.
+
+        `texts`: how long they are kept, and those of the buttons that keep them and that do not.
+        """
+        here, (kept, yes, for_good) = self._machine.is_here, texts
+        words = "\n\n".join(filter(None, [*parts, kept if here else tr(FINAL)]))
+        other = (for_good, partial(self._remove, runs, for_good=True)) if here else None
+        ask(self.panels.window, lambda: self._remove(runs), question=question, words=words, yes=yes, other=other)
+
+    def _remove(self, runs: Sequence[RunSummary], *, for_good: bool = False) -> None:
         """Delete runs, one after the other, after those that wait."""
-        self._waiting.extend(runs)
+        self._waiting.extend((run, for_good) for run in runs)
         self._remove_next()
 
     def _remove_next(self) -> None:
         if not self._waiting or self._removing.busy:
             return
-        run, machine = self._waiting[0], self._machine
+        (run, for_good), machine = self._waiting[0], self._machine
         self._session.leave(run.dir)
         self._removing.start(
-            lambda: machine.remove(run.dir),
+            lambda: machine.remove(run.dir, for_good=for_good),
             lambda removed: self._take_removed(run, removed),
             lambda error: self._take_removed(run, _not_removed(run.dir, error)),
         )
@@ -270,8 +301,15 @@ class RemovalController(Feature):
         problems = [removed.problem for _, removed in gone if removed.problem]
         done = [run for run, removed in gone if not removed.problem]
         freed = disk(sum(removed.freed_bytes for _, removed in gone))
+        kept = [trash.place(run.dir) for run in done if self._machine.is_here and trash.place(run.dir).is_dir()]
         if problems:
             self._message.show_message(join_sentences(problems), "bad")
+        elif kept:
+            self._restorable = tuple(kept)
+            said = tr("Deleted {name}.", name=done[0].name)
+            if len(done) > 1:
+                said = tr_plural("Deleted {count} run.", "Deleted {count} runs.", len(done))
+            self._message.show_message(said, "good", details=True, details_text=tr("Undo"))
         elif len(done) == 1:
             said = tr("Deleted {name}. This freed {size} of disk space.", name=done[0].name, size=freed)
             self._message.show_passing(said)
@@ -283,6 +321,30 @@ class RemovalController(Feature):
                 size=freed,
             )
             self._message.show_passing(said)
+
+    def _undo(self) -> None:
+        """Restore the runs of which the message says that they were deleted."""
+        self._restore(self._restorable)
+
+    def _restore_last(self) -> None:
+        """Restore the run that was deleted last."""
+        last = trash.kept(self._machine.root)[:1]
+        if not last:
+            self._message.show_passing(tr("There is no deleted run to restore. Deleted runs are kept for a week."))
+        self._restore(last)
+
+    def _restore(self, deleted: Sequence[Path]) -> None:
+        def show(restored: list[Path]) -> None:
+            self._run_list.poll(now=True)
+            names = join_names([each.name for each in restored])
+            self._message.show_passing(tr("Restored {names}.", names=names))
+
+        if deleted:
+            self._restorable = ()
+            self._restoring.add(
+                lambda: [trash.restore(each) for each in deleted], show,
+                lambda error: self._message.show_message(tr(str(error)), "bad"),
+            )
 
     # -- scaling tables --------------------------------------------------------------------------
 

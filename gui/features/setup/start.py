@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -14,7 +14,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from core.catalog.frameworks import FRAMEWORKS
 from core.devices.device import Survey
 from core.history.device_use import largest_others
-from core.language import join_sentences, tr, tr_noop
+from core.language import join_sentences, tr, tr_noop, tr_plural
 from core.runs.facts import RunFacts, state_info
 from core.runs.run import Run
 from core.schema.spec import RunSpec
@@ -275,13 +275,18 @@ class StartController(Feature):
         elif check.problems or check.spec is None:
             self._check_now()
         else:
-            now, machine = self._conditions(), self._machine
+            now, machine, others = self._conditions(), self._machine, list(check.others)
+            queues = queues or bool(others)
 
             def last() -> RunSpec | StartCheck:
                 found = machine.check_again(check, choices, now)
+                others[:] = found.others
                 return found if found.problems or found.spec is None else found.spec
 
-            self._check_last(last, self._enqueue if queues else self._launch, choices=choices, shares=not queues)
+            def enqueue(spec: RunSpec) -> None:
+                self._enqueue(spec, others)
+
+            self._check_last(last, enqueue if queues else self._launch, choices=choices, shares=not queues)
 
     def start_again(self, spec: RunSpec) -> None:
         """Start the same as another run, whatever is chosen now."""
@@ -295,10 +300,17 @@ class StartController(Feature):
         """Start a run, and show it."""
         self._do(spec, lambda machine: machine.start(spec), self._show_started)
 
-    def _enqueue(self, spec: RunSpec) -> None:
-        """Let a run wait for its devices. The window goes on showing what it shows."""
+    def _enqueue(self, spec: RunSpec, others: Sequence[RunSpec] = ()) -> None:
+        """Let a run, and others on the same devices, wait for these. The window goes on showing what it shows."""
         labels = {each.id: each.label for each in self._monitor.all_machines.devices if each.id in spec.devices}
-        self._do(spec, lambda machine: machine.enqueue(spec, labels), lambda _: self._show_queued(spec))
+
+        def enqueue(machine: Machine) -> Run:
+            first = machine.enqueue(spec, labels)
+            for each in others:
+                machine.enqueue(each, labels)
+            return first
+
+        self._do(spec, enqueue, lambda _: self._show_queued(spec, 1 + len(others)))
 
     def _do(self, spec: RunSpec, work: Callable[[Machine], Run], show: Callable[[Run], None]) -> None:
         """Start or queue a run; on a host in the background, since its answer may take seconds."""
@@ -317,10 +329,13 @@ class StartController(Feature):
         self.check_again()
         self._warn_of_logout()
 
-    def _show_queued(self, spec: RunSpec) -> None:
+    def _show_queued(self, spec: RunSpec, count: int) -> None:
         self._started_at = time.monotonic()
         self._run_list.poll(now=True)
-        added = tr("Added {name} to the queue. It starts when its devices are free.", name=spec.name)
+        added = tr_plural(
+            "Added {name} to the queue. It starts when its devices are free.",
+            "Added {count} runs of {name} to the queue. Each starts when its devices are free.", count, name=spec.name,
+        )
         self._message.show_passing(added)
         self._warn_of_logout()
 
@@ -421,10 +436,10 @@ class StartController(Feature):
     ) -> None:
         """Launch a run that was checked, unless it shares more than was agreed; check `again` after a yes."""
         self._run_list.poll(now=True)
-        self._queue.poll(now=True)  # other users and folders may have started runs, too
-        verb, users, survey = "Resume" if resumed else "Start", self._queue.users, self._monitor.all_machines
         question = None
         if agreed is not None:
+            self._queue.poll(now=True)  # other users and folders may have started runs, too
+            verb, users, survey = "Resume" if resumed else "Start", self._queue.users, self._monitor.all_machines
             question = shared_device_question(verb, spec, survey, users, agreed=agreed, own=resumed)
         if question is not None:
             agreed = neighbours_of(spec, users, resumed)

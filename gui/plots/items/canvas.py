@@ -244,6 +244,8 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph ships no types
     """Position of the mouse on the x axis (float); None if the mouse has left."""
 
     def __init__(self, *, y_by_hand: bool) -> None:
+        self.pointed_y: float | None = None
+        """Position of the mouse on the y axis; None if the mouse is elsewhere."""
         self.bottom, self.left = BottomAxis(), LeftAxis()
         self._names: tuple[str, ...] = ()
         self.view = View()
@@ -295,6 +297,7 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph ships no types
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
         """Report that the mouse has left."""
         if event.type() == QEvent.Type.Leave:
+            self.pointed_y = None
             self.pointed.emit(None)
         return bool(super().eventFilter(watched, event))
 
@@ -357,5 +360,6 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph ships no types
             self.follow_asked.emit()
 
     def _on_mouse_moved(self, position: QPointF) -> None:
-        inside = self.view.sceneBoundingRect().contains(position)
-        self.pointed.emit(self.view.mapSceneToView(position).x() if inside else None)
+        at = self.view.mapSceneToView(position) if self.view.sceneBoundingRect().contains(position) else None
+        self.pointed_y = None if at is None else at.y()
+        self.pointed.emit(None if at is None else at.x())

@@ -90,6 +90,7 @@ class LineItem:
 
     def __init__(self, plot: pg.PlotItem, *, depth: int = 0, dashed: bool = False, marked: bool = False) -> None:
         self.x, self.y = NOTHING, NOTHING
+        self.width = 1.0
         self._marked = marked
         self._style = Qt.PenStyle.DashLine if dashed else Qt.PenStyle.SolidLine
         # Not a PlotDataItem: the series has already scaled and reduced the points.
@@ -101,6 +102,7 @@ class LineItem:
 
     def paint_in(self, colour: str, width: float = 1.0) -> None:
         """Set the colour, `#rrggbb`, and the width in pixels. One pixel is by far the fastest to draw."""
+        self.width = width
         self._curve.setPen(pg.mkPen(colour, width=width, style=self._style))
         # Stroking a wide path takes up to four times as long as its segments, which look the same.
         dashed = self._style is not Qt.PenStyle.SolidLine  # dashes need the whole path
