@@ -48,7 +48,7 @@ class EpochLine(NamedTuple):
         if self.of is not None:
             done = tr("Epoch {epoch} of {epochs:g} is done", epoch=self.epoch, epochs=self.of)
             return tr("{what}: {numbers}", what=done, numbers=numbers) if numbers else done
-        which = tr("Epoch {epoch}", epoch=self.epoch) if self.epoch else tr("Step {step}", step=self.step)
+        which = tr("Epoch {epoch}", epoch=self.epoch) if self.epoch else tr("Step {step}", step=_count(self.step))
         return tr("{what}: {numbers}", what=which, numbers=numbers) if numbers else which
 
 

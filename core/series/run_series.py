@@ -165,10 +165,7 @@ class RunSeries:
 
     @property
     def trained(self) -> list[tuple[float, float]]:
-        """The unix times between which it trained: from the first measurement on, without its interruptions.
-
-        A run that has ended without a measurement is taken to have trained all the time.
-        """
+        """The unix times between which it trained: from its first measurement on, if it has any; no interruptions."""
         begun = min((float(series.times[0]) for series in self._measurements), default=self.training_ended and 0.0)
         if begun is None:
             return []

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from core.devices.device import HEAT, LABEL_SEPARATOR, Device, Sample, Survey, shown_name
-from core.language import tr, tr_plural
+from core.language import Message, tr, tr_plural
 from gui.base.formatting import DASH, memory, percent
 
 MAX_FREE_SHARE, MAX_FREE_PERCENT = 0.1, 20.0
@@ -86,8 +86,8 @@ class DeviceRow:
     @property
     def status(self) -> str:
         """`lost: ...`, `12 s old`, `runs digits_cnn`, `blocked · used by blender (anna)`, or the empty string."""
-        if self.lost:
-            return tr("lost: {reason}", reason=tr(self.lost))
+        if self.lost:  # the driver's words first: the row has room for little, and the tooltip has the sentence
+            return tr("lost: {reason}", reason=Message.read(self.lost).named("words") or tr(self.lost))
         blocked = tr("blocked") if self.blocked else ""
         old = tr("{seconds} s old", seconds=self.stale_age_s) if self.stale_age_s is not None else ""
         on_it = (
@@ -173,7 +173,7 @@ class DeviceRow:
             f"{self.label}: {self.full_name}",
             self.id,
             *self._readings(),
-            self.status,
+            tr("lost: {reason}", reason=tr(self.lost)) if self.lost else self.status,
             self.why_blocked,
             self.slowed,
         )

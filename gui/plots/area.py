@@ -67,8 +67,7 @@ class PlotArea(QSplitter):
         self._folded: frozenset[str] = frozenset()
         self._rows: dict[str, PlotRow] = {}
         self._wanted: set[str] = set()
-        """The plots on request that the user has chosen. They give their room away while no device has their readings.
-        """
+        """The plots on request that the user has chosen. They are hidden while no device has their readings."""
         self._subject: tuple[RunSeries | None, bool] = (None, True)
         """The run, and whether a device of it, or of what is shown without one, is a GPU."""
         self._feed: Callable[[str, Plot], None] = lambda _, __: None

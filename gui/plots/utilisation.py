@@ -316,6 +316,7 @@ class UtilisationPlot(DevicePlot):
 
     def readout(self) -> list[HoverRow]:
         """Return the newest values, or the means while the run trained."""
+        mean_words = tr(TRAINED) if self._shown.metrics else tr("mean")  # else it is not known when the run trained
         is_newest = self._ticked is not None or self._shown.training_ended is None
         if self.form == LINES and is_newest:
             return super().readout()
@@ -324,15 +325,11 @@ class UtilisationPlot(DevicePlot):
             if len(shown) > READOUTS_UP_TO:
                 return []
             means = self._values_beside(self._shown, shown)
-            return [HoverRow(label=self._mean_words()), *(self._row(device, mean) for device, mean in means.items())]
+            return [HoverRow(label=mean_words), *(self._row(device, mean) for device, mean in means.items())]
         if self._ticked is not None:
             return [HoverRow(label=tr("now"))]
         found = [mean for mean in self._beside.values() if mean is not None]
-        return [HoverRow(label=self._mean_words(), value=self._said(sum(found) / len(found) if found else None))]
-
-    def _mean_words(self) -> str:
-        """Return of what time the means are: without a measurement it is not known when the run trained."""
-        return tr(TRAINED) if self._shown.metrics or self._shown.training_ended is None else tr("mean")
+        return [HoverRow(label=mean_words, value=self._said(sum(found) / len(found) if found else None))]
 
     def _recolour_lines(self) -> None:
         super()._recolour_lines()

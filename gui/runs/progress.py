@@ -244,7 +244,6 @@ SENTENCES: dict[Place, dict[Situation, str]] = {
     Place.OTHER_READINGS: _READINGS,
     Place.EVENTS: {
         Situation.MACHINE: tr_noop("What happens in a run appears here."),
-        Situation.QUEUED: state_info(RunState.QUEUED).sentence,
         Situation.STARTING: tr_noop("The run begins in a moment."),
         Situation.RUNNING: tr_noop("No events were recorded yet."),
         **dict.fromkeys(ENDED, tr_noop("The run recorded nothing.")),

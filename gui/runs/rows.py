@@ -282,7 +282,7 @@ def queued_words(queued: QueuedRun) -> str:
     return f"{tr('held')} · {reason}" if queued.state == HELD else reason
 
 
-def waiting_words(queue: Sequence[QueuedRun], run_dir: Path, now: float) -> tuple[str, str]:
+def waiting_words(queue: Sequence[QueuedRun], run_dir: Path | None, now: float) -> tuple[str, str]:
     """Return `place 1 of 3`, and `about 22:29 · CPU 0 is used by run bert`, for the header; empty if not known yet."""
     queued = next((each for each in queue if each.run_dir == run_dir), None)
     if queued is None:

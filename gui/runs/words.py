@@ -285,7 +285,7 @@ def run_header(
     starting = start_words(facts, frameworks.framework_title(run.spec.framework), now) if run.spec else ""
     refusal, problem = run.refusal("pause"), run.spec_problem
     pause = pause_button_state(facts, run.asked, resuming=resuming, now=now, spec_problem=problem, refusal=refusal)
-    place, why = waiting
+    place, why = waiting if state.waits else ("", "")
     if place:
         tip = tr("Start it beside the runs that use its devices")
         pause = PauseButtonState(text=tr("Start now"), enabled=True, tip=tip, resumes=True)

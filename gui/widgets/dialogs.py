@@ -145,14 +145,12 @@ class ConfirmDialog(Question):
         proposed = self.no
         if other is not None:
             text, action = other
-            button = named(QPushButton(text), "otherButton")
+            button = named(QPushButton(text), "otherButton", role="" if is_destructive else "primary")
             button.setAutoDefault(False)
             self.buttons.addButton(button, QDialogButtonBox.ButtonRole.ActionRole)
             button.clicked.connect(self.reject)
             button.clicked.connect(lambda _: action())
-            if not is_destructive:
-                mark(button, role="primary")
-                proposed = button
+            proposed = self.no if is_destructive else button
         proposed.setAutoDefault(True)  # so that Enter on another button does not give this answer
         proposed.setDefault(True)
         self.lay_out(self.question, self.words)

@@ -244,6 +244,8 @@ class MainWindow(QMainWindow):
     def show_notice(self, sentence: str) -> None:
         """Show a sentence in a small window of its own."""
         self.notice = NoticeWindow(sentence)
+        self.notice.adjustSize()
+        self.notice.move(self.frameGeometry().center() - self.notice.rect().center())
         self.notice.show()
 
     def focusNextPrevChild(self, forward: bool) -> bool:  # noqa: N802 (Qt's signature)

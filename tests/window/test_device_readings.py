@@ -20,6 +20,7 @@ from core.devices.nvidia import preflight
 from core.devices.sampler import HelperTimeouts
 from core.errors import RunError
 from core.history.index import directories
+from core.language import tr
 from core.runs.facts import RunState
 from gui.features.devices.chosen import ChosenDevices
 from gui.features.devices.delegate import without_label
@@ -75,6 +76,14 @@ def test_row_status_shows_use_block_and_age(device, sample, known, status):
     assert (found.tip.count(status), status in found.accessible_text or found.lost is not None) == (1, True)
     for text in (found.tip, found.accessible_text):
         assert device.get("blocked", "") in text
+
+
+def test_row_of_a_lost_gpu_has_the_words_of_the_driver_and_its_tooltip_the_sentence():
+    gpu = Device(id="g", kind="nvidia", label="GPU 0", name="RTX")
+    sentence = tr("{label} does not answer: the driver says “{words}”.", label="GPU 0", words="GPU is lost")
+    survey = Survey(devices=(gpu,), samples=(Sample(device_id="g", time=1, lost=sentence),))
+    (found,) = DeviceRows().make(survey, {"g": "#ffffff"}, OnDevices())
+    assert (found.status, sentence in found.tip) == ("lost: GPU is lost", True)
 
 
 def test_row_is_rebuilt_only_when_its_data_changes_and_outdated_ones_are_dashes():

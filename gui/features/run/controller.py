@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Self
 
+from PySide6.QtWidgets import QApplication
+
 from core.devices.device import devices_here
 from core.language import tr
 from core.runs.facts import state_info
@@ -172,6 +174,9 @@ class RunController(Feature):
         are_runs = bool(self._run_list.summaries) or not self._machine.knows_runs
         situation = situation_of(session.facts, is_shown=session.run is not None, are_runs=are_runs)
         is_first = situation is Situation.FIRST and bool(self.panels.plots.plots)
+        focus = QApplication.focusWidget()
+        if not is_first and focus is not None and self.panels.first_steps.isAncestorOf(focus):
+            self.panels.runs.setFocus()  # Qt would move it to a control of the plot
         self.panels.first_steps.show_heading(empty_words(Place.LOSS, situation) if is_first else "")
         live = self._shows_live_devices
         is_cpu_only = all(device.kind == "cpu" for device in self._monitor.survey.devices)
@@ -220,9 +225,7 @@ class RunController(Feature):
     def show_head(self) -> None:
         """Show its name, its state and its progress."""
         session, compared = self._session, len(self.services.compared.value)
-        run, waiting = session.run, ("", "")
-        if run is not None and state_info(session.facts.state).waits:
-            waiting = waiting_words(self._queue.runs, run.dir, time.time())
+        waiting = waiting_words(self._queue.runs, session.run.dir if session.run else None, time.time())
         header = run_header(session.snapshot(), resuming=session.is_resuming, compared=compared, waiting=waiting)
         self.panels.header.show_header(header)
         self.panels.plots.show_start(header.starting)

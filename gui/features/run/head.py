@@ -212,6 +212,7 @@ FORCE = {
     ),
 }
 """Text and purpose of the stop button while it forces something."""
+STOP = (tr_noop("Stop"), tr_noop("Stop this run (graceful first, then forced)"))
 UNQUEUE = (tr_noop("Remove from queue"), tr_noop("End it without having started it"))
 """Those of the button for a run that waits in the queue."""
 
@@ -262,17 +263,13 @@ class RunButtons(QWidget):
     def show_stop(self, *, can_stop: bool, can_force: bool, stopping: Forcing | None, is_queued: bool = False) -> None:
         """Set what the stop button does; `stopping`: what it forces instead of stopping."""
         self._forces = stopping
-        text, tip = map(tr, FORCE[stopping] if stopping else UNQUEUE) if stopping or is_queued else (tr("Stop"), "")
+        text, tip = map(tr, FORCE[stopping] if stopping else UNQUEUE if is_queued else STOP)
         self.stop.setText(text)
         self._show_stop_text()
         self.stop.setEnabled(can_force if stopping else can_stop)
         self.stop.setShortcut(QKeySequence(STOP_KEYS))  # setText removes the shortcut
-        if tip:
-            self.stop.setToolTip(verbatim(f"{tip} ({STOP_KEYS})"))
-        elif can_stop:
-            self.stop.setToolTip(tr("Stop this run (graceful first, then forced) ({keys})", keys=STOP_KEYS))
-        else:
-            self.stop.setToolTip(tr("There is no active run to stop"))
+        has_run = stopping or can_stop
+        self.stop.setToolTip(verbatim(f"{tip} ({STOP_KEYS})") if has_run else tr("There is no active run to stop"))
 
     def _show_stop_text(self) -> None:
         """Keep the text while the button forces something: its icon says only that it stops."""

@@ -471,7 +471,7 @@ class SeveralMenu(QMenu):
     def popup_for(self, run_dirs: Sequence[str], place: QPoint) -> None:
         """Open the menu of these runs."""
         self.clear()
-        self.addSection(tr_plural("{count} run", "{count} runs", len(run_dirs)))
+        self.addAction(tr_plural("{count} run", "{count} runs", len(run_dirs))).setEnabled(False)
         for _, rows in groupby((row for row in ACTIONS if row.of_several), lambda row: row.section):
             for row in rows:
                 assert row.of_several is not None

@@ -59,8 +59,6 @@ class FirstSteps(QWidget):
         self._layout = grid(self, gap=12, line_gap=4)
         self._layout.addWidget(self._heading, 0, 0, 1, 2)
         self.sentences: dict[str, ElidedLabel] = {}
-        self.offers_cpu = False
-        """Whether the button of the example offers the CPU, since it cannot train on the ticked devices."""
         for line, (name, (text, sentence)) in enumerate(FIRST_STEPS.items(), 1):
             button = self.buttons[name] = compact_button(name, tr(text, example=EXAMPLE))
             button.setAccessibleDescription(tr(sentence))
@@ -77,7 +75,6 @@ class FirstSteps(QWidget):
 
     def show_problem(self, sentence: str, *, offers_cpu: bool) -> None:
         """Say beside the button of the example why it was not started; the empty string: what it does."""
-        self.offers_cpu = offers_cpu
         button, label = self.buttons["firstExampleButton"], self.sentences["firstExampleButton"]
         text, usual = map(tr, FIRST_STEPS["firstExampleButton"])
         button.setText(tr("Train on the CPU instead") if offers_cpu else text.format(example=EXAMPLE))
@@ -170,6 +167,8 @@ class ReuseController:
         self._monitor, self._session = start.services.device_monitor, start.services.session
         self._wants_example = False
         """Whether the example was to be started and has not been."""
+        self._cpus: list[str] = []
+        """The free CPU devices, while the button of the example offers to train there."""
         panels = self._panels
         panels.actions.provide(
             again=lambda runs: self._use_run(runs[0], "Start", start.start_again),
@@ -195,8 +194,8 @@ class ReuseController:
     def _train_example(self) -> None:
         """Start the example on the ticked devices, or on the first free one."""
         chosen, setup = self._panels.devices.chosen, self._panels.setup
-        if self._panels.first_steps.offers_cpu:
-            chosen.tick_only(self._free_cpus()[:1])
+        if self._cpus:
+            chosen.tick_only(self._cpus[:1])
         elif not chosen.ticked:
             chosen.tick_only(free_devices(chosen.rows_of())[:1])
         setup.choose_built_in(EXAMPLE)
@@ -204,18 +203,16 @@ class ReuseController:
         self._start.check(setup.choices())
         self._start.start()
 
-    def _free_cpus(self) -> list[str]:
-        """Return the CPU devices that nothing uses, if no CPU device is ticked."""
-        chosen = self._panels.devices.chosen
-        cpus = [row for row in chosen.rows_of() if row.is_cpu]
-        return [row.id for row in cpus if row.free] if not any(row.id in chosen.ticked for row in cpus) else []
-
     def show_check(self, check: StartCheck) -> None:
-        """Say beside the first step of the example why it was not started."""
+        """Say beside the first step of the example why it was not started, and offer the CPU unless that is ticked."""
         if not check.pending:
             self._wants_example &= bool(check.problems)
+            chosen = self._panels.devices.chosen
+            cpus = [row for row in chosen.rows_of() if row.is_cpu and self._wants_example]
+            is_ticked = any(row.id in chosen.ticked for row in cpus)
+            self._cpus = [row.id for row in cpus if row.free and not is_ticked]
             problem = join_sentences(check.problems) if self._wants_example else ""
-            self._panels.first_steps.show_problem(problem, offers_cpu=bool(problem and self._free_cpus()))
+            self._panels.first_steps.show_problem(problem, offers_cpu=bool(self._cpus))
 
     def _ask_where_to_copy(self) -> None:
         """Ask for the new file. The dialog itself asks before it takes the name of a file that exists."""
