@@ -6,8 +6,6 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Self
 
-from PySide6.QtWidgets import QApplication
-
 from core.devices.device import devices_here
 from core.language import tr
 from core.runs.facts import state_info
@@ -174,7 +172,7 @@ class RunController(Feature):
         are_runs = bool(self._run_list.summaries) or not self._machine.knows_runs
         situation = situation_of(session.facts, is_shown=session.run is not None, are_runs=are_runs)
         is_first = situation is Situation.FIRST and bool(self.panels.plots.plots)
-        focus = QApplication.focusWidget()
+        focus = self.panels.window.focusWidget()
         if not is_first and focus is not None and self.panels.first_steps.isAncestorOf(focus):
             self.panels.runs.setFocus()  # Qt would move it to a control of the plot
         self.panels.first_steps.show_heading(empty_words(Place.LOSS, situation) if is_first else "")
