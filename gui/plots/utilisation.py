@@ -316,8 +316,9 @@ class UtilisationPlot(DevicePlot):
 
     def readout(self) -> list[HoverRow]:
         """Return the newest values, or the means while the run trained."""
-        mean_words = tr(TRAINED) if self._shown.metrics else tr("mean")  # else it is not known when the run trained
-        is_newest = self._ticked is not None or self._shown.training_ended is None
+        is_live = self._shown.training_ended is None
+        mean_words = tr(TRAINED) if self._shown.metrics or is_live else tr("mean")  # it is not known when it trained
+        is_newest = self._ticked is not None or is_live
         if self.form == LINES and is_newest:
             return super().readout()
         if self.form == LINES:  # the newest readings are those of idle devices
