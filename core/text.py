@@ -138,6 +138,8 @@ def replace_control_characters(text: str, keep: str = "") -> str:
 
     A process chooses its own name and command line, so they may contain sequences that control a terminal.
     """
+    if text.isprintable():
+        return text
     keep += SPACES
     return "".join(each if each.isprintable() or each in keep else "?" for each in text)
 

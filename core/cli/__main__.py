@@ -12,13 +12,10 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 
 from core import language
-from core.cli.options import WRONG_USE, window_options
+from core.cli.options import INTERRUPTED, WRONG_USE, window_options
 from core.errors import RunError
 from core.history import index
 from core.language import tr
-
-INTERRUPTED = 130
-"""The exit code of a shell for a command ended by SIGINT: 128 + SIGINT."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

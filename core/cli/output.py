@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import shlex
+import shutil
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Sequence
@@ -25,7 +26,7 @@ from core.schema.event_kinds import Verdict, shortened
 from core.series import report
 from core.series.report import check_free, export_bytes
 from core.table import Column, Row, Table, aligned
-from core.text import join_phrases, replace_control_characters, short, size
+from core.text import cut_to_columns, join_phrases, replace_control_characters, short, size
 
 if TYPE_CHECKING:
     from core.results.chart import Chart
@@ -42,6 +43,20 @@ MAX_PROCESSES = 20
 def say(text: str, *, lines: bool = False) -> None:
     """Print a line of the answer to stdout; only with `lines` may it be several, else a name could pose as a line."""
     print(replace_control_characters(text, keep="\n\t" if lines else "\t"))
+
+
+def show_passing(text: str, shown: str | None = None) -> str:
+    """Show a text on the terminal that the next one replaces, and return it as shown; without a terminal, nothing.
+
+    `shown`: what is shown, if that is known.
+    """
+    if not sys.stdout.isatty():
+        sys.stdout.flush()
+        return ""
+    text = cut_to_columns(replace_control_characters(text), shutil.get_terminal_size().columns - 1)
+    if text != shown:  # of a line that wraps, only the last row could be replaced
+        print(f"\r\033[K{text}", end="", flush=True)
+    return text
 
 
 def warn(text: str) -> None:

@@ -1,4 +1,4 @@
-"""The commands `runs`, `show`, `rename` and `mark`: list and search runs, show one, rename or mark it."""
+"""The commands `runs`, `show`, `log`, `rename` and `mark`: list and search runs, show one, rename or mark it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from typing import Any
 
 from core.catalog.frameworks import framework_title
 from core.catalog.strategies import strategy_of
+from core.cli.logs import RankLog, ranks_with_log
+from core.cli.options import INTERRUPTED
 from core.cli.output import (
     add_force,
     add_table_options,
     answer,
     check_files,
+    ending,
     failure_words,
     given_files,
     log_of,
@@ -25,22 +28,24 @@ from core.cli.output import (
     say,
     say_json,
     say_rows,
+    show_passing,
     state_words,
     warn,
     write_tables,
 )
-from core.cli.runs import all_runs, find
+from core.cli.runs import POLL_S, all_runs, find
 from core.config.validation import rate_arithmetic
 from core.diagnosis.timeline import Timeline
 from core.history import marks
 from core.history.marks import Marks
 from core.history.search import parse_search, unknown_sentence
 from core.history.summary import RunLoss, RunSummary
-from core.language import tr, tr_noop, tr_plural
+from core.language import join_sentences, tr, tr_noop, tr_plural
 from core.queue.listing import why_it_waits
 from core.runs import outputs
-from core.runs.facts import RunState, part_sentences
+from core.runs.facts import RunState, part_sentences, state_info
 from core.runs.run import Run
+from core.schema.paths import SUPERVISOR_EVENTS
 from core.schema.spec import RunSpec
 from core.series import report
 from core.table import Column
@@ -246,6 +251,65 @@ def _show_events(options: Namespace, run: Run) -> int:
         when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(each.time))
         say(f"{when}  {SIGNS.get(each.tone, ' ')} {' '.join(each.text.splitlines())}")
     return 0
+
+
+def add_log(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    add("-f", "--follow", action="store_true", help=tr("go on until the run is over; Ctrl-C does not stop the run"))
+    add("--rank", type=int, metavar="N", help=tr("only what this rank has printed"))
+    add("--tail", type=int, metavar="N", default=-1, help=tr("begin with this many lines from the end of each log"))
+
+
+def log(options: Namespace) -> int:
+    """Print what a run has printed, of progress bars the last state; with -f, until the run is over."""
+    if options.json and options.follow:
+        raise ValueError(tr("--json prints one document, and cannot follow a run. Leave out --json or --follow."))
+    run = Run(find(options).dir, only=(SUPERVISOR_EVENTS,))  # all events of a long run take seconds
+    run.catch_up()
+    ranks = ranks_with_log(run.dir)
+    if options.rank is not None and options.rank not in ranks and not (options.follow and _goes_on(run)):
+        raise ValueError(tr("Run {id} has no log of rank {rank}. It has those of: {ranks}.", id=run.id,
+                            rank=options.rank, ranks=", ".join(map(str, ranks))))
+    if options.json:
+        logs = {rank: RankLog(run.dir, rank, options.tail) for rank in ranks if options.rank in {None, rank}}
+        found = [{"rank": rank, "lines": [*each.new_lines(is_last=True)]} for rank, each in logs.items()]
+        say_json({"run": run.id, "logs": found})
+        return 0
+    if run.facts.state is RunState.QUEUED:
+        warn(join_sentences([f"{ending(run)}.", why_it_waits(run.dir) if run.owner is None else ""]))
+    try:
+        if not _print_log(options, run):
+            warn(join_sentences([f"{ending(run)}.", tr("It printed nothing.")]))
+    except KeyboardInterrupt:
+        show_passing("")
+        return INTERRUPTED
+    return 0
+
+
+def _goes_on(run: Run) -> bool:
+    return not state_info(run.facts.state).over
+
+
+def _print_log(options: Namespace, run: Run) -> bool:
+    """Print the log, with `--follow` until the run is over; return whether there is any."""
+    logs: dict[int, RankLog] = {}
+    tail, passing, has_printed, is_last = options.tail, "", False, False
+    while not is_last:
+        is_last = not (options.follow and _goes_on(run))  # before reading
+        for rank in ranks_with_log(run.dir) if options.rank is None else [options.rank]:
+            if rank not in logs:
+                logs[rank] = RankLog(run.dir, rank, tail)
+            name = f"[{tr('rank {rank}', rank=rank)}] " if rank and options.rank is None else ""
+            for line in logs[rank].new_lines(is_last=is_last):
+                passing = passing and show_passing("", passing)
+                say(name + line)
+                has_printed = True
+        if not is_last:
+            unfinished = next(filter(None, (each.unfinished for each in logs.values())), "")
+            passing, tail = show_passing(unfinished, passing), -1
+            time.sleep(POLL_S)
+            run.poll()
+    return has_printed
 
 
 def _output_lines(run_dir: Path) -> Iterator[str]:
