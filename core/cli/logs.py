@@ -8,10 +8,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from core.diagnosis.terminal import SCREEN, Terminal, TerminalLine
-from core.schema.files import open_to_read
+from core.schema.files import is_regular, open_to_read
 from core.schema.paths import RANK_LOGS, log_of_rank
 
 PIECE_BYTES = 256 * 1024
+END_BYTES = 16 * 1024 * 1024
+"""Bytes of the end of a log that are enough for its last lines."""
 MAX_LINE = 1024 * 1024
 """Characters of a line; more are cut."""
 
@@ -25,10 +27,11 @@ def ranks_with_log(run_dir: Path) -> list[int]:
 class RankLog:
     """The log of one rank, which may not exist yet, and may grow."""
 
-    def __init__(self, run_dir: Path, rank: int, tail: int = -1) -> None:
-        """`tail`: how many of the lines that are there to read; below 0 all of them. Raises `OSError`."""
+    def __init__(self, run_dir: Path, rank: int, *, only_end: bool = False) -> None:
+        """`only_end`: begin within the last lines that are there."""
         self._path = log_of_rank(run_dir, rank)
-        self._offset = 0 if tail < 0 else _begin_of_last(self._path, tail)
+        self.offset = max(self._path.lstat().st_size - END_BYTES, 0) if only_end and is_regular(self._path) else 0
+        """Bytes up to which it was read."""
         self._terminal = Terminal(MAX_LINE)
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._lines = [TerminalLine(MAX_LINE)]  # as on the screen
@@ -60,23 +63,9 @@ class RankLog:
     def _read(self) -> bytes:
         data = b""
         with suppress(FileNotFoundError), open_to_read(self._path) as file:
-            if file.seek(0, 2) < self._offset:  # it was emptied
-                self._offset = 0
-            file.seek(self._offset)
+            if file.seek(0, 2) < self.offset:  # it was emptied
+                self.offset = 0
+            file.seek(self.offset)
             data = file.read(PIECE_BYTES)
-            self._offset += len(data)
+            self.offset += len(data)
         return data
-
-
-def _begin_of_last(path: Path, lines: int) -> int:
-    """Return where the last lines of a file begin. A newline at its end begins none."""
-    with suppress(FileNotFoundError), open_to_read(path) as file:
-        end = file.seek(0, 2) - 1
-        while end > 0:
-            begin = max(0, end - PIECE_BYTES)
-            file.seek(begin)
-            data = file.read(end - begin)
-            if data.count(b"\n") >= lines:
-                return begin + len(data.rsplit(b"\n", lines)[0]) + 1
-            lines, end = lines - data.count(b"\n"), begin
-    return 0

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from core.cli.logs import MAX_LINE, PIECE_BYTES, RankLog
+from core.cli import logs
+from core.cli.logs import MAX_LINE, PIECE_BYTES
 from core.diagnosis.terminal import CUT
 from core.runs.directory import new_directory
 from core.schema.event_kinds import StateChange, SupervisorStart
@@ -91,6 +92,7 @@ def test_each_rank_is_named_and_has_its_log(call: Call, run_dir: Path) -> None:
     {
         "--rank 3": "has no log of rank 3. It has those of: 0.",
         "--rank -1 -f": "has no log of rank -1. It has those of: 0.",
+        "--tail -1": "--tail is -1. Give a whole number of at least 0.",
         "--tail many": "--tail is 'many'. Give a whole number.",
         "--json -f": "--json prints one document, and cannot follow a run. Leave out --json or --follow.",
     }.items(),
@@ -103,14 +105,14 @@ def test_what_cannot_be_printed_is_refused(call: Call, run_dir: Path, options: s
 
 
 @pytest.mark.parametrize("end", ["", "\n"])
-def test_tail_is_the_end_of_the_whole_log(run_dir: Path, end: str) -> None:
-    """Also where the lines begin before what is read at once."""
-    lines = ["first", "x" * (2 * PIECE_BYTES), "", *(f"line {number}" for number in range(PIECE_BYTES // 4))]
-    log_of_rank(run_dir, 0).write_text("\n".join(lines) + end)
-    for count in (1, 2, 5, len(lines) - 3, len(lines) - 2, len(lines) - 1, len(lines), len(lines) + 1):
-        assert [*RankLog(run_dir, 0, count).new_lines(is_last=True)] == lines[-count:], count
-    for count, found in ((0, []), (-1, lines)):
-        assert [*RankLog(run_dir, 0, count).new_lines(is_last=True)] == found
+def test_tail_is_the_end_of_the_whole_log(call: Call, run_dir: Path, monkeypatch: pytest.MonkeyPatch, end: str) -> None:
+    """Also where the log is longer than what is read for it."""
+    monkeypatch.setattr(logs, "END_BYTES", 1024)
+    lines = ["first", "x" * (2 * PIECE_BYTES), *(f"line {number}" for number in range(100)), ""]
+    log_of_rank(run_dir, 0).write_text("\n".join([*lines, "end"]) + end)
+    for count, found in ((0, []), (1, ["end"]), (5, [*lines[-4:], "end"]), (90, [*lines[-89:], "end"])):
+        assert call("log", run_dir.name, "--tail", count) == (0, "".join(f"{line}\n" for line in found), ""), count
+    assert "first" in call("log", run_dir.name)[1]
 
 
 @pytest.mark.parametrize("state", ["finished", "failed", "stopped"])

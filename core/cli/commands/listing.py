@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 from argparse import ArgumentParser, BooleanOptionalAction, Namespace
+from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -257,11 +258,13 @@ def add_log(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("-f", "--follow", action="store_true", help=tr("go on until the run is over; Ctrl-C does not stop the run"))
     add("--rank", type=int, metavar="N", help=tr("only what this rank has printed"))
-    add("--tail", type=int, metavar="N", default=-1, help=tr("begin with this many lines from the end of each log"))
+    add("--tail", type=int, metavar="N", help=tr("begin with the last N lines of each log"))
 
 
 def log(options: Namespace) -> int:
     """Print what a run has printed, of progress bars the last state; with -f, until the run is over."""
+    if (options.tail or 0) < 0:
+        raise ValueError(tr("--tail is {tail}. Give a whole number of at least 0.", tail=options.tail))
     if options.json and options.follow:
         raise ValueError(tr("--json prints one document, and cannot follow a run. Leave out --json or --follow."))
     run = Run(find(options).dir, only=(SUPERVISOR_EVENTS,))  # all events of a long run take seconds
@@ -271,9 +274,9 @@ def log(options: Namespace) -> int:
         raise ValueError(tr("Run {id} has no log of rank {rank}. It has those of: {ranks}.", id=run.id,
                             rank=options.rank, ranks=", ".join(map(str, ranks))))
     if options.json:
-        logs = {rank: RankLog(run.dir, rank, options.tail) for rank in ranks if options.rank in {None, rank}}
-        found = [{"rank": rank, "lines": [*each.new_lines(is_last=True)]} for rank, each in logs.items()]
-        say_json({"run": run.id, "logs": found})
+        logs = {rank: RankLog(run.dir, rank) for rank in ranks if options.rank in {None, rank}}
+        found = {rank: deque(each.new_lines(is_last=True), options.tail) for rank, each in logs.items()}
+        say_json({"run": run.id, "logs": [{"rank": rank, "lines": [*lines]} for rank, lines in found.items()]})
         return 0
     if run.facts.state is RunState.QUEUED:
         warn(join_sentences([f"{ending(run)}.", why_it_waits(run.dir) if run.owner is None else ""]))
@@ -293,23 +296,23 @@ def _goes_on(run: Run) -> bool:
 def _print_log(options: Namespace, run: Run) -> bool:
     """Print the log, with `--follow` until the run is over; return whether there is any."""
     logs: dict[int, RankLog] = {}
-    tail, passing, has_printed, is_last = options.tail, "", False, False
+    tail, passing, is_last = options.tail, "", False
     while not is_last:
         is_last = not (options.follow and _goes_on(run))  # before reading
         for rank in ranks_with_log(run.dir) if options.rank is None else [options.rank]:
             if rank not in logs:
-                logs[rank] = RankLog(run.dir, rank, tail)
+                logs[rank] = RankLog(run.dir, rank, only_end=tail is not None)
             name = f"[{tr('rank {rank}', rank=rank)}] " if rank and options.rank is None else ""
-            for line in logs[rank].new_lines(is_last=is_last):
+            lines = logs[rank].new_lines(is_last=is_last)
+            for line in lines if tail is None else deque(lines, tail):
                 passing = passing and show_passing("", passing)
                 say(name + line)
-                has_printed = True
         if not is_last:
             unfinished = next(filter(None, (each.unfinished for each in logs.values())), "")
-            passing, tail = show_passing(unfinished, passing), -1
+            passing, tail = show_passing(unfinished, passing), None
             time.sleep(POLL_S)
             run.poll()
-    return has_printed
+    return any(each.offset for each in logs.values())
 
 
 def _output_lines(run_dir: Path) -> Iterator[str]:
