@@ -6,8 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtWidgets import (
+    QBoxLayout,
     QDialog,
     QDialogButtonBox,
     QFileDialog,
@@ -24,6 +25,7 @@ from core.language import tr, tr_noop
 from gui.base.icons import ButtonIcon
 from gui.base.text_size import scaled
 from gui.base.theme import mark
+from gui.widgets.fields import FormScroll
 from gui.widgets.layouts import hbox, vbox
 from gui.widgets.plain_text import PlainLabel, bold_label, named
 
@@ -36,7 +38,40 @@ LABEL = 16
 """Width of the label of a row, in letters."""
 
 
-class InfoDialog(QDialog):
+FRAME = QSize(8, 48)
+"""Room for what a window manager adds around a window. Its real size is known only when the window is shown."""
+
+SCROLL_BAR_PX = 14
+
+
+class ScreenDialog(QDialog):
+    """A dialog that is no larger than its screen: what has no room is scrolled, between its first part and its last."""
+
+    def event(self, event: QEvent) -> bool:
+        """Fit the dialog to the screen when it is about to be shown, and when its content has changed."""
+        handled = super().event(event) if event.type() == QEvent.Type.LayoutRequest else False
+        if event.type() == QEvent.Type.Show or (handled and self.isVisible()):
+            self._fit_screen()  # before Qt places it
+        return handled or super().event(event)
+
+    def _fit_screen(self) -> None:
+        layout, room = self.layout(), self.screen().availableSize() - FRAME
+        assert isinstance(layout, QBoxLayout)
+        width = min(self.width(), room.width())
+        needed = max(layout.totalMinimumSize().height(), layout.totalMinimumHeightForWidth(width))
+        if needed > room.height() and not self.findChildren(FormScroll):
+            inside = vbox(ground := QWidget(), gap=layout.spacing(), margins=(0, 0, SCROLL_BAR_PX, 0))
+            while layout.count() > 2 and (item := layout.takeAt(1)) is not None:
+                if (widget := item.widget()) is not None:
+                    inside.addWidget(widget)
+                elif (part := item.layout()) is not None:
+                    inside.addLayout(part)
+            layout.insertWidget(1, FormScroll(ground), 1)
+            layout.activate()  # else the dialog keeps its least height
+        self.resize(QSize(width, max(self.height(), needed)).boundedTo(room))
+
+
+class InfoDialog(ScreenDialog):
     """Is deleted when it is closed. `content` has the layout between heading and buttons."""
 
     def __init__(self, parent: QWidget, *, name: str, heading: str) -> None:
@@ -90,7 +125,7 @@ class InfoDialog(QDialog):
         return self.fontMetrics().lineSpacing() * count
 
 
-class Question(QDialog):
+class Question(ScreenDialog):
     """A dialog that does not block the window: a heading, other parts, and buttons. It is deleted when it is closed."""
 
     def __init__(self, parent: QWidget, name: str, yes: str) -> None:

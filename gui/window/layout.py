@@ -19,7 +19,7 @@ from gui.window.panels import MainPanels
 
 LAYOUT_VERSION = 1
 """The version of `QMainWindow.saveState`; a state of another version is ignored."""
-SIZE, MIN_SIZE = QSize(1480, 900), QSize(900, 560)
+SIZE, MIN_SIZE = QSize(1480, 900), QSize(880, 460)
 MARGIN_PX = 10
 SIDE_SHARE, RUNS_SHARE = 0.25, 0.155
 """Shares of the width of the window."""
@@ -172,7 +172,8 @@ class DockLayout(QObject):
     @property
     def _wanted_px(self) -> int:
         heading = self.docks[0].frame_px + self._tabs_px
-        return heading + self._devices.whole_rows_px(round(DEVICES_SHARE * self._side_px) - heading)
+        room = min(round(DEVICES_SHARE * self._side_px), self._side_px - self.docks[1].minimumSizeHint().height())
+        return heading + self._devices.whole_rows_px(room - heading)
 
     @property
     def _tabs_px(self) -> int:

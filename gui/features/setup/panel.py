@@ -7,7 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import QSize, Signal
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QButtonGroup, QPushButton, QWidget
 
 from core.catalog import frameworks as catalog
@@ -43,6 +44,15 @@ class StartStatus(QWidget):
         self.arithmetic = PlainLabel(name="batchLabel", role="muted", wraps=True, selectable=True)
         self.sentences = PlainLabel(name="problemsLabel", wraps=True, selectable=True)
         vbox(self, self.arithmetic, self.sentences, gap=4, margins=(0, 4, 0, 4))
+
+    def minimumSizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
+        """Return the height of all lines at the present width, so that a low dock cuts none."""
+        return QSize(super().minimumSizeHint().width(), self.heightForWidth(self.width()))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
+        """Let the dock follow the height that a new width needs."""
+        super().resizeEvent(event)
+        self.updateGeometry()
 
     def show_check(self, check: StartCheck) -> None:
         """Show whether the run can start, or why not."""
