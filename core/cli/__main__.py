@@ -23,8 +23,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     if not {"--json", "--stdio"} & {*words}:  # programs read one language
         language.use(language.from_environment(os.environ))
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # what the terminal's encoding does not have
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # what the terminal's encoding does not have
     try:
         if (options := _window_options(words)) is not None:
             return window(options)

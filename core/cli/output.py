@@ -10,6 +10,7 @@ import math
 import shlex
 import shutil
 import sys
+import time
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.diagnosis.failures import EXPLAINED, failure_of
 from core.diagnosis.program_output import last_line, unread_lines
-from core.language import join_sentences, tr
+from core.language import join_sentences, tr, tr_noop
 from core.runs.directory import printed_logs
 from core.runs.facts import RunFacts, RunState, state_info, worst
 from core.runs.fold import ENDED_BY
@@ -26,7 +27,7 @@ from core.schema.event_kinds import Verdict, shortened
 from core.series import report
 from core.series.report import check_free, export_bytes
 from core.table import Column, Row, Table, aligned
-from core.text import cut_to_columns, join_phrases, replace_control_characters, short, size
+from core.text import cut_to_columns, first_names, join_phrases, replace_control_characters, short, size, wrap
 
 if TYPE_CHECKING:
     from core.results.chart import Chart
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 LOG_BYTES = 64 * 1024
 """The end of a log that is searched for lines to quote."""
+ONE_DOCUMENT = tr_noop("--json prints one document, and cannot go on. Leave out --json or {option}.")
 MAX_PROCESSES = 20
 """Processes that were ended, of which `show` prints a line each."""
 
@@ -53,10 +55,36 @@ def show_passing(text: str, shown: str | None = None) -> str:
     if not sys.stdout.isatty():
         sys.stdout.flush()
         return ""
-    text = cut_to_columns(replace_control_characters(text), shutil.get_terminal_size().columns - 1)
+    text = _cut(text)
     if text != shown:  # of a line that wraps, only the last row could be replaced
         print(f"\r\033[K{text}", end="", flush=True)
     return text
+
+
+def _cut(text: str) -> str:
+    """Return a text that fits in a line of the terminal."""
+    return cut_to_columns(replace_control_characters(text), shutil.get_terminal_size().columns - 1)
+
+
+def show_screen(tables: Iterable[Table[Any]], notes: Iterable[str]) -> None:
+    """Show tables below each other: on a terminal as many rows as have room, in the place of the screen before.
+
+    The first screen moves what is there out of sight. Nothing has to be restored.
+    """
+    is_terminal, (width, height) = sys.stdout.isatty(), shutil.get_terminal_size()
+    parts = [aligned(table.cells()) for table in tables if table.rows]
+    head = [time.strftime("%Y-%m-%d %H:%M:%S"), *(line for note in notes for line in wrap(note, width - 1))]
+    limits = [len(part) for part in parts]
+    while is_terminal and sum(limits) + len(parts) + len(head) > height and max(limits, default=0) > 2:
+        limits[limits.index(max(limits))] -= 1
+    for part, limit in zip(parts, limits, strict=True):
+        head += ["", *(part if limit == len(part) else first_names(part, limit - 1))]
+    if is_terminal:
+        print("\033[H" + "\033[K\n".join(map(_cut, head[:height])), end="\033[J", flush=True)
+        return
+    for line in [*head, ""]:
+        say(line)
+    sys.stdout.flush()
 
 
 def warn(text: str) -> None:

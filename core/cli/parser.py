@@ -44,7 +44,7 @@ class _Row:
 
 
 COMMANDS = (
-    _Row("devices", machine.devices),
+    _Row("devices", machine.devices, (machine.add_watch,)),
     _Row("catalog", machine.show_catalog),
     _Row("recipes", machine.show_recipes, (machine.add_copy,)),
     _Row("pythons", machine.pythons, (machine.add_near,)),

@@ -69,14 +69,16 @@ class UseFinder:
     def __init__(self, runs_root: Path) -> None:
         self._index = RunIndex(runs_root, cache=SummaryCache(runs_root))
         self._users = DeviceUsers()
+        self.summaries: list[RunSummary] = []
+        """Those of all runs, as far as they could be listed when the uses were found last."""
 
     def find(self, survey: Survey) -> dict[str, DeviceUse]:
         """Return by device id what uses it now, as `devices_in_use` does."""
         try:
-            on_devices = self._users.on_devices(self._index.poll())
+            self.summaries = self._index.poll()
         except RunError:
-            on_devices = {}
-        return _uses(survey, on_devices)
+            self.summaries = []
+        return _uses(survey, self._users.on_devices(self.summaries))
 
 
 def devices_in_use(survey: Survey, runs_root: Path) -> dict[str, DeviceUse]:

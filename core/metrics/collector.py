@@ -18,9 +18,11 @@ from pathlib import Path
 from core.catalog import strategies
 from core.history.summary import LOSS
 from core.language import join_sentences, tr
-from core.metrics.files.finder import MAX_FOUND, MetricFileFinder, may_have_metrics
+from core.metrics.files.finder import HEAD_BYTES, MAX_FOUND, MetricFileFinder, may_have_metrics
+from core.metrics.files.growing_file import GrowingFile
 from core.metrics.merge import MergedReading
 from core.metrics.rank_metrics import MetricEventWriter, RankReader
+from core.metrics.text.log import LogReader
 from core.schema.event_kinds import LogRead, MetricFile, Notice, RunProgress
 from core.schema.events import RecordError, Writer
 from core.schema.paths import COLLECTOR_EVENTS, CONTROL, EVENTS, metrics_file
@@ -35,6 +37,8 @@ PROGRESS_S = 0.5
 """Minimum seconds between two progress events."""
 LOG_READ_S = 5.0
 """Minimum seconds between two notes on how far the logs have been read: see `core.metrics.rank_metrics`."""
+TEXTS = ("*.log", "*.txt", "log*/*.log", "log*/*.txt")
+"""Texts in the working folder in which measurements are looked for that were neither printed nor in a table."""
 NICENESS = 5
 """Lower priority than the training."""
 
@@ -112,12 +116,13 @@ class MetricsCollector:
         ranks = len(spec.devices) if strategies.strategy_of(spec).processes == "per_device" else 1
         self._ranks = [RankReader(run_dir, spec, rank, None if rank else finder) for rank in range(ranks)]
         self._writers = [MetricEventWriter(rank, self._events) for rank in range(ranks)]
-        self._last_read = time.time()
+        self._began = self._last_read = time.time()
         self._files_noted = 0
         self._log_bytes = [0] * ranks
         self._log_due = 0.0
         self._noticed: set[str] = set()
-        self._has_told_nan = False
+        self._has_told_nan = self._has_measured = False
+        self._folder = Path(spec.working_dir)
         self._progress: tuple[float, float, str] | None = None
         self._progress_due = 0.0
 
@@ -129,6 +134,7 @@ class MetricsCollector:
         for reader, writer in zip(self._ranks, self._writers, strict=True):
             measured = reader.read(last=last)
             writer.write(measured, since=self._last_read, until=now)
+            self._has_measured = self._has_measured or bool(measured)
             self._look_for_nan(measured)
             self._note(reader.troubles())
         if last and not self.has_more:
@@ -173,6 +179,20 @@ class MetricsCollector:
         if self._finder.is_full:
             yield tr("The script wrote more than {count} files of measurements. Only the first ones were read.",
                      count=MAX_FOUND)
+        if not self._has_measured and (text := self._unread_text()) is not None:
+            yield tr("{path} has lines with measurements. They were not read, since no text is read but what is "
+                     "printed. Let the script print them, too: with logging, add a StreamHandler.", path=text)
+
+    def _unread_text(self) -> Path | None:
+        """Return a text that the script has written into its working folder and that a curve could be read from."""
+        for path in sorted(path for pattern in TEXTS for path in self._folder.glob(pattern)):
+            with contextlib.suppress(OSError):
+                is_ours = self._owners is None or self._owners.is_ours(str(path), path.stat())
+                if path.stat().st_mtime >= self._began and is_ours:
+                    reader, data = LogReader(), GrowingFile(path).read(HEAD_BYTES)
+                    if any(each.values for each in (*reader.take(data), *reader.end())):
+                        return path
+        return None
 
     def _note_sources(self, now: float, *, last: bool) -> None:
         """Record which files are read, and when each part of the logs was there: `reread` needs both."""

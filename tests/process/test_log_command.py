@@ -1,13 +1,9 @@
 """The command `log`: whole, of a rank, its end, and followed to the end of the run."""
 
 import json
-import os
-import pty
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -15,26 +11,15 @@ import pytest
 from core.cli import logs
 from core.cli.logs import MAX_LINE, PIECE_BYTES
 from core.diagnosis.terminal import CUT
-from core.runs.directory import new_directory
-from core.schema.event_kinds import StateChange, SupervisorStart
-from core.schema.events import Writer
-from core.schema.paths import EVENTS, log_of_rank
-from core.schema.spec import write_spec
-from core.system import processes
+from core.schema.paths import log_of_rank
 from tests.support.commands import ROOT, Call, in_a_process
 from tests.support.queueing import Queue, stop
-from tests.support.running import make_spec
-from tests.support.waiting import PATIENCE_S, wait_until
+from tests.support.terminals import on_a_terminal
+from tests.support.waiting import PATIENCE_S
+from tests.support.written_runs import running_run, write_state
 
 BAR = "".join(f"\r{number:3d}%|" for number in range(0, 101, 10))
 NESTED = "outer 0/2\ninner 0%\x1b[A\n\rinner 100%\x1b[A\router 2/2\n\n"
-
-
-def write_state(run_dir: Path, *states: str) -> None:
-    writer = Writer(run_dir / EVENTS / "supervisor.jsonl")
-    for state in states:
-        writer.write(StateChange(state=state))
-    writer.close()
 
 
 def append(path: Path, text: bytes) -> None:
@@ -44,15 +29,7 @@ def append(path: Path, text: bytes) -> None:
 
 @pytest.fixture
 def run_dir(runs_root: Path) -> Path:
-    """A running run whose supervisor is this process."""
-    run_dir = new_directory(runs_root, "digits")
-    write_spec(run_dir, make_spec("digits_mlp"))
-    identity = processes.identify(os.getpid())
-    writer = Writer(run_dir / EVENTS / "supervisor.jsonl")
-    writer.write(SupervisorStart(pid=identity.pid, created=identity.created, **asdict(processes.here())))
-    writer.close()
-    write_state(run_dir, "starting", "running")
-    return run_dir
+    return running_run(runs_root)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +71,7 @@ def test_each_rank_is_named_and_has_its_log(call: Call, run_dir: Path) -> None:
         "--rank -1 -f": "has no log of rank -1. It has those of: 0.",
         "--tail -1": "--tail is -1. Give a whole number of at least 0.",
         "--tail many": "--tail is 'many'. Give a whole number.",
-        "--json -f": "--json prints one document, and cannot follow a run. Leave out --json or --follow.",
+        "--json -f": "--json prints one document, and cannot go on. Leave out --json or --follow.",
     }.items(),
 )
 def test_what_cannot_be_printed_is_refused(call: Call, run_dir: Path, options: str, words: str) -> None:
@@ -144,41 +121,17 @@ def test_log_of_a_rank_that_has_not_begun_is_waited_for(run_dir: Path) -> None:
         assert shell.communicate(timeout=PATIENCE_S) == ("", "")
 
 
-@pytest.fixture
-def terminal() -> Iterator[tuple[int, int]]:
-    """The two ends of a terminal: ours, and that of a program."""
-    ours, its = pty.openpty()
-    yield ours, its
-    os.close(ours)
-
-
-def read_until(end: int, words: str) -> str:
-    """Return what was written to a terminal up to these words."""
-    found = b""
-
-    def has_words() -> bool:
-        nonlocal found
-        found += os.read(end, 65536)
-        return words.encode() in found
-
-    wait_until(has_words, words)
-    return found.decode()
-
-
-def test_terminal_shows_a_bar_in_place_until_ctrl_c(run_dir: Path, terminal: tuple[int, int]) -> None:
-    ours, its = terminal
+def test_terminal_shows_a_bar_in_place_until_ctrl_c(run_dir: Path) -> None:
     log_of_rank(run_dir, 0).write_text("before\n")
-    command = [sys.executable, "-m", "core.cli", "log", str(run_dir), "-f"]
-    with subprocess.Popen(command, cwd=ROOT, stdout=its, stderr=its, env={**os.environ, "COLUMNS": "20"}) as shell:
-        os.close(its)
-        read_until(ours, "before\r\n")
+    with on_a_terminal("log", run_dir, "-f", rows=24, columns=20) as terminal:
+        terminal.read_until("before\r\n")
         append(log_of_rank(run_dir, 0), b"\r 10%|" + b"#" * 40)
-        assert read_until(ours, " 10%|####").endswith(f"\r\x1b[K 10%|{'#' * 14}"), "cut to the width"
+        assert terminal.read_until(" 10%|####").endswith(f"\r\x1b[K 10%|{'#' * 14}"), "cut to the width"
         append(log_of_rank(run_dir, 0), b"\r\x1b[Kdone\n\r 20%|")
-        assert "\r\x1b[Kdone\r\n" in read_until(ours, " 20%|")
-        shell.send_signal(signal.SIGINT)
-        assert read_until(ours, "\r\x1b[K") == "\r\x1b[K", "quietly"
-        assert shell.wait(PATIENCE_S) == 130
+        assert "\r\x1b[Kdone\r\n" in terminal.read_until(" 20%|")
+        terminal.process.send_signal(signal.SIGINT)
+        assert terminal.read_until("\r\x1b[K") == "\r\x1b[K", "quietly"
+        assert terminal.process.wait(PATIENCE_S) == 130
 
 
 def test_queued_run_says_why_it_waits_and_a_reader_may_go(tmp_path: Path, call: Call) -> None:

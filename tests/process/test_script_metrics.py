@@ -133,6 +133,30 @@ def test_lines_that_were_not_understood_are_shown_with_how_to_point_at_them(tmp_
     assert f"trainyard try {run.id} --point 'wobble : 1.10' 1.10\n" in printed
 
 
+@pytest.mark.parametrize(
+    ("file", "handlers", "named"),
+    [
+        ("train.log", "logging.FileHandler('train.log')", True),
+        ("logs/a.txt", "logging.FileHandler('logs/a.txt')", True),
+        ("train.log", "logging.FileHandler('train.log'), logging.StreamHandler()", False),
+        ("old.log", "logging.NullHandler()", False),
+    ],
+)
+def test_text_that_only_a_file_has_is_named(tmp_path: Path, file: str, handlers: str, *, named: bool) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "old.log").write_text("step 1 loss 0.5\n")
+    (tmp_path / "notes.txt").write_text("nothing to see\n")
+    source = (
+        f"import logging\nlogging.basicConfig(level='INFO', handlers=[{handlers}])\n"
+        "open('notes.txt', 'a').close()\n"
+        "for step in range(6): logging.info('step %d loss %.4f', step, 1 / (step + 1))\n"
+    )
+    run = train(source_spec(tmp_path, source), tmp_path / "runs").run
+    notices = [each for each in run.facts.notices if "has lines with measurements" in each]
+    assert len(notices) == named
+    assert all(each.startswith(f"{tmp_path}/{file} has lines") for each in notices)
+
+
 def test_metrics_file_takes_precedence_over_printed_values(tmp_path: Path) -> None:
     followed = ran("own_file.py", cwd=tmp_path)
     assert points(followed.run_series.metrics["loss"]) == pytest.approx({step: 1 / step for step in range(1, 21)})

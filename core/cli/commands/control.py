@@ -212,7 +212,7 @@ def queue(options: Namespace) -> int:
         return answer(options, names, revived if names else tr("No run had to be taken up again."))
     done = _change_all(options) if options.run is None else _change(options, index.find(options.runs, options.run))
     if options.json:
-        return say_rows(options, _columns(), queue_view(options.runs).runs)
+        return say_rows(options, queue_columns(), queue_view(options.runs).runs)
     say(done)
     return 0
 
@@ -242,7 +242,7 @@ def _list(options: Namespace) -> int:
     runs: list[Queued] = [*view.runs, *others]
     if options.all and not options.json:
         runs.sort(key=lambda each: (each.line_place is None, each.line_place or 0))
-    return say_rows(options, _columns(is_everyones=options.all), runs)
+    return say_rows(options, queue_columns(is_everyones=options.all), runs)
 
 
 Queued = QueuedRun | OtherRun
@@ -254,7 +254,7 @@ def _of(
     return lambda run: own(run) if isinstance(run, QueuedRun) else other(run)
 
 
-def _columns(*, is_everyones: bool = False) -> tuple[Column[Queued], ...]:
+def queue_columns(*, is_everyones: bool = False) -> tuple[Column[Queued], ...]:
     """Return what is listed of each run. `is_everyones`: with the queued runs of other users."""
     me, now = user_name(os.getuid()), time.time()
     place = "line_place" if is_everyones else "place"

@@ -15,6 +15,7 @@ from core.catalog.strategies import strategy_of
 from core.cli.logs import RankLog, ranks_with_log
 from core.cli.options import INTERRUPTED
 from core.cli.output import (
+    ONE_DOCUMENT,
     add_force,
     add_table_options,
     answer,
@@ -78,10 +79,10 @@ def list_runs(options: Namespace) -> int:
         _say_what_is_missing(options, every, summaries)
         if given_files(options):
             return 0
-    return say_rows(options, _columns(summaries), summaries)
+    return say_rows(options, run_columns(summaries), summaries)
 
 
-def _columns(summaries: Sequence[RunSummary]) -> tuple[Column[RunSummary], ...]:
+def run_columns(summaries: Sequence[RunSummary]) -> tuple[Column[RunSummary], ...]:
     """Return what is listed of each run. People compare runs by the loss; programs get all of them."""
     shows_name = any(each.renamed for each in summaries)
     return (
@@ -266,7 +267,7 @@ def log(options: Namespace) -> int:
     if (options.tail or 0) < 0:
         raise ValueError(tr("--tail is {tail}. Give a whole number of at least 0.", tail=options.tail))
     if options.json and options.follow:
-        raise ValueError(tr("--json prints one document, and cannot follow a run. Leave out --json or --follow."))
+        raise ValueError(tr(ONE_DOCUMENT, option="--follow"))
     run = Run(find(options).dir, only=(SUPERVISOR_EVENTS,))  # all events of a long run take seconds
     run.catch_up()
     ranks = ranks_with_log(run.dir)
