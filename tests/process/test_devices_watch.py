@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.support.commands import Call, in_a_process
 from tests.support.queueing import Queue, stop
+from tests.support.ssh_server import add_host
 from tests.support.terminals import Terminal, on_a_terminal
 from tests.support.waiting import PATIENCE_S, wait_until
 from tests.support.written_runs import running_run, write_state
@@ -89,6 +90,16 @@ def test_without_a_terminal_the_tables_come_again_as_plain_lines(runs_root: Path
         assert part[1].endswith(f"run {run_dir.name}")
     assert all(part[1].split()[:2] == [run_dir.name, "running"] for part in parts[2:6:3])
     assert "\x1b" not in "".join(map("".join, parts))
+
+
+def test_devices_of_hosts_are_watched_and_a_host_that_does_not_answer_is_named(server, runs_root: Path) -> None:
+    for name in ("one", "closed"):
+        add_host(name)
+    with on_a_terminal("devices", "--watch", "--runs", runs_root, rows=40, columns=200) as terminal:
+        lines = screen_of(terminal, "one/cpu:0", "one/cpu:1", "closed")
+        devices = [line.split()[0] for line in lines if "cpu:" in line[:12]]
+        assert devices == ["cpu:0", "cpu:1", "one/cpu:0", "one/cpu:1"]
+        assert any("closed" in line for line in lines[1 : lines.index("")])
 
 
 def test_json_cannot_be_watched(call: Call) -> None:

@@ -106,7 +106,7 @@ def _watch(options: Namespace, hosts: Sequence[Host]) -> int:
             for state in (watch.state for watch in watches):
                 uses = {full_name(state.host.name, name): use for name, use in state.uses.by_device.items()}
                 shown += _listed(state.survey, {name: (use.runs, use.others) for name, use in uses.items()})
-                notes += [str(state.error)] if state.error else []
+                notes += [tr(str(each)) for each in (state.error, state.survey.banner) if each]
             live = [each for each in finder.summaries if state_info(each.state).live]
             queue = queue_view(options.runs)
             notes += [*queue.troubles, *([queue.held] if queue.held else [])]
@@ -117,7 +117,7 @@ def _watch(options: Namespace, hosts: Sequence[Host]) -> int:
     for watch in watches:
         watch.end()
     if sys.stdout.isatty():
-        say("")
+        say("")  # the shell goes on below the last screen
     return INTERRUPTED
 
 
