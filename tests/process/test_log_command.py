@@ -11,9 +11,11 @@ import pytest
 from core.cli import logs
 from core.cli.logs import MAX_LINE, PIECE_BYTES
 from core.diagnosis.terminal import CUT
+from core.queue import control
+from core.runs.facts import RunState
 from core.schema.paths import log_of_rank
 from tests.support.commands import ROOT, Call, in_a_process
-from tests.support.queueing import Queue, stop
+from tests.support.queueing import Queue
 from tests.support.terminals import on_a_terminal
 from tests.support.waiting import PATIENCE_S
 from tests.support.written_runs import running_run, write_state
@@ -134,14 +136,21 @@ def test_terminal_shows_a_bar_in_place_until_ctrl_c(run_dir: Path) -> None:
         assert terminal.process.wait(PATIENCE_S) == 130
 
 
-def test_queued_run_says_why_it_waits_and_a_reader_may_go(tmp_path: Path, call: Call) -> None:
+def test_queued_run_says_why_it_waits_and_is_followed_and_a_reader_may_go(tmp_path: Path, call: Call) -> None:
     queue = Queue(tmp_path)
     queued = queue.add("held", held=True)
     code, out, err = call("log", queued.run.id)
     assert (code, out) == (0, "")
     assert f"{queued.run.id}: queued. It is held." in err
     assert err.endswith(f"{queued.run.id}: queued. It printed nothing.\n")
-    stop(queued)
+    with in_a_process("log", queued.run.dir, "-f") as shell:
+        assert "queued. It is held." in shell.stderr.readline()
+        append(log_of_rank(queued.run.dir, 0), b"its first line\n")
+        assert shell.stdout.readline() == "its first line\n"
+        assert shell.poll() is None
+        control.let_go(queued.run.dir)
+        shell.communicate(timeout=PATIENCE_S)
+    assert (shell.returncode, queued.until_over().state) == (0, RunState.FINISHED)
     log_of_rank(queued.run.dir, 0).write_text("a line\n" * 100_000)
     words = f"{sys.executable} -m core.cli log {queued.run.dir} | head -1"
     done = subprocess.run(["/bin/sh", "-c", words], cwd=ROOT, capture_output=True, text=True, check=True)

@@ -270,8 +270,8 @@ def log(options: Namespace) -> int:
         raise ValueError(tr(ONE_DOCUMENT, option="--follow"))
     run = Run(find(options).dir, only=(SUPERVISOR_EVENTS,))  # all events of a long run take seconds
     run.catch_up()
-    ranks = ranks_with_log(run.dir)
-    if options.rank is not None and options.rank not in ranks and not (options.follow and _goes_on(run)):
+    ranks, may_come = ranks_with_log(run.dir), options.follow and not state_info(run.facts.state).over
+    if options.rank is not None and options.rank not in ranks and not may_come:
         raise ValueError(tr("Run {id} has no log of rank {rank}. It has those of: {ranks}.", id=run.id,
                             rank=options.rank, ranks=", ".join(map(str, ranks))))
     if options.json:
@@ -290,16 +290,12 @@ def log(options: Namespace) -> int:
     return 0
 
 
-def _goes_on(run: Run) -> bool:
-    return not state_info(run.facts.state).over
-
-
 def _print_log(options: Namespace, run: Run) -> bool:
     """Print the log, with `--follow` until the run is over; return whether there is any."""
     logs: dict[int, RankLog] = {}
     tail, passing, is_last = options.tail, "", False
     while not is_last:
-        is_last = not (options.follow and _goes_on(run))  # before reading
+        is_last = not options.follow or state_info(run.facts.state).over  # before reading
         for rank in ranks_with_log(run.dir) if options.rank is None else [options.rank]:
             if rank not in logs:
                 logs[rank] = RankLog(run.dir, rank, only_end=tail is not None)
