@@ -102,6 +102,13 @@ def test_devices_of_hosts_are_watched_and_a_host_that_does_not_answer_is_named(s
         assert any("closed" in line for line in lines[1 : lines.index("")])
 
 
+def test_devices_are_watched_where_runs_cannot_be_listed(runs_root: Path) -> None:
+    runs_root.write_text("a file where a folder should be")
+    with on_a_terminal("devices", "--watch", "--runs", runs_root, rows=40, columns=400) as terminal:
+        lines = screen_of(terminal, "cpu:0", "cpu:1")
+    assert f"The runs in {runs_root} cannot be listed: Not a directory." in lines
+
+
 def test_json_cannot_be_watched(call: Call) -> None:
     sentence = "--json prints one document, and cannot go on. Leave out --json or --watch."
     assert call("devices", "--watch", "--json") == (2, "", f"trainyard: {sentence}\n")

@@ -24,13 +24,14 @@ from core.config import validation
 from core.devices.device import Device, Sample, Survey, full_name, shown_name
 from core.devices.nvidia.preflight import TIMEOUT_S
 from core.devices.sampler import Sampler
+from core.errors import RunError
 from core.history.device_use import DeviceUse, UseFinder, devices_in_use, first_processes
 from core.hosts.host_list import load
 from core.language import tr, tr_noop
 from core.launchers import loopback
 from core.pythons.discovery import FoundPython, PythonSearch
 from core.pythons.python_info import REMEDY, Package, PythonInfo
-from core.queue.listing import queue_view
+from core.queue.listing import QueueView, queue_view
 from core.runs.facts import state_info
 from core.series.report import export_bytes
 from core.table import Column, Table
@@ -108,7 +109,10 @@ def _watch(options: Namespace, hosts: Sequence[Host]) -> int:
                 shown += _listed(state.survey, {name: (use.runs, use.others) for name, use in uses.items()})
                 notes += [tr(str(each)) for each in (state.error, state.survey.banner) if each]
             live = [each for each in finder.summaries if state_info(each.state).live]
-            queue = queue_view(options.runs)
+            try:
+                queue = queue_view(options.runs)
+            except RunError as error:
+                queue = QueueView(troubles=(str(error),))
             notes += [*queue.troubles, *([queue.held] if queue.held else [])]
             tables = Table(DEVICE_COLUMNS, shown), Table(run_columns(live), live), Table(queue_columns(), queue.runs)
             show_screen(tables, notes)
