@@ -9,9 +9,11 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import re
 import select
 import signal
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from core.catalog import strategies
 from core.history.summary import LOSS
 from core.language import join_sentences, tr
 from core.metrics.files.finder import MAX_FOUND, MetricFileFinder, may_have_metrics
+from core.metrics.files.trackers import changes_of
 from core.metrics.merge import MergedReading
 from core.metrics.rank_metrics import MetricEventWriter, RankReader
 from core.schema.event_kinds import LogRead, MetricFile, Notice, RunProgress
@@ -26,7 +29,7 @@ from core.schema.events import RecordError, Writer
 from core.schema.paths import COLLECTOR_EVENTS, CONTROL, EVENTS, metrics_file
 from core.schema.spec import RunSpec
 from core.system import procfs
-from core.system.processes import TAG
+from core.system.processes import RUN_DIR, TAG
 from core.system.procfs import PROC
 
 INTERVAL_S = 0.25
@@ -124,8 +127,10 @@ class MetricsCollector:
     def read(self, *, last: bool = False) -> None:
         """Read and record what is new. `last`: the script has exited. Raises `RecordError`."""
         now = time.time()
-        for folder in self._owners.open_folders() if self._owners else ():
-            self._finder.add(folder)
+        if self._owners:
+            self._owners.compare(last=last)
+            for folder in self._owners.open_folders():
+                self._finder.add(folder)
         for reader, writer in zip(self._ranks, self._writers, strict=True):
             measured = reader.read(last=last)
             writer.write(measured, since=self._last_read, until=now)
@@ -201,7 +206,12 @@ TIME_STEP_S = 0.1
 
 
 class FileOwners:
-    """Assigns files to runs by the processes that have them open, found by the environment tags of all runs."""
+    """Assigns files to runs by the processes that have them open, found by the environment tags of all runs.
+
+    Where several runs may have written a file that is closed again, the bytes that they write tell: a run that wrote
+    less than the file grew by did not write it. What is left at the end is decided by the command lines: the only one
+    with a part of the file's path (`--out runs/two`) is that of its writer.
+    """
 
     def __init__(
         self, run_id: str, folder: Path, proc: Path = PROC, clock: Callable[[], float] = time.monotonic
@@ -209,9 +219,20 @@ class FileOwners:
         """`folder`: the working folder of this run. `clock`: monotonic, in seconds."""
         self._run_id, self._folder, self._proc, self._clock = run_id, os.path.realpath(folder), proc, clock
         self.refused: dict[str, str] = {}
-        """Files that may be ours, by path: the run that works in their folder, too."""
-        self._of_others: set[str] = set()
-        self._runs: Mapping[int, str] = {}
+        """Files that may be ours, by path: the other run that may have written it."""
+        self._writers: dict[str, set[str]] = {}
+        """By path: the runs that may have written the file. The log of a run has one."""
+        self._last: tuple[dict[tuple[str, int], float], dict[str, tuple[int, int, int]]] = {}, {}
+        """As of the last comparison: bytes that each process has written, and the states of the files."""
+        self._runs: dict[int, str] = {}
+        self._folders: dict[str, set[str]] = defaultdict(set)
+        """By run: where its processes work. The worker of a recipe writes no tables: where it works means nothing."""
+        self._words: dict[str, set[str]] = defaultdict(set)
+        """By run: the parts of its command lines."""
+        self._dirs: dict[str, str] = {}
+        self._until: dict[str, float] = {}
+        """By run: the unix time at which it may still have had processes."""
+        self._is_last = False
         self._looked: float | None = None
         self._listed: float | None = None
         self._listed_at = 0.0
@@ -221,7 +242,7 @@ class FileOwners:
         """Return whether this file may belong to this run.
 
         A file that only another run has open does not. A file that no run has open does, unless another run works in
-        the same folder, or in one that is nearer to the file.
+        the same folder, or in one that is nearer to the file: then it does once `compare` has left out all others.
         """
         # The caller does not ask again about a file that is ours. So the processes must have been listed after the last
         # change of the file: its writer may belong to a run that has just started.
@@ -229,9 +250,33 @@ class FileOwners:
         if answer and self._listed_at <= state.st_mtime + TIME_STEP_S:
             self._listed = None
             answer = self._judge(path, state)
-        if answer:
+        if answer or len(self._writers.get(path, ())) == 1:
             self.refused.pop(path, None)
         return answer
+
+    def compare(self, *, last: bool = False) -> None:
+        """Leave out the runs that have written less than a file in doubt has grown by since the last call.
+
+        `last`: this run has ended.
+        """
+        self._is_last = last
+        doubted = {run for runs in self._writers.values() if len(runs) > 1 for run in runs}
+        for run in doubted:
+            self._writers.update((str(log), {run}) for log in Path(self._dirs.get(run, os.devnull)).glob("log*.txt"))
+        begin, before = self._last
+        self._last = self._bytes_written() if doubted else {}, {p: changes_of(p)[0] for p in self._writers if doubted}
+        grown = {path: state[1] - before[path][1] for path, state in self._last[1].items()
+                 if path in before and before[path][0] == state[0]}
+        if not any(size > 0 and len(self._writers[path]) > 1 for path, size in grown.items()):
+            return
+        self._listed = None  # a process that was started since then may have written
+        end = self._bytes_written()
+        for run in doubted:
+            keys = {key for key in {*begin, *end} if key[0] == run}
+            elsewhere = sum(end.get(key, math.inf) - begin.get(key, 0.0) for key in keys)
+            elsewhere -= sum(size for path, size in grown.items() if self._writers[path] == {run})
+            for path in [path for path, size in grown.items() if size > elsewhere and len(self._writers[path]) > 1]:
+                self._writers[path].discard(run)
 
     def open_folders(self) -> set[Path]:
         """Return the folders of the metric files that processes of this run have open, at most once in a while."""
@@ -243,38 +288,54 @@ class FileOwners:
         return {Path(path).parent for path in paths if path.startswith("/") and may_have_metrics(path)}
 
     def _judge(self, path: str, state: os.stat_result) -> bool:
-        tagged = self._tagged()
-        others = [pid for pid, run_id in tagged.items() if run_id != self._run_id]
-        if not others:
-            return path not in self._of_others
-        inode = state.st_dev, state.st_ino
-        own = [pid for pid, run_id in tagged.items() if run_id == self._run_id]
-        if any(inode in procfs.open_files(pid, self._proc) for pid in own):
-            return True
-        if any(inode in procfs.open_files(pid, self._proc) for pid in others):
-            self._of_others.add(path)
-        elif claims := [(len(folder), tagged[pid]) for pid in others if (folder := self._claims(pid, path))]:
-            self.refused[path] = max(claims)[1]
-            return False
-        return path not in self._of_others
+        tagged, inode = self._tagged(), (state.st_dev, state.st_ino)
+        others = {*tagged.values()} - {self._run_id}
+        if others and (holders := {run for pid, run in tagged.items() if inode in procfs.open_files(pid, self._proc)}):
+            self._writers[path] = {self._run_id} if self._run_id in holders else holders
+        active = {*others, *(run for run, until in self._until.items() if state.st_mtime <= until)} - {self._run_id}
+        claims = [(length, run) for run in active if (length := self._claim(self._folders[run], path))]
+        if claims:
+            self._writers.setdefault(path, {self._run_id, *(run for _, run in claims)})
+        writers = self._writers.get(path, {self._run_id})
+        if self._is_last and len(writers) > 1:
+            named = {run: self._words[run] & _parts(path) for run in writers}
+            shared = set.intersection(*named.values())
+            writers = self._writers[path] = {run for run in writers if named[run] - shared} or writers
+        if rivals := [claim for claim in claims if claim[1] in writers]:
+            self.refused[path] = max(rivals)[1]
+        return writers == {self._run_id}
+
+    def _bytes_written(self) -> dict[tuple[str, int], float]:
+        """Return how many bytes each process of a run has written, by run and pid."""
+        return {(run, pid): procfs.written_bytes(pid, self._proc) for pid, run in self._tagged().items()}
 
     def _tagged(self) -> Mapping[int, str]:
         """Return the run ids of the processes of all runs, by pid."""
         now = self._clock()
         if self._listed is None or now - self._listed >= CACHE_S:
-            tags = ((pid, procfs.variable(procfs.variables(pid, self._proc), TAG)) for pid in procfs.pids(self._proc))
-            self._listed_at = time.time()
-            self._runs, self._listed = {pid: tag for pid, tag in tags if tag is not None}, now
+            self._listed_at, self._listed = time.time(), now
+            self._until.update(dict.fromkeys(self._runs.values(), self._listed_at))
+            self._runs = {}
+            for pid in procfs.pids(self._proc):
+                variables = procfs.variables(pid, self._proc)
+                if (tag := procfs.variable(variables, TAG)) is not None:
+                    self._runs[pid] = tag
+                    self._dirs[tag] = procfs.variable(variables, RUN_DIR) or os.devnull
+                    words = procfs.words(pid, self._proc)
+                    self._words[tag].update(*map(_parts, words))
+                    if not any(word.endswith(BOOT) for word in words[:3]):
+                        self._folders[tag].add(procfs.working_dir(pid, self._proc) or "/")
         return self._runs
 
-    def _claims(self, pid: int, path: str) -> str:
-        """Return a process's working folder if it is this run's or nearer to the file; "" otherwise.
+    def _claim(self, folders: set[str], path: str) -> int:
+        """Return the length of the folder among these that is this run's or nearer to the file; 0 if there is none."""
+        file = os.path.realpath(path)
+        least = len(self._folder) if file.startswith(f"{self._folder}/") else 1
+        nearer = {folder for folder in folders if len(folder) > least and file.startswith(f"{folder}/")}
+        return max(map(len, nearer | (folders & {self._folder})), default=0)
 
-        The worker of a recipe writes no tables: where it works means nothing.
-        """
-        folder, file = procfs.working_dir(pid, self._proc) or "/", os.path.realpath(path)
-        if any(word.endswith(BOOT) for word in procfs.words(pid, self._proc)[:3]):
-            return ""
-        is_nearer = len(folder) > len(self._folder) or not file.startswith(f"{self._folder}/")
-        is_claimed = folder == self._folder or (is_nearer and folder != "/" and file.startswith(f"{folder}/"))
-        return folder if is_claimed else ""
+
+def _parts(text: str) -> set[str]:
+    """Return the names in a path or an argument, with and without their endings."""
+    names = re.split("[/=]", text)
+    return {*names, *(name.rpartition(".")[0] for name in names)} - {""}

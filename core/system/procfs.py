@@ -6,6 +6,7 @@ Also find the mounted file system of a path.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 import time
@@ -160,6 +161,15 @@ def open_paths(pid: int, proc: Path = PROC) -> set[str]:
             with contextlib.suppress(OSError):  # closed in the meantime
                 found.add(os.readlink(folder / name))  # noqa: PTH115 (the target may be no path)
     return found
+
+
+def written_bytes(pid: int, proc: Path = PROC) -> float:
+    """Return how many bytes a process and its ended children may have written to files, terminals and pipes.
+
+    That is infinite if it is not known.
+    """
+    found = re.search(rb"^wchar: (\d+)", _read(proc, pid, "io"), re.MULTILINE)
+    return int(found[1]) if found else math.inf
 
 
 def namespace(pid: int | str, proc: Path = PROC) -> str | None:
