@@ -83,6 +83,12 @@ PLACES: dict[str, dict[str, Any]] = {
     "{'loss': 0.52, 'learning_rate': 4e-05, 'epoch': 0.5}": {"epoch": 0.5},
 }
 CURVES: dict[str, dict[str, list[tuple[int, float]]]] = {
+    # a name that ends as a type of C
+    "Step [1/4], Joint Loss: 2.5, Reconst Loss: 0.5\nint loss = 3.5; const double error = 0.25;": {
+        "joint_loss": [(1, 2.5)], "reconst_loss": [(1, 0.5)]},
+    # a count of what is in a test set is no heading of a test
+    "step 1 | loss 0.5\n2 names that are in test:\n3 that are new:\nann\nstep 2 | loss 0.4\ntest:\nloss 0.3": {
+        "loss": [(1, 0.5), (2, 0.4)], "val_loss": [(2, 0.3)]},
     # numbers
     "step 1: loss: 6,25 acc: 0,55": {"loss": [(1, 6.25)], "accuracy": [(1, 0.55)]},
     "loss: 1,234": {},  # thousands, or a decimal comma

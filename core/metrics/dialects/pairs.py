@@ -113,7 +113,7 @@ MEASURE = re.compile(r"\s(?:hours?|h|min|minutes?|secs?|seconds?|s|ms|[KMG]i?B|s
 NEXT = re.compile(r"^\s+[A-Za-z_][\w@/.\-]*\s+[-+]?[\d.]")
 """The text that may follow `nan` instead: another name and its number. No sentence reads so."""
 
-DECLARED = ("double ", "float ", "auto ", "const ", "int ")
+DECLARED = re.compile(r"\b(?:double|float|auto|const|int) $")
 TIMES = re.compile(r" \*(?! \d)")
 """What stands before and after a number in source code: `double loss = 0.5;`, `loss = 0.5 * x`. CNTK prints the
 number of samples so."""
@@ -126,6 +126,8 @@ PHASE_HEADING = re.compile(
     r"(?:\s+(?:phase|set|loop|mode|model|step|epoch|results?|started|begins?|\d{1,6})){0,3}\W*$",
     re.IGNORECASE,
 )
+COUNTED = re.compile(r"\s*\d+ [a-z]")
+"""The begin of `3 samples that are in test:`, which is no heading."""
 TRAINING, VALIDATION_NEXT = "training", "validation"
 STEPS_OF_EPOCH = re.compile(r"\bepoch: \d+, Steps: \d+ \|", re.IGNORECASE)
 """A summary of an epoch that says how many steps it had."""
@@ -169,7 +171,7 @@ def heading(line: str) -> str:
     A line such as `Test Error:` speaks of the next line; `Training...` and `Validating...` of all until the other one.
     """
     if len(line) < HEAD:
-        if line.rstrip().endswith(":") and PHASE.match(message(_without_prefixes(line))) is not None:
+        if line.rstrip().endswith(":") and not COUNTED.match(line) and PHASE.match(message(_without_prefixes(line))):
             return VALIDATION_NEXT
         if named := PHASE_HEADING.match(line):
             return TRAINING if named["train"] else VALIDATION_NEXT
@@ -266,7 +268,7 @@ def _plausible(line: str, match: re.Match[str], certain: str) -> bool:
     is_unclear = match["grouped"] and not LARGE.search(match["name"])  # 1,234 may have a decimal comma
     if is_unclear or (not certain and (not tight or MEASURE.match(line, match.end()))):
         return False
-    if line.endswith(DECLARED, 0, match.start()) or TIMES.match(line, match.end()):
+    if DECLARED.search(line, max(0, match.start() - 8), match.start()) or TIMES.match(line, match.end()):
         return False
     if certain == "cautious" and whole:
         return tight and EPISODE.search(line) is not None
