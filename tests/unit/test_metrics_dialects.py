@@ -83,6 +83,8 @@ PLACES: dict[str, dict[str, Any]] = {
     "{'loss': 0.52, 'learning_rate': 4e-05, 'epoch': 0.5}": {"epoch": 0.5},
 }
 CURVES: dict[str, dict[str, list[tuple[int, float]]]] = {
+    # numbers of one width in a sentence
+    "Up to here, the mean loss is 1234.50.\nUp to here, the mean loss is    5.90.\n": {"loss": [(1, 1234.5), (2, 5.9)]},
     # a name that ends as a type of C
     "Step [1/4], Joint Loss: 2.5, Reconst Loss: 0.5\nint loss = 3.5; const double error = 0.25;": {
         "joint_loss": [(1, 2.5)], "reconst_loss": [(1, 0.5)]},

@@ -18,6 +18,7 @@ OTHER_LINES = {
     "2026-05-01 10:00:09 | INFO | train | epoch 001 | loss 9.81 | ppl 5.4 | num_updates 200": {
         "loss": 9.81, "perplexity": 5.4},
     "Training loss (for one batch) at step 200: 0.9721": {"loss": 0.9721},
+    "Training acc over epoch: 0.7222": {"accuracy": 0.7222},
 }
 """Lines of forms that no recorded log has, and their values."""
 LARGEST_PIECE = 40

@@ -155,6 +155,8 @@ FORMS: tuple[Form, ...] = (
          holds=" at ",
          line=_re(r"^\W*(?P<name>(?:[a-z_]+[ _])?(?:loss|accuracy))(?: \([^)]{1,40}\))? at (?:step|iteration) "
                   r"(?P<step>\d{1,15}): (?P<number>NUM)\s*$")),
+    Form(program="Guides of Keras: an epoch", holds=" over epoch: ",
+         line=_re(r"^(?P<name>(?:training|validation) \w+) over epoch: (?P<number>NUM)$")),
 )
 """The more specific forms come first."""
 

@@ -40,7 +40,7 @@ PREFIX = re.compile(
 )
 """Dates, times of day, durations, versions, addresses and lines of source: they are no values and are blanked out."""
 PAIR = re.compile(
-    rf"(?<![\w@/.\\'\"-])(?P<name>[a-z_][\w@/.\-]{{0,63}})(?P<sep>\s{{0,8}}(?:\bis)?[=:]\s{{0,16}}|\sis\s|\s{{1,16}})"
+    rf"(?<![\w@/.\\'\"-])(?P<name>[a-z_][\w@/.\-]{{0,63}})(?P<sep>\s{{0,8}}(?:\bis)?[=:]\s{{0,16}}|\sis\s{{1,16}}|\s{{1,16}})"
     rf"(?:(?P<number>(?P<grouped>\d{{1,3}},\d{{3}}(?![\d,.]))|{NUMBER})(?P<rest>\s?%|\s?/\s?(?P<of>\d+))?"
     rf"|(?<=:\s)\((?P<share>\d+(?:\.\d*)?)%\)|(?<=[=:\s])\[(?P<only>{NUMBER})\]|(?<=[=:])\((?P<first>{NUMBER}),?\))"
     rf"{ALONE}(?=$|[\s,;|)\]}}>'\"(]|\.(?:\s|$))",
