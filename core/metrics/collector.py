@@ -21,7 +21,7 @@ from core.catalog import strategies
 from core.history.summary import LOSS
 from core.language import join_sentences, tr
 from core.metrics.files.finder import MAX_FOUND, MetricFileFinder, may_have_metrics
-from core.metrics.files.trackers import changes_of
+from core.metrics.files.trackers import IS_LOCKED, TrackerDatabase, changes_of, is_database, reader_of
 from core.metrics.merge import MergedReading
 from core.metrics.rank_metrics import MetricEventWriter, RankReader
 from core.schema.event_kinds import LogRead, MetricFile, Notice, RunProgress
@@ -127,10 +127,8 @@ class MetricsCollector:
     def read(self, *, last: bool = False) -> None:
         """Read and record what is new. `last`: the script has exited. Raises `RecordError`."""
         now = time.time()
-        if self._owners:
-            self._owners.compare(last=last)
-            for folder in self._owners.open_folders():
-                self._finder.add(folder)
+        for folder in self._owners.look(last=last) if self._owners else ():
+            self._finder.add(folder)
         for reader, writer in zip(self._ranks, self._writers, strict=True):
             measured = reader.read(last=last)
             writer.write(measured, since=self._last_read, until=now)
@@ -175,6 +173,8 @@ class MetricsCollector:
             self._events.write(MetricFile(path=path, begin=self._finder.offset(Path(path)), other_run=other))
             yield tr("{path} was not read, since run {other} may have written it. When that run is over, "
                      "trainyard reread {id} reads it.", path=path, other=other, id=self._run_id)
+        yield from (tr(IS_LOCKED, path=path) for path in self._finder.refused
+                    if is_database(path) and reader_of(Path(path)) is TrackerDatabase)
         if self._finder.is_full:
             yield tr("The script wrote more than {count} files of measurements. Only the first ones were read.",
                      count=MAX_FOUND)
@@ -220,18 +220,15 @@ class FileOwners:
         self._run_id, self._folder, self._proc, self._clock = run_id, os.path.realpath(folder), proc, clock
         self.refused: dict[str, str] = {}
         """Files that may be ours, by path: the other run that may have written it."""
-        self._writers: dict[str, set[str]] = {}
-        """By path: the runs that may have written the file. The log of a run has one."""
+        self._writers: dict[str, set[str]] = {}  # by path: the runs that may have written the file
+        # As of the last comparison: bytes that each process has written, and the states of the files.
         self._last: tuple[dict[tuple[str, int], float], dict[str, tuple[int, int, int]]] = {}, {}
-        """As of the last comparison: bytes that each process has written, and the states of the files."""
         self._runs: dict[int, str] = {}
+        # By run: where its processes work, the parts of its command lines, its folder, the time of its last process.
         self._folders: dict[str, set[str]] = defaultdict(set)
-        """By run: where its processes work. The worker of a recipe writes no tables: where it works means nothing."""
         self._words: dict[str, set[str]] = defaultdict(set)
-        """By run: the parts of its command lines."""
         self._dirs: dict[str, str] = {}
         self._until: dict[str, float] = {}
-        """By run: the unix time at which it may still have had processes."""
         self._is_last = False
         self._looked: float | None = None
         self._listed: float | None = None
@@ -254,12 +251,8 @@ class FileOwners:
             self.refused.pop(path, None)
         return answer
 
-    def compare(self, *, last: bool = False) -> None:
-        """Leave out the runs that have written less than a file in doubt has grown by since the last call.
-
-        `last`: this run has ended.
-        """
-        self._is_last = last
+    def compare(self) -> None:
+        """Leave out the runs that have written less than a file in doubt has grown by since the last call."""
         doubted = {run for runs in self._writers.values() if len(runs) > 1 for run in runs}
         for run in doubted:
             self._writers.update((str(log), {run}) for log in Path(self._dirs.get(run, os.devnull)).glob("log*.txt"))
@@ -278,8 +271,10 @@ class FileOwners:
             for path in [path for path, size in grown.items() if size > elsewhere and len(self._writers[path]) > 1]:
                 self._writers[path].discard(run)
 
-    def open_folders(self) -> set[Path]:
-        """Return the folders of the metric files that processes of this run have open, at most once in a while."""
+    def look(self, *, last: bool = False) -> set[Path]:
+        """Compare, and return the folders of files that this run has open now and then. `last`: the run has ended."""
+        self._is_last = last
+        self.compare()
         if self._looked is not None and self._clock() - self._looked < CACHE_S:
             return set()
         self._looked = self._clock()
@@ -298,7 +293,7 @@ class FileOwners:
             self._writers.setdefault(path, {self._run_id, *(run for _, run in claims)})
         writers = self._writers.get(path, {self._run_id})
         if self._is_last and len(writers) > 1:
-            named = {run: self._words[run] & _parts(path) for run in writers}
+            named = {run: self._words[run] & {*path.split("/"), Path(path).stem} - {""} for run in writers}
             shared = set.intersection(*named.values())
             writers = self._writers[path] = {run for run in writers if named[run] - shared} or writers
         if rivals := [claim for claim in claims if claim[1] in writers]:
@@ -322,7 +317,8 @@ class FileOwners:
                     self._runs[pid] = tag
                     self._dirs[tag] = procfs.variable(variables, RUN_DIR) or os.devnull
                     words = procfs.words(pid, self._proc)
-                    self._words[tag].update(*map(_parts, words))
+                    self._words[tag].update(*(re.split("[/=]", word) for word in words))
+                    # The worker of a recipe writes no tables: where it works means nothing.
                     if not any(word.endswith(BOOT) for word in words[:3]):
                         self._folders[tag].add(procfs.working_dir(pid, self._proc) or "/")
         return self._runs
@@ -333,9 +329,3 @@ class FileOwners:
         least = len(self._folder) if file.startswith(f"{self._folder}/") else 1
         nearer = {folder for folder in folders if len(folder) > least and file.startswith(f"{folder}/")}
         return max(map(len, nearer | (folders & {self._folder})), default=0)
-
-
-def _parts(text: str) -> set[str]:
-    """Return the names in a path or an argument, with and without their endings."""
-    names = re.split("[/=]", text)
-    return {*names, *(name.rpartition(".")[0] for name in names)} - {""}

@@ -164,10 +164,7 @@ def open_paths(pid: int, proc: Path = PROC) -> set[str]:
 
 
 def written_bytes(pid: int, proc: Path = PROC) -> float:
-    """Return how many bytes a process and its ended children may have written to files, terminals and pipes.
-
-    That is infinite if it is not known.
-    """
+    """Return how many bytes a process and its ended children have written anywhere; infinity if it is not known."""
     found = re.search(rb"^wchar: (\d+)", _read(proc, pid, "io"), re.MULTILINE)
     return int(found[1]) if found else math.inf
 

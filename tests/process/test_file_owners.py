@@ -140,8 +140,8 @@ def test_folder_of_a_log_that_a_process_of_the_run_has_open_is_told(tmp_path, st
     start_process("run-1", tmp_path, log)
     start_process("run-1", tmp_path, other)
     owners = FileOwners("run-1", tmp_path / "work", clock=lambda: 0.0)
-    assert owners.open_folders() == {log.parent}
-    assert owners.open_folders() == set(), "not again at once"
+    assert owners.look() == {log.parent}
+    assert owners.look() == set(), "not again at once"
 
 
 def test_run_that_has_just_started_has_its_file(tmp_path, start_process) -> None:
@@ -208,7 +208,7 @@ def test_command_lines_decide_at_the_end_of_a_run_whose_file_it_is(tmp_path, sta
     owners = FileOwners("run-1", tmp_path)
     for last in (False, True):
         assert [owners.is_ours(str(path), path.stat()) for path in paths] == [False, False]
-        owners.compare(last=last)
+        owners.look(last=last)
     assert [owners.is_ours(str(path), path.stat()) for path in paths] == [True, False]
     assert owners.refused == {str(paths[1]): "run-2"}
 

@@ -272,7 +272,9 @@ def json_number(value: object) -> float | None:
 
 
 def _text(line: bytes) -> str:
-    return line.decode("utf-8", "replace").lstrip("\ufeff")
+    """Return the text of a line. In UTF-16, ASCII has zeros. Other encodings keep different names apart."""
+    plain = line.replace(b"\0", b"").removeprefix(b"\xff\xfe").removeprefix(b"\xfe\xff")
+    return plain.decode("utf-8", "backslashreplace").lstrip("\ufeff")
 
 
 def _numbers(found: dict[str, object], prefix: str = "", depth: int = 1) -> dict[str, float]:
