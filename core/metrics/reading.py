@@ -59,7 +59,7 @@ _OTHERS = """
 OTHERS = frozenset(_OTHERS.split())
 """Names next to metrics that are not metrics: counts, times, speeds, sizes, settings."""
 MEASURED = re.compile(
-    r"num_.*|.*(?:_per_(?:second|sec|step|epoch|s|gpu|iter|batch)|/s(?:ec)?|/it(?:er)?|_(?:time|runtime|seconds|sec|secs|ms|"
+    r"num_.*|init(?:ial)?_.*|.*(?:_per_(?:second|sec|step|epoch|s|gpu|iter|batch)|/s(?:ec)?|/it(?:er)?|_(?:time|runtime|seconds|sec|secs|ms|"
     r"bytes|mb|gb|mem|memory|workers|epochs|timestamp|jit_compilation_time))|(?:time|runtime|elapsed|eta)_.*|.*/sec/.*"
 )
 SETTING = re.compile(

@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from core.metrics.dialects.plain import apart
 from core.metrics.dialects.syntax import ALONE, NUMBER, StepPosition, message, step_position
 from core.metrics.reading import (
     IN_VALIDATION,
@@ -66,7 +67,7 @@ FIELD = re.compile(r"[,;|]\s{0,4}([A-Za-z][\w-]{0,30}(?:[ ][A-Za-z][\w-]{0,30}){
 """The words before a name in its field of a line: `, Mel PostNet ` in `Mel Loss: 1.2, Mel PostNet Loss: 1.1`."""
 BEFORE_NAMES = TRAIN | VALIDATION | MEANS | {"set"}
 WORDS = re.compile(
-    r"(?:time|learning|grad|gradient|best|median|max|min|maximum|minimum|highest|lowest|total|final|top|batch|epoch|step|[dgq]|gen|"
+    r"(?:time|learning|grad|gradient|init(?:ial)?|best|median|max|min|maximum|minimum|highest|lowest|total|final|top|batch|epoch|step|[dgq]|gen|"
     r"disc|generator|discriminator|actor|critic|policy|value|surrogate|entropy|content|style|adversarial|adv|gan|cycle|"
     r"identity|perceptual|feature|pixel|recon(?:struction)?|kld?|elbo|regression|reg|classification|cls|box|bbox|obj|"
     r"objectness|mask|seg|segmentation|rpn|dfl|contrastive|triplet|aux(?:iliary)?|commit(?:ment)?|vq|codebook|"
@@ -137,7 +138,7 @@ FILE = re.compile(r".*\.(?:py|cc|cpp|cu|c|h|rs|js|txt|log|json|ya?ml|pth?|ckpt|b
 
 def read(line: str) -> Reading | None:
     """Return the metrics and the position of a line; None if it has neither."""
-    clean = _without_prefixes(line)
+    clean = apart(_without_prefixes(line))
     if SETTINGS.match(clean):
         return None
     at = step_position(clean)
@@ -161,6 +162,11 @@ def read(line: str) -> Reading | None:
         values=values, step=at.step, epoch=at.epoch, done=at.done, total=at.total, unit=at.unit, of_test=of_test,
         kinds=kinds,
     )
+
+
+def values_of(text: str) -> dict[str, float]:
+    """Return the values in a text beside a bar, by our names."""
+    return _values(apart(_without_prefixes(text)), StepPosition(done=0), validation=False, tested=False).values
 
 
 def heading(line: str) -> str:

@@ -84,6 +84,8 @@ BY_PHASE = re.compile(
     re.IGNORECASE,
 )
 """`LOSS train 0.9 valid 0.5`."""
+WITHOUT = re.compile(r"(?<=\w) ?(?:\((?:batch|avg|mean|epoch|step)\)|\[\d+-\d+\])(?=\s?[:=])", re.IGNORECASE)
+"""`loss (batch)=0.5`."""
 IN_BRACKETS = re.compile(rf"\b([a-z]\w{{1,30}}) ?[(\[]{PHASES}[)\]](?=\s?[:=])", re.IGNORECASE)
 """`loss (val): 0.5`."""
 IN_TWO = re.compile(rf"\b([a-z]+)/([a-z]+) ([a-z]+):? ({NUMBER})/({NUMBER})(?![\w/])", re.IGNORECASE)
@@ -125,7 +127,8 @@ def plain(text: str) -> str:
 def apart(text: str) -> str:
     """Return a line in which each number has the whole name: `train LOSS: 0.9, valid LOSS: 0.5`."""
     text = BY_PHASE.sub(_named, text) if "rain" in text else text
-    text = IN_BRACKETS.sub(r"\2 \1", text) if "(" in text or "[" in text else text
+    if "(" in text or "[" in text:
+        text = IN_BRACKETS.sub(r"\2 \1", WITHOUT.sub("", text))
     return IN_TWO.sub(r"\1 \3: \4, \2 \3: \5", text) if "/" in text else text
 
 

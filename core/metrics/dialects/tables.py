@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -43,7 +43,6 @@ PARTS = re.compile(r"(?P<part>\w+)\(P")
 """`Mask(P`, `Pose(P`: this precision and the columns after it are those of masks or poses."""
 
 BLOCK_LINE = re.compile(r"\|\s+(?P<key>[A-Za-z][\w@/.()%\- ]{0,60}?)\s*\|\s*(?P<value>[^\s|]{0,40})\s*\|")
-BLOCK_VALUE = re.compile(NUMBER, re.IGNORECASE)
 BLOCK_STEPS = ("total_timesteps", "timesteps", "total_steps", "num_timesteps", "totalenvinteracts", "steps", "step",
                "epoch")
 """Keys that say where the training is; the first one that a block has counts."""
@@ -182,22 +181,21 @@ def _aligned(columns: Columns, cells: list[str]) -> list[str]:
     return [*cells[:-1], *["-"] * missing, cells[-1]]
 
 
-def split_block_line(line: str) -> tuple[str, str] | None:
-    """Return the key and the value of a line, the key of a section with a slash at its end; None for other lines."""
-    match = BLOCK_LINE.fullmatch(line)
-    return (match["key"], match["value"]) if match else None
-
-
 def begins_block(line: str) -> bool:
     """Return whether a line can be the first of a block: a section, or a key with a number."""
-    if not line.startswith("|") or (found := split_block_line(line)) is None:
+    if (match := BLOCK_LINE.fullmatch(line)) is None:
         return False
-    return BLOCK_VALUE.fullmatch(found[1]) is not None if found[1] else found[0].endswith("/")
+    return PART.fullmatch(match["value"]) is not None or (not match["value"] and match["key"].endswith("/"))
 
 
-def block(lines: Mapping[str, str]) -> Reading | None:
-    """Return the reading of a whole block: values by keys with their sections. None without a step or a metric."""
-    numbers = {key: float(text) for key, text in lines.items() if BLOCK_VALUE.fullmatch(text)}
+def block(lines: Iterable[str]) -> Reading | None:
+    """Return the reading of the lines of a block. None without a step or a metric."""
+    numbers, section = {}, ""
+    for key, value in (match.groups() for line in lines if (match := BLOCK_LINE.fullmatch(line))):
+        if key.endswith("/") and not value:
+            section = key
+        elif PART.fullmatch(value):
+            numbers[section + key] = float(value)
     by_last = {key.rpartition("/")[2].lower(): value for key, value in numbers.items()}
     step = next((by_last[name] for name in BLOCK_STEPS if name in by_last), None)
     if step is None or not step.is_integer() or len(numbers) < MIN_KEYS:
