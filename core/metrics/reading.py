@@ -7,7 +7,7 @@ validation loss. A counter (a step, an epoch, a time, a speed, a process number)
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
@@ -85,6 +85,19 @@ CAMEL = re.compile(r"^(train|training|val|valid|validation|eval|test)(?=[A-Z])")
 DOTTED = re.compile(r"^(train|val|valid|test|eval|avg|mean)\.(?=[a-z])")
 OF_PHASE = re.compile(r"(?<=[a-z\d])\.(train|val|valid|test|eval)$")
 GAPS = re.compile(r"[\s/\-_]+")
+
+
+MAX_NAME_CHARACTERS = 200
+"""A longer name is not the name of a metric."""
+
+STEP_COLUMNS = ("global_step", "trainer_global_step", "train_global_step", "step", "steps")
+"""If several columns count steps, the first of these is used; others, such as `iter`, may restart with each epoch."""
+TIMES = frozenset({"time", "timestamp", "wall_time", "walltime", "ts"})
+MIN_TIME, MAX_TIME = 1e9, 1e11
+"""A time between these is in unix seconds; other times have another origin."""
+
+MAX_DEPTH = 3
+"""`{"train": {"loss": 0.5}}` is `train/loss`; values nested deeper than this are not metrics."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,3 +210,61 @@ def certainty(name: str) -> Literal["known", "plain", "cautious", ""]:
     if any(part in PLAIN for part in parts) or canonical(name) == "learning_rate":
         return "plain"
     return "cautious" if any(part in CAUTIOUS for part in parts) else ""
+
+
+def numbers_of(
+    found: Mapping[str, object], number: Callable[[object], float | None], prefix: str = "", depth: int = 1
+) -> dict[str, float]:
+    """Return the numbers of an object by their names. `number` returns a value as a number; None if it is none."""
+    numbers: dict[str, float] = {}
+    for name, value in found.items():
+        if isinstance(value, dict) and depth < MAX_DEPTH:
+            numbers |= numbers_of(value, number, f"{prefix}{name}/", depth + 1)
+        elif (read := number(value)) is not None:
+            numbers[f"{prefix}{name}"] = read
+    return numbers
+
+
+def reading_of(numbers: Mapping[str, float], *, validation: bool = False) -> Reading | None:
+    """Return the numbers of one record, by the program's names, as a reading; None if none of them is a metric.
+
+    With `validation`, the record itself says that it is about validation.
+    """
+    metrics: list[tuple[str, float]] = []
+    steps: dict[str, float] = {}
+    epochs: list[float] = []
+    times: list[float] = []
+    for name, number in numbers.items():
+        role, ours = _role(name)
+        if role == "metric":
+            metrics.append((f"val_{ours}" if validation and not ours.startswith("val_") else name, number))
+        elif role == "step":
+            steps[ours] = number
+        elif role == "epoch":
+            epochs.append(number)
+        elif role == "time":
+            times.append(number)
+    if not metrics:
+        return None
+    values, of_test = by_our_names(metrics)
+    candidates = [*(steps[name] for name in STEP_COLUMNS if name in steps), *steps.values()]
+    return Reading(
+        values=values,
+        step=next((int(step) for step in candidates if 0 <= step < MAX_STEP and step == int(step)), None),
+        epoch=next((epoch for epoch in epochs if 0 <= epoch < MAX_STEP), None),
+        time=next((time for time in times if MIN_TIME < time < MAX_TIME), None),
+        of_test=of_test,
+    )
+
+
+@lru_cache(maxsize=4096)
+def _role(name: str) -> tuple[Literal["metric", "step", "epoch", "time", "none"], str]:
+    """Return what the numbers of a column or key are, and our name for it."""
+    counted, plain = counts(name), name.strip("_ ").lower().replace(" ", "_").replace("/", "_")
+    if counted is not None:
+        return counted, plain
+    if plain in TIMES:
+        return "time", plain
+    if not 0 < len(name) <= MAX_NAME_CHARACTERS or not name.isprintable() or is_counter(name):
+        return "none", plain
+    return "metric", canonical(name)

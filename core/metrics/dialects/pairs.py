@@ -13,13 +13,12 @@ import json
 import re
 import warnings
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from dataclasses import replace
 
 from core.metrics.dialects.plain import apart
 from core.metrics.dialects.syntax import ALONE, NUMBER, StepPosition, message, step_position
 from core.metrics.reading import (
     IN_VALIDATION,
-    MAX_STEP,
     MEANS,
     OF_VALIDATION,
     TEST,
@@ -29,8 +28,9 @@ from core.metrics.reading import (
     by_our_names,
     canonical,
     certainty,
-    counts,
     is_counter,
+    numbers_of,
+    reading_of,
 )
 
 PREFIX = re.compile(
@@ -128,8 +128,8 @@ PHASE_HEADING = re.compile(
     re.IGNORECASE,
 )
 TRAINING, VALIDATION_NEXT = "training", "validation"
-STEPS_OF_EPOCH = re.compile(r"\bepoch: \d+, Steps: \d+ \|", re.IGNORECASE)
-"""A summary of an epoch that says how many steps it had."""
+STEPS_OF_EPOCH = re.compile(r"\bepoch: \d+, Steps: \d+ \||\btrain \| epoch \d+ \|", re.IGNORECASE)
+"""A summary of an epoch that says how many steps it had. It is no value beside those of the steps."""
 HEAD = 200
 """Characters that say what the whole line is about."""
 
@@ -166,7 +166,7 @@ def read(line: str) -> Reading | None:
 
 def values_of(text: str) -> dict[str, float]:
     """Return the values in a text beside a bar, by our names."""
-    return _values(apart(_without_prefixes(text)), StepPosition(done=0), validation=False, tested=False).values
+    return _values(apart(_without_prefixes(text)), StepPosition(done=0), validation=False, tested=False)[0]
 
 
 def heading(line: str) -> str:
@@ -184,10 +184,10 @@ def heading(line: str) -> str:
 
 def as_validation(reading: Reading) -> Reading:
     """Return the reading with validation names and without progress, which is not that of the training."""
-    ours = {name: name if not _trained(name) else f"val_{name}" for name in reading.values}
+    ours = {name: f"val_{name}" if _trained(name) else name for name in reading.values}
     values = {ours[name]: value for name, value in reading.values.items()}
     kinds = {ours[name]: kind for name, kind in reading.kinds.items() if name in ours}
-    return Reading(values=values, epoch=reading.epoch, step=reading.step, of_test=reading.of_test, kinds=kinds)
+    return replace(reading, values=values, kinds=kinds, done=None, total=None, unit="")
 
 
 def _trained(name: str) -> bool:
@@ -198,22 +198,20 @@ def _without_prefixes(line: str) -> str:
     return PREFIX.sub(lambda match: " " * len(match[0]), line)
 
 
-class _Values(NamedTuple):
-    """The values of a line by our names."""
-
-    values: dict[str, float]
-    of_test: bool  # whether those of a validation are of a test set
-    kinds: dict[str, str]
-
-
-def _values(line: str, at: StepPosition, *, validation: bool, tested: bool) -> _Values:
+def _values(
+    line: str, at: StepPosition, *, validation: bool, tested: bool
+) -> tuple[dict[str, float], bool, dict[str, str]]:
+    """Return the values by our names, whether those of a validation are of a test set, and the words left out."""
     placed = at.step is not None or at.done is not None
     found = [
         (name, value, certain or (placed and LOSS.fullmatch(name) is not None), kind)
         for name, value, certain, kind in _pairs(line, means=validation and at.done is not None and at.unit != "epochs")
     ]
-    if not any(certain for _, _, certain, _ in found) or _is_of_settings(line, at):
-        return _Values({}, of_test=False, kinds={})
+    has_place = placed or at.epoch is not None
+    if not any(certain for _, _, certain, _ in found) or (
+        not has_place and (SETTING.search(line) or len(SWITCH.findall(line)) > 1)
+    ):
+        return {}, False, {}
     all_are_metrics = any(certainty(name) == "known" or LOSS.fullmatch(name) for name, *_ in found)
     named: list[tuple[str, float]] = []
     kinds: dict[str, str] = {}
@@ -232,13 +230,7 @@ def _values(line: str, at: StepPosition, *, validation: bool, tested: bool) -> _
         named.append((prefix + name, value))
         kinds.setdefault(canonical(prefix + name), kind)
     values, of_test = by_our_names(named)
-    return _Values(values, of_test=of_test, kinds=kinds)
-
-
-def _is_of_settings(line: str, at: StepPosition) -> bool:
-    if at.step is not None or at.epoch is not None or at.done is not None:
-        return False
-    return SETTING.search(line) is not None or len(SWITCH.findall(line)) > 1
+    return values, of_test, kinds
 
 
 def _pairs(line: str, *, means: bool) -> Iterator[tuple[str, float, bool, str]]:
@@ -288,9 +280,8 @@ def _whole_name(line: str, match: re.Match[str]) -> tuple[str, int]:
     name, begin = match["name"], match.start()
     for _ in range(3):
         before = WORD.search(line, max(0, begin - 24), begin)
-        if before is not None and len(name) == 1 and name in "DGdg" and before[1].lower() == "loss":
-            return f"loss_{name}", begin
-        if before is None or not (before[1].lower() in BEFORE_NAMES or WORDS.match(before[1])):
+        is_loss = before is not None and len(name) == 1 and before[1].lower() == "loss"  # `Loss D: 0.5`
+        if before is None or not (is_loss or before[1].lower() in BEFORE_NAMES or WORDS.match(before[1])):
             break
         name, begin = f"{before[1]} {name}", before.start()
     # An unknown word before "loss" tells several losses of a line apart.
@@ -341,8 +332,6 @@ SUMMARY = "train_runtime"
 """A key of the trainer's last line, whose `train_loss` is a mean over the run and belongs to no step."""
 OPEN = re.compile(r"(?:^|[:\s])\{'[\w/.@ -]{1,60}': [^{}]{1,60},$")
 """The first line of a dictionary that `pprint` divides into lines: TensorFlow's object detection."""
-MIN_TIME = 1e9
-"""Unix seconds. A smaller time counts from the start of the program."""
 
 
 def begins_dictionary(line: str) -> bool:
@@ -359,25 +348,18 @@ def read_dictionary(line: str) -> Reading | None:
         return None
     if SUMMARY in fields:
         return Reading(values={}, epoch=_number(fields.get("epoch")))
-    numbers = {name: value for name, field in fields.items() if (value := _number(field)) is not None}
-    values, of_test = by_our_names([(name, value) for name, value in numbers.items() if not is_counter(name)])
-    if not any(certainty(name) in {"known", "cautious"} for name in numbers) and not any(map(counts, numbers)):
+    before = line[: line.index("{")]
+    about_validation = PHASE.match(message(_without_prefixes(before))[:HEAD]) is not None  # `eval | step: 100 | {`
+    reading = reading_of(numbers_of(fields, _number), validation=about_validation)
+    certain = {certainty(name) for name in reading.values} - {""} if reading else ()
+    if reading is None or not certain or (certain == {"plain"} and reading.step is None and reading.epoch is None):
         return None
-    if not any(certainty(name) for name in numbers):
-        return None
-    begin = line[: line.index("{")]
-    before = step_position(begin)
-    step, epoch = before.step, before.epoch
-    for name, value in numbers.items():
-        if counts(name) == "step" and abs(value) < MAX_STEP and value.is_integer():
-            step = int(value)
-        if counts(name) == "epoch":
-            epoch = value
-    times = [numbers[name] for name in ("timestamp", "time", "ts", "_timestamp") if name in numbers]
-    when = next((seconds for seconds in times if MIN_TIME < seconds < 4 * MIN_TIME), None)
-    reading = Reading(values=values, step=step, epoch=epoch, time=when, of_test=of_test)
-    is_about_validation = PHASE.match(message(_without_prefixes(begin))[:HEAD]) is not None  # `eval | step: 100 | {`
-    return as_validation(reading) if is_about_validation else reading
+    at = step_position(before)
+    return replace(
+        reading,
+        step=at.step if reading.step is None else reading.step,
+        epoch=at.epoch if reading.epoch is None else reading.epoch,
+    )
 
 
 def _fields(line: str) -> Mapping[str, object] | None:
@@ -389,20 +371,7 @@ def _fields(line: str) -> Mapping[str, object] | None:
         fields = json.loads(text)
     except (ValueError, RecursionError):
         fields = _literal(text)
-    if not isinstance(fields, dict) or not all(isinstance(name, str) for name in fields):
-        return None
-    return _flat(fields)
-
-
-def _flat(fields: Mapping[str, object]) -> Mapping[str, object]:
-    """Return a dictionary with those in it taken apart: `{"eval": {"loss": 0.5}}` becomes `{"eval/loss": 0.5}`."""
-    if not any(isinstance(value, dict) for value in fields.values()):
-        return fields
-    flat: dict[str, object] = {}
-    for name, value in fields.items():
-        inner = value if isinstance(value, dict) else {"": value}
-        flat |= {f"{name}/{each}" if each else name: number for each, number in inner.items()}
-    return flat
+    return fields if isinstance(fields, dict) and all(isinstance(name, str) for name in fields) else None
 
 
 def _literal(text: str) -> object:

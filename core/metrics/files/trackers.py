@@ -28,8 +28,8 @@ from urllib.parse import quote
 from core.language import tr
 from core.metrics.files.encoding import BYTES, VARINT, fields, signed
 from core.metrics.files.growing_file import BLOCK_BYTES, GrowingSource
-from core.metrics.files.record_logs import LineFile, json_number, reading_of
-from core.metrics.reading import Reading
+from core.metrics.files.record_logs import LineFile, json_number
+from core.metrics.reading import Reading, reading_of
 from core.schema.files import open_to_read
 
 WANDB = ".wandb"
