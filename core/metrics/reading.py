@@ -7,7 +7,7 @@ validation loss. A counter (a step, an epoch, a time, a speed, a process number)
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
@@ -81,7 +81,9 @@ PARTS = re.compile(r"[^a-z0-9]+")
 JOINED = re.compile(
     r"(?:train|val|valid|test|eval)(?:loss|acc|accuracy)|m?ap\d{2}|rouge[l\d]+|f1score|(?:.*[\W_])?[fk]id\d+k?(?:_\w+)?|.*(?:loss|acc)_\d+"
 )
-CAMEL = re.compile(r"^(train|training|val|valid|validation|eval|test)(?=[A-Z])")
+CAMEL = re.compile(
+    r"^(train|training|val|valid|validation|eval|test)(?=[A-Z])|(?i:^(train|val|valid|test|eval)(?=(?:loss|acc|accuracy)(?:_|$)))"
+)
 DOTTED = re.compile(r"^(train|val|valid|test|eval|avg|mean)\.(?=[a-z])")
 OF_PHASE = re.compile(r"(?<=[a-z\d])\.(train|val|valid|test|eval)$")
 GAPS = re.compile(r"[\s/\-_]+")
@@ -96,6 +98,8 @@ TIMES = frozenset({"time", "timestamp", "wall_time", "walltime", "ts"})
 MIN_TIME, MAX_TIME = 1e9, 1e11
 """A time between these is in unix seconds; other times have another origin."""
 
+PHASE_KEYS = ("mode", "split", "phase")
+"""Keys that tell training from validation, as in OpenMMLab's logs: `{"mode": "val", "accuracy": 0.9}`."""
 MAX_DEPTH = 3
 """`{"train": {"loss": 0.5}}` is `train/loss`; values nested deeper than this are not metrics."""
 
@@ -117,7 +121,7 @@ class Reading:
 
 def _words(name: str) -> str:
     plain = OF_PHASE.sub(r"_\1", DOTTED.sub(r"\1_", name.strip()))
-    return GAPS.sub("_", CAMEL.sub(r"\1_", plain)).strip("_.").lower()
+    return GAPS.sub("_", CAMEL.sub(r"\1\2_", plain)).strip("_.").lower()
 
 
 @lru_cache(maxsize=4096)
@@ -146,9 +150,6 @@ def _phase(words: list[str]) -> tuple[str, list[str]]:
         return first, words[2:] if words[1] == "set" and len(words) > 2 else words[1:]
     if len(words) > 1 and last in TRAIN | VALIDATION:  # as in TensorBoard: "Loss/train", "Loss/test"
         return last, words[:-1]
-    for phase in ("train", "valid", "val", "test", "eval"):
-        if first in {f"{phase}loss", f"{phase}acc", f"{phase}accuracy"}:
-            return phase, [first.removeprefix(phase), *words[1:]]
     return "", words
 
 
@@ -212,17 +213,25 @@ def certainty(name: str) -> Literal["known", "plain", "cautious", ""]:
     return "cautious" if any(part in CAUTIOUS for part in parts) else ""
 
 
-def numbers_of(
+def reading_of_object(
+    found: Mapping[str, object], number: Callable[[object], float | None], *, validation: bool = False
+) -> Reading | None:
+    """Return an object of JSON, or a dictionary, as a reading: see `reading_of`.
+
+    `number` returns a value as a number; None if it is none.
+    """
+    part = next((part for name in PHASE_KEYS if isinstance(part := found.get(name), str)), "")
+    return reading_of(dict(_numbers(found, number)), validation=validation or part.lower() in VALIDATION)
+
+
+def _numbers(
     found: Mapping[str, object], number: Callable[[object], float | None], prefix: str = "", depth: int = 1
-) -> dict[str, float]:
-    """Return the numbers of an object by their names. `number` returns a value as a number; None if it is none."""
-    numbers: dict[str, float] = {}
+) -> Iterator[tuple[str, float]]:
     for name, value in found.items():
         if isinstance(value, dict) and depth < MAX_DEPTH:
-            numbers |= numbers_of(value, number, f"{prefix}{name}/", depth + 1)
+            yield from _numbers(value, number, f"{prefix}{name}/", depth + 1)
         elif (read := number(value)) is not None:
-            numbers[f"{prefix}{name}"] = read
-    return numbers
+            yield f"{prefix}{name}", read
 
 
 def reading_of(numbers: Mapping[str, float], *, validation: bool = False) -> Reading | None:

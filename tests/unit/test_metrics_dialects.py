@@ -100,7 +100,14 @@ CURVES: dict[str, dict[str, list[tuple[int, float]]]] = {
     "accuracy: 87.81%\naccuracy: 87.9%\naccuracy: 88%": {"accuracy": [(1, 0.8781), (2, 0.879), (3, 0.88)]},
     "Total params: 3M\nTrainable params: 2M\nEpoch 3 loss=0.5 vram=23M": {"loss": [(3, 0.5)]},
     "Acc: 28.00% (28/100)": {"accuracy": [(1, 0.28)]},
+    # beside a bar
+    "  7%|          | 58/745 [00:01<00:02, 19.90it/s, l_pix=0.57, loss (batch)=0.5]": {
+        "l_pix": [(58, 0.57)], "loss": [(58, 0.5)]},
+    "Epoch 1/1\n3/3 ━━━━━━━━━━━━━━━━━━━━ 1s 3ms/step - loss: 2.9\na callback\n"  # it is drawn again, and no validation
+    "3/3 ━━━━━━━━━━━━━━━━━━━━ 1s 3ms/step - loss: 2.9": {"loss": [(3, 2.9)]},
     # names
+    '{"mode": "val", "step": 3, "loss": 0.5, "bbox": {"mAP": 0.25}}': {
+        "val_loss": [(3, 0.5)], "val_bbox_map": [(3, 0.25)]},
     "loss (train): 0.5, loss (val): 0.4": {"loss": [(1, 0.5)], "val_loss": [(1, 0.4)]},
     "Train Class Accuracy: 0.5\nTrain Instance Accuracy: 0.6\nTrain Class Accuracy: 0.7": {
         "accuracy": [(1, 0.5), (2, 0.7)], "instance_accuracy": [(1, 0.6)]},

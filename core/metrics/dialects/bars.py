@@ -97,9 +97,8 @@ def read(line: str) -> Drawing | None:
     before = match.string[max(0, match.start() - MAX_NAME_CHARACTERS) : match.start()].strip(" :|")
     name = " ".join(re.sub(r"[-+]?\d[\d.e+-]*|nan|inf", "#", before).split())
     total = float(found["total"]) if found["total"] else None
-    form = re.sub(r"\d", "0", found["total"]) + found["scale"] if found["total"] else ""
     beside = line[match.end() :].strip()
-    return Drawing(_reading(match, found, before), f"{name}/{form}", total, _epochs(line), beside)
+    return Drawing(_reading(match, found, before), name, total, _epochs(line), beside)
 
 
 def _epochs(line: str) -> float | None:

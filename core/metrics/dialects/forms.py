@@ -79,9 +79,9 @@ FORMS: tuple[Form, ...] = (
                   r"(?: collection=(?:(?P<validation>val\w*|eval\w*|test\w*|dev)|\w+))? "
                   r"(?P<fields>[\w@/.\-]{1,60}=(?:NUM)(?:, [\w@/.\-]{1,60}=[^\s,]{1,40})*)$"),
          field=_re(r"(?P<name>[\w@/.\-]{1,60})=(?P<number>NUM)(?=,|$)"), certain=True),
-    Form(program="LitGPT", holds="loss train:",
-         line=_re(r"Epoch (?P<epoch>\d+) \| iter (?P<step>\d+) step \d+ \| loss train: (?P<loss>NUM), "
-                  r"val: (?:(?P<val_loss>NUM)|n/a) \|"), repeats_validation=True),
+    Form(program="LitGPT", holds="| iter ",
+         line=_re(r"Epoch (?P<epoch>\d+) \| iter (?P<step>\d+) step \d+ \| (?:train loss|loss train): (?P<loss>NUM), "
+                  r"val(?: loss)?: (?:(?P<val_loss>NUM)|n/a) \|"), repeats_validation=True),
     Form(program="Megatron", holds="iteration",
          line=_re(r"(?:^|\s)(?:validation loss at )?(?:iteration\s+(?=\d+/)|(?P<validation>iteration) )(?P<step>\d+)"
                   r"(?:/\s*(?P<total>\d+))?(?: on validation set)? (?P<fields>\|.*)"),
@@ -137,9 +137,9 @@ FORMS: tuple[Form, ...] = (
          holds=" at ",
          line=_re(r"^\W*(?P<name>(?:[a-z_]+[ _])?(?:loss|accuracy))(?: \([^)]{1,40}\))? at (?:step|iteration) "
                   r"(?P<step>\d{1,15}): (?P<number>NUM)\s*$")),
-    Form(program="Settings, summaries, batches of a validation: fairseq, LightGBM, Megatron, NVIDIA DLLogger, WeNet",
-         holds=" ", line=_re(r"^\[LightGBM\]|^DLLL? |(?:^|\| )valid\w* \| epoch \d+: |\bCV Batch \d+/\d+ loss "
-                            r"|iteration \d+ on test set \|")),
+    *(Form(program="Settings, summaries and batches of a validation", holds=holds, line=_re(line)) for holds, line in (
+        ("[LightGBM]", r"^\[LightGBM\]"), ("DLL", r"^DLLL? "), ("| epoch ", r"(?:^|\| )valid\w* \| epoch \d+: "),
+        ("CV Batch ", r"\bCV Batch \d+/\d+ loss "), (" on test set |", r"iteration \d+ on test set \|"))),
 )
 """The more specific forms come first."""
 

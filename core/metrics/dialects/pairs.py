@@ -15,7 +15,6 @@ import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from core.metrics.dialects.plain import apart
 from core.metrics.dialects.syntax import ALONE, NUMBER, StepPosition, message, step_position
 from core.metrics.reading import (
     IN_VALIDATION,
@@ -29,8 +28,7 @@ from core.metrics.reading import (
     canonical,
     certainty,
     is_counter,
-    numbers_of,
-    reading_of,
+    reading_of_object,
 )
 
 PREFIX = re.compile(
@@ -138,7 +136,7 @@ FILE = re.compile(r".*\.(?:py|cc|cpp|cu|c|h|rs|js|txt|log|json|ya?ml|pth?|ckpt|b
 
 def read(line: str) -> Reading | None:
     """Return the metrics and the position of a line; None if it has neither."""
-    clean = apart(_without_prefixes(line))
+    clean = _without_prefixes(line)
     if SETTINGS.match(clean):
         return None
     at = step_position(clean)
@@ -166,7 +164,7 @@ def read(line: str) -> Reading | None:
 
 def values_of(text: str) -> dict[str, float]:
     """Return the values in a text beside a bar, by our names."""
-    return _values(apart(_without_prefixes(text)), StepPosition(done=0), validation=False, tested=False)[0]
+    return _values(_without_prefixes(text), StepPosition(done=0), validation=False, tested=False)[0]
 
 
 def heading(line: str) -> str:
@@ -350,7 +348,7 @@ def read_dictionary(line: str) -> Reading | None:
         return Reading(values={}, epoch=_number(fields.get("epoch")))
     before = line[: line.index("{")]
     about_validation = PHASE.match(message(_without_prefixes(before))[:HEAD]) is not None  # `eval | step: 100 | {`
-    reading = reading_of(numbers_of(fields, _number), validation=about_validation)
+    reading = reading_of_object(fields, _number, validation=about_validation)
     certain = {certainty(name) for name in reading.values} - {""} if reading else ()
     if reading is None or not certain or (certain == {"plain"} and reading.step is None and reading.epoch is None):
         return None

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from core.metrics.dialects.syntax import NUMBER
 from core.metrics.reading import Reading, canonical, certainty, counts, is_counter
@@ -55,11 +54,13 @@ MIN_KEYS = 3
 """Keys with numbers that a block has at least."""
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+Kind = Literal["step", "epoch", "metric", "uncertain", "other"]
+
+
+class Column(NamedTuple):
     """One column of a table."""
 
-    kind: Literal["step", "epoch", "metric", "uncertain", "other"]
+    kind: Kind
     name: str  # ours
 
 
@@ -139,7 +140,7 @@ def _reading(values: dict[str, float], step: re.Match[str] | None, epoch: re.Mat
     )
 
 
-def _kind(name: str) -> Literal["step", "epoch", "metric", "uncertain", "other"]:
+def _kind(name: str) -> Kind:
     known = counts(name) or COUNTERS.get(name.lower())
     if known is not None:
         return known

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from core.language import tr
 from core.metrics.files.growing_file import BLOCK_BYTES, GrowingFile, GrowingSource
-from core.metrics.reading import VALIDATION, Reading, numbers_of, reading_of
+from core.metrics.reading import Reading, reading_of, reading_of_object
 
 MAX_LINE_BYTES = BLOCK_BYTES
 """A line of this many bytes is not a record and is skipped."""
@@ -33,8 +33,6 @@ DECIMAL_COMMA = re.compile(r"^([-+]?\d+),(\d+(?:[eE][-+]?\d+)?)$")
 EXAMPLE = '{"step": 1, "loss": 0.5}'
 UNREAL = frozenset({"NaN", "Infinity", "-Infinity"})
 """Numbers that JSON does not have, as trackers write them."""
-PARTS = ("mode", "split", "phase")
-"""Keys that tell training from validation, as in OpenMMLab's logs: `{"mode": "val", "accuracy": 0.9}`."""
 SHOWN_CHARACTERS = 80
 
 
@@ -179,8 +177,7 @@ def read_object(line: bytes) -> Reading:
         raise ValueError(tr("it is not JSON")) from None
     if not isinstance(found, dict):
         raise ValueError(tr("it is not a JSON object"))  # noqa: TRY004 (the line is wrong, not the caller's type)
-    part = next((found[name] for name in PARTS if isinstance(found.get(name), str)), "")
-    reading = reading_of(numbers_of(found, _of_json), validation=part.lower() in VALIDATION)
+    reading = reading_of_object(found, _of_json)
     if reading is None:
         raise ValueError(tr("it has no number besides step, epoch and time"))
     return reading

@@ -21,8 +21,6 @@ from core.metrics.text.statements import BARS, OTHER, PAIRS, STANDING, Statement
 
 MAX_BARS = 32
 """Bars to remember at a time."""
-MAX_REDRAWS = 8
-"""Redraws of bars for which a dictionary without a step waits for its step."""
 Title = tuple[str, float | None]
 """A bar's name and its total."""
 KERAS: Title = (bars.KERAS_BAR, None)
@@ -38,7 +36,6 @@ class ProgressBars:
         self._main = NONE
         self._size: tuple[bool, float] = (False, 0)  # of the main bar: whether it shows metrics, and its total
         self._waiting: list[Reading] = []
-        self._redraws_left = 0
         self._reached: float = 0  # the last count of the main bar
         self._counts: dict[Title, tuple[float, float]] = {}  # of bars of the training: the last count, and the total
         self._moved: set[Title] = set()  # the bars that have moved on since one began again
@@ -68,7 +65,7 @@ class ProgressBars:
             complete += self._take_waiting()
             # The Hugging Face trainer prints no step in its dictionaries, but redraws its bar right after them.
             if placed.step is None and placed.values and self._main != NONE and self._position.epoch is None:
-                self._waiting, self._redraws_left = [placed], MAX_REDRAWS
+                self._waiting = [placed]
                 return statement._replace(reading=None, earlier=complete)
         return statement._replace(reading=placed, earlier=complete)
 
@@ -94,7 +91,7 @@ class ProgressBars:
     def _draw(self, line: PrintedLine, statement: Statement, reading: Reading) -> list[Reading]:
         """Take a redraw of a bar, and return the readings that are complete now."""
         keras, title = statement.bar == bars.KERAS_BAR, (statement.bar, statement.length)
-        if title[1] is None and title[0] == f"{self._main[0].rpartition('/')[0]}/":
+        if title[1] is None and title[0] == self._main[0]:
             title = self._main  # tqdm leaves the total out once the bar is beyond it
         if bars.RICH in statement.line and self._is_drawn_again(title, reading):
             return []
@@ -159,14 +156,11 @@ class ProgressBars:
         return waiting
 
     def _with_awaited_step(self, title: Title, reading: Reading) -> list[Reading]:
-        """Return the waiting readings, if this redraw gives their step or is the last to wait for."""
-        if not self._waiting:
+        """Return the waiting readings, if this redraw gives their step."""
+        if not self._waiting or title != self._main or reading.done is None or reading.unit != "steps":
             return []
-        if title == self._main and reading.done is not None and reading.unit == "steps":
-            self._size = (True, self._size[1])  # its metrics are in the dictionaries
-            return [replace(waiting, step=int(reading.done), unit=OF_BAR) for waiting in self._take_waiting()]
-        self._redraws_left -= 1
-        return [] if self._redraws_left else self._take_waiting()
+        self._size = (True, self._size[1])  # its metrics are in the dictionaries
+        return [replace(waiting, step=int(reading.done), unit=OF_BAR) for waiting in self._take_waiting()]
 
     def _choose_main(self, title: Title, reading: Reading) -> None:
         """Make a bar the training's if it is the first that shows metrics, or if it is longer."""
