@@ -22,7 +22,8 @@ OF_BAR = "of a bar beside it"
 """The unit of a reading whose step was taken from a bar that was drawn after it."""
 
 TRAIN = frozenset({"train", "training", "tr"})
-VALIDATION = frozenset({"val", "vali", "valid", "validation", "eval", "evaluation", "test", "testing", "dev"})
+VALIDATION = frozenset({"val", "vali", "valid", "validation", "verification", "eval", "evaluation", "test", "testing",
+                        "dev"})
 TEST = frozenset({"test", "testing"})
 MEANS = frozenset({"avg", "average", "mean", "running", "current", "cur"})
 """Words that say how a value was computed, not what it is."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from core.metrics.dialects import pairs
 from core.metrics.dialects.syntax import NUMBER, PLACE, step_position
-from core.metrics.reading import IN_VALIDATION, TEST, VALIDATION, Reading
+from core.metrics.reading import IN_VALIDATION, OF_VALIDATION, TEST, VALIDATION, Reading
 
 TQDM = re.compile(
     r"\d{1,3}%\|[^|]{0,300}\|\s*(?P<n>\d+(?:\.\d+)?)(?P<n_scale>[kMGTP]?)/"
@@ -113,7 +113,8 @@ def _reading(match: re.Match[str], fields: dict[str, str], name: str) -> Reading
     total = float(fields["total"]) * SCALES[fields["scale"]] if fields["total"] else None
     has_begun = match.re is TQDM or done  # rich shows some from the beginning
     values = _values(name, match.string[match.end() :], fields["values"], fields["after"] if has_begun else "")
-    if phase := VALIDATING.search(FIELD.sub("", name)):  # `Loss: 0.5, Train: 0.9, Test: 0.8` is none of a test
+    phase = VALIDATING.search(FIELD.sub("", name))  # `Loss: 0.5, Train: 0.9, Test: 0.8` is none of a test
+    if phase and len({key.startswith(OF_VALIDATION) for key in values if key != "learning_rate"}) < 2:
         of_validation = {key if key.startswith("val_") else f"val_{key}": value for key, value in values.items()}
         of_test = phase[0].lower() in TEST
         return Reading(values=of_validation, done=done, total=total, unit=IN_VALIDATION, of_test=of_test)

@@ -28,6 +28,7 @@ from core.metrics.reading import (
     canonical,
     certainty,
     is_counter,
+    is_of_test,
     reading_of_object,
 )
 
@@ -59,9 +60,11 @@ LED = re.compile(
     re.IGNORECASE,
 )
 """The beginning of a field that says what a name further on is of: `Test Instance Accuracy: 0.6`."""
-KIND = re.compile(r"(?:^|[,;|])\s{0,4}((?:[a-z][\w-]{0,30}\s){1,2})$", re.IGNORECASE)
+KIND = re.compile(r"(?:^(?:\W{0,4}\d+\s)?|[,;|]|\s-)\s{0,4}((?:[a-z][\w-]{0,30}\s){1,2})$", re.IGNORECASE)
 """Words at the beginning of a field that may tell its metric from another of this name: `Content `."""
-FIELD = re.compile(r"[,;|]\s{0,4}([A-Za-z][\w-]{0,30}(?:[ ][A-Za-z][\w-]{0,30}){0,2})[ ]$")
+SUBJECT = re.compile(r"(?!(?:train|val|valid|test|INFO|DEBUG)\b)([a-z]\w{0,30}):?\s{2,40}(?=\S+\s?=)", re.IGNORECASE)
+"""What all values of a line are of, such as a class: `car    AP=0.5  IoU=0.4`."""
+FIELD = re.compile(r"(?:[,;|]|\s-)\s{0,4}([A-Za-z][\w-]{0,30}(?:[ ][A-Za-z][\w-]{0,30}){0,2})[ ]$")
 """The words before a name in its field of a line: `, Mel PostNet ` in `Mel Loss: 1.2, Mel PostNet Loss: 1.1`."""
 BEFORE_NAMES = TRAIN | VALIDATION | MEANS | {"set"}
 WORDS = re.compile(
@@ -113,7 +116,7 @@ NEXT = re.compile(r"^\s+[A-Za-z_][\w@/.\-]*\s+[-+]?[\d.]")
 """The text that may follow `nan` instead: another name and its number. No sentence reads so."""
 
 DECLARED = ("double ", "float ", "auto ", "const ", "int ")
-TIMES = re.compile(r" \*(?! \d)")
+TIMES = re.compile(r" \*(?! \d|$)")
 """What stands before and after a number in source code: `double loss = 0.5;`, `loss = 0.5 * x`. CNTK prints the
 number of samples so."""
 
@@ -213,6 +216,7 @@ def _values(
     all_are_metrics = any(certainty(name) == "known" or LOSS.fullmatch(name) for name, *_ in found)
     named: list[tuple[str, float]] = []
     kinds: dict[str, str] = {}
+    subject = SUBJECT.match(line)
     for name, value, certain, kind in found:
         if not certain and not all_are_metrics:
             continue
@@ -223,10 +227,11 @@ def _values(
             tested = phase in TEST or (tested and phase not in VALIDATION)
         ours = canonical(name)
         inherits = phase not in TRAIN and not ours.startswith(OF_VALIDATION) and certainty(name) != "plain"
-        is_new = all(canonical(other) != f"{OF_VALIDATION}{ours}" for other, _ in named)
-        prefix = ("test " if tested else "val ") if validation and inherits and is_new else ""
+        prefix = ("test " if tested else "val ") if validation and inherits else ""
+        if any(is_of_test(other) == tested and canonical(other) == canonical(prefix + name) for other, _ in named):
+            prefix = ""
         named.append((prefix + name, value))
-        kinds.setdefault(canonical(prefix + name), kind)
+        kinds.setdefault(canonical(prefix + name), kind or (subject[1] if subject else ""))
     values, of_test = by_our_names(named)
     return values, of_test, kinds
 
