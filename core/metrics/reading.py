@@ -240,29 +240,23 @@ def reading_of(numbers: Mapping[str, float], *, validation: bool = False) -> Rea
 
     With `validation`, the record itself says that it is about validation.
     """
-    metrics: list[tuple[str, float]] = []
-    steps: dict[str, float] = {}
-    epochs: list[float] = []
-    times: list[float] = []
+    roles: dict[str, list[tuple[str, str, float]]] = {"metric": [], "step": [], "epoch": [], "time": [], "none": []}
     for name, number in numbers.items():
         role, ours = _role(name)
-        if role == "metric":
-            metrics.append((f"val_{ours}" if validation and not ours.startswith("val_") else name, number))
-        elif role == "step":
-            steps[ours] = number
-        elif role == "epoch":
-            epochs.append(number)
-        elif role == "time":
-            times.append(number)
-    if not metrics:
+        roles[role].append((name, ours, number))
+    if not roles["metric"]:
         return None
-    values, of_test = by_our_names(metrics)
+    values, of_test = by_our_names(
+        (f"val_{ours}" if validation and not ours.startswith("val_") else name, number)
+        for name, ours, number in roles["metric"]
+    )
+    steps = {ours: number for _, ours, number in roles["step"]}
     candidates = [*(steps[name] for name in STEP_COLUMNS if name in steps), *steps.values()]
     return Reading(
         values=values,
         step=next((int(step) for step in candidates if 0 <= step < MAX_STEP and step == int(step)), None),
-        epoch=next((epoch for epoch in epochs if 0 <= epoch < MAX_STEP), None),
-        time=next((time for time in times if MIN_TIME < time < MAX_TIME), None),
+        epoch=next((epoch for *_, epoch in roles["epoch"] if 0 <= epoch < MAX_STEP), None),
+        time=next((time for *_, time in roles["time"] if MIN_TIME < time < MAX_TIME), None),
         of_test=of_test,
     )
 
