@@ -9,6 +9,7 @@ Dictionaries, as the Hugging Face trainer prints them, and JSON objects are read
 from __future__ import annotations
 
 import ast
+import contextlib
 import json
 import re
 import warnings
@@ -369,22 +370,15 @@ def _fields(line: str) -> Mapping[str, object] | None:
     begin, end = line.find("{"), line.rfind("}")
     if not 0 <= begin < end or end - begin > MAX_CHARACTERS:
         return None
-    text = line[begin : end + 1]
-    try:
+    text, fields = line[begin : end + 1], None
+    with contextlib.suppress(ValueError, RecursionError):
         fields = json.loads(text)
-    except (ValueError, RecursionError):
-        fields = _literal(text)
-    return fields if isinstance(fields, dict) and all(isinstance(name, str) for name in fields) else None
-
-
-def _literal(text: str) -> object:
-    """Parse a Python dictionary; return None for other text. `nan` and `inf` are not literals: they become strings."""
-    try:
-        with warnings.catch_warnings():
+    if fields is None:
+        errors = (ValueError, SyntaxError, TypeError, MemoryError, RecursionError)
+        with contextlib.suppress(*errors), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about text that is not Python
-            return ast.literal_eval(NOT_LITERAL.sub(r"'\1\2'", text))
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        return None
+            fields = ast.literal_eval(NOT_LITERAL.sub(r"'\1\2'", text))  # `nan` and `inf` are no literals
+    return fields if isinstance(fields, dict) and all(isinstance(name, str) for name in fields) else None
 
 
 def _number(field: object) -> float | None:

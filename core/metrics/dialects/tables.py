@@ -50,8 +50,6 @@ BLOCK_OTHERS = re.compile(
     re.IGNORECASE,
 )
 REWARDS = re.compile(r"(?:.*[_/])?(?:ep_?rew|mean_reward|return|reward)\w*|\w*(?:EpRet|EpRew)\w*", re.IGNORECASE)
-MIN_KEYS = 3
-"""Keys with numbers that a block has at least."""
 
 
 Kind = Literal["step", "epoch", "metric", "uncertain", "other"]
@@ -199,7 +197,7 @@ def block(lines: Iterable[str]) -> Reading | None:
             numbers[section + key] = float(value)
     by_last = {key.rpartition("/")[2].lower(): value for key, value in numbers.items()}
     step = next((by_last[name] for name in BLOCK_STEPS if name in by_last), None)
-    if step is None or not step.is_integer() or len(numbers) < MIN_KEYS:
+    if step is None or not step.is_integer():
         return None
     values = {canonical(key): value for key, value in numbers.items() if _is_metric_of_block(key)}
     known = any(certainty(key) or REWARDS.fullmatch(key) for key in numbers)

@@ -17,8 +17,8 @@ import json
 import re
 from array import array
 from collections.abc import Hashable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from core.language import tr
 from core.metrics.files.growing_file import BLOCK_BYTES, GrowingFile, GrowingSource
@@ -151,8 +151,7 @@ class JsonLines(LineFile):
             return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Header:
+class Header(NamedTuple):
     """The first line of a table."""
 
     names: tuple[str, ...]
@@ -177,7 +176,7 @@ def read_object(line: bytes) -> Reading:
         raise ValueError(tr("it is not JSON")) from None
     if not isinstance(found, dict):
         raise ValueError(tr("it is not a JSON object"))  # noqa: TRY004 (the line is wrong, not the caller's type)
-    reading = reading_of_object(found, _of_json)
+    reading = reading_of_object(found, json_number)
     if reading is None:
         raise ValueError(tr("it has no number besides step, epoch and time"))
     return reading
@@ -208,10 +207,6 @@ def json_number(value: object) -> float | None:
     with contextlib.suppress(OverflowError):  # an integer of hundreds of digits
         return float(value) if isinstance(value, float) or type(value) is int else None
     return None
-
-
-def _of_json(value: object) -> float | None:
-    return None if isinstance(value, str) else json_number(value)
 
 
 def _text(line: bytes) -> str:

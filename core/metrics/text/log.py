@@ -102,7 +102,8 @@ class LogReader:
     def _staged(self, line: PrintedLine, statement: Statement) -> list[Reading]:
         """Return the readings that are complete with a statement."""
         self._lines.all_of_them = self._needs_all or self._table.is_open
-        return self._repeated.take(self._bars.take(line, self._headings.take(statement))).readings
+        said = self._repeated.take(self._bars.take(line, self._headings.take(statement)))
+        return [*said.earlier] if said.reading is None else [*said.earlier, said.reading]
 
     def _ruled(self, rules: RuleSet, line: PrintedLine) -> Iterator[Reading]:
         """Yield what the dialects read in the part of a line that the rules leave them, then what the rules say."""

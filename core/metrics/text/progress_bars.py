@@ -37,8 +37,6 @@ class ProgressBars:
         self._size: tuple[bool, float] = (False, 0)  # of the main bar: whether it shows metrics, and its total
         self._waiting: list[Reading] = []
         self._reached: float = 0  # the last count of the main bar
-        self._counts: dict[Title, tuple[float, float]] = {}  # of bars of the training: the last count, and the total
-        self._moved: set[Title] = set()  # the bars that have moved on since one began again
         self._outer = NONE  # the bar around the others
         self._counts_steps = False  # the main bar does
         self._steps_beside: dict[str, int] = {}  # of metrics that are printed beside it without a step
@@ -95,8 +93,11 @@ class ProgressBars:
             title = self._main  # tqdm leaves the total out once the bar is beyond it
         if bars.RICH in statement.line and self._is_drawn_again(title, reading):
             return []
-        self._nest(title, reading)
         complete = self._release(but=title)
+        if title not in self._bars and len(self._bars) >= MAX_BARS:
+            del self._bars[next(iter(self._bars))]
+        bar = self._bars.setdefault(title, Bar(repeats=not keras))
+        self._nest(title, bar, reading)
         if not keras and reading.done is not None and reading.unit not in {"epochs", IN_VALIDATION}:
             self._choose_main(title, reading)
         if title in {KERAS, self._main}:
@@ -104,9 +105,6 @@ class ProgressBars:
         complete += self._with_awaited_step(title, reading)
         if keras and (added := self._added_to_closed(reading)) is not None:
             return [*complete, added]
-        if title not in self._bars and len(self._bars) >= MAX_BARS:
-            del self._bars[next(iter(self._bars))]
-        bar = self._bars.setdefault(title, Bar(repeats=not keras))
         if "poch" in statement.line:
             bar.epochs = statement.epochs
         complete += self._placed(title, bar, bar.draw(reading))
@@ -115,23 +113,20 @@ class ProgressBars:
             self._end_line(title, reading)
         return complete
 
-    def _nest(self, title: Title, reading: Reading) -> None:
+    def _nest(self, title: Title, bar: Bar, reading: Reading) -> None:
         """Note the outer bar: it counts epochs, or has moved on, and is not full, when another one begins again."""
         if reading.done is None or reading.total is None or reading.unit == IN_VALIDATION:
             return
-        done, _ = self._counts.get(title, (reading.done, 0))
+        before = reading.done if bar.count is None else bar.count
         if reading.unit == "epochs":
             self._outer = title
-        elif reading.done < done:
-            around = [each for each in self._moved - {title} if self._counts[each][0] < self._counts[each][1]]
+        elif reading.done < before:
+            moved = [(each, other) for each, other in self._bars.items() if other.moved]
+            around = [each for each, other in moved if other is not bar and (other.count or 0) < other.total]
             self._outer = around[0] if around else self._outer
-            self._moved.clear()
-        if title not in self._counts and len(self._counts) >= MAX_BARS:
-            self._counts.clear()
-            self._moved.clear()
-        if reading.done > done:
-            self._moved.add(title)
-        self._counts[title] = (reading.done, reading.total)
+            for _, other in moved:
+                other.moved = False
+        bar.count, bar.total, bar.moved = reading.done, reading.total, bar.moved or reading.done > before
 
     def _is_drawn_again(self, title: Title, reading: Reading) -> bool:
         """Return whether a bar of rich is the full one of an earlier epoch, drawn again with the bars below it."""
@@ -239,6 +234,9 @@ class Bar:
 
     repeats: bool  # whether it shows a value until another is set
     epochs: float | None = None  # the total number of epochs
+    count: float | None = None  # the last one, if it counts a training
+    total: float = 0
+    moved: bool = False  # since a bar began again
     _shown: dict[str, str] = field(default_factory=dict)
     _done: float = -1
     _last: float = 0  # the last step with values

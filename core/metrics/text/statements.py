@@ -39,11 +39,6 @@ class Statement(NamedTuple):
     beside: str = ""  # the text after a bar; of another statement: that it stood there
     earlier: Sequence[Reading] = ()  # readings of lines before it, which are complete now
 
-    @property
-    def readings(self) -> list[Reading]:
-        """All readings that are complete with this line, in order."""
-        return [*self.earlier] if self.reading is None else [*self.earlier, self.reading]
-
 
 TABLE = Statement(dialect=TABLES)
 """What the header of a table says, or the first line of a block of keys and values."""
