@@ -7,6 +7,7 @@ A bar counts within its own pass: `step` is None, and `done` and `total` are giv
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import NamedTuple
 
 from core.metrics.dialects import pairs
@@ -115,9 +116,8 @@ def _reading(match: re.Match[str], fields: dict[str, str], name: str) -> Reading
     values = _values(name, match.string[match.end() :], fields["values"], fields["after"] if has_begun else "")
     phase = VALIDATING.search(FIELD.sub("", name))  # `Loss: 0.5, Train: 0.9, Test: 0.8` is none of a test
     if phase and len({key.startswith(OF_VALIDATION) for key in values if key != "learning_rate"}) < 2:
-        of_validation = {key if key.startswith("val_") else f"val_{key}": value for key, value in values.items()}
-        of_test = phase[0].lower() in TEST
-        return Reading(values=of_validation, done=done, total=total, unit=IN_VALIDATION, of_test=of_test)
+        said = pairs.as_validation(Reading(values=values, of_test=phase[0].lower() in TEST))
+        return replace(said, done=done, total=total, unit=IN_VALIDATION)
     unit = _unit(name, fields, metrics=bool(values))
     if unit is None:
         return Reading(values=values)

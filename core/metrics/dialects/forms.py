@@ -127,11 +127,9 @@ FORMS: tuple[Form, ...] = (
     Form(program="WeNet", holds="TRAIN Batch ",  # of this epoch this batch
          line=_re(r"\bTRAIN Batch (?P<epoch>\d+)/(?P<step>\d+) (?P<fields>loss .*)"),
          field=_re(r"(?P<name>[a-z]\w*) (?P<number>NUM)(?=\s|$)")),
-    Form(program="Optuna", holds="inished with value: ",
-         line=_re(r"\bTrial (?P<step>\d+) finished with value: (?P<value>NUM) and ")),
-    Form(program="Optuna: several objectives", holds="inished with values: ",
-         line=_re(r"\bTrial (?P<step>\d+) finished with values: \[(?P<value_1>NUM), (?P<value_2>NUM)"
-                  r"(?:, (?P<value_3>NUM))?\] and ")),
+    Form(program="Optuna", holds="inished with value",
+         line=_re(r"\bTrial (?P<step>\d+) finished with values?: (?:(?P<value>NUM)|\[(?P<value_1>NUM), (?P<value_2>NUM)"
+                  r"(?:, (?P<value_3>NUM))?\]) and ")),
     Form(program="scikit-optimize", holds="value obtained: ", line=_re(r"^Function value obtained: (?P<value>NUM)$")),
     Form(program="Guides of Keras and TensorFlow",  # `Training loss (for one batch) at step 200: 0.9721`
          holds=" at ",

@@ -324,13 +324,9 @@ def _value(match: re.Match[str], name: str) -> float | None:
     return float(text) / 100 if match["share"] or match["rest"] else float(text)
 
 
-MAX_CHARACTERS = 8192
-"""Characters of a dictionary to read: Python's parser needs some microseconds for each hundred."""
 NOT_LITERAL = re.compile(r"(?<=[:,\[\s(])(-?)(nan|inf)(?=\s*[,}\])])", re.IGNORECASE)
-SETTING_KEYS = frozenset({
-    "epochs", "num_epochs", "max_epochs", "n_epochs", "batch_size", "bs", "seed", "max_steps", "max_iters",
-    "num_workers",
-})
+SETTING_KEYS = frozenset({"epochs", "num_epochs", "max_epochs", "n_epochs", "batch_size", "bs", "seed", "max_steps",
+                          "max_iters", "num_workers"})
 """Keys of a dictionary of settings: the learning rate in it is not a measurement."""
 SUMMARY = "train_runtime"
 """A key of the trainer's last line, whose `train_loss` is a mean over the run and belongs to no step."""
@@ -368,7 +364,7 @@ def read_dictionary(line: str) -> Reading | None:
 
 def _fields(line: str) -> Mapping[str, object] | None:
     begin, end = line.find("{"), line.rfind("}")
-    if not 0 <= begin < end or end - begin > MAX_CHARACTERS:
+    if not 0 <= begin < end:
         return None
     text, fields = line[begin : end + 1], None
     with contextlib.suppress(ValueError, RecursionError):

@@ -275,7 +275,9 @@ class Roles:
         """Return whether a reading is of a training that has begun, and not of settings."""
         if reading.step is not None or reading.epoch is not None or reading.done is not None:
             return True
-        return any(_is_measured(name) and not name.startswith(OF_VALIDATION) for name in reading.values)
+        return any(
+            certainty(name) in {"known", "cautious"} and not name.startswith(OF_VALIDATION) for name in reading.values
+        )
 
     def _without_means(self, reading: Reading) -> Reading:
         values, within = reading.values, self._within_epochs
@@ -320,10 +322,6 @@ class Roles:
             return name
         self._at_sign = parts[1] if self._at_sign is None else self._at_sign
         return f"{parts[0]}{self._at_sign}{parts[2]}"
-
-
-def _is_measured(name: str) -> bool:
-    return certainty(name) in {"known", "cautious"}
 
 
 @lru_cache(maxsize=1024)

@@ -211,7 +211,8 @@ class ProgressBars:
             ended = reading.done >= (reading.total or 0)  # before its end it shows intermediate means
             reading = replace(reading, values=reading.values if ended else {}, step=self._position.reached())
             return pairs.as_validation(reading)
-        if title not in {KERAS, self._main} or (not self._measures(title) and self._is_told_by_lines()):
+        lines_tell = self._lines_tell != "" and (self._lines_tell != "epochs" or self._position.epoch is None)
+        if title not in {KERAS, self._main} or (lines_tell and not self._measures(title)):
             return replace(reading, unit="") if title == self._outer else _without_progress(reading)
         if reading.values and reading.epoch is not None and (reading.done or 0) < (reading.total or 0):
             self._position.begin_again(reading.epoch, bar.epochs)
@@ -223,9 +224,6 @@ class ProgressBars:
 
     def _measures(self, title: Title) -> bool:
         return title == KERAS or self._size[0]
-
-    def _is_told_by_lines(self) -> bool:
-        return self._lines_tell != "" and (self._lines_tell != "epochs" or self._position.epoch is None)
 
 
 @dataclass(slots=True)

@@ -230,7 +230,7 @@ BLOCK: tuple[Belongs, ReadLines] = (
 """The lines of `| key | value |` that make one record."""
 DICTIONARY: tuple[Belongs, ReadLines] = (
     lambda line, last: line.text.startswith(("{", "'")) and not last.endswith("}"),
-    lambda lines: pairs.read_dictionary(" ".join(lines)))
+    lambda lines: pairs.read_dictionary(" ".join(lines)[:MAX_CHARACTERS]))
 """A dictionary on several lines, after a line that says where it belongs: Orbit's."""
 WRAPPED: tuple[Belongs, ReadLines] = (
     lambda line, _: line.indent >= WRAPPED_INDENT,
