@@ -89,6 +89,7 @@ CURVES: dict[str, dict[str, list[tuple[int, float]]]] = {
     "loss: 1,234, acc: 0,550": {"loss": [(1, 1.234)], "accuracy": [(1, 0.55)]},
     "reward: 1,234.5 perplexity: 75,357": {"reward": [(1, 1234.5)], "perplexity": [(1, 75357)]},
     "loss=0.5,0.4": {},
+    "val loss 0.5 -> 0.4": {"val_loss": [(1, 0.4)]},
     "step 1.5K | loss 0.5": {"loss": [(1500, 0.5)]},
     "iter: 12,000 loss: 0.5": {"loss": [(12000, 0.5)]},
     "epoch   loss   acc\n1   0,55   0,61\n2   0,45   0,71": {

@@ -59,7 +59,7 @@ KERAS = re.compile(
 PADDLE = re.compile(r"step\s+(?P<n>\d+)/(?P<total>\d+)\s+(?:\[[=>.]*\]\s)?(?P<rest>- .*/step.*)")
 """Paddle's bar, after `Epoch 1/2` as Keras' bar."""
 KERAS_FIELD = re.compile(
-    rf"(?<=- )[\w@/.\-]{{1,64}}(?: [\w@/.\-]{{0,64}}\w){{0,3}}: {NUMBER}(?=$|[\s_A-Za-z{{(\[])", re.IGNORECASE
+    rf"(?<=- )[\w@/.\-]{{1,64}}(?: [\w@/.\-]{{0,64}}\w){{0,3}}: {NUMBER}(?!m?s\b)(?=$|[\s_A-Za-z{{(\[])", re.IGNORECASE
 )
 CENTRED = re.compile(r"\[[=>#.\-\s]*\s(?P<n>\d+)/(?P<total>\d+)\s[=>#.\-\s]*\]\s(?P<rest>.*)")
 """kuangliu's bar, which counts in its middle: `[====== 12/391 >....]  Step: 23ms | Tot: 2s | Loss: 1.9 | Acc: 29%`."""

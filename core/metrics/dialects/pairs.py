@@ -61,11 +61,11 @@ LED = re.compile(
     re.IGNORECASE,
 )
 """The beginning of a field that says what a name further on is of: `Test Instance Accuracy: 0.6`."""
-KIND = re.compile(r"(?:^(?:\W{0,4}\d+\s)?|[,;|]|\s-)\s{0,4}((?:[a-z][\w-]{0,30}\s){1,2})$", re.IGNORECASE)
+KIND = re.compile(r"(?:^(?:\W{0,4}\d+\s)?|[,;|]|\s-\s)\s{0,4}((?:[a-z][\w-]{0,30}\s){1,2})$", re.IGNORECASE)
 """Words at the beginning of a field that may tell its metric from another of this name: `Content `."""
 SUBJECT = re.compile(r"(?!(?:train|val|valid|test|INFO|DEBUG)\b)([a-z]\w{0,30}):?\s{2,40}(?=\S+\s?=)", re.IGNORECASE)
 """What all values of a line are of, such as a class: `car    AP=0.5  IoU=0.4`."""
-FIELD = re.compile(r"(?:[,;|]|\s-)\s{0,4}([A-Za-z][\w-]{0,30}(?:[ ][A-Za-z][\w-]{0,30}){0,2})[ ]$")
+FIELD = re.compile(r"(?:[,;|]|\s-\s)\s{0,4}([A-Za-z][\w-]{0,30}(?:[ ][A-Za-z][\w-]{0,30}){0,2})[ ]$")
 """The words before a name in its field of a line: `, Mel PostNet ` in `Mel Loss: 1.2, Mel PostNet Loss: 1.1`."""
 BEFORE_NAMES = TRAIN | VALIDATION | MEANS | {"set"}
 WORDS = re.compile(

@@ -79,6 +79,8 @@ PART = rf"{PHASES}\s?[:=]?\s({NUMBER})"
 REWRITTEN = tuple((mark, re.compile(form, re.IGNORECASE), by) for mark, form, by in (
     # `Val. Loss: 0.3`
     (". ", r"\b(val|valid|eval|tr|avg|max|min)\.(?= {1,2}[a-z])", r"\1"),
+    # `loss: 0.5 -> 0.4`: the new value
+    *((mark, rf"(?<![\w.]){NUMBER}\s?{mark}\s?(?={NUMBER})", "") for mark in ("->", "→")),
     # `LOSS train 0.9 valid 0.5`
     ("rain", rf"\b([a-z]\w{{1,30}})\s?[:|(\-]?\s{{0,2}}{PART}[\s,;|/\-]{{1,4}}{PART}(?![\w.]|,\d)",
      r"\2 \1: \3, \4 \1: \5"),

@@ -212,7 +212,8 @@ class ProgressBars:
             reading = replace(reading, values=reading.values if ended else {}, step=self._position.reached())
             return pairs.as_validation(reading)
         lines_tell = self._lines_tell != "" and (self._lines_tell != "epochs" or self._position.epoch is None)
-        if title not in {KERAS, self._main} or (lines_tell and not self._measures(title)):
+        measures = title == KERAS or self._size[0]
+        if title not in {KERAS, self._main} or (lines_tell and not measures):
             return replace(reading, unit="") if title == self._outer else _without_progress(reading)
         if reading.values and reading.epoch is not None and (reading.done or 0) < (reading.total or 0):
             self._position.begin_again(reading.epoch, bar.epochs)
@@ -220,10 +221,7 @@ class ProgressBars:
         if self._outer not in {NONE, title} and self._position.epochs is None:
             placed = _without_progress(placed)
         # A bar without metrics may count anything: it does not say at which step other lines are.
-        return placed if self._measures(title) else replace(placed, step=None)
-
-    def _measures(self, title: Title) -> bool:
-        return title == KERAS or self._size[0]
+        return placed if measures else replace(placed, step=None)
 
 
 @dataclass(slots=True)
