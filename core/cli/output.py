@@ -16,16 +16,17 @@ from typing import TYPE_CHECKING, Any
 
 from core.diagnosis.failures import EXPLAINED, failure_of
 from core.diagnosis.program_output import last_line, unread_lines
+from core.history.summary import RunLoss, SummaryReader
 from core.language import join_sentences, tr
 from core.runs.directory import printed_logs
 from core.runs.facts import RunFacts, RunState, state_info, worst
 from core.runs.fold import ENDED_BY
-from core.runs.run import Run
+from core.runs.run import Run, folders_mark
 from core.schema.event_kinds import Verdict, shortened
 from core.series import report
 from core.series.report import check_free, export_bytes
 from core.table import Column, Row, Table, aligned
-from core.text import join_phrases, replace_control_characters, short, size
+from core.text import join_phrases, replace_control_characters, size
 
 if TYPE_CHECKING:
     from core.results.chart import Chart
@@ -132,11 +133,16 @@ def ending(run: Run) -> str:
     return tr("{run}: {state}", run=run.id, state=state_words(run.facts.state))
 
 
-def outcome(run: Run, loss: float | None) -> str:
-    """Return a run's name and state, its last loss, and the verdict on its devices' memory."""
+def loss_of(run: Run) -> RunLoss | None:
+    """Return the loss of a run as lists have it."""
+    return SummaryReader(run.dir).summary(folders_mark(run.dir), None).loss
+
+
+def outcome(run: Run) -> str:
+    """Return a run's name and state, its loss, and the verdict on its devices' memory."""
     parts = [ending(run)]
-    if loss is not None:
-        parts.append(tr("loss {loss}", loss=short(loss)))
+    if (loss := loss_of(run)) is not None:
+        parts.append(loss.words())
     if release := worst(run.facts.releases.values()):
         parts.append(tr("memory {verdict}", verdict=tr(release.verdict.value)))
     return join_phrases(parts)

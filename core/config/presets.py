@@ -172,6 +172,7 @@ def _own_script_words(spec: RunSpec) -> list[str]:
         words += ["--env", variable]
     words += ["--expression", script.expression] if script.expression else []
     words += ["--rules", script.rules_file] if script.rules_file else []
+    words += setting_words(spec.training, Training())
     words += _common_words(spec)
     return [*words, "--", *script.arguments] if script.arguments else words
 

@@ -11,7 +11,7 @@ import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from core.history.marks import NO_MARKS, Marks, read_marks
 from core.language import tr
 from core.runs.facts import RunFacts, RunState, state_info, worst
 from core.runs.run import Mark, Run
-from core.schema.event_kinds import MetricRestart, Metrics, Plan, Rewind, Verdict, read_all
+from core.schema.event_kinds import Checkpoint, MetricRestart, Metrics, Plan, Rewind, Verdict, read_all
 from core.schema.event_log import FOREIGN_BYTES
 from core.schema.events import Event, last_step, parse
 from core.schema.files import open_to_read, read_json
@@ -37,8 +37,8 @@ WEIGHT = 0.6
 RECENT = 100
 """Values of which the mean is taken: what earlier ones add cannot be seen in a float64."""
 CHUNK_BYTES = 512 * 1024
-DECISIVE = (f'"{VALIDATION_LOSS}":['.encode(), b'"rewind"', f'"{MetricRestart.kind}"'.encode())
-"""What a line has that can change the best validation; the others are not parsed."""
+DECISIVE = (f'"{VALIDATION_LOSS}":['.encode(), b'"rewind"', b'"checkpoint"', f'"{MetricRestart.kind}"'.encode())
+"""What a line has that can change the best validation, or which is kept; the others are not parsed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,18 +49,35 @@ class RunLoss:
     is_validation: bool
     step: int | None = None
     """The step of the best validation."""
+    kept: float | None = None
+    """The validation loss of the best checkpoint, where the model with the best one was not kept."""
 
     @property
     def title(self) -> str:
         """What it is, in a word or two, to stand before the value."""
         return tr("val. loss") if self.is_validation else tr("loss")
 
+    def words(self, number: Callable[[float], str] = short) -> str:
+        """Return `val. loss 0.0764`, and the loss of the model that was kept where that is another one."""
+        return self.with_kept(f"{self.title} {number(self.value)}", number)
 
-def run_loss(best_validation: tuple[int, float] | None, mean: float | None, last: float | None) -> RunLoss | None:
-    """Return the loss of a run: the best of its validations (step and value); else the mean; else the last loss."""
+    def with_kept(self, text: str, number: Callable[[float], str] = short) -> str:
+        """Return the text for the value, and the loss of the model that was kept where that is another one."""
+        return text if self.kept is None else tr("{loss} (kept: {kept})", loss=text, kept=number(self.kept))
+
+
+def run_loss(
+    best_validation: tuple[int, float] | None, mean: float | None, last: float | None, kept: float | None = None
+) -> RunLoss | None:
+    """Return the loss of a run: the best of its validations (step and value); else the mean; else the last loss.
+
+    A mean does not hide a last loss that is not a number. `kept`: the loss of the best checkpoint; None without one.
+    """
     if best_validation is not None:
-        return RunLoss(value=best_validation[1], is_validation=True, step=best_validation[0])
-    value = mean if mean is not None else last
+        step, best = best_validation
+        is_other = kept is not None and kept > best and not math.isclose(kept, best, rel_tol=1e-6)  # one is rounded
+        return RunLoss(value=best, is_validation=True, step=step, kept=kept if is_other else None)
+    value = mean if mean is not None and (last is None or math.isfinite(last)) else last
     return None if value is None else RunLoss(value=value, is_validation=False)
 
 
@@ -83,6 +100,8 @@ class ValidationReader:
         self._offset = 0
         self._best: list[tuple[int, float]] = []
         """Each validation that was better than all before it: after a rewind, an earlier one is the best again."""
+        self.kept: float | None = None
+        """The validation loss of the best checkpoint."""
 
     @property
     def best(self) -> tuple[int, float] | None:
@@ -117,6 +136,8 @@ class ValidationReader:
                 self._best = [found for found in self._best if found[0] <= event["step"]]
             elif event["kind"] == MetricRestart.kind and VALIDATION_LOSS in event["metrics"]:
                 self._best = []
+            elif event["kind"] == Checkpoint.kind:
+                self.kept = next((each.kept for each in read_all(Checkpoint, [event])), None)
             elif event["kind"] == Metrics.kind:
                 for step, value in enumerate(event["values"].get(VALIDATION_LOSS, ()), event["first"]):
                     if value is not None and math.isfinite(value) and (self.best is None or value < self.best[1]):
@@ -158,7 +179,7 @@ def setting_values(spec: RunSpec, devices: Mapping[str, Mapping[str, Any]]) -> d
         return {"imported": spec.imported, "devices": device_text((), {})}
     values: dict[str, SettingValue] = {"framework": spec.framework, "strategy": spec.strategy}
     if spec.script is not None:
-        values |= _script_values(spec.script)
+        values |= _script_values(spec.script) | ({"stop_on_nan": True} if spec.training.stop_on_nan else {})
     else:
         values |= {"recipe": spec.own_recipe.path, **asdict(spec.training)}
         taken = {*values, *(item.name for item in fields(Training))}
@@ -247,6 +268,8 @@ class RunSummary:
     """The exponential mean of the last losses."""
     best_validation: tuple[int, float] | None = None
     """The step and the value of the smallest validation loss."""
+    kept_loss: float | None = None
+    """The monitored loss of its best checkpoint."""
     renamed: bool = False
     """Whether the user gave it another name after its start."""
     verdict: Verdict | None = None
@@ -258,7 +281,7 @@ class RunSummary:
     @property
     def loss(self) -> RunLoss | None:
         """The loss by which the run is compared with others; None if it has none."""
-        return run_loss(self.best_validation, self.mean_loss, self.last_loss)
+        return run_loss(self.best_validation, self.mean_loss, self.last_loss, self.kept_loss)
 
 
 class SummaryReader:
@@ -286,7 +309,7 @@ class SummaryReader:
         else:
             summary = self._over[0]
         self.is_whole = self._validations.read(_measurements_file(self._path), until)
-        return replace(summary, best_validation=self._validations.best)
+        return replace(summary, best_validation=self._validations.best, kept_loss=self._validations.kept)
 
     def _read(self) -> RunSummary:
         self._run.catch_up()

@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from core.catalog import strategies
-from core.history.summary import LOSS
+from core.history.summary import LOSS, VALIDATION_LOSS
 from core.language import join_sentences, tr
 from core.metrics.files.finder import MAX_FOUND, MetricFileFinder, may_have_metrics
 from core.metrics.merge import MergedReading
 from core.metrics.rank_metrics import MetricEventWriter, RankReader
-from core.schema.event_kinds import LogRead, MetricFile, Notice, RunProgress
+from core.schema.event_kinds import LogRead, MetricFile, NotFinite, Notice, RunProgress
 from core.schema.events import RecordError, Writer
 from core.schema.paths import COLLECTOR_EVENTS, CONTROL, EVENTS, metrics_file
 from core.schema.spec import RunSpec
@@ -117,7 +117,8 @@ class MetricsCollector:
         self._log_bytes = [0] * ranks
         self._log_due = 0.0
         self._noticed: set[str] = set()
-        self._has_told_nan = False
+        self._loss = VALIDATION_LOSS  # until there is another one
+        self._has_told_nan, self._stops_on_nan = False, spec.training.stop_on_nan
         self._progress: tuple[float, float, str] | None = None
         self._progress_due = 0.0
 
@@ -149,15 +150,18 @@ class MetricsCollector:
                 self._events.write(Notice(text=text))
 
     def _look_for_nan(self, measured: Sequence[MergedReading]) -> None:
-        """Tell once that the loss has ceased to be a number."""
-        found = next((each for each in measured if not math.isfinite(each.values.get(LOSS, 0.0))), None)
+        """Tell once that the loss of the run has ceased to be a number."""
+        if any(LOSS in each.values for each in measured):
+            self._loss = LOSS
+        found = next((each for each in measured if not math.isfinite(each.values.get(self._loss, 0.0))), None)
         if found is None or self._has_told_nan:
             return
         self._has_told_nan = True
-        value = "NaN" if math.isnan(found.values[LOSS]) else tr("infinite")
+        value = "NaN" if math.isnan(found.values[self._loss]) else tr("infinite")
         what = tr("The loss became {value} at step {step}.", value=value, step=found.step)
+        stops = tr("The run was stopped, as its setting “Stop on NaN” says.") if self._stops_on_nan else None
         advice = tr("Try a lower rate, warm-up or gradient clipping, and check the data for NaN.")
-        self._events.write(Notice(text=join_sentences([what, advice])))
+        self._events.write(NotFinite(text=join_sentences([what, stops, advice])))
 
     @property
     def has_more(self) -> bool:

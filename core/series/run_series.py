@@ -9,6 +9,7 @@ from typing import Any
 from core.arrays import np
 from core.history.summary import LOSS, RECENT, VALIDATION_LOSS, RunLoss, recent_mean, run_loss
 from core.language import tr
+from core.runs.facts import RunFacts
 from core.schema.event_kinds import DeviceReading, MetricRestart, Metrics, Plan, Release, Rewind, StateChange, read
 from core.schema.event_log import COLUMNS, MAX_NAMES, TIMES, TOO_MANY, by_device, columns
 from core.schema.events import EPOCH, Event
@@ -463,8 +464,9 @@ def best_validation(run_series: RunSeries) -> tuple[int, float] | None:
     return int(validations.steps[np.argmax(validations.values == smallest)]), smallest
 
 
-def loss_of(run_series: RunSeries) -> RunLoss | None:
+def loss_of(run_series: RunSeries, facts: RunFacts) -> RunLoss | None:
     """Return the loss by which the run is compared with others: the same that lists of runs show."""
+    kept = facts.checkpoint.kept if facts.checkpoint is not None else None
     losses = run_series.metrics.get(LOSS)
     newest = losses.values[-RECENT:].tolist() if losses is not None else []
-    return run_loss(best_validation(run_series), recent_mean(newest), newest[-1] if newest else None)
+    return run_loss(best_validation(run_series), recent_mean(newest), newest[-1] if newest else None, kept)

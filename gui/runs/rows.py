@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import time
 from collections import Counter
@@ -20,7 +19,7 @@ from core.schema.paths import SCALING_SUFFIX
 from core.schema.spec import RunSpec
 from gui.base.formatting import DAY_S, day, moment, number
 from gui.runs.progress import epoch_of
-from gui.runs.words import STATE_MARKS, QuestionWords, loss_words, state_sentence
+from gui.runs.words import STATE_MARKS, QuestionWords, loss_problem, loss_words, state_sentence
 
 if TYPE_CHECKING:
     from core.queue.listing import QueuedRun
@@ -187,7 +186,7 @@ def _tip_lines(summary: RunSummary) -> tuple[str | None, ...]:
         state_sentence(summary.state, is_script=summary.is_script),
         tr(summary.error or ""),
         _losses(summary),
-        _loss_problem(summary),
+        loss_problem(summary.state, summary.last_loss),
         tr("Tags: {tags}.", tags=", ".join(summary.marks.tags)) if summary.marks.tags else "",
         *(note.text for note in summary.marks.notes),
     )
@@ -195,10 +194,10 @@ def _tip_lines(summary: RunSummary) -> tuple[str | None, ...]:
 
 def _losses(summary: RunSummary) -> str:
     """Return all losses of a run that are known; the empty string without any."""
-    best, sentences = summary.best_validation, []
-    if best is not None:
-        step = number(best[0], 1)
-        sentences.append(tr("Best validation loss: {loss:.4g}, at step {step}.", loss=best[1], step=step))
+    best, sentences = summary.loss, []
+    if best is not None and best.step is not None:
+        words = tr("Best validation loss: {loss:.4g}, at step {step}.", loss=best.value, step=number(best.step, 1))
+        sentences.append(best.with_kept(words))
     if summary.mean_loss is not None:
         sentences.append(tr("Loss, smoothed: {loss:.4g}.", loss=summary.mean_loss))
     if summary.last_loss is not None:
@@ -213,19 +212,12 @@ def run_title(summary: RunSummary, now: float) -> str:
 
 def tone(summary: RunSummary) -> str:
     """Return the colour name of the state, or `warn` for a run whose loss is not a number."""
-    return "warn" if _loss_problem(summary) else state_info(summary.state).colour
+    return "warn" if loss_problem(summary.state, summary.last_loss) else state_info(summary.state).colour
 
 
 def mark(summary: RunSummary) -> str:
     """Return the mark of the state, or that of a warning for a run whose loss is not a number."""
-    return "alert" if _loss_problem(summary) else STATE_MARKS[summary.state]
-
-
-def _loss_problem(summary: RunSummary) -> str:
-    """Return why a finished run did not succeed, or one that trains will not; else the empty string."""
-    is_nan = summary.last_loss is not None and not math.isfinite(summary.last_loss)
-    can_matter = summary.state in {RunState.RUNNING, RunState.FINISHED}
-    return tr("Its last loss is not a number.") if is_nan and can_matter else ""
+    return "alert" if loss_problem(summary.state, summary.last_loss) else STATE_MARKS[summary.state]
 
 
 def outcome(summary: RunSummary) -> str:

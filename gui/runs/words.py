@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, field
 from enum import Enum
@@ -10,7 +11,7 @@ from typing import NamedTuple
 from core.catalog import frameworks, strategies
 from core.diagnosis.start_phases import start_words
 from core.history.summary import RunLoss
-from core.language import tr, tr_noop, tr_plural
+from core.language import join_sentences, tr, tr_noop, tr_plural
 from core.metrics.reading import IN_EPOCH
 from core.runs.directory import unanswered
 from core.runs.facts import RunFacts, RunState, state_info
@@ -51,7 +52,13 @@ def state_sentence(state: RunState, *, is_script: bool) -> str:
 
 def loss_words(loss: RunLoss | None) -> str:
     """Return `val. loss 0.306` or `loss 0.214`; the empty string without a loss."""
-    return "" if loss is None else f"{loss.title} {significant(loss.value)}"
+    return "" if loss is None else loss.words(significant)
+
+
+def loss_problem(state: RunState, last_loss: float | None) -> str:
+    """Return why a finished run did not succeed, or one that trains will not; else the empty string."""
+    is_nan = last_loss is not None and not math.isfinite(last_loss)
+    return tr("Its last loss is not a number.") if is_nan and state in {RunState.RUNNING, RunState.FINISHED} else ""
 
 
 MUCH_S = 120.0
@@ -240,6 +247,8 @@ class RunSnapshot:
     """Seconds of training, once it has ended."""
     loss: RunLoss | None = None
     """The loss by which it is compared with others."""
+    last_loss: float | None = None
+    """The loss of the last step that has one."""
     asked: str = ""
     """`pause` or `save` while the run has yet to answer that request; else the empty string."""
     stop_asked: float | None = None
@@ -280,12 +289,13 @@ def run_header(run: RunSnapshot | None, *, resuming: bool = False, compared: int
     released, released_tone = released_words(facts)
     starting = start_words(facts, frameworks.framework_title(run.spec.framework), now) if run.spec else ""
     refusal, problem = run.refusal("pause"), run.spec_problem
+    problem_of_loss = loss_problem(facts.state, run.last_loss)
     pause = pause_button_state(facts, run.asked, resuming=resuming, now=now, spec_problem=problem, refusal=refusal)
     return RunHeader(
         label=tr("Resuming") if _is_resumed(facts) else tr(state.label),
-        tone=state.colour,
-        mark=STATE_MARKS[facts.state],
-        sentence=_sentence(run),
+        tone="warn" if problem_of_loss else state.colour,
+        mark="alert" if problem_of_loss else STATE_MARKS[facts.state],
+        sentence=join_sentences([_sentence(run), problem_of_loss]),
         name=run.spec.name if run.spec else run.id,
         owner=run.owner,
         what=_description(run.spec) if run.spec else "",

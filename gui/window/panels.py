@@ -45,7 +45,7 @@ MIN_OWNER_PX = 40
 MIN_RELEASED_PX = 160
 WIDE_PX = 1200
 """Width from which on there is room for epoch, bar, result and verdict."""
-ENDED = {"tick": "✓ ", "cross": "✕ "}
+SIGNS = {"tick": "✓ ", "cross": "✕ ", "alert": "⚠ "}
 """What stands before the name in the title of the window, by the mark of a state: its entry in a task bar tells."""
 
 
@@ -53,10 +53,10 @@ class HeaderPanel(QWidget):
     """One row; `buttons` emits the user's requests."""
 
     heading_changed = Signal(str)
-    """Name of the shown run, after a sign if it has finished or failed; the empty string for none."""
+    """Name of the shown run, after a sign if it has finished or failed, or is in trouble; the empty string for none."""
 
     run_ended = Signal()
-    """The shown run has finished or failed just now."""
+    """The shown run has finished or failed just now, or its loss has become NaN."""
 
     def __init__(self, actions: RunActions) -> None:
         super().__init__()
@@ -87,10 +87,10 @@ class HeaderPanel(QWidget):
         if header == self._shown:
             return
         before = self._shown
-        if before is None or (header.name, header.mark) != (before.name, before.mark):
+        if before is None or (header.name, header.mark, header.label) != (before.name, before.mark, before.label):
             title = title_text(header.title or header.name)
-            self.heading_changed.emit(f"{ENDED.get(header.mark, '')}{title}")
-            if before is not None and header.name == before.name and header.mark in ENDED:
+            self.heading_changed.emit(f"{SIGNS.get(header.mark, '')}{title}")
+            if before is not None and header.name == before.name and header.mark in SIGNS:
                 self.run_ended.emit()
         self._shown = header
         self._show_state(header)

@@ -1,5 +1,6 @@
 """The header of the run view: progress, rate and time left of a script."""
 
+import math
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -56,6 +57,17 @@ def header(monkeypatch):
         return run_header(session.snapshot())
 
     return make
+
+
+@pytest.mark.parametrize("finished", [False, True])
+@pytest.mark.parametrize(("last", "is_problem"), [(0.5, False), (math.nan, True), (math.inf, True)])
+def test_run_whose_last_loss_is_no_number_has_no_mark_of_success(header, *, last, is_problem, finished):
+    measured = {"t": NOW + 1, "kind": "metrics", "since": NOW, "first": 1, "values": {"loss": [0.9, last]}}
+    shown = header(measured, at=9, finished=finished)
+    usual = ("good", "tick") if finished else ("accent", "ring")
+    assert (shown.tone, shown.mark) == (("warn", "alert") if is_problem else usual)
+    assert ("not a number" in shown.sentence) is is_problem
+    assert shown.label == ("Finished" if finished else "Running")
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from core.cli.output import (
     failure_words,
     given_files,
     log_of,
+    loss_of,
     lost_remedy,
     no_measurement,
     release_lines,
@@ -85,7 +86,9 @@ def _columns(summaries: Sequence[RunSummary]) -> tuple[Column[RunSummary], ...]:
         Column("started", lambda each: each.started, None),
         Column("ended", lambda each: each.ended, None),
         Column("step", lambda each: each.step),
-        Column("loss", lambda each: each.last_loss, text=lambda each: _loss_text(each.loss)),
+        Column("loss", lambda each: each.loss and each.loss.value, text=lambda each: _loss_text(each.loss)),
+        Column("kept_loss", lambda each: each.loss and each.loss.kept, None),
+        Column("last_loss", lambda each: each.last_loss, None),
         Column("mean_loss", lambda each: each.mean_loss, None),
         Column("best_validation_loss", lambda each: each.best_validation and each.best_validation[1], None),
         Column("name", lambda each: each.name, "" if shows_name else None),
@@ -120,7 +123,7 @@ def _say_what_is_missing(options: Namespace, every: Sequence[RunSummary], found:
 def _loss_text(loss: RunLoss | None) -> str:
     """Return `val. 0.306` for the best validation loss; without a validation the smoothed last loss, `0.214`."""
     text = short(loss and loss.value)
-    return tr("val. {loss}", loss=text) if loss and loss.is_validation else text
+    return loss.with_kept(tr("val. {loss}", loss=text)) if loss and loss.is_validation else text
 
 
 def add_events(parser: ArgumentParser) -> None:
@@ -188,7 +191,8 @@ def show(options: Namespace) -> int:
     say(f"  {_training(run.spec())}")
     if scaled := rate_arithmetic(run.spec().training):
         say(tr("  learning rate: {product}", product=scaled))
-    for line in _measurement_lines(run, document):
+    loss = loss_of(run)
+    for line in (*([loss.words()] if loss else []), *_measurement_lines(run, document)):
         say(f"  {line}")
     for each in document["checkpoints"]:
         reason = tr(REASONS.get(str(each["reason"]), short(each["reason"])))
@@ -228,7 +232,7 @@ def _sentences(run: Run) -> Iterator[str]:
         yield why_it_waits(run.dir)
     words, log = (failure_words(run), log_of(run)) if facts.error else (None, None)
     momentary = (facts.stopped_processes, facts.stalled, *facts.slowed.values())
-    yield from filter(None, (facts.error, words, *momentary, *facts.warnings, log, lost_remedy(run)))
+    yield from dict.fromkeys(filter(None, (facts.error, words, *momentary, *facts.warnings, log, lost_remedy(run))))
 
 
 def _show_events(options: Namespace, run: Run) -> int:

@@ -111,11 +111,9 @@ class ScriptForm(QWidget):
         folder = folder_of(self.script) or self._folder.text().strip()
         return Path(folder) if folder else None
 
-    def typed(
-        self, devices: tuple[str, ...], stop: Mapping[str, object], release: Mapping[str, object], cuda_ids: str
-    ) -> TypedScript:
+    def typed(self, devices: tuple[str, ...], **others: Any) -> TypedScript:  # noqa: ANN401 (fields of `TypedScript`)
         """Return the fields together with the choices made elsewhere."""
-        return TypedScript(**self._texts(), devices=devices, stop=stop, release=release, cuda_ids=cuda_ids)
+        return TypedScript(**{**self._texts(), "devices": devices, **others})
 
     def choose(self, script: str) -> None:
         """Choose a script."""
