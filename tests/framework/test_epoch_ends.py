@@ -209,7 +209,7 @@ def test_automatic_checkpoints_are_saved_at_epoch_ends_with_their_metric(new, mo
     ],
 )
 def test_new_best_is_saved_when_it_comes_where_that_is_cheap(new, monkeypatch, free_s, names, kept, reasons) -> None:
-    """Epoch 5 is the best. What is saved only for that takes no place of the checkpoints of the user's interval."""
+    """Epoch 5 is the best."""
     monkeypatch.setattr("core.worker.training.controller.FIRST_GUESS_S", 0.0)
     monkeypatch.setattr("core.worker.training.controller.BEST_S", free_s)
     run_dir = new(epochs=9, unit="epochs", every=3, keep=1, best=True)
@@ -221,6 +221,13 @@ def test_new_best_is_saved_when_it_comes_where_that_is_cheap(new, monkeypatch, f
     last = written[-1]
     assert (last.metric, last.value, last.lowest, last.lowest_epoch, last.kept) == ("val_loss", 5, 1, 5, kept)
     assert checkpoint.best_of(checkpoint.folders(run_dir))[1] == kept
+
+
+def test_checkpoint_saved_as_the_best_takes_no_place_of_those_of_the_interval(new, monkeypatch) -> None:
+    monkeypatch.setattr("core.worker.training.controller.FIRST_GUESS_S", 0.0)
+    run_dir = new(epochs=9, unit="epochs", every=3, keep=1, best=True)
+    assert not Played(run_dir, per_epoch=40, reports_every=1).train(lambda step: step == 210)
+    assert [path.name for path in checkpoint.folders(run_dir)] == ["step-00000200-best", "step-00000120"]
 
 
 @pytest.mark.parametrize(
