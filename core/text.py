@@ -148,6 +148,14 @@ BYTES_PER_MB = 2**20
 HOUR_S, DAY_S = 3600, 86_400
 
 
+SECRET_NAME = re.compile(  # of a variable or argument
+    r"secret|passw(or)?d|passphrase|credential|(api|access|auth)_?(key|token)|(^|_)(key|token|auth|pat)(_|$)",
+    re.IGNORECASE,
+)
+SECRET_VALUE = re.compile(r"://[^/\s:@]{0,200}:[^/\s@]{1,200}@")
+"""A URL with a password."""
+
+
 def size(memory_bytes: int | None) -> str:
     """Return a size of memory, such as `1.5 GB` or `64 MB`; `an unknown amount` for None."""
     if memory_bytes is None:

@@ -81,6 +81,8 @@ class ValidationReader:
         """`foreign`: the run belongs to another user, and only its beginning is read."""
         self._most = FOREIGN_BYTES if foreign else None
         self._offset = 0
+        self.nan_step: int | None = None
+        """The first step whose loss is NaN."""
         self._best: list[tuple[int, float]] = []
         """Each validation that was better than all before it: after a rewind, an earlier one is the best again."""
 
@@ -109,15 +111,19 @@ class ValidationReader:
         return True
 
     def _take_in(self, chunk: bytes) -> None:
-        for line in _lines_with(chunk, DECISIVE):
+        for line in _lines_with(chunk, DECISIVE if self.nan_step is not None else (*DECISIVE, b"NaN")):
             event = parse(line)
             if event is None:
                 continue
             if event["kind"] == Rewind.kind:
                 self._best = [found for found in self._best if found[0] <= event["step"]]
-            elif event["kind"] == MetricRestart.kind and VALIDATION_LOSS in event["metrics"]:
-                self._best = []
+                self.nan_step = None if (self.nan_step or 0) > event["step"] else self.nan_step
+            elif event["kind"] == MetricRestart.kind:
+                self._best = [] if VALIDATION_LOSS in event["metrics"] else self._best
+                self.nan_step = None if LOSS in event["metrics"] else self.nan_step
             elif event["kind"] == Metrics.kind:
+                losses = enumerate(event["values"].get(LOSS, ()), event["first"]) if self.nan_step is None else ()
+                self.nan_step = next((at for at, loss in losses if loss != loss), self.nan_step)  # noqa: PLR0124 (NaN)
                 for step, value in enumerate(event["values"].get(VALIDATION_LOSS, ()), event["first"]):
                     if value is not None and math.isfinite(value) and (self.best is None or value < self.best[1]):
                         self._best.append((step, float(value)))
@@ -249,11 +255,13 @@ class RunSummary:
     """The step and the value of the smallest validation loss."""
     renamed: bool = False
     """Whether the user gave it another name after its start."""
+    nan_step: int | None = None
+    """The first step whose loss is NaN."""
     verdict: Verdict | None = None
     """The worst verdict on the memory of its devices; None if there is none."""
     marks: Marks = NO_MARKS
     settings: Mapping[str, SettingValue] = field(default_factory=dict)
-    """Its settings by name, without variables of the environment; empty if its spec cannot be used."""
+    """By name, without variables, and without the devices before its start; empty if its spec cannot be used."""
 
     @property
     def loss(self) -> RunLoss | None:
@@ -285,8 +293,9 @@ class SummaryReader:
             self._over = (summary, now) if state_info(summary.state).over else None
         else:
             summary = self._over[0]
-        self.is_whole = self._validations.read(_measurements_file(self._path), until)
-        return replace(summary, best_validation=self._validations.best)
+        found = self._validations
+        self.is_whole = found.read(_measurements_file(self._path), until)
+        return replace(summary, best_validation=found.best, nan_step=found.nan_step)
 
     def _read(self) -> RunSummary:
         self._run.catch_up()
@@ -295,7 +304,8 @@ class SummaryReader:
         self._plan = self._plan or _plan(self._path)
         name, is_script = name_and_kind(self._path)
         release = worst(facts.releases.values())
-        self._settings = self._settings or _settings(self._path, facts)
+        if "devices" not in self._settings:
+            self._settings = _settings(self._path, facts, self._settings)
         return RunSummary(
             dir=self._path, name=name, is_script=is_script, state=facts.state, started=facts.started,
             ended=facts.ended, error=facts.error, last_loss=losses[-1] if losses else None, step=step,
@@ -321,15 +331,17 @@ def name_and_kind(path: Path) -> tuple[str, bool]:
         return path.name, False
 
 
-def _settings(path: Path, facts: RunFacts) -> Mapping[str, SettingValue]:
-    """Return the settings of a run once its devices are known, or it is over."""
-    if not facts.devices and not state_info(facts.state).over:
-        return {}
+def _settings(path: Path, facts: RunFacts, known: Mapping[str, SettingValue]) -> Mapping[str, SettingValue]:
+    """Return the settings of a run, with its devices once they are known, or it is over. `known`: those without."""
+    has_devices = bool(facts.devices) or state_info(facts.state).over
+    if known and not has_devices:
+        return known
     try:
         values = setting_values(read_spec(path), facts.devices)
     except ValueError:
         return {}
-    return {name: value for name, value in values.items() if not name.startswith(ENVIRONMENT)}
+    left_out = (ENVIRONMENT,) if has_devices else (ENVIRONMENT, "devices")
+    return {name: value for name, value in values.items() if not name.startswith(left_out)}
 
 
 def _measurements_file(path: Path) -> Path:

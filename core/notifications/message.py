@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from core.history.differences import differences_below
 from core.history.summary import RunSummary, SummaryReader
 from core.language import join_sentences, tr, tr_noop, tr_plural
 from core.notifications.channels import FAILED, FINISHED, LOST, OCCASION_OF, STALLED, STOPPED
@@ -63,6 +64,8 @@ class RunNews:
     """The worst value of `Verdict` of its devices; the empty string if that was not watched."""
     detail: str
     """Why it failed, was lost or seems to make no progress; else the empty string."""
+    difference: str = ""
+    """What makes it different from the run before."""
 
 
 def news_of_end(run_dir: Path, *, only_lost: bool = False) -> RunNews | None:
@@ -105,6 +108,7 @@ def _news(run_dir: Path, facts: RunFacts, occasion: str, when: float, detail: st
         best_validation_loss=None if best is None else best[1], memory=_memory_words(facts, memory),
         memory_verdict="" if memory is None else memory.verdict.value,
         detail=one_line(tr(detail).partition("\n")[0], MAX_TEXT),
+        difference=differences_below(run_dir.parent).get(run_dir.name, ""),
     )
 
 
@@ -198,7 +202,8 @@ def _about_one(news: RunNews) -> tuple[str, str]:
     if news.duration_s is not None:
         losses.append(tr("after {duration}", duration=duration(news.duration_s)))
     numbers = as_sentence(join_phrases(losses)) if losses else ""
-    return tr(title, name=news.name), join_sentences([numbers, news.memory, _ended(news.detail)])
+    text = join_sentences([_ended(news.difference), numbers, news.memory, _ended(news.detail)])
+    return tr(title, name=news.name), text
 
 
 def _ended(detail: str) -> str:
@@ -226,6 +231,7 @@ def _named(news: Sequence[RunNews], occasion: str) -> list[str]:
 
 
 def _name(news: RunNews) -> str:
+    name = f"{news.name} {news.difference}".rstrip()
     if news.occasion != FINISHED or news.last_loss is None:
-        return news.name
-    return tr("{name} (loss {loss})", name=news.name, loss=short(news.last_loss))
+        return name
+    return tr("{name} (loss {loss})", name=name, loss=short(news.last_loss))

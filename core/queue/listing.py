@@ -90,6 +90,8 @@ class QueueView:
     """The queued runs of other users, in the order of the line."""
     set_aside: Mapping[str, str] = field(default_factory=dict)
     """By device id, a sentence for whom a free device is kept."""
+    ends: Mapping[str, float] = field(default_factory=dict)
+    """By name of the folder, unix seconds at which live runs of this user are expected to end."""
     held: str = ""
     """Why all queued runs of this user are held, in sentences; empty if they are not."""
     troubles: tuple[str, ...] = ()
@@ -139,6 +141,7 @@ def _view(found: list[tuple[Path, QueueRequest]]) -> QueueView:
             for device, ticket in decision.kept.items()
             if device not in used
         },
+        ends={each.run: each.ends_at for each in tickets if each.uid == os.getuid() and each.ends_at is not None},
         held=why_held,
         troubles=(*([own.apart] if own.apart else []), *_refused(own.line)),
         apart=own.apart,

@@ -96,8 +96,9 @@ def test_run_list_has_headings_and_a_message_when_empty(runs_root: Path, capsys)
     assert call(capsys, "runs", "--json", "--runs", runs_root) == (0, "[]\n", "")
     run_dir = written_run(runs_root, *FAILED, losses=(0.5,))
     heading, line = call(capsys, "runs", "--runs", runs_root)[1].splitlines()
-    assert heading.split() == ["RUN", "STATE", "STEP", "LOSS"]
-    assert line.split() == [run_dir.name, "failed", "1", "0.5"]
+    assert heading.split() == ["RUN", "STATE", "STEP", "LOSS", "DIFFERENCE"]
+    assert line.split()[:4] == [run_dir.name, "failed", "1", "0.5"]
+    assert line.endswith(" · batch 64 · seed 0")
     assert call(capsys, "catalog")[1].startswith("FRAMEWORK ")
 
 

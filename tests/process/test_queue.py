@@ -77,6 +77,7 @@ def test_a_queued_run_waits_for_those_that_were_started_at_once_and_says_so(queu
     assert code == 0
     assert listed["run"] == waiting.run.id
     assert listed.keys() >= {"run", "place", "state", "needs", "reason", "expected_start"}
+    assert listed["difference"] == "epochs 5 · lr 0.001 · batch 64"
     assert call(capsys, "runs", "state:queued", "--runs", queue.runs_root)[1].count(waiting.run.id) == 1
     stop(first)
     queue.until_reason("waiting", "CPU 0 is used by run")

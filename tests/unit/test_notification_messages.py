@@ -44,6 +44,14 @@ def test_message_about_one_run_has_its_numbers() -> None:
     assert document["text"].startswith("digits_cnn has finished\nLoss 0.03")
 
 
+def test_words_of_what_differs_tell_runs_of_one_name_apart() -> None:
+    first, second = (replace(NEWS, difference=f"lr 0.{number} · seed 1") for number in (1, 2))
+    assert message_about([first]).title == "digits_cnn has finished"
+    assert message_about([first]).text.startswith("lr 0.1 · seed 1. Loss 0.03, ")
+    finished = "Finished: digits_cnn lr 0.1 · seed 1 (loss 0.03) and digits_cnn lr 0.2 · seed 1 (loss 0.03)."
+    assert finished in message_about([first, second]).text
+
+
 def test_message_about_a_failure_has_its_error_and_no_control_characters() -> None:
     message = message_about([replace(failed("a\x1b[31m"), duration_s=3.0, detail="It broke")])
     assert message.title == "a?[31m has failed"

@@ -33,6 +33,7 @@ from core.cli.runs import all_runs, find
 from core.config.validation import rate_arithmetic
 from core.diagnosis.timeline import Timeline
 from core.history import marks
+from core.history.differences import Differences
 from core.history.marks import Marks
 from core.history.search import parse_search, unknown_sentence
 from core.history.summary import RunLoss, RunSummary
@@ -72,10 +73,10 @@ def list_runs(options: Namespace) -> int:
         _say_what_is_missing(options, every, summaries)
         if given_files(options):
             return 0
-    return say_rows(options, _columns(summaries), summaries)
+    return say_rows(options, _columns(summaries, Differences(every)), summaries)
 
 
-def _columns(summaries: Sequence[RunSummary]) -> tuple[Column[RunSummary], ...]:
+def _columns(summaries: Sequence[RunSummary], differences: Differences) -> tuple[Column[RunSummary], ...]:
     """Return what is listed of each run. People compare runs by the loss; programs get all of them."""
     shows_name = any(each.renamed for each in summaries)
     return (
@@ -88,6 +89,7 @@ def _columns(summaries: Sequence[RunSummary]) -> tuple[Column[RunSummary], ...]:
         Column("loss", lambda each: each.last_loss, text=lambda each: _loss_text(each.loss)),
         Column("mean_loss", lambda each: each.mean_loss, None),
         Column("best_validation_loss", lambda each: each.best_validation and each.best_validation[1], None),
+        Column("difference", differences.words, text=lambda each: differences.words(each) or None),
         Column("name", lambda each: each.name, "" if shows_name else None),
         Column(
             "marks",
