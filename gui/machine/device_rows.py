@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 
-from core.devices.device import HEAT, LABEL_SEPARATOR, Device, Sample, Survey, shown_name
+from core.devices.device import HEAT, LABEL_SEPARATOR, Device, Sample, Survey, short_name, shown_name
 from core.language import tr, tr_plural
 from gui.base.formatting import DASH, memory, percent
 
@@ -14,8 +13,6 @@ MAX_FREE_SHARE, MAX_FREE_PERCENT = 0.1, 20.0
 """Share of a device's memory, and per cent of its time: above them, a device is not called free."""
 ROUNDING = 200
 """Steps of a bar's length that are worth a repaint."""
-NOISE = ("(R)", "(TM)", "NVIDIA ", "GeForce ", " Processor", " CPU")
-"""Parts of product names to leave out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -297,14 +294,6 @@ def _row(device: Device, sample: Sample | None, colour: str, known: OnDevices) -
         clock_reasons=sample.clock_reasons if sample else (),
         slowdowns=sample.slowdowns if sample else (),
     )
-
-
-@cache
-def short_name(name: str) -> str:
-    """Return the short name of a product: `RTX 4090`."""
-    for noise in NOISE:
-        name = name.replace(noise, " " if noise.startswith(" ") else "")
-    return " ".join(name.split()).replace(" ,", ",")
 
 
 def all_together(rows: Sequence[DeviceRow]) -> tuple[str, ...]:

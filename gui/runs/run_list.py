@@ -11,6 +11,7 @@ from PySide6.QtCore import QObject, Signal
 
 from core.errors import RunError
 from core.history.device_use import DeviceUsers
+from core.history.differences import Differences
 from core.history.index import RunIndex
 from core.history.search import Search
 from core.history.summary import RunSummary
@@ -50,6 +51,8 @@ class RunListService(QObject):
         self.search = Search()
         self.on_devices: dict[str, tuple[RunSummary, ...]] = {}
         """By device id, the live runs that use it, the newest first."""
+        self.differences = Differences()
+        """What makes each of the runs different, in words."""
         self.left = 0
         """Runs that are not read yet."""
         self._index = RunIndex(root, patience_s=PATIENCE_S, cache=SummaryCache(root))
@@ -135,6 +138,7 @@ class RunListService(QObject):
         summaries, left = result
         if summaries != self.summaries or left != self.left:
             self.summaries, self.left = summaries, left
+            self.differences.follow(summaries)
             self.found = self.search.find(summaries)
             self.on_devices = self._occupancy.on_devices(summaries)
             self.changed.emit()
@@ -202,7 +206,8 @@ class QueueService(QObject):
         super().__init__()
         self._is_here = is_here
         self._run_list = run_list
-        self._view: QueueView | None = None
+        self.view = QueueView()
+        """The queue of the window's folder, as last read."""
         self._reading, self._reviving = Jobs(self, "queue"), Jobs(self, "queue")
         self._is_revived = False
         self._due = time.monotonic() + QUEUE_S
@@ -214,13 +219,13 @@ class QueueService(QObject):
 
     @property
     def runs(self) -> tuple[QueuedRun, ...]:
-        """The queued runs of the window's folder, in their order, as last read."""
-        return self._view.runs if self._view is not None else ()
+        """The queued runs, in their order."""
+        return self.view.runs
 
     @property
     def set_aside(self) -> Mapping[str, str]:
         """By device id, a sentence for whom a free device is kept."""
-        return self._view.set_aside if self._view is not None else {}
+        return self.view.set_aside
 
     def queued(self, run_dir: str) -> QueuedRun | None:
         """Return a queued run by its directory; None if it is not queued."""
@@ -260,8 +265,8 @@ class QueueService(QObject):
 
     def _take(self, view: QueueView) -> None:
         self._note("")
-        if view != self._view:
-            self._view = view
+        if view != self.view:
+            self.view = view
             self.changed.emit()
 
     def _note(self, problem: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, field
 from enum import Enum
@@ -18,7 +19,7 @@ from core.schema.event_kinds import Checkpoint
 from core.schema.settings import StopTimeouts, escalation_steps
 from core.schema.spec import RunSpec
 from core.text import duration as in_words
-from gui.base.formatting import DASH, duration, moment, number, rate, significant, step_rate
+from gui.base.formatting import DASH, duration, moment, number, percent, rate, significant, step_rate
 from gui.runs.progress import ProgressView, has_ended, watched_s
 from gui.runs.verdicts import released_words
 
@@ -255,8 +256,8 @@ class RunSnapshot:
         return unanswered(self.spec, what) if self.spec else ""
 
 
-def run_header(run: RunSnapshot | None, *, resuming: bool = False, compared: int = 0) -> RunHeader:
-    """Return the header of a run. `resuming`: the run is being resumed.
+def run_header(run: RunSnapshot | None, *, resuming: bool = False, compared: int = 0, words: str = "") -> RunHeader:
+    """Return the header of a run. `resuming`: the run is being resumed. `words`: what makes it different.
 
     `compared`: the number of runs that a comparison shows; the header is theirs then, whatever run was shown before.
     """
@@ -281,15 +282,19 @@ def run_header(run: RunSnapshot | None, *, resuming: bool = False, compared: int
     starting = start_words(facts, frameworks.framework_title(run.spec.framework), now) if run.spec else ""
     refusal, problem = run.refusal("pause"), run.spec_problem
     pause = pause_button_state(facts, run.asked, resuming=resuming, now=now, spec_problem=problem, refusal=refusal)
+    name = run.spec.name if run.spec else run.id
+    is_whole = progress is not None and progress.unit != IN_EPOCH and not has_ended(facts)
+    done = percent(math.floor(100 * progress.fraction)) if progress is not None and is_whole else ""
     return RunHeader(
         label=tr("Resuming") if _is_resumed(facts) else tr(state.label),
         tone=state.colour,
         mark=STATE_MARKS[facts.state],
         sentence=_sentence(run),
-        name=run.spec.name if run.spec else run.id,
+        name=name,
+        title=" ".join(filter(None, (done, name, words))),
         owner=run.owner,
         what=_description(run.spec) if run.spec else "",
-        epoch=_resumed_words(facts) if _is_resumed(facts) else _position(progress) if progress else "",
+        epoch=_resumed_words(facts) if _is_resumed(facts) else position_words(progress) if progress else "",
         fraction=progress.fraction if progress else None,
         starting=starting,
         detail=tr("resuming …") if resuming else _detail(run, now, starting),
@@ -342,7 +347,7 @@ def _description(spec: RunSpec) -> str:
     return tr("{what}, {how} on {devices}", what=what, how=how, devices=devices)
 
 
-def _position(progress: ProgressView) -> str:
+def position_words(progress: ProgressView) -> str:
     """Return `epoch 3 of 10`, `step 340 of 1 000`, `340 of 1 000`, or `91 of 100 in this epoch`."""
     done, total = (number(value, 1 if value == int(value) else 0.01) for value in (progress.done, progress.total))
     if progress.unit not in POSITIONS:

@@ -53,7 +53,8 @@ class HeaderPanel(QWidget):
     """One row; `buttons` emits the user's requests."""
 
     heading_changed = Signal(str)
-    """Name of the shown run, after a sign if it has finished or failed; the empty string for none."""
+    """How much of the shown run is done, its name and what makes it different, after a sign if it has finished or
+    failed; the empty string for none."""
 
     run_ended = Signal()
     """The shown run has finished or failed just now."""
@@ -87,11 +88,12 @@ class HeaderPanel(QWidget):
         if header == self._shown:
             return
         before = self._shown
-        if before is None or (header.name, header.mark) != (before.name, before.mark):
-            title = title_text(header.title or header.name)
-            self.heading_changed.emit(f"{ENDED.get(header.mark, '')}{title}")
-            if before is not None and header.name == before.name and header.mark in ENDED:
-                self.run_ended.emit()
+        shown = (header.title or header.name, header.mark)
+        if before is None or shown != (before.title or before.name, before.mark):
+            self.heading_changed.emit(f"{ENDED.get(header.mark, '')}{title_text(shown[0])}")
+        is_same = before is not None and header.name == before.name and header.mark != before.mark
+        if is_same and header.mark in ENDED:
+            self.run_ended.emit()
         self._shown = header
         self._show_state(header)
         self._name.setText(header.name)

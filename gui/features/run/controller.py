@@ -16,7 +16,7 @@ from gui.features.run.events import failure_view
 from gui.features.run.head import ReadingBar
 from gui.features.run.settings import run_settings
 from gui.runs.progress import READING, Place, Situation, empty_words, plot_words, situation_of
-from gui.runs.rows import queued_first, run_rows
+from gui.runs.rows import run_rows
 from gui.runs.verdicts import note, run_message
 from gui.runs.words import run_header, stop_question
 from gui.widgets.dialogs import ask
@@ -30,6 +30,8 @@ class RunController(Feature):
         panels, services = self.panels, self.services
         self._tables, self._queue = services.scaling_tables, services.queue
         self._reading: ReadingBar | None = None
+        self._words = ""
+        """What makes the shown run different; empty until the list of runs has it."""
         session, buttons = self._session, panels.header.buttons
         session.attached.connect(self._show_other)
         session.attached.connect(panels.setup.sheet.close_sheet)  # it would hide the curves of the run
@@ -106,6 +108,8 @@ class RunController(Feature):
     def _show_other(self) -> None:
         """Show what does not change while a run is shown. The session reports its facts after this: `show_facts`."""
         run_dir = self._session.run.dir if self._session.run else None
+        summary = self._run_list.summary(str(run_dir))
+        self._words = "" if summary is None else self._run_list.differences.words(summary)
         self.panels.machine.show_chosen(chosen=run_dir is None)
         self.panels.details.log.show_run(run_dir)
         if self._session.run is not None:
@@ -217,19 +221,22 @@ class RunController(Feature):
     def show_head(self) -> None:
         """Show its name, its state and its progress."""
         session, compared = self._session, len(self.services.compared.value)
-        header = run_header(session.snapshot(), resuming=session.is_resuming, compared=compared)
+        header = run_header(session.snapshot(), resuming=session.is_resuming, compared=compared, words=self._words)
         self.panels.header.show_header(header)
         self.panels.plots.show_start(header.starting)
 
     def _show_list(self) -> None:
         self._show_empty_words()  # the first run may have been started, or the last one deleted
         service, runs = self._run_list, self.panels.runs
-        queue, sorted_by_user = self._queue.runs, bool(service.search.order)
+        by_day, run = not service.search.order, self._session.run
         found = self._tables.fold(service.found)
-        found = found if sorted_by_user else queued_first(found, queue)
-        rows = run_rows(found, time.time(), limit=runs.wanted, by_day=not sorted_by_user, queue=queue)
+        shown = (run.dir, self._session.progress()) if run is not None else None
+        listed = next((each for each in found[: runs.wanted] if run is not None and each.dir == run.dir), None)
+        self._words = self._words if listed is None else service.differences.words(listed)
+        words, view = service.differences.words, self._queue.view
+        rows = run_rows(found, time.time(), limit=runs.wanted, by_day=by_day, words=words, queue=view, shown=shown)
         runs.show_rows(self._tables.with_results(rows))
-        self.panels.runs.mark_chosen(self._session.run.dir if self._session.run else None)
+        runs.mark_chosen(run.dir if run is not None else None)
 
     def _stop(self) -> None:
         """Stop the run; ask before, if it has trained long since it was saved."""

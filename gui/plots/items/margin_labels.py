@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter
 
-from core.devices.device import LABEL_SEPARATOR
 from gui.base.colours import faint_text
 from gui.base.text_size import scaled
 from gui.base.theme import current_theme
@@ -58,8 +57,8 @@ class MarginLabels(Drawing):
         return SQUARE_PX + 2 * GAP_PX + min(max(usual, needed), scaled(MAX_NAME_PX)) + 2
 
     def make_room(self, names: Iterable[str]) -> None:
-        """Make room for names of devices on the right, if they are those of other machines, which are longer."""
-        self._names = tuple(name for name in names if LABEL_SEPARATOR in name)
+        """Make room for names on the right that are longer than those of the devices of this machine."""
+        self._names = tuple(names)
 
     def recolour(self) -> None:
         """Take the colours of the theme."""
