@@ -75,6 +75,8 @@ class Process(NamedTuple):
 
     pid: int
     memory_used_bytes: int | None = None
+    utilisation_percent: float | None = None
+    """Its share of the device's last second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
