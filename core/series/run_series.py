@@ -280,6 +280,15 @@ class RunSeries:
         values = (float(at), device_id, utilisation_percent, memory_used_bytes, *heat)
         self._add_columns(dict(zip(COLUMNS, ([value] for value in values), strict=True)))
 
+    def begin(self, kind: int, device_id: str, times: Floats, values: Floats, gap_s: float) -> None:
+        """Put these first readings, and a gap after them, into a series of `every_reading`. `times`: unix seconds."""
+        known = (self._utilisation, self._memory, *self._heat.values())[kind].setdefault(device_id, DeviceSeries())
+        if len(times):
+            count, after = np.arange(len(times) + 1, dtype=np.float64), times[-1] + gap_s
+            known.append(count, np.append(times, after), np.append(values, np.nan))
+            self.started = min(float(times[0]), self.started or float(times[0]))
+            self.version += 1
+
     def _add_samples(self, samples: list[Mapping[str, Any]]) -> None:
         """Add readings, each device's ordered by time, and forget them there."""
         if samples:
