@@ -41,6 +41,8 @@ class Stat(NamedTuple):
     flags: int
     ticks: int
     """Clock ticks from the machine's start to the process's: with the pid, this identifies a process."""
+    cpu_ticks: int
+    """Clock ticks for which its threads have run, also in the kernel."""
 
     @property
     def created(self) -> float:
@@ -77,6 +79,7 @@ def stat(pid: int, proc: Path = PROC) -> Stat | None:
     return Stat(
         name=head.partition(b"(")[2].decode(errors="replace"), state=fields[0].decode(), parent=int(fields[1]),
         terminal=int(fields[4]), flags=int(fields[6]), ticks=int(fields[19]),
+        cpu_ticks=int(fields[11]) + int(fields[12]),
     )
 
 

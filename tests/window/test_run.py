@@ -338,6 +338,7 @@ def test_entry_and_escape_lead_from_run_to_machine(panel):
     entry(panel).click()
     assert panel.plot("utilisationPlot").run_series is live
     assert LIVE_NOTE not in notes(panel, "utilisationPlot")
+    assert not panel.plot("lossPlot").isVisible()
 
 
 def notes(panel, plot: str) -> list[str]:

@@ -108,8 +108,7 @@ class RunController(Feature):
         run_dir = self._session.run.dir if self._session.run else None
         self.panels.machine.show_chosen(chosen=run_dir is None)
         self.panels.details.log.show_run(run_dir)
-        if self._session.run is not None:
-            self.panels.details.show_kind(is_script=self._session.is_script)
+        self.panels.details.show_kind(is_script=self._session.is_script if self._session.run is not None else None)
         self.show_curves()
         self.panels.runs.mark_chosen(run_dir)
         self.panels.header.again.show_run(run_dir)
@@ -133,7 +132,8 @@ class RunController(Feature):
             known = {*spec.devices, *devices_here(labels)}
             labels = {device: label for device, label in labels.items() if device in known}
         run_series, live = self._session.run_series, self._monitor.series
-        self.panels.plots.show_series(run_series, live, colours, labels, live_devices=is_live)
+        sizes = {device.id: device.memory_total_bytes for device in present if device.memory_total_bytes}
+        self.panels.plots.show_series(run_series, live, colours, labels, live_devices=is_live, sizes=sizes)
 
     @property
     def _shows_live_devices(self) -> bool:

@@ -7,9 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QSize, Signal, SignalInstance
+from PySide6.QtCore import Signal, SignalInstance
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QFileDialog, QMenu, QPushButton, QToolButton, QWidget
+from PySide6.QtWidgets import QFileDialog, QFrame, QMenu, QPushButton, QToolButton
 
 from core.catalog import recipes
 from core.catalog.recipes import RecipeFile
@@ -46,15 +46,16 @@ FIRST_STEPS = {
 """By name, the text of a button and what it does. `{example}` stands for `EXAMPLE`."""
 
 
-class FirstSteps(QWidget):
-    """A heading, and the buttons with their sentences. Hidden until there is a heading."""
+class FirstSteps(QFrame):
+    """A card with a heading, and the buttons with their sentences. Hidden until there is a heading."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.setObjectName("firstSteps")
+        named(self, "firstSteps", card=True)
         self.buttons: dict[str, QPushButton] = {}
         self._heading = PlainLabel(name="firstStepsHeading", role="heading")
         self._layout = grid(self, gap=12, line_gap=4)
+        self._layout.setContentsMargins(12, 9, 12, 9)
         self._layout.addWidget(self._heading, 0, 0, 1, 2)
         for line, (name, (text, sentence)) in enumerate(FIRST_STEPS.items(), 1):
             button = self.buttons[name] = compact_button(name, tr(text, example=EXAMPLE))
@@ -68,10 +69,6 @@ class FirstSteps(QWidget):
         self._heading.setText(heading)
         self.setAccessibleName(heading)
         self.setVisible(bool(heading))
-
-    def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
-        """Return the size in which all sentences are whole."""
-        return self._layout.sizeHint()
 
 
 NO_PRESETS = tr_noop("No presets yet")
