@@ -138,6 +138,8 @@ def replace_control_characters(text: str, keep: str = "") -> str:
 
     A process chooses its own name and command line, so they may contain sequences that control a terminal.
     """
+    if text.isprintable():
+        return text
     keep += SPACES
     return "".join(each if each.isprintable() or each in keep else "?" for each in text)
 
@@ -146,6 +148,14 @@ BYTES_PER_GB = 2**30
 """A GPU that is sold with 24 GB has 24 times this."""
 BYTES_PER_MB = 2**20
 HOUR_S, DAY_S = 3600, 86_400
+
+
+SECRET_NAME = re.compile(  # of a variable or argument
+    r"secret|passw(or)?d|passphrase|credential|(api|access|auth)_?(key|token)|(^|_)(key|token|auth|pat)(_|$)",
+    re.IGNORECASE,
+)
+SECRET_VALUE = re.compile(r"://[^/\s:@]{0,200}:[^/\s@]{1,200}@")
+"""A URL with a password."""
 
 
 def size(memory_bytes: int | None) -> str:

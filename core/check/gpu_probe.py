@@ -30,13 +30,9 @@ def say(**answer: Any) -> None:  # noqa: ANN401 (JSON)
 
 
 def hold(torch: Any, device: Any, terms: dict[str, Any]) -> None:  # noqa: ANN401 (a module and its types)
-    """Write to memory, say what the framework sees of it, and keep it until the parent ends this process."""
-    torch.zeros(1, device=device)  # the context
-    before, _ = torch.cuda.mem_get_info()
+    """Write to memory, and keep it until the parent ends this process."""
     kept = torch.ones(terms["bytes"] // 4, device=device)
-    torch.cuda.synchronize()
-    after, _ = torch.cuda.mem_get_info()
-    say(taken=before - after, sum=float(kept[-8:].sum()))
+    say(sum=float(kept[-8:].sum()))
     ENDED.wait()
 
 
@@ -69,11 +65,10 @@ def speed(torch: Any, device: Any, terms: dict[str, Any]) -> None:  # noqa: ANN4
     while time.monotonic() < end:  # an idle GPU takes some tenths of a second to raise its clocks
         one @ other
         _synchronise(torch, device)
-    say(multiplies=2 * size**3 / _seconds(torch, device, lambda: one @ other))
-    say(copies=2 * 4 * count / _seconds(torch, device, lambda: there.copy_(here)))  # read and written
-    say(to_device=count / _seconds(torch, device, lambda: quarter.copy_(host, non_blocking=True)))
-    say(from_device=count / _seconds(torch, device, lambda: host.copy_(quarter, non_blocking=True)))
-    say(under_load=True)
+    say(under_load=True, multiplies=2 * size**3 / _seconds(torch, device, lambda: one @ other),
+        copies=2 * 4 * count / _seconds(torch, device, lambda: there.copy_(here)),  # read and written
+        to_device=count / _seconds(torch, device, lambda: quarter.copy_(host, non_blocking=True)),
+        from_device=count / _seconds(torch, device, lambda: host.copy_(quarter, non_blocking=True)))
     while not ENDED.is_set():  # for the readings of the link and of the power
         for _ in range(10):
             one @ other
@@ -124,8 +119,10 @@ def exhaust(torch: Any, device: Any, terms: dict[str, Any]) -> None:  # noqa: AN
     torch.empty(2 * terms["bytes"], dtype=torch.uint8, device=device)
 
 
-TASKS: dict[str, Callable[..., None]] = {"hold": hold, "numbers": numbers, "speed": speed, "reduce": reduce}
-AS_SCRIPTS: dict[str, Callable[..., None]] = {"steps": steps, "exhaust": exhaust}
+TASKS: dict[str, Callable[..., None]] = {
+    task.__name__: task for task in (hold, numbers, speed, reduce, steps, exhaust)
+}
+AS_SCRIPTS = ("steps", "exhaust")
 """What also runs as a script of a user, whose input is empty and whose errors are his."""
 
 
@@ -178,7 +175,7 @@ def main() -> None:
     try:
         import torch  # noqa: TID251 (likewise)
 
-        (TASKS | AS_SCRIPTS)[task](torch, torch.device(sys.argv[2]), terms)
+        TASKS[task](torch, torch.device(sys.argv[2]), terms)
     except Exception as error:  # a library that is missing, no CUDA, or what CUDA, cuDNN and NCCL say
         if task in AS_SCRIPTS:
             raise

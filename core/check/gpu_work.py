@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from itertools import combinations, pairwise, permutations
+from itertools import pairwise, permutations
 from pathlib import Path
 from typing import Any
 
 from core.catalog.frameworks import framework, has, interpreter
-from core.check.check import Scope
+from core.check.check import CouldNotLook, NotApplicable, Outcome, Problem, Scope
 from core.check.machine import MEMORY, PROCESSES
-from core.check.outcome import CouldNotLook, NotApplicable, Problem
 from core.devices.device import Device
 from core.devices.nvidia.preflight import BY_BUS, ORDER, VISIBLE
 from core.devices.reader import KERNEL_LOG
@@ -24,6 +22,7 @@ from core.launchers.local import free_addresses, loopback_variables
 from core.system.helper_process import HelperProcess, clean_environment
 from core.text import join_labels, join_phrases, size
 
+OF_ONE = tr_noop("{label}: {words}")
 PROBE = Path(__file__).with_name("gpu_probe.py")
 MARK = b"trainyard-check:"
 START_S = 60.0
@@ -47,7 +46,7 @@ EXACT = {"float32": 1e-5, "bfloat16": 1e-2, "float16": 1e-2}
 """Relative norms of the error of a product."""
 SMALL_BYTES, LARGE_BYTES = 16 << 20, 256 << 20
 REDUCE_S = 90.0
-GRAPHICS = ["nvmlDeviceGetGraphicsRunningProcesses_v3"]
+USE = {"memory": MEMORY, "compute": PROCESSES, "graphics": ["nvmlDeviceGetGraphicsRunningProcesses_v3"]}
 LINK = {
     "generation": ["nvmlDeviceGetCurrPcieLinkGeneration"], "width": ["nvmlDeviceGetCurrPcieLinkWidth"],
     "max_generation": ["nvmlDeviceGetMaxPcieLinkGeneration"], "max_width": ["nvmlDeviceGetMaxPcieLinkWidth"],
@@ -57,8 +56,8 @@ ENERGY = {"power": ["nvmlDeviceGetPowerUsage"], "energy": ["nvmlDeviceGetTotalEn
 PEERS = {kind: ["nvmlDeviceGetP2PStatus", f"NVML_P2P_CAPS_INDEX_{kind}"] for kind in ("READ", "WRITE")}
 Reading = tuple[float, dict[str, dict[str, Any]]]
 """When the driver was asked, by a steady clock, and its answers by UUID and label."""
-Loaded = tuple[list[Device], list[dict[str, Any]], list[Reading]]
-"""GPUs, what their loads measured, and the readings meanwhile."""
+Loaded = tuple[dict[Device, dict[str, Any]], list[Reading]]
+"""By GPU, what its load measured; and the readings meanwhile."""
 
 
 def said(output: bytes) -> dict[str, Any]:
@@ -70,124 +69,101 @@ def said(output: bytes) -> dict[str, Any]:
     return answer
 
 
-def wait_for(probes: Sequence[Probe], key: str, limit_s: float) -> None:
-    """Wait until all have said this. Raises `CouldNotLook` as soon as one fails or ends, or if they take too long."""
-    deadline = time.monotonic() + limit_s
-    while late := [probe for probe in probes if not probe.has_said(key)]:
-        if time.monotonic() > deadline:
-            raise CouldNotLook(tr("{where}: the process that computes did not answer in {seconds:.0f} s",
-                                  where=late[0].where, seconds=limit_s))
-        time.sleep(POLL_S)
-
-
-class Probe(contextlib.AbstractContextManager["Probe"]):
+class Probe(HelperProcess):
     """A process that does one task on devices."""
 
     def __init__(
         self, task: str, devices: Sequence[Device], variables: Mapping[str, str] | None = None, **terms: object
     ) -> None:
-        """Raises `NotApplicable` without PyTorch, and `CouldNotLook` if no process can be started."""
+        """Raises `NotApplicable` without PyTorch, and `OSError` if no process can be started."""
         python = interpreter(framework("pytorch"))
         if not has(python, "torch"):
-            raise NotApplicable(tr("PyTorch, which computes here, is not installed in {python}", python=python))
+            why = tr("PyTorch, which computes here, is not installed in {python}", python=python)
+            raise NotApplicable(why, devices=devices)
         is_gpu = devices[0].kind == "nvidia"
         base = clean_environment()
         chosen = {VISIBLE: ",".join(device.id for device in devices) if is_gpu else "", ORDER: BY_BUS}
-        environment = {**base, **loopback_variables(base), **chosen, **(variables or {})}
-        command = [python, str(PROBE), task, "cuda" if is_gpu else "cpu", json.dumps(terms)]
-        try:
-            self._process = HelperProcess(command, environment=environment, stdin=True)
-        except OSError as error:
-            raise CouldNotLook(tr("{python} could not be started: {error}", python=python, error=error)) from error
-        self.where = join_labels([device.label for device in devices])
+        super().__init__(
+            [python, str(PROBE), task, "cuda" if is_gpu else "cpu", json.dumps(terms)], stdin=True,
+            environment={**base, **loopback_variables(base), **chosen, **(variables or {})},
+        )
+        self.devices = devices
         self.answer: dict[str, Any] = {}
         """What it has said so far."""
 
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    def poll(self) -> bool:
-        """Take what it has said. Return False once it has ended."""
-        ended = self._process.exit_code() is not None
-        self.answer |= said(b"\n".join(self._process.read_lines()))
-        return not ended
-
     def has_said(self, key: str) -> bool:
         """Return whether it has said this. Raises `CouldNotLook` if it has failed or ended instead."""
-        alive = self.poll()
+        ended = self.exit_code() is not None
+        self.answer |= said(b"\n".join(self.read_lines()))
         if "error" in self.answer:
-            raise CouldNotLook(tr("{where}: {error}", where=self.where, error=self.answer["error"]))
-        if key not in self.answer and not alive:
-            raise CouldNotLook(tr("{where}: the process that computes ended with {how}", where=self.where,
-                                  how=self._process.ending() or tr("no answer")))
+            raise self.failed(self.answer["error"])
+        if key not in self.answer and ended:
+            how = self.ending() or tr("no answer")
+            raise self.failed(tr("the process that computes ended with {how}", how=how))
         return key in self.answer
+
+    def failed(self, words: str) -> CouldNotLook:
+        """Return the outcome for a failure."""
+        where = join_labels([device.label for device in self.devices])
+        return CouldNotLook(tr(OF_ONE, label=where, words=words), devices=self.devices)
 
     def end(self) -> None:
         """Let it end by itself."""
-        self._process.send(b"e")
+        self.send(b"e")
 
-    def close(self) -> None:
-        """Send SIGKILL to it and to what it started, and wait for its end."""
-        self._process.close()
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+def wait_for(probes: Sequence[Probe], key: str, limit_s: float) -> None:
+    """Wait until all have said this. Raises `CouldNotLook` as soon as one fails or ends, or if they take too long."""
+    deadline = time.monotonic() + limit_s
+    while late := [probe for probe in probes if not probe.has_said(key)]:
+        if time.monotonic() > deadline:
+            raise late[0].failed(tr("the process that computes did not answer in {seconds:.0f} s", seconds=limit_s))
+        time.sleep(POLL_S)
 
 
 def accounting(scope: Scope) -> str:
-    """Compare memory that a program has written to with the driver's figures of the GPU and of the process."""
-    words = []
-    for gpu in _with_own_memory(scope):
-        others, before = _pids(scope, gpu), _used(scope, gpu)
-        with _held(gpu) as probe:
-            taken = _used(scope, gpu) - before
-            listed = _pids(scope, gpu)
+    def look(gpu: Device) -> str:
+        before, others = _use(scope, gpu)
+        with Probe("hold", [gpu], bytes=HELD_BYTES) as probe:
+            wait_for([probe], "sum", START_S)
+            now, listed = _use(scope, gpu)
+        taken = now - before
         context = taken - HELD_BYTES
         if not -TOLERANCE_BYTES <= context < CONTEXT_BYTES or probe.answer["sum"] != 8:
-            _blame_others(gpu, others, abs(context))
-            raise Problem(tr("{label}: a program wrote to {held}, and the driver counted {taken}", label=gpu.label,
-                             held=size(HELD_BYTES), taken=size(taken)),
-                          tr("Do not rely on its figures of memory. {log}", log=tr(KERNEL_LOG)), [gpu])
+            _blame_others(others, abs(context))
+            raise Problem(tr("a program wrote to {held}, and the driver counted {taken}", held=size(HELD_BYTES),
+                             taken=size(taken)),
+                          tr("Do not rely on its figures of memory. {log}", log=tr(KERNEL_LOG)))
         named = tr("the process is listed") if probe.pid in listed else tr(
             "processes are listed under other numbers, as in a container") if listed else tr("no process is listed")
-        words.append(tr("{label}: 1 GiB and {context} of CUDA itself, {named}", label=gpu.label,
-                        context=size(context), named=named))
-    return join_phrases(words)
+        return tr("1 GiB and {context} of CUDA itself, {named}", context=size(context), named=named)
+
+    return _of_each(_with_own_memory(scope), look)
 
 
 def release(scope: Scope) -> str:
-    """Measure when memory is back after a program has ended by itself, and after SIGKILL."""
-    words = []
-    for gpu in _with_own_memory(scope):
-        others, before, seconds = _pids(scope, gpu), _used(scope, gpu), []
-        for ends_itself in (True, False):
-            with _held(gpu) as probe:
+    def look(gpu: Device) -> str:
+        (before, others), seconds = _use(scope, gpu), []
+        for end in (Probe.end, Probe.close):
+            with Probe("hold", [gpu], bytes=HELD_BYTES) as probe:
+                wait_for([probe], "sum", START_S)
                 began = time.monotonic()
-                if ends_itself:
-                    probe.end()
-                else:
-                    probe.close()
-                while (left := _used(scope, gpu) - before) > TOLERANCE_BYTES:
+                end(probe)
+                while (left := _use(scope, gpu)[0] - before) > TOLERANCE_BYTES:
                     if time.monotonic() - began > BACK_S:
-                        _blame_others(gpu, others, left)
-                        raise Problem(
-                            tr("{label}: {left} were not back after {seconds:g} s", label=gpu.label, left=size(left),
-                               seconds=BACK_S),
-                            tr("Look what holds it (trainyard devices), and reset the GPU or reboot."), [gpu],
-                        )
+                        _blame_others(others, left)
+                        raise Problem(tr("{left} were not back after {seconds:g} s", left=size(left), seconds=BACK_S),
+                                      tr("Look what holds it (trainyard devices), and reset the GPU or reboot."))
                     time.sleep(POLL_S)
                 seconds.append(time.monotonic() - began)
-        words.append(tr("{label}: {ended:.1f} s after the end, {killed:.1f} s after SIGKILL", label=gpu.label,
-                        ended=seconds[0], killed=seconds[1]))
-    return join_phrases(words)
+        return tr("{ended:.1f} s after the end, {killed:.1f} s after SIGKILL", ended=seconds[0], killed=seconds[1])
+
+    return _of_each(_with_own_memory(scope), look)
 
 
 def numbers(scope: Scope) -> str:
-    """Compare products with exact ones, and repeat one."""
-    gpus = scope.gpus_to_use
-    answers = _on_each(gpus, "numbers", "errors", size=4096)
-    for gpu, answer in zip(gpus, answers, strict=True):
+    answers = _on_each(scope.gpus_to_use, "numbers", "errors", size=4096)
+    for gpu, answer in answers.items():
         wrong = {kind: error for kind, error in answer["errors"].items() if not error <= EXACT[kind]}
         if wrong or answer["unlike"]:
             raise Problem(
@@ -196,81 +172,71 @@ def numbers(scope: Scope) -> str:
                    unlike=answer["unlike"], repeats=answer["repeats"]),
                 tr("Train nothing on it. Have the GPU and its cooling looked at."), [gpu],
             )
-    errors = {kind: [answer["errors"][kind] for answer in answers if kind in answer["errors"]] for kind in EXACT}
+    errors = {kind: [each["errors"][kind] for each in answers.values() if kind in each["errors"]] for kind in EXACT}
     listed = ", ".join(f"{kind} {max(found):.1e}" for kind, found in errors.items() if found)
     return tr("relative errors at most {errors}; {repeats} repetitions equal in all bits", errors=listed,
-              repeats=answers[0]["repeats"])
+              repeats=answer["repeats"])
 
 
-def speed(scope: Scope) -> str:
-    """Compare GPUs of one model with each other; no model has a speed that it must have."""
-    gpus, answers, _ = _loaded(scope)
-    for (one, found), (other, its) in combinations(zip(gpus, answers, strict=True), 2):
+def speed(scope: Scope) -> str:  # GPUs of one model are compared, as no model has a speed that it must have
+    answers, _ = _loaded(scope)
+    for one, other in permutations(answers, 2):
         for key, words, unit in SPEEDS[:2]:
-            slow, fast = sorted((found[key], its[key]))
+            slow, fast = answers[one][key], answers[other][key]
             if one.name == other.name and slow < (1 - ALIKE) * fast:
-                slower = one if found[key] == slow else other
                 raise Problem(
-                    tr("{label} is slower than a GPU of the same model: {slow} and {fast}", label=slower.label,
+                    tr("{label} is slower than a GPU of the same model: {slow} and {fast}", label=one.label,
                        slow=tr(words, value=slow / unit), fast=tr(words, value=fast / unit)),
-                    tr("Compare their clocks, power limits and temperatures (trainyard devices)."), [slower],
+                    tr("Compare their clocks, power limits and temperatures (trainyard devices)."), [one],
                 )
-    return join_phrases(
-        f"{gpu.label}: {join_phrases(tr(words, value=answer[key] / unit) for key, words, unit in SPEEDS)}"
-        for gpu, answer in zip(gpus, answers, strict=True)
-    )
+    return _of_each(answers, lambda gpu: join_phrases(
+        tr(words, value=answers[gpu][key] / unit) for key, words, unit in SPEEDS))
 
 
 def link(scope: Scope) -> str:
-    """Compare the PCIe link under load with the most that card and slot can do together; an idle link is slow."""
-    gpus, _, readings = _loaded(scope)
-    words = []
-    if not (gpus := [gpu for gpu in gpus if not gpu.is_mig]):
+    answers, readings = _loaded(scope)
+    if not (gpus := [gpu for gpu in answers if not gpu.is_mig]):
         raise NotApplicable(tr("a MIG device has no link of its own"))
-    for gpu in gpus:
+
+    def look(gpu: Device) -> str:
         if not (seen := [each for _, each in _of_gpu(readings, gpu, LINK)]):
-            raise CouldNotLook(tr("{label}: the driver does not tell its link", label=gpu.label))
+            raise CouldNotLook(tr("the driver does not tell its link"))
         best = max(seen, key=lambda each: (each["generation"], each["width"]))
-        text = tr("{label}: generation {generation} with {width} lanes", label=gpu.label,
-                  generation=best["generation"], width=best["width"])
+        text = tr("generation {generation} with {width} lanes", generation=best["generation"], width=best["width"])
         if (best["generation"], best["width"]) != (best["max_generation"], best["max_width"]):
             raise Problem(tr("{text}, of {generation} with {width}", text=text, generation=best["max_generation"],
                              width=best["max_width"]),
-                          tr("Reseat the card or its riser, or look at the settings of the slot."), [gpu])
+                          tr("Reseat the card or its riser, or look at the settings of the slot."))
         if count := seen[-1]["replays"] - seen[0]["replays"]:
             raise Problem(tr("{text}; {count} packets had to be sent again", text=text, count=count),
-                          tr("Reseat the card or its riser."), [gpu])
-        words.append(text)
-    return join_phrases(words)
+                          tr("Reseat the card or its riser."))
+        return text
+
+    return _of_each(gpus, look)
 
 
 def energy(scope: Scope) -> str:
-    """Compare the driver's counter of energy (mJ) with the sum of its readings of power (mW)."""
-    gpus, _, readings = _loaded(scope)
-    words = []
-    for gpu in gpus:
+    answers, readings = _loaded(scope)
+
+    def look(gpu: Device) -> str:
         if len(seen := _of_gpu(readings, gpu, ENERGY)) < 2:
-            raise NotApplicable(tr("{label} has no counter of energy", label=gpu.label))
+            raise NotApplicable(tr("no counter of energy"))
         counted = (seen[-1][1]["energy"] - seen[0][1]["energy"]) / 1000
         summed = sum((at - before) * (one["power"] + other["power"]) / 2000
                      for (before, one), (at, other) in pairwise(seen))
-        text = tr("{label}: {counted:.0f} J counted, {summed:.0f} J from the power", label=gpu.label, counted=counted,
-                  summed=summed)
+        text = tr("{counted:.0f} J counted, {summed:.0f} J from the power", counted=counted, summed=summed)
         if counted <= 0 or abs(counted - summed) > ENERGY_SHARE * summed:
-            raise Problem(text, tr("Take figures of energy as estimates on this GPU."), [gpu])
-        words.append(text)
-    return join_phrases(words)
+            raise Problem(text, tr("Take figures of energy as estimates on this GPU."))
+        return text
+
+    return _of_each(answers, look)
 
 
-def collective(scope: Scope) -> str:
-    """Sum over all devices and check each value: a driver that allows peer access may still mix up data, or hang."""
+def collective(scope: Scope) -> str:  # a driver that allows direct access may still mix up data with it, or hang
     devices = [device for device in scope.devices if not device.blocked and not device.is_mig]
     if len(devices) < 2:
         raise NotApplicable(tr("a sum over devices needs two"))
-    if devices[0].kind == "nvidia":
-        devices = scope.gpus_to_use
-    elif scope.busy:
-        raise CouldNotLook(scope.busy)
+    scope.refuse_if_busy()
     wrong, rate = _reduce(devices, {})
     words = tr("values right, {rate:.1f} GB/s", rate=rate)
     if devices[0].kind != "nvidia":
@@ -278,23 +244,36 @@ def collective(scope: Scope) -> str:
             raise Problem(wrong, tr("Reinstall PyTorch; look at the network of this machine."), devices)
         return words
     peers = scope.driver.ask(pairs=PEERS)
-    allowed = sum(all(status == 0 for status in peers.get(f"{one.id} {other.id}", {"": -1}).values())
-                  for one, other in permutations(devices, 2))
-    matrix = tr("the driver allows direct access for {allowed} of {pairs} pairs", allowed=allowed,
-                pairs=len(devices) * (len(devices) - 1))
+    allowed = [all(status == 0 for status in peers.get(f"{one.id} {other.id}", {"": -1}).values())
+               for one, other in permutations(devices, 2)]
+    matrix = tr("the driver allows direct access for {allowed} of {pairs} pairs", allowed=sum(allowed),
+                pairs=len(allowed))
     if not wrong:
         return join_phrases((words, matrix))
-    also, _ = _reduce(devices, p2p.VARIABLES)
-    if also:
+    if also := _reduce(devices, p2p.VARIABLES)[0]:
         words = tr("{wrong}; without direct access: {also}; {matrix}", wrong=wrong, also=also, matrix=matrix)
         raise CouldNotLook(words)
-    cure = tr("Runs on this machine do without it already.") if p2p.is_off() else tr(
-        "Let runs on this machine do without it: trainyard check --p2p off.")
+    cure = tr("Runs on this machine do without it already; to use it again: trainyard check --p2p on."
+              ) if p2p.is_off() else tr("Let runs on this machine do without it: trainyard check --p2p off.")
     raise Problem(tr("{wrong}; right without direct access between GPUs; {matrix}", wrong=wrong, matrix=matrix),
                   f"{cure} {tr('Switching ACS off in the BIOS may cure it.')}", devices)
 
 
 # -- what they share -------------------------------------------------------------------------------
+
+
+def _of_each(gpus: Iterable[Device], look: Callable[[Device], str]) -> str:
+    """Return what was seen of each GPU. What is raised without naming devices is of that GPU, too."""
+
+    def words(gpu: Device) -> str:
+        try:
+            return tr(OF_ONE, label=gpu.label, words=look(gpu))
+        except Outcome as outcome:
+            if outcome.devices:
+                raise
+            raise type(outcome)(tr(OF_ONE, label=gpu.label, words=outcome), outcome.remedy, [gpu]) from outcome
+
+    return join_phrases([words(gpu) for gpu in gpus])
 
 
 def _reduce(devices: Sequence[Device], variables: Mapping[str, str]) -> tuple[str, float]:
@@ -322,38 +301,45 @@ def _reduce(devices: Sequence[Device], variables: Mapping[str, str]) -> tuple[st
 def _on_each(
     devices: Sequence[Device], task: str, key: str, meanwhile: Callable[[list[Probe]], None] = lambda _: None,
     **terms: object,
-) -> list[dict[str, Any]]:
+) -> dict[Device, dict[str, Any]]:
     """Do a task on each device at once, and return the answers when all have said `key`."""
     with ExitStack() as stack:
         probes = [stack.enter_context(Probe(task, [device], None, **terms)) for device in devices]
         meanwhile(probes)
         wait_for(probes, key, START_S)
-        return [probe.answer for probe in probes]
+        return {device: probe.answer for device, probe in zip(devices, probes, strict=True)}
 
 
 def _loaded(scope: Scope) -> Loaded:
-    """Return the GPUs, what their loads measured, and readings of link and power meanwhile. Done once."""
-
-    def measure() -> Loaded:
-        gpus, readings = scope.gpus_to_use, list[Reading]()
-
-        def read(probes: list[Probe]) -> None:
-            scope.driver.ask(system={})  # its process runs from here on
-            wait_for(probes, "under_load", START_S)
-            end = time.monotonic() + LOAD_S
-            while time.monotonic() < end and all(probe.poll() for probe in probes):
-                asked = time.monotonic()
-                found = scope.driver.ask(each={**LINK, **ENERGY})
-                readings.append(((asked + time.monotonic()) / 2, found))
-                time.sleep(POLL_S)
-            for probe in probes:
-                probe.end()
-
-        answers = _on_each(gpus, "speed", "done", read, size=8192, bytes=HELD_BYTES, warm_up_s=WARM_UP_S)
-        return gpus, answers, readings
-
-    found: Loaded = scope.once("load", measure)
+    """Return what the loads of the GPUs measured, and readings of link and power meanwhile. Done once."""
+    if "load" not in scope.kept:
+        try:
+            scope.kept["load"] = _load(scope)
+        except Outcome as outcome:
+            scope.kept["load"] = outcome
+    found: Loaded | Outcome = scope.kept["load"]
+    if isinstance(found, Outcome):
+        raise found
     return found
+
+
+def _load(scope: Scope) -> Loaded:
+    readings = list[Reading]()
+
+    def read(probes: list[Probe]) -> None:
+        scope.driver.ask(system={})  # its process runs from here on
+        wait_for(probes, "under_load", START_S)
+        end = time.monotonic() + LOAD_S
+        while time.monotonic() < end and all(probe.exit_code() is None for probe in probes):
+            asked = time.monotonic()
+            found = scope.driver.ask(each={**LINK, **ENERGY})
+            readings.append(((asked + time.monotonic()) / 2, found))
+            time.sleep(POLL_S)
+        for probe in probes:
+            probe.end()
+
+    terms = {"size": 8192, "bytes": HELD_BYTES, "warm_up_s": WARM_UP_S}
+    return _on_each(scope.gpus_to_use, "speed", "done", read, **terms), readings
 
 
 def _of_gpu(readings: Sequence[Reading], gpu: Device, names: Iterable[str]) -> list[tuple[float, dict[str, Any]]]:
@@ -369,30 +355,17 @@ def _with_own_memory(scope: Scope) -> list[Device]:
     return gpus
 
 
-def _used(scope: Scope, gpu: Device) -> int:
-    """Return the used bytes of a GPU. Raises `CouldNotLook`."""
-    found = scope.driver.ask(each={"memory": MEMORY}).get(gpu.id, {}).get("memory", {})
-    if "used" not in found:
-        raise CouldNotLook(tr("{label}: the driver does not tell its memory", label=gpu.label))
-    return int(found["used"])
+def _use(scope: Scope, gpu: Device) -> tuple[int, list[int]]:
+    """Return the used bytes of a GPU and the pids that the driver lists on it, if it can. Raises `CouldNotLook`."""
+    found = scope.driver.ask(each=USE).get(gpu.id, {"memory": {}})
+    if "used" not in found["memory"]:
+        raise CouldNotLook(tr("the driver does not tell its memory"))
+    return found["memory"]["used"], [each["pid"] for listed in found.values() if isinstance(listed, list)
+                                     for each in listed]
 
 
-def _pids(scope: Scope, gpu: Device) -> list[int]:
-    """Return the processes that compute or draw on a GPU by the driver; none if it cannot list them."""
-    found = scope.driver.ask(each={"compute": PROCESSES, "graphics": GRAPHICS}).get(gpu.id, {})
-    return [each["pid"] for listed in found.values() if isinstance(listed, list) for each in listed]
-
-
-def _blame_others(gpu: Device, others: Sequence[int], unexplained: int) -> None:
+def _blame_others(others: Sequence[int], unexplained: int) -> None:
     """Raise `CouldNotLook` if other programs, such as a desktop, can have taken an amount of memory meanwhile."""
     if others and unexplained < HELD_BYTES:
-        raise CouldNotLook(tr("{label}: other programs are on it, and its memory changed by {amount} meanwhile",
-                              label=gpu.label, amount=size(unexplained)))
-
-
-@contextlib.contextmanager
-def _held(gpu: Device) -> Iterator[Probe]:
-    """Hold memory of a GPU for as long as the block lasts."""
-    with Probe("hold", [gpu], bytes=HELD_BYTES) as probe:
-        wait_for([probe], "taken", START_S)
-        yield probe
+        raise CouldNotLook(tr("other programs are on it, and its memory changed by {amount} meanwhile",
+                              amount=size(unexplained)))

@@ -24,19 +24,17 @@ POLL_S = 0.1
 
 def end_runs(folder: Path) -> None:
     """Stop all runs in a folder, wait until their memory is back, and remove the folder."""
-    runs = [Run.attach(file.parent) for file in folder.glob("*/spec.json")]
+    left = [Run.attach(file.parent) for file in folder.glob("*/spec.json")]
     deadline = time.monotonic() + END_S
-    while time.monotonic() < deadline and (left := [run for run in runs if not _is_over(run)]):
+    while time.monotonic() < deadline and left:
+        for run in left:
+            run.poll()
+        left = [run for run in left if not state_info(run.facts.state).over]
         for run in left:
             with contextlib.suppress(RunError):
                 run.request("force" if state_info(run.facts.state).can_force else "stop")
-        time.sleep(POLL_S)
+        time.sleep(POLL_S if left else 0)
     shutil.rmtree(folder, ignore_errors=True)
-
-
-def _is_over(run: Run) -> bool:
-    run.poll()
-    return state_info(run.facts.state).over
 
 
 if __name__ == "__main__":

@@ -8,14 +8,13 @@ import re
 import resource
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 
 from core.catalog.frameworks import FRAMEWORKS, interpreter
-from core.check.check import Scope
-from core.check.outcome import CouldNotLook, NotApplicable, Problem
+from core.check.check import CouldNotLook, NotApplicable, Problem, Scope
 from core.config import builds
 from core.devices.device import Device
 from core.devices.nvidia import preflight
@@ -36,6 +35,9 @@ HARDWARE_XIDS = frozenset({48, 62, 63, 64, 74, 79, 92, 94, 95, 110, 119, 120, 12
 """Those that NVIDIA's catalogue of Xid errors lays at the GPU, its memory, links or firmware. Others, such as 13, 31,
 43 and 45, are also written for faults of programs, and for processes that were terminated."""
 LOG_S = 3.0
+SELECTION = tr_noop("Check what else selects GPUs here, such as a container, MIG mode or a cluster's scheduler.")
+WSL = "dev/dxg"
+"""What Linux in Windows (WSL2) has in the place of the driver's files."""
 VERSIONS = {"driver": ["nvmlSystemGetDriverVersion"], "cuda": ["nvmlSystemGetCudaDriverVersion_v2"]}
 MEMORY, PROCESSES = ["nvmlDeviceGetMemoryInfo", "nvmlMemory_v2"], ["nvmlDeviceGetComputeRunningProcesses_v3"]
 LOAD = {"utilisation": ["nvmlDeviceGetUtilizationRates"], "memory": MEMORY, "power": ["nvmlDeviceGetPowerUsage"]}
@@ -45,7 +47,8 @@ PCI = "{domain:04x}:{bus:02x}:{device:02x}.0"
 SHARED_MEMORY_BYTES = 1 << 30
 """What the loader processes of PyTorch need at least; containers have 64 MB by default."""
 OPEN_FILES = 1024
-REBOOT = tr_noop("The driver was updated while in use: reboot, or reload its kernel module.")
+CONTAINER = (".dockerenv", "run/.containerenv", "run/systemd/container", "var/run/secrets/kubernetes.io")
+"""Files and folders in the root of containers."""
 VARIABLES = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES", "NCCL_P2P_DISABLE",
              "XLA_PYTHON_CLIENT_PREALLOCATE", "TF_FORCE_GPU_ALLOW_GROWTH", "PYTORCH_CUDA_ALLOC_CONF")
 """Variables that change what trainings see of GPUs or take of their memory."""
@@ -56,17 +59,18 @@ def driver(scope: Scope) -> str:
         versions = scope.driver.ask(system=VERSIONS)
     except CouldNotLook as error:
         raise Problem(str(error), error.remedy or tr(KERNEL_LOG)) from error
-    text = _read(scope.proc / "driver/nvidia/version")
+    text = _read(scope.root / "proc/driver/nvidia/version")
     major, minor = versions["cuda"] // 1000, versions["cuda"] % 1000 // 10
     module = found["version"] if (found := KERNEL_MODULE.search(text)) else ""
     library = versions["driver"]
     if module and module != library:
-        raise Problem(tr("kernel module {module}, library {library}", module=module, library=library), tr(REBOOT))
+        raise Problem(tr("kernel module {module}, library {library}", module=module, library=library),
+                      tr("The driver was updated while in use: reboot, or reload its kernel module."))
     if int(library.partition(".")[0]) < OLDEST_DRIVER:
         raise Problem(tr("driver {version}", version=library),
                       tr("Install driver {oldest} or later.", oldest=OLDEST_DRIVER))
     words = tr("driver {version} for CUDA up to {cuda}", version=library, cuda=f"{major}.{minor}")
-    if (scope.dev / "dxg").exists():
+    if (scope.root / WSL).exists():
         raise NotApplicable(tr("{words}: the kernel module is that of Windows", words=words))
     if not module:
         raise CouldNotLook(tr("{words}: the version of the kernel module cannot be read", words=words))
@@ -76,7 +80,7 @@ def driver(scope: Scope) -> str:
 def census(scope: Scope) -> str:
     count = scope.driver.ask(system={"count": ["nvmlDeviceGetCount"]})["count"]
     listed = scope.driver.ask(each={"pci": ["nvmlDeviceGetPciInfo_v3"], "minor": ["nvmlDeviceGetMinorNumber"]})
-    if (scope.dev / "dxg").exists():  # WSL2 has no device files and no PCI bus of the GPUs
+    if (scope.root / WSL).exists():  # which has no device files, and no PCI bus of the GPUs
         raise NotApplicable(tr("WSL2 shows GPUs without device files; NVML lists {count}", count=count))
     if silent := [name for name, answers in listed.items() for each in answers.values() if is_error(each)]:
         raise Problem(tr("{names} do not say where they are", names=join_names(silent)), tr(KERNEL_LOG),
@@ -84,23 +88,31 @@ def census(scope: Scope) -> str:
     if len(listed) < count:
         raise Problem(tr("{lost} of {count} GPUs do not answer", lost=count - len(listed), count=count), tr(KERNEL_LOG))
     on_bus = {
-        folder.name for folder in _folders(scope.sysfs)
-        if _read(folder / "vendor").strip() == "0x10de" and _read(folder / "class").startswith("0x03")
+        file.parent.name for file in (scope.root / "sys/bus/pci/devices").glob("*/vendor")
+        if _read(file).strip() == "0x10de" and _read(file.with_name("class")).startswith("0x03")
     }
-    found = {PCI.format(**answer["pci"]): answer["minor"] for answer in listed.values()}
-    if closed := [file for file in (f"nvidia{minor}" for minor in found.values()) if not _is_open(scope.dev / file)]:
-        raise Problem(
-            tr("{files} cannot be opened by this user", files=join_names(str(scope.dev / each) for each in closed)),
-            tr("Ask for the right to open them (often the group video); in a container, pass them to it."),
-        )
+    found = {PCI.format(**answer["pci"]) for answer in listed.values()}
+    files = [scope.root / f"dev/nvidia{answer['minor']}" for answer in listed.values()]
+    # Some containers name device files otherwise, so one that is missing is no problem.
+    if closed := [str(file) for file in files if file.exists() and not os.access(file, os.R_OK | os.W_OK)]:
+        raise Problem(tr("{files} cannot be opened by this user", files=join_names(closed)),
+                      tr("Ask for the right to open them (often the group video); in a container, pass them to it."))
     if not on_bus:
         raise CouldNotLook(tr("this system shows no GPU on its PCI bus; NVML lists {count}", count=len(found)))
-    if missing := sorted(on_bus - found.keys()):
-        raise Problem(
-            tr("NVML does not list the GPU at {addresses}", addresses=join_names(missing)),
-            tr("A container or the scheduler of a cluster may keep it back. Otherwise: {log}", log=tr(KERNEL_LOG)),
-        )
-    return tr("{count} on the bus, with NVML, and as device files", count=len(found))
+    if not (missing := sorted(on_bus - found)):
+        return tr("{count} on the bus, with NVML, and as device files", count=len(found))
+    more = sorted(str(each) for each in {*(scope.root / "dev").glob("nvidia[0-9]*")}.difference(files))
+    if more or not _container(scope):
+        words = tr("NVML does not list the GPU at {addresses}", addresses=join_names(missing))
+        raise Problem(tr("{words}, although there is {files}", words=words, files=join_names(more)) if more else words,
+                      tr("A container or the scheduler of a cluster may keep it back. Otherwise: {log}",
+                         log=tr(KERNEL_LOG)))
+    instances = (device.id for device in scope.survey.devices if device.is_mig)
+    known = {preflight.plain(each) for each in (*listed, *instances)}
+    shown = preflight.visible({name: value for name, value in os.environ.items() if name != preflight.VISIBLE})
+    if unknown := [each for each in shown if preflight.plain(each) not in known]:
+        raise Problem(tr("CUDA shows {names}, which NVML does not list", names=join_names(unknown)), tr(SELECTION))
+    return tr("this container sees {count} of {all} GPUs", count=len(found), all=len(on_bus))
 
 
 def order(scope: Scope) -> str:
@@ -115,31 +127,44 @@ def order(scope: Scope) -> str:
         if [preflight.plain(each) for each in found] != [preflight.plain(each) for each in asked]:
             raise Problem(
                 tr("asked for {asked}, CUDA shows {shown}", asked=join_names(asked), shown=join_names(found) or "-"),
-                tr("Check what else selects GPUs here, such as a container, MIG mode or a cluster's scheduler."),
-                _named(scope, asked),
+                tr(SELECTION), _named(scope, asked),
             )
     return tr("CUDA shows {labels}, each alone and all in this order", labels=join_labels([gpu.label for gpu in gpus]))
 
 
 def memory_api(scope: Scope) -> str:
-    answers = _memory(scope)
-    for name, each in answers.items():
+    if not (gpus := {gpu.id: gpu for gpu in scope.gpus if not gpu.is_mig}):
+        raise NotApplicable(tr("the driver tells the memory of whole GPUs only"))
+    found = scope.driver.ask(each={"memory": MEMORY})
+    if missing := [gpu.label for name, gpu in gpus.items() if name not in found]:
+        raise CouldNotLook(tr("the driver does not list {labels}", labels=join_labels(missing)))
+    answers = {gpu: found[name]["memory"] for name, gpu in gpus.items()}
+    errors = {gpu: each for gpu, each in answers.items() if is_error(each)}
+    labels = join_labels([gpu.label for gpu in errors])
+    if any(not error["never"] for error in errors.values()):
+        raise Problem(join_phrases(f"{gpu.label}: {error['error']}" for gpu, error in errors.items()), tr(KERNEL_LOG),
+                      list(errors))
+    if errors and all(gpu.shared_memory for gpu in errors):
+        raise NotApplicable(tr("{labels}: the memory is that of the host", labels=labels))
+    if errors:
+        raise CouldNotLook(tr("{labels}: the driver does not tell used memory apart from its reserve, so “released” is "
+                              "judged roughly", labels=labels))
+    for gpu, each in answers.items():
         if each["used"] + each["free"] + each["reserved"] != each["total"] or not each["total"]:
             text = ", ".join(f"{key} {each[key]}" for key in ("total", "used", "free", "reserved"))
-            words = tr("the figures do not add up: {text} bytes", text=text)
-            raise Problem(words, tr(KERNEL_LOG), _named(scope, [name]))
+            raise Problem(tr("the figures do not add up: {text} bytes", text=text), tr(KERNEL_LOG), [gpu])
     reserved = sorted({size(each["reserved"]) for each in answers.values()})
     return tr("used + free + reserved = total; reserved: {sizes}", sizes=join_names(reserved))
 
 
 def health(scope: Scope) -> str:
-    gpus = [gpu for gpu in scope.gpus if not gpu.is_mig]
+    whole = {gpu.pci_bus_id: gpu for gpu in scope.survey.devices if gpu.kind == "nvidia" and not gpu.is_mig}
+    gpus = list(dict.fromkeys(whole.get(gpu.pci_bus_id, gpu) if gpu.is_mig else gpu for gpu in scope.gpus))
     answers = scope.driver.ask(health=True)
-    found = [(gpu, each) for gpu in gpus for each in problems(answers.get(gpu.id, {}), gpu)]
-    if found:
+    if found := [(gpu, each) for gpu in gpus for each in problems(answers.get(gpu.id, {}), gpu)]:
         remedies = dict.fromkeys(each.remedy for _, each in found)
         raise Problem(" ".join(each.sentence for _, each in found), " ".join(remedies),
-                      list({gpu.id: gpu for gpu, _ in found}.values()))
+                      list(dict.fromkeys(gpu for gpu, _ in found)))
     rows = [(gpu, name, row) for gpu in gpus for name, row in answers.get(gpu.id, {}).items()]
     if failed := [f"{gpu.label} {name}: {row['could_not']}" for gpu, name, row in rows if "could_not" in row]:
         raise CouldNotLook(join_phrases(failed))
@@ -159,18 +184,13 @@ def latency(scope: Scope) -> str:
     words = tr("utilisation, memory and power {load:.3f} ms, list of processes {lists:.2f} ms for the slowest GPU",
                load=load, lists=lists)
     if load > SLOW_LOAD_MS or lists > SLOW_LISTS_MS:
-        remedy = tr("Switch persistence mode on (sudo nvidia-smi -pm 1), and look what else asks the driver.")
-        raise Problem(words, remedy)
+        raise Problem(words, tr("Switch persistence mode on (sudo nvidia-smi -pm 1), and look what else asks it."))
     return words
 
 
 def kernel_log(scope: Scope) -> str:
     scope.driver.ask(system=VERSIONS)  # raises without a driver
-    log = _kernel_messages(scope)
-    found: dict[tuple[str, int], int] = {}
-    for match in XID.finditer(log):
-        key = match["place"], int(match["number"])
-        found[key] = found.get(key, 0) + 1
+    found = Counter((match["place"], int(match["number"])) for match in XID.finditer(_kernel_messages(scope)))
     words = join_names(tr("Xid {number} at {place} ({count} times)", number=number, place=place, count=count)
                        for (place, number), count in found.items())
     if any(number in HARDWARE_XIDS for _, number in found):
@@ -197,31 +217,31 @@ def frameworks(scope: Scope) -> str:
     if broken:
         raise Problem(join_phrases(seen), " ".join(broken), gpus)
     if not seen:
-        remedy = tr("Install a framework; docs/installing.md says how.")
-        raise Problem(tr("no Python here has PyTorch or TensorFlow"), remedy)
+        raise Problem(tr("no Python here has PyTorch or TensorFlow"),
+                      tr("Install a framework; docs/installing.md says how."))
     return join_phrases(seen)
 
 
 def surroundings(scope: Scope) -> str:
-    shared = shutil.disk_usage(scope.dev / "shm").total if (scope.dev / "shm").is_dir() else None
+    folder = scope.root / "dev/shm"
+    shared = shutil.disk_usage(folder).total if folder.is_dir() else None
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    problems: list[tuple[str, str]] = []
+    wrong: dict[str, str] = {}
     if shared is not None and shared < SHARED_MEMORY_BYTES:
-        problems.append((tr("{size} of shared memory", size=size(shared)), tr(
-            "Loader processes need more (docker run --shm-size=8g; otherwise mount {folder} larger).",
-            folder=scope.dev / "shm")))
+        wrong[tr("{size} of shared memory", size=size(shared))] = tr(
+            "Loader processes need more (docker run --shm-size=8g; otherwise mount {folder} larger).", folder=folder)
     if files != resource.RLIM_INFINITY and files < OPEN_FILES:
-        problems.append((tr("at most {files} open files", files=files), tr("Raise the limit (ulimit -n 4096).")))
-    if problems:
-        raise Problem(join_phrases(what for what, _ in problems), " ".join(remedy for _, remedy in problems))
-    kernel = scope.proc / "sys/kernel"
+        wrong[tr("at most {files} open files", files=files)] = tr("Raise the limit (ulimit -n 4096).")
+    if wrong:
+        raise Problem(join_phrases(wrong), " ".join(wrong.values()))
+    kernel = scope.root / "proc/sys/kernel"
     limit = _read(Path("/sys/fs/cgroup/memory.max")).strip()
     known = {
         tr("shared memory"): size(shared) if shared is not None else "-", tr("open files"): files,
         "ptrace_scope": _read(kernel / "yama/ptrace_scope").strip(),
         "dmesg_restrict": _read(kernel / "dmesg_restrict").strip(),
         tr("memory limit"): size(int(limit)) if limit.isdigit() else "",
-        tr("container"): "".join(each for each in (".dockerenv", "run/.containerenv") if Path("/", each).exists()),
+        tr("container"): _container(scope),
         **{name: os.environ.get(name, "") for name in VARIABLES},
     }
     return ", ".join(f"{name} {value}" for name, value in known.items() if value != "")
@@ -235,70 +255,37 @@ def is_error(answer: object) -> bool:
     return isinstance(answer, dict) and "error" in answer
 
 
-def _memory(scope: Scope) -> dict[str, dict[str, int]]:
-    """Return the driver's figures of memory by UUID, in bytes. Raises the results for GPUs that have none."""
-    if not (gpus := {gpu.id: gpu for gpu in scope.gpus if not gpu.is_mig}):
-        raise NotApplicable(tr("the driver tells the memory of whole GPUs only"))
-    found = scope.driver.ask(each={"memory": MEMORY})
-    answers = {name: answer["memory"] for name, answer in found.items() if name in gpus}
-    if missing := [gpu.label for name, gpu in gpus.items() if name not in answers]:
-        raise CouldNotLook(tr("the driver does not list {labels}", labels=join_labels(missing)))
-    errors = {name: answer for name, answer in answers.items() if is_error(answer)}
-    labels = join_labels([gpus[name].label for name in errors])
-    if any(not error["never"] for error in errors.values()):
-        raise Problem(join_phrases(f"{gpus[name].label}: {error['error']}" for name, error in errors.items()),
-                      tr(KERNEL_LOG), [gpus[name] for name in errors])
-    if errors and all(gpus[name].shared_memory for name in errors):
-        raise NotApplicable(tr("{labels}: the memory is that of the host", labels=labels))
-    if errors:
-        raise CouldNotLook(tr("{labels}: the driver does not tell used memory apart from its reserve, so “released” is "
-                              "judged roughly", labels=labels))
-    return answers
-
-
 def _named(scope: Scope, ids: Sequence[str]) -> list[Device]:
     return [device for device in scope.devices if device.id in ids]
 
 
+def _container(scope: Scope) -> str:
+    """Return by what it is known that this is a container; the empty string if it is none."""
+    return next((each for each in CONTAINER if (scope.root / each).exists()), "")
+
+
 def _kernel_messages(scope: Scope) -> str:
     """Return the kernel's messages since the start, as far as they are kept. Raises `CouldNotLook`."""
-    for read in (partial(_ring, scope.dev / "kmsg"), _journal):
-        with contextlib.suppress(OSError, subprocess.SubprocessError):
-            if text := read():
-                return text
+    with contextlib.suppress(OSError):
+        if text := _ring(scope.root / "dev/kmsg"):
+            return text
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        command = ["journalctl", "--dmesg", "--boot", "--output=cat", "--quiet", "--no-pager"]
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=LOG_S, check=True)
+        if done.stdout:
+            return done.stdout
     raise CouldNotLook(tr("this user may not read the kernel's log. To look: sudo dmesg | grep -i xid"))
 
 
 def _ring(file: Path) -> str:
     """Read a record of the kernel's ring per call until there is no more; records that were overwritten are skipped."""
-    records = []
-    descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
-    try:
+    records = list[bytes]()
+    with os.fdopen(os.open(file, os.O_RDONLY | os.O_NONBLOCK), "rb", buffering=0) as ring:
         while True:
-            try:
-                if not (record := os.read(descriptor, 8192)):
-                    break
+            with contextlib.suppress(BrokenPipeError):
+                if not (record := ring.read(8192)):
+                    return b"".join(records).decode(errors="replace")
                 records.append(record)
-            except BlockingIOError:
-                break
-            except BrokenPipeError:
-                continue
-    finally:
-        os.close(descriptor)
-    return b"".join(records).decode(errors="replace")
-
-
-def _journal() -> str:
-    command = ["journalctl", "--dmesg", "--boot", "--output=cat", "--quiet", "--no-pager"]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=LOG_S, check=True)
-    return done.stdout
-
-
-def _folders(folder: Path) -> list[Path]:
-    try:
-        return sorted(folder.iterdir())
-    except OSError:
-        return []
 
 
 def _read(path: Path) -> str:
@@ -306,8 +293,3 @@ def _read(path: Path) -> str:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
-
-
-def _is_open(path: Path) -> bool:
-    """Return whether a device file may be opened; True if there is none, as some containers name them otherwise."""
-    return not path.exists() or os.access(path, os.R_OK | os.W_OK)

@@ -37,21 +37,19 @@ def _answer(question: dict[str, Any]) -> dict[str, Any]:
         absent = error.value == pynvml.NVML_ERROR_LIBRARY_NOT_FOUND and not any(trace.exists() for trace in TRACES)
         remedy = nvml.REMEDIES.get(error.value, "")
         return {"absent": True} if absent else {"error": nvml.words(error), "remedy": remedy}
-    times = question.get("times", 0)
-    if "each" in question:
-        return {"answer": {
-            name: {label: _call(words, [handle], times) for label, words in question["each"].items()}
-            for name, handle in gpus.items()
-        }}
     if "health" in question:
         return {"answer": {name: health(handle) for name, handle in gpus.items()}}
-    if "pairs" in question:
-        return {"answer": {
-            f"{one} {other}": {label: _call(words, [gpus[one], gpus[other]], times)
-                               for label, words in question["pairs"].items()}
-            for one, other in permutations(gpus, 2)
-        }}
-    return {"answer": {label: _call(words, [], times) for label, words in question["system"].items()}}
+    times = question.pop("times", 0)
+    [(kind, calls)] = question.items()
+    places: dict[str, list[Handle]] = {"": []}
+    if kind != "system":
+        places = {" ".join(names): [gpus[name] for name in names]
+                  for names in permutations(gpus, 2 if kind == "pairs" else 1)}
+    answers = {
+        place: {label: _call(words, handles, times) for label, words in calls.items()}
+        for place, handles in places.items()
+    }
+    return {"answer": answers[""] if kind == "system" else answers}
 
 
 def _gpu(index: int) -> tuple[str, Handle] | None:

@@ -32,34 +32,32 @@ CHECKS: tuple[Check, ...] = (
     Check(id="health", level=Level.QUICK, asks=tr_noop("health of the GPUs"), look=machine.health,
           expected=tr_noop("no recovery needed, no memory errors, usual modes")),
     Check(id="latency", level=Level.QUICK, asks=tr_noop("cost of a reading"), look=machine.latency,
-          expected=tr_noop("at most {load:g} ms for load, {lists:g} ms for processes"),
-          fields={"load": machine.SLOW_LOAD_MS, "lists": machine.SLOW_LISTS_MS}),
+          expected=tr("at most {load:g} ms for load, {lists:g} ms for processes", load=machine.SLOW_LOAD_MS,
+                      lists=machine.SLOW_LISTS_MS)),
     Check(id="kernel-log", level=Level.QUICK, asks=tr_noop("Xid errors in the kernel's log"), look=machine.kernel_log,
           expected=tr_noop("no error of the hardware since the start of the system")),
     Check(id="frameworks", level=Level.QUICK, asks=tr_noop("frameworks and GPUs"), look=machine.frameworks,
           expected=tr_noop("a build with code for each GPU")),
     Check(id="surroundings", level=Level.QUICK, asks=tr_noop("limits of this system"), look=machine.surroundings,
-          expected=tr_noop("at least {size} of shared memory and {files} open files"),
-          fields={"size": size(machine.SHARED_MEMORY_BYTES), "files": machine.OPEN_FILES}),
+          expected=tr("at least {size} of shared memory and {files} open files", files=machine.OPEN_FILES,
+                      size=size(machine.SHARED_MEMORY_BYTES))),
     Check(id="accounting", level=Level.WORK, asks=tr_noop("memory of a program"), look=gpu_work.accounting,
           expected=tr_noop("the driver counts what a program has written to")),
     Check(id="release", level=Level.WORK, asks=tr_noop("memory comes back"), look=gpu_work.release,
-          expected=tr_noop("at most {seconds:g} s after the end, and after SIGKILL"),
-          fields={"seconds": gpu_work.BACK_S}),
+          expected=tr("at most {seconds:g} s after the end, and after SIGKILL", seconds=gpu_work.BACK_S)),
     Check(id="numbers", level=Level.WORK, asks=tr_noop("the GPUs compute rightly"), look=gpu_work.numbers,
           expected=tr_noop("small errors of rounding, and equal bits when repeated")),
     Check(id="speed", level=Level.WORK, asks=tr_noop("speed"), look=gpu_work.speed,
-          expected=tr_noop("GPUs of one model within {share:.0%} of each other"), fields={"share": gpu_work.ALIKE}),
+          expected=tr("GPUs of one model within {share:.0%} of each other", share=gpu_work.ALIKE)),
     Check(id="link", level=Level.WORK, asks=tr_noop("PCIe link under load"), look=gpu_work.link,
           expected=tr_noop("the generation and the lanes that card and slot have")),
     Check(id="energy", level=Level.WORK, asks=tr_noop("counter of energy"), look=gpu_work.energy,
-          expected=tr_noop("within {share:.0%} of the sum of the power"), fields={"share": gpu_work.ENERGY_SHARE}),
+          expected=tr("within {share:.0%} of the sum of the power", share=gpu_work.ENERGY_SHARE)),
     Check(id="p2p-values", level=Level.WORK, asks=tr_noop("sum over devices"), look=gpu_work.collective,
           expected=tr_noop("every element right, with direct access between GPUs")),
     *(
-        Check(id=f"train-{row.id}", level=Level.FULL, asks=tr_noop("strategies of {framework}"),
-              fields={"framework": row.title}, look=trainings.strategies_of(row.id),
-              expected=tr_noop("the curve of one device"))
+        Check(id=f"train-{row.id}", level=Level.FULL, asks=tr("strategies of {framework}", framework=row.title),
+              look=trainings.strategies_of(row.id), expected=tr_noop("the curve of one device"))
         for row in FRAMEWORKS
     ),
     Check(id="pause", level=Level.FULL, asks=tr_noop("pause and resume"), look=trainings.pause,
@@ -69,17 +67,17 @@ CHECKS: tuple[Check, ...] = (
     Check(id="memory", level=Level.FULL, asks=tr_noop("too little memory"), look=trainings.memory,
           expected=tr_noop("the failure says so")),
     Check(id="watching", level=Level.FULL, asks=tr_noop("cost of watching"), look=trainings.watching,
-          expected=tr_noop("at least {share:g} of the speed by hand"), fields={"share": trainings.WATCHED}),
+          expected=tr("at least {share:g} of the speed by hand", share=trainings.WATCHED)),
 )
 
 WORDS = {State.PASS: tr_noop("pass"), State.PROBLEM: tr_noop("problem"), State.COULD_NOT: tr_noop("could not look"),
          State.NOT_APPLICABLE: tr_noop("not applicable")}
 COLUMNS: tuple[Column[Result], ...] = (
     Column("id", lambda each: each.check.id, None),
-    Column("check", text=lambda each: each.check.question),
+    Column("check", text=lambda each: tr(each.check.asks)),
     Column("state", lambda each: each.state.value, "result", lambda each: tr(WORDS[each.state])),
     Column("value", lambda each: each.value, "seen"),
-    Column("expected", lambda each: each.check.in_words, None),
+    Column("expected", lambda each: tr(each.check.expected), None),
     Column("remedy", lambda each: each.remedy or None, None),
     Column("seconds", lambda each: round(each.seconds, 3), None),
     Column("devices", lambda each: [device.id for device in each.devices], None),
@@ -119,7 +117,7 @@ def page(scope: Scope, results: Sequence[Result]) -> str:
         time.strftime("%Y-%m-%d"), f"Trainyard {version()}", f"Python {platform.python_version()}",
         f"{platform.system()} {platform.release()}", *(f"{count} × {name}" for name, count in names.items()),
     ]
-    notes = [closing_line(results), *(f"{each.check.question}: {each.remedy}" for each in results if each.remedy)]
+    notes = [closing_line(results), *(f"{tr(each.check.asks)}: {each.remedy}" for each in results if each.remedy)]
     return without_names(f"{', '.join(head)}\n\n{Table(COLUMNS, results, notes, capitals=False).markdown()}")
 
 

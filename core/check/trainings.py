@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import signal
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from core.catalog.frameworks import framework, interpreter
-from core.catalog.strategies import STRATEGIES, Strategy
-from core.check.check import Scope
+from core.catalog.strategies import STRATEGIES
+from core.check.check import CouldNotLook, NotApplicable, Problem, Scope
 from core.check.gpu_work import PROBE, START_S, Probe, said, wait_for
-from core.check.outcome import CouldNotLook, NotApplicable, Problem
+from core.check.keeper import END_S
 from core.config.choices import RecipeChoices, ScriptChoices
 from core.config.examination import examine
-from core.config.validation import is_installed
+from core.config.validation import is_installed, obstacle
 from core.devices.device import Device
 from core.diagnosis.failures import Cause, failure_of
-from core.language import tr, tr_noop
+from core.language import join_sentences, tr, tr_noop, tr_plural
 from core.runs.facts import RunState, state_info
 from core.runs.run import Run
 from core.schema.event_kinds import Metrics, Verdict
@@ -44,24 +44,24 @@ GONE_S = 30.0
 HELD = (Verdict.HELD_BY_RUN, Verdict.UNEXPLAINED)
 """Verdicts on the memory that are a problem of ours, or of the driver."""
 UNLIKE = tr_noop("the last loss is {loss:.6g}, and {first:.6g} on one device")
+REPORT = tr_noop("Report this check.")
 
 
-@dataclass(slots=True)
 class Training:
-    """A run of a check."""
+    """A run of a check, and the last loss that was read of it."""
 
-    run: Run
-    loss: float = math.nan
+    def __init__(self, run: Run) -> None:
+        self.run, self.loss = run, math.nan
 
-    def follow(self, until: Callable[[], bool] | None = None) -> Training:
-        """Read events until the run is over, or something holds. Raises `CouldNotLook` if that takes too long."""
+    def follow(self, until: Callable[[Run], bool] = lambda _: False) -> Training:
+        """Read events until the run is over, or something holds of it. Raises `CouldNotLook` if that takes too long."""
         deadline = time.monotonic() + RUN_S
         while True:
             for event in self.run.poll():
                 values = event.get("values")
                 if event["kind"] == Metrics.kind and isinstance(values, dict) and values.get("loss"):
                     self.loss = values["loss"][-1]
-            if state_info(self.run.facts.state).over or (until is not None and until()):
+            if state_info(self.run.facts.state).over or until(self.run):
                 return self
             if time.monotonic() > deadline:
                 raise CouldNotLook(tr("a training was not over after {seconds:g} s", seconds=RUN_S))
@@ -79,18 +79,14 @@ def strategies_of(name: str) -> Callable[[Scope], str]:
 
     def look(scope: Scope) -> str:
         _may_train(scope, name)
-        trained, left_out, wrong = [], [], []
-        first = math.nan
+        trained, left_out, wrong, first = list[str](), list[str](), list[str](), math.nan
         for strategy in (row for row in STRATEGIES if row.framework == name):
             devices = scope.devices[: strategy.max_devices]
-            if why := _obstacle(strategy, devices):
-                left_out.append(f"{strategy.name}: {why}")
+            try:
+                training = _train(scope, _recipe(scope, name, strategy.name, devices))
+            except Problem as why:
+                left_out.append(obstacle(strategy, devices) or str(why))
                 continue
-            spec, why = _spec(scope, name, strategy.name, devices)
-            if spec is None:
-                left_out.append(f"{strategy.name}: {why}")
-                continue
-            training = _start(scope, spec).follow()
             first = training.loss if math.isnan(first) else first  # the one on a single device, unless that failed
             if training.problem:
                 wrong.append(f"{strategy.name}: {training.problem}")
@@ -98,10 +94,10 @@ def strategies_of(name: str) -> Callable[[Scope], str]:
                 wrong.append(f"{strategy.name}: {tr(UNLIKE, loss=training.loss, first=first)}")
             else:
                 trained.append(strategy.name)
-        seen = "; ".join([*([tr("trained: {names}", names=join_names(trained))] if trained else []), *left_out])
+        words = tr("trained: {names}", names=join_names(trained)) if trained else ""
+        seen = "; ".join(filter(None, [*wrong, words, " ".join(dict.fromkeys(left_out))]))
         if wrong:
-            raise Problem("; ".join([*wrong, seen]), tr("Train with another strategy, and report this check."),
-                          scope.devices)
+            raise Problem(seen, tr("Train with another strategy, and report this check."), scope.devices)
         if not trained:
             raise NotApplicable(seen)
         return seen
@@ -110,13 +106,11 @@ def strategies_of(name: str) -> Callable[[Scope], str]:
 
 
 def pause(scope: Scope) -> str:
-    """Pause a training and resume it; its curve must be that of a training without a pause."""
     _may_train(scope, "pytorch")
-    spec = _needed(scope, epochs=100)
-    whole = _start(scope, spec).follow()
-    training = _start(scope, spec)
+    spec = _recipe(scope, "pytorch", "single", scope.devices[:1], epochs=100)
+    whole = _train(scope, spec)
+    training = _train(scope, spec, lambda run: run.facts.plan is not None and 4 * run.facts.step > run.facts.plan.steps)
     run = training.run
-    training.follow(lambda: run.facts.plan is not None and run.facts.step > run.facts.plan.steps // 4)
     run.request("pause")
     training.follow()
     if run.facts.state is not RunState.PAUSED:
@@ -124,7 +118,7 @@ def pause(scope: Scope) -> str:
     step = run.facts.step
     resumed = Training(Run.resume(run.dir)).follow()
     if problem := whole.problem or resumed.problem:
-        raise Problem(problem, tr("Report this check."), scope.devices)
+        raise Problem(problem, tr(REPORT), scope.devices)
     words = tr("paused after step {step}; last loss {loss:.9g}, without a pause {whole:.9g}", step=step,
                loss=resumed.loss, whole=whole.loss)
     if not _same(resumed.loss, whole.loss):
@@ -133,17 +127,14 @@ def pause(scope: Scope) -> str:
 
 
 def kills(scope: Scope) -> str:
-    """Send SIGKILL to the worker, the supervisor and the guard of a run each; nothing of it may be left."""
     _may_train(scope, "pytorch")
-    spec, words = _needed(scope, epochs=1000), []
+    spec, words = _recipe(scope, "pytorch", "single", scope.devices[:1], epochs=1000), []
     for name in (tr("worker"), tr("supervisor"), tr("guard")):
-        training = _start(scope, spec)
+        training = _train(scope, spec, lambda run: run.facts.step > 0)
         run = training.run
-        training.follow(lambda run=run: run.facts.step > 0)  # type: ignore[misc]
-        facts = run.facts
-        victims = {tr("supervisor"): facts.supervisor, tr("guard"): facts.guard}
-        victim = victims.get(name) or next((each.process for each in facts.workers.values()), None)
-        if victim is None:
+        worker = next((each.process for each in run.facts.workers.values()), None)
+        others = {tr("supervisor"): run.facts.supervisor, tr("guard"): run.facts.guard}
+        if (victim := others.get(name, worker)) is None:
             raise CouldNotLook(tr("the training had ended before: {problem}", problem=training.problem))
         os.kill(victim.pid, signal.SIGKILL)
         began = time.monotonic()
@@ -153,8 +144,9 @@ def kills(scope: Scope) -> str:
         while left := processes.tagged(run.id):
             if time.monotonic() - began > GONE_S:
                 raise Problem(
-                    tr("{count} processes of a run were left {seconds:g} s after SIGKILL to its {name}",
-                       count=len(left), seconds=GONE_S, name=name),
+                    tr_plural("{count} process of a run was left {seconds:g} s after SIGKILL to its {name}",
+                              "{count} processes of a run were left {seconds:g} s after SIGKILL to its {name}",
+                              len(left), seconds=GONE_S, name=name),
                     tr("End them (trainyard sweep), and report this check."))
             time.sleep(POLL_S)
         if held := [each.sentence for each in run.facts.releases.values() if each.verdict in HELD]:
@@ -164,33 +156,30 @@ def kills(scope: Scope) -> str:
 
 
 def memory(scope: Scope) -> str:
-    """Ask for more memory than a GPU has; the failure must say so, and the memory must come back."""
     gpus = [gpu for gpu in scope.gpus_to_use if not gpu.shared_memory and gpu.memory_total_bytes]
     if not gpus:
         raise NotApplicable(tr("these GPUs have no memory of their own"))
-    arguments = ("exhaust", "cuda", f'{{"bytes": {gpus[0].memory_total_bytes}}}')
-    training = _start(scope, _script(scope, gpus[:1], arguments)).follow()
+    terms = json.dumps({"bytes": gpus[0].memory_total_bytes})
+    training = _train(scope, _script(scope, gpus[:1], "exhaust", "cuda", terms))
     failure = failure_of(training.run.facts, training.run.spec(), log_end=training.run.log_end())
     if training.run.facts.state is RunState.FINISHED:  # such as drivers of WSL2
         raise NotApplicable(tr("the driver lends GPUs memory of the host"))
     if failure is None or failure.cause is not Cause.DEVICE_MEMORY:
         raise Problem(tr("the failure is called “{title}”", title=failure.title if failure else training.problem),
-                      tr("Report this check."), gpus[:1])
+                      tr(REPORT), gpus[:1])
     return failure.title
 
 
 def watching(scope: Scope) -> str:
-    """Compare the speed of a program by hand and as a run, in turns."""
     _may_train(scope, "pytorch")
     devices = scope.devices[:1]
     device = "cuda" if devices[0].kind == "nvidia" else "cpu"
     steps = STEPS[device]
-    arguments = ("steps", device, f'{{"steps": {steps}}}')
-    spec, by_hand, as_run = _script(scope, devices, arguments), [], []
+    spec, by_hand, as_run = _script(scope, devices, "steps", device, json.dumps({"steps": steps})), [], []
     for _ in range(ROUNDS):
         with Probe("steps", devices, cores=devices[0].cores, steps=steps) as probe:
             wait_for([probe], "seconds", START_S + RUN_S)
-        training = _start(scope, spec).follow()
+        training = _train(scope, spec)
         seconds = said(training.run.log_end().encode()).get("seconds")
         if seconds is None:
             raise CouldNotLook(training.problem or tr("the program said nothing"))
@@ -214,71 +203,46 @@ def _same(loss: float, other: float) -> bool:
 def _may_train(scope: Scope, name: str) -> None:
     if not is_installed(framework(name)):
         raise NotApplicable(tr("{title} is not installed", title=framework(name).title))
-    if scope.busy:
-        raise CouldNotLook(scope.busy)
+    scope.refuse_if_busy()
 
 
-def _obstacle(strategy: Strategy, devices: Sequence[Device]) -> str:
-    """Return why a strategy cannot train on these devices; the empty string if it can."""
-    if why := strategy.unavailable():
-        return why
-    if devices[0].kind not in strategy.device_kinds:
-        return tr("not on devices of this kind")
-    if len(devices) < strategy.min_devices:
-        return tr("needs {count} devices", count=strategy.min_devices)
-    return ""
-
-
-def _spec(
-    scope: Scope, name: str, strategy: str, devices: Sequence[Device], epochs: int = EPOCHS
-) -> tuple[RunSpec | None, str]:
-    """Return the spec of a training, and why there is none."""
-    training = {"epochs": epochs, "batch_size": 64, "seed": SEED}
-    found = examine(RecipeChoices(
+def _recipe(scope: Scope, name: str, strategy: str, devices: Sequence[Device], epochs: int = EPOCHS) -> RunSpec:
+    """Return the spec of a training. Raises as `_spec`."""
+    return _spec(scope, RecipeChoices(
         recipe=RECIPE, devices=tuple(device.id for device in devices), framework=name, strategy=strategy,
-        training=training, name=f"check {strategy}", working_dir=str(_folder(scope)),
-    ), scope.survey.devices)
-    problems = [*found.problems, *(problem.sentence for problem in found.own)]
-    return (None, problems[0]) if problems or found.spec is None else (found.spec, "")
+        training={"epochs": epochs, "batch_size": 64, "seed": SEED}, name=f"check {strategy}",
+        working_dir=str(_folder(scope)),
+    ))
 
 
-def _needed(scope: Scope, epochs: int) -> RunSpec:
-    """Return the spec of a training with PyTorch on the first device. Raises `Problem`."""
-    spec, why = _spec(scope, "pytorch", "single", scope.devices[:1], epochs)
-    if spec is None:
-        raise Problem(why, tr("Mend that, then check again."), scope.devices[:1])
-    return spec
-
-
-def _script(scope: Scope, devices: Sequence[Device], arguments: tuple[str, ...]) -> RunSpec:
-    choices = ScriptChoices(
+def _script(scope: Scope, devices: Sequence[Device], *arguments: str) -> RunSpec:
+    """Return the spec of a run of the program that computes. Raises as `_spec`."""
+    return _spec(scope, ScriptChoices(
         script=str(PROBE), arguments=arguments, devices=tuple(device.id for device in devices), launch="one",
         python=interpreter(framework("pytorch")), working_dir=str(_folder(scope)), name="check",
-    )
+    ))
+
+
+def _spec(scope: Scope, choices: RecipeChoices | ScriptChoices) -> RunSpec:
+    """Return the spec of these choices. Raises `Problem` if there is none, or if it could not be started."""
     found = examine(choices, scope.survey.devices)
-    if found.spec is None or found.problems:
-        raise CouldNotLook(join_phrases(found.problems))
+    problems = [*found.problems, *(problem.sentence for problem in found.own)]
+    if found.spec is None or problems:
+        raise Problem(join_sentences(problems), tr("Mend that, then check again."), scope.devices)
     return found.spec
 
 
-def _start(scope: Scope, spec: RunSpec) -> Training:
-    return Training(Run.start(spec, _folder(scope)))
+def _train(scope: Scope, spec: RunSpec, until: Callable[[Run], bool] = lambda _: False) -> Training:
+    return Training(Run.start(spec, _folder(scope))).follow(until)
 
 
 def _folder(scope: Scope) -> Path:
     """Return the folder of the runs, which a process of its own clears when this one has ended."""
-
-    def make() -> Path:
-        folder = Path(tempfile.mkdtemp(prefix="trainyard-check-"))
-        keeper = HelperProcess(own_command(KEEPER, str(folder)), stdin=True)
-
-        def clear() -> None:
-            keeper.end_input()
-            keeper.wait(RUN_S)
-            keeper.close()
-
-        scope.stack.callback(clear)
-        return folder
-
-    folder: Path = scope.once("folder", make)
+    if "folder" not in scope.kept:
+        scope.kept["folder"] = Path(tempfile.mkdtemp(prefix="trainyard-check-"))
+        keeper = HelperProcess(own_command(KEEPER, str(scope.kept["folder"])), stdin=True)
+        scope.stack.callback(keeper.close)
+        scope.stack.callback(keeper.wait, 2 * END_S)
+        scope.stack.callback(keeper.end_input)
+    folder: Path = scope.kept["folder"]
     return folder

@@ -12,13 +12,10 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 
 from core import language
-from core.cli.options import WRONG_USE, window_options
+from core.cli.options import INTERRUPTED, WRONG_USE, window_options
 from core.errors import RunError
 from core.history import index
 from core.language import tr
-
-INTERRUPTED = 130
-"""The exit code of a shell for a command ended by SIGINT: 128 + SIGINT."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -26,8 +23,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     if not {"--json", "--stdio"} & {*words}:  # programs read one language
         language.use(language.from_environment(os.environ))
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # what the terminal's encoding does not have
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # what the terminal's encoding does not have
     try:
         if (options := _window_options(words)) is not None:
             return window(options)

@@ -20,6 +20,8 @@ from core.schema.spec import RunSpec
 from core.text import join_names, wrap
 
 WRONG_USE = 2
+INTERRUPTED = 130
+"""The exit code of a shell for a command ended by SIGINT: 128 + SIGINT."""
 
 
 class Parser(argparse.ArgumentParser):

@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 import math
 import shlex
+import shutil
 import sys
+import time
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -16,16 +18,17 @@ from typing import TYPE_CHECKING, Any
 
 from core.diagnosis.failures import EXPLAINED, failure_of
 from core.diagnosis.program_output import last_line, unread_lines
-from core.language import join_sentences, tr
+from core.history.summary import RunLoss, SummaryReader
+from core.language import join_sentences, tr, tr_noop
 from core.runs.directory import printed_logs
 from core.runs.facts import RunFacts, RunState, state_info, worst
 from core.runs.fold import ENDED_BY
-from core.runs.run import Run
+from core.runs.run import Run, folders_mark
 from core.schema.event_kinds import Verdict, shortened
 from core.series import report
 from core.series.report import check_free, export_bytes
 from core.table import Column, Row, Table, aligned
-from core.text import join_phrases, replace_control_characters, short, size
+from core.text import cut_to_columns, first_names, join_phrases, replace_control_characters, size, wrap
 
 if TYPE_CHECKING:
     from core.results.chart import Chart
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
 
 LOG_BYTES = 64 * 1024
 """The end of a log that is searched for lines to quote."""
+ONE_DOCUMENT = tr_noop("--json prints one document, and cannot go on. Leave out --json or {option}.")
 MAX_PROCESSES = 20
 """Processes that were ended, of which `show` prints a line each."""
 
@@ -42,6 +46,46 @@ MAX_PROCESSES = 20
 def say(text: str, *, lines: bool = False) -> None:
     """Print a line of the answer to stdout; only with `lines` may it be several, else a name could pose as a line."""
     print(replace_control_characters(text, keep="\n\t" if lines else "\t"))
+
+
+def show_passing(text: str, shown: str | None = None) -> str:
+    """Show a text on the terminal that the next one replaces, and return it as shown; without a terminal, nothing.
+
+    `shown`: what is shown, if that is known.
+    """
+    if not sys.stdout.isatty():
+        sys.stdout.flush()
+        return ""
+    text = _cut(text)
+    if text != shown:  # of a line that wraps, only the last row could be replaced
+        print(f"\r\033[K{text}", end="", flush=True)
+    return text
+
+
+def _cut(text: str) -> str:
+    """Return a text that fits in a line of the terminal."""
+    return cut_to_columns(replace_control_characters(text), shutil.get_terminal_size().columns - 1)
+
+
+def show_screen(tables: Iterable[Table[Any]], notes: Iterable[str]) -> None:
+    """Show tables below each other: on a terminal as many rows as have room, in the place of the screen before.
+
+    The first screen moves what is there out of sight. Nothing has to be restored.
+    """
+    is_terminal, (width, height) = sys.stdout.isatty(), shutil.get_terminal_size()
+    parts = [aligned(table.cells()) for table in tables if table.rows]
+    head = [time.strftime("%Y-%m-%d %H:%M:%S"), *(line for note in notes for line in wrap(note, width - 1))]
+    limits = [len(part) for part in parts]
+    while is_terminal and sum(limits) + len(parts) + len(head) > height and max(limits, default=0) > 2:
+        limits[limits.index(max(limits))] -= 1
+    for part, limit in zip(parts, limits, strict=True):
+        head += ["", *(part if limit == len(part) else first_names(part, limit - 1))]
+    if is_terminal:
+        print("\033[H" + "\033[K\n".join(map(_cut, head[:height])), end="\033[J", flush=True)
+        return
+    for line in [*head, ""]:
+        say(line)
+    sys.stdout.flush()
 
 
 def warn(text: str) -> None:
@@ -132,11 +176,16 @@ def ending(run: Run) -> str:
     return tr("{run}: {state}", run=run.id, state=state_words(run.facts.state))
 
 
-def outcome(run: Run, loss: float | None) -> str:
-    """Return a run's name and state, its last loss, and the verdict on its devices' memory."""
+def loss_of(run: Run) -> RunLoss | None:
+    """Return the loss of a run as lists have it."""
+    return SummaryReader(run.dir).summary(folders_mark(run.dir), None).loss
+
+
+def outcome(run: Run) -> str:
+    """Return a run's name and state, its loss, and the verdict on its devices' memory."""
     parts = [ending(run)]
-    if loss is not None:
-        parts.append(tr("loss {loss}", loss=short(loss)))
+    if (loss := loss_of(run)) is not None:
+        parts.append(loss.words())
     if release := worst(run.facts.releases.values()):
         parts.append(tr("memory {verdict}", verdict=tr(release.verdict.value)))
     return join_phrases(parts)

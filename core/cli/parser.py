@@ -44,7 +44,7 @@ class _Row:
 
 
 COMMANDS = (
-    _Row("devices", machine.devices),
+    _Row("devices", machine.devices, (machine.add_watch,)),
     _Row("catalog", machine.show_catalog),
     _Row("recipes", machine.show_recipes, (machine.add_copy,)),
     _Row("pythons", machine.pythons, (machine.add_near,)),
@@ -53,6 +53,7 @@ COMMANDS = (
     _Row("queue", control.queue, (control.add_queue_actions,)),
     _Row("runs", listing.list_runs, (listing.add_search,)),
     _Row("show", listing.show, (listing.add_events,), of_run=True),
+    _Row("log", listing.log, (listing.add_log,), of_run=True),
     _Row("compare", results.compare_runs, (results.add_compare_options,)),
     _Row("scale", scale.scale, (scale.add_options,)),
     _Row("rename", listing.rename_run, (listing.add_name,), of_run=True),

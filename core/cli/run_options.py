@@ -16,13 +16,13 @@ from core.history import index
 from core.language import tr
 from core.queue.request import AFTER, IF_CHANGED, QueueRequest
 from core.schema.setting import settings_of
-from core.schema.settings import Checkpoints, ReleaseWatch, StopTimeouts, Training
+from core.schema.settings import OF_SCRIPTS, Checkpoints, ReleaseWatch, StopTimeouts, Training
 from core.schema.spec import SCRIPT
 from core.text import BYTES_PER_GB, BYTES_PER_MB, join_names
 
 RECIPE_ONLY = (
     *(row.attribute for owner in (Training, Checkpoints, StopTimeouts) for row in settings_of(owner).values()
-      if row.flag and not (owner is StopTimeouts and row.is_for(SCRIPT))),
+      if row.flag and not (row.group in OF_SCRIPTS and row.is_for(SCRIPT))),
     "framework", "strategy", "allow_open_ports", "set", "checkpoint_every",
 )
 """A script does not know Trainyard: it writes no checkpoints, and cannot be asked to stop before SIGINT."""
@@ -48,7 +48,7 @@ def choices(options: argparse.Namespace) -> RecipeChoices | ScriptChoices | str:
         raise ValueError(tr("--name {options!r} has a slash. A run's folder gets this name: use - or _ instead.",
                             options=options.name))
     if options.setup is not None:
-        for_others = [*RECIPE_ONLY, *SCRIPT_ONLY, *COMMON]
+        for_others = [*RECIPE_ONLY, "stop_on_nan", *SCRIPT_ONLY, *COMMON]
         _refuse(options, for_others, tr("cannot be combined with --setup, which has its own value"))
         return str(options.setup)
     return recipe_choices(options) if options.recipe is not None else _script_choices(options)
@@ -70,7 +70,7 @@ def recipe_choices(options: argparse.Namespace) -> RecipeChoices:
     interval = {} if options.checkpoint_every is None else _interval(options.checkpoint_every)
     return RecipeChoices(
         recipe=options.recipe, framework=options.framework or "pytorch", strategy=options.strategy,
-        settings=dict(_pair("--set", text) for text in options.set), training=given(options, Training),
+        settings=dict(_pair("--set", text) for text in options.set),
         checkpoints={**interval, **given(options, Checkpoints)}, allow_open_ports=options.allow_open_ports is True,
         **_common_choices(options),
     )
@@ -80,8 +80,8 @@ def _common_choices(options: argparse.Namespace) -> dict[str, Any]:
     """Return the choices that recipes and scripts have."""
     return {
         "devices": device_names(options), "name": options.name, "python": options.python,
-        "stop": given(options, StopTimeouts), "release": given(options, ReleaseWatch),
-        "cuda_ids": options.cuda_ids or "uuid",
+        "training": given(options, Training), "stop": given(options, StopTimeouts),
+        "release": given(options, ReleaseWatch), "cuda_ids": options.cuda_ids or "uuid",
     }
 
 

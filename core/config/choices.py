@@ -46,7 +46,7 @@ class RecipeChoices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptChoices:
-    """Choices for a script. None stands for the documented default; `stop` and `release` as for a recipe."""
+    """Choices for a script. None stands for the documented default; `training`, `stop`, `release` as for a recipe."""
 
     script: str = ""
     """A file, or a folder with a `__main__.py`."""
@@ -68,6 +68,7 @@ class ScriptChoices:
     """The file of rules for the log; empty for the one beside the script, if there is one, and `none` for no rules."""
     devices: tuple[str, ...]
     name: str | None = None
+    training: Mapping[str, object] = field(default_factory=dict)
     stop: Mapping[str, object] = field(default_factory=dict)
     release: Mapping[str, object] = field(default_factory=dict)
     cuda_ids: str = "uuid"

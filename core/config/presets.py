@@ -21,17 +21,11 @@ from core.schema.setting import Flag, settings_of
 from core.schema.settings import COUNTED, Checkpoints, ReleaseWatch, StopTimeouts, Training
 from core.schema.spec import RunSpec
 from core.system.folders import presets_folder
+from core.text import SECRET_NAME, SECRET_VALUE
 
 SUFFIX = ".json"
 PATHS = (("python",), ("working_dir",), ("recipe", "path"), ("script", "path"))
 """The paths in a spec. Paths inside the preset's folder are saved relative to it, so that both can be moved."""
-
-SECRET_NAME = re.compile(
-    r"secret|passw(or)?d|passphrase|credential|(api|access|auth)_?(key|token)|(^|_)(key|token|auth|pat)(_|$)",
-    re.IGNORECASE,
-)
-SECRET_VALUE = re.compile(r"://[^/\s:@]{0,200}:[^/\s@]{1,200}@")
-"""A URL with a password."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,6 +166,7 @@ def _own_script_words(spec: RunSpec) -> list[str]:
         words += ["--env", variable]
     words += ["--expression", script.expression] if script.expression else []
     words += ["--rules", script.rules_file] if script.rules_file else []
+    words += setting_words(spec.training, Training())
     words += _common_words(spec)
     return [*words, "--", *script.arguments] if script.arguments else words
 

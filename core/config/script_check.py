@@ -17,7 +17,7 @@ from core.launchers import program
 from core.metrics.rules import NO_RULES, chosen_file, read_rules
 from core.metrics.text.expression import compile_expression
 from core.pythons.discovery import python_for_script
-from core.schema.settings import ReleaseWatch, Script, StopTimeouts
+from core.schema.settings import ReleaseWatch, Script, StopTimeouts, Training
 from core.schema.spec import SCRIPT, RunSpec
 from core.scripts.analysis import ScriptAnalysis, analyse_script, cautions
 from core.scripts.problems import problems
@@ -174,7 +174,8 @@ def fill_in(result: ScriptCheckResult, choices: ScriptChoices, devices: Sequence
             environment={**_for_jax(result, chosen, choices.inherited), **result.spec.script.environment},
         ),
         devices=chosen,
-        release=ReleaseWatch(**choices.release),  # type: ignore[arg-type]  # it checks each field itself
+        training=Training(**choices.training),  # type: ignore[arg-type]  # it checks each field itself
+        release=ReleaseWatch(**choices.release),  # type: ignore[arg-type]  # so does this
         stop_timeouts=replace(StopTimeouts.usual(is_script=True), **choices.stop),  # type: ignore[arg-type]  # so does this
         cuda_ids=choices.cuda_ids,
     )

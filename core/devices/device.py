@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -75,6 +76,8 @@ class Process(NamedTuple):
 
     pid: int
     memory_used_bytes: int | None = None
+    utilisation_percent: float | None = None
+    """Its share of the device's last second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,11 +154,27 @@ WITH_CORES = re.compile(r"(?P<model>.*), (?P<count>\d{1,6}) cores?", re.DOTALL)
 """The name of a CPU device: see `core.devices.cpu`."""
 BETWEEN_KINDS, TIMES = " + ", " × "
 """Between kinds of devices, and between their number and kind: see `core.history.summary.device_text`."""
+NOISE = ("(R)", "(TM)", "NVIDIA ", "GeForce ", " Processor", " CPU")
+"""Parts of product names to leave out."""
 
 
 def shown_name(name: str) -> str:
     """Return the name of a device, or of several kinds with their numbers, in the language in use."""
     return BETWEEN_KINDS.join(map(_shown, name.split(BETWEEN_KINDS)))
+
+
+def short_kinds(devices: str) -> str:
+    """Return devices with the short names of their kinds."""
+    kinds = (each.split(TIMES, 1) for each in devices.split(BETWEEN_KINDS))
+    return BETWEEN_KINDS.join(TIMES.join([*number, short_name(kind)]) for *number, kind in kinds)
+
+
+@cache
+def short_name(name: str) -> str:
+    """Return the short name of a product: `RTX 4090`."""
+    for noise in NOISE:
+        name = name.replace(noise, " " if noise.startswith(" ") else "")
+    return " ".join(name.split()).replace(" ,", ",")
 
 
 def _shown(name: str) -> str:

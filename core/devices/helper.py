@@ -116,7 +116,9 @@ def _message(data: object) -> str | None:
 
 
 def _device(packed: dict[str, Any]) -> Device:
-    return Device(**{**packed, "cores": tuple(packed["cores"]), "blocked": _message(packed.get("blocked"))})
+    capability = packed.get("compute_capability")
+    tuples = {"cores": tuple(packed["cores"]), "compute_capability": capability and tuple(capability)}
+    return Device(**{**packed, **tuples, "blocked": _message(packed.get("blocked"))})
 
 
 def _sample(packed: dict[str, Any]) -> Sample:

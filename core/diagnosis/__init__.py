@@ -5,4 +5,5 @@
 - `failures`: the cause of a failure, found in what a failed run recorded
 - `device_argument`: the number of a GPU among the arguments of a program
 - `program_output`: the exception in what a Python program printed; lines with numbers that gave no measurement
+- `terminal`: what a terminal would show of what a program printed
 """

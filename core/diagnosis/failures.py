@@ -271,6 +271,7 @@ NODE_MEMORY = r"node running low on memory"
 """What Ray says of the memory of the machine."""
 NO_HOST_MEMORY = (r"can't allocate memory", r"\bMemoryError\b", r"Cannot allocate memory", r"std::bad_alloc")
 NO_DISK = (r"No space left on device", r"[Dd]isk\b.* (?:is|was) full", r"Disk quota exceeded")
+STOPS_ON_NAN = r"as its setting “Stop on NaN” says\."
 IMPORT_ERRORS = frozenset({"ModuleNotFoundError", "ImportError"})
 NO_CUDA = (r"CUDA driver's library cannot be used", r"CUDA driver (would|cannot|did|has)", r"asks the CUDA driver",
            r"libcuda\.so", r"sees (0|no) CUDA", r"Torch not compiled with CUDA", r"CUDA driver initialization failed",
@@ -511,7 +512,7 @@ _ROWS = (
     _Row(Cause.CUDA, lambda each: each.has(*NO_CUDA),
          lambda each: (tr("The GPUs cannot be used by CUDA"), tr(each.message or each.error))),
     _Row(Cause.DISK, lambda each: each.has(*NO_DISK), lambda each: (tr("The disk is full"), tr(each.error))),
-    _Row(Cause.NOT_FINITE, lambda each: each.kind == "NotFiniteError", _not_finite),
+    _Row(Cause.NOT_FINITE, lambda each: each.kind == "NotFiniteError" or each.has(STOPS_ON_NAN), _not_finite),
     _Row(Cause.KILLED, lambda each: _signal_of(each) == "SIGKILL", _killed),
     _Row(Cause.SIGNAL, lambda each: bool(_signal_of(each)), _signal),
     _Row(Cause.CODE, lambda each: bool(each.kind),

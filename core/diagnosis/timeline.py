@@ -48,7 +48,7 @@ class EpochLine(NamedTuple):
         if self.of is not None:
             done = tr("Epoch {epoch} of {epochs:g} is done", epoch=self.epoch, epochs=self.of)
             return tr("{what}: {numbers}", what=done, numbers=numbers) if numbers else done
-        which = tr("Epoch {epoch}", epoch=self.epoch) if self.epoch else tr("Step {step}", step=self.step)
+        which = tr("Epoch {epoch}", epoch=self.epoch) if self.epoch else tr("Step {step}", step=_count(self.step))
         return tr("{what}: {numbers}", what=which, numbers=numbers) if numbers else which
 
 
@@ -216,10 +216,12 @@ class Timeline:
         self._others: deque[tuple[int, TimelineEntry]] = deque(maxlen=max_entries)
         self.count = 0
         """Number of entries so far, including those that are not kept."""
-        self._name = spec.name if spec is not None else ""
+        self._name, self._is_script = ("", False) if spec is None else (spec.name, spec.script is not None)
         self._state = RunState.CREATED
         self._start = StartAccount(spec, framework)
         self._step = 0
+        self._training_ended: float | None = None
+        """When training ended, until that is an entry: the last steps of a script are read after its end."""
         self._epochs = EpochNumbers()
         self._releases: dict[str, kinds.Release] = {}
         self._is_lost = False
@@ -319,8 +321,13 @@ class Timeline:
     def _checkpoint(self, written: kinds.Checkpoint) -> None:
         self._end_epoch()
         size = disk(written.size_bytes) if written.size_bytes is not None else ""
-        best = tr("best so far") if written.best else ""
-        parts = [tr("step {step}", step=_count(written.step)), size, best]
+        loss = "" if written.value is None else f"{metric_title(written.metric)} {_number(written.value)}"
+        best = tr("best so far") if loss and written.value == written.lowest else ""
+        if written.lowest is not None and (written.kept is None or written.kept > written.lowest):
+            best = tr("best was {loss} at epoch {epoch}, not kept", loss=_number(written.lowest),
+                      epoch=written.lowest_epoch or "?")
+        result = f"{loss} ({best})" if loss and best else loss or best
+        parts = [tr("step {step}", step=_count(written.step)), size, result]
         what = join_phrases(part for part in parts if part)
         self._add(written.time, tr("Checkpoint written: {what}.", what=what))
 
@@ -377,13 +384,21 @@ class Timeline:
             self._add_start(change.time)
             self._end_start()
             self._end_epoch()
-            trained = tr("Training ended at step {step}.", step=_count(self._step))
-            self._add(change.time, trained if self._step else tr("The processes have ended."))
+            self._training_ended = change.time
+            if not self._is_script:
+                self._add_end_of_training()
         elif state_info(state).over:
             self._conclude(change)
 
+    def _add_end_of_training(self) -> None:
+        if self._training_ended is not None:
+            trained = tr("Training ended at step {step}.", step=_count(self._step))
+            self._add(self._training_ended, trained if self._step else tr("The processes have ended."))
+            self._training_ended = None
+
     def _conclude(self, change: kinds.StateChange) -> None:
         self._end_start()
+        self._add_end_of_training()
         self._add_release(change.time)
         if self._state is RunState.PAUSED:
             self._add(change.time, tr("Paused at step {step}. The devices are free.", step=_count(self._step)))
@@ -427,6 +442,7 @@ class Timeline:
         kinds.Checkpoint.kind: _checkpoint,
         kinds.Done.kind: lambda self, _: self._end_epoch(),
         kinds.Notice.kind: lambda self, notice: self._warn(notice.time, notice.text),
+        kinds.NotFinite.kind: lambda self, notice: self._warn(notice.time, notice.text),
         kinds.UntickedDeviceUse.kind: lambda self, use: self._warn(use.time, use.sentence),
         kinds.Stall.kind: _stall,
         kinds.Slowed.kind: _slowed,

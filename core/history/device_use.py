@@ -69,14 +69,16 @@ class UseFinder:
     def __init__(self, runs_root: Path) -> None:
         self._index = RunIndex(runs_root, cache=SummaryCache(runs_root))
         self._users = DeviceUsers()
+        self.summaries: list[RunSummary] = []
+        """Those of all runs, as far as they could be listed when the uses were found last."""
 
     def find(self, survey: Survey) -> dict[str, DeviceUse]:
         """Return by device id what uses it now, as `devices_in_use` does."""
         try:
-            on_devices = self._users.on_devices(self._index.poll())
+            self.summaries = self._index.poll()
         except RunError:
-            on_devices = {}
-        return _uses(survey, on_devices)
+            self.summaries = []
+        return _uses(survey, self._users.on_devices(self.summaries))
 
 
 def devices_in_use(survey: Survey, runs_root: Path) -> dict[str, DeviceUse]:
@@ -135,6 +137,12 @@ def use_sentences(devices: Iterable[Device], users: Mapping[str, Sequence[str]])
 
 def sharing_sentence(chosen: Collection[Device], uses: Mapping[str, DeviceUse]) -> str | None:
     """Return what else uses the devices of a run; None if nothing does, or other programs use little memory."""
+    words = users_words(chosen, uses)
+    return tr("This run shares its devices: {sentences}.", sentences=words) if words else None
+
+
+def users_words(chosen: Collection[Device], uses: Mapping[str, DeviceUse]) -> str:
+    """Return `GPU 0 is used by run A`, without other programs that use little memory; the empty string for none."""
     users: dict[str, list[str]] = {}
     for device in chosen:
         use, total = uses.get(device.id, DeviceUse()), device.memory_total_bytes
@@ -143,8 +151,7 @@ def sharing_sentence(chosen: Collection[Device], uses: Mapping[str, DeviceUse]) 
             others = first_processes([each.words for each in use.others])
             users[device.id].append(tr("{use} with {others_bytes} of its {total}", use=others,
                                        others_bytes=size(use.others_bytes), total=size(total)))
-    sentences = use_sentences(chosen, users).values()
-    return tr("This run shares its devices: {sentences}.", sentences="; ".join(sentences)) if sentences else None
+    return "; ".join(use_sentences(chosen, users).values())
 
 
 def first_processes(processes: Sequence[str]) -> str:

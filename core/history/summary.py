@@ -11,7 +11,7 @@ import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from core.history.marks import NO_MARKS, Marks, read_marks
 from core.language import tr
 from core.runs.facts import RunFacts, RunState, state_info, worst
 from core.runs.run import Mark, Run
-from core.schema.event_kinds import MetricRestart, Metrics, Plan, Rewind, Verdict, read_all
+from core.schema.event_kinds import Checkpoint, MetricRestart, Metrics, Plan, Rewind, Verdict, read_all
 from core.schema.event_log import FOREIGN_BYTES
 from core.schema.events import Event, last_step, parse
 from core.schema.files import open_to_read, read_json
@@ -37,8 +37,8 @@ WEIGHT = 0.6
 RECENT = 100
 """Values of which the mean is taken: what earlier ones add cannot be seen in a float64."""
 CHUNK_BYTES = 512 * 1024
-DECISIVE = (f'"{VALIDATION_LOSS}":['.encode(), b'"rewind"', f'"{MetricRestart.kind}"'.encode())
-"""What a line has that can change the best validation; the others are not parsed."""
+DECISIVE = (f'"{VALIDATION_LOSS}":['.encode(), b'"rewind"', b'"checkpoint"', f'"{MetricRestart.kind}"'.encode())
+"""What a line has that can change the best validation, or which is kept; the others are not parsed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,18 +49,35 @@ class RunLoss:
     is_validation: bool
     step: int | None = None
     """The step of the best validation."""
+    kept: float | None = None
+    """The validation loss of the best checkpoint, where the model with the best one was not kept."""
 
     @property
     def title(self) -> str:
         """What it is, in a word or two, to stand before the value."""
         return tr("val. loss") if self.is_validation else tr("loss")
 
+    def words(self, number: Callable[[float], str] = short) -> str:
+        """Return `val. loss 0.0764`, and the loss of the model that was kept where that is another one."""
+        return self.with_kept(f"{self.title} {number(self.value)}", number)
 
-def run_loss(best_validation: tuple[int, float] | None, mean: float | None, last: float | None) -> RunLoss | None:
-    """Return the loss of a run: the best of its validations (step and value); else the mean; else the last loss."""
+    def with_kept(self, text: str, number: Callable[[float], str] = short) -> str:
+        """Return the text for the value, and the loss of the model that was kept where that is another one."""
+        return text if self.kept is None else tr("{loss} (kept: {kept})", loss=text, kept=number(self.kept))
+
+
+def run_loss(
+    best_validation: tuple[int, float] | None, mean: float | None, last: float | None, kept: float | None = None
+) -> RunLoss | None:
+    """Return the loss of a run: the best of its validations (step and value); else the mean; else the last loss.
+
+    A mean does not hide a last loss that is not a number. `kept`: the loss of the best checkpoint; None without one.
+    """
     if best_validation is not None:
-        return RunLoss(value=best_validation[1], is_validation=True, step=best_validation[0])
-    value = mean if mean is not None else last
+        step, best = best_validation
+        is_other = kept is not None and kept > best and not math.isclose(kept, best, rel_tol=1e-6)  # one is rounded
+        return RunLoss(value=best, is_validation=True, step=step, kept=kept if is_other else None)
+    value = mean if mean is not None and (last is None or math.isfinite(last)) else last
     return None if value is None else RunLoss(value=value, is_validation=False)
 
 
@@ -81,8 +98,12 @@ class ValidationReader:
         """`foreign`: the run belongs to another user, and only its beginning is read."""
         self._most = FOREIGN_BYTES if foreign else None
         self._offset = 0
+        self.nan_step: int | None = None
+        """The first step whose loss is NaN."""
         self._best: list[tuple[int, float]] = []
         """Each validation that was better than all before it: after a rewind, an earlier one is the best again."""
+        self.kept: float | None = None
+        """The validation loss of the best checkpoint."""
 
     @property
     def best(self) -> tuple[int, float] | None:
@@ -109,15 +130,21 @@ class ValidationReader:
         return True
 
     def _take_in(self, chunk: bytes) -> None:
-        for line in _lines_with(chunk, DECISIVE):
+        for line in _lines_with(chunk, DECISIVE if self.nan_step is not None else (*DECISIVE, b"NaN")):
             event = parse(line)
             if event is None:
                 continue
             if event["kind"] == Rewind.kind:
                 self._best = [found for found in self._best if found[0] <= event["step"]]
-            elif event["kind"] == MetricRestart.kind and VALIDATION_LOSS in event["metrics"]:
-                self._best = []
+                self.nan_step = None if (self.nan_step or 0) > event["step"] else self.nan_step
+            elif event["kind"] == MetricRestart.kind:
+                self._best = [] if VALIDATION_LOSS in event["metrics"] else self._best
+                self.nan_step = None if LOSS in event["metrics"] else self.nan_step
+            elif event["kind"] == Checkpoint.kind:
+                self.kept = next((each.kept for each in read_all(Checkpoint, [event])), None)
             elif event["kind"] == Metrics.kind:
+                losses = enumerate(event["values"].get(LOSS, ()), event["first"]) if self.nan_step is None else ()
+                self.nan_step = next((at for at, loss in losses if loss != loss), self.nan_step)  # noqa: PLR0124 (NaN)
                 for step, value in enumerate(event["values"].get(VALIDATION_LOSS, ()), event["first"]):
                     if value is not None and math.isfinite(value) and (self.best is None or value < self.best[1]):
                         self._best.append((step, float(value)))
@@ -158,7 +185,7 @@ def setting_values(spec: RunSpec, devices: Mapping[str, Mapping[str, Any]]) -> d
         return {"imported": spec.imported, "devices": device_text((), {})}
     values: dict[str, SettingValue] = {"framework": spec.framework, "strategy": spec.strategy}
     if spec.script is not None:
-        values |= _script_values(spec.script)
+        values |= _script_values(spec.script) | ({"stop_on_nan": True} if spec.training.stop_on_nan else {})
     else:
         values |= {"recipe": spec.own_recipe.path, **asdict(spec.training)}
         taken = {*values, *(item.name for item in fields(Training))}
@@ -247,18 +274,22 @@ class RunSummary:
     """The exponential mean of the last losses."""
     best_validation: tuple[int, float] | None = None
     """The step and the value of the smallest validation loss."""
+    kept_loss: float | None = None
+    """The monitored loss of its best checkpoint."""
     renamed: bool = False
     """Whether the user gave it another name after its start."""
+    nan_step: int | None = None
+    """The first step whose loss is NaN."""
     verdict: Verdict | None = None
     """The worst verdict on the memory of its devices; None if there is none."""
     marks: Marks = NO_MARKS
     settings: Mapping[str, SettingValue] = field(default_factory=dict)
-    """Its settings by name, without variables of the environment; empty if its spec cannot be used."""
+    """By name, without variables, and without the devices before its start; empty if its spec cannot be used."""
 
     @property
     def loss(self) -> RunLoss | None:
         """The loss by which the run is compared with others; None if it has none."""
-        return run_loss(self.best_validation, self.mean_loss, self.last_loss)
+        return run_loss(self.best_validation, self.mean_loss, self.last_loss, self.kept_loss)
 
 
 class SummaryReader:
@@ -285,8 +316,9 @@ class SummaryReader:
             self._over = (summary, now) if state_info(summary.state).over else None
         else:
             summary = self._over[0]
-        self.is_whole = self._validations.read(_measurements_file(self._path), until)
-        return replace(summary, best_validation=self._validations.best)
+        found = self._validations
+        self.is_whole = found.read(_measurements_file(self._path), until)
+        return replace(summary, best_validation=found.best, kept_loss=found.kept, nan_step=found.nan_step)
 
     def _read(self) -> RunSummary:
         self._run.catch_up()
@@ -295,7 +327,8 @@ class SummaryReader:
         self._plan = self._plan or _plan(self._path)
         name, is_script = name_and_kind(self._path)
         release = worst(facts.releases.values())
-        self._settings = self._settings or _settings(self._path, facts)
+        if "devices" not in self._settings:
+            self._settings = _settings(self._path, facts, self._settings)
         return RunSummary(
             dir=self._path, name=name, is_script=is_script, state=facts.state, started=facts.started,
             ended=facts.ended, error=facts.error, last_loss=losses[-1] if losses else None, step=step,
@@ -321,15 +354,17 @@ def name_and_kind(path: Path) -> tuple[str, bool]:
         return path.name, False
 
 
-def _settings(path: Path, facts: RunFacts) -> Mapping[str, SettingValue]:
-    """Return the settings of a run once its devices are known, or it is over."""
-    if not facts.devices and not state_info(facts.state).over:
-        return {}
+def _settings(path: Path, facts: RunFacts, known: Mapping[str, SettingValue]) -> Mapping[str, SettingValue]:
+    """Return the settings of a run, with its devices once they are known, or it is over. `known`: those without."""
+    has_devices = bool(facts.devices) or state_info(facts.state).over
+    if known and not has_devices:
+        return known
     try:
         values = setting_values(read_spec(path), facts.devices)
     except ValueError:
         return {}
-    return {name: value for name, value in values.items() if not name.startswith(ENVIRONMENT)}
+    left_out = (ENVIRONMENT,) if has_devices else (ENVIRONMENT, "devices")
+    return {name: value for name, value in values.items() if not name.startswith(left_out)}
 
 
 def _measurements_file(path: Path) -> Path:

@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
-FORMAT = 2
+FORMAT = 3
 """Increases with every change of what is kept; a database of another format is made again."""
 READ_S, WRITE_S = 0.05, 2.0
 """Seconds to wait while another process writes; a window reads the newest runs between two frames."""
@@ -144,9 +144,9 @@ def _encoded(name: str, kept: CachedSummary) -> tuple[str, str, str] | None:
     fields = [
         each.name, each.state.value, each.started, each.ended, stored(each.error), each.last_loss, each.step,
         each.plan.fields() if each.plan else None, each.is_script, each.owner, each.mean_loss, each.best_validation,
-        each.renamed, each.verdict.value if each.verdict else None,
+        each.kept_loss, each.renamed, each.verdict.value if each.verdict else None,
         each.marks.star, each.marks.archived, each.marks.tags, [(note.time, note.text) for note in each.marks.notes],
-        dict(each.settings),
+        dict(each.settings), each.nan_step,
     ]
     try:
         texts = json.dumps(kept.mark), json.dumps(kept.folders), json.dumps(fields)
@@ -180,19 +180,19 @@ def _parsed(mark: str, folders: str, text: str) -> Any:  # noqa: ANN401 (JSON)
 
 
 def _summary(run_dir: Path, fields: Sequence[Any]) -> RunSummary:
-    (name, state, started, ended, error, last_loss, step, plan, is_script, owner, mean_loss, best, renamed, verdict,
-     star, archived, tags, notes, settings) = fields
+    (name, state, started, ended, error, last_loss, step, plan, is_script, owner, mean_loss, best, kept, renamed,
+     verdict, star, archived, tags, notes, settings, nan_step) = fields
     if not (isinstance(name, str) and isinstance(step, int) and isinstance(settings, dict) and isinstance(tags, list)):
         raise TypeError(fields)
     return RunSummary(
         dir=run_dir, name=name, state=RunState(state), started=started, ended=ended,
         error=None if error is None else Message.read(error), last_loss=last_loss, step=step,
         plan=Plan(**plan) if plan else None, is_script=is_script, owner=owner, mean_loss=mean_loss,
-        best_validation=(best[0], best[1]) if best else None, renamed=renamed,
+        best_validation=(best[0], best[1]) if best else None, kept_loss=kept, renamed=renamed,
         verdict=Verdict(verdict) if verdict else None,
         marks=Marks(star=star, archived=archived, tags=tuple(tags),
                     notes=tuple(Note(time=time, text=text) for time, text in notes)),
-        settings=settings,
+        settings=settings, nan_step=nan_step,
     )
 
 

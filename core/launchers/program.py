@@ -15,7 +15,7 @@ import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from types import TracebackType
+    from types import ModuleType, TracebackType
 
 SUFFIX = ".ipynb"
 CO_COROUTINE = 0x80
@@ -77,6 +77,8 @@ def _is_python(source: str) -> bool:
 
 def main(source: str, path: str) -> None:
     """Run the code cells of a notebook, or the copy of a script, in one namespace, as the program with this path."""
+    import contextlib
+    import importlib
     import linecache
     import os
     import types
@@ -91,6 +93,9 @@ def main(source: str, path: str) -> None:
                 print(f"{os.path.basename(path)}, cell {cell.number}: left out {line}", file=sys.stderr)  # noqa: PTH119, T201
         os.environ.setdefault("MPLBACKEND", "agg")
         module.__dict__.update(display=print, get_ipython=lambda: None)
+        if "tqdm" in text:
+            with contextlib.suppress(ImportError):  # which the program will say
+                _draw_as_text(importlib.import_module("tqdm"))
         parts = [(f"{path}, cell {cell.number}", cell.source) for cell in cells]
     else:
         module.__dict__.update(__file__=path, __builtins__=__builtins__)
@@ -109,6 +114,12 @@ def main(source: str, path: str) -> None:
         loop = loop or asyncio.new_event_loop()  # one for all cells, as in Jupyter
         asyncio.set_event_loop(loop)
         loop.run_until_complete(eval(compiled, module.__dict__))  # noqa: S307 (likewise)
+
+
+def _draw_as_text(tqdm: ModuleType) -> None:
+    """Let the bars of `tqdm.notebook`, which are widgets of Jupyter, be drawn as in a terminal."""
+    bars = tqdm.__dict__["notebook"] = sys.modules["tqdm.notebook"] = type(tqdm)("tqdm.notebook")
+    bars.__dict__.update(tqdm=tqdm.tqdm, tqdm_notebook=tqdm.tqdm, trange=tqdm.trange, tnrange=tqdm.trange)
 
 
 def _print_exception(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

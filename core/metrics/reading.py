@@ -7,7 +7,7 @@ validation loss. A counter (a step, an epoch, a time, a speed, a process number)
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
@@ -22,7 +22,8 @@ OF_BAR = "of a bar beside it"
 """The unit of a reading whose step was taken from a bar that was drawn after it."""
 
 TRAIN = frozenset({"train", "training", "tr"})
-VALIDATION = frozenset({"val", "vali", "valid", "validation", "eval", "evaluation", "test", "testing", "dev"})
+VALIDATION = frozenset({"val", "vali", "valid", "validation", "verification", "eval", "evaluation", "test", "testing",
+                        "dev"})
 TEST = frozenset({"test", "testing"})
 MEANS = frozenset({"avg", "average", "mean", "running", "current", "cur"})
 """Words that say how a value was computed, not what it is."""
@@ -59,7 +60,7 @@ _OTHERS = """
 OTHERS = frozenset(_OTHERS.split())
 """Names next to metrics that are not metrics: counts, times, speeds, sizes, settings."""
 MEASURED = re.compile(
-    r"num_.*|.*(?:_per_(?:second|sec|step|epoch|s|gpu|iter|batch)|/s(?:ec)?|/it(?:er)?|_(?:time|runtime|seconds|sec|secs|ms|"
+    r"num_.*|init(?:ial)?_.*|.*(?:_per_(?:second|sec|step|epoch|s|gpu|iter|batch)|/s(?:ec)?|/it(?:er)?|_(?:time|runtime|seconds|sec|secs|ms|"
     r"bytes|mb|gb|mem|memory|workers|epochs|timestamp|jit_compilation_time))|(?:time|runtime|elapsed|eta)_.*|.*/sec/.*"
 )
 SETTING = re.compile(
@@ -81,10 +82,27 @@ PARTS = re.compile(r"[^a-z0-9]+")
 JOINED = re.compile(
     r"(?:train|val|valid|test|eval)(?:loss|acc|accuracy)|m?ap\d{2}|rouge[l\d]+|f1score|(?:.*[\W_])?[fk]id\d+k?(?:_\w+)?|.*(?:loss|acc)_\d+"
 )
-CAMEL = re.compile(r"^(train|training|val|valid|validation|eval|test)(?=[A-Z])")
+CAMEL = re.compile(
+    r"^(train|training|val|valid|validation|eval|test)(?=[A-Z])|(?i:^(train|val|valid|test|eval)(?=(?:loss|acc|accuracy)(?:_|$)))"
+)
 DOTTED = re.compile(r"^(train|val|valid|test|eval|avg|mean)\.(?=[a-z])")
 OF_PHASE = re.compile(r"(?<=[a-z\d])\.(train|val|valid|test|eval)$")
 GAPS = re.compile(r"[\s/\-_]+")
+
+
+MAX_NAME_CHARACTERS = 200
+"""A longer name is not the name of a metric."""
+
+STEP_COLUMNS = ("global_step", "trainer_global_step", "train_global_step", "step", "steps")
+"""If several columns count steps, the first of these is used; others, such as `iter`, may restart with each epoch."""
+TIMES = frozenset({"time", "timestamp", "wall_time", "walltime", "ts"})
+MIN_TIME, MAX_TIME = 1e9, 1e11
+"""A time between these is in unix seconds; other times have another origin."""
+
+PHASE_KEYS = ("mode", "split", "phase")
+"""Keys that tell training from validation, as in OpenMMLab's logs: `{"mode": "val", "accuracy": 0.9}`."""
+MAX_DEPTH = 3
+"""`{"train": {"loss": 0.5}}` is `train/loss`; values nested deeper than this are not metrics."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +122,7 @@ class Reading:
 
 def _words(name: str) -> str:
     plain = OF_PHASE.sub(r"_\1", DOTTED.sub(r"\1_", name.strip()))
-    return GAPS.sub("_", CAMEL.sub(r"\1_", plain)).strip("_.").lower()
+    return GAPS.sub("_", CAMEL.sub(r"\1\2_", plain)).strip("_.").lower()
 
 
 @lru_cache(maxsize=4096)
@@ -133,9 +151,6 @@ def _phase(words: list[str]) -> tuple[str, list[str]]:
         return first, words[2:] if words[1] == "set" and len(words) > 2 else words[1:]
     if len(words) > 1 and last in TRAIN | VALIDATION:  # as in TensorBoard: "Loss/train", "Loss/test"
         return last, words[:-1]
-    for phase in ("train", "valid", "val", "test", "eval"):
-        if first in {f"{phase}loss", f"{phase}acc", f"{phase}accuracy"}:
-            return phase, [first.removeprefix(phase), *words[1:]]
     return "", words
 
 
@@ -197,3 +212,63 @@ def certainty(name: str) -> Literal["known", "plain", "cautious", ""]:
     if any(part in PLAIN for part in parts) or canonical(name) == "learning_rate":
         return "plain"
     return "cautious" if any(part in CAUTIOUS for part in parts) else ""
+
+
+def reading_of_object(
+    found: Mapping[str, object], number: Callable[[object], float | None], *, validation: bool = False
+) -> Reading | None:
+    """Return an object of JSON, or a dictionary, as a reading: see `reading_of`.
+
+    `number` returns a value as a number; None if it is none.
+    """
+    part = next((part for name in PHASE_KEYS if isinstance(part := found.get(name), str)), "")
+    return reading_of(dict(_numbers(found, number)), validation=validation or part.lower() in VALIDATION)
+
+
+def _numbers(
+    found: Mapping[str, object], number: Callable[[object], float | None], prefix: str = "", depth: int = 1
+) -> Iterator[tuple[str, float]]:
+    for name, value in found.items():
+        if isinstance(value, dict) and depth < MAX_DEPTH:
+            yield from _numbers(value, number, f"{prefix}{name}/", depth + 1)
+        elif (read := number(value)) is not None:
+            yield f"{prefix}{name}", read
+
+
+def reading_of(numbers: Mapping[str, float], *, validation: bool = False) -> Reading | None:
+    """Return the numbers of one record, by the program's names, as a reading; None if none of them is a metric.
+
+    With `validation`, the record itself says that it is about validation.
+    """
+    roles: dict[str, list[tuple[str, str, float]]] = {"metric": [], "step": [], "epoch": [], "time": [], "none": []}
+    for name, number in numbers.items():
+        role, ours = _role(name)
+        roles[role].append((name, ours, number))
+    if not roles["metric"]:
+        return None
+    values, of_test = by_our_names(
+        (f"val_{ours}" if validation and not ours.startswith("val_") else name, number)
+        for name, ours, number in roles["metric"]
+    )
+    steps = {ours: number for _, ours, number in roles["step"]}
+    candidates = [*(steps[name] for name in STEP_COLUMNS if name in steps), *steps.values()]
+    return Reading(
+        values=values,
+        step=next((int(step) for step in candidates if 0 <= step < MAX_STEP and step == int(step)), None),
+        epoch=next((epoch for *_, epoch in roles["epoch"] if 0 <= epoch < MAX_STEP), None),
+        time=next((time for *_, time in roles["time"] if MIN_TIME < time < MAX_TIME), None),
+        of_test=of_test,
+    )
+
+
+@lru_cache(maxsize=4096)
+def _role(name: str) -> tuple[Literal["metric", "step", "epoch", "time", "none"], str]:
+    """Return what the numbers of a column or key are, and our name for it."""
+    counted, plain = counts(name), name.strip("_ ").lower().replace(" ", "_").replace("/", "_")
+    if counted is not None:
+        return counted, plain
+    if plain in TIMES:
+        return "time", plain
+    if not 0 < len(name) <= MAX_NAME_CHARACTERS or not name.isprintable() or is_counter(name):
+        return "none", plain
+    return "metric", canonical(name)

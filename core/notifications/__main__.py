@@ -1,6 +1,6 @@
-"""Entry point of the process that sends a notification: ``python -m core.notifications RUN_DIR ended|stalled|lost``.
+"""Entry point of the process that sends a notification: ``python -m core.notifications RUN_DIR WHAT``.
 
-It ends when the message is delivered or given up, and when nothing else waits to be sent.
+WHAT: ended, lost, stalled or nan. It ends when the message is delivered or given up, and nothing else waits to be sent.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from core import language
 from core.notifications.channels import STALLED
 from core.notifications.delivery import Outbox, Undelivered, deliver_news, record, retry
-from core.notifications.message import RunNews, news_of_end, news_of_stall
+from core.notifications.message import RunNews, news_of_end, news_of_trouble
 from core.notifications.settings import NotificationSettings, load
 
 NICE = 10
@@ -36,7 +36,8 @@ def main() -> int:
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, NICE)
     language.use(language.from_environment(os.environ))
-    news = news_of_stall(run_dir) if what == "stalled" else news_of_end(run_dir, only_lost=what == "lost")
+    has_ended = what in {"ended", "lost"}
+    news = news_of_end(run_dir, only_lost=what == "lost") if has_ended else news_of_trouble(run_dir, what)
     if news is None:
         return 0
     loaded = load()

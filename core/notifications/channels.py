@@ -31,12 +31,13 @@ if TYPE_CHECKING:
     from core.notifications.message import Message
 
 
-FINISHED, STOPPED, FAILED, LOST, STALLED = "finished", "stopped", "failed", "lost", "stalled"
+FINISHED, STOPPED, FAILED, LOST, NAN, STALLED = "finished", "stopped", "failed", "lost", "nan", "stalled"
 OCCASIONS = {
     FINISHED: tr_noop("a run finishes"),
     STOPPED: tr_noop("a run is stopped or paused"),
     FAILED: tr_noop("a run fails"),
     LOST: tr_noop("a run is lost"),
+    NAN: tr_noop("the loss of a run becomes NaN"),
     STALLED: tr_noop("a run makes no progress"),
 }
 """What a user can be notified of; in settings files and on the command line by these names."""

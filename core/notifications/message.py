@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from core.history.differences import differences_below
 from core.history.summary import RunSummary, SummaryReader
 from core.language import join_sentences, tr, tr_noop, tr_plural
-from core.notifications.channels import FAILED, FINISHED, LOST, OCCASION_OF, STALLED, STOPPED
+from core.notifications.channels import FAILED, FINISHED, LOST, NAN, OCCASION_OF, STALLED, STOPPED
 from core.runs.facts import HELD, RunFacts, RunState, state_info, worst
 from core.runs.run import Run, folders_mark
 from core.schema.codec import encode
@@ -28,7 +29,6 @@ from core.text import (
     list_labels,
     one_line,
     replace_control_characters,
-    short,
 )
 
 OVER_WITHIN_S = 30.0
@@ -50,7 +50,7 @@ class RunNews:
     state: str
     """The value of its `RunState`."""
     time: float
-    """Unix seconds of the end, or of the stall."""
+    """Unix seconds of the end, of the stall, or of the NaN."""
     duration_s: float | None
     """Seconds since its last start."""
     asked_s: float | None
@@ -62,7 +62,11 @@ class RunNews:
     memory_verdict: str
     """The worst value of `Verdict` of its devices; the empty string if that was not watched."""
     detail: str
-    """Why it failed, was lost or seems to make no progress; else the empty string."""
+    """Why it failed, was lost or seems to make no progress, or that its loss is NaN; else the empty string."""
+    loss: str = ""
+    """The loss by which it is compared with others, in words; the empty string if it has none."""
+    difference: str = ""
+    """What makes it different from the run before."""
 
 
 def news_of_end(run_dir: Path, *, only_lost: bool = False) -> RunNews | None:
@@ -84,19 +88,21 @@ def news_of_end(run_dir: Path, *, only_lost: bool = False) -> RunNews | None:
     return _news(run_dir, run.facts, OCCASION_OF[run.facts.state], ended, run.facts.error or "")
 
 
-def news_of_stall(run_dir: Path) -> RunNews | None:
-    """Return that a run makes no progress; None if it does again, or is gone."""
+def news_of_trouble(run_dir: Path, occasion: str) -> RunNews | None:
+    """Return that a run has this trouble, `STALLED` or `NAN`; None if it makes progress again, or is gone."""
     run = Run(run_dir, only=(SUPERVISOR_EVENTS,))
     run.catch_up()
-    if not run.facts.stalled or not run_dir.is_dir():
+    if (occasion == STALLED and not run.facts.stalled) or not run_dir.is_dir():
         return None
-    return _news(run_dir, run.facts, STALLED, time.time(), run.facts.stalled)
+    return _news(run_dir, run.facts, occasion, time.time(), run.facts.stalled or "")
 
 
 def _news(run_dir: Path, facts: RunFacts, occasion: str, when: float, detail: str) -> RunNews:
     summary: RunSummary = SummaryReader(run_dir).summary(folders_mark(run_dir), None)
     asked, started = _starts(facts)
     best, loss, memory = summary.best_validation, summary.last_loss, worst(facts.releases.values())
+    if occasion == FINISHED and loss is not None and not math.isfinite(loss):
+        detail = tr("Its last loss is not a number.")
     return RunNews(
         run_dir=str(run_dir), name=one_line(summary.name, MAX_NAME), occasion=occasion, state=facts.state.value,
         time=when, duration_s=None if started is None else max(0.0, when - started),
@@ -104,7 +110,8 @@ def _news(run_dir: Path, facts: RunFacts, occasion: str, when: float, detail: st
         last_loss=loss if loss is not None and math.isfinite(loss) else None,
         best_validation_loss=None if best is None else best[1], memory=_memory_words(facts, memory),
         memory_verdict="" if memory is None else memory.verdict.value,
-        detail=one_line(tr(detail).partition("\n")[0], MAX_TEXT),
+        detail=one_line(tr(detail).partition("\n")[0], MAX_TEXT), loss=summary.loss.words() if summary.loss else "",
+        difference=differences_below(run_dir.parent).get(run_dir.name, ""),
     )
 
 
@@ -133,6 +140,7 @@ def _memory_words(facts: RunFacts, found: Release | None) -> str:
 WORDS = {
     FAILED: (tr_noop("{name} has failed"), tr_noop("{count} failed"), tr_noop("Failed: {names}.")),
     LOST: (tr_noop("{name} was lost"), tr_noop("{count} lost"), tr_noop("Lost: {names}.")),
+    NAN: (tr_noop("{name}: the loss became NaN"), tr_noop("{count} with NaN"), tr_noop("Loss became NaN: {names}.")),
     STALLED: (
         tr_noop("{name} makes no progress"), tr_noop("{count} without progress"), tr_noop("No progress: {names}."),
     ),
@@ -179,6 +187,8 @@ def trial_message() -> Message:
 
 def message_about(news: Sequence[RunNews], held: str = "") -> Message:
     """Return one message about these runs; there must be one at least. `held`: why the user's queue is held."""
+    ended = {each.run_dir for each in news if each.occasion not in {NAN, STALLED}}
+    news = [each for each in news if each.occasion != NAN or each.run_dir not in ended]  # the end says it, too
     worst = next(each for each in WORDS if any(one.occasion == each for one in news))
     title, text = _about_one(news[0]) if len(news) == 1 else _about_several(news)
     text = f"{text}\n{held}" if held else text
@@ -190,15 +200,12 @@ def message_about(news: Sequence[RunNews], held: str = "") -> Message:
 
 def _about_one(news: RunNews) -> tuple[str, str]:
     title = PAUSED if news.state == "paused" else WORDS[news.occasion][0]
-    losses = []
-    if news.last_loss is not None:
-        losses.append(tr("loss {loss}", loss=short(news.last_loss)))
-    if news.best_validation_loss is not None:
-        losses.append(tr("best val. loss {loss}", loss=short(news.best_validation_loss)))
+    losses = [news.loss] if news.loss else []
     if news.duration_s is not None:
         losses.append(tr("after {duration}", duration=duration(news.duration_s)))
     numbers = as_sentence(join_phrases(losses)) if losses else ""
-    return tr(title, name=news.name), join_sentences([numbers, news.memory, _ended(news.detail)])
+    text = join_sentences([_ended(news.difference), numbers, news.memory, _ended(news.detail)])
+    return tr(title, name=news.name), text
 
 
 def _ended(detail: str) -> str:
@@ -226,6 +233,5 @@ def _named(news: Sequence[RunNews], occasion: str) -> list[str]:
 
 
 def _name(news: RunNews) -> str:
-    if news.occasion != FINISHED or news.last_loss is None:
-        return news.name
-    return tr("{name} (loss {loss})", name=news.name, loss=short(news.last_loss))
+    name = f"{news.name} {news.difference}".rstrip()
+    return f"{name} ({news.loss})" if news.occasion == FINISHED and news.loss else name

@@ -19,6 +19,9 @@ class Notifier(Companion):
     def __init__(self, run_dir: Path) -> None:
         self._run_dir = run_dir
 
+    def not_finite(self) -> None:
+        self.notify("nan")
+
     def stalled(self) -> None:
         self.notify("stalled")
 

@@ -121,13 +121,10 @@ class Claims(Companion):
             record(Notice(text=self._sharing(others, {device.id: device.label for device in devices})))
         if self._apart:
             record(Notice(text=self._apart))
-        if self._followed:
-            from core.queue.control import facts_of  # other runs do not need it
-
-            if facts_of(Path(self._followed)).traceback:
-                text = tr("Run {run}, which this run follows, finished, but its output ends with an exception. Look at "
-                          "it before you rely on its results.", run=self._followed.rpartition("/")[2])
-                record(Notice(text=text))
+        if self._followed and folder.facts_of(Path(self._followed)).traceback:
+            text = tr("Run {run}, which this run follows, finished, but its output ends with an exception. Look at "
+                      "it before you rely on its results.", run=self._followed.rpartition("/")[2])
+            record(Notice(text=text))
         return ()
 
     def _others(self) -> dict[str, list[Ticket]]:
@@ -146,8 +143,8 @@ class Claims(Companion):
         names = [labels.get(device, device) for device in others]
         users = dict.fromkeys(run_words(each) for each in chain.from_iterable(others.values()))
         return tr_plural(
-            "{devices} is claimed by {runs}. This run shares it; the queue waits for the end of both.",
-            "{devices} are claimed by {runs}. This run shares them; the queue waits for the end of all.", len(names),
+            "{devices} was claimed by {runs} when this run started, so the runs shared it.",
+            "{devices} were claimed by {runs} when this run started, so the runs shared them.", len(names),
             devices=join_labels(names), runs=join_names(users) if users else tr("another run"),
         )
 

@@ -22,17 +22,16 @@ from core.devices.sampler import Sampler
 from core.errors import RunError
 from core.history.device_use import program_name
 from core.language import join_sentences, stored, tr, tr_noop
-from core.queue.folder import own_line
+from core.queue.folder import facts_of, own_line
 from core.queue.request import QueueRequest, change_request, hash_of, read_request, write_request
 from core.runs import foreign
 from core.runs.directory import Requests, cannot_write, launch
 from core.runs.facts import RunFacts, RunState, state_info
-from core.runs.fold import fold
 from core.runs.foreign import owner_of_run
 from core.runs.lock import take
 from core.runs.run import Run
 from core.schema.event_kinds import Notice, Queued, StateChange
-from core.schema.events import Tail, Writer
+from core.schema.events import Writer
 from core.schema.files import is_regular
 from core.schema.paths import CONTROL, EVENTS, LOCK, LOG_FILE, QUEUE_FILE, RESERVE, SUPERVISOR_EVENTS
 from core.schema.spec import RunSpec, read_spec
@@ -78,11 +77,6 @@ def _write_state(
             events.write(StateChange(state=state.value, error=error))
         if notice:
             events.write(Notice(text=notice))
-
-
-def facts_of(run_dir: Path) -> RunFacts:
-    """Return what supervisors and waiting processes have recorded of a run."""
-    return fold(RunFacts(), Tail(run_dir / EVENTS / SUPERVISOR_EVENTS).read())
 
 
 # -- the processes of a waiting run ------------------------------------------------------------------

@@ -33,7 +33,10 @@ from core.queue.line import (
     read_small,
 )
 from core.runs.facts import RunFacts, RunState
+from core.runs.fold import fold
+from core.schema.events import Tail
 from core.schema.files import make_folder, not_written, write_whole
+from core.schema.paths import EVENTS, SUPERVISOR_EVENTS
 from core.system import processes
 from core.system.procfs import mount_of
 from core.text import one_line
@@ -64,6 +67,11 @@ class OwnLine:
         if self.alone or self.line.parent not in self.line.passed:
             return self.alone
         return tr(TOO_MANY, prefix=PREFIX, folder=self.line.parent)
+
+
+def facts_of(run_dir: Path) -> RunFacts:
+    """Return what supervisors and waiting processes have recorded of a run."""
+    return fold(RunFacts(), Tail(run_dir / EVENTS / SUPERVISOR_EVENTS).read())
 
 
 def parent() -> Path:

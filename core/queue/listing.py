@@ -14,13 +14,11 @@ from core.history.index import directories
 from core.language import Message, join_sentences, tr, tr_noop, tr_plural
 from core.queue import decision as reasons
 from core.queue.decision import AFTER, GRANTED, HELD, HOLDING, Decision, Outcome, Ticket, decide, printable, shown_name
-from core.queue.folder import own_line
+from core.queue.folder import facts_of, own_line
 from core.queue.line import Line, last_state
 from core.queue.request import QueueRequest, read_request
-from core.runs.facts import RunFacts, RunState
-from core.runs.fold import fold
+from core.runs.facts import RunState
 from core.runs.foreign import owner_of_run
-from core.schema.events import Tail
 from core.schema.files import is_regular, parse_json
 from core.schema.paths import EVENTS, QUEUE_FILE, SPEC_FILE, SUPERVISOR_EVENTS
 from core.schema.spec import read_spec
@@ -90,6 +88,10 @@ class QueueView:
     """The queued runs of other users, in the order of the line."""
     set_aside: Mapping[str, str] = field(default_factory=dict)
     """By device id, a sentence for whom a free device is kept."""
+    claimed: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """By device id, the names of the runs in other folders or of other users that hold it, by what tells them apart."""
+    ends: Mapping[str, float] = field(default_factory=dict)
+    """By name of the folder, unix seconds at which live runs of this user are expected to end."""
     held: str = ""
     """Why all queued runs of this user are held, in sentences; empty if they are not."""
     troubles: tuple[str, ...] = ()
@@ -103,16 +105,16 @@ def queue_view(runs_root: Path, queued: Sequence[Path] | None = None) -> QueueVi
 
     `queued`: the folders of the runs that may be queued, if they are known: others are not looked for.
     """
-    return _view([*_queued_among(reversed(directories(runs_root)) if queued is None else queued)])
+    return _view([*_queued_among(reversed(directories(runs_root)) if queued is None else queued)], runs_root)
 
 
 def why_it_waits(run_dir: Path) -> str:
     """Return why a queued run waits, in sentences. Raises `RunError` or `ValueError`."""
     request = read_request(run_dir)
-    return "" if request is None else _view([(run_dir, request)]).runs[0].reason
+    return "" if request is None else _view([(run_dir, request)], run_dir.parent).runs[0].reason
 
 
-def _view(found: list[tuple[Path, QueueRequest]]) -> QueueView:
+def _view(found: list[tuple[Path, QueueRequest]], runs_root: Path) -> QueueView:
     own = own_line()
     now = time.time()
     tickets = own.line.tickets()
@@ -139,10 +141,24 @@ def _view(found: list[tuple[Path, QueueRequest]]) -> QueueView:
             for device, ticket in decision.kept.items()
             if device not in used
         },
+        claimed=_claimed(tickets, runs_root),
+        ends={each.run: each.ends_at for each in tickets if each.uid == os.getuid() and each.ends_at is not None},
         held=why_held,
         troubles=(*([own.apart] if own.apart else []), *_refused(own.line)),
         apart=own.apart,
     )
+
+
+def _claimed(tickets: Iterable[Ticket], runs_root: Path) -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = {}
+    for each in (each for each in tickets if each.state == HOLDING):
+        is_own = each.uid == os.getuid()
+        if is_own and is_regular(runs_root / each.run / SPEC_FILE):
+            continue
+        name = f"{each.name} ({tr('another folder') if is_own else user_name(each.uid)})"
+        for device in each.devices:
+            found.setdefault(device, {})[f"{each.uid}/{each.run}"] = name
+    return found
 
 
 def _take_over(tickets: list[Ticket], found: list[tuple[Path, QueueRequest]]) -> None:
@@ -172,25 +188,15 @@ def claim_sentences(devices: Iterable[Device], runs_root: Path) -> list[str]:
     For a run that is about to start beside them. Empty where there is no line.
     """
     try:
-        own = own_line()
+        view = queue_view(runs_root, ())
     except RunError:
         return []
-    tickets, now = own.line.tickets(), time.time()
-    decision = decide(tickets, now, use=own.line.use(now), held=own.line.held_users())
     found = []
-    for device in devices:
-        users = [each for each in tickets if each.state == HOLDING and device.id in each.devices]
-        names = [
-            run_words(each)
-            for each in users
-            if each.uid != os.getuid() or not is_regular(runs_root / each.run / SPEC_FILE)
-        ]
-        kept = decision.kept.get(device.id)
-        if names:
-            found.append(tr("{device} is claimed by {runs}.", device=device.label, runs=join_names(names)))
-        elif kept is not None and not users:
-            found.append(tr("{device} is kept for {run}, which is queued.", device=device.label,
-                            run=run_words(kept)))
+    for each in devices:
+        if runs := view.claimed.get(each.id):
+            found.append(tr("{device} is claimed by {runs}.", device=each.label, runs=join_names([*runs.values()])))
+        elif words := view.set_aside.get(each.id):
+            found.append(tr("{device}: {words}", device=each.label, words=words))
     return found
 
 
@@ -224,20 +230,30 @@ def _described(
             fields = {"state": "waiting", "devices": ["?"]}
         ticket = Ticket(os.getuid(), run_dir.name, {**fields, "after": ""})
     reason = reason_words(ticket, outcome, now, held=request.why_held if request.held else held)
-    if outcome.reason == AFTER and _follows_itself(run_dir, request):
+    if not waits:
+        reason = _why_no_process_waits(run_dir, now)
+    elif outcome.reason == AFTER and _follows_itself(run_dir, request):
         reason = tr(IN_A_CIRCLE, run=run_dir.name)
-    elif outcome.reason == GRANTED and waits and (pid := _stopped_waiter(run_dir)) is not None:
+    elif outcome.reason == GRANTED and (pid := _stopped_waiter(run_dir)) is not None:
         reason = tr(IS_STOPPED, pid=pid)
     return QueuedRun(
         run_dir=run_dir, request=request, place=0, needs=needs_words(ticket), waits=waits,
         state=IS_HELD if request.held or outcome.reason == HELD else QUEUED,
-        reason=reason if waits else tr(NO_PROCESS_WAITS), expected_start=outcome.expected if waits else None,
+        reason=reason, expected_start=outcome.expected if waits else None,
     )
+
+
+def _why_no_process_waits(run_dir: Path, now: float) -> str:
+    """Return why a queued run has no ticket: the process that is to wait for it is being started, or has ended."""
+    facts = facts_of(run_dir)
+    is_new = bool(facts.history) and now - facts.history[-1][0] < JOINS_S
+    joins = is_new if facts.waiter is None else processes.is_alive(facts.waiter)
+    return tr(JOINS) if joins else tr(NO_PROCESS_WAITS)
 
 
 def _stopped_waiter(run_dir: Path) -> int | None:
     """Return the id of the process that waits for a run if it is stopped, as by SIGSTOP."""
-    waiter = fold(RunFacts(), Tail(run_dir / EVENTS / SUPERVISOR_EVENTS).read()).waiter
+    waiter = facts_of(run_dir).waiter
     stat = procfs.stat(waiter.pid) if waiter is not None and processes.is_alive(waiter) else None
     return waiter.pid if waiter is not None and stat is not None and stat.state in procfs.STOPPED else None
 
@@ -272,6 +288,8 @@ HELD_BY_USER = tr_noop("It is held. Let it go on with: trainyard queue release {
 NO_PROCESS_WAITS = tr_noop(
     "The process that waited for its devices has ended, as at a reboot. Let it wait again with: trainyard queue revive"
 )
+JOINS, JOINS_S = tr_noop("It is joining the queue."), 10.0
+"""What is said of a run for whose process there is no ticket yet, and for how many seconds at most."""
 IN_A_CIRCLE = tr_noop(
     "It waits for the end of a run that waits for its own end. Stop one of them, such as: trainyard stop {run}"
 )

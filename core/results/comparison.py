@@ -9,6 +9,7 @@ from pathlib import PurePath
 from typing import Any
 
 from core.arrays import np
+from core.history.differences import differing
 from core.history.summary import SEED, setting_words
 from core.language import tr, tr_plural
 from core.results.measured_run import (
@@ -147,10 +148,10 @@ def compare(
         )
         for at, group in enumerate(groups)
     )
-    first = runs[0].settings
+    first, others = runs[0].settings, differing([run.settings.values for run in runs])
     return Comparison(
         metric=metric, lower_is_better=lower_wins, target=target, rows=rows, baseline=chosen,
-        same={name: first.shown(name) for name in first.values if _is_same(runs, name)},
+        same={name: first.shown(name) for name in first.values if name not in others},
         is_direction_assumed=lower is None and by_name is None,
     )
 
@@ -165,14 +166,8 @@ def groups_of(runs: Sequence[MeasuredRun]) -> list[tuple[MeasuredRun, ...]]:
 
 def _differing(groups: Sequence[Sequence[MeasuredRun]]) -> list[str]:
     """Return the settings that are not the same in all groups, in order; the seed only if every row is a single run."""
-    firsts = [group[0] for group in groups]
-    names = dict.fromkeys(name for run in firsts for name in run.settings.values)
     single = all(len(group) == 1 for group in groups)
-    return [name for name in names if not _is_same(firsts, name) and (single or name != SEED)]
-
-
-def _is_same(runs: Sequence[MeasuredRun], name: str) -> bool:
-    return len({repr(run.settings.values.get(name)) for run in runs}) == 1
+    return [name for name in differing([group[0].settings.values for group in groups]) if single or name != SEED]
 
 
 def _statistics(results: Sequence[RunResult]) -> dict[str, Statistic]:

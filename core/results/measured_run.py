@@ -19,6 +19,7 @@ from typing import Any
 from core.arrays import np
 from core.config.presets import secret_names
 from core.errors import RunError
+from core.history.differences import differing
 from core.history.index import is_run
 from core.history.summary import ENVIRONMENT, LOSS, SEED, VALIDATION_LOSS, setting_values
 from core.language import tr, tr_noop
@@ -161,12 +162,11 @@ class Reasons:
 
 def reasons(first: MeasuredRun, second: MeasuredRun) -> Reasons:
     """Return what differs between two runs. A package is compared if both runs recorded their packages."""
-    names = dict.fromkeys([*first.settings.values, *second.settings.values])
-    differing = [name for name in names if first.settings.values.get(name) != second.settings.values.get(name)]
+    names = differing([first.settings.values, second.settings.values])
     commits = _commit(first), _commit(second)
     text, notice = _text_difference(first, second)
     return Reasons(
-        settings={name: (first.settings.shown(name), second.settings.shown(name)) for name in differing},
+        settings={name: (first.settings.shown(name), second.settings.shown(name)) for name in names},
         packages=differing_packages(first, second), devices=_differing(_devices(first), _devices(second)),
         commits=commits if commits[0] != commits[1] else None, text=tuple(text), text_notice=notice,
     )

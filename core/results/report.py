@@ -34,6 +34,7 @@ from core.results.page import Markup, element, fold, joined, page, section, tabl
 from core.results.scaling_table import ScalingTable
 from core.runs.facts import state_info
 from core.schema.spec import read_spec
+from core.series.run_series import loss_of
 from core.series.series import Axis, Series
 from core.system.installation import version
 from core.text import BYTES_PER_GB, duration, join_names, short, size
@@ -178,6 +179,7 @@ def _summary(run: MeasuredRun) -> dict[str, str]:
         tr("Ended"): clock(facts.ended),
         tr("Trained"): duration(numbers["training_s"]) if "training_s" in numbers else "-",
         tr("Steps"): str(facts.step),
+        tr("Loss"): loss.words() if (loss := loss_of(run.series, facts)) else "-",
         tr("Steps per second"): short(numbers.get("steps_per_s")),
         tr("Samples per second"): short(numbers.get("samples_per_s")),
     }

@@ -201,6 +201,7 @@ _READERS: dict[str, Reader] = dict([
     _on(kinds.Requested, lambda facts, request: replace(facts, asked=request.asked)),
     _on(kinds.StopStep, lambda facts, step: replace(facts, stop_steps=(*facts.stop_steps, step))),
     _on(kinds.Notice, lambda facts, notice: _with_notice(facts, notice.text)),
+    _on(kinds.NotFinite, lambda facts, notice: _with_notice(facts, notice.text)),
     _on(kinds.UntickedDeviceUse, _unticked_device_use),
     _on(kinds.Waiting, lambda facts, waiting: replace(facts, waiting=_cut(waiting.text))),
     _on(kinds.Stall, lambda facts, stall: replace(facts, stalled=_cut(stall.text) or None)),
@@ -219,7 +220,7 @@ _COLLECTED = frozenset(
     each.kind
     for each in (
         kinds.StateChange, kinds.SupervisorStart, kinds.Queued, kinds.WorkerStart, kinds.WorkerExit, kinds.RunDevice,
-        kinds.StopStep, kinds.Notice, kinds.UntickedDeviceUse, kinds.Release, kinds.Ended,
+        kinds.StopStep, kinds.Notice, kinds.NotFinite, kinds.UntickedDeviceUse, kinds.Release, kinds.Ended,
     )
 )
 """Kinds of which every event is kept: each makes the facts larger."""

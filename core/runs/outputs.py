@@ -146,7 +146,7 @@ def _chosen(run_dir: Path, every: list[Path], name: str | None) -> Path:
         return every[0]
     if name == BEST:
         sentence = tr("Run {run} has no best checkpoint: none was written at the end of an epoch.", run=run_dir.name)
-        found = checkpoint.best_of(every)
+        found, _ = checkpoint.best_of(every)
     else:
         sentence = tr(
             "Run {run} has no checkpoint {name!r}. {choice}", run=run_dir.name, name=name, choice=_choice(every)

@@ -123,11 +123,15 @@ def publish(temporary: Path, name: str) -> Path:
     return final
 
 
+BEST = "best"
+"""The reason and the end of the name of a checkpoint that was saved since its loss was the lowest so far."""
+
+
 def prune(run_dir: Path, keep: int, *, best: bool) -> None:
-    """Remove all checkpoints but the latest `keep` and, if `best`, the best."""
+    """Remove all checkpoints but, if `best`, the best, and the latest `keep` of those that were not saved for it."""
     every = folders(run_dir)
-    kept = set(every[:keep])
-    if best and (winner := best_of(every)) is not None:
+    kept = set([path for path in every if not path.name.endswith(BEST)][:keep])
+    if best and (winner := best_of(every)[0]) is not None:
         kept.add(winner)
     for path in every:
         if path not in kept:
@@ -136,10 +140,10 @@ def prune(run_dir: Path, keep: int, *, best: bool) -> None:
                 shutil.rmtree(path, ignore_errors=True)
 
 
-def best_of(every: list[Path]) -> Path | None:
-    """Return the checkpoint with the lowest monitored loss, the latest of equals; None if none was monitored."""
-    values = [(found.value, path) for path in every if (found := _glance(path)) and found.value is not None]
-    return min(values, key=lambda pair: pair[0], default=(0.0, None))[1]
+def best_of(every: list[Path]) -> tuple[Path | None, float | None]:
+    """Return the checkpoint with the lowest monitored loss, the latest of equals, and that loss; None for none."""
+    values = [(path, found.value) for path in every if (found := _glance(path)) and found.value is not None]
+    return min(values, key=lambda pair: pair[1], default=(None, None))
 
 
 def sync(path: Path) -> None:

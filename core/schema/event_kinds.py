@@ -201,8 +201,15 @@ class Checkpoint(Record, kind="checkpoint", forwarded=OF_WORKERS):
     seconds: float = 0.0
     """How long it took to write."""
     size_bytes: int | None = field(default=None, metadata=named("bytes"))
-    best: bool = False
-    """Whether it has the best validation loss so far."""
+    metric: str = rare(default="")
+    """What is monitored: `val_loss`, or without validation `loss`."""
+    value: float | None = rare(default=None)
+    """The monitored loss; None within an epoch, and in events of an earlier version."""
+    lowest: float | None = rare(default=None)
+    lowest_epoch: int = rare(default=0)
+    """The lowest monitored loss of the run so far, saved or not, and its epoch, from 1; 0 if that is not known."""
+    kept: float | None = rare(default=None)
+    """The lowest monitored loss of the checkpoints that are on disk now; None if they have none."""
 
 
 class Rewind(Record, kind="rewind", forwarded=OF_WORKERS):
@@ -237,6 +244,10 @@ class Notice(Record, kind="notice", forwarded=OF_WORKERS | OF_HOST):
     """A message to the user that does not end the run."""
 
     text: NamedSentence
+
+
+class NotFinite(Notice, kind="not_finite", forwarded=OF_WORKERS):
+    """A notice that the loss has ceased to be a number."""
 
 
 class Queued(Record, kind="queued"):

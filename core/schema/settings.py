@@ -24,6 +24,8 @@ COMPUTING, DEVICES = tr_noop("computing"), tr_noop("devices and memory")
 CHECKPOINTS, STOP, RELEASE = tr_noop("checkpoints"), tr_noop("stop"), tr_noop("memory after the end")
 GPUS = tr_noop("GPUs")
 """The groups of settings."""
+OF_SCRIPTS = (EARLY_STOPPING, STOP, RELEASE, GPUS)
+"""The groups that scripts have, too."""
 
 RECIPE_FUNCTIONS = (
     "model", "train_data", "val_data", "loss", "optimizer", "metrics", "stages", "placed_model",
@@ -42,7 +44,7 @@ SettingValue = Union[bool, int, float, str, None]  # noqa: UP007 (evaluated, als
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
-    """The settings of all recipes."""
+    """The settings of all recipes. Scripts have those of the groups `OF_SCRIPTS`."""
 
     epochs: int = setting(
         10, Whole(1), group=TRAINING, title=tr_noop("Epochs"), help=tr_noop("number of passes over the training data")
@@ -85,12 +87,12 @@ class Training:
     )
 
     patience: int | None = setting(
-        None, Whole(1), group=EARLY_STOPPING, title=tr_noop("Patience in epochs"), none=tr_noop("off"),
+        None, Whole(1), group=EARLY_STOPPING, title=tr_noop("Patience in epochs"), none=tr_noop("off"), only=(RECIPE,),
         help=tr_noop("stop after this many epochs without a better val_loss (loss, without validation)"),
     )
     stop_on_nan: bool = setting(
         False, Flag(), group=EARLY_STOPPING, title=tr_noop("Stop on NaN"),
-        help=tr_noop("fail when the loss becomes NaN or infinite; otherwise only a warning is shown"),
+        help=tr_noop("stop and fail when the loss becomes NaN or infinite; otherwise only a warning is shown"),
     )
 
     precision: str = setting(
@@ -206,7 +208,8 @@ class Checkpoints:
     )
     best: bool = setting(
         True, Flag(), group=CHECKPOINTS, title=tr_noop("Keep the best"), option="keep-best",
-        help=tr_noop("also keep the checkpoint with the lowest val_loss (loss, without validation)"),
+        help=tr_noop("also keep the checkpoint with the lowest val_loss (loss, without validation); a new best is "
+                     "saved at once if that takes at most 5 % of the time"),
     )
 
     def __post_init__(self) -> None:

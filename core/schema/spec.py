@@ -107,6 +107,8 @@ class RunSpec:
         parts = asdict(self)
         unused = RECIPE_PARTS if self.script is not None else frozenset()
         kept = {name: value for name, value in parts.items() if name not in unused and (name, value) not in UNSAID}
+        if self.script is not None and self.training.stop_on_nan:
+            kept["training"] = {"stop_on_nan": True}
         return {"version": VERSION, **kept, "devices": list(self.devices)}
 
     @classmethod

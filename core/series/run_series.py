@@ -9,6 +9,7 @@ from typing import Any
 from core.arrays import np
 from core.history.summary import LOSS, RECENT, VALIDATION_LOSS, RunLoss, recent_mean, run_loss
 from core.language import tr
+from core.runs.facts import RunFacts
 from core.schema.event_kinds import DeviceReading, MetricRestart, Metrics, Plan, Release, Rewind, StateChange, read
 from core.schema.event_log import COLUMNS, MAX_NAMES, TIMES, TOO_MANY, by_device, columns
 from core.schema.events import EPOCH, Event
@@ -165,8 +166,8 @@ class RunSeries:
 
     @property
     def trained(self) -> list[tuple[float, float]]:
-        """The unix times between which it trained: from the first measurement on, without its interruptions."""
-        begun = min((float(series.times[0]) for series in self._measurements), default=None)
+        """The unix times between which it trained: from its first measurement on, if it has any; no interruptions."""
+        begun = min((float(series.times[0]) for series in self._measurements), default=self.training_ended and 0.0)
         if begun is None:
             return []
         cuts = [(each.since, each.until) for each in self.interruptions]
@@ -279,6 +280,15 @@ class RunSeries:
             self.started = float(at)
         values = (float(at), device_id, utilisation_percent, memory_used_bytes, *heat)
         self._add_columns(dict(zip(COLUMNS, ([value] for value in values), strict=True)))
+
+    def begin(self, kind: int, device_id: str, times: Floats, values: Floats, gap_s: float) -> None:
+        """Put these first readings, and a gap after them, into a series of `every_reading`. `times`: unix seconds."""
+        known = (self._utilisation, self._memory, *self._heat.values())[kind].setdefault(device_id, DeviceSeries())
+        if len(times):
+            count, after = np.arange(len(times) + 1, dtype=np.float64), times[-1] + gap_s
+            known.append(count, np.append(times, after), np.append(values, np.nan))
+            self.started = min(float(times[0]), self.started or float(times[0]))
+            self.version += 1
 
     def _add_samples(self, samples: list[Mapping[str, Any]]) -> None:
         """Add readings, each device's ordered by time, and forget them there."""
@@ -463,8 +473,9 @@ def best_validation(run_series: RunSeries) -> tuple[int, float] | None:
     return int(validations.steps[np.argmax(validations.values == smallest)]), smallest
 
 
-def loss_of(run_series: RunSeries) -> RunLoss | None:
+def loss_of(run_series: RunSeries, facts: RunFacts) -> RunLoss | None:
     """Return the loss by which the run is compared with others: the same that lists of runs show."""
+    kept = facts.checkpoint.kept if facts.checkpoint is not None else None
     losses = run_series.metrics.get(LOSS)
     newest = losses.values[-RECENT:].tolist() if losses is not None else []
-    return run_loss(best_validation(run_series), recent_mean(newest), newest[-1] if newest else None)
+    return run_loss(best_validation(run_series), recent_mean(newest), newest[-1] if newest else None, kept)

@@ -56,6 +56,9 @@ class Companion:
         """Return once a sentence that the user must know while training goes on; the empty string if there is none."""
         return ""
 
+    def not_finite(self) -> None:
+        """Called when the loss has ceased to be a number, unless the run is ended for it."""
+
     def stalled(self) -> None:
         """Called when training makes no progress any more."""
 

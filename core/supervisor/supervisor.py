@@ -28,7 +28,7 @@ from core.runs.directory import Requests, folder_is_gone
 from core.runs.facts import TRANSITIONS, RunFacts, RunState, state_info
 from core.runs.fold import fold
 from core.schema import event_kinds as kinds
-from core.schema.events import RecordError, Writer
+from core.schema.events import Event, RecordError, Writer
 from core.schema.files import open_folder
 from core.schema.paths import EVENTS, RENDEZVOUS, RESERVE, SUPERVISOR_EVENTS
 from core.schema.settings import escalation_steps
@@ -84,6 +84,8 @@ class Supervisor:
         self._monitor: RunMonitor | None = None
         self._software = SoftwareRecord(self._events.write_if_room)
         self._oom_kills = oom_kills()
+        self._failure = ""
+        """Why the run has failed although its processes end as they were asked: a sentence."""
         self._has_stepped = False
         self._measured_at = float("-inf")
         self._escalation = StopEscalation(
@@ -236,6 +238,7 @@ class Supervisor:
             events += each.read()
         for trouble in filter(None, (self._job.trouble(), *(each.trouble() for each in self._companions))):
             self._record(kinds.Notice(text=trouble))
+        self._look_for_nan(events)
         self._facts = fold(self._facts, [event for event in events if event["kind"] in COUNTED])
         if any(event["kind"] == kinds.Metrics.kind for event in events):
             self._has_stepped, self._measured_at = True, time.monotonic()
@@ -245,6 +248,16 @@ class Supervisor:
         if any(worker.failed for worker in self._workers.members) and self._workers.working:
             # The others would wait for the one that failed, under collectives for ever.
             self._escalation.begin("SIGTERM")
+
+    def _look_for_nan(self, events: Sequence[Event]) -> None:
+        """Tell that the loss has ceased to be a number, or stop a script for it; a recipe's worker ends by itself."""
+        for found in kinds.read_all(kinds.NotFinite, events):
+            if self._spec.script is not None and self._spec.training.stop_on_nan:
+                self._failure = found.text
+                self._requests.ask_stop()
+            else:
+                for each in self._companions:
+                    each.not_finite()
 
     def _record_exits(self, ended: list[Worker]) -> None:
         for worker in ended:
@@ -310,6 +323,7 @@ class Supervisor:
         self._software.poll()
         for text in filter(None, (*(each.settle() for each in self._companions), self._job.settle())):
             self._events.write(kinds.Notice(text=text))
+        self._look_for_nan([event for each in self._companions for event in each.read()])  # in the last output
         culprit = self._workers.culprit()
         if culprit is not None and not (stopped and culprit.ended_by_shutdown):
             sentence, trace = self._job.failure(culprit)
@@ -317,6 +331,8 @@ class Supervisor:
             if killed and (oom_kills() or 0) > (self._oom_kills or 0):
                 sentence = join_sentences([sentence, tr(KERNEL_KILLED)])
             self._fail(sentence, trace)
+        elif self._failure:
+            self._fail(self._failure, None)
         elif stopped:
             self._enter(RunState.STOPPED, by_signal=self._requests.stopped_by_signal)
         elif self._workers.paused:

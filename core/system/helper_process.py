@@ -11,6 +11,7 @@ import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Self
 
 from core.language import tr
 from core.system import procfs
@@ -86,7 +87,7 @@ def ends_within(pid: int, timeout_s: float) -> bool:
     return True
 
 
-class HelperProcess(contextlib.AbstractContextManager["HelperProcess"]):
+class HelperProcess:
     """A child process in a session of its own, so that Ctrl-C in the terminal does not reach it.
 
     As a context manager it closes itself at the end of the block.
@@ -224,6 +225,9 @@ class HelperProcess(contextlib.AbstractContextManager["HelperProcess"]):
                 break
         for pipe in self._pipes:
             pipe.close()
+
+    def __enter__(self) -> Self:
+        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

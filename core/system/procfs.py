@@ -6,6 +6,7 @@ Also find the mounted file system of a path.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 import time
@@ -41,6 +42,8 @@ class Stat(NamedTuple):
     flags: int
     ticks: int
     """Clock ticks from the machine's start to the process's: with the pid, this identifies a process."""
+    cpu_ticks: int
+    """Clock ticks for which its threads have run, also in the kernel."""
 
     @property
     def created(self) -> float:
@@ -77,6 +80,7 @@ def stat(pid: int, proc: Path = PROC) -> Stat | None:
     return Stat(
         name=head.partition(b"(")[2].decode(errors="replace"), state=fields[0].decode(), parent=int(fields[1]),
         terminal=int(fields[4]), flags=int(fields[6]), ticks=int(fields[19]),
+        cpu_ticks=int(fields[11]) + int(fields[12]),
     )
 
 
@@ -160,6 +164,12 @@ def open_paths(pid: int, proc: Path = PROC) -> set[str]:
             with contextlib.suppress(OSError):  # closed in the meantime
                 found.add(os.readlink(folder / name))  # noqa: PTH115 (the target may be no path)
     return found
+
+
+def written_bytes(pid: int, proc: Path = PROC) -> float:
+    """Return how many bytes a process and its ended children have written anywhere; infinity if it is not known."""
+    found = re.search(rb"^wchar: (\d+)", _read(proc, pid, "io"), re.MULTILINE)
+    return int(found[1]) if found else math.inf
 
 
 def namespace(pid: int | str, proc: Path = PROC) -> str | None:

@@ -62,7 +62,7 @@ def device_colours(present: Sequence[Device], others: Iterable[str], theme: Them
 
 
 def faint(colour: str, theme: Theme, share: float = FAINT_SHARE) -> str:
-    """Return a colour, `#rrggbb`, that hardly stands out from a panel: of a device that is not ticked.
+    """Return a colour, `#rrggbb`, that hardly stands out from a panel: of what is behind the rest.
 
     With strong contrast it stands out as much as every mark must.
     """
@@ -72,11 +72,6 @@ def faint(colour: str, theme: Theme, share: float = FAINT_SHARE) -> str:
         share += 0.05
         found = mixed(whole, ground, min(share, 1.0))
     return f"#{bytes(found).hex()}"
-
-
-def faint_text(theme: Theme) -> str:
-    """Return the colour, `#rrggbb`, of the label of a device that is not ticked: as weak as a text may be."""
-    return f"#{bytes(legible(parse(theme.disabled), parse(theme.panel), theme.text_contrast)).hex()}"
 
 
 def device_labels(present: Sequence[Device], facts: RunFacts) -> dict[str, str]:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 
-from core.devices.device import HEAT, LABEL_SEPARATOR, Device, Sample, Survey, shown_name
-from core.language import tr, tr_plural
+from core.devices.device import HEAT, LABEL_SEPARATOR, Device, Sample, Survey, short_name, shown_name
+from core.language import Message, tr, tr_plural
 from gui.base.formatting import DASH, memory, percent
 
 MAX_FREE_SHARE, MAX_FREE_PERCENT = 0.1, 20.0
 """Share of a device's memory, and per cent of its time: above them, a device is not called free."""
 ROUNDING = 200
 """Steps of a bar's length that are worth a repaint."""
-NOISE = ("(R)", "(TM)", "NVIDIA ", "GeForce ", " Processor", " CPU")
-"""Parts of product names to leave out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,8 +83,8 @@ class DeviceRow:
     @property
     def status(self) -> str:
         """`lost: ...`, `12 s old`, `runs digits_cnn`, `blocked · used by blender (anna)`, or the empty string."""
-        if self.lost:
-            return tr("lost: {reason}", reason=tr(self.lost))
+        if self.lost:  # the driver's words first: the row has room for little, and the tooltip has the sentence
+            return tr("lost: {reason}", reason=Message.read(self.lost).named("words") or tr(self.lost))
         blocked = tr("blocked") if self.blocked else ""
         old = tr("{seconds} s old", seconds=self.stale_age_s) if self.stale_age_s is not None else ""
         on_it = (
@@ -173,7 +170,7 @@ class DeviceRow:
             f"{self.label}: {self.full_name}",
             self.id,
             *self._readings(),
-            self.status,
+            tr("lost: {reason}", reason=tr(self.lost)) if self.lost else self.status,
             self.why_blocked,
             self.slowed,
         )
@@ -297,14 +294,6 @@ def _row(device: Device, sample: Sample | None, colour: str, known: OnDevices) -
         clock_reasons=sample.clock_reasons if sample else (),
         slowdowns=sample.slowdowns if sample else (),
     )
-
-
-@cache
-def short_name(name: str) -> str:
-    """Return the short name of a product: `RTX 4090`."""
-    for noise in NOISE:
-        name = name.replace(noise, " " if noise.startswith(" ") else "")
-    return " ".join(name.split()).replace(" ,", ",")
 
 
 def all_together(rows: Sequence[DeviceRow]) -> tuple[str, ...]:

@@ -192,6 +192,8 @@ class DeviceMonitor:
         """The devices of this machine."""
         self.series = RunSeries()
         """The readings of the last hour or so."""
+        self.has_past = False
+        """Whether what earlier windows have read is in them, or cannot be."""
         self.stale_age_s: dict[str, int] = {}
         """By device id, the age in seconds of readings that are out of date."""
         self._period_s, self._processes_s = UNWATCHED_PERIOD_S, PROCESSES_S
@@ -217,6 +219,12 @@ class DeviceMonitor:
             return False
         self._news, self._reported_at = False, time.monotonic()
         return True
+
+    def take_past(self, past: RunSeries | None) -> None:
+        """Have what earlier windows have read in the place of the few readings so far; None: there is nothing."""
+        self.has_past = True
+        if past is not None:
+            self.series.replace_by(past)
 
     @property
     def all_machines(self) -> Survey:

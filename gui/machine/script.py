@@ -37,6 +37,7 @@ class TypedScript:
     rules: str = ""
     """The file of rules for the log; the empty string for the one beside the script."""
     devices: tuple[str, ...] = ()
+    training: Mapping[str, object] = field(default_factory=dict)
     stop: Mapping[str, object] = field(default_factory=dict)
     release: Mapping[str, object] = field(default_factory=dict)
     cuda_ids: str = "uuid"
@@ -70,6 +71,7 @@ class TypedScript:
             expression=self.expression,
             rules=self.rules,
             devices=self.devices,
+            training=self.training,
             stop=self.stop,
             release=self.release,
             cuda_ids=self.cuda_ids,

@@ -50,7 +50,8 @@ def readings_state(survey: Survey, stale_age_s: Mapping[str, int], held_by: Held
     """Return everything that a check says about the readings of these devices: if it changes, check again."""
     chosen = [device for device in survey.devices if device.id in ticked]
     readings = [
-        (each.device_id, each.lost, stale_age_s.get(each.device_id), each.processes, gigabytes(each.memory_used_bytes))
+        (each.device_id, each.lost, stale_age_s.get(each.device_id), each.processes and [p[:2] for p in each.processes],
+         gigabytes(each.memory_used_bytes))
         for each in survey.samples
         if each.device_id in ticked
     ]

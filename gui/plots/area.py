@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QEvent, QObject, QPoint, Qt, QTimer, Signal
 from PySide6.QtWidgets import QMenu, QScrollArea, QSplitter, QWidget
 
+from core.devices.device import own_id
 from core.language import tr, tr_noop
 from core.runs.facts import RunFacts, RunState, state_info
 from core.series.run_series import RunSeries
@@ -33,12 +34,15 @@ MIN_SEEN_PX = 120
 SHARES = (17, 10, 10)
 """Shares of the height from top to bottom; further plots get the last share."""
 LIVE_NOTE = tr_noop("this machine now: the run has no readings")
-IDLE_S = 4.0
-"""Seconds between two drawings while no run is shown: one pixel is then about a second."""
+IDLE_S = 6.0
+"""Seconds between two drawings while no run is shown: one pixel is then a second or more."""
 
 
 class PlotArea(QSplitter):
-    """The plots of the registry in a vertical splitter; empty until `create_plots`."""
+    """The plots of the registry in a vertical splitter; empty until `create_plots`.
+
+    Without a run they are those of the machine: the plots of devices that have readings, above one axis.
+    """
 
     copy_asked = Signal(object)
     """A plot whose values shall be copied."""
@@ -50,6 +54,8 @@ class PlotArea(QSplitter):
     """The plots have other heights."""
     teach_asked = Signal()
     """The user wants to say which number of the log is the loss."""
+    machine_changed = Signal()
+    """`shows_machine` has changed, or the height that suits the plots of the machine."""
 
     def __init__(self) -> None:
         super().__init__(Qt.Orientation.Vertical)
@@ -62,9 +68,17 @@ class PlotArea(QSplitter):
         """Whether the plots of the devices show the present, not the run."""
         self._live_noted = False
         """Whether they say so."""
-        self._ticked: frozenset[str] = frozenset()
-        self._folded: frozenset[str] = frozenset()
+        self.is_machine = True
+        """Whether no run is shown."""
+        self._told: object = None
+        self._live = RunSeries()
+        self._left_out: frozenset[str] = frozenset()
+        self._sizes: Mapping[str, int] = {}
+        self._chosen = {"shown": set[str](), "on_machine": {"temperaturePlot"}}
+        """The plots on request that the user wants, with a run and without, by their name in the settings file."""
         self._rows: dict[str, PlotRow] = {}
+        self._has_gpus = True
+        """Whether a device that is drawn may be a GPU."""
         self._feed: Callable[[str, Plot], None] = lambda _, __: None
         """Gives a plot by its name what the others show."""
         self._empty_words: Callable[[str], str] = lambda _: ""
@@ -108,6 +122,7 @@ class PlotArea(QSplitter):
         self.setSizes([100 * SHARES[min(number, len(SHARES) - 1)] for number in range(len(self.plots))])
         self._link = PlotLink(list(self.plots.values()))
         self._loss.teach_button.clicked.connect(self.teach_asked)
+        self._arrange()
 
     def _add(self, row: PlotRow) -> Plot:
         """Create a plot and put it in its place."""
@@ -128,19 +143,53 @@ class PlotArea(QSplitter):
         return {row.name: tr(row.title) for row in self._rows.values() if row.optional}
 
     def is_plot_shown(self, name: str) -> bool:
-        """Return whether a plot is shown."""
-        return name in self.plots and not self.plots[name].isHidden()
+        """Return whether a plot is shown; one on request may have no readings yet."""
+        return name in (self._wanted if name in self.optional_plots else self.plots)
 
     def set_plot_shown(self, name: str, shown: bool) -> None:
         """Show or hide a plot that is shown on request. It is created when it is first shown."""
         if name not in self.optional_plots or shown == self.is_plot_shown(name):
             return
-        plot = self.plots.get(name) or self._add_optional(name)
-        plot.setVisible(shown)
-        if shown:
+        (self._wanted.add if shown else self._wanted.discard)(name)
+        self._arrange()
+        plot = self.plots.get(name)
+        if plot is not None and shown:
             plot.invalidate()
             plot.redraw()
             self.shown_on_request.emit(plot)
+
+    @property
+    def shows_machine(self) -> bool:
+        """Whether the plots of the machine can be seen."""
+        return self.is_machine and not self.replaced
+
+    @property
+    def _wanted(self) -> set[str]:
+        return self._chosen["on_machine" if self.is_machine else "shown"]
+
+    def _arrange(self) -> None:
+        """Show the plots that are wanted, but none that has nothing to say here."""
+        for name in sorted(self._wanted - self.plots.keys()):
+            if self._has_gpus if not self.is_machine else getattr(self._live, self._rows[name].target.quantity):
+                self._add_optional(name)
+        for name, plot in self.plots.items():
+            shown = self.is_plot_shown(name)
+            if self.is_machine and plot is not self._utilisation:
+                shown = shown and plot is not self._loss and plot.is_filled()
+            elif self._rows[name].optional:
+                shown = shown and self._has_gpus
+            if shown is plot.isHidden():
+                plot.setVisible(shown)
+        seen = [self.plots[name] for name in self._rows if name in self.plots and not self.plots[name].isHidden()]
+        for plot in seen:
+            plot.show_axis(shown=not self.is_machine or plot is seen[-1])
+
+    def tell_machine(self) -> None:
+        """Emit `machine_changed` if it is due."""
+        told = self.shows_machine and self.sizeHint().height()
+        if told != self._told:
+            self._told = told
+            self.machine_changed.emit()
 
     def _add_optional(self, name: str) -> Plot:
         plot = self._add(self._rows[name])
@@ -154,7 +203,6 @@ class PlotArea(QSplitter):
         plot.show_empty_words(self._empty_words(name))
         plot.set_follow(self._loss.follows)
         self._feed(name, plot)
-        self._emphasise()
         return plot
 
     def _fill(self, menu: QMenu) -> None:
@@ -180,16 +228,21 @@ class PlotArea(QSplitter):
 
     def show_series(
         self, run: RunSeries | None, live: RunSeries, colours: Mapping[str, str], labels: Mapping[str, str],
-        *, live_devices: bool,
+        *, live_devices: bool, devices: Iterable[str] = (), sizes: Mapping[str, int] | None = None,
     ) -> None:
-        """Draw the run; with `live_devices`, the plots of the devices show their present readings (`live`) instead."""
-        self.live_devices = live_devices
-        self._emphasise()
+        """Draw the run; with `live_devices`, the plots of the devices show their present readings (`live`) instead.
+
+        `devices`: those that are drawn, if they are known. If they are all CPUs, what only GPUs have is left out.
+        `sizes`: the bytes of the memory of devices, by id.
+        """
+        self.live_devices, self.is_machine, self._live, self._sizes = live_devices, run is None, live, sizes or {}
+        self._has_gpus = {own_id(each).startswith("cpu:") for each in devices} != {True}
         was_noted = self._live_noted
 
         def feed(name: str, plot: Plot) -> None:
             is_live = live_devices and name != "lossPlot"
             plot.min_s = IDLE_S if is_live or run is None else 0.0
+            plot.show_present(self._sizes if is_live else None, self._left_out)
             plot.show_series(live if is_live else run, colours, labels)
             if is_live and (run is not None or was_noted):
                 plot.set_note(tr(LIVE_NOTE) if run is not None else "")
@@ -198,18 +251,15 @@ class PlotArea(QSplitter):
         for name, plot in self.plots.items():
             feed(name, plot)
         self._live_noted = live_devices and run is not None
+        if self.plots:
+            self._arrange()
+        self.tell_machine()
 
-    def show_ticks(self, devices: Collection[str], folded: Collection[str] = ()) -> None:
-        """Draw these devices stronger than the others while the present readings are shown.
-
-        `folded`: devices that are not drawn then unless they are ticked.
-        """
-        self._ticked, self._folded = frozenset(devices), frozenset(folded)
-        self._emphasise()
-
-    def _emphasise(self) -> None:
+    def leave_out(self, devices: Collection[str]) -> None:
+        """Do not draw the present readings of these devices."""
+        self._left_out = frozenset(devices)
         for plot in self.plots.values():
-            plot.emphasise(self._ticked if self.live_devices else None, self._folded)
+            plot.show_present(self._sizes if self.live_devices else None, self._left_out)
 
     def show_memory_note(self, text: str, tone: str) -> None:
         """Show the memory verdict in the head of the memory plot; the empty string removes it."""
@@ -238,15 +288,16 @@ class PlotArea(QSplitter):
         for plot in self.plots.values():
             plot.show_training_end(paused=self._state is RunState.PAUSED, over=state_info(self._state).over)
 
-    def redraw(self) -> None:
-        """Redraw the plots that have changed, unless something else is in their place."""
-        for plot in self._seen():
-            plot.redraw()
-
     def redraw_in_turns(self) -> None:
-        """Redraw them as `redraw` does, each in a turn of the event loop of its own: long curves take long together."""
+        """Redraw the plots that have changed, unless something else is in their place.
+
+        Each has a turn of the event loop of its own: long curves take long together.
+        """
         seen = self._seen()
         due = [plot for plot in seen if plot.is_due()]
+        if due and self.is_machine:
+            self._arrange()  # there may be the first readings
+        self.tell_machine()
         # A plot that is drawn changes the time range of the linked plots. They are drawn in the same round: otherwise
         # they are drawn later, with newer readings, and change its range in turn, and so on at every round.
         moved = [each for plot in due for each in self._link.moved_by(plot) if each in seen]
@@ -266,16 +317,17 @@ class PlotArea(QSplitter):
 
     def remember(self) -> dict[str, Any]:
         """Return how the plots are drawn, for the settings file."""
-        shown = [name for name in self.optional_plots if self.is_plot_shown(name)]
-        return {**self._loss.controls.remember(), "utilisation": self._utilisation.chosen, "shown": shown}
+        chosen = {name: sorted(plots) for name, plots in self._chosen.items()}
+        return {**self._loss.controls.remember(), "utilisation": self._utilisation.chosen, **chosen}
 
     def restore(self, kept: Mapping[str, Any]) -> None:
         """Restore how the plots are drawn; invalid values are ignored."""
         self._loss.controls.restore(kept)
         self._utilisation.choose(kept.get("utilisation"))
-        shown = kept.get("shown")
-        for name in self.optional_plots:
-            self.set_plot_shown(name, isinstance(shown, list) and name in shown)
+        for name in self._chosen.keys() & kept.keys():
+            known = kept[name] if isinstance(kept[name], list) else []
+            self._chosen[name] = {each for each in self.optional_plots if each in known}
+        self._arrange()
 
     @property
     def _loss(self) -> LossPlot:
@@ -289,7 +341,8 @@ class PlotArea(QSplitter):
 class PlotScroll(QScrollArea):
     """Scrolls the plots where they need more height than there is."""
 
-    def __init__(self, plots: PlotArea) -> None:
+    def __init__(self, plots: PlotArea, *above: QWidget) -> None:
+        """`above`: what stands above the plots."""
         super().__init__()
         self.setObjectName("plotScroll")
         scroll_down(self)
@@ -297,8 +350,9 @@ class PlotScroll(QScrollArea):
         self._other: QWidget | None = None
         """What is shown in the place of the plots."""
         self._plots = plots
-        self._column = vbox(page := QWidget(), plots)
-        self.setWidget(page)
+        self.page = QWidget()
+        self._column = vbox(self.page, *above, (plots, 1), gap=BETWEEN_PX)
+        self.setWidget(self.page)
         # The new plot has its place only after this turn of the event loop.
         plots.shown_on_request.connect(lambda plot: QTimer.singleShot(0, plot, lambda: self.ensureWidgetVisible(plot)))
 
@@ -311,6 +365,7 @@ class PlotScroll(QScrollArea):
                 widget.setVisible(widget is other)
         self._plots.setVisible(other is None)
         self._plots.replaced = other is not None
+        self._plots.tell_machine()
         self._other = other
 
     def keep_free(self, height: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -23,6 +23,8 @@ OpenSpan = tuple[float | None, float | None]
 class Plot(PlotCard):
     """A card that draws one aspect of a run. It follows its run until the user pans or zooms."""
 
+    quantity: ClassVar[str] = ""
+    """The attribute of `RunSeries` that has the readings which it draws; empty for one without devices."""
     labels_end: ClassVar[bool] = False
     """True if the line at the end of training has a label."""
     show_all_tip: ClassVar[str] = tr_noop("Show the whole run again (double-click, or A)")
@@ -116,8 +118,17 @@ class Plot(PlotCard):
             self.show_crosshair(None)
             self.set_follow(True)
 
-    def emphasise(self, devices: Collection[str] | None, folded: Collection[str] = frozenset()) -> None:
-        """Draw the other devices faintly; None, or no device, draws all alike. A plot without devices ignores this."""
+    def show_axis(self, *, shown: bool) -> None:
+        """Show the x axis, or leave it to a plot below."""
+        if shown is not self.canvas.bottom.isVisible():
+            self.canvas.getPlotItem().showAxis("bottom", shown)
+            self.invalidate()
+
+    def show_present(self, sizes: Mapping[str, int] | None, left_out: frozenset[str] = frozenset()) -> None:
+        """Show present readings of devices, but of those left out; None: those of a run. `sizes`: as `show_series`.
+
+        A plot without devices ignores this.
+        """
 
     def show_training_end(self, *, paused: bool, over: bool) -> None:
         """Label the end of training; `over`: the run does not train any more, even if no event says so."""

@@ -89,7 +89,7 @@ ACTIONS = (
     ),
     RunAction(
         name="list", section="marks",
-        of_several=(tr_noop("List again"), tr_noop("List them again if they are archived")),
+        of_several=(tr_noop("Unarchive"), tr_noop("List them again if they are archived")),
     ),
     RunAction(
         name="again", section="settings", text=tr_noop("Run again"),

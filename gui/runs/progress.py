@@ -201,6 +201,7 @@ class Situation(Enum):
 
     FIRST = "no run, and none in the folder"
     MACHINE = "no run"
+    QUEUED = "queued"
     STARTING = "starting"
     RUNNING = "running"
     EARLY = "over before its first step"
@@ -223,9 +224,10 @@ READING = tr_noop("The run is being read.")
 """What stands for the events of a long run until the first of them is read."""
 SCRIPT, CPU = "script", "cpu"
 """Kinds of runs with a sentence of their own: a script, and a run on CPU devices only."""
-BEGUN, ENDED = (Situation.STARTING, Situation.RUNNING), (Situation.EARLY, Situation.OVER)
+BEGUN, ENDED = (Situation.QUEUED, Situation.STARTING, Situation.RUNNING), (Situation.EARLY, Situation.OVER)
 _READINGS = {
     **dict.fromkeys((Situation.MACHINE, *BEGUN), tr_noop("The first reading comes in a moment.")),
+    Situation.QUEUED: tr_noop("Readings begin with the run."),
     Situation.EARLY: tr_noop("The run ended before its devices were read."),
     Situation.OVER: tr_noop("No readings were recorded in this run."),
 }
@@ -280,8 +282,9 @@ def situation_of(facts: RunFacts, *, is_shown: bool, are_runs: bool = True) -> S
     trained = RunState.RUNNING in states or facts.step > 0
     if state_info(facts.state).over:
         return Situation.OVER if trained else Situation.EARLY
-    starts = facts.state in {RunState.CREATED, RunState.QUEUED, RunState.STARTING}
-    return Situation.STARTING if starts else Situation.RUNNING
+    if state_info(facts.state).waits:
+        return Situation.QUEUED
+    return Situation.STARTING if facts.state in {RunState.CREATED, RunState.STARTING} else Situation.RUNNING
 
 
 def empty_words(place: Place, situation: Situation, *, is_script: bool = False, is_cpu_only: bool = False) -> str:

@@ -1,33 +1,39 @@
-"""The list of runs as rows: queued runs first, then by day."""
+"""The list of runs as rows: what runs now, then queued runs, then the others by day."""
 
 from __future__ import annotations
 
-import math
 import re
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from core.diagnosis.failures import short_cause, short_reason
 from core.history.summary import RunSummary
 from core.language import tr, tr_noop
+from core.queue.listing import QueuedRun, QueueView
 from core.runs.facts import RunState, state_info
 from core.runs.foreign import execution_warning
 from core.schema.paths import SCALING_SUFFIX
 from core.schema.spec import RunSpec
-from gui.base.formatting import DAY_S, day, moment, number
-from gui.runs.progress import epoch_of
-from gui.runs.words import STATE_MARKS, QuestionWords, loss_words, state_sentence
+from core.text import join_phrases
+from gui.base.formatting import DAY_S, day, duration, moment, number
+from gui.runs.progress import ProgressView, epoch_of
+from gui.runs.words import (
+    POSITIONS,
+    STATE_MARKS,
+    QuestionWords,
+    loss_problem,
+    loss_words,
+    position_words,
+    state_sentence,
+)
 
-if TYPE_CHECKING:
-    from core.queue.listing import QueuedRun
-
-
-QUEUE = "/queue"
-"""What stands for the day of queued runs, which have a heading of their own."""
+NO_QUEUE = QueueView()
+RUNNING, QUEUE = "/running", "/queue"
+SECTIONS = {RUNNING: tr_noop("Running"), QUEUE: tr_noop("Queue")}
+"""What stands for the day of runs that go on or wait, and the headings above them."""
 MEMBER = "↳ "
 """Begins the names of the runs below the row of a scaling table."""
 FOLDED, UNFOLDED = ARROWS = "▸ ", "▾ "
@@ -38,114 +44,140 @@ DAY = re.compile(r"20\d{6}-")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRow:
-    """One run, ready to be shown in two lines."""
+    """One run, ready to be shown in two lines, or three if it goes on or waits."""
 
     dir: Path
     title: str
-    """`18:03 digits_cnn`, with a star before it if the run has one."""
+    """`18:03 digits_cnn`, with a star before it if the run has one; without the day below the heading of that day."""
     outcome: str
-    """`finished · loss 0.214`, then the tags; the owner's name before it if the run belongs to another user."""
+    """For screen readers: `finished · loss 0.214`, then the tags; before it the owner, if that is another user."""
     tone: str
     """Name of a colour of the theme."""
     mark: str
     """Name of the mark of its state in `gui.base.icons`; its shape identifies the state without its colour."""
     tip: str
-    brief: str = ""
-    """The title without the day, for a row below the heading of its day; empty: as the title."""
     day: str = ""
     """The day on which the folder was made, if this is the first run of that day: `Today`, `19 November 2026`."""
     of_day: int = 0
     """The number of runs of that day."""
     is_queued: bool = False
+    words: str = ""
+    """What makes it different, between owner and tags: `lr 0.05 · batch 128 · seed 2`."""
+    result: str = ""
+    """What came out, or when it is expected to start: `val. loss 0.437`, `out of memory`, `19:20`."""
+    below: str = ""
+    """The third line: why it waits, or `epoch 34 of 72`."""
+    left: str = ""
+    """`57:10 left`."""
+    fraction: float | None = None
+    """How much is done of a run that goes on, if that is known."""
 
 
 def run_rows(
     summaries: Sequence[RunSummary], now: float, *, limit: int | None = None, by_day: bool = False,
-    queue: Sequence[QueuedRun] = (),
+    words: Callable[[RunSummary], str] = lambda _: "", queue: QueueView = NO_QUEUE,
+    shown: tuple[Path, ProgressView | None] | None = None,
 ) -> list[RunRow]:
     """Return the rows of the first `limit` summaries, in their order; `now` in unix seconds.
 
-    `by_day`: the first run of each day has its heading, with the number of all summaries of that day; so has the first
-    queued run. `queue`: what is known of queued runs.
+    `by_day`: the first run of each day has its heading, with the number of all summaries of that day; so have the first
+    run that goes on and the first queued run. `words`: says what makes a run different. `shown`: the folder of the run
+    whose progress is known better than that of the others.
     """
-    days = _headings(_listed_by(summaries), limit, now) if by_day else {}
-    queued = {each.run_dir: each for each in queue}
-    rows = _told_apart(summaries, [_row(each, now, queued.get(each.dir), by_day=by_day) for each in summaries[:limit]])
+    days: dict[int, tuple[str, int]] = {}
+    if by_day:
+        running, waiting, others = _sections(summaries, queue)
+        summaries, names = [*running, *waiting, *others], [RUNNING] * len(running) + [QUEUE] * len(waiting)
+        days = _headings([*names, *_listed_by(others)], limit, now)
+    queued, rows = {each.run_dir: each for each in queue.runs}, []
+    named = [(each.name, each.started and each.started // 60, words(each)) for each in summaries[:limit]]
+    alike = Counter(named)
+    for name, each in zip(named, summaries, strict=False):
+        row = _row(each, now, queued.get(each.dir), name[2], _title(each, now, by_day=by_day, exact=alike[name] > 1))
+        if state_info(each.state).live:
+            ends = queue.ends.get(each.dir.name)
+            progress = shown[1] if shown is not None and shown[0] == each.dir else None
+            row = _going_on(row, each, None if ends is None else ends - now, progress)
+        rows.append(row)
     return [
         replace(row, day=days[place][0], of_day=days[place][1]) if place in days else row
         for place, row in enumerate(rows)
     ]
 
 
-def _told_apart(summaries: Sequence[RunSummary], rows: Sequence[RunRow]) -> list[RunRow]:
-    """Return the rows, with the seconds of the start where several have one name and one minute."""
-    alike = Counter(row.title for row in rows)
-
-    def exact(row: RunRow, started: float | None) -> RunRow:
-        if started is None or alike[row.title] == 1 or row.is_queued:
-            return row
-        then = time.localtime(started)
-        minute, second = time.strftime("%H:%M ", then), time.strftime("%H:%M:%S ", then)
-        return replace(row, title=row.title.replace(minute, second, 1), brief=row.brief.replace(minute, second, 1))
-
-    return [exact(row, summary.started) for row, summary in zip(rows, summaries, strict=False)]
-
-
-def _row(summary: RunSummary, now: float, queued: QueuedRun | None, *, by_day: bool) -> RunRow:
-    is_queued = state_info(summary.state).waits
-    known = queued if is_queued else None
-    title = run_title(summary, now) if known is None else f"{known.place}  {summary.name}"
-    what = outcome(summary) if known is None else queued_words(known)
-    tips = (*_tip_lines(summary), "" if known is None else queued_tip(known))
+def _row(summary: RunSummary, now: float, queued: QueuedRun | None, words: str, title: str) -> RunRow:
+    state, owner, tags = state_info(summary.state), summary.owner, summary.marks.tags
+    queued = queued if state.waits else None
+    what = outcome(summary) if queued is None else queued_words(queued)
+    starts = None if queued is None or queued.state == HELD else queued.expected_start
+    tips = (*_tip_lines(summary), "" if queued is None else queued_tip(queued))
     return RunRow(
         dir=summary.dir,
-        title=_starred(summary, title),
-        brief=_brief(summary) if by_day and not is_queued else "",
-        outcome=" · ".join(part for part in (summary.owner, what, *summary.marks.tags) if part),
+        title=title if queued is None else f"{queued.place}  {summary.name}",
+        outcome=" · ".join(part for part in (owner, what, *tags) if part),
+        words=" · ".join(part for part in (owner, words or _label(summary), *tags) if part),
+        result=result(summary) if queued is None else moment(starts, now) if starts else "",
+        below="" if queued is None else what,
         tone=tone(summary),
         mark=mark(summary),
-        tip="\n".join(text for text in tips if text),
-        is_queued=is_queued,
+        tip="\n".join(text for text in (*tips[:1], words, *tips[1:]) if text),
+        is_queued=state.waits,
     )
 
 
-def _starred(summary: RunSummary, title: str) -> str:
-    return f"★ {title}" if summary.marks.star else title
+def _going_on(row: RunRow, summary: RunSummary, left: float | None, progress: ProgressView | None) -> RunRow:
+    """Add how far a run is, and how long it will take: `left` in seconds."""
+    plan, below = summary.plan, _detail(summary)
+    fraction = min(summary.step / plan.steps, 1.0) if plan is not None and plan.steps else None
+    if progress is not None:
+        below, fraction, left = position_words(progress), progress.fraction, progress.left_s
+    if summary.state is not RunState.RUNNING:
+        below, left = "", None
+    time_left = tr("{time} left", time=duration(left)) if left is not None and left > 0 else ""
+    return replace(row, below=below or _label(summary), left=time_left, fraction=fraction)
 
 
-def _brief(summary: RunSummary) -> str:
-    """Return the title below the heading of a day; the empty string where the whole title is needed.
+def _title(summary: RunSummary, now: float, *, by_day: bool, exact: bool) -> str:
+    """Return `18:03 digits_cnn`, with the day unless it is in the heading above; `exact`: with seconds.
 
     A run of a scaling table has no time: the table above it has that of its newest run.
     """
-    if summary.name.startswith(MEMBER):
-        return _starred(summary, summary.name)
-    if summary.started is None or not _is_of_day(summary):
-        return ""
     arrow, name = (summary.name[:2], summary.name[2:]) if summary.name.startswith(ARROWS) else ("", summary.name)
-    clock = time.strftime("%H:%M", time.localtime(summary.started))
-    return f"{arrow}{_starred(summary, f'{clock} {name}')}"
+    if summary.started is not None and not name.startswith(MEMBER):
+        started, folder, when = time.localtime(summary.started), summary.dir.name, moment(summary.started, now)
+        is_of_day = folder.endswith(SCALING_SUFFIX) or folder[:8] == time.strftime("%Y%m%d", started)
+        if (by_day and is_of_day and state_info(summary.state).over) or when[2] == ":":  # today
+            when = time.strftime("%H:%M:%S" if exact else "%H:%M", started)
+        name = f"{when} {name}"
+    return f"{arrow}{'★ ' if summary.marks.star else ''}{name}"
 
 
-def _is_of_day(summary: RunSummary) -> bool:
-    """Return whether a run was started on the day on which its folder was made, by which it is listed."""
-    if summary.started is None:
-        return False
-    day_digits = time.strftime("%Y%m%d", time.localtime(summary.started))
-    return summary.dir.name.endswith(SCALING_SUFFIX) or summary.dir.name[:8] == day_digits
+def _sections(summaries: Iterable[RunSummary], queue: QueueView) -> tuple[list[RunSummary], ...]:
+    """Return the runs that go on, the queued ones in the order of the queue, and the others.
+
+    The runs below a scaling table stay there.
+    """
+    places = {each.run_dir: each.place for each in queue.runs}
+    running, waiting, others = list[RunSummary](), list[RunSummary](), list[RunSummary]()
+    section = others
+    for each in summaries:
+        is_over = each.state is RunState.FINISHED or state_info(each.state).over  # mostly it has, among thousands
+        if not each.name.startswith(MEMBER):
+            section = others if is_over else running
+        (section if is_over or not state_info(each.state).waits else waiting).append(each)
+    # One that was queued just now is the last.
+    return running, sorted(waiting, key=lambda each: places.get(each.dir, len(places) + 1)), others
 
 
 def _listed_by(summaries: Sequence[RunSummary]) -> list[str]:
-    """Return the names of the runs' folders, which begin with the day; for queued runs `QUEUE`.
+    """Return the names of the runs' folders, which begin with the day.
 
     A scaling table has that of its newest run, and so have the runs below it, which may have been made before.
     """
     names: list[str] = []
     for each in summaries:
         folder = each.dir.name
-        if state_info(each.state).waits:
-            names.append(QUEUE)
-        elif folder.endswith(SCALING_SUFFIX):
+        if folder.endswith(SCALING_SUFFIX):
             names.append(time.strftime("%Y%m%d-", time.localtime(each.started)))  # without a run, now
         else:
             names.append(names[-1] if names and each.name.startswith(MEMBER) else folder)
@@ -158,7 +190,7 @@ def _headings(names: Sequence[str], limit: int | None, now: float) -> dict[int, 
     The list is sorted by the names of the folders, which begin with the day. Others are below a heading of their own.
     """
     places = [place for place, name in enumerate(names) if not place or name[:8] != names[place - 1][:8]]
-    days = [names[place][:8] if DAY.match(names[place]) or names[place] == QUEUE else "" for place in places]
+    days = [names[place][:8] if DAY.match(names[place]) or names[place] in SECTIONS else "" for place in places]
     first = [at for at, day_ in enumerate(days) if not at or day_ != days[at - 1]]
     ends = [*(places[at] for at in first[1:]), len(names)][: len(first)]
     return {
@@ -169,9 +201,9 @@ def _headings(names: Sequence[str], limit: int | None, now: float) -> dict[int, 
 
 
 def _day_title(digits: str, now: float) -> str:
-    """Return `Today`, `Yesterday` or `19 November 2026` for a day in digits, or `Queue`."""
-    if digits == QUEUE:
-        return tr("Queue")
+    """Return `Today`, `Yesterday` or `19 November 2026` for a day in digits, or the title of a section."""
+    if digits in SECTIONS:
+        return tr(SECTIONS[digits])
     try:
         begun = time.mktime(time.strptime(digits, "%Y%m%d"))
     except (ValueError, OverflowError):
@@ -187,7 +219,7 @@ def _tip_lines(summary: RunSummary) -> tuple[str | None, ...]:
         state_sentence(summary.state, is_script=summary.is_script),
         tr(summary.error or ""),
         _losses(summary),
-        _loss_problem(summary),
+        loss_problem(summary.state, summary.last_loss),
         tr("Tags: {tags}.", tags=", ".join(summary.marks.tags)) if summary.marks.tags else "",
         *(note.text for note in summary.marks.notes),
     )
@@ -195,10 +227,10 @@ def _tip_lines(summary: RunSummary) -> tuple[str | None, ...]:
 
 def _losses(summary: RunSummary) -> str:
     """Return all losses of a run that are known; the empty string without any."""
-    best, sentences = summary.best_validation, []
-    if best is not None:
-        step = number(best[0], 1)
-        sentences.append(tr("Best validation loss: {loss:.4g}, at step {step}.", loss=best[1], step=step))
+    best, sentences = summary.loss, []
+    if best is not None and best.step is not None:
+        words = tr("Best validation loss: {loss:.4g}, at step {step}.", loss=best.value, step=number(best.step, 1))
+        sentences.append(best.with_kept(words))
     if summary.mean_loss is not None:
         sentences.append(tr("Loss, smoothed: {loss:.4g}.", loss=summary.mean_loss))
     if summary.last_loss is not None:
@@ -213,44 +245,54 @@ def run_title(summary: RunSummary, now: float) -> str:
 
 def tone(summary: RunSummary) -> str:
     """Return the colour name of the state, or `warn` for a run whose loss is not a number."""
-    return "warn" if _loss_problem(summary) else state_info(summary.state).colour
+    return "warn" if loss_problem(summary.state, summary.last_loss) else state_info(summary.state).colour
 
 
 def mark(summary: RunSummary) -> str:
     """Return the mark of the state, or that of a warning for a run whose loss is not a number."""
-    return "alert" if _loss_problem(summary) else STATE_MARKS[summary.state]
-
-
-def _loss_problem(summary: RunSummary) -> str:
-    """Return why a finished run did not succeed, or one that trains will not; else the empty string."""
-    is_nan = summary.last_loss is not None and not math.isfinite(summary.last_loss)
-    can_matter = summary.state in {RunState.RUNNING, RunState.FINISHED}
-    return tr("Its last loss is not a number.") if is_nan and can_matter else ""
+    return "alert" if loss_problem(summary.state, summary.last_loss) else STATE_MARKS[summary.state]
 
 
 def outcome(summary: RunSummary) -> str:
     """Return the state of a run with its loss, error or position."""
-    label = tr(state_info(summary.state).label).lower()
+    return " · ".join(part for part in (_label(summary), _detail(summary)) if part)
+
+
+def result(summary: RunSummary) -> str:
+    """Return what came out of a run, in a few words: `val. loss 0.437`, `out of memory`, `stopped, 2 of 30`."""
+    if loss_problem(summary.state, summary.last_loss) and summary.nan_step is not None:
+        return tr("NaN at step {step}", step=number(summary.nan_step, 1))
+    if summary.state in {RunState.STOPPED, RunState.PAUSED}:
+        return join_phrases([_label(summary), _epoch(summary, "") or _step(summary)])
+    if state_info(summary.state).over:
+        return _detail(summary) or _label(summary)
+    return loss_words(summary.loss)
+
+
+def _label(summary: RunSummary) -> str:
+    return tr(state_info(summary.state).label).lower()
+
+
+def _detail(summary: RunSummary) -> str:
     match summary.state:
         case RunState.FINISHED:
-            detail = loss_words(summary.loss)
+            return loss_words(summary.loss)
         case RunState.FAILED | RunState.LOST | RunState.HEAD_LOST:
-            detail = short_cause(summary.error or "") or short_reason(summary.error or "")
+            return short_cause(summary.error or "") or short_reason(summary.error or "")
         case RunState.STOPPED | RunState.PAUSED:
-            detail = _epoch(summary) or _step(summary) or tr("before its first step")
+            return _epoch(summary) or _step(summary) or tr("before its first step")
         case RunState.RUNNING | RunState.STOPPING:
-            detail = _epoch(summary) or _step(summary)
+            return _epoch(summary) or _step(summary)
         case _:
-            detail = ""
-    return " · ".join(part for part in (label, detail) if part)
+            return ""
 
 
-def _epoch(summary: RunSummary) -> str:
+def _epoch(summary: RunSummary, unit: str = "epochs") -> str:
     """Return the epoch as the header counts it; the empty string if the total is unknown."""
     if summary.plan is None:
         return ""
     done = epoch_of(summary.plan, summary.step, over=state_info(summary.state).over)
-    return tr("epoch {done} of {total}", done=done, total=summary.plan.epochs)
+    return tr(POSITIONS[unit], done=done, total=summary.plan.epochs)
 
 
 def _step(summary: RunSummary) -> str:
@@ -262,24 +304,22 @@ HELD = "held"
 """The state of a queued run that does not start: see `core.queue.listing.QueuedRun`."""
 
 
-def queued_first(summaries: Iterable[RunSummary], queue: Sequence[QueuedRun]) -> list[RunSummary]:
-    """Return the summaries with the queued runs on top, in the order of the queue."""
-    places = {each.run_dir: each.place for each in queue}
-
-    def place(summary: RunSummary) -> int:
-        if not state_info(summary.state).waits:
-            return len(places) + 2
-        return places.get(summary.dir, len(places) + 1)  # one that was queued just now is the last
-
-    return sorted(summaries, key=place)
-
-
 def queued_words(queued: QueuedRun) -> str:
     """Return the second line of a queued run: `GPU 0 is used by run bert`, `held`, or `held · ...` with why."""
     if queued.request.held and not queued.request.why_held:
         return tr("held")
     reason = queued.reason.partition("\n")[0].rstrip(".。")
     return f"{tr('held')} · {reason}" if queued.state == HELD else reason
+
+
+def waiting_words(queue: Sequence[QueuedRun], run_dir: Path | None, now: float) -> tuple[str, str]:
+    """Return `place 1 of 3`, and `about 22:29 · CPU 0 is used by run bert`, for the header; empty if not known yet."""
+    queued = next((each for each in queue if each.run_dir == run_dir), None)
+    if queued is None:
+        return "", ""
+    when = "" if queued.expected_start is None else tr("about {time}", time=moment(queued.expected_start, now))
+    place = tr("place {place} of {count}", place=queued.place, count=len(queue))
+    return place, " · ".join(filter(None, (when, queued_words(queued))))
 
 
 def queued_tip(queued: QueuedRun) -> str:

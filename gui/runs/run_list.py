@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from threading import Event
 
@@ -11,6 +11,7 @@ from PySide6.QtCore import QObject, Signal
 
 from core.errors import RunError
 from core.history.device_use import DeviceUsers
+from core.history.differences import Differences
 from core.history.index import RunIndex
 from core.history.search import Search
 from core.history.summary import RunSummary
@@ -50,6 +51,8 @@ class RunListService(QObject):
         self.search = Search()
         self.on_devices: dict[str, tuple[RunSummary, ...]] = {}
         """By device id, the live runs that use it, the newest first."""
+        self.differences = Differences()
+        """What makes each of the runs different, in words."""
         self.left = 0
         """Runs that are not read yet."""
         self._index = RunIndex(root, patience_s=PATIENCE_S, cache=SummaryCache(root))
@@ -115,12 +118,6 @@ class RunListService(QObject):
         self._fetch(wait=True)  # it might have read the run before the change, and note it after it is forgotten
         self._index.forget(run_dir)
 
-    @property
-    def titles(self) -> dict[str, tuple[str, ...]]:
-        """By device id, the titles of the live runs that use it."""
-        now = time.time()
-        return {device: tuple(run_title(each, now) for each in runs) for device, runs in self.on_devices.items()}
-
     def newest_live(self) -> Path | None:
         """Return the directory of the live run that was started last."""
         return next((each.dir for each in self.summaries if state_info(each.state).live), None)
@@ -135,6 +132,7 @@ class RunListService(QObject):
         summaries, left = result
         if summaries != self.summaries or left != self.left:
             self.summaries, self.left = summaries, left
+            self.differences.follow(summaries)
             self.found = self.search.find(summaries)
             self.on_devices = self._occupancy.on_devices(summaries)
             self.changed.emit()
@@ -183,9 +181,7 @@ class _Reader:
 
 
 QUEUE_S = 2.0
-"""Seconds between two readings while a run under the window's folder is queued."""
-RARELY_S = 10.0
-"""As `QUEUE_S`, while none is: another user may have devices set aside."""
+"""Seconds between two readings, which take half a millisecond: other users and folders have runs, too."""
 
 
 class QueueService(QObject):
@@ -202,7 +198,8 @@ class QueueService(QObject):
         super().__init__()
         self._is_here = is_here
         self._run_list = run_list
-        self._view: QueueView | None = None
+        self.view = QueueView()
+        """The queue of the window's folder, and what others have claimed, as last read."""
         self._reading, self._reviving = Jobs(self, "queue"), Jobs(self, "queue")
         self._is_revived = False
         self._due = time.monotonic() + QUEUE_S
@@ -214,21 +211,31 @@ class QueueService(QObject):
 
     @property
     def runs(self) -> tuple[QueuedRun, ...]:
-        """The queued runs of the window's folder, in their order, as last read."""
-        return self._view.runs if self._view is not None else ()
+        """The queued runs, in their order."""
+        return self.view.runs
 
     @property
-    def set_aside(self) -> Mapping[str, str]:
-        """By device id, a sentence for whom a free device is kept."""
-        return self._view.set_aside if self._view is not None else {}
+    def users(self) -> dict[str, dict[str, str]]:
+        """By device id, the titles of the live runs that use it, by their directories; then those in other folders."""
+        now, claimed = time.time(), self.view.claimed
+        listed = {
+            device: {str(each.dir): run_title(each, now) for each in runs}
+            for device, runs in self._run_list.on_devices.items()
+        }
+        return {device: {**listed.get(device, {}), **claimed.get(device, {})} for device in {**listed, **claimed}}
+
+    @property
+    def titles(self) -> dict[str, tuple[str, ...]]:
+        """By device id, the titles of the runs that use it."""
+        return {device: tuple(titles.values()) for device, titles in self.users.items()}
 
     def queued(self, run_dir: str) -> QueuedRun | None:
         """Return a queued run by its directory; None if it is not queued."""
         return next((each for each in self.runs if str(each.run_dir) == run_dir), None)
 
-    def poll(self) -> None:
-        """Read the queue again if it is time."""
-        if not self._is_here or time.monotonic() < self._due:
+    def poll(self, *, now: bool = False) -> None:
+        """Read the queue again if it is time, or `now` in any case, and take that at once."""
+        if not self._is_here or not (now or time.monotonic() >= self._due):
             return
         root, queued = self._run_list.root, self._queued
         if not self._is_revived:
@@ -238,7 +245,9 @@ class QueueService(QObject):
         if self._reading.start(
             lambda: queue_view(root, queued), self._take, lambda error: self._note(reason(error))
         ):
-            self._due = time.monotonic() + (QUEUE_S if self._queued else RARELY_S)
+            self._due = time.monotonic() + QUEUE_S
+        if now:
+            self._reading.finish()
 
     def _tell_revived(self, found: list[Path]) -> None:
         if found:
@@ -260,8 +269,8 @@ class QueueService(QObject):
 
     def _take(self, view: QueueView) -> None:
         self._note("")
-        if view != self._view:
-            self._view = view
+        if view != self.view:
+            self.view = view
             self.changed.emit()
 
     def _note(self, problem: str) -> None:

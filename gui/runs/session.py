@@ -126,6 +126,7 @@ class RunSession(QObject):
             progress=self.progress(),
             took_s=took_s(self.facts, self._losses) if has_ended(self.facts) else None,
             loss=self._loss,
+            last_loss=self._losses.last if self._losses is not None else None,
             asked=self.asked,
             stop_asked=self.stop_asked,
         )
@@ -243,7 +244,7 @@ class RunSession(QObject):
     def _loss(self) -> RunLoss | None:
         """The loss of a run whose training has ended; None until all of it is read."""
         is_known = self.run_series is not None and self.opening is None and has_ended(self.facts)
-        return loss_of(self.run_series) if is_known and self.run_series is not None else None
+        return loss_of(self.run_series, self.facts) if is_known and self.run_series is not None else None
 
     @property
     def _losses(self) -> Series | None:

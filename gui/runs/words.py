@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, field
 from enum import Enum
@@ -10,7 +11,7 @@ from typing import NamedTuple
 from core.catalog import frameworks, strategies
 from core.diagnosis.start_phases import start_words
 from core.history.summary import RunLoss
-from core.language import tr, tr_noop, tr_plural
+from core.language import join_sentences, tr, tr_noop, tr_plural
 from core.metrics.reading import IN_EPOCH
 from core.runs.directory import unanswered
 from core.runs.facts import RunFacts, RunState, state_info
@@ -18,7 +19,7 @@ from core.schema.event_kinds import Checkpoint
 from core.schema.settings import StopTimeouts, escalation_steps
 from core.schema.spec import RunSpec
 from core.text import duration as in_words
-from gui.base.formatting import DASH, duration, moment, number, rate, significant, step_rate
+from gui.base.formatting import DASH, duration, moment, number, percent, rate, significant, step_rate
 from gui.runs.progress import ProgressView, has_ended, watched_s
 from gui.runs.verdicts import released_words
 
@@ -51,7 +52,13 @@ def state_sentence(state: RunState, *, is_script: bool) -> str:
 
 def loss_words(loss: RunLoss | None) -> str:
     """Return `val. loss 0.306` or `loss 0.214`; the empty string without a loss."""
-    return "" if loss is None else f"{loss.title} {significant(loss.value)}"
+    return "" if loss is None else loss.words(significant)
+
+
+def loss_problem(state: RunState, last_loss: float | None) -> str:
+    """Return why a finished run did not succeed, or one that trains will not; else the empty string."""
+    is_nan = last_loss is not None and not math.isfinite(last_loss)
+    return tr("Its last loss is not a number.") if is_nan and state in {RunState.RUNNING, RunState.FINISHED} else ""
 
 
 MUCH_S = 120.0
@@ -73,7 +80,7 @@ class PauseButtonState:
     tip: str
     enabled: bool = False
     resumes: bool = False
-    """True if pressing it resumes, False if it pauses."""
+    """True if pressing it resumes, or starts a queued run; False if it pauses."""
 
 
 def no_run() -> PauseButtonState:
@@ -213,6 +220,8 @@ class RunHeader:
     released_tone: str = ""
     saved: str = ""
     """The last checkpoint in words."""
+    is_queued: bool = False
+    """Whether it waits in the queue, from which Stop removes it."""
     can_stop: bool = False
     can_force: bool = False
     stopping: Forcing | None = None
@@ -240,6 +249,8 @@ class RunSnapshot:
     """Seconds of training, once it has ended."""
     loss: RunLoss | None = None
     """The loss by which it is compared with others."""
+    last_loss: float | None = None
+    """The loss of the last step that has one."""
     asked: str = ""
     """`pause` or `save` while the run has yet to answer that request; else the empty string."""
     stop_asked: float | None = None
@@ -255,8 +266,13 @@ class RunSnapshot:
         return unanswered(self.spec, what) if self.spec else ""
 
 
-def run_header(run: RunSnapshot | None, *, resuming: bool = False, compared: int = 0) -> RunHeader:
-    """Return the header of a run. `resuming`: the run is being resumed.
+def run_header(
+    run: RunSnapshot | None, *, resuming: bool = False, compared: int = 0, waiting: tuple[str, str] = ("", ""),
+    words: str = "",
+) -> RunHeader:
+    """Return the header of a run. `resuming`: the run is being resumed. `waiting`: see `gui.runs.rows.waiting_words`.
+
+    `words`: what makes it different.
 
     `compared`: the number of runs that a comparison shows; the header is theirs then, whatever run was shown before.
     """
@@ -280,22 +296,32 @@ def run_header(run: RunSnapshot | None, *, resuming: bool = False, compared: int
     released, released_tone = released_words(facts)
     starting = start_words(facts, frameworks.framework_title(run.spec.framework), now) if run.spec else ""
     refusal, problem = run.refusal("pause"), run.spec_problem
+    problem_of_loss = loss_problem(facts.state, run.last_loss)
     pause = pause_button_state(facts, run.asked, resuming=resuming, now=now, spec_problem=problem, refusal=refusal)
+    place, why = waiting if state.waits else ("", "")
+    if place:
+        tip = tr("Start it beside the runs that use its devices")
+        pause = PauseButtonState(text=tr("Start now"), enabled=True, tip=tip, resumes=True)
+    name = run.spec.name if run.spec else run.id
+    is_whole = progress is not None and progress.unit != IN_EPOCH and not has_ended(facts)
+    done = percent(math.floor(100 * progress.fraction)) if progress is not None and is_whole else ""
     return RunHeader(
         label=tr("Resuming") if _is_resumed(facts) else tr(state.label),
-        tone=state.colour,
-        mark=STATE_MARKS[facts.state],
-        sentence=_sentence(run),
-        name=run.spec.name if run.spec else run.id,
+        tone="warn" if problem_of_loss else state.colour,
+        mark="alert" if problem_of_loss else STATE_MARKS[facts.state],
+        sentence=join_sentences([_sentence(run), problem_of_loss]),
+        name=name,
+        title=" ".join(filter(None, (done, name, words))),
         owner=run.owner,
         what=_description(run.spec) if run.spec else "",
-        epoch=_resumed_words(facts) if _is_resumed(facts) else _position(progress) if progress else "",
+        epoch=place or (_resumed_words(facts) if _is_resumed(facts) else position_words(progress) if progress else ""),
         fraction=progress.fraction if progress else None,
         starting=starting,
-        detail=tr("resuming …") if resuming else _detail(run, now, starting),
+        detail=why or (tr("resuming …") if resuming else _detail(run, now, starting)),
         released="" if resuming else released,
         released_tone=released_tone,
         saved=saved_words(facts.checkpoint, now),
+        is_queued=state.waits,
         can_stop=state.can_stop and since_asked is None,
         can_force=bool(forcing and state.can_force) and (since_asked is None or since_asked > SECOND_THOUGHT_S),
         stopping=forcing,
@@ -342,7 +368,7 @@ def _description(spec: RunSpec) -> str:
     return tr("{what}, {how} on {devices}", what=what, how=how, devices=devices)
 
 
-def _position(progress: ProgressView) -> str:
+def position_words(progress: ProgressView) -> str:
     """Return `epoch 3 of 10`, `step 340 of 1 000`, `340 of 1 000`, or `91 of 100 in this epoch`."""
     done, total = (number(value, 1 if value == int(value) else 0.01) for value in (progress.done, progress.total))
     if progress.unit not in POSITIONS:

@@ -6,8 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QEvent, QSize, Qt
+from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import (
+    QAbstractSpinBox,
+    QBoxLayout,
+    QComboBox,
     QDialog,
     QDialogButtonBox,
     QFileDialog,
@@ -24,6 +28,7 @@ from core.language import tr, tr_noop
 from gui.base.icons import ButtonIcon
 from gui.base.text_size import scaled
 from gui.base.theme import mark
+from gui.widgets.fields import FormScroll
 from gui.widgets.layouts import hbox, vbox
 from gui.widgets.plain_text import PlainLabel, bold_label, named
 
@@ -36,7 +41,40 @@ LABEL = 16
 """Width of the label of a row, in letters."""
 
 
-class InfoDialog(QDialog):
+FRAME = QSize(8, 48)
+"""Room for what a window manager adds around a window. Its real size is known only when the window is shown."""
+
+SCROLL_BAR_PX = 14
+
+
+class ScreenDialog(QDialog):
+    """A dialog that is no larger than its screen: what has no room is scrolled, between its first part and its last."""
+
+    def event(self, event: QEvent) -> bool:
+        """Fit the dialog to the screen when it is about to be shown, and when its content has changed."""
+        handled = super().event(event) if event.type() == QEvent.Type.LayoutRequest else False
+        if event.type() == QEvent.Type.Show or (handled and self.isVisible()):
+            self._fit_screen()  # before Qt places it
+        return handled or super().event(event)
+
+    def _fit_screen(self) -> None:
+        layout, room = self.layout(), self.screen().availableSize() - FRAME
+        assert isinstance(layout, QBoxLayout)
+        width = min(self.width(), room.width())
+        needed = max(layout.totalMinimumSize().height(), layout.totalMinimumHeightForWidth(width))
+        if needed > room.height() and not self.findChildren(FormScroll):
+            inside = vbox(ground := QWidget(), gap=layout.spacing(), margins=(0, 0, SCROLL_BAR_PX, 0))
+            while layout.count() > 2 and (item := layout.takeAt(1)) is not None:
+                if (widget := item.widget()) is not None:
+                    inside.addWidget(widget)
+                elif (part := item.layout()) is not None:
+                    inside.addLayout(part)
+            layout.insertWidget(1, FormScroll(ground), 1)
+            layout.activate()  # else the dialog keeps its least height
+        self.resize(QSize(width, max(self.height(), needed)).boundedTo(room))
+
+
+class InfoDialog(ScreenDialog):
     """Is deleted when it is closed. `content` has the layout between heading and buttons."""
 
     def __init__(self, parent: QWidget, *, name: str, heading: str) -> None:
@@ -52,6 +90,12 @@ class InfoDialog(QDialog):
         layout.setStretch(1, 1)
         self._buttons = hbox(layout, 0, close, gap=12)
         self.ensurePolished()  # so that sizes are those of the font that is shown
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 (Qt's name)
+        """Let Enter in a field end the typing there: Qt would press Close."""
+        is_enter = event.key() in {Qt.Key.Key_Return, Qt.Key.Key_Enter}
+        if not (is_enter and isinstance(self.focusWidget(), (QLineEdit, QComboBox, QAbstractSpinBox))):
+            super().keyPressEvent(event)
 
     def add_button(
         self, name: str, text: str, action: Callable[[], object] = lambda: None, tip: str = ""
@@ -90,7 +134,7 @@ class InfoDialog(QDialog):
         return self.fontMetrics().lineSpacing() * count
 
 
-class Question(QDialog):
+class Question(ScreenDialog):
     """A dialog that does not block the window: a heading, other parts, and buttons. It is deleted when it is closed."""
 
     def __init__(self, parent: QWidget, name: str, yes: str) -> None:
@@ -117,7 +161,7 @@ QUESTION_PX = 460
 
 
 class ConfirmDialog(Question):
-    """Asks whether to do something. Cancel is proposed, or another answer."""
+    """Asks whether to do something. Cancel is proposed, or another answer where none destroys anything."""
 
     def __init__(
         self, parent: QWidget, *, question: str, words: str, yes: str, is_destructive: bool = True,
@@ -125,25 +169,27 @@ class ConfirmDialog(Question):
     ) -> None:
         """`yes`: text of the agreeing button; `is_destructive`: mark that button as dangerous.
 
-        `other`: text and action of another answer, which is then the proposed one.
+        `other`: text and action of another answer.
         """
         super().__init__(parent, "question", yes)
         self.question = _label(question, "heading")
         self.words = _label(words, "")
-        mark(self.yes, role="danger" if is_destructive else "primary" if other is None else "")
+        mark(self.yes, role="danger" if is_destructive else "")
         self.yes.setDefault(False)
         self.yes.setAutoDefault(False)
-        self.no.setAutoDefault(True)  # so that Enter on another button does not cancel
-        self.no.setDefault(True)
+        proposed = self.no
         if other is not None:
             text, action = other
-            button = named(QPushButton(text), "otherButton", role="primary")
+            button = named(QPushButton(text), "otherButton", role="" if is_destructive else "primary")
             button.setAutoDefault(False)
             self.buttons.addButton(button, QDialogButtonBox.ButtonRole.ActionRole)
             button.clicked.connect(self.reject)
             button.clicked.connect(lambda _: action())
+            proposed = self.no if is_destructive else button
+        proposed.setAutoDefault(True)  # so that Enter on another button does not give this answer
+        proposed.setDefault(True)
         self.lay_out(self.question, self.words)
-        self.no.setFocus()
+        proposed.setFocus()
 
     @property
     def text(self) -> str:

@@ -278,8 +278,8 @@ class FormScroll(QScrollArea):
         return self._content.sizeHint()
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
-        """Return the least width of the content, which is not scrolled sideways, and the height of about two rows."""
-        return QSize(self._content.minimumSizeHint().width(), 80)
+        """Return the least width of the content, which is not scrolled sideways, and the height of a row."""
+        return QSize(self._content.minimumSizeHint().width(), 40)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
         """Follow a change of the content's size."""

@@ -298,6 +298,7 @@ class SettingsForm(FieldGroup):
 
     def __init__(self, owner: type, group: str) -> None:
         super().__init__(capital(tr(group)))
+        self.group = group
         self._settings = {name: row for name, row in settings_of(owner).items() if row.group == group}
         for name, row in self._settings.items():
             self._add(tr(row.title), **{name: of_setting(row, self.changed.emit)})

@@ -19,7 +19,7 @@ from gui.window.panels import MainPanels
 
 LAYOUT_VERSION = 1
 """The version of `QMainWindow.saveState`; a state of another version is ignored."""
-SIZE, MIN_SIZE = QSize(1480, 900), QSize(900, 560)
+SIZE, MIN_SIZE = QSize(1480, 900), QSize(880, 460)
 MARGIN_PX = 10
 SIDE_SHARE, RUNS_SHARE = 0.25, 0.155
 """Shares of the width of the window."""
@@ -43,7 +43,11 @@ class DockLayout(QObject):
         self._is_narrow = False
         self._before: list[QSize] = []
         """The sizes of the docks when the mouse was pressed on a border; else empty."""
-        self._devices = panels.devices
+        self._devices, self._plots, self._scroll = panels.devices, panels.plots, panels.scroll
+        self._sums = panels.sums
+        self._was_machine = True
+        self._log_px: dict[bool, int] = {}
+        """Heights of the log that the user has chosen: without a run, and with one."""
         window.setMinimumSize(MIN_SIZE)
         window.setTabPosition(Qt.DockWidgetArea.AllDockWidgetAreas, QTabWidget.TabPosition.North)
         window.setContentsMargins(MARGIN_PX, 0, MARGIN_PX, MARGIN_PX)
@@ -71,6 +75,7 @@ class DockLayout(QObject):
             dock.dockLocationChanged.connect(self._set_moved)
             dock.topLevelChanged.connect(self._set_moved)
         panels.devices.resized.connect(self.spread)
+        panels.plots.machine_changed.connect(self._follow_plots)
         look.changed.connect(self.spread)  # all text may have another size
         window.installEventFilter(self)
         self.reset()
@@ -83,7 +88,7 @@ class DockLayout(QObject):
 
     def _cover(self, scroll: PlotScroll, panels: MainPanels) -> None:
         """Place what lies over the plots."""
-        failure, steps, messages, plots = panels.failure, panels.first_steps, panels.messages, panels.plots
+        failure, messages, plots = panels.failure, panels.messages, panels.plots
 
         def below_heading(width: int) -> tuple[int, int, int]:
             """Lie below the heading of the first plot, or over the heading too where there is no room."""
@@ -92,12 +97,6 @@ class DockLayout(QObject):
             height = _height_of(failure, width)
             return (down if height <= room - down else EDGE_PX), width, height
 
-        def in_the_middle(width: int) -> tuple[int, int, int]:
-            """Lie in the middle of the first plot, below its heading, as wide as the content."""
-            width = min(width, steps.sizeHint().width())
-            height = _height_of(steps, width)
-            return max((_heading_px(steps) + plots.first_px - height) // 2, 0), width, height
-
         def at_the_foot(width: int) -> tuple[int, int, int]:
             """Lie at the foot of the plots, which leave this room free, so that nothing is covered."""
             height = _height_of(messages, width)
@@ -105,8 +104,7 @@ class DockLayout(QObject):
             return max(scroll.height() - height, 0), width, height
 
         panels.setup.sheet.cover(scroll)
-        for above, placing in ((failure, below_heading), (steps, in_the_middle)):
-            plots.resized.connect(Overlay(above, scroll, self._window, placing).place)
+        plots.resized.connect(Overlay(failure, scroll, self._window, below_heading).place)
         Overlay(messages, scroll, self._window, at_the_foot, hidden=lambda: scroll.keep_free(0))
 
     def reset(self) -> None:
@@ -153,7 +151,7 @@ class DockLayout(QObject):
         if self._moved:
             return
         devices, training, runs, log = self.docks
-        width, height = self._window.width(), self._window.height()
+        width = self._window.width()
         sides = [
             max(round(SIDE_SHARE * width), scaled(MIN_SIDE_PX)),
             max(round(RUNS_SHARE * width), scaled(MIN_RUNS_PX)),
@@ -162,7 +160,7 @@ class DockLayout(QObject):
             self._window.resizeDocks([devices], sides[:1], Qt.Orientation.Horizontal)
         else:
             self._window.resizeDocks([devices, runs], sides, Qt.Orientation.Horizontal)
-        self._window.resizeDocks([log], [max(round(LOG_SHARE * height), 100)], Qt.Orientation.Vertical)
+        self._window.resizeDocks([log], [self._log_wanted_px], Qt.Orientation.Vertical)
         wanted = self._wanted_px
         self._window.resizeDocks([devices, training], [wanted, self._side_px - wanted], Qt.Orientation.Vertical)
 
@@ -175,9 +173,27 @@ class DockLayout(QObject):
         return window.height() - (head.sizeHint().height() if head is not None else 0) - MARGIN_PX - between
 
     @property
+    def _log_wanted_px(self) -> int:
+        """Height of the log: its share; without a run, all that the plots of the machine leave."""
+        share = max(round(LOG_SHARE * self._window.height()), 100)
+        return max(self._side_px - self._scroll.page.sizeHint().height(), share) if self._was_machine else share
+
+    def _follow_plots(self) -> None:
+        """Give the log its height beside other plots; if the user moved docks, the one that it had beside them."""
+        self._sums.setVisible(self._plots.shows_machine)
+        log, was, self._was_machine = self.docks[-1], self._was_machine, self._plots.shows_machine
+        is_below = self._window.dockWidgetArea(log) is Qt.DockWidgetArea.BottomDockWidgetArea
+        if self._moved and self._was_machine is not was and is_below:
+            self._log_px[was] = log.height()
+            height = self._log_px.get(self._was_machine, self._log_wanted_px)
+            self._window.resizeDocks([log], [height], Qt.Orientation.Vertical)
+        self.spread()
+
+    @property
     def _wanted_px(self) -> int:
         heading = self.docks[0].frame_px + self._tabs_px
-        return heading + self._devices.whole_rows_px(round(DEVICES_SHARE * self._side_px) - heading)
+        room = min(round(DEVICES_SHARE * self._side_px), self._side_px - self.docks[1].minimumSizeHint().height())
+        return heading + self._devices.whole_rows_px(room - heading)
 
     @property
     def _tabs_px(self) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEvent, QSize, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, Qt, QTimer, Signal
 from PySide6.QtGui import (
     QAction,
     QCloseEvent,
@@ -43,7 +43,7 @@ from gui.base.theme import Theme, apply, follow_desktop, set_palette
 from gui.base.timers import collect_all
 from gui.machine.machine import Machine
 from gui.machine.script import is_program
-from gui.widgets.dialogs import MARGINS_PX, FileDialog
+from gui.widgets.dialogs import FRAME, MARGINS_PX, FileDialog
 from gui.widgets.layouts import vbox
 from gui.widgets.plain_text import PlainLabel
 from gui.window.features import Features, Services
@@ -244,6 +244,8 @@ class MainWindow(QMainWindow):
     def show_notice(self, sentence: str) -> None:
         """Show a sentence in a small window of its own."""
         self.notice = NoticeWindow(sentence)
+        self.notice.adjustSize()
+        self.notice.move(self.frameGeometry().center() - self.notice.rect().center())
         self.notice.show()
 
     def focusNextPrevChild(self, forward: bool) -> bool:  # noqa: N802 (Qt's signature)
@@ -329,10 +331,6 @@ class MainWindow(QMainWindow):
         self.features.call("end")
         for jobs in self.findChildren(Jobs):
             jobs.close()
-
-
-FRAME = QSize(8, 48)
-"""Room for what a window manager adds around a window. Its real size is known only when the window is shown."""
 
 
 class WindowState:

@@ -316,7 +316,7 @@ class CardNavigation(QObject):
         plots = window.centralWidget()
         assert plots is not None
         self._cards: tuple[QWidget, ...] = (
-            panels.header, devices, training, panels.setup.sheet, panels.failure, panels.first_steps, plots,
+            panels.header, devices, training, panels.setup.sheet, panels.failure, plots,
             panels.messages, details, runs,
         )
         self._last: dict[QWidget, QWidget] = {}
@@ -350,16 +350,19 @@ class CardNavigation(QObject):
                 return
 
     def find(self) -> None:
-        """Search in the card that has the focus: the settings while their sheet is open, the runs, else the log."""
+        """Search in the card that has the focus: the settings while their sheet is open, the runs, else the log.
+
+        Without a run there is no log.
+        """
         sheet, details, runs = self._panels.setup.sheet, self._panels.details, self._panels.run_filter
         if sheet.isVisible():
             sheet.search.setFocus()
             sheet.search.selectAll()
-        elif self._card_of(QApplication.focusWidget()) is self._cards[-1] and not runs.isHidden():
+        elif details.has_log and (self._card_of(QApplication.focusWidget()) is not self._cards[-1] or runs.isHidden()):
+            details.open_search()
+        else:
             runs.setFocus()
             runs.selectAll()
-        else:
-            details.open_search()
 
     def _card_of(self, widget: QWidget | None) -> QWidget | None:
         return next((each for each in self._cards if widget is not None and each.isAncestorOf(widget)), None)

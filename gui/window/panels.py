@@ -14,6 +14,7 @@ from core.runs.outputs import Outputs
 from gui.base.text_size import scaled
 from gui.base.theme import mark
 from gui.features.devices.panel import DevicePanel
+from gui.features.devices.sums import MachineSums
 from gui.features.log.page import LogPage
 from gui.features.memory.processes import ProcessesTab
 from gui.features.memory.tab import LeftoversStrip, MemoryTab
@@ -45,7 +46,7 @@ MIN_OWNER_PX = 40
 MIN_RELEASED_PX = 160
 WIDE_PX = 1200
 """Width from which on there is room for epoch, bar, result and verdict."""
-ENDED = {"tick": "✓ ", "cross": "✕ "}
+SIGNS = {"tick": "✓ ", "cross": "✕ ", "alert": "⚠ "}
 """What stands before the name in the title of the window, by the mark of a state: its entry in a task bar tells."""
 
 
@@ -53,10 +54,11 @@ class HeaderPanel(QWidget):
     """One row; `buttons` emits the user's requests."""
 
     heading_changed = Signal(str)
-    """Name of the shown run, after a sign if it has finished or failed; the empty string for none."""
+    """How much of the shown run is done, its name and what makes it different, after a sign if it has finished or
+    failed, or is in trouble; the empty string for none."""
 
     run_ended = Signal()
-    """The shown run has finished or failed just now."""
+    """The shown run has finished or failed just now, or its loss has become NaN."""
 
     def __init__(self, actions: RunActions) -> None:
         super().__init__()
@@ -87,11 +89,12 @@ class HeaderPanel(QWidget):
         if header == self._shown:
             return
         before = self._shown
-        if before is None or (header.name, header.mark) != (before.name, before.mark):
-            title = title_text(header.title or header.name)
-            self.heading_changed.emit(f"{ENDED.get(header.mark, '')}{title}")
-            if before is not None and header.name == before.name and header.mark in ENDED:
-                self.run_ended.emit()
+        shown = (header.title or header.name, header.mark, header.label)
+        if before is None or shown != (before.title or before.name, before.mark, before.label):
+            self.heading_changed.emit(f"{SIGNS.get(header.mark, '')}{title_text(shown[0])}")
+        is_same = before is not None and header.name == before.name and shown[1:] != (before.mark, before.label)
+        if is_same and header.mark in SIGNS:
+            self.run_ended.emit()
         self._shown = header
         self._show_state(header)
         self._name.setText(header.name)
@@ -113,7 +116,8 @@ class HeaderPanel(QWidget):
         self.buttons.save.show_save(
             can_save=header.can_save, saving=header.saving, saved=header.saved, refusal=header.save_refusal
         )
-        self.buttons.show_stop(can_stop=header.can_stop, can_force=header.can_force, stopping=header.stopping)
+        can_stop, can_force, queued = header.can_stop, header.can_force, header.is_queued
+        self.buttons.show_stop(can_stop=can_stop, can_force=can_force, stopping=header.stopping, is_queued=queued)
 
     def event(self, event: QEvent) -> bool:
         """Limit the description to the width of its text, whenever the text or its font has changed."""
@@ -174,9 +178,11 @@ TAB_NAMES = ("events", "log", "memory", "processes", "settings", "outputs", "err
 """What the settings file calls the tabs."""
 CHOICES = TAB_NAMES[:OUTPUTS_TAB]
 """The tabs that every run has."""
-RECIPE, SCRIPT = "recipe", "script"
-FIRST_TABS = {RECIPE: EVENTS_TAB, SCRIPT: LOG_TAB}
-"""The tab that is shown first, by the kind of run: a script prints, and a recipe mostly does not."""
+OF_RUNS = (EVENTS_TAB, LOG_TAB, SETTINGS_TAB)
+"""The tabs that say nothing without a run."""
+RECIPE, SCRIPT, MACHINE = "recipe", "script", "machine"
+FIRST_TABS = {RECIPE: EVENTS_TAB, SCRIPT: LOG_TAB, MACHINE: PROCESSES_TAB}
+"""The tab that is shown first, by the kind of run: a script prints, and a recipe mostly does not; or without a run."""
 
 
 class DetailTabs(QStackedWidget):
@@ -216,12 +222,20 @@ class DetailTabs(QStackedWidget):
         self.controls = row_of(self.events.controls, self.log.controls, self.settings.controls)
         """The controls of the page that is shown."""
 
-    def show_kind(self, *, is_script: bool) -> None:
-        """Show the tab that the user last chose for such runs, unless a run of this kind was shown before."""
-        kind = SCRIPT if is_script else RECIPE
+    def show_kind(self, *, is_script: bool | None) -> None:
+        """Show the tab that the user last chose for such runs, unless a run of this kind was shown before.
+
+        `is_script`: None without a run.
+        """
+        kind = MACHINE if is_script is None else SCRIPT if is_script else RECIPE
         if kind != self._kind:
             self._kind = kind
+            if kind == MACHINE:
+                self._show(self._chosen[kind])  # before hiding others, or Qt would show their neighbours
+            for tab in OF_RUNS:
+                self.tabs.setTabVisible(tab, kind != MACHINE)
             self._show(self._chosen[kind])
+            self.tabs.updateGeometry()
 
     def remember(self) -> dict[str, Any]:
         """Return the tab that the user chose for each kind of run and what it shows, for the settings file."""
@@ -230,9 +244,10 @@ class DetailTabs(QStackedWidget):
 
     def restore(self, kept: Mapping[str, Any]) -> None:
         """Restore the choices; invalid values are ignored."""
-        for kind in FIRST_TABS:
+        for kind, first in FIRST_TABS.items():
             if kept.get(kind) in CHOICES:
-                self._chosen[kind] = TAB_NAMES.index(kept[kind])
+                tab = TAB_NAMES.index(kept[kind])
+                self._chosen[kind] = first if kind == MACHINE and tab in OF_RUNS else tab
         self.events.epochs_box.setChecked(kept.get("epochs") is not False)
         self._show(self._chosen[self._kind])
 
@@ -258,6 +273,11 @@ class DetailTabs(QStackedWidget):
         """True if a page about processes on the devices is visible."""
         is_visible = self.isVisible() and not self.window().isMinimized()
         return is_visible and self.currentIndex() in {MEMORY_TAB, PROCESSES_TAB}
+
+    @property
+    def has_log(self) -> bool:
+        """True if there is a tab Log."""
+        return self.tabs.isTabVisible(LOG_TAB)
 
     @property
     def shows_settings(self) -> bool:
@@ -338,13 +358,14 @@ class MainPanels:
         self.several = SeveralBar()
         self.details = DetailTabs()
         self.plots = PlotArea()
-        self.scroll = PlotScroll(self.plots)
+        self.sums = MachineSums()
+        self.first_steps = FirstSteps()
+        self.scroll = PlotScroll(self.plots, self.first_steps, self.sums)
         self.comparison: ComparisonView | None = None
         """The view of several runs; created when it is first opened."""
         self.comparison_choices: Mapping[str, Any] = {}
         """How several runs are drawn, as the settings file has it."""
         self.failure = FailureCard()
-        self.first_steps = FirstSteps()
 
     @property
     def window(self) -> QWidget:

@@ -132,7 +132,7 @@ PROMISES: tuple[tuple[str, tuple[str, ...]], ...] = (
         "window/test_device_list.py::test_cpu_devices_are_one_line_until_it_is_clicked",
         "window/test_device_list.py::test_rows_are_dense_with_many_gpus_grow_with_the_font_and_are_not_cut",
         "window/test_device_list.py::test_buttons_tick_free_all_and_none_but_one_mig_device_only",
-        "window/test_plot_devices.py::test_unticked_devices_are_faint_and_cpu_devices_are_left_out_beside_gpus")),
+        "window/test_plot_devices.py::test_machine_has_strips_of_what_there_is_on_one_axis_that_says_ago")),
     ("39 States differ in shape, too", (
         "window/test_run_buttons.py::test_states_of_one_colour_have_other_marks_in_list_and_header",)),
     ("40 The file dialog shows its icons and begins in the folder used last", (

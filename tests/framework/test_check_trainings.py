@@ -11,9 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from core.check.check import Level, State, run
+from core.check.check import Level, State, run, scope_of
 from core.check.gpu_work import PROBE, said
-from core.check.scope import scope_of
 from core.check.table import CHECKS
 from core.check.trainings import _same
 from core.devices.sampler import Sampler
@@ -63,7 +62,7 @@ def test_check_trains_pauses_kills_and_sums_on_cpu_devices_and_leaves_nothing(tm
     for name in ("train-pytorch", "pause", "kills", "p2p-values"):
         assert results[name].state is State.PASS, results[name]
     assert results["train-pytorch"].value == (
-        "trained: single, ddp, fsdp, pipeline and placement; data_parallel: not on devices of this kind"
+        "trained: single, ddp, fsdp, pipeline and placement; Strategy data_parallel runs on NVIDIA GPUs only."
     )
     assert [results[name].state for name in ("numbers", "memory")] == 2 * [State.NOT_APPLICABLE]
     last, whole = results["pause"].value.partition("last loss ")[2].split(", without a pause ")
@@ -103,4 +102,5 @@ def test_full_check_killed_at_any_moment_leaves_nothing(tmp_path: Path) -> None:
         process.communicate()
         wait_until(lambda: not list(tmp_path.glob(RUNS)), "the end of its runs")
         psutil.wait_procs(started, PATIENCE_S)
-        assert not [each for each in psutil.process_iter() if str(tmp_path) in " ".join(each.info.get("cmdline", ()))]
+        left = [" ".join(each.info["cmdline"] or ()) for each in psutil.process_iter(["cmdline"])]
+        assert not [words for words in left if str(tmp_path) in words]

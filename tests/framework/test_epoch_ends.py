@@ -15,6 +15,7 @@ import pytest
 from core.runs.directory import new_directory
 from core.runs.facts import RunState
 from core.schema import checkpoint
+from core.schema.event_kinds import Checkpoint, read_all
 from core.schema.events import Tail
 from core.schema.paths import EVENTS
 from core.schema.spec import write_spec
@@ -133,7 +134,8 @@ def new(runs_root: Path, _steady_clock: None) -> Callable[..., Path]:
 
     def make(epochs: int, **checkpoints: object) -> Path:
         run_dir = new_directory(runs_root, "played")
-        write_spec(run_dir, make_spec("digits_mlp", epochs=epochs, checkpoints={"unit": "never", **checkpoints}))
+        checkpoints = {"unit": "never", "best": False, **checkpoints}
+        write_spec(run_dir, make_spec("digits_mlp", epochs=epochs, checkpoints=checkpoints))
         return run_dir
 
     return make
@@ -197,6 +199,56 @@ def test_automatic_checkpoints_are_saved_at_epoch_ends_with_their_metric(new, mo
         epoch = position.epoch - 1
         last_steps = [loss(step) for step in range(3 * epoch + 1, 3 * epoch + 4)]
         assert position.value == pytest.approx(validation(epoch) if validates else sum(last_steps) / 3)
+
+
+@pytest.mark.parametrize(
+    ("free_s", "names", "kept", "reasons"),
+    [
+        (1.0, ["step-00000360", "step-00000200-best"], 1, ["best", "best", "epoch", "best", "best", "epoch", "end"]),
+        (-1.0, ["step-00000360", "step-00000240"], 2, ["epoch", "epoch", "end"]),
+    ],
+)
+def test_new_best_is_saved_when_it_comes_where_that_is_cheap(new, monkeypatch, free_s, names, kept, reasons) -> None:
+    """Epoch 5 is the best."""
+    monkeypatch.setattr("core.worker.training.controller.FIRST_GUESS_S", 0.0)
+    monkeypatch.setattr("core.worker.training.controller.BEST_S", free_s)
+    run_dir = new(epochs=9, unit="epochs", every=3, keep=1, best=True)
+    played = Played(run_dir, per_epoch=40, reports_every=1)
+    assert played.train()
+    written = read_all(Checkpoint, played.events())
+    assert [each.reason for each in written] == reasons
+    assert [path.name for path in checkpoint.folders(run_dir)] == names
+    last = written[-1]
+    assert (last.metric, last.value, last.lowest, last.lowest_epoch, last.kept) == ("val_loss", 5, 1, 5, kept)
+    assert checkpoint.best_of(checkpoint.folders(run_dir))[1] == kept
+
+
+def test_checkpoint_saved_as_the_best_takes_no_place_of_those_of_the_interval(new, monkeypatch) -> None:
+    monkeypatch.setattr("core.worker.training.controller.FIRST_GUESS_S", 0.0)
+    run_dir = new(epochs=9, unit="epochs", every=3, keep=1, best=True)
+    assert not Played(run_dir, per_epoch=40, reports_every=1).train(lambda step: step == 210)
+    assert [path.name for path in checkpoint.folders(run_dir)] == ["step-00000200-best", "step-00000120"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"checkpoints": {"unit": "never", "best": True}},
+        {"checkpoints": {"unit": "epochs", "every": 3, "best": False}},
+        {"budget_s": 0.0},  # nothing more may be spent
+        {"guess_s": 1.0, "checkpoints": {"every": 100}},  # a save takes longer than an epoch
+    ],
+)
+def test_new_best_is_not_saved_where_it_is_not_cheap_or_not_wanted(new, monkeypatch, changes) -> None:
+    monkeypatch.setattr("core.worker.training.controller.FIRST_GUESS_S", changes.get("guess_s", 0.0))
+    monkeypatch.setattr("core.worker.training.controller.BEST_S", changes.get("budget_s", 1.0))
+    monkeypatch.setattr("core.worker.training.controller.BEST_SHARE", 0.0)
+    settings = {"unit": "epochs", "every": 3, "best": True, **changes.get("checkpoints", {})}
+    played = Played(new(epochs=9, **settings), per_epoch=40, reports_every=1)
+    if "budget_s" in changes:
+        played.controller._store.spent_on_best_s = 1e-9
+    assert played.train()
+    assert "best" not in {each.reason for each in read_all(Checkpoint, played.events())}
 
 
 @pytest.mark.parametrize(("per_epoch", "waits"), [(3, True), (1000, False)])

@@ -18,8 +18,10 @@ from core.launchers.export_model import export_model
 from core.runs.facts import RunState
 from core.runs.outputs import listed_checkpoints
 from core.runs.run import Run
+from core.schema import checkpoint
 from core.schema.spec import RunSpec, write_spec
 from core.series.report import export_csv
+from core.series.run_series import loss_of
 from core.worker import export as exporter
 from tests.support.commands import call
 from tests.support.running import LONG_PYTORCH, Followed, folded, make_spec, train, write_recipe
@@ -205,6 +207,34 @@ def test_best_checkpoint_can_be_exported(runs_root: Path) -> None:
     losses = Followed(followed.run.attach(followed.run.dir)).until_over().run_series.metrics["val_loss"]
     best = int(losses.steps[losses.values.argmin()])
     assert exported.step == best
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("framework", ["pytorch", "tensorflow", "keras"])
+def test_loss_of_a_run_is_that_of_its_best_checkpoint_or_the_difference_is_said(framework, runs_root, capsys) -> None:
+    """Whether a new best is saved depends on the speed of the disk; what is said does not."""
+    followed = train(make_spec("digits_mlp", framework=framework, epochs=8, learning_rate=0.03), runs_root)
+    run_dir = followed.run.dir
+    folder, kept = checkpoint.best_of(checkpoint.folders(run_dir))
+    best = followed.run_series.metrics["val_loss"].min
+    assert folder is not None
+    assert kept is not None
+    loss = loss_of(followed.run_series, followed.run.facts)
+    assert loss is not None
+    assert loss.value == best
+    assert loss.kept == (None if kept == pytest.approx(best, rel=1e-6) else kept)
+    out = call(capsys, "show", run_dir.name, "--runs", runs_root)[1]
+    assert ("(kept: " in out) == (loss.kept is not None)
+    events = call(capsys, "show", run_dir.name, "--events", "--runs", runs_root)[1]
+    last = next(line for line in reversed(events.splitlines()) if "Checkpoint written" in line)
+    assert ("not kept" in last) == (loss.kept is not None)
+    value = checkpoint.read(checkpoint.folders(run_dir)[0]).value
+    assert value is not None
+    assert ("best so far" in last) == (value == pytest.approx(best, rel=1e-6))
+    code, _, err = call(capsys, "export", run_dir.name, "--model", run_dir / "best", "--checkpoint", "best",
+                        "--runs", runs_root)
+    assert code == 0
+    assert ("was not kept: val. loss" in err) == (loss.kept is not None)
 
 
 def test_csv_export_to_full_disk_leaves_no_file(small_disk: Path) -> None:

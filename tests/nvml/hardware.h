@@ -11,7 +11,7 @@ typedef unsigned long long u64;
 
 enum { NOT_SUPPORTED = 3, FUNCTION_NOT_FOUND = 13, GPU_IS_LOST = 15, DEPRECATED = 26 };
 enum { GPUS = 64, MIGS = 4, DEVICES = GPUS + GPUS * MIGS };
-enum { LISTS = 3, PROCESSES = 32, ERRORS = 48, SLOW = 8, XIDS = 16, FILE_BYTES = 1 << 18 };
+enum { LISTS = 4, PROCESSES = 32, ERRORS = 48, SLOW = 8, XIDS = 16, FILE_BYTES = 1 << 18 };
 
 typedef struct { unsigned pid; u64 used; unsigned gpu_instance, compute_instance; } process_t;
 typedef struct { process_t entries[PROCESSES]; unsigned count; } list_t;
@@ -146,6 +146,7 @@ static void set_gpu(gpu_t *g, const char *key, const char *value) {
     else if (!strcmp(key, "compute")) read_list(&g->lists[0], value);
     else if (!strcmp(key, "graphics")) read_list(&g->lists[1], value);
     else if (!strcmp(key, "mps")) read_list(&g->lists[2], value);
+    else if (!strcmp(key, "shares")) read_list(&g->lists[3], value);
     else if (!strcmp(key, "lost")) g->error = number ? GPU_IS_LOST : 0;
     else if (!strcmp(key, "error")) g->error = (int)number;
     else if (!strcmp(key, "unsupported")) add_failures(g->failure, &g->failures, value, NOT_SUPPORTED);

@@ -355,11 +355,18 @@ nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses_v3(void *handle, unsigned *
     return list_processes(&g->lists[2], count, entries);
 }
 
-nvmlReturn_t nvmlDeviceGetProcessUtilization(void *handle, void *samples, unsigned *count, u64 since) {
+typedef struct { unsigned pid; u64 time; unsigned sm, memory, encoder, decoder; } share_t;
+
+nvmlReturn_t nvmlDeviceGetProcessUtilization(void *handle, share_t *samples, unsigned *count, u64 since) {
     DEVICE("nvmlDeviceGetProcessUtilization", "process_utilisation");
-    (void)samples, (void)since;
-    *count = 0;
-    return NOT_FOUND; /* the real library's answer when nothing runs */
+    const list_t *list = &g->lists[3];
+    unsigned room = *count;
+    *count = list->count;
+    if (!list->count) return NOT_FOUND; /* the real library's answer when nothing runs */
+    if (list->count > room || !samples) return INSUFFICIENT_SIZE;
+    for (unsigned i = 0; i < list->count; i++)
+        samples[i] = (share_t){list->entries[i].pid, since + 1, (unsigned)list->entries[i].used, 0, 0, 0};
+    return SUCCESS;
 }
 
 nvmlReturn_t nvmlDeviceGetMigMode(void *handle, unsigned *current, unsigned *pending) {

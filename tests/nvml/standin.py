@@ -10,6 +10,7 @@ The settings file has lines of key=value:
     gpu3.utilisation=82  .temperature=61  .power_mw=250000  .sm_clock_mhz=1980   (NVML's own units)
     gpu3.clock_reasons=4   (NVML's own bits)   .compute_capability=89   (8.9)
     gpu3.compute=PID:BYTES,PID:BYTES  .graphics=  .mps=        (without BYTES: "not available")
+    gpu3.shares=PID:PERCENT,PID:PERCENT    (of the processes that used the GPU in the last moments)
     gpu3.lost=1  .error=999            (every call on this device fails with GPU_IS_LOST or that code)
     gpu3.unsupported=temperature,power  .error.memory=4    (fail: names in `READINGS`, or names of functions)
     gpu3.unsupported=memory  (host and device share memory)   .numa=1  (the GPU is a NUMA node)

@@ -127,7 +127,8 @@ def _draw(app: QApplication, window: MainWindow) -> None:
     window.controllers.start.take_readings()
     for plot in window.panels.plots.plots.values():
         plot.invalidate()  # the plots of a live run take in new readings only every few seconds
-    window.panels.plots.redraw()
+    for plot in window.panels.plots.plots.values():
+        plot.redraw()
     app.processEvents()
 
 

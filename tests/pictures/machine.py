@@ -16,6 +16,7 @@ from typing import Any
 from core.devices.device import KINDS, Device, Process, Sample, Survey
 from core.devices.sampler import Sampler
 from core.schema.event_kinds import ProcessInfo
+from core.series import recent
 from tests.nvml.standin import StandIn, build, build_cuda, uuid
 from tests.support import fake_worker, packages
 
@@ -59,7 +60,7 @@ CPUS = tuple(
     )
     for number in range(2)
 )
-HOST_AVAILABLE = 416 * GB
+HOST_AVAILABLE, DISK_FREE = 416 * GB, 1200 * GB
 BLENDER = 4711
 OTHERS = {BLENDER: ("blender", "anna", "blender -b scene.blend -a")}
 """Name, user and command line of processes that are no runs, by pid."""
@@ -121,6 +122,7 @@ class Machine:
         """Replace what the program asks of the machine."""
         import core.system.processes
         import gui.features.devices.panel
+        import gui.features.devices.rows
         import gui.features.memory.processes
         import gui.features.memory.scanner
         import gui.machine.monitor
@@ -129,9 +131,12 @@ class Machine:
             time: {"time": lambda: NOW},
             core.system.processes: {"describe": self._describe},
             gui.features.devices.panel: {"available_bytes": lambda: HOST_AVAILABLE},
+            gui.features.devices.rows: {"free_bytes": lambda _: DISK_FREE},
             gui.features.memory.processes: {"available_bytes": lambda: HOST_AVAILABLE},
             gui.machine.monitor: {"Sampler": lambda **_: self.sampler},
-            gui.features.memory.scanner: {"find_orphans": lambda _: [], "_scan_proc": _no_scan},
+            gui.features.memory.scanner: {
+                "find_orphans": lambda _: [], "_scan_proc": _no_scan, "_usage": lambda *_: {}, "_is_there": bool,
+            },
         }
         for module, names in replaced.items():
             for name, value in names.items():
@@ -143,6 +148,7 @@ class Machine:
 
     def set_up(self, loads: Sequence[Load], run_id: str = "", past_s: int = 120) -> None:
         """Make the devices do this. `run_id`: the run of processes that are not in `OTHERS`; `past_s`: see `play`."""
+        recent.path_of("").unlink(missing_ok=True)  # of the picture before
         self.processes = {pid: _process(pid, run_id) for load in loads for pid, _ in load.processes}
         self.sampler.play(self._read(tuple(loads)), past_s)
 

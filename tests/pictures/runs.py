@@ -117,8 +117,9 @@ class PlayedRun:
         values = {"val_loss": [loss], "val_accuracy": [accuracy]}
         found = [_event(at, "metrics", since=at, first=step, values=values)]
         if step // self.steps_per_epoch % 4 == 0:
-            about = {"step": step, "name": f"step-{step:08d}", "reason": "epoch", "bytes": 94 * 10**6, "best": True}
-            found.append(_event(at + 0.1, "checkpoint", **about))
+            about = {"step": step, "name": f"step-{step:08d}", "reason": "epoch", "bytes": 94 * 10**6}
+            best = {"metric": "val_loss", "value": loss, "lowest": loss, "kept": loss}
+            found.append(_event(at + 0.1, "checkpoint", **about, **best))
         return found
 
     def _readings(self) -> list[dict[str, Any]]:

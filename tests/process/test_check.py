@@ -1,5 +1,6 @@
 """`trainyard check`: every row against machines of a stand-in, the program that computes, and what a check leaves."""
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -11,21 +12,24 @@ import psutil
 import pytest
 
 from core.check import gpu_work
-from core.check.check import Level, Result, State, run
-from core.check.scope import scope_of
+from core.check.check import Level, Result, State, run, scope_of
 from core.check.table import CHECKS, page, without_names
 from core.devices.device import Device, Survey
 from core.devices.sampler import Sampler
 from core.launchers import p2p
 from core.launchers.local import environment
+from core.runs.run import Run
 from core.schema.spec import RankAssignment
-from tests.nvml.standin import ROOT, StandIn, uuid
+from tests.nvml.standin import ROOT, StandIn, mig_uuid, uuid
+from tests.support.acted_trainings import HELD, ActedTrainings
 from tests.support.pythons import install, make_environment, write_program
+from tests.support.running import make_spec
 from tests.support.waiting import PATIENCE_S, wait_until
 
 ROWS = {check.id: check for check in CHECKS}
 PASS, PROBLEM, COULD_NOT, NOT_APPLICABLE = "pass", "problem", "could_not", "not_applicable"
 GIB = 1 << 30
+BUS = "sys/bus/pci/devices"
 PROFILES = ROOT / "tests/nvml/profiles"
 VERSION = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  {version}  Release Build\n"
 
@@ -34,7 +38,7 @@ VERSION = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  {version}  R
 def tree(tmp_path: Path) -> Path:
     """The files of a machine with two GPUs whose driver is 550.54.14; tests change them."""
     for number in (0, 1):
-        card = tmp_path / f"sys/0000:0{number + 1}:00.0"
+        card = tmp_path / BUS / f"0000:0{number + 1}:00.0"
         card.mkdir(parents=True)
         (card / "vendor").write_text("0x10de\n")
         (card / "class").write_text("0x030200\n")
@@ -55,11 +59,12 @@ CPUS = tuple(Device(id=f"cpu:{number}", kind="cpu", label=f"CPU {number}", name=
 def look(tree: Path, *ids: str, devices: Sequence[Device] = GPUS, **changes: object) -> list[Result]:
     """Return the results of these rows."""
     with scope_of(Survey(devices=tuple(devices)), [], computes=True) as scope:
-        found = replace(scope, sysfs=tree / "sys", proc=tree / "proc", dev=tree / "dev", **changes)
+        found = replace(scope, root=tree, **changes)
         return list(run([ROWS[each] for each in ids], found))
 
 
 GPU, BOTH = {"gpus": 2}, "GPU 0 and GPU 1"
+CONTAINER = {".dockerenv": "", "dev/nvidia1": None}
 SLOW = "nvmlDeviceGetUtilizationRates"
 READS = [
     # id, settings of the stand-in, files, state, what is seen, remedy
@@ -72,9 +77,14 @@ READS = [
     ("driver", {"init_error": 18}, {}, PROBLEM, "ersion mismatch", "reboot"),
     ("driver", GPU | {"crash": "segv"}, {}, PROBLEM, "ended the process that asked it with signal SEGV", "dmesg"),
     ("census", GPU, {}, PASS, "2 on the bus, with NVML, and as device files", ""),
-    ("census", {"gpus": 1}, {}, PROBLEM, "NVML does not list the GPU at 0000:02:00.0", "container"),
+    ("census", {"gpus": 1}, {}, PROBLEM, "NVML does not list the GPU at 0000:02:00.0, although there is ", "container"),
+    ("census", {"gpus": 1}, {"dev/nvidia1": None}, PROBLEM, "NVML does not list the GPU at 0000:02:00.0", "container"),
+    ("census", {"gpus": 1}, CONTAINER, PASS, "this container sees 1 of 2 GPUs", ""),
+    ("census", {"gpus": 1}, CONTAINER | {"dev/nvidia1": ""}, PROBLEM, "dev/nvidia1", "dmesg"),
+    ("census", {"gpus": 1, "gpu0": {"mig": 1, "mig_count": 1}}, CONTAINER, PROBLEM,
+     f"CUDA shows {mig_uuid(0, 0)}, which NVML does not list", "scheduler"),
     ("census", GPU, {"dev/dxg": ""}, NOT_APPLICABLE, "WSL2", ""),
-    ("census", GPU, {"sys/0000:01:00.0/vendor": "", "sys/0000:02:00.0/vendor": ""}, COULD_NOT, "no GPU on its PCI", ""),
+    ("census", GPU, {f"{BUS}/0000:0{each}:00.0/vendor": "" for each in (1, 2)}, COULD_NOT, "no GPU on its PCI", ""),
     ("census", GPU | {"gpu1": {"lost": 1}}, {}, PROBLEM, "1 of 2 GPUs do not answer", "dmesg"),
     ("order", GPU, {}, PASS, f"CUDA shows {BOTH}, each alone and all in this order", ""),
     ("order", GPU | {"gpu1": {"cuda_hidden": 1}}, {}, PROBLEM, f"CUDA shows {uuid(0)}", "scheduler"),
@@ -107,7 +117,10 @@ def test_what_is_read_of_the_driver(tree, name, settings, files, state, seen, re
     if settings is not None:
         request.getfixturevalue("nvml").write(**settings)
     for path, text in files.items():
-        (tree / path).write_text(text)
+        if text is None:
+            (tree / path).unlink()
+        else:
+            (tree / path).write_text(text)
     shared = "host" in seen
     devices = CPUS if settings is None else [replace(each, shared_memory=shared) for each in GPUS]
     [result] = look(tree, name, devices=devices)
@@ -116,7 +129,7 @@ def test_what_is_read_of_the_driver(tree, name, settings, files, state, seen, re
 
 
 def test_call_that_hangs_is_a_row_and_the_next_row_looks(tree, nvml: StandIn, monkeypatch) -> None:
-    monkeypatch.setattr("core.check.driver.ANSWER_S", 0.5)
+    monkeypatch.setattr("core.check.check.ANSWER_S", 0.5)
     nvml.write(gpus=2, **{f"slow_ms.{SLOW}": 60_000})
     driver, latency, memory = look(tree, "driver", "latency", "memory-api")
     assert (driver.state, latency.state, memory.state) == (State.PASS, State.COULD_NOT, State.PASS)
@@ -127,7 +140,8 @@ def test_call_that_hangs_is_a_row_and_the_next_row_looks(tree, nvml: StandIn, mo
 def test_what_real_drivers_answer_comes_to_the_expected_results(tree, nvml: StandIn, profile) -> None:
     around = nvml.use(profile)
     for number in (0, 1):
-        (tree / f"sys/0000:0{number + 1}:00.0/vendor").write_text("0x10de" if number < int(around["pci"]) else "0x8086")
+        vendor = "0x10de" if number < int(around["pci"]) else "0x8086"
+        (tree / f"{BUS}/0000:0{number + 1}:00.0/vendor").write_text(vendor)
         if number >= int(around["devices"]):
             (tree / f"dev/nvidia{number}").unlink()
     (tree / "proc/driver/nvidia/version").write_text(VERSION.format(version=around.get("module", "")))
@@ -151,7 +165,8 @@ def torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     install(python, "torch", "2.9.0")
     real, acted = python.parent / "real", ROOT / "tests/support/acted_torch.py"
     python.rename(real)
-    write_program(python, f'#!/bin/sh\nexec "{real}" "{acted}" "$@"\n')
+    acts = f'case "$1" in *gpu_probe.py) exec "{real}" "{acted}" "$@";; esac'
+    write_program(python, f'#!/bin/sh\n{acts}\nexec "{real}" "$@"\n')
     monkeypatch.setenv("TRAINYARD_PYTHON_PYTORCH", str(python))
     monkeypatch.setenv("ACTED_TORCH", str(tmp_path / "acts.json"))
     for name, seconds in (("BACK_S", 0.5), ("START_S", 20.0), ("REDUCE_S", 1.0), ("LOAD_S", 2.0)):
@@ -162,21 +177,21 @@ def torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 SPEEDS = {"multiplies": 8e14, "copies": 3e12, "to_device": 5e10, "from_device": 5e10, "under_load": True}
 NUMBERS = {"errors": {"float32": 1e-6, "bfloat16": 3e-3}, "unlike": 0, "repeats": 50}
 FULL_LINK = {f"gpu{number}": {"pcie_generation": 4, "pcie_max_generation": 4} for number in (0, 1)}
-HELD = {"says": {"taken": GIB, "sum": 8.0}, "memory": GIB + (500 << 20)}
+HOLDS = {"says": {"sum": 8.0}, "memory": GIB + (500 << 20)}
 SUM = {"says": {"wrong": 0, "rate": 2e10}}
-WELL = {"hold": HELD, "numbers": {"says": NUMBERS}, "speed": {"says": SPEEDS}, "reduce": SUM}
+WELL = {"hold": HOLDS, "numbers": {"says": NUMBERS}, "speed": {"says": SPEEDS}, "reduce": SUM}
 DESKTOP = {"gpus": 1, "gpu0": {"graphics": "1:1000"}}
 WORK = [
     # id, settings of the stand-in, acts of PyTorch, state, what is seen, remedy
-    ("accounting", {"gpus": 1}, {"hold": HELD}, PASS, "of CUDA itself, the process is listed", ""),
-    ("accounting", {"gpus": 1}, {"hold": HELD | {"other_namespace": True}}, PASS, "under other numbers", ""),
-    ("accounting", {"gpus": 1}, {"hold": HELD | {"memory": 1 << 20}}, PROBLEM, "wrote to 1.0 GB, and", "rely"),
+    ("accounting", {"gpus": 1}, {"hold": HOLDS}, PASS, "of CUDA itself, the process is listed", ""),
+    ("accounting", {"gpus": 1}, {"hold": HOLDS | {"other_namespace": True}}, PASS, "under other numbers", ""),
+    ("accounting", {"gpus": 1}, {"hold": HOLDS | {"memory": 1 << 20}}, PROBLEM, "wrote to 1.0 GB, and", "rely"),
     ("accounting", {"gpus": 1}, {"hold": {"says": {"error": "CUDA error: 802"}}}, COULD_NOT, "GPU 0: CUDA error", ""),
-    ("release", {"gpus": 1}, {"hold": HELD}, PASS, "s after SIGKILL", ""),
-    ("release", {"gpus": 1}, {"hold": HELD | {"kept": True}}, PROBLEM, "were not back after", "trainyard devices"),
-    ("release", DESKTOP, {"hold": HELD | {"kept": True, "memory": 64 << 20}}, COULD_NOT, "other programs are", ""),
-    ("release", DESKTOP, {"hold": HELD | {"kept": True}}, PROBLEM, "were not back", "reset"),
-    ("accounting", DESKTOP, {"hold": HELD | {"memory": GIB - (64 << 20)}}, COULD_NOT,
+    ("release", {"gpus": 1}, {"hold": HOLDS}, PASS, "s after SIGKILL", ""),
+    ("release", {"gpus": 1}, {"hold": HOLDS | {"kept": True}}, PROBLEM, "were not back after", "trainyard devices"),
+    ("release", DESKTOP, {"hold": HOLDS | {"kept": True, "memory": 64 << 20}}, COULD_NOT, "other programs are", ""),
+    ("release", DESKTOP, {"hold": HOLDS | {"kept": True}}, PROBLEM, "were not back", "reset"),
+    ("accounting", DESKTOP, {"hold": HOLDS | {"memory": GIB - (64 << 20)}}, COULD_NOT,
      "other programs are on it, and its memory changed by 64 MB meanwhile", ""),
     ("numbers", GPU, {"numbers": {"says": NUMBERS}}, PASS, "50 repetitions equal", ""),
     ("numbers", GPU, {"numbers": {"says": NUMBERS | {"unlike": 3}}}, PROBLEM, "3 of 50 repetitions", "Train nothing"),
@@ -190,7 +205,7 @@ WORK = [
     ("energy", GPU | {f"gpu{each}": {"energy_counts": 1} for each in (0, 1)}, {"speed": {"says": SPEEDS}},
      PASS, "J counted", ""),
     ("energy", GPU | {f"gpu{each}": {"unsupported": "energy"} for each in (0, 1)},
-     {"speed": {"says": SPEEDS}}, NOT_APPLICABLE, "GPU 0 has no counter of energy", ""),
+     {"speed": {"says": SPEEDS}}, NOT_APPLICABLE, "GPU 0: no counter of energy", ""),
     ("p2p-values", GPU, {"reduce": SUM}, PASS, "values right, 20.0 GB/s, the driver allows direct access for 2", ""),
     ("p2p-values", GPU, {"reduce": SUM | {"p2p": {"says": {"wrong": 7, "rate": 1e9}}}}, PROBLEM,
      "14 values of a sum are wrong; right without direct access", "trainyard check --p2p off"),
@@ -217,7 +232,8 @@ WORKING = [check.id for check in CHECKS if check.level is Level.WORK]
 @pytest.mark.parametrize(
     ("changes", "devices", "why"),
     [
-        ({"busy": "GPU 0 is used"}, GPUS, "GPU 0 is used"),
+        ({"obstacle": "another check"}, GPUS, "another check"),
+        ({"look_for_users": lambda: "GPU 0 is used by run x"}, GPUS, "left out, since GPU 0 is used by run x"),
         ({}, [replace(each, blocked="hidden") for each in GPUS], "GPU 0 and GPU 1 cannot be used"),
     ],
 )
@@ -237,12 +253,23 @@ def test_mig_devices_have_no_memory_and_no_link_to_look_at(tree, nvml: StandIn, 
     assert {each.state for each in look(tree, "memory-api", "link", devices=[instance])} == {State.NOT_APPLICABLE}
 
 
+def test_health_of_a_mig_device_is_that_of_its_gpu(nvml: StandIn) -> None:
+    nvml.write(gpus=1, gpu0={"mig": 1, "mig_count": 1, "recovery": 1})
+    whole = replace(GPUS[0], pci_bus_id="0000:01:00.0", blocked="MIG")
+    instance = replace(GPUS[0], id=mig_uuid(0, 0), label="GPU 0 MIG 0", pci_bus_id="0000:01:00.0")
+    for devices, state, seen in [([whole, instance], State.PROBLEM, "GPU 0 needs a reset"),
+                                 ([instance], State.NOT_APPLICABLE, "tells nothing of the health")]:
+        with scope_of(Survey(devices=tuple(devices)), [instance.id], computes=False) as scope:
+            [result] = run([ROWS["health"]], scope)
+        assert (result.state, seen in result.value) == (state, True), result
+
+
 def test_switched_off_direct_access_is_not_advised_again(tree, nvml: StandIn, torch) -> None:
     nvml.write(**GPU)
     torch({"reduce": SUM | {"p2p": {"says": {"wrong": 7, "rate": 1e9}}}})
     p2p.switch(on=False)
     [result] = look(tree, "p2p-values")
-    assert result.remedy.startswith("Runs on this machine do without it already.")
+    assert result.remedy.startswith("Runs on this machine do without it already; to use it again")
 
 
 def test_failure_of_one_rank_is_told_while_the_others_wait_for_it(tree, nvml: StandIn, torch, monkeypatch) -> None:
@@ -263,6 +290,98 @@ def test_shared_memory_is_never_filled_and_a_python_without_pytorch_does_not_com
     assert {each.value for each in look(tree, *WORKING)} == {
         "PyTorch, which computes here, is not installed in /nowhere/python"
     }
+
+
+# -- trainings -----------------------------------------------------------------------------------------
+
+
+WAITS, LIVES = {"waits": True, "steps": 30, "state": "paused"}, {"waits": True, "steps": 30, "state": "stopped"}
+FAILED = {"state": "failed", "error": "It could not go on."}
+NO_MEMORY = {"state": "failed", "error": "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 48.00 GiB."}
+ONE, SAYS = {"gpus": 1}, 'trainyard-check:{{"seconds": {}}}\n'
+TRAIN = [
+    # id, settings of the stand-in (none: CPU devices), trainings in the order of their start, state, seen, remedy
+    ("train-pytorch", None, [], PASS,
+     "trained: single, ddp, fsdp, pipeline and placement; Strategy data_parallel runs on NVIDIA GPUs only.", ""),
+    ("train-pytorch", None, [{}, {"loss": 0.9}], PROBLEM, "ddp: the last loss is 0.9, and 0.5 on one device; trained: ",
+     "Train with another strategy"),
+    ("train-pytorch", None, [FAILED], PROBLEM, "single: It could not go on.; trained: ddp, ", "Train with another"),
+    ("train-pytorch", None, [LIVES], COULD_NOT, "a training was not over after 0.5 s", ""),
+    ("pause", None, [{}, WAITS], PASS, "paused after step 30; last loss 0.5, without a pause 0.5", ""),
+    ("pause", None, [{}, WAITS, {"loss": 0.6}], PROBLEM, "last loss 0.6, without a pause 0.5", "Do not rely on pauses"),
+    ("pause", None, [{}, WAITS, FAILED], PROBLEM, "It could not go on.", "Report this check."),
+    ("pause", None, [{}, {}], COULD_NOT, "the training was over before it could be paused", ""),
+    ("kills", None, 3 * [LIVES], PASS, "everything gone after SIGKILL: worker ", ""),
+    ("kills", None, [LIVES, LIVES | {"left": True}], PROBLEM,
+     "1 process of a run was left 0.5 s after SIGKILL to its supervisor", "trainyard sweep"),
+    ("kills", None, [LIVES | {"held": True}], PROBLEM, HELD, "trainyard devices"),
+    ("kills", None, [FAILED], COULD_NOT, "the training had ended before: It could not go on.", ""),
+    ("memory", ONE, [NO_MEMORY], PASS, "out of memory", ""),
+    ("memory", ONE, [FAILED], PROBLEM, "the failure is called “", "Report this check."),
+    ("memory", ONE, [{}], NOT_APPLICABLE, "the driver lends GPUs memory of the host", ""),
+    ("memory", ONE, [LIVES], COULD_NOT, "a training was not over after 0.5 s", ""),
+    ("watching", None, [{"log": SAYS.format(1.0)}], PASS, "a run has 1.000 of the speed by hand", ""),
+    ("watching", None, [{"log": SAYS.format(2.0)}], PROBLEM, "a run has 0.500 of the speed by hand", "what else runs"),
+    ("watching", None, [FAILED], COULD_NOT, "It could not go on.", ""),
+    ("watching", None, [{}], COULD_NOT, "the program said nothing", ""),
+]
+
+
+@pytest.fixture
+def trainings(torch, monkeypatch):
+    """A function that sets what the trainings of a check come to, and the time that a program takes by hand."""
+    torch({"steps": {"says": {"seconds": 1.0}}})
+    for name, value in (("RUN_S", PATIENCE_S), ("GONE_S", 0.5), ("ROUNDS", 1)):
+        monkeypatch.setattr(f"core.check.trainings.{name}", value)
+    with contextlib.ExitStack() as stack:
+
+        def act(acts) -> None:
+            acted = stack.enter_context(contextlib.closing(ActedTrainings(acts)))
+            monkeypatch.setattr("core.runs.directory.launch_supervisor", acted.launch)
+
+        yield act
+
+
+@pytest.mark.parametrize(("name", "settings", "acts", "state", "seen", "remedy"), TRAIN)
+def test_trainings(tree, trainings, name, settings, acts, state, seen, remedy, request, monkeypatch) -> None:
+    if settings is not None:
+        request.getfixturevalue("nvml").write(**settings)
+    if "not over" in seen:
+        monkeypatch.setattr("core.check.trainings.RUN_S", 0.5)
+    trainings(acts)
+    [result] = look(tree, name, devices=CPUS if settings is None else GPUS[:1])
+    assert (result.state.value, seen in result.value, remedy in result.remedy) == (state, True, True), result
+    assert bool(result.remedy) == (state == PROBLEM)
+
+
+def test_nothing_trains_without_the_framework_or_beside_a_run(tree, trainings, monkeypatch) -> None:
+    trainings([])
+    rows = ("train-pytorch", "pause", "kills", "watching")
+    results = look(tree, *rows, devices=CPUS, look_for_users=lambda: "CPU 0 is used")
+    assert {(each.state, each.value) for each in results} == {(State.COULD_NOT, "left out, since CPU 0 is used")}
+    monkeypatch.setenv("TRAINYARD_PYTHON_PYTORCH", "/nowhere/python")
+    found = {(each.state, each.value) for each in look(tree, *rows, devices=CPUS)}
+    assert found == {(State.NOT_APPLICABLE, "PyTorch is not installed")}
+
+
+def test_run_that_begins_meanwhile_is_named_and_keeps_the_next_check_from_computing(tree, nvml: StandIn, torch) -> None:
+    nvml.write(**GPU)
+    torch({"numbers": {"says": NUMBERS | {"unlike": 3}}})
+    users = iter(["", ""])  # before the first check, and when it begins to compute
+    numbers, speed = look(tree, "numbers", "speed", look_for_users=lambda: next(users, "GPU 0 is used by run x"))
+    assert numbers.state is State.PROBLEM
+    assert numbers.value.endswith("repetitions differ; perhaps disturbed: GPU 0 is used by run x")
+    assert (speed.state, speed.value) == (State.COULD_NOT, "left out, since GPU 0 is used by run x")
+
+
+def test_runs_that_use_the_devices_are_found_as_they_come_and_go(runs_root) -> None:
+    acted = ActedTrainings([LIVES])
+    with contextlib.closing(acted), scope_of(Survey(devices=CPUS), [], computes=True, runs=runs_root) as scope:
+        assert scope.look_for_users() == ""
+        run = Run.start(make_spec("digits_mlp"), runs_root, acted.launch)
+        wait_until(lambda: scope.look_for_users() == f"CPU 0 is used by run {run.id}", "the run")
+        run.request("stop")
+        wait_until(lambda: scope.look_for_users() == "", "the end of the run")
 
 
 # -- the command ---------------------------------------------------------------------------------------
@@ -314,8 +433,8 @@ def test_devices_in_use_and_a_second_check_leave_the_work_out(call, nvml: StandI
     assert "GPU 0" in err
     assert err.endswith("Nothing computes on them; with --yes it does.\n")
     states = {each["id"]: (each["state"], each["value"]) for each in json.loads(out)["checks"]}
-    left_out = "left out, since something else uses the devices"
-    assert states["numbers"] == (COULD_NOT, left_out)
+    assert states["numbers"][0] == COULD_NOT
+    assert states["numbers"][1].startswith("left out, since GPU 0 is used by pid 1 ")
     _, out, _ = call("check", "--json", "--yes")
     assert {each["id"]: each["state"] for each in json.loads(out)["checks"]}["numbers"] == PASS
     with scope_of(Survey(devices=GPUS), [], computes=True):

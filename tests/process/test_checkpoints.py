@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from core.diagnosis.timeline import Timeline
 from core.runs.facts import RunState
 from core.runs.run import Run
 from core.schema import checkpoint
 from core.schema.events import Tail
 from core.schema.paths import EVENTS
+from core.series.run_series import loss_of
 from core.system import processes
 from tests.support.resuming import EVERY_STEP, LEARNING, broken_off, checkpoint_names, resumed
 from tests.support.running import Followed, make_spec, start, train, write_recipe
@@ -51,6 +53,25 @@ def test_latest_and_best_checkpoints_are_kept(runs_root: Path, tmp_path: Path) -
     losses = followed.run_series.metrics["val_loss"].values.tolist()
     assert losses.index(min(losses)) == 1
     assert checkpoint_names(followed.run) == [f"step-{step:08d}" for step in (10, 25, 30)]
+
+
+def test_best_model_of_a_run_with_usual_settings_is_kept(runs_root: Path, tmp_path: Path) -> None:
+    """Without an interval, the end alone would be saved: epochs of 0.3 s are short, and a save takes milliseconds."""
+    slow = f"""{DROPS}
+    def loss():
+        import time
+        return lambda weight, items: time.sleep(0.06) or weight
+    """
+    followed = train(make_spec(write_recipe(tmp_path, slow, "drops"), epochs=6, batch_size=16), runs_root)
+    assert checkpoint_names(followed.run) == ["step-00000010-best", "step-00000030"]
+    loss = loss_of(followed.run_series, followed.run.facts)
+    assert loss is not None
+    assert (loss.value, loss.kept) == (0.4, None)
+    lines = Timeline(followed.run.spec(), "PyTorch")
+    lines.fold(Run(followed.run.dir).catch_up())
+    assert [each.text.partition("B, ")[2] for each in lines.entries if each.text.startswith("Checkpoint")] == [
+        "val. loss 0.5 (best so far).", "val. loss 0.4 (best so far).", "val. loss 0.9.",
+    ]
 
 
 def test_broken_checkpoint_is_skipped_with_a_notice(runs_root: Path, stepwise: Followed) -> None:

@@ -183,7 +183,7 @@ def test_run_show_and_list_agree(call: Call, runs_root: Path) -> None:
     assert json.loads(call("show", shown["run"][:12], "--json")[1]) == shown
     (listed,) = json.loads(call("runs", "--json")[1])
     assert (listed["run"], listed["state"], listed["step"]) == (shown["run"], "finished", 23)
-    assert listed["loss"] == shown["metrics"]["loss"]["last"]
+    assert listed["last_loss"] == shown["metrics"]["loss"]["last"]
     assert "finished, 23 steps" in call("show", shown["dir"])[1]
     assert call("attach", shown["run"])[0] == 0
 

@@ -20,7 +20,7 @@ from core.history.device_use import devices_in_use, sharing_sentence
 from core.language import join_sentences, tr
 from core.runs.directory import new_directory
 from core.runs.facts import RunFacts, RunState
-from core.runs.run import LAUNCH_S
+from core.runs.run import LAUNCH_S, Run
 from core.schema.event_kinds import Release, StateChange, StopStep, SupervisorStart, TerminatedProcess, Verdict
 from core.schema.events import Writer, metrics_line
 from core.schema.paths import EVENTS
@@ -96,8 +96,9 @@ def test_run_list_has_headings_and_a_message_when_empty(runs_root: Path, capsys)
     assert call(capsys, "runs", "--json", "--runs", runs_root) == (0, "[]\n", "")
     run_dir = written_run(runs_root, *FAILED, losses=(0.5,))
     heading, line = call(capsys, "runs", "--runs", runs_root)[1].splitlines()
-    assert heading.split() == ["RUN", "STATE", "STEP", "LOSS"]
-    assert line.split() == [run_dir.name, "failed", "1", "0.5"]
+    assert heading.split() == ["RUN", "STATE", "STEP", "LOSS", "DIFFERENCE"]
+    assert line.split()[:4] == [run_dir.name, "failed", "1", "0.5"]
+    assert line.endswith(" · batch 64 · seed 0")
     assert call(capsys, "catalog")[1].startswith("FRAMEWORK ")
 
 
@@ -315,14 +316,18 @@ def finding(device: str, verdict: Verdict) -> Release:
     )
 
 
-def test_outcome_line_has_loss_and_memory_verdict() -> None:
-    run = ScriptedRun(RunFacts(state=RunState.FINISHED))
-    assert outcome(run, None) == "played: finished"
+def test_outcome_line_has_loss_and_memory_verdict(tmp_path: Path) -> None:
+    states = ("starting", "running", "releasing", "finished")
+    run = Run.attach(written_run(tmp_path, *states))
+    run.catch_up()
+    assert outcome(run) == f"{run.id}: finished"
+    run = Run.attach(written_run(tmp_path, *states, losses=(0.040712,)))
     found = {"a": finding("a", Verdict.RELEASED), "b": finding("b", Verdict.RELEASED)}
+    run.catch_up()
     run.facts = replace(run.facts, releases=found)
-    assert outcome(run, 0.040712) == "played: finished, loss 0.04071, memory released"
+    assert outcome(run) == f"{run.id}: finished, loss 0.04071, memory released"
     run.facts = replace(run.facts, releases={**found, "b": finding("b", Verdict.HELD_BY_OTHERS)})
-    assert outcome(run, 0.5) == "played: finished, loss 0.5, memory held by others"
+    assert outcome(run) == f"{run.id}: finished, loss 0.04071, memory held by others"
 
 
 def test_failed_run_error_names_the_log_file(runs_root: Path, capsys) -> None:
@@ -351,6 +356,8 @@ def test_a_run_whose_last_step_has_no_loss_is_followed(runs_root: Path, capsys: 
     run_dir = recorded(runs_root)
     with (run_dir / "events" / "worker-0.jsonl").open("a") as file:
         file.write('{"t": 1750000050.0, "kind": "metrics", "since": 1.75e9, "first": 51, "values": {"loss": [null]}}\n')
+    path = run_dir / "events" / "worker-0.jsonl"
+    path.write_text(path.read_text().replace(": ", ":"))  # as workers write it
     code, out, _ = call(capsys, "attach", run_dir.name, "--runs", runs_root)
     assert code == 0
     assert out.startswith(f"{run_dir.name}: finished, loss 0.02")

@@ -1,38 +1,72 @@
 """Which run writes a file, where several write into one folder."""
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 
 import pytest
 
-from core.metrics.collector import FileOwners
-from core.runs.facts import RunState
+from core.metrics.collector import CACHE_S, FileOwners
 from core.system.processes import TAG
-from tests.support.running import script_spec, start
+from tests.support.recorded_events import scalar_record
+from tests.support.running import LONG, curves, make_spec, script_spec, start, write_recipe
 from tests.support.waiting import wait_until
 
-HOLD_SOURCE = (
-    "import sys; file = open(sys.argv[1], 'a') if len(sys.argv) > 1 else None; print('.', flush=True); sys.stdin.read()"
-)
-LOGS = """\
-import csv, sys, time
+HOLD_SOURCE = """\
+import sys
+file = open(sys.argv[1], "a") if len(sys.argv) > 1 else None
+print(".", flush=True)
+for line in sys.stdin:  # appended to the file that it names, which is closed at once
+    path, _, text = line.partition(" ")
+    with open(path, "a") as file:
+        file.write(text)
+    print(".", flush=True)
+"""
+WRITES = """\
+import json, sys, time
 from pathlib import Path
 
-name, first = sys.argv[1], float(sys.argv[2])
-with open(f"{name}.csv", "w", newline="") as file:
-    log = csv.writer(file)
-    log.writerow(["step", "loss"])
-    for step in range(1, 41):
-        log.writerow([step, first + step])
+name, first, met = sys.argv[1], float(sys.argv[2]), Path(sys.argv[3])
+records = [bytes.fromhex(each) for each in json.loads(sys.argv[4])]
+folder = Path(name)
+folder.mkdir()
+events, table = (folder / "events.out.tfevents.1.host").open("wb"), (folder / "held.csv").open("w")
+table.write("step,loss\\n")
+for step, record in enumerate(records, start=1):
+    events.write(record)
+    table.write(f"{step},{first + step}\\n")
+    for file in (events, table):
         file.flush()
-        Path(f"{name}.begun").touch()
-        while not all(Path(f"{each}.begun").exists() for each in ("one", "two")):
-            time.sleep(0.01)
-    while not Path("read").exists():  # a run has the files that its processes have open
+    with (folder / "closed.csv").open("a") as file:
+        file.write(("step,mae\\n" if step == 1 else "") + f"{step},{first + step}\\n")
+    with (folder / "log.jsonl").open("a") as file:
+        file.write(json.dumps({"step": step, "reward": first + step}) + "\\n")
+    print(f"step {step} accuracy: {first + step}", flush=True)
+    (met / name).touch()
+    while len(list(met.iterdir())) < 2:
         time.sleep(0.01)
+while not (met.parent / "read").exists():  # a run has the files that its processes have open
+    time.sleep(0.01)
 """
+RECIPE = """
+def loss():
+    import time
+    from pathlib import Path
+
+    met, calls = Path({met!r}), []
+    def measure(weight, items):
+        calls.append(1)
+        (met / {name!r}).touch()
+        while len(list(met.iterdir())) < 2:
+            time.sleep(0.01)
+        return {first} + len(calls)
+    return measure
+"""
+STEPS = 20
+CURVES = {"recipe": ["loss"], "script": ["accuracy", "loss", "mae", "psnr", "reward"]}
 
 
 @pytest.fixture
@@ -106,8 +140,8 @@ def test_folder_of_a_log_that_a_process_of_the_run_has_open_is_told(tmp_path, st
     start_process("run-1", tmp_path, log)
     start_process("run-1", tmp_path, other)
     owners = FileOwners("run-1", tmp_path / "work", clock=lambda: 0.0)
-    assert owners.open_folders() == {log.parent}
-    assert owners.open_folders() == set(), "not again at once"
+    assert owners.look() == {log.parent}
+    assert owners.look() == set(), "not again at once"
 
 
 def test_run_that_has_just_started_has_its_file(tmp_path, start_process) -> None:
@@ -121,19 +155,90 @@ def test_run_that_has_just_started_has_its_file(tmp_path, start_process) -> None
     assert owners.is_ours(str(ours), ours.stat())
 
 
-@pytest.mark.slow
-def test_two_runs_in_one_folder_record_separate_losses(tmp_path: Path, runs_root: Path) -> None:
-    (tmp_path / "logs.py").write_text(LOGS)
-    first = {"one": 1000.0, "two": 2000.0}
+def write(process: subprocess.Popen[bytes], path: Path, text: str) -> None:
+    """Have a process append a line to a file, which it closes."""
+    process.stdin.write(f"{path} {text}\n".encode())
+    process.stdin.flush()
+    process.stdout.read(2)
 
-    runs = {
-        name: start(script_spec(tmp_path / "logs.py", name, str(at), cwd=tmp_path, devices=device), runs_root)
-        for (name, at), device in zip(first.items(), ("cpu:0", "cpu:1"), strict=True)
-    }
 
-    for run in runs.values():
-        wait_until(lambda run=run: "loss" in run.poll().run_series.metrics and len(run.losses()) >= 40, "all losses")  # type: ignore[misc]
+def test_closed_file_belongs_to_the_run_that_has_written_as_much_as_it_grew(tmp_path, start_process) -> None:
+    one, two = (start_process(f"run-{name}", tmp_path) for name in ("1", "2"))
+    table, left = tmp_path / "table.csv", tmp_path / "left.csv"
+    now = [0.0]
+    owners = {run: FileOwners(run, tmp_path, clock=lambda: now[0]) for run in ("run-1", "run-2")}
+
+    def ownership(path: Path) -> list[bool]:
+        return [each.is_ours(str(path), path.stat()) for each in owners.values()]
+
+    def compare() -> None:
+        for each in owners.values():
+            each.compare()
+
+    write(one, table, "step,loss")
+    write(two, left, "step,loss")
+    assert ownership(table) == ownership(left) == [False, False]
+    compare()
+    assert ownership(table) == [False, False], "it has not grown since"
+    write(one, table, "1,0.5")
+    compare()
+    assert ownership(table) == [True, False]
+    assert [each.refused for each in owners.values()] == [{str(left): "run-2"}, {str(left): "run-1"}]
+    unseen = tmp_path / "unseen.csv"
+    write(two, unseen, "step,loss")
+    two.communicate()
+    now[0] = 2 * CACHE_S
+    assert ownership(unseen) == [False, False], "written before the other run was over"
+    compare()
+    assert ownership(left) == [False, False], "the end of a run says nothing about the files that are there"
+    for step in range(3):  # run-2 may have written something since its processes were listed
+        write(one, left, f"{step},0.5")
+        compare()
+    assert ownership(left)[0]
+    assert owners["run-1"].refused == {str(unseen): "run-2"}
+
+
+def test_command_lines_decide_at_the_end_of_a_run_whose_file_it_is(tmp_path, start_process) -> None:
+    (tmp_path / "first").mkdir()
+    paths = [tmp_path / "first" / "log.csv", tmp_path / "log.csv"]
+    for path in paths:
+        path.touch()
+    for run, name in (("run-1", "first"), ("run-2", "second")):
+        start_process(run, tmp_path, tmp_path / name / "out.bin" if name == "first" else tmp_path / "second.bin")
+    owners = FileOwners("run-1", tmp_path)
+    for last in (False, True):
+        assert [owners.is_ours(str(path), path.stat()) for path in paths] == [False, False]
+        owners.look(last=last)
+    assert [owners.is_ours(str(path), path.stat()) for path in paths] == [True, False]
+    assert owners.refused == {str(paths[1]): "run-2"}
+
+
+@pytest.mark.parametrize("kinds", [*product(["recipe", "script"], repeat=2)], ids="+".join)
+@pytest.mark.parametrize("folders", [("here", "here"), ("here", "here/below"), ("here", "beside")], ids="+".join)
+def test_every_curve_of_two_runs_at_once_is_whole_and_its_own(folders, kinds, tmp_path, runs_root) -> None:
+    met, runs = tmp_path / "met", {}
+    met.mkdir()
+    for kind, folder, name, first, device in zip(
+        kinds, folders, ("one", "two"), (1000.0, 2000.0), ("cpu:0", "cpu:1"), strict=True
+    ):
+        (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+        if kind == "recipe":
+            source = LONG.replace("items=64", f"items={STEPS}") + RECIPE.format(met=str(met), name=name, first=first)
+            recipe = write_recipe(tmp_path / folder, source, name)
+            spec = make_spec(recipe, devices=device, batch_size=1, epochs=1)
+        else:
+            program = tmp_path / folder / "train.py"
+            program.write_text(WRITES)
+            records = [scalar_record("psnr", first + step, step).hex() for step in range(1, STEPS + 1)]
+            arguments = (name, str(first), str(met), json.dumps(records))
+            spec = script_spec(program, *arguments, cwd=tmp_path / folder, devices=device)
+        runs[name] = kind, first, start(spec, runs_root)
+    for kind, _, run in runs.values():
+        if kind == "script":
+            wait_until(lambda run=run: {"loss", "psnr"} <= run.poll().run_series.metrics.keys(), "the open files")  # type: ignore[misc]
     (tmp_path / "read").touch()
-    for name, run in runs.items():
-        assert run.until_over().state is RunState.FINISHED
-        assert run.losses() == [first[name] + step for step in range(1, 41)], name
+    for kind, first, run in runs.values():
+        found = curves(run.until_over())
+        wanted = [first + step for step in range(1, STEPS + 1)]
+        assert {name: found.get(name) for name in CURVES[kind]} == dict.fromkeys(CURVES[kind], wanted)
+        assert not any("not read" in notice or "has a curve" in notice for notice in run.run.facts.notices)

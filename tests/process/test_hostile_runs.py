@@ -26,7 +26,8 @@ BATCH = 8
 COMMANDS = (
     ("show",), ("show", "--json"), ("command",), ("command", "--json"), ("export", "--csv", "-"),
     ("export", "--tensorboard", "tb", "--force"), ("report", "--output", "report.html", "--force"),
-    ("try", r"(?P<loss>\S+)"), ("keep", "kept.json", "--secrets", "names", "--yes"),
+    ("log",), ("log", "--json", "--tail", "3"), ("try", r"(?P<loss>\S+)"),
+    ("keep", "kept.json", "--secrets", "names", "--yes"),
 )
 
 

@@ -25,7 +25,7 @@ from core.system.own_processes import NOTIFIER
 from tests.support.acting import played
 from tests.support.commands import call
 from tests.support.queueing import Queue
-from tests.support.running import Followed, attached, make_spec, start, train, write_recipe
+from tests.support.running import LONG, Followed, attached, make_spec, source_spec, start, train, write_recipe
 from tests.support.session_bus import NotificationService, Shown, session_bus
 from tests.support.waiting import PATIENCE_S, wait_until
 from tests.support.web_server import WebServer
@@ -77,6 +77,30 @@ def without_a_supervisor(run: Followed) -> bool:
 
 
 # -- runs --------------------------------------------------------------------------------------------
+
+
+NAN_SCRIPT = """
+import time
+for step in range(10**9):
+    print(f"step {step} loss {0.5 if step < 3 else float('nan')}", flush=True)
+    time.sleep(0.05)
+"""
+NAN_RECIPE = f"{LONG}\ndef loss():\n    return lambda weight, items: float('nan')\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_script", [True, False])
+def test_nan_is_told_once_while_the_run_trains(tmp_path: Path, runs_root: Path, *, is_script: bool) -> None:
+    told = tmp_path / "told"
+    save(settings(command=f'echo "$NOTIFICATION_OCCASION $NOTIFICATION_TITLE" >> {shlex.quote(str(told))}'))
+    recipe = write_recipe(tmp_path, NAN_RECIPE, "train")
+    run = start(source_spec(tmp_path, NAN_SCRIPT) if is_script else make_spec(recipe, epochs=10**6), runs_root)
+    wait_until(lambda: told.exists() and told.read_text().endswith("\n"), "the notification")
+    assert run.poll().state is RunState.RUNNING
+    run.run.request("stop")
+    assert run.until_over().state is RunState.STOPPED
+    wait_until(lambda: told.read_text().count("\n") == 2, "the notification of the end")
+    assert told.read_text().splitlines() == ["nan train: the loss became NaN", "stopped train was stopped"]
 
 
 def test_desktop_shows_how_a_run_ended_while_no_window_is_open(tmp_path: Path, runs_root: Path) -> None:

@@ -68,7 +68,7 @@ def test_a_queued_run_waits_for_those_that_were_started_at_once_and_says_so(queu
     """Those say that they share the device."""
     first, second = queue.start(), queue.start()
     name = first.run.spec().name
-    assert any(f"CPU 0 is claimed by run {name}. This run shares it" in each for each in second.run.facts.notices)
+    assert any(f"CPU 0 was claimed by run {name} when this run started" in each for each in second.run.facts.notices)
     waiting = queue.add("waiting")
     row = queue.until_reason("waiting", f"CPU 0 is used by run {name}")
     assert (row.place, row.state, row.needs, row.waits) == (1, "queued", "CPU 0", True)
@@ -77,6 +77,7 @@ def test_a_queued_run_waits_for_those_that_were_started_at_once_and_says_so(queu
     assert code == 0
     assert listed["run"] == waiting.run.id
     assert listed.keys() >= {"run", "place", "state", "needs", "reason", "expected_start"}
+    assert listed["difference"] == "epochs 5 · lr 0.001 · batch 64"
     assert call(capsys, "runs", "state:queued", "--runs", queue.runs_root)[1].count(waiting.run.id) == 1
     stop(first)
     queue.until_reason("waiting", "CPU 0 is used by run")
@@ -271,7 +272,7 @@ def test_held_run_is_started_at_once_beside_the_run_that_uses_its_device(queue: 
     waiting.until_over()
     assert waiting.state is FINISHED
     assert set(waiting.run.spec().devices) == {"cpu:0", "cpu:1"}
-    assert any(text.startswith("CPU 0 is claimed by run ") for text in waiting.run.facts.notices)
+    assert any(text.startswith("CPU 0 was claimed by run ") for text in waiting.run.facts.notices)
     assert not read_request(waiting.run.dir).at_once
     assert running.poll().state is RunState.RUNNING
     assert not is_free("cpu:0")
@@ -381,7 +382,7 @@ def test_odd_names_and_runs_that_wait_for_each_other(queue: Queue, capsys) -> No
     code, _, err = call(capsys, "run", queue.recipe, "--devices", "cpu:0", "--epochs", 1, "--detach",
                         "--runs", queue.runs_root.parent / "elsewhere")
     assert code == 0
-    assert f"CPU 0 is claimed by run {running.run.spec().name}." in err
+    assert f"CPU 0 is claimed by {running.run.spec().name} (another folder)." in err
     (two.run.dir / "queue.json").write_text("{")
     assert queue.until_reason("two", "is not a valid request to the queue. Stop the run").state == "held"
     stop(one, two, running)

@@ -209,7 +209,7 @@ def test_runs_lists_all_of_them_with_their_states(root: Root) -> None:
     for name in EXPECTED:
         root.take(name)
     rows = {row["run"]: row for row in root.json("runs")}
-    assert {name: (row["state"], row["name"], row["step"], row["loss"]) for name, row in rows.items()} == {
+    assert {name: (row["state"], row["name"], row["step"], row["last_loss"]) for name, row in rows.items()} == {
         name: (each.state, each.name, each.steps, each.metrics["loss"][2] if each.metrics else None)
         for name, each in EXPECTED.items()
     }

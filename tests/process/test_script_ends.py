@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from core.cli.output import failure_words
+from core.diagnosis.failures import Cause, failure_of, short_cause
 from core.history.index import directories
 from core.queue import control
 from core.queue.request import QueueRequest
@@ -117,3 +118,51 @@ def test_loss_that_ceases_to_be_a_number_is_told_while_the_script_trains(tmp_pat
     assert followed.run.facts.notices[0].startswith("The loss became NaN at step 3. Try a lower rate")
     followed.run.request("stop")
     followed.until_over()
+
+
+POLITE = """
+import time
+try:
+    for step in range(1, 1000):
+        {measured}
+        time.sleep(0.01)
+except KeyboardInterrupt:
+    print("saved")
+"""
+"""Ends by itself after ten seconds."""
+OF_NAN = "print(f'step {step} loss {1 / step if step < 20 else float(\"nan\"):.3f}', flush=True)"
+OF_ANOTHER = "print(f'step {step} loss {1 / step:.3f} grad_norm nan', flush=True)"
+OF_VALIDATION = "print(f'step {step} val_loss {1 / step if step < 20 else float(\"inf\"):.3f}', flush=True)"
+
+
+@pytest.mark.parametrize(("measured", "became"), [(OF_NAN, "NaN"), (OF_VALIDATION, "infinite")])
+def test_script_whose_loss_is_no_number_is_asked_to_stop_and_has_failed(
+    tmp_path: Path, runs_root: Path, measured: str, became: str
+) -> None:
+    source = POLITE.format(measured=measured)
+    run = train(source_spec(tmp_path, source, training={"stop_on_nan": True}), runs_root).run
+    facts = run.facts
+    assert facts.state is RunState.FAILED
+    sentence = (f"The loss became {became} at step 20. The run was stopped, as its setting “Stop on NaN” says. Try a "
+                "lower rate, warm-up or gradient clipping, and check the data for NaN.")
+    assert (facts.error, facts.notices) == (sentence, (sentence,))
+    assert [step.name for step in facts.stop_steps] == ["SIGINT"]
+    assert log_of_rank(run.dir, 0).read_text().endswith("saved\n")
+    failure = failure_of(facts, run.spec())
+    assert failure is not None
+    assert (failure.cause, failure.title) == (Cause.NOT_FINITE, "The loss was no longer a number at step 20")
+    assert short_cause(facts.error) == "loss not a number"
+
+
+@pytest.mark.parametrize(
+    ("source", "stops", "state"),
+    [
+        (POLITE.replace("1000", "60").format(measured=OF_ANOTHER), True, RunState.FINISHED),
+        ("print('step 1 loss nan')\n", True, RunState.FAILED),  # it has ended before it can be stopped
+        ("print('step 1 loss nan')\n", False, RunState.FINISHED),
+    ],
+)
+def test_only_the_loss_and_only_with_the_setting_fails_a_script(tmp_path, runs_root, source, stops, state) -> None:
+    followed = train(source_spec(tmp_path, source, training={"stop_on_nan": stops}), runs_root)
+    assert followed.state is state
+    assert followed.run.spec().training.stop_on_nan is stops

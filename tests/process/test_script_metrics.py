@@ -5,6 +5,8 @@ The training libraries are the real ones.
 
 import json
 import re
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ from core.series.series import Series
 from tests.support.listening import Listeners, beyond_loopback
 from tests.support.patient_supervisor import start_patiently
 from tests.support.running import Followed, script_spec, source_spec, train
+from tests.support.waiting import wait_until
 
 SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
 
@@ -111,6 +114,45 @@ def test_tensorboard_only_metrics(tmp_path: Path) -> None:
     assert "loss" not in followed.run.log_end()
 
 
+BAD = """\
+import os, shutil, sys, time
+from pathlib import Path
+
+sys.stderr.write("\\rEpoch 1:  50%|" + "#" * 14_000_000 + "| 5/10 [00:01<00:01, loss=0.5]\\n")
+names = os.path.join(b"n\\xe9", b"\\xff.csv")
+os.mkdir(os.path.dirname(names))
+for path, text in ((names, "step,psnr\\n1,30\\n2,31\\n"), ("changes.csv", "step,loss\\n1,4\\n2,3\\n")):
+    with open(path, "w") as file:
+        file.write(text)
+with open("changes.csv", "a") as file:
+    file.write("step,accuracy,loss\\n3,0.25,2\\n4,0.5,1\\n")
+os.mkdir("vanishes")
+Path("vanishes/log.csv").write_text("step,mae\\n1,0.5\\n2,0.25\\n")
+while not Path("read").exists():
+    time.sleep(0.01)
+shutil.rmtree("vanishes")
+print("step 5 val_loss: 0.125")
+"""
+
+
+def test_bad_input_costs_no_other_curve_and_is_named(tmp_path: Path) -> None:
+    """A bar of 14 MB, a new header, a file that vanishes, names that are not UTF-8, a database that is locked."""
+    database = tmp_path / "mlflow.db"
+    followed = start_patiently(source_spec(tmp_path, BAD), tmp_path / "runs")
+    wait_until(lambda: {"mae", "loss", "psnr"} <= followed.poll().run_series.metrics.keys(), "what can be read")
+    with closing(sqlite3.connect(database, isolation_level=None)) as locker:
+        locker.execute("CREATE TABLE metrics (value)")
+        locker.execute("BEGIN EXCLUSIVE")
+        (tmp_path / "read").touch()
+        followed.until_over()
+    assert {name: points(series) for name, series in followed.run_series.metrics.items()} == {
+        "loss": {1: 4, 2: 3, 3: 2, 4: 1}, "accuracy": {3: 0.25, 4: 0.5}, "mae": {1: 0.5, 2: 0.25},
+        "psnr": {1: 30, 2: 31}, "val_loss": {5: 0.125},
+    }
+    assert followed.run.facts.notices == (f"{database} is locked by its writer. Its metrics are missing here.",)
+    assert followed.state is RunState.FINISHED
+
+
 def test_silent_script_has_no_metrics_and_the_commands_say_so(tmp_path: Path, capsys) -> None:
     followed = ran("silent.py", cwd=tmp_path)
     assert followed.run_series.metrics == {}
@@ -131,6 +173,30 @@ def test_lines_that_were_not_understood_are_shown_with_how_to_point_at_them(tmp_
     assert "Its last line: bye\n" in printed
     assert "numbers that were not understood:\n      wobble : 1.10\n" in printed
     assert f"trainyard try {run.id} --point 'wobble : 1.10' 1.10\n" in printed
+
+
+@pytest.mark.parametrize(
+    ("file", "handlers", "named"),
+    [
+        ("train.log", "logging.FileHandler('train.log')", True),
+        ("logs/a.txt", "logging.FileHandler('logs/a.txt')", True),
+        ("train.log", "logging.FileHandler('train.log'), logging.StreamHandler()", False),
+        ("old.log", "logging.NullHandler()", False),
+    ],
+)
+def test_text_that_only_a_file_has_is_named(tmp_path: Path, file: str, handlers: str, *, named: bool) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "old.log").write_text("step 1 loss 0.5\n")
+    (tmp_path / "notes.txt").write_text("nothing to see\n")
+    source = (
+        f"import logging\nlogging.basicConfig(level='INFO', handlers=[{handlers}])\n"
+        "open('notes.txt', 'a').close()\n"
+        "for step in range(6): logging.info('step %d loss %.4f', step, 1 / (step + 1))\n"
+    )
+    run = train(source_spec(tmp_path, source), tmp_path / "runs").run
+    notices = [each for each in run.facts.notices if "has lines with measurements" in each]
+    assert len(notices) == named
+    assert all(each.startswith(f"{tmp_path}/{file} has lines") for each in notices)
 
 
 def test_metrics_file_takes_precedence_over_printed_values(tmp_path: Path) -> None:

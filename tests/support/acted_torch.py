@@ -55,9 +55,9 @@ def main() -> None:
     threading.Thread(target=end, daemon=True).start()
     if act.get("hang") or act.get("hang_of_rank", -1) == json.loads(sys.argv[4]).get("rank"):
         time.sleep(600)
-    standin = StandIn(Path(os.environ["LD_LIBRARY_PATH"].partition(os.pathsep)[0]),
-                      Path(os.environ["NVML_STANDIN"]).parent)
     if "memory" in act:
+        standin = StandIn(Path(os.environ["LD_LIBRARY_PATH"].partition(os.pathsep)[0]),
+                          Path(os.environ["NVML_STANDIN"]).parent)
         kept = act.get("kept", False)
         if not kept:
             give_back_after(os.getpid(), standin, memory_used=0, compute="")

@@ -23,7 +23,12 @@ def read(reader, *tiers):
     seen.append([{**asdict(each), "processes": processes(each)} for each in samples])
 
 def processes(sample):
-    return None if sample.processes is None else [each._asdict() for each in sample.processes]
+    names = "pid", "memory_used_bytes"
+    return None if sample.processes is None else [dict(zip(names, each)) for each in sample.processes]
+
+def shares(reader, *tiers):
+    samples = reader.read(1.0, tiers or frozenset(Tier))
+    seen.append([{each.pid: each.utilisation_percent for each in sample.processes} for sample in samples])
 
 def trouble(**options):
     try:

@@ -3,12 +3,16 @@
 import json
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from core.schema.events import metrics_line
-from core.schema.paths import EVENTS, SPEC_FILE
+from core.runs.directory import new_directory
+from core.schema.event_kinds import StateChange, SupervisorStart
+from core.schema.events import Writer, metrics_line
+from core.schema.paths import EVENTS, SPEC_FILE, SUPERVISOR_EVENTS
 from core.schema.spec import RunSpec, write_spec
+from core.system import processes
 from tests.support.running import make_spec
 
 BEGAN = 1_750_000_000.0
@@ -37,4 +41,24 @@ def write_run(
     (run_dir / "log.txt").touch()
     write_spec(run_dir, spec or make_spec("digits_mlp"))
     os.utime(run_dir / SPEC_FILE, (BEGAN, BEGAN))  # a run that was just made could still come up
+    return run_dir
+
+
+def write_state(run_dir: Path, *states: str) -> None:
+    """Let a run be in these states, one after the other."""
+    writer = Writer(run_dir / EVENTS / SUPERVISOR_EVENTS)
+    for state in states:
+        writer.write(StateChange(state=state))
+    writer.close()
+
+
+def running_run(root: Path, name: str = "digits") -> Path:
+    """Write a run on cpu:0 that trains, whose supervisor is this process."""
+    run_dir = new_directory(root, name)
+    write_spec(run_dir, make_spec("digits_mlp"))
+    identity = processes.identify(os.getpid())
+    writer = Writer(run_dir / EVENTS / SUPERVISOR_EVENTS)
+    writer.write(SupervisorStart(pid=identity.pid, created=identity.created, **asdict(processes.here())))
+    writer.close()
+    write_state(run_dir, "starting", "running")
     return run_dir

@@ -96,7 +96,7 @@ RECORDS = (
     kinds.SupervisorStart(time=3.0, pid=4, created=2.5, host="lab", guard={"pid": 5, "created": 2.5}),
     kinds.WorkerStart(time=3.0, rank=1, pid=4, created=2.5, devices=("cpu:0",), host="node2"),
     kinds.StopStep(time=3.0, name="SIGTERM", grace_s=5.0),
-    kinds.Checkpoint(time=3.0, step=5, name="step-00000005", reason="asked", seconds=0.5, size_bytes=9, best=True),
+    kinds.Checkpoint(time=3.0, step=5, name="step-00000005", reason="asked", seconds=0.5, size_bytes=9, value=0.5),
     kinds.Phase(time=3.0, rank=1, name="import", python="3.12"),
     kinds.Plan(time=3.0, epochs=3, steps_per_epoch=10, samples_per_epoch=100),
     kinds.Metrics(time=3.0, since=2.0, first=1, values={"loss": (1.0, None)}),

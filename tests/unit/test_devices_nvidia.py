@@ -51,6 +51,20 @@ def test_readings_have_the_units_in_their_names(nvml, reading):
     }
 
 
+def test_share_of_a_process_is_unknown_unless_the_driver_tells_it_or_the_gpu_is_idle(nvml, reading):
+    """NVML names only the processes that had a share, and none where none had, or where nothing was sampled yet."""
+    both = {"compute": "10:1,20:2", "utilisation": 90}
+    nvml.write(gpus=6, gpu0={**both, "shares": "10:87"}, gpu1=both, gpu2={**both, "utilisation": 0},
+               gpu3={**both, "unsupported": "process_utilisation", "utilisation": 0},
+               gpu4={**both, "shares": "10:4294967295,20:5"}, gpu5={"mig": 1, "mig_count": 1, "mig0.compute": "10:1"})
+    (found,) = reading("shares(open_reader(Options()))")
+    assert found[:5] == [
+        {"10": 87.0, "20": 0.0}, {"10": None, "20": None}, {"10": 0.0, "20": 0.0}, {"10": None, "20": None},
+        {"10": None, "20": 5.0},
+    ]
+    assert found[6] == {"10": None}, "a MIG device"
+
+
 def test_each_process_is_listed_once_with_its_memory_if_known(nvml, reading):
     """A GPU that no process uses has an empty list, and one whose compute processes are unknown has none."""
     merged = {"compute": f"30:{GIGABYTE},10", "graphics": f"20:5,30:{GIGABYTE}", "mps": "10:7"}

@@ -21,6 +21,7 @@ def after(*states: str, **last: object) -> RunFacts:
     ("states", "expected"),
     [
         ((), Situation.STARTING),
+        (("queued",), Situation.QUEUED),
         (("starting",), Situation.STARTING),
         (("starting", "running"), Situation.RUNNING),
         (("starting", "running", "stopping"), Situation.RUNNING),
@@ -39,6 +40,7 @@ def test_every_place_has_a_sentence_for_every_situation() -> None:
     for place, situation, script, cpu in itertools.product(Place, Situation, (False, True), (False, True)):
         words = empty_words(place, situation, is_script=script, is_cpu_only=cpu)
         assert words.endswith(".")
+        assert situation is not Situation.QUEUED or "in a moment" not in words
         if situation in {Situation.EARLY, Situation.OVER}:
             assert " yet" not in words
             assert "appear" not in words

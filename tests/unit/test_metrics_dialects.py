@@ -83,12 +83,21 @@ PLACES: dict[str, dict[str, Any]] = {
     "{'loss': 0.52, 'learning_rate': 4e-05, 'epoch': 0.5}": {"epoch": 0.5},
 }
 CURVES: dict[str, dict[str, list[tuple[int, float]]]] = {
+    # numbers of one width in a sentence
+    "Up to here, the mean loss is 1234.50.\nUp to here, the mean loss is    5.90.\n": {"loss": [(1, 1234.5), (2, 5.9)]},
+    # a name that ends as a type of C
+    "Step [1/4], Joint Loss: 2.5, Reconst Loss: 0.5\nint loss = 3.5; const double error = 0.25;": {
+        "joint_loss": [(1, 2.5)], "reconst_loss": [(1, 0.5)]},
+    # a count of what is in a test set is no heading of a test
+    "step 1 | loss 0.5\n2 names that are in test:\n3 that are new:\nann\nstep 2 | loss 0.4\ntest:\nloss 0.3": {
+        "loss": [(1, 0.5), (2, 0.4)], "val_loss": [(2, 0.3)]},
     # numbers
     "step 1: loss: 6,25 acc: 0,55": {"loss": [(1, 6.25)], "accuracy": [(1, 0.55)]},
     "loss: 1,234": {},  # thousands, or a decimal comma
     "loss: 1,234, acc: 0,550": {"loss": [(1, 1.234)], "accuracy": [(1, 0.55)]},
     "reward: 1,234.5 perplexity: 75,357": {"reward": [(1, 1234.5)], "perplexity": [(1, 75357)]},
     "loss=0.5,0.4": {},
+    "val loss 0.5 -> 0.4": {"val_loss": [(1, 0.4)]},
     "step 1.5K | loss 0.5": {"loss": [(1500, 0.5)]},
     "iter: 12,000 loss: 0.5": {"loss": [(12000, 0.5)]},
     "epoch   loss   acc\n1   0,55   0,61\n2   0,45   0,71": {
@@ -100,7 +109,14 @@ CURVES: dict[str, dict[str, list[tuple[int, float]]]] = {
     "accuracy: 87.81%\naccuracy: 87.9%\naccuracy: 88%": {"accuracy": [(1, 0.8781), (2, 0.879), (3, 0.88)]},
     "Total params: 3M\nTrainable params: 2M\nEpoch 3 loss=0.5 vram=23M": {"loss": [(3, 0.5)]},
     "Acc: 28.00% (28/100)": {"accuracy": [(1, 0.28)]},
+    # beside a bar
+    "  7%|          | 58/745 [00:01<00:02, 19.90it/s, l_pix=0.57, loss (batch)=0.5]": {
+        "l_pix": [(58, 0.57)], "loss": [(58, 0.5)]},
+    "Epoch 1/1\n3/3 ━━━━━━━━━━━━━━━━━━━━ 1s 3ms/step - loss: 2.9\na callback\n"  # it is drawn again, and no validation
+    "3/3 ━━━━━━━━━━━━━━━━━━━━ 1s 3ms/step - loss: 2.9": {"loss": [(3, 2.9)]},
     # names
+    '{"mode": "val", "step": 3, "loss": 0.5, "bbox": {"mAP": 0.25}}': {
+        "val_loss": [(3, 0.5)], "val_bbox_map": [(3, 0.25)]},
     "loss (train): 0.5, loss (val): 0.4": {"loss": [(1, 0.5)], "val_loss": [(1, 0.4)]},
     "Train Class Accuracy: 0.5\nTrain Instance Accuracy: 0.6\nTrain Class Accuracy: 0.7": {
         "accuracy": [(1, 0.5), (2, 0.7)], "instance_accuracy": [(1, 0.6)]},

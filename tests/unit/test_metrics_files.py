@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from core.metrics.files.finder import MetricFileFinder
 from core.metrics.files.growing_file import BLOCK_BYTES, GrowingFile
 from core.metrics.files.record_logs import CsvFile, JsonLines
 from core.metrics.reading import Reading
+from tests.support.waiting import PATIENCE_S
 from tests.unit.test_metrics_tensorboard import everything, needs_tensorboard
 
 LIGHTNING = """\
@@ -231,3 +233,20 @@ def test_table_with_decimal_commas_is_read(tmp_path: Path) -> None:
     assert [dict(reading.values) for reading in CsvFile(path).poll()] == [
         {"loss": 1.25, "learning_rate": 1e-3}, {"loss": 0.5, "learning_rate": 1.5e-4},
     ]
+
+
+NAMES = {"utf-8": "损失", "utf-16": "né", "gbk": "损失", "shift_jis": "損失", "latin-1": "née", "koi8-r": "потеря"}
+
+
+@pytest.mark.parametrize("encoding", NAMES)
+def test_table_in_any_encoding_keeps_its_names_apart(tmp_path: Path, encoding: str) -> None:
+    name = NAMES[encoding]
+    path = tmp_path / "log.csv"
+    path.write_bytes(f"step,{name} loss,{name[::-1]} loss,accuracy\n1,0.5,0.25,0.75\n2,0.4,0.2,1\n".encode(encoding))
+    assert MetricFileFinder([tmp_path], 0.0).search(PATIENCE_S) == [path]
+    first, second = CsvFile(path).poll()
+    assert [each.step for each in (first, second)] == [1, 2]
+    assert [*first.values.values()] == [0.5, 0.25, 0.75]
+    assert len(second.values) == 3
+    assert first.values["accuracy"] == 0.75
+    assert encoding != "utf-8" or f"{name}_loss" in first.values

@@ -46,6 +46,19 @@ FORMATS: tuple[Callable[[float], tuple[str, set[float]]], ...] = (
     lambda number: (f"{number:.2f},{number + 1:.2f}", set()),
     lambda number: (f"{number:.4f} ({number + 1:.4f})", {round(number, 4), round(number + 1, 4)}),
     lambda _: ("nan", {math.nan}),
+    lambda _: ("-inf", {-math.inf}),
+    lambda _: ("N/A", set()),
+    lambda number: (f"-{number:.4f}", {-round(number, 4)}),
+    lambda number: (f"{number:.3f} ± 0.01", {round(number, 3)}),
+    lambda number: (f"{number:.3f} +/- 0.01", {round(number, 3)}),
+    lambda number: (f"{number:.4f} (+0.01)", {round(number, 4)}),
+    lambda number: (f"{number:.4f} *", {round(number, 4)}),
+    lambda number: (f"{number + 0.01:.4f} -> {number:.4f}", {round(number, 4)}),
+    lambda number: (f"{number + 0.01:.4f}→{number:.4f}", {round(number, 4)}),
+    lambda number: (f"{number:.2f}/{number + 1:.2f}", set()),
+    lambda number: (f"{round(number * 10)}/100 ({round(number * 10)}%)", {round(number * 10) / 100}),
+    lambda number: (f"{number:.4f}s", set()),
+    lambda number: (f"1.{round(number)}.3", set()),
 )
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from core.metrics.collector import MetricsCollector
 from core.metrics.files.finder import SLACK_S, MetricFileFinder
 from core.metrics.files.trackers import (
     LOG_BLOCK_BYTES,
@@ -21,6 +22,8 @@ from core.metrics.files.trackers import (
     reader_of,
 )
 from core.metrics.rank_metrics import RankReader
+from core.schema.events import Tail
+from core.schema.paths import COLLECTOR_EVENTS, EVENTS
 from tests.support.running import script_spec
 from tests.support.waiting import PATIENCE_S
 
@@ -168,6 +171,30 @@ def test_rows_in_the_write_ahead_log_are_read_while_it_is_open(tmp_path: Path) -
         writer.execute(insert.format("x", now, "another", 1, '{"train_loss": 1}'))
         assert polled(source) == []
     assert source.trouble == f"{path} has several runs of this program. Only the first is shown."
+
+
+def test_database_that_was_locked_or_empty_when_it_was_found_is_read_later(tmp_path: Path) -> None:
+    (tmp_path / "train.py").touch()
+    looking = MetricFileFinder([tmp_path], time.time())
+    looking.remember(PATIENCE_S)
+    (tmp_path / "run" / EVENTS).mkdir(parents=True)
+    collector = MetricsCollector(tmp_path / "run", script_spec(tmp_path / "train.py", cwd=tmp_path), looking)
+    log, locked = tmp_path / "log.db", unpacked("mlflow.db", tmp_path)
+    with closing(sqlite3.connect(log, isolation_level=None)) as writer, closing(sqlite3.connect(locked)) as locker:
+        writer.execute("PRAGMA journal_mode = WAL")
+        writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        locker.execute("BEGIN EXCLUSIVE")
+        assert looking.search_all(PATIENCE_S) == []
+        collector.read(last=True)
+        for name in ("metrics", "configs", "system_metrics"):
+            writer.execute(f"CREATE TABLE {name} (id, run_name, timestamp, step, metrics)")
+        assert looking.search_all(PATIENCE_S) == [log]
+        locker.rollback()
+    assert looking.search_all(PATIENCE_S) == [locked]
+    collector.close()
+    events = Tail(tmp_path / "run" / EVENTS / COLLECTOR_EVENTS).read()
+    notices = [each["text"]["text"] for each in events if "text" in each]
+    assert notices == [f"{locked} is locked by its writer. Its metrics are missing here."]
 
 
 def test_finder_finds_what_trackers_write_in_the_run(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from core.launchers import program
 from core.launchers.program import code_cells
+from core.metrics.text.log import LogReader
 from core.scripts.analysis import analyse_script
 
 
@@ -74,3 +75,22 @@ def test_cells_may_await_in_one_loop_as_in_jupyter(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, program.__file__, path], capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("8\n", "")
+
+
+@pytest.mark.parametrize(
+    "imported",
+    ["from tqdm.notebook import tqdm", "import tqdm.notebook as bars\ntqdm = bars.tqdm_notebook",
+     "import warnings\nwarnings.simplefilter('ignore')\nfrom tqdm import tqdm_notebook as tqdm"],
+)
+def test_bars_of_notebooks_are_drawn_as_text_and_read(tmp_path: Path, imported: str) -> None:
+    cell = """\
+for step in (bar := tqdm(range(4), desc="Epoch 1", mininterval=0)):
+    bar.set_postfix(loss=1 / (step + 1))
+"""
+    done = subprocess.run(
+        [sys.executable, program.__file__, written(tmp_path, imported, cell)], capture_output=True, check=True
+    )
+    reader = LogReader()
+    readings = [*reader.take(done.stderr), *reader.end()]
+    assert {each.step: each.values["loss"] for each in readings if each.values} == {1: 1.0, 2: 0.5, 3: 0.333, 4: 0.25}
+    assert (readings[-1].done, readings[-1].total) == (4, 4)

@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import math
 import os
 import subprocess
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ import pytest
 
 from core.notifications.__main__ import is_wanted
 from core.notifications.delivery import MAX_SPACING_S, MAX_WAIT_S, QUIET_AFTER_FAILURE_S, SPACING_S, Outbox
-from core.notifications.message import RunNews, message_about, news_of_end, news_of_stall
+from core.notifications.message import RunNews, message_about, news_of_end, news_of_trouble
 from core.notifications.settings import NotificationSettings, save
 from core.notifications.start import Notifier
 from core.schema.codec import decode, encode
@@ -23,13 +24,14 @@ from tests.support.written_runs import BEGAN, values, write_run
 NEWS = RunNews(
     run_dir="/runs/a", name="digits_cnn", occasion="finished", state="finished", time=1000.0, duration_s=11_400.0,
     asked_s=11_400.0, last_loss=0.03, best_validation_loss=0.0213, memory="The memory of GPU 0 and 1 is free again.",
-    memory_verdict="released", detail="",
+    memory_verdict="released", detail="", loss="val. loss 0.0213",
 )
 
 
 def failed(name: str, error: str = "CUDA is out of memory.") -> RunNews:
     return replace(
-        NEWS, name=name, occasion="failed", state="failed", last_loss=None, best_validation_loss=None, detail=error
+        NEWS, name=name, occasion="failed", state="failed", last_loss=None, best_validation_loss=None, detail=error,
+        loss="",
     )
 
 
@@ -37,11 +39,19 @@ def test_message_about_one_run_has_its_numbers() -> None:
     message = message_about([NEWS])
     assert message.title == "digits_cnn has finished"
     assert message.text == (
-        "Loss 0.03, best val. loss 0.0213, after 3 h 10 min. The memory of GPU 0 and 1 is free again."
+        "Val. loss 0.0213, after 3 h 10 min. The memory of GPU 0 and 1 is free again."
     )
     document = message.to_json()
     assert document["runs"][0]["last_loss"] == 0.03
-    assert document["text"].startswith("digits_cnn has finished\nLoss 0.03")
+    assert document["text"].startswith("digits_cnn has finished\nVal. loss 0.0213")
+
+
+def test_words_of_what_differs_tell_runs_of_one_name_apart() -> None:
+    first, second = (replace(NEWS, difference=f"lr 0.{number} · seed 1") for number in (1, 2))
+    assert message_about([first]).title == "digits_cnn has finished"
+    assert message_about([first]).text.startswith("lr 0.1 · seed 1. Val. loss 0.0213, ")
+    named = " and ".join(f"digits_cnn lr 0.{number} · seed 1 (val. loss 0.0213)" for number in (1, 2))
+    assert f"Finished: {named}." in message_about([first, second]).text
 
 
 def test_message_about_a_failure_has_its_error_and_no_control_characters() -> None:
@@ -58,7 +68,7 @@ def test_message_about_several_runs_counts_and_names_them_the_worst_first() -> N
     assert message.title == "10 runs: 8 failed, 2 finished"
     assert message.text.splitlines() == [
         "Failed: bert-0 (2 times), bert-1, bert-2, bert-3, bert-4 and 2 more.",
-        "Finished: digits_cnn (loss 0.03) (2 times).",
+        "Finished: digits_cnn (val. loss 0.0213) (2 times).",
         "The last error: CUDA is out of memory.",
         "GPU 1 holds 3 GB.",
     ]
@@ -80,12 +90,28 @@ def test_news_of_a_run_are_read_from_its_directory(tmp_path: Path) -> None:
     news = news_of_end(run_dir)
     assert news is not None
     assert (news.occasion, news.last_loss, news.best_validation_loss) == ("finished", 2.0, 0.5)
+    assert news.loss == "val. loss 0.5"
     assert news.duration_s == news.asked_s == 9001.0
     assert (news.memory, news.memory_verdict) == ("The memory of CPU 0 is free again.", "released")
     assert decode(RunNews, json.loads(json.dumps(encode(news)))) == news
     assert news_of_end(run_dir, only_lost=True) is None
-    assert news_of_stall(run_dir) is None
+    assert news_of_trouble(run_dir, "stalled") is None
     assert news_of_end(tmp_path / "gone") is None
+
+
+def test_nan_is_news_of_its_own_until_the_run_has_ended(tmp_path: Path) -> None:
+    events = [values(1, 1, 100, loss=[3.0, math.nan])]
+    run_dir = write_run(tmp_path, "20260101-000000-mine-abcd", events)
+    nan, end = news_of_trouble(run_dir, "nan"), news_of_end(run_dir)
+    assert nan is not None
+    assert end is not None
+    message = message_about([nan])
+    assert (message.title, message.occasion) == (f"{nan.name}: the loss became NaN", "nan")
+    assert " Loss nan, after " in message.text
+    both = message_about([nan, end])
+    assert both.title == f"{nan.name} has finished"
+    assert both.text.endswith("Its last loss is not a number.")
+    assert decode(RunNews, json.loads(json.dumps(encode(nan)))) == nan
 
 
 def test_duration_is_that_since_the_last_start(tmp_path: Path) -> None:

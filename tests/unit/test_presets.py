@@ -98,7 +98,7 @@ def test_command_that_repeats_a_run_parses_back_to_the_same_spec(tmp_path: Path)
     script = script_spec(
         tmp_path / "train.py", "--data", "a b", cwd=tmp_path, environment={"LEVEL": "7 8"}, inherited=("HOME",),
         expression="(?P<loss>\\S+)", release={"wait_s": 5.0}, name="it's",
-        stop={"interrupt_s": 5.0, "terminate_s": 60.0},
+        stop={"interrupt_s": 5.0, "terminate_s": 60.0}, training={"stop_on_nan": True},
     )
     folder, choices = parsed(repeat_line(script))
     assert isinstance(choices, ScriptChoices)
@@ -143,7 +143,7 @@ RANKS = "run --script train.py --devices cpu:0,cpu:1 --launch per-device"
         (f"{RECIPE} --script x",
          "Both a recipe and --script are given. A run trains one of them: leave the other out."),
         *((f"{SCRIPT} {words}", FOR_RECIPES.format(words.split()[0]))
-          for words in ("--epochs 0", "--ask-timeout 3", "--keep-best", "--set a=b")),
+          for words in ("--epochs 0", "--patience 3", "--ask-timeout 3", "--keep-best", "--set a=b")),
         (f"{RECIPE} --interrupt-timeout 0", "--interrupt-timeout is 0.0. Give a number greater than 0."),
         (f"{RECIPE} --env A=b", FOR_SCRIPTS.format("--env")),
         (f"{RECIPE} -- x", FOR_SCRIPTS.format("An argument after --")),

@@ -1,5 +1,6 @@
 """Moving queued runs, which wait for nothing here: no process is started."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from core.queue import control
 from core.queue.listing import QueuedRun, queue_view
 from core.queue.request import QueueRequest, read_request, write_request
-from tests.support.written_runs import write_run
+from tests.support.written_runs import BEGAN, write_run
 
 
 def add(root: Path, name: str, order: float, priority: int = 0) -> Path:
@@ -34,6 +35,18 @@ def test_a_run_is_moved_to_a_place_however_often_it_was_moved(tmp_path: Path) ->
         assert names(root) == ["a", name, "bc"[turn % 2]], turn
     control.move(made["a"], 3, queued(root))
     assert names(root)[-1] == "a"
+
+
+def test_a_run_joins_the_queue_for_seconds_before_it_is_said_that_no_process_waits(tmp_path: Path, monkeypatch) -> None:
+    add(tmp_path / "runs", "a", 1.0)
+
+    def reason() -> str:
+        return queue_view(tmp_path / "runs").runs[0].reason
+
+    monkeypatch.setattr(time, "time", lambda: BEGAN + 9.0)
+    assert reason() == "It is joining the queue."
+    monkeypatch.setattr(time, "time", lambda: BEGAN + 11.0)
+    assert reason().startswith("The process that waited for its devices has ended")
 
 
 def test_a_run_that_is_moved_past_others_takes_their_priority(tmp_path: Path) -> None:

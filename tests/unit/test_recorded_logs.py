@@ -6,6 +6,7 @@ import pytest
 
 from core.metrics.dialects import forms
 from core.metrics.text.printed_lines import PrintedLines
+from core.metrics.text.statements import statement_of
 from tests.support.recorded_logs import WITHOUT_METRICS, RecordedLog, parse, public_programs, record, recorded_logs
 from tests.support.recorded_logs_table import DOCUMENT, document
 
@@ -18,6 +19,7 @@ OTHER_LINES = {
     "2026-05-01 10:00:09 | INFO | train | epoch 001 | loss 9.81 | ppl 5.4 | num_updates 200": {
         "loss": 9.81, "perplexity": 5.4},
     "Training loss (for one batch) at step 200: 0.9721": {"loss": 0.9721},
+    "Training acc over epoch: 0.7222": {"accuracy": 0.7222},
 }
 """Lines of forms that no recorded log has, and their values."""
 LARGEST_PIECE = 40
@@ -41,10 +43,10 @@ def test_output_with_numbers_but_no_metrics_gives_none(log: RecordedLog) -> None
 
 def test_each_form_reads_a_line_of_its_program() -> None:
     lines = [line.text for log in (*LOGS, *PROGRAMS) for line in PrintedLines().take(log.data)]
-    found = {line: forms.read(line) for line in (*lines, *OTHER_LINES)}
-    read = {each[0] for each in found.values() if each is not None}
+    read = {each[0] for line in (*lines, *OTHER_LINES) if (each := forms.read(line)) is not None}
     assert [form.program for form in forms.FORMS if form not in read] == []
-    assert {line: each[1].values for line in OTHER_LINES if (each := found[line]) is not None} == OTHER_LINES
+    found = {line: statement_of(line).reading for line in OTHER_LINES}
+    assert {line: each.values if each else {} for line, each in found.items()} == OTHER_LINES
 
 
 def test_the_list_of_understood_programs_is_up_to_date() -> None:

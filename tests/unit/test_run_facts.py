@@ -83,7 +83,7 @@ BEFORE_RESUME: list[dict[str, object]] = [
     state("running", 3.0),
     {"t": 3.0, "kind": "plan", "epochs": 3, "steps_per_epoch": 10, "samples_per_epoch": 100},
     {"t": 4.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0, 0.5, 0.3]}},
-    {"t": 4.1, "kind": "checkpoint", "step": 2, "epoch": 0, "name": "step-00000002", "reason": "asked", "best": False},
+    {"t": 4.1, "kind": "checkpoint", "step": 2, "epoch": 0, "name": "step-00000002", "reason": "asked"},
     {"t": 4.2, "kind": "notice", "text": "Mind the gap."},
     {"t": 4.3, "kind": "request", "asked": "pause"},
 ]

@@ -1,5 +1,6 @@
 """The header of the run view: progress, rate and time left of a script."""
 
+import math
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -39,7 +40,7 @@ def progress_event(done: float, total: float, unit: str, *, at: float) -> dict:
 def header(monkeypatch):
     """The header of a script's run `at` seconds after its start, given these events."""
 
-    def make(*events: dict, at: float, finished: bool = False, spec: RunSpec | None = None):
+    def make(*events: dict, at: float, finished: bool = False, spec: RunSpec | None = None, words: str = ""):
         states = ["starting", "running", *(["releasing", "finished"] if finished else [])]
         times = [0.0, 0.0, *([at, at] if finished else [])]
         life = [{"t": NOW + when, "kind": "state", "state": state} for when, state in zip(times, states, strict=True)]
@@ -53,9 +54,20 @@ def header(monkeypatch):
         take_in(session._read_run(), every)
         monkeypatch.setattr(time, "time", lambda: NOW + at)
         assert facts.state is (RunState.FINISHED if finished else RunState.RUNNING)
-        return run_header(session.snapshot())
+        return run_header(session.snapshot(), words=words)
 
     return make
+
+
+@pytest.mark.parametrize("finished", [False, True])
+@pytest.mark.parametrize(("last", "is_problem"), [(0.5, False), (math.nan, True), (math.inf, True)])
+def test_run_whose_last_loss_is_no_number_has_no_mark_of_success(header, *, last, is_problem, finished):
+    measured = {"t": NOW + 1, "kind": "metrics", "since": NOW, "first": 1, "values": {"loss": [0.9, last]}}
+    shown = header(measured, at=9, finished=finished)
+    usual = ("good", "tick") if finished else ("accent", "ring")
+    assert (shown.tone, shown.mark) == (("warn", "alert") if is_problem else usual)
+    assert ("not a number" in shown.sentence) is is_problem
+    assert shown.label == ("Finished" if finished else "Running")
 
 
 @pytest.mark.parametrize(
@@ -116,6 +128,18 @@ def test_resumed_run_keeps_its_bar_and_says_from_where_it_goes_on(monkeypatch, s
 
 def snapshot(facts: RunFacts) -> RunSnapshot:
     return RunSnapshot(id="a-run", facts=facts, spec=RECIPE_RUN, progress=progress_view(facts, None, time.time()))
+
+
+@pytest.mark.parametrize(
+    ("unit", "finished", "title"),
+    [
+        ("steps", False, "34 % train lr 0.05 · seed 2"), (IN_EPOCH, False, "train lr 0.05 · seed 2"),
+        ("", True, "train lr 0.05 · seed 2"), (None, False, "train lr 0.05 · seed 2"),
+    ],
+)
+def test_title_has_the_share_that_is_done_where_it_is_known_and_what_is_different(header, unit, finished, title):
+    events = [] if unit is None else [progress_event(349, 1000, unit, at=1)]
+    assert header(*events, at=2, finished=finished, words="lr 0.05 · seed 2").title == title
 
 
 RECIPE_RUN = replace(

@@ -1,5 +1,6 @@
 """A run has one loss wherever it is named: the best of validation, else a mean of the last ones."""
 
+import csv
 import json
 import math
 from pathlib import Path
@@ -10,13 +11,20 @@ from core.history import summary as module
 from core.history.index import RunIndex
 from core.history.marks import rename
 from core.history.summary import RunLoss, ValidationReader, recent_mean, run_loss
+from core.notifications.message import news_of_end
+from core.results.measured_run import read_run, result_of
+from core.results.report import read_reported, report
 from core.runs.run import Run
 from core.schema.events import metrics_line
 from core.schema.files import write_whole
 from core.schema.paths import EVENTS
 from core.schema.spec import write_spec
+from core.series.report import runs_table
 from core.series.run_series import loss_of
 from core.series.series import ExponentialMean
+from gui.runs.rows import run_rows
+from gui.runs.words import loss_words
+from tests.support.commands import call
 from tests.support.running import folded, make_spec
 from tests.unit.test_run_series import metrics
 
@@ -36,8 +44,9 @@ def written(root: Path, *events: dict[str, object]) -> Path:
 def shown(run_dir: Path) -> tuple[RunLoss | None, RunLoss | None]:
     """The loss of the run in lists, and that of its series."""
     (summary,) = RunIndex(run_dir.parent).poll()
-    run_series = folded(*Run.attach(run_dir).catch_up())
-    return summary.loss, loss_of(run_series)
+    run = Run.attach(run_dir)
+    run_series = folded(*run.catch_up())
+    return summary.loss, loss_of(run_series, run.facts)
 
 
 def test_list_and_series_name_the_best_validation(tmp_path: Path) -> None:
@@ -48,6 +57,42 @@ def test_list_and_series_name_the_best_validation(tmp_path: Path) -> None:
     assert listed == drawn == RunLoss(value=0.3, is_validation=True, step=20)
     assert listed is not None
     assert listed.title == "val. loss"
+
+
+@pytest.mark.parametrize(
+    ("kept", "words"),
+    [(None, "0.0764"), (0.07639617031, "0.0764"), (0.0840, "0.0764 (kept: 0.084)")],  # events have rounded values
+)
+def test_every_list_has_the_same_loss_and_says_if_its_model_was_not_kept(tmp_path, capsys, kept, words) -> None:
+    written_at = {"t": 5.0, "kind": "checkpoint", "step": 20, "epoch": 2, "name": "a", "metric": "val_loss"}
+    values = {} if kept is None else {"value": kept, "kept": kept, "lowest": 0.0763961703, "lowest_epoch": 1}
+    run_dir = written(
+        tmp_path / "runs", metrics(2.0, 1, loss=[1.0] * 20), metrics(3.0, 10, val_loss=[0.0763961703]),
+        metrics(4.0, 20, val_loss=[0.0840]), {**written_at, **values},
+    )
+    listed, drawn = shown(run_dir)
+    assert listed == drawn
+    assert listed is not None
+    assert listed.words() == f"val. loss {words}"
+    assert loss_words(listed) == f"val. loss {words}".replace("0.084)", "0.0840)")
+    (summary,) = RunIndex(run_dir.parent).poll()
+    (row,) = run_rows([summary], 6.0)
+    assert row.outcome == f"finished · {loss_words(listed)}"
+    assert f"Best validation loss: 0.0764, at step 10.{words.removeprefix('0.0764')}\n" in row.tip
+    runs = ("--runs", run_dir.parent)
+    assert f"val. {words}" in call(capsys, "runs", *runs)[1]
+    (document,) = json.loads(call(capsys, "runs", "--json", *runs)[1])
+    assert (document["loss"], document["last_loss"]) == (0.0763961703, 1.0)
+    assert document["kept_loss"] == (0.084 if "kept" in words else None)
+    assert f"  val. loss {words}\n" in call(capsys, "show", run_dir.name, *runs)[1]
+    (line,) = csv.DictReader(runs_table([summary]).csv().splitlines())
+    assert (line["loss"], line["last_loss"]) == ("0.0763961703", "1")
+    assert f"<td>val. loss {words}</td>" in report(read_reported([run_dir]), made=6.0).decode()
+    news = news_of_end(run_dir)
+    assert news is not None
+    assert news.loss == f"val. loss {words}"
+    best = result_of(read_run(run_dir), "val_loss", lower=True, target=None)
+    assert best.numbers["best"] == 0.0763961703
 
 
 def test_without_validation_it_is_the_mean_that_the_plot_draws(tmp_path: Path) -> None:

@@ -288,8 +288,8 @@ def test_the_runs_of_a_table_stay_below_it_whatever_their_day(tmp_path: Path) ->
     found = fold_runs(RunIndex(tmp_path).poll(), [shown(record)], {record.path})
     rows = run_rows(found, BEGAN + 9 * day_s, by_day=True)
     assert [(row.day, row.of_day) for row in rows if row.day] == [("17 June", 3), ("16 June", 1)]
-    assert re.fullmatch(r"▾ \d\d:\d\d table: 1 · 2", rows[0].brief)
-    assert [row.brief for row in rows[1:3]] == ["↳ 2 devices", "↳ 1 device"], "without a time of another day"
+    assert re.fullmatch(r"▾ \d\d:\d\d table: 1 · 2", rows[0].title)
+    assert [row.title for row in rows[1:3]] == ["↳ 2 devices", "↳ 1 device"], "without a time of another day"
 
 
 def test_a_row_says_what_became_of_the_table(tmp_path: Path) -> None:

@@ -59,7 +59,10 @@ def test_option_reaches_the_spec_the_command_and_the_list(part: str, row: Settin
     assert row.title in [each.label for each in changed.rows]
 
 
-@each_of([(part, row) for part, row in ROWS if part == "training" and row.only and row.name != "micro_batches"])
+@each_of([
+    (part, row) for part, row in ROWS
+    if part == "training" and row.only not in {(), ("recipe",)} and row.name != "micro_batches"
+])
 def test_setting_that_a_strategy_lacks_is_refused_with_its_title(part: str, row: Setting) -> None:
     """But for the number of micro-batches, which says nothing without a pipeline."""
     several = (("pytorch", "placement"), ("tensorflow", "towers"), ("keras", "placement"))

@@ -330,7 +330,7 @@ def test_every_field_survives(tmp_path: Path) -> None:
     summary = RunSummary(
         dir=tmp_path / "run", name="käse-🧀", state=RunState.FAILED, started=1.5, ended=2.5, error="x\ny",
         last_loss=-math.inf, step=2**40, plan=Plan(epochs=1, steps_per_epoch=2, samples_per_epoch=3), is_script=True,
-        owner="anna", mean_loss=0.1, best_validation=(7, 0.25), renamed=True,
+        owner="anna", mean_loss=0.1, best_validation=(7, 0.25), kept_loss=0.5, renamed=True,
         verdict=Verdict.HELD_BY_OTHERS,
         settings={"a": None, "b": True, "c": 1e-300, "d": "text", "e": 5},
     )

@@ -12,7 +12,7 @@ from core.runs.facts import RunFacts, RunState
 from core.runs.fold import fold
 from core.runs.run import Run
 from tests.support.recorded import finding, recorded
-from tests.support.running import make_spec
+from tests.support.running import make_spec, source_spec
 
 BEGAN = 1_700_000_000.0
 PHASES = (
@@ -108,12 +108,30 @@ def test_resumed_epoch_has_no_mean_of_steps_that_are_void():
 
 def test_epoch_has_the_means_of_the_measured_training_metrics_and_checkpoint_its_size():
     sparse = {"t": BEGAN + 9, "kind": "metrics", "first": 2, "every": 4, "values": {"top_1": [0.25, 0.75, 0.5, 1.0]}}
-    written = {"t": BEGAN + 12, "kind": "checkpoint", "step": 5070, "bytes": 94 << 20, "best": True, "name": "a"}
+    written = {"t": BEGAN + 12, "kind": "checkpoint", "step": 5070, "bytes": 94 << 20, "name": "a"}
     found = texts([*start(), sparse, losses(1, *[1.0] * 20, at=10), validation(20, at=11, val_top_1=0.8), written])
     assert found[-3:] == [
         "Epoch 1: loss 1, top 1 0.5", "Epoch 2: loss 1, top 1 1, val. top 1 0.8",
-        "Checkpoint written: step 5\u2009070, 94 MB, best so far.",
+        "Checkpoint written: step 5\u2009070, 94 MB.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"metric": "val_loss", "value": 0.25, "lowest": 0.25, "kept": 0.25}, ", val. loss 0.25 (best so far)"),
+        ({"metric": "loss", "value": 0.25, "lowest": 0.25, "kept": 0.25}, ", loss 0.25 (best so far)"),
+        ({"metric": "val_loss", "value": 0.5, "lowest": 0.25, "kept": 0.25}, ", val. loss 0.5"),  # it is on the disk
+        ({"metric": "val_loss", "value": 0.084, "lowest": 0.0764, "lowest_epoch": 9, "kept": 0.084},
+         ", val. loss 0.084 (best was 0.0764 at epoch 9, not kept)"),
+        ({"metric": "val_loss", "lowest": 0.0764, "lowest_epoch": 9}, ", best was 0.0764 at epoch 9, not kept"),
+        ({"metric": "val_loss"}, ""),  # before the first epoch has ended
+        ({"best": True}, ""),  # of an earlier version, which compared with what was left on the disk
+    ],
+)
+def test_checkpoint_is_called_the_best_only_if_it_has_the_lowest_loss_of_the_run(given: dict[str, Any], words: str):
+    written = {"t": BEGAN + 12, "kind": "checkpoint", "step": 7, "name": "a", **given}
+    assert texts([*start(), losses(1, 1.0, at=9), written])[-1] == f"Checkpoint written: step 7{words}."
 
 
 def test_warnings_and_the_end_of_the_run(tmp_path: Path):
@@ -159,6 +177,20 @@ def test_script_has_its_validations_and_epochs_but_no_parts_of_a_start():
         {"t": BEGAN + 5, "kind": "progress", "done": 1.4, "total": 3.0, "unit": "epochs"},
     ]
     assert texts(events, framework="")[2:] == ["Step 2: val. loss 0.6", "Epoch 1 of 3 is done: loss 0.4"]
+
+
+def test_training_of_a_script_ends_at_the_last_step_that_was_read_after_its_end(tmp_path: Path):
+    running, releasing, finished = (
+        {"t": BEGAN + at, "kind": "state", "state": state}
+        for at, state in ((1, "running"), (9, "releasing"), (10, "finished"))
+    )
+    first, last = losses(1, *[0.5] * 197, at=2), losses(198, 0.5, 0.4, at=9.1)
+    events = [*start(gpus=1)[:4], running, first, releasing, last, finished]
+    timeline = Timeline(source_spec(tmp_path, ""), "")
+    timeline.fold(events)
+    assert [(each.time - BEGAN, each.text) for each in timeline.entries][-2:] == [
+        (9.0, "Training ended at step 199."), (10.0, "Finished."),
+    ]
 
 
 def test_damaged_events_are_left_out_and_the_oldest_entries_go_first():

@@ -9,7 +9,7 @@ from core.catalog.frameworks import FRAMEWORKS
 from core.config import validation
 from core.config.validation import ProblemKind
 from core.devices.device import Device
-from core.schema.setting import settings_of
+from core.schema.setting import RECIPE, settings_of
 from core.schema.settings import Training
 from tests.support.running import make_spec
 
@@ -60,6 +60,7 @@ def test_invalid_spec_has_one_problem(ids: tuple[str, ...], changes: dict[str, s
 
 def test_strategies_that_settings_name_exist() -> None:
     known = {f"{row.framework}.{row.name}" for row in strategies.STRATEGIES} | {row.id for row in FRAMEWORKS}
+    known.add(RECIPE)
     assert {each for row in settings_of(Training).values() for each in row.only} <= known
 
 

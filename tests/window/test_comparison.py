@@ -132,10 +132,10 @@ def test_ticks_are_set_with_boxes_and_keys_below_the_heading_of_a_day(panel, run
     write_run(runs_root, "20260102-000000-new")
     write_run(runs_root, "another-name")
     panel.until(lambda: panel.runs.count() == 5, "the runs")
-    role = Qt.ItemDataRole.UserRole + 3
     items = [panel.runs.item(row) for row in range(5)]
-    assert [item.data(role).partition(" 202")[0] for item in items] == ["Others", "2 January", "1 January", "", ""]
-    assert [item.data(role + 1) for item in items if item.data(role)] == [1, 1, 3]
+    shown = [item.data(ROW) for item in items]
+    assert [row.day.partition(" 202")[0] for row in shown] == ["Others", "2 January", "1 January", "", ""]
+    assert [row.of_day for row in shown if row.day] == [1, 1, 3]
     heading = panel.runs.visualItemRect(items[2]).topLeft() + QPoint(40, 4)
     before = panel.run
     panel.qtbot.mouseClick(panel.runs.viewport(), Qt.MouseButton.LeftButton, pos=heading)
@@ -148,14 +148,14 @@ def test_runs_that_differ_in_their_seed_are_a_group_until_each_is_to_be_drawn_al
     view.plot.controls.smoothing_button.set_weight(0.0)
     panel.window.controllers.comparison.draw()
     assert not panel.window.panels.plots.isVisible()
-    assert [entry.label for entry in view.plot.entries] == ["1, n = 2", "2"]
-    x, mean = view.plot.drawn["1, n = 2"]
+    assert [entry.name for entry in view.plot.entries] == ["lr 0.1, 2 seeds", "lr 0.2"]
+    x, mean = view.plot.drawn["lr 0.1, 2 seeds"]
     assert x.tolist() == [1, 2, 3, 4]
     assert mean[:3].tolist() == [4.0, 3.0, 2.25]
     assert np.isnan(mean[3]), "one run of the group has ended"
-    _, low, high = view.plot.bands["1, n = 2"]
+    _, low, high = view.plot.bands["lr 0.1, 2 seeds"]
     assert (low[2], high[2]) == (2.0, 2.5)
-    assert view.plot.drawn["2"][1].tolist() == LOSSES["b"]
+    assert view.plot.drawn["lr 0.2"][1].tolist() == LOSSES["b"]
     found = cells(view)
     assert [text for text, _ in found["Learning rate"]] == ["0.1", "0.2"]
     assert "Seed" not in found
@@ -169,7 +169,7 @@ def test_runs_that_differ_in_their_seed_are_a_group_until_each_is_to_be_drawn_al
     assert reading.rows[0].label == "step 2"
     view.plot.controls.group_box.setChecked(False)
     panel.until(lambda: len(view.card.table.rows) == 3, "a row for each run")
-    assert list(view.plot.drawn) == ["1", "2", "3"]
+    assert list(view.plot.drawn) == ["lr 0.1, seed 1", "lr 0.2", "lr 0.1"]
     assert view.plot.canvas.y_range[0] < 1.0, "every value can be seen, also where the means are above it"
     assert "Seed" in cells(view)
     assert len({entry.colour for entry in view.plot.entries}) == 3
@@ -194,8 +194,8 @@ def test_plots_share_axis_range_and_cursor_and_one_run_may_have_another_metric(p
             plot.redraw()
         spans[axis] = view.plot.whole_span()
         assert len({plot.canvas.x_range for plot in view.plots}) == 1
-        assert np.nanmax(view.utilisation.drawn["1"][1]) == 51.0
-        assert np.nanmax(view.memory.drawn["2"][1]) == 2.0
+        assert np.nanmax(view.utilisation.drawn["lr 0.2"][1]) == 51.0
+        assert np.nanmax(view.memory.drawn["lr 0.1"][1]) == 2.0
     assert {axis: spans[axis] for axis in ("step", "epoch", "samples", "training")} == {
         "step": (0, 4), "epoch": (0, 2), "samples": (0, 64), "training": (0, 3),
     }
@@ -209,7 +209,7 @@ def test_plots_share_axis_range_and_cursor_and_one_run_may_have_another_metric(p
     assert [box.itemData(row) for row in range(box.count())] == ["loss", "rare"]
     box.setCurrentIndex(1)
     panel.until(lambda: [text for text, _ in cells(view).get("Last", [])] == ["–", "1"], "the other metric")
-    assert list(view.plot.drawn) == ["2"], "the run that has it"
+    assert list(view.plot.drawn) == ["lr 0.1"], "the run that has it"
 
 
 def test_baseline_target_reasons_and_copies_of_the_table(panel) -> None:
@@ -220,7 +220,7 @@ def test_baseline_target_reasons_and_copies_of_the_table(panel) -> None:
     panel.qtbot.keyClick(table, Qt.Key.Key_Space)  # on the current row, which Tab does not select
     panel.until(lambda: [each for _, each in cells(view)["Best"]] == ["+1.5 (+150.0 %)", ""], "the other baseline")
     baseline = panel.window.findChild(QToolButton, "comparisonBaselineButton")
-    assert baseline.text().strip() == "Baseline 2"
+    assert baseline.text().strip() == "Baseline: lr 0.1"
     assert [action.isChecked() for action in baseline.menu().actions()] == [False, True]
     field = panel.window.findChild(QLineEdit, "comparisonTarget")
     panel.qtbot.keyClicks(field, "three")
@@ -287,7 +287,7 @@ def test_a_live_run_goes_on_in_the_comparison(panel, runs_root: Path) -> None:
     view.plot.controls.smoothing_button.set_weight(0.0)
     with (live / "events" / "worker-0.jsonl").open("a") as file:
         file.write(metrics_line(since=BEGAN + 3, until=BEGAN + 4, first_step=3, values={"loss": [7.0, 6.0]}) + "\n")
-    panel.until(lambda: view.plot.drawn["1"][1].tolist() == [9.0, 8.0, 7.0, 6.0], "what it measured since")
+    panel.until(lambda: view.plot.drawn["lr 0.7"][1].tolist() == [9.0, 8.0, 7.0, 6.0], "what it measured since")
     panel.until(lambda: cells(view)["Last"][0][0] == "6", "its table")
 
 
@@ -381,10 +381,10 @@ def test_a_line_stands_out_with_its_row_and_is_hidden_with_its_eye(panel) -> Non
     controller.draw()
     panel.until(lambda: [line.width for line in view.plot.bold[:2]] == [2, 4], "the wider line")
     eye = table.visualRect(table.model().index(0, 0)).topLeft() + QPoint(12, 12)
-    for drawn in (["2"], ["1", "2"]):
+    for drawn in (["lr 0.1"], ["lr 0.2", "lr 0.1"]):
         panel.qtbot.mouseClick(table.viewport(), Qt.MouseButton.LeftButton, pos=eye)
         panel.until(lambda drawn=drawn: list(view.plot.drawn) == drawn == list(view.memory.drawn), "the lines")
-        assert ("1 line is hidden" in view.card.notices.text()) is (drawn == ["2"])
+        assert ("1 line is hidden" in view.card.notices.text()) is (len(drawn) == 1)
         assert len(table.rows) == 2
 
 
@@ -416,8 +416,8 @@ def test_of_many_lines_groups_keep_their_bands_unless_these_would_cover_each_oth
     assert view.plot.bands == {}
     assert "10 groups have no band, since the bands of more than 8 groups would cover" in view.card.notices.text()
     view.card.table.selectRow(3)
-    panel.until(lambda: list(view.plot.bands) == [view.plot.entries[3].label], "the band of the row")
-    _, low, high = view.plot.bands[view.plot.entries[3].label]
+    panel.until(lambda: list(view.plot.bands) == [view.plot.entries[3].name], "the band of the row")
+    _, low, high = view.plot.bands[view.plot.entries[3].name]
     assert (high - low).tolist() == [1.0, 0.0]
     assert view.card.notices.text().startswith("9 groups have no band")
     tick(panel, *(str(each) for each in range(20) if each not in {0, 2, 4}))  # three groups lose a run

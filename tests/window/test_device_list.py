@@ -13,7 +13,8 @@ from gui.base.theme import DARK
 from gui.features.devices.delegate import LINE, DeviceDelegate
 from gui.features.devices.panel import DevicePanel
 from gui.features.devices.rows import CpuLine, DeviceLine, ModelLine, effect, spoken, tip
-from gui.machine.device_rows import DeviceRow, DeviceRows, OnDevices, cpu_summary, free_devices
+from gui.features.devices.sums import MachineSums, machine_sums
+from gui.machine.device_rows import CpuSummary, DeviceRow, DeviceRows, OnDevices, cpu_summary, free_devices
 from tests.nvml.standin import uuid
 from tests.support.devices import device_line, index_of, line_of, place_of, show_devices, shown_devices
 from tests.window.driving import menu_action
@@ -245,6 +246,35 @@ def test_line_of_cpu_devices_tells_load_and_host_memory(tmp_path):
     assert "Free disk space of " in tip(line)
     assert tip(line).endswith(" GB")
     assert "Host memory 96.0 / 512 GB" in tip(line)
+
+
+@pytest.mark.parametrize(
+    ("rows", "memory", "disk", "words"),
+    [
+        ([row("GPU 0", temperature_celsius=60, power_watts=900, power_limit_watts=1000, used_by="mnist"),
+          row("GPU 1", temperature_celsius=76, power_watts=1200, power_limit_watts=1500), row("CPU 0")],
+         (96, 512), 1229 * GB,
+         ["2 GPUs, 1 free", "2.1 of 2.5 kW", "hottest GPU 1, 76 °C", "host memory 96 of 512 GB", "disk 1.2 TB free"]),
+        ([row("GPU 0", power_watts=100, power_limit_watts=400), row("GPU 1"),
+          row("GPU 2", power_watts=9, stale_age_s=9)],
+         (None, 512), 34 * GB, ["3 GPUs, 2 free", "100 of 400 W (1 of 3 GPUs)", "disk 34.0 GB free"]),
+        ([row("GPU 0", power_watts=100), row("GPU 1", power_watts=50, power_limit_watts=70), row("MIG 0")],
+         (1, 24), None, ["2 GPUs, 2 free", "150 W", "host memory 1 of 24 GB"]),
+        ([row("CPU 0"), row("CPU 1", used_by="mnist")], (None, None), None, ["2 CPU devices, 1 free"]),
+    ],
+)
+def test_sums_have_what_is_known_and_say_of_how_many_gpus(hold, rows, memory, disk, words):
+    """A missing reading is left out, and never zero."""
+    used, total = (None if each is None else each * GB for each in memory)
+    parts = machine_sums(rows, CpuSummary(count=2, host_used_bytes=used, host_total_bytes=total), disk)
+    assert parts == words
+    sums = hold(MachineSums(), 2000, 40)
+    sums.show_sums(parts)
+    assert sums.accessibleName() == " · ".join(words)
+    assert sums._label.text().count("·") == len(words) - 1
+    sums.resize(180, 40)
+    QApplication.processEvents()
+    assert sums._label.text().count("·") == 0, "what there is no room for is left out, not cut"
 
 
 # -- users and heat --------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Device rows: current users, why a device cannot be ticked, the age of readings; eight GPUs, and their check."""
 
+import math
 import os
 import signal
 from dataclasses import fields, replace
@@ -20,7 +21,9 @@ from core.devices.nvidia import preflight
 from core.devices.sampler import HelperTimeouts
 from core.errors import RunError
 from core.history.index import directories
+from core.language import tr
 from core.runs.facts import RunState
+from core.series import recent
 from gui.features.devices.chosen import ChosenDevices
 from gui.features.devices.delegate import without_label
 from gui.features.devices.panel import DeviceView
@@ -75,6 +78,14 @@ def test_row_status_shows_use_block_and_age(device, sample, known, status):
     assert (found.tip.count(status), status in found.accessible_text or found.lost is not None) == (1, True)
     for text in (found.tip, found.accessible_text):
         assert device.get("blocked", "") in text
+
+
+def test_row_of_a_lost_gpu_has_the_words_of_the_driver_and_its_tooltip_the_sentence():
+    gpu = Device(id="g", kind="nvidia", label="GPU 0", name="RTX")
+    sentence = tr("{label} does not answer: the driver says “{words}”.", label="GPU 0", words="GPU is lost")
+    survey = Survey(devices=(gpu,), samples=(Sample(device_id="g", time=1, lost=sentence),))
+    (found,) = DeviceRows().make(survey, {"g": "#ffffff"}, OnDevices())
+    assert (found.status, sentence in found.tip) == ("lost: GPU is lost", True)
 
 
 def test_row_is_rebuilt_only_when_its_data_changes_and_outdated_ones_are_dashes():
@@ -333,7 +344,7 @@ def test_eight_gpus_are_listed_plotted_and_chosen_and_one_that_is_lost_stays_tic
     assert panel.device(uuid(0)).label == "GPU 0"
     panel.until(lambda: panel.device(uuid(0)).utilisation == "82 %")
     assert panel.device(uuid(0)).memory == "9.1 / 24 GB"
-    panel.until(lambda: uuid(7) in panel.plot("memoryPlot").curves(), "8 lines")
+    panel.until(lambda: uuid(7) in panel.plot("memoryPlot")._beside, "8 strips")
     assert panel.plot("utilisationPlot").colours == {row.id: row.colour for row in panel.devices}
     panel.tick(uuid(5), uuid(2))
     panel.until(lambda: "Ready: GPU 2 and GPU 5 are free" in panel.start_status.text())
@@ -352,6 +363,34 @@ def test_eight_gpus_are_listed_plotted_and_chosen_and_one_that_is_lost_stays_tic
     panel.tick()
     panel.until(lambda: "No device is ticked" in panel.start_status.text())
     assert not device_line(panel.table, uuid(2)).can_be_ticked
+
+
+def test_readings_of_the_last_window_are_there_in_the_next_one_unless_it_reads_on(assemble, nvml):
+    nvml.write(gpus=1, gpu0={"utilisation": 82, "temperature": 61})
+    past = recent.path_of("")
+
+    def values(panel) -> list[float]:
+        series = panel.window.services.device_monitor.series.utilisation.get(uuid(0))
+        return [] if series is None else series.values.tolist()
+
+    panel = assemble("devices")
+    monitor, controller = panel.window.services.device_monitor, panel.window.controllers.devices
+    panel.until(lambda: monitor.has_past and values(panel).count(82.0) >= 2, "readings")
+    monitor.has_past = False
+    controller.end()
+    assert not past.exists(), "a window that has not read what there is does not replace it"
+    monitor.has_past = True
+    controller.end()
+    assert past.exists()
+    nvml.write(gpu0={"utilisation": 17})
+    again = assemble("devices")
+    again.until(lambda: 82.0 in values(again) and 17.0 in values(again)[values(again).index(82.0) :], "both readings")
+    found = values(again)
+    new = found.index(17.0, found.index(82.0))
+    assert any(math.isnan(each) for each in found[found.index(82.0) : new]), "and a gap between them"
+    again.window.controllers.devices.opened()  # as when another language is chosen
+    again.until_polled(3)
+    assert len(values(again)) >= len(found)
 
 
 def test_driver_mismatch_shows_banner(assemble, nvml):

@@ -9,8 +9,9 @@ from PySide6.QtWidgets import QAbstractButton, QComboBox, QDockWidget, QLabel, Q
 
 from core.runs.outputs import OutputFile, Outputs
 from gui.base.theme import DARK, stylesheet
-from gui.window.layout import Dock
+from gui.window.layout import LOG_SHARE, Dock
 from gui.window.panels import ERROR_TAB, EVENTS_TAB, LOG_TAB, MEMORY_TAB, OUTPUTS_TAB, PROCESSES_TAB, DetailTabs
+from tests.support.recorded import recorded
 from tests.window.clipping import clipped
 
 pytestmark = pytest.mark.styled
@@ -65,13 +66,31 @@ def test_narrow_window_clips_nothing_and_has_its_runs_behind_a_tab_and_whole_dev
     assert devices.isVisible()
     height = panel.window.panels.devices.height
     panel.until(lambda: height() - panel.table.height() < 5, "no room below the devices")
-    panel.until(lambda: panel.plot("lossPlot").height() > panel.plot("memoryPlot").height(), "the loss is the highest")
     runs.raise_()
     panel.until(lambda: not panel.runs.visibleRegion().isEmpty(), "the runs")
     panel.window.resize(1480, 900)
     panel.until(lambda: runs.x() > devices.geometry().right(), "the runs at the right")
     panel.until(lambda: start.width() == wide, "the texts")
     assert panel.window.dock_layout.save().isEmpty()
+
+
+def test_log_takes_what_the_plots_of_the_machine_leave_and_its_share_beside_a_run(drive, nvml, runs_root) -> None:
+    nvml.write(gpus=8)
+    recorded(runs_root)
+    panel = drive()
+    panel.resize(1480, 900)
+    log, panels = panel.window.findChild(QDockWidget, "logDock"), panel.window.panels
+    share = round(LOG_SHARE * 900)
+    bar = panels.scroll.verticalScrollBar()
+    panel.until(lambda: log.height() > share + 50 and bar.maximum() == 0, "the room for the processes")
+    assert panels.sums.isVisible()
+    assert panels.details.processes.isVisible()
+    panel.open_run()
+    panel.until(lambda: abs(log.height() - share) < 5, "the share")
+    assert not panels.sums.isVisible()
+    assert panel.plot("lossPlot").isVisible()
+    panel.window.controllers.run.show_machine()
+    panel.until(lambda: log.height() > share + 50 and bar.maximum() == 0, "the room for the processes again")
 
 
 # -- boxes and targets -----------------------------------------------------------------------------
@@ -182,11 +201,15 @@ def test_recipes_begin_with_events_and_scripts_with_log_unless_user_chose_anothe
     details.show_kind(is_script=True)
     assert details.currentIndex() == LOG_TAB
     kept = details.remember()
-    details.restore({"recipe": "log", "script": "nowhere", "other": 3})
+    details.restore({"recipe": "log", "script": "nowhere", "machine": "events", "other": 3})
+    details.show_kind(is_script=None)
+    shown = [details.tabs.tabText(tab) for tab in range(details.tabs.count()) if details.tabs.isTabVisible(tab)]
+    assert (shown, details.currentIndex()) == (["Memory", "Processes"], PROCESSES_TAB), "without a run"
     details.show_kind(is_script=False)
+    assert details.tabs.isTabVisible(EVENTS_TAB)
     assert details.currentIndex() == LOG_TAB
     details.restore(kept)
-    assert details.remember() == kept == {"recipe": "memory", "script": "log", "epochs": True}
+    assert details.remember() == kept == {"recipe": "memory", "script": "log", "machine": "processes", "epochs": True}
 
 
 def _click(qtbot, details: DetailTabs, tab: int) -> None:

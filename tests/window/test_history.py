@@ -139,7 +139,7 @@ def test_star_tags_notes_and_archive_come_from_the_menu(show, monkeypatch) -> No
     assert "archived:yes" in panel.message("messageStrip")
     search(panel, "archived:yes")
     assert listed(panel) == ["0000"]
-    choose(panel, first, "List again")
+    choose(panel, first, "Unarchive")
     assert listed(panel) == []
     choose(panel, second, "Archive")
     assert listed(panel) == ["0001"]
@@ -235,6 +235,8 @@ def test_several_runs_are_deleted_after_one_question_except_one_that_runs(show, 
     assert panel.question() is None
     panel.runs.tick([str(each) for each in [*folders[:2], live]])
     panel.runs.several_menu.popup_for(panel.runs.ticked, panel.window.pos())
+    heading, first = panel.runs.several_menu.actions()[:2]
+    assert (heading.isSeparator(), heading.isEnabled(), first.text()) == (False, False, "Compare")
     menu_action(panel.runs.several_menu, "Delete…").trigger()
     panel.runs.several_menu.close()
     text = panel.asked().text

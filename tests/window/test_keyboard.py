@@ -9,6 +9,7 @@ from PySide6.QtWidgets import (
     QAbstractSpinBox,
     QApplication,
     QComboBox,
+    QDockWidget,
     QFileDialog,
     QLineEdit,
     QMenu,
@@ -77,7 +78,7 @@ def test_tab_follows_sight_f6_goes_from_card_to_card_and_find_to_the_field_of_th
     wanted = [
         "SteadyButton startButton", "DeviceView deviceTable", "QPushButton recipeModeButton", "ChoiceBox frameworkBox",
         "StrategyBox strategyBox", "ChoiceBox recipeBox", "WholeBox epochsBox", "WholeBox batchBox",
-        "QLineEdit rateEdit", "ChoiceBox xAxisBox", "QCheckBox logBox", "EventList eventList", "RunList runList",
+        "QLineEdit rateEdit", "QPushButton firstTickButton", "RunList runList",
     ]
     assert [name for name in names if name in wanted] == wanted
     assert keys.focus is panel.start_button, "once round"
@@ -85,13 +86,14 @@ def test_tab_follows_sight_f6_goes_from_card_to_card_and_find_to_the_field_of_th
     assert plot.isAncestorOf(plot.canvas.previousInFocusChain()), "the controls of a plot come before it"
 
     panels = panel.window.panels
-    cards = (panels.devices, panels.setup, panels.plots, panels.details, panels.runs)
+    details = panel.window.findChild(QDockWidget, "logDock")  # its tabs take the focus where no process is listed
+    cards = (panels.devices, panels.setup, panels.scroll, details, panels.runs)
     panel.table.setFocus()
     visited = []
     for _ in cards:
         visited.append(next(card for card in cards if card is keys.focus or card.isAncestorOf(keys.focus)))
         keys.press(Qt.Key.Key_F6)
-        while any(each.isAncestorOf(keys.focus) for each in (panels.header, panels.first_steps)):
+        while panels.header.isAncestorOf(keys.focus):
             keys.press(Qt.Key.Key_F6)
     assert visited == list(cards)
     assert keys.focus is panel.table, "once round"
@@ -100,12 +102,16 @@ def test_tab_follows_sight_f6_goes_from_card_to_card_and_find_to_the_field_of_th
         keys.press(Qt.Key.Key_F6, SHIFT)
     assert panels.runs is keys.focus or panels.runs.isAncestorOf(keys.focus)
 
+    write_run(runs_root, "20260101-000001-run")
+    panel.until(lambda: panel.runs.count() == 1, "the run")
+    panel.table.setFocus()
+    keys.press(Qt.Key.Key_F, CONTROL)
+    assert keys.focus is panels.run_filter, "without a run there is no log"
+    panel.open_run()
     panel.table.setFocus()
     keys.press(Qt.Key.Key_F, CONTROL)
     assert keys.focus.objectName() == "searchField"
     keys.press(Qt.Key.Key_Escape)
-    write_run(runs_root, "20260101-000001-run")
-    panel.until(lambda: panel.runs.count() == 1, "the run")
     panel.runs.setFocus()
     keys.press(Qt.Key.Key_F, CONTROL)
     assert keys.focus is panels.run_filter

@@ -9,25 +9,13 @@ from PySide6.QtCore import QObject, Qt
 from PySide6.QtGui import QColor, QTextCursor
 from PySide6.QtWidgets import QPushButton
 
+from core.diagnosis.terminal import CUT, MAX_LINE, PLAIN, SCREEN, Style, Terminal, restyled
 from gui.base import theme as themes
 from gui.base.colours import contrast, legible
 from gui.base.theme import DARK, LIGHT, THEMES, look
 from gui.features.log.files import MAX_BYTES, MAX_LINES, PIECE_LINES, FileSearch, FileTail
 from gui.features.log.page import LogPage
-from gui.features.log.terminal import (
-    BASE,
-    CUT,
-    MAX_LINE,
-    PLAIN,
-    SCREEN,
-    UNKNOWN,
-    Style,
-    Terminal,
-    char_format,
-    readable,
-    restyled,
-    rgb,
-)
+from gui.features.log.terminal import BASE, UNKNOWN, char_format, readable, rgb
 from gui.features.log.view import SLACK_LINES, LogView
 from gui.window.panels import LOG_TAB, DetailTabs
 from tests.window.driving import show_theme

@@ -3,13 +3,14 @@
 from dataclasses import replace
 from threading import Event
 
+import pytest
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QLabel, QPushButton
 
 from core.check import table
-from core.check.check import Level, State
-from core.check.outcome import CouldNotLook, NotApplicable, Problem
+from core.check.check import CouldNotLook, Level, NotApplicable, Problem, State
 from core.errors import RunError
+from core.launchers import p2p
 from gui.features.check import dialog as dialog_module
 from gui.features.check.dialog import CheckDialog
 from tests.nvml.standin import uuid
@@ -92,7 +93,7 @@ def test_dialog_closed_in_the_middle_ends_the_checks_and_the_next_one_begins_ane
     feature.show_dialog()
     feature.begin(Level.QUICK)
     driver.until(lambda: len(ended) == 2 and not feature._jobs.busy)
-    assert [result.state for result in feature._dialog.checks.results] == 9 * [State.PASS]
+    assert [result.state for _, result in feature._dialog.checks.rows] == 9 * [State.PASS]
 
 
 def test_check_is_offered_once_where_there_is_a_driver(assemble, nvml) -> None:
@@ -123,20 +124,53 @@ def test_check_asked_for_while_that_of_a_closed_dialog_is_under_way_follows_it(a
     feature._dialog.findChild(QPushButton, "beginCheckButton").click()
     may_end.set()
     driver.until(lambda: len(ended) == 2 and not feature._jobs.busy)
-    assert [result.value for result in feature._dialog.checks.results] == ["slow", "all of it"]
+    assert [result.value for _, result in feature._dialog.checks.rows] == ["slow", "all of it"]
 
 
 def test_checks_that_cannot_be_done_end_what_they_started(assemble, monkeypatch) -> None:
     ended = []
 
-    def unable(scope, runs):
+    def unable(checks, scope):
         scope.stack.callback(lambda: ended.append(True))
         raise RunError("no folder of runs")
 
-    monkeypatch.setattr(dialog_module, "leave_out_work", unable)
+    monkeypatch.setattr(dialog_module, "run", unable)
     driver = assemble("check")
     feature = driver.window.controllers.check
     feature.show_dialog()
     feature.begin(Level.QUICK)
     driver.until(lambda: ended and not feature._jobs.busy)
     assert feature._dialog.findChild(QLabel, "checkRemedy").text() == "no folder of runs"
+
+
+@pytest.mark.parametrize(
+    ("remedy", "texts"),
+    [
+        ("Let runs do without it: trainyard check --p2p off.", ["Do without direct access", "Use direct access again"]),
+        ("End them (trainyard sweep).", ["Look for processes that are left"]),
+        ("Buy another one.", []),
+    ],
+)
+def test_command_of_ours_that_helps_is_a_button(assemble, monkeypatch, remedy, texts) -> None:
+    def wrong(scope):
+        raise Problem("wrong", remedy)
+
+    monkeypatch.setattr(table, "CHECKS", rows((wrong,)))
+    driver = assemble("check", "devices")
+    found = []
+    driver.window.panels.menu.provide(leftovers=lambda: found.append(True))
+    driver.window.panels.menu.action("checkMachine").trigger()
+    dialog = driver.window.findChild(CheckDialog)
+    begin, cure = (dialog.findChild(QPushButton, name) for name in ("beginCheckButton", "cureButton"))
+    begin.click()
+    driver.until(begin.isEnabled)
+    assert cure.isVisible() == bool(texts)
+    states = []
+    for text in texts:
+        assert cure.text() == text
+        cure.click()
+        states.append((p2p.is_off(), bool(found)))
+    assert states == {0: [], 1: [(False, True)], 2: [(True, False), (False, False)]}[len(texts)]
+    if len(texts) == 2:
+        assert driver.window.panels.message.text == p2p.switch(on=True)
+    dialog.close()

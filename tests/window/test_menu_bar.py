@@ -56,11 +56,12 @@ def test_menus_view_and_keys_of_a_window_without_runs(drive, tmp_path):
     assert {*window.panels.actions._handlers} == every | of_tables, "a controller does each"
 
     tabs = window.panels.details.tabs
-    for number in range(2):
-        action(panel, f"tab{number + 1}").trigger()
-        assert tabs.currentIndex() == number
-    assert action(panel, "tab2").text() == tabs.tabText(1)
-    assert not action(panel, "tab9").isVisible()
+    for number, title in enumerate(("Memory", "Processes"), 1):
+        action(panel, f"tab{number}").trigger()
+        assert tabs.tabText(tabs.currentIndex()) == title
+    menu.view.aboutToShow.emit()
+    assert action(panel, "tab2").text() == "Processes"
+    assert not action(panel, "tab3").isVisible(), "the other tabs are about a run"
     window.showMaximized()
     action(panel, "fullScreen").trigger()
     assert window.isFullScreen()

@@ -21,8 +21,8 @@ from core.runs.facts import RunState
 from core.schema.paths import EVENTS, SUPERVISOR_EVENTS
 from core.system import processes
 from gui.base.settings_file import SettingsFile, folder_key
-from gui.features.runlist.bell import MissedRow
 from gui.runs.actions import RunActions
+from gui.runs.rows import RunRow
 from gui.runs.words import RunHeader
 from gui.window.panels import HeaderPanel
 from tests.support.acting import played
@@ -280,8 +280,8 @@ def test_progress_gives_way_to_bell_in_narrow_header(hold, qtbot, tmp_path):
     header.resize(header.layout().totalMinimumSize().width(), 60)
     assert bar.isVisible(), "there is just enough room for it"
     height = header.sizeHint().height()
-    row = MissedRow(dir=tmp_path, name="a", when="18:03", words="finished", mark="tick", tone="good", is_new=True)
-    header.missed.show_rows([row])
+    row = RunRow(dir=tmp_path, title="a", outcome="finished", mark="tick", tone="good", tip="")
+    header.missed.show_rows([row], 1)
     epoch = header.progress.epoch
     qtbot.waitUntil(lambda: header.missed.isVisible() and not (bar.isVisible() and epoch.isVisible()))
     assert header.sizeHint().height() == height, "nothing below the header moves"

@@ -40,12 +40,11 @@ def test_card_offers_half_the_batch_and_takes_no_room(drive, runs_root):
     panel = drive()
     window = panel.window
     panel.until(lambda: panel.runs.count() == 1)
-    plots = window.panels.plots.geometry()
     panel.runs.itemActivated.emit(panel.runs.item(0))
     panel.until_state("Failed")
     card = window.findChild(QFrame, "failureCard")
     panel.until(lambda: card.isVisible() and card.height() > 100, "the card")
-    assert window.panels.plots.geometry() == plots
+    assert window.panels.plots.geometry() == window.panels.scroll.page.rect(), "the plots keep all the room"
     assert window.centralWidget().geometry().contains(card.geometry().center())
     quoted = card.lines[0].parentWidget()
     for size in ((900, 600), (1480, 1000)):  # the docks are rearranged, and the card stays in front
@@ -97,21 +96,33 @@ def test_empty_parts_speak_of_the_state_of_the_run(assemble, runs_root):
     def words() -> tuple[str, ...]:
         return panel.plot("lossPlot").empty.text(), panel.log.placeholderText()
 
-    panel.until(lambda: words()[0].startswith("The loss of a run appears here"), "the words without a run")
-    assert words()[1] == "The output of a run appears here."
+    assert not panel.plot("lossPlot").isVisible(), "without a run"
     panel.runs.itemActivated.emit(panel.runs.item(0))
     panel.until_state("Failed")
     early = ("The run ended before its first step.", "The run ended without any output.")
     panel.until(lambda: words() == early, "the words of a run that failed early")
 
 
+def test_first_step_that_cannot_train_on_a_gpu_says_why_there_and_offers_the_cpu(nvml, assemble) -> None:
+    nvml.write(gpus=2, cuda_error=999)
+    panel = assemble("run", "start", "devices")
+    panel.until(lambda: len(panel.devices) > 2, "GPUs and CPU devices")
+    steps = panel.window.panels.first_steps
+    example, sentence = steps.buttons["firstExampleButton"], steps.sentences["firstExampleButton"]
+    before = sentence.text()
+    panel.qtbot.mouseClick(example, Qt.MouseButton.LeftButton)
+    panel.until(lambda: example.text() == "Train on the CPU instead", "the offer")
+    assert panel.run is None
+    assert sentence.text() == panel.start_status.text() != before
+    panel.chosen.tick_only(())  # the reason changes with the devices
+    panel.until(lambda: sentence.text().startswith("No device is ticked."), "that reason")
+    panel.qtbot.mouseClick(example, Qt.MouseButton.LeftButton)
+    panel.until_state("Finished")
+    assert panel.run.spec().devices == ("cpu:0",)
+    panel.until(lambda: (example.text(), sentence.text()) == ("Train digits_cnn", before), "the step as it was")
+
+
 # -- the guidance for a first run ------------------------------------------------------------------
-
-
-def is_inside(steps: QWidget, plot: QWidget) -> bool:
-    """Return whether the guidance is inside a plot."""
-    top = plot.mapTo(plot.window(), QPoint(0, 0)).y()
-    return top < steps.y() and steps.geometry().bottom() < top + plot.height()
 
 
 @pytest.mark.slow
@@ -121,25 +132,28 @@ def test_first_run_is_one_click_away(drive, qtbot) -> None:
     tick, example, script = (panel.window.findChild(QPushButton, name) for name in FIRST_STEPS)
     panel.until(steps.isVisible, "the guidance")
     assert panel.window.findChild(QLabel, "firstStepsHeading").text() == empty_words(Place.LOSS, Situation.FIRST)
-    plot = panel.plot("lossPlot")
-    assert plot.empty.text() == "", "the guidance stands in place of the sentence"
+    assert not panel.plot("lossPlot").isVisible(), "the guidance stands in its place"
     for size in ((900, 600), (1480, 900)):
         panel.window.resize(*size)
-        panel.until(lambda: is_inside(steps, plot), "the guidance inside the first plot")
-        assert all(not button.visibleRegion().isEmpty() for button in (tick, example, script))
+        panel.until(
+            lambda: all(button.visibleRegion().boundingRect() == button.rect() for button in (tick, example, script)),
+            "the whole guidance in sight",
+        )
     qtbot.mouseClick(tick, Qt.MouseButton.LeftButton)
     assert panel.chosen.ticked
     panel.chosen.tick_only(())
     qtbot.mouseClick(script, Qt.MouseButton.LeftButton)
     panel.window.findChild(FileDialog, "openDialog").reject()
+    example.setFocus()
     qtbot.mouseClick(example, Qt.MouseButton.LeftButton)
     panel.until(lambda: panel.runs.count() == 1, "the run")
+    panel.until(lambda: panel.window.focusWidget() is panel.runs, "the focus on it: the button is gone")
     panel.until_state("Finished")
     assert panel.recipe.currentText() == "digits_cnn"
     assert len(panel.chosen.ticked) == 1, "nothing was ticked: it took one free device"
     assert not steps.isVisible()
     panel.window.controllers.run.show_machine()
-    panel.until(lambda: plot.empty.text().startswith("The loss of a run appears here"), "the words without a run")
+    panel.until(lambda: not panel.plot("lossPlot").isVisible(), "the machine")
     assert not steps.isVisible(), "there are runs"
 
 

@@ -1,14 +1,20 @@
 """View models and small panels: texts, progress, headers and rows, without a run."""
 
+import math
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QContextMenuEvent
 
-from core.devices.device import Device, Sample, Survey
+from core.devices.device import Device, Sample, Survey, short_name
 from core.diagnosis.failures import OF_WORKER
 from core.history.summary import RunSummary
 from core.language import join_sentences, tr
+from core.queue.listing import QueuedRun, QueueView
+from core.queue.request import QueueRequest
 from core.runs.facts import RunFacts, RunState
 from core.runs.fold import fold
 from core.schema.event_kinds import Plan, StopStep
@@ -20,10 +26,10 @@ from gui.features.devices.panel import MAX_CHARACTERS, digest
 from gui.features.run.events import failure_view
 from gui.features.run.head import ProgressLine
 from gui.features.runlist.view import RunList
-from gui.machine.device_rows import DeviceRows, OnDevices, short_name
+from gui.machine.device_rows import DeviceRows, OnDevices
 from gui.machine.monitor import KEPT_S, SLACK_S, DeviceMonitor
 from gui.runs.actions import RunActions
-from gui.runs.progress import progress_view, took_s
+from gui.runs.progress import ProgressView, progress_view, took_s
 from gui.runs.rows import RunRow, run_rows
 from gui.runs.verdicts import Message, run_message
 from gui.runs.words import RunHeader, stop_progress
@@ -135,6 +141,8 @@ def test_run_row_has_outcome_and_warns_of_a_nan_loss(tmp_path):
     ]
     started = time.localtime(runs[0].started)
     assert rows[0].title == time.strftime("%H:%M:%S mnist", started), "several have one name and one minute"
+    told_apart = run_rows(runs, NOW, words=lambda each: f"seed {runs.index(each)}")
+    assert told_apart[0].title == time.strftime("%H:%M mnist", started), "and the same words"
     assert run_rows(runs[:1], NOW)[0].title == time.strftime("%H:%M mnist", started)
     assert run_rows(runs[:1], NOW + 40 * 86400)[0].title != rows[0].title  # an old run shows its date
     for loss, tone in ((0.2, "good"), (float("nan"), "warn"), (float("inf"), "warn"), (None, "good")):
@@ -142,16 +150,39 @@ def test_run_row_has_outcome_and_warns_of_a_nan_loss(tmp_path):
         assert (row.tone, "not a number" in row.tip) == (tone, tone == "warn")
 
 
-def test_selection_survives_new_rows(hold, tmp_path):
-    view = hold(RunList(RunActions()), 400, 200)
-    old, new = (
-        RunRow(dir=tmp_path / name, title=name, outcome="finished", tone="good", mark="tick", tip="")
-        for name in ("old", "new")
+def test_shown_run_alone_is_selected_and_a_row_chosen_by_hand_stays(hold, qtbot, tmp_path):
+    view = hold(RunList(RunActions()), 400, 400)
+    new, first, second, old, older = (
+        RunRow(dir=tmp_path / name, title=name, outcome="", tone="good", mark="tick", tip="", is_queued=name[0] != "o")
+        for name in ("new", "first", "second", "old", "older")
     )
-    view.show_rows([old])
+
+    def selected():
+        return [Path(each).name for each in view.ticked]
+
+    view.show_rows([first, second, old, older])
+    place = view.visualItemRect(view.item(2)).center()
+    qtbot.mouseClick(view.viewport(), Qt.MouseButton.LeftButton, pos=place)
     view.mark_chosen(old.dir)
-    view.show_rows([new, old])
-    assert view.currentRow() == 1
+    view.show_rows([new, first, second, old, older])  # the selection survives new rows
+    view.mark_chosen(old.dir)
+    assert (selected(), view.currentRow()) == (["old"], 3)
+    view.mark_chosen(new.dir)  # it was started
+    assert selected() == ["new"]
+    qtbot.keyClick(view, Qt.Key.Key_Down)
+    view.mark_chosen(new.dir)  # at the next poll
+    assert selected() == ["first"]
+    qtbot.keyClick(view, Qt.Key.Key_Down, Qt.KeyboardModifier.AltModifier)
+    view.show_rows([new, second, first, old, older])
+    view.mark_chosen(new.dir)
+    assert selected() == ["first"]
+    place = view.visualItemRect(view.item(2)).center()
+    where = view.viewport().mapToGlobal(place)
+    view.contextMenuEvent(QContextMenuEvent(QContextMenuEvent.Reason.Mouse, place, where))
+    assert (view.run_menu.run_dir, view.several_menu.isVisible()) == (str(first.dir), False)
+    view.run_menu.close()
+    view.mark_chosen(None)
+    assert selected() == []
 
 
 @pytest.mark.parametrize("state", [RunState.RUNNING, RunState.STOPPED, RunState.PAUSED])
@@ -160,6 +191,65 @@ def test_run_list_and_header_show_same_epoch(tmp_path, state, step):
     (row,) = run_rows([summary(tmp_path, state, step=step)], NOW)
     now = progress_view(RunFacts(state=state, plan=PLAN, step=step), None, NOW)
     assert row.outcome == f"{state.value} · epoch {now.done} of {now.total}"
+
+
+def listed(name: str, state: RunState, **more: object) -> RunSummary:
+    given = {"started": NOW, "ended": None, "error": None, "last_loss": 0.5, "step": 0, "plan": None, **more}
+    return RunSummary(dir=Path(f"/runs/{name}"), name="mine", state=state, **given)
+
+
+def test_rows_say_what_came_out_in_a_few_words():
+    plan = Plan(epochs=30, steps_per_epoch=10, samples_per_epoch=64)
+    of = {"plan": plan, "step": 11}
+    for state, more, result in (
+        (RunState.FINISHED, {"best_validation": (3, 0.437)}, "val. loss 0.437"),
+        (RunState.FINISHED, {"last_loss": None}, "finished"),
+        (RunState.FINISHED, {"last_loss": math.nan, "nan_step": 60}, "NaN at step 60"),
+        (RunState.FINISHED, {"nan_step": 60}, "loss 0.500"),
+        (RunState.RUNNING, {"last_loss": math.nan, "nan_step": 60}, "NaN at step 60"),
+        (RunState.STOPPED, of, "stopped, 2 of 30"), (RunState.PAUSED, of, "paused, 2 of 30"),
+        (RunState.STOPPED, {}, "stopped"), (RunState.STOPPED, {"step": 340}, "stopped, step 340"),
+        (RunState.FAILED, {"error": "torch.OutOfMemoryError: CUDA out of memory."}, "out of memory"),
+        (RunState.STARTING, {"last_loss": None}, ""),
+    ):
+        (row,) = run_rows([listed("1", state, **more)], NOW)
+        assert row.result == result
+
+
+def test_running_runs_are_on_top_however_old_then_the_queue_then_days():
+    day_s, now = 86_400.0, NOW + 10 * 86_400.0
+    plan = Plan(epochs=72, steps_per_epoch=10, samples_per_epoch=64)
+
+    def run(day: int, name: str, state: RunState, **more: object) -> RunSummary:
+        return listed(f"2025061{day}-{name}", state, **{"started": NOW + (day - 5) * day_s, **more})
+
+    old = run(5, "old", RunState.RUNNING, plan=plan, step=338)
+    script_run, waiting = run(6, "script", RunState.RUNNING, step=40), run(7, "queued", RunState.QUEUED, started=None)
+    later = replace(waiting, dir=waiting.dir.with_name("20250618-later"))
+    runs = [later, run(8, "b", RunState.FINISHED), waiting, run(7, "c", RunState.FINISHED), script_run, old]
+    queued = [
+        QueuedRun(run_dir=each.dir, request=QueueRequest(), place=place, state="queued", needs="GPU 0", waits=True,
+                  reason="GPU 0 is used by run old.", expected_start=now + 3600 if place == 1 else None)
+        for place, each in enumerate((waiting, later), 1)
+    ]
+    view = QueueView(runs=tuple(queued), ends={old.dir.name: now + 3430})
+    progress = ProgressView(done=40, total=90, unit="steps", fraction=0.44, samples_per_s=None, steps_per_s=1.0,
+                            left_s=50.0)
+    rows = run_rows(runs, now, by_day=True, queue=view, words=lambda _: "lr 0.1", shown=(script_run.dir, progress))
+    assert [(row.dir.name[9:], row.day, row.of_day) for row in rows] == [
+        ("script", "Running", 2), ("old", "", 0), ("queued", "Queue", 2), ("later", "", 0), ("b", "18 June", 1),
+        ("c", "17 June", 1),
+    ]
+    assert [(row.below, row.left, row.fraction) for row in rows[:2]] == [
+        ("step 40 of 90", "0:50 left", 0.44), ("epoch 34 of 72", "57:10 left", pytest.approx(338 / 720)),
+    ]
+    assert rows[1].title.startswith("15 Jun "), "no heading says its day"
+    assert (rows[2].below, rows[2].words, bool(rows[2].result), rows[3].result) == (
+        "GPU 0 is used by run old", "lr 0.1", True, "",
+    )
+    assert [row.dir.name[9:] for row in run_rows(runs, now, queue=view)] == [each.dir.name[9:] for each in runs], (
+        "a list that the user sorted stays as it is"
+    )
 
 
 # -- messages ------------------------------------------------------------------------------------

@@ -163,7 +163,7 @@ def test_names_from_elsewhere_are_neither_interpreted_nor_opened(drive, runs_roo
     table = panel.window.panels.details.processes.table
     panel.open_tab("Processes")
     panel.until(lambda: table.rows, "the process")
-    assert image in cell(table, 0, 3)
+    assert image in cell(table, 0, table.place("command"))
     for tab in ("Processes", "Memory", "Settings", "Error", "Log"):
         panel.open_tab(tab)
         tips = hover_all(panel.window)

@@ -1,5 +1,6 @@
 """The device plots: lines or strips over time, gaps, the end of training, and the plots on request."""
 
+import time
 from collections import Counter
 
 import numpy as np
@@ -18,9 +19,9 @@ from gui.plots.items.lines import drop_constant_points
 from gui.plots.items.margin_labels import moved_apart, stand_for_others
 from gui.plots.registry import PLOTS
 from gui.plots.run_plot import Plot
-from tests.support.colour_vision import contrast
 from tests.support.running import folded
 from tests.support.waiting import PATIENCE_S
+from tests.support.written_runs import values, write_run
 from tests.window.plotted import COLOURS, LABELS, START, draw, events, readings
 
 
@@ -199,33 +200,103 @@ def test_each_line_is_labelled_at_its_end_without_overlap(memory, utilisation) -
 # -- while no run is shown
 
 
-def test_unticked_devices_are_faint_and_cpu_devices_are_left_out_beside_gpus(memory, utilisation) -> None:
+SIZES = {"gpu-0": 80 * 2**30, "gpu-1": 24 * 2**30}
+
+
+def present(readings: dict[str, tuple[float, float | None, float | None]], *, until: float) -> RunSeries:
+    """Return two minutes of the same readings of each device: per cent, bytes and degrees; none from 60 to 30 s ago."""
     series = RunSeries()
-    for device in ("gpu-1", "cpu:0", "gpu-0"):
-        series.add_reading(device, START, 50.0, 2**30)
-        series.add_reading(device, START + 1, 50.0, 2**30)
-    colours = {"gpu-0": "#ff0000", "gpu-1": "#00ff00", "cpu:0": "#0000ff"}
-    memory.show_series(series, colours, {})
-    memory.emphasise([])
-    memory.redraw()
-    assert set(memory.lines()) == {"gpu-0", "gpu-1"}
-    assert not any(line.faint for line in memory.lines().values()), "nothing is ticked"
-    memory.emphasise(["gpu-1"])
-    memory.redraw()
-    assert {device: line.faint for device, line in memory.lines().items()} == {"gpu-0": True, "gpu-1": False}
-    assert memory.lines()["gpu-1"].pen.color().name() == "#00ff00"
-    assert contrast(memory.lines()["gpu-0"].pen.color().name(), DARK.panel) < contrast("#ff0000", DARK.panel)
-    assert [row.label for row in memory.reading_at(0.0).rows[1:]] == ["gpu-1", "gpu-0"], "ticked devices come first"
-    memory.emphasise(["cpu:0"])
-    memory.redraw()
-    assert set(memory.lines()) == {"gpu-0", "gpu-1", "cpu:0"}
-    memory.emphasise(None)
-    memory.redraw()
-    assert set(memory.lines()) == {"gpu-0", "gpu-1", "cpu:0"}
-    assert not any(line.faint for line in memory.lines().values())
-    utilisation.emphasise([])
-    draw_in_pure_colours(readings({"cpu:0": [20.0] * 9, "cpu:1": [30.0] * 9}), utilisation)
-    assert set(utilisation.curves()) == {"cpu:0", "cpu:1"}, "there are no GPUs"
+    for second in range(120, -1, -1):
+        for device, (busy, used, celsius) in readings.items() if not 30 <= second < 60 else ():
+            series.add_reading(device, until - second, busy, used, (celsius, None, None, ()))
+    return series
+
+
+@pytest.fixture
+def machine(hold) -> PlotArea:
+    """The plots of a machine with two GPUs of other sizes, and a GPU of a host that is folded."""
+    made = hold(PlotArea(), 900, 700)
+    made.create_plots()
+    series = present({"gpu-1": (20.0, 12 * 2**30, 40.0), "cpu:0": (70.0, None, None), "gpu-0": (90.0, 40 * 2**30, 80.0),
+                      "far/GPU-1": (50.0, 2**30, 50.0)}, until=time.time())
+    colours = {"gpu-0": "#ff0000", "gpu-1": "#00ff00", "cpu:0": "#0000ff", "far/GPU-1": "#ffffff"}
+    made.show_series(None, series, colours, {}, live_devices=True, sizes=SIZES)
+    made.leave_out({"far/GPU-1"})
+    return made
+
+
+def settle(area: PlotArea, qtbot: QtBot) -> None:
+    """Draw everything that has something to say."""
+    for _ in range(3):  # a plot that appears is drawn in the next round
+        area.redraw_in_turns()
+        qtbot.waitUntil(lambda: not area._turns.busy)
+
+
+def seen(area: PlotArea) -> list[str]:
+    return [name for name in area._rows if name in area.plots and not area.plots[name].isHidden()]
+
+
+def test_machine_has_strips_of_what_there_is_on_one_axis_that_says_ago(machine, qtbot) -> None:
+    settle(machine, qtbot)
+    assert seen(machine) == ["utilisationPlot", "memoryPlot", "temperaturePlot"], "no loss, and no power"
+    plots = [machine.plots[name] for name in seen(machine)]
+    assert {plot.form for plot in plots} == {"strips"}
+    assert [list(plot._beside) for plot in plots] == [["gpu-0", "gpu-1"]] * 3, "neither the CPU nor the folded host"
+    assert [[label.text for label in plot.margin.right] for plot in plots] == [
+        ["90\u2009%", "20\u2009%"], ["40.0 of 80 GB", "12.0 of 24 GB"], ["80 °C", "40 °C"]
+    ]
+    shades = [[round(float(row.percent[np.isfinite(row.percent)][0])) for row in plot.strips.rows] for plot in plots]
+    assert shades == [[90, 20], [50, 50], [83, 17]], "memory in per cent of each card's own"
+    assert [plot.canvas.bottom.isVisible() for plot in plots] == [False, False, True]
+    assert [plot.canvas.x_range for plot in plots] == [pytest.approx((-900, 0), abs=1e-6)] * 3
+    axis = plots[-1].canvas.bottom
+    assert axis.tickStrings([-900.0, -90.0, -3600.0, 0.0], 1, 30) == ["−15 min", "−90 s", "−1 h", "now"]
+    image, view, canvas = plots[0].canvas.grab().toImage(), plots[0].canvas.view, plots[0].canvas
+    at = [canvas.mapFromScene(view.mapViewToScene(pg.Point(x, 1.5))) for x in (-100.0, -45.0)]
+    assert [image.pixelColor(point).name() == DARK.panel for point in at] == [False, True], "a gap stays a gap"
+    assert plots[0]._values.text().count("55"), "the mean"
+    first = machine.sizeHint().height()
+    machine.set_plot_shown("temperaturePlot", False)
+    settle(machine, qtbot)
+    assert seen(machine) == ["utilisationPlot", "memoryPlot"]
+    assert plots[1].canvas.bottom.isVisible(), "the lowest one has the axis"
+    assert machine.sizeHint().height() < first
+    assert machine.remember()["on_machine"] == []
+
+
+def test_machine_that_was_looked_back_at_stays_and_has_times_of_day(machine, qtbot) -> None:
+    settle(machine, qtbot)
+    plot = machine.plots["utilisationPlot"]
+    plot.canvas.view.setXRange(-100, -50, padding=0)
+    plot.canvas.moved_by_hand.emit()
+    settle(machine, qtbot)
+    origin, reading = plot.axis(plot.run_series).origin, plot.reading_at(-70.2)
+    then = time.strftime("%H:%M:%S", time.localtime(origin + reading.x))
+    assert plot.canvas.bottom.tickStrings([reading.x], 1, 10) == [then] == [reading.rows[0].text]
+    plot.invalidate()
+    plot.redraw()
+    assert plot.axis(plot.run_series).origin == origin, "what one looks at does not move away"
+    assert machine.plots["memoryPlot"].canvas.bottom.kind == "wall"
+
+
+def test_machine_without_gpus_has_strips_of_its_cpus_and_no_card_that_says_nothing(hold, qtbot) -> None:
+    area = hold(PlotArea(), 900, 700)
+    area.create_plots()
+    series = present({"cpu:0": (70.0, None, None), "cpu:1": (30.0, None, None)}, until=time.time())
+    area.show_series(None, series, COLOURS, LABELS, live_devices=True)
+    settle(area, qtbot)
+    assert seen(area) == ["utilisationPlot"]
+    assert "temperaturePlot" not in area.plots, "it is not even made"
+    assert [label.text for label in area.plots["utilisationPlot"].margin.right] == ["70\u2009%", "30\u2009%"]
+    silent = present({"cpu:0": (70.0, None, None)}, until=time.time() - 60)
+    area.show_series(None, silent, COLOURS, LABELS, live_devices=True)
+    settle(area, qtbot)
+    assert [label.text for label in area.plots["utilisationPlot"].margin.right] == ["–"], "its last reading is old"
+    area.show_series(readings({"cpu:0": [50.0] * 9}), series, COLOURS, LABELS, live_devices=False)
+    settle(area, qtbot)
+    assert seen(area) == ["lossPlot", "utilisationPlot", "memoryPlot"]
+    assert all(area.plots[name].canvas.bottom.isVisible() for name in seen(area))
+    assert area.plots["utilisationPlot"].form == "lines"
 
 
 # -- temperature, power and clock, on request ------------------------------------------------------
@@ -300,6 +371,41 @@ def test_plots_on_request_are_remembered_explained_and_empty_on_cpus(area) -> No
     assert area.plots["clockPlot"].empty.text() == "Only NVIDIA GPUs have these readings."
 
 
+def test_plots_that_only_gpus_have_give_their_room_away_and_come_back(area) -> None:
+    def shown() -> list[str]:
+        return [name for name, plot in area.plots.items() if not plot.isHidden()]
+
+    usual, gpus, run = ["lossPlot", "utilisationPlot", "memoryPlot"], readings({"gpu-0": [50.0] * 9}), RunSeries()
+    run.fold([{"t": START, "kind": "sample", "device": "cpu:0", "utilisation_percent": 50.0, "memory_used_bytes": 1}])
+    area.set_plot_shown("powerPlot", True)
+    area.show_series(None, gpus, COLOURS, LABELS, live_devices=True, devices=["gpu-0", "cpu:0"])
+    assert shown() == [*usual, "powerPlot"]
+    area.show_series(run, gpus, COLOURS, LABELS, live_devices=False, devices=["node/cpu:0", "cpu:0"])
+    area.plots["utilisationPlot"].redraw()
+    assert (shown(), area.plots["utilisationPlot"].curves().keys()) == (usual, {"cpu:0"})
+    assert (area.is_plot_shown("powerPlot"), area.remember()["shown"]) == (True, ["powerPlot"])
+    area.restore(area.remember())
+    assert shown() == usual
+    area.set_plot_shown("clockPlot", True)  # what is asked for now says why it is empty
+    assert shown() == [*usual, "clockPlot"]
+    area.show_series(None, gpus, COLOURS, LABELS, live_devices=True, devices=["gpu-0", "cpu:0"])
+    assert shown() == [*usual, "powerPlot", "clockPlot"]
+
+
+def test_loss_is_in_sight_when_a_run_takes_the_place_of_the_machine(assemble, runs_root) -> None:
+    write_run(runs_root, "20260101-000000-run", [values(1, 1, 2, loss=[2.0, 1.0])])
+    panel = assemble("run")
+    panel.window.resize(1100, 700)
+    plots, bar = panel.window.panels.plots, panel.window.panels.scroll.verticalScrollBar()
+    for name in plots.optional_plots:
+        plots.set_plot_shown(name, True)
+    panel.until(lambda: bar.maximum() > 0, "the plots to need more room than there is")
+    bar.setValue(bar.maximum())
+    panel.open_run()
+    assert panel.run is not None
+    assert bar.value() == 0
+
+
 def test_plots_are_scrolled_where_there_is_no_room(qtbot, hold, area) -> None:
     scroll = hold(PlotScroll(area), 500, 420)
     assert scroll.verticalScrollBar().maximum() == 0, "the usual three fit"
@@ -313,19 +419,23 @@ def test_plots_are_scrolled_where_there_is_no_room(qtbot, hold, area) -> None:
 
 
 @pytest.mark.slow
-def test_plots_on_request_are_in_the_menu_view_and_stay_in_the_next_window(drive, runs_root) -> None:
+def test_plots_on_request_are_in_the_menu_view_and_stay_in_the_next_window(drive, nvml) -> None:
+    nvml.write(gpus=1, gpu0={"power_mw": 250_000, "temperature": 61})
+
+    def shown(window) -> list[str]:
+        return [name for name in ("temperaturePlot", "powerPlot", "clockPlot") if name in seen(window.panels.plots)]
+
     panel = drive()
-    panel.until(lambda: panel.window.opened, "the plots")
+    panel.until(lambda: shown(panel.window) == ["temperaturePlot"], "the temperature, which is wanted at first")
     menu = panel.window.findChild(QMenu, "plotsMenu")
     assert menu.menuAction() in panel.window.panels.menu.view.actions()
     menu.aboutToShow.emit()
-    next(action for action in menu.actions() if action.text() == "Temperature").trigger()
-    assert panel.plot("temperaturePlot").isVisible()
+    for title in ("Temperature", "Power"):
+        next(action for action in menu.actions() if action.text() == title).trigger()
+    assert shown(panel.window) == ["powerPlot"]
     panel.window.close()
     again = drive()
-    again.until(lambda: again.window.opened, "the plots")
-    assert again.plot("temperaturePlot").isVisible()
-    assert "clockPlot" not in again.window.panels.plots.plots
+    again.until(lambda: shown(again.window) == ["powerPlot"], "the choice of the last window")
 
 
 def test_linked_plots_do_not_move_each_other_at_every_reading(qtbot: QtBot, area: PlotArea) -> None:
@@ -338,11 +448,12 @@ def test_linked_plots_do_not_move_each_other_at_every_reading(qtbot: QtBot, area
     plots = [area.plots["utilisationPlot"], area.plots["memoryPlot"]]
     for plot in plots:
         plot.min_s = 0.0
+    now = time.time()
     drawn: Counter[str] = Counter()
 
     def read(second: int) -> None:
         for device in COLOURS:
-            series.add_reading(device, START + second, 50.0, 2.0**30, (None, None, None, None))
+            series.add_reading(device, now + second, 50.0, 2.0**30, (None, None, None, None))
         area.redraw_in_turns()
         qtbot.waitUntil(lambda: not area._turns.busy)
 
@@ -357,8 +468,8 @@ def test_linked_plots_do_not_move_each_other_at_every_reading(qtbot: QtBot, area
     plots[1].min_s = PATIENCE_S
     for second in range(50, 110, 10):
         read(second)
-    assert drawn == {"utilisationPlot": 1, "memoryPlot": 1}
-    assert plots[0].canvas.x_range == plots[1].canvas.x_range
+    assert drawn == {"memoryPlot": 1}, "the other is not even moved: the present stays where it is on the axis"
+    assert plots[0].canvas.x_range == pytest.approx(plots[1].canvas.x_range)
 
 
 # -- strips ----------------------------------------------------------------------------------------
@@ -367,7 +478,7 @@ def test_linked_plots_do_not_move_each_other_at_every_reading(qtbot: QtBot, area
 pytestmark = pytest.mark.styled
 
 
-def busy_run(devices: int, *, until: int = 100) -> RunSeries:
+def busy_run(devices: int, *, until: int = 100, measures: bool = True) -> RunSeries:
     """Return a run that trains from second 20 to 80 at 90 %, and is idle before and after; one reading a second."""
     found: list[dict] = [
         {"t": START + 20.5, "kind": "metrics", "since": START + 20, "first": 1, "values": {"loss": [1.0, 1.0]}},
@@ -380,7 +491,7 @@ def busy_run(devices: int, *, until: int = 100) -> RunSeries:
             for number in range(devices)
         )
     series = RunSeries()
-    series.fold(sorted(found, key=lambda event: event["t"]))
+    series.fold(sorted(found[not measures :], key=lambda event: event["t"]))
     return series
 
 
@@ -406,9 +517,6 @@ def test_more_than_four_devices_or_hours_are_drawn_as_strips(utilisation) -> Non
         series.add_reading("gpu-0", START + at, 50.0, None)
     show(utilisation, series, 1)
     assert utilisation.form == "strips"
-    utilisation.emphasise([])
-    utilisation.redraw()
-    assert utilisation.form == "lines", "the present does not change its form after an hour"
 
 
 def test_mean_counts_the_training_only_beside_a_strip_and_in_the_head(utilisation) -> None:
@@ -421,6 +529,11 @@ def test_mean_counts_the_training_only_beside_a_strip_and_in_the_head(utilisatio
         untrained.add_reading(f"gpu-{number}", START, 3.0, None)
     show(utilisation, untrained, 5)
     assert [label.text for label in utilisation.margin.right] == ["\u2013"] * 5, "it has not trained yet"
+    for count in (5, 2):  # beside strips, and above lines
+        show(utilisation, busy_run(count, measures=False), count)
+        assert "mean" in utilisation._values.text()
+        assert "training" not in utilisation._values.text(), "it is not known when a script without a metric trained"
+        assert "\u2013" not in utilisation._values.text()
     series = busy_run(2)
     show(utilisation, series, 2)
     assert (utilisation.form, series.utilisation["gpu-0"].last) == ("lines", 0.0)

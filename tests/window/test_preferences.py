@@ -3,7 +3,9 @@
 import json
 
 import pytest
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import (
+    QAbstractSpinBox,
     QApplication,
     QCheckBox,
     QComboBox,
@@ -17,15 +19,51 @@ from PySide6.QtWidgets import (
 
 from core.config import presets
 from core.history import index
+from core.notifications.settings import NotificationSettings
 from core.schema.files import MAX_JSON_BYTES
 from core.system import folders
 from gui.base.preferences import COLOURS, KEY, Preferences, PreferencesFile
 from gui.base.settings_file import SettingsFile, default_file
 from gui.base.text_size import set_zoom, zoom
 from gui.base.theme import DARK, LIGHT, STRONG_DARK, current_theme, stylesheet
+from gui.features.hosts import HostsDialog
 from gui.features.preferences import preferences as preferences_dialog
-from gui.features.preferences.preferences import PreferencesDialog
+from gui.features.preferences.preferences import NotificationsDialog, PreferencesDialog
 from tests.window.driving import apply_palette
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda parent, asked: HostsDialog(parent, [], lambda *texts: asked.append(texts)),
+        lambda parent, _: PreferencesDialog(parent, Preferences(), {}, ""),
+        lambda parent, _: NotificationsDialog(parent, NotificationSettings(), ""),
+    ],
+    ids=["hosts", "preferences", "notifications"],
+)
+def test_enter_in_a_field_does_not_close_the_dialog(hold, qtbot, make):
+    asked = []
+    dialog = make(hold(QWidget()), asked)
+    with qtbot.waitActive(dialog):
+        dialog.open()
+        dialog.activateWindow()
+    fields = [
+        field
+        for kind in (QLineEdit, QComboBox, QAbstractSpinBox)
+        for field in dialog.findChildren(kind)
+        if field.isEnabled() and field.isVisible() and not isinstance(field.parent(), QAbstractSpinBox)
+    ]
+    assert len(fields) >= 3
+    for field in fields:
+        field.setFocus()
+        if field.objectName() == "hostAddressEdit":
+            field.setText("me@there")
+        qtbot.keyClick(field, Qt.Key.Key_Return)
+        assert dialog.isVisible(), field.objectName()
+    assert (("me@there", "", "") in asked) is isinstance(dialog, HostsDialog)
+    dialog.findChild(QPushButton, "closeButton").setFocus()
+    qtbot.keyClick(dialog.focusWidget(), Qt.Key.Key_Return)
+    assert not dialog.isVisible()
 
 
 def opened(panel) -> PreferencesDialog:

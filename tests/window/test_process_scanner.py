@@ -1,5 +1,6 @@
 """Processes are listed without blocking the window, those of the selected run only, and ended one after the other."""
 
+import os
 import threading
 from dataclasses import replace
 from types import SimpleNamespace
@@ -10,11 +11,11 @@ from core.devices.device import Process, Sample, Survey
 from core.history.removal import OrphanedProcess
 from core.memory_watch import gpu_processes
 from core.schema.event_kinds import ProcessInfo
-from core.system import processes
+from core.system import processes, procfs
 from core.system.processes import ProcessId
 from gui.features.memory import scanner as process_scanner
 from gui.features.memory.processes import ProcessEntry
-from gui.features.memory.scanner import ProcessScan, ProcessScanner, ProcessTerminator
+from gui.features.memory.scanner import ProcessScan, ProcessScanner, ProcessTerminator, _usage
 from gui.runs.session import RunSession
 from tests.support.waiting import PATIENCE_S
 
@@ -113,6 +114,17 @@ def test_growing_age_is_no_change_and_another_run_is_scanned_at_once(scanner_and
     assert [each.info.pid for each in scanner.entries()] == [9]
     scanner._session.run = SimpleNamespace(id="b")
     assert scanner.entries() == []
+
+
+def test_share_of_a_core_is_counted_between_two_readings_of_the_same_process() -> None:
+    pid = os.getpid()
+    (first,) = _usage([pid, 2**22 + 1], {}).values()
+    assert first.resident_bytes > 2**20
+    assert first.cpu_percent is None, "nothing to compare with"
+    before = first._replace(cpu_ticks=first.cpu_ticks - 2 * procfs.TICKS_PER_S, at=first.at - 1.0)
+    assert 150 < _usage([pid], {pid: before})[pid].cpu_percent <= 220
+    other = before._replace(started_ticks=before.started_ticks - 1)
+    assert _usage([pid], {pid: other})[pid].cpu_percent is None, "another process had its pid"
 
 
 # -- ending them ----------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import pytest
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtWidgets import QAbstractButton, QLabel, QPushButton
 
+from core.devices.device import Process, Sample, Survey
 from core.history import removal
 from core.history.removal import OrphanedProcess
 from core.runs.facts import RunState
@@ -29,7 +30,7 @@ from gui.features.memory.processes import (
     process_rows,
     why_not_end,
 )
-from gui.features.memory.scanner import end_one
+from gui.features.memory.scanner import ProcessUsage, end_one
 from gui.features.memory.tab import LeftoversStrip
 from gui.widgets.table import RowsTable
 from gui.window.panels import EVENTS_TAB, LOG_TAB, MEMORY_TAB, PROCESSES_TAB
@@ -83,27 +84,37 @@ def test_leftover_of_ended_run_can_be_ended():
     assert why_not_end(replace(process_entry(run_id="old"), leftover=orphan), RUNS) == ""
 
 
-def test_rows_format_values_and_sort_by_what_is_shown(hold):
+def test_rows_are_grouped_by_gpu_format_values_and_sort_by_what_is_shown(hold):
+    usage = ProcessUsage(started_ticks=1, cpu_ticks=1, at=1.0, resident_bytes=2 * GB, cpu_percent=212.4)
     entries = [
         process_entry(pid=1, memory_used_bytes=None, age_s=None),
-        process_entry(pid=2, memory_used_bytes=9 * GB, age_s=75, run_id="this"),
+        replace(process_entry(pid=2, memory_used_bytes=10 * GB, age_s=75, run_id="this"), usage=usage,
+                devices=("GPU-2", "GPU-1"), on_gpus={"GPU-2": 9 * GB, "GPU-1": GB}),
         process_entry(pid=3, memory_used_bytes=340 * 2**20, age_s=5),
-        ProcessEntry(info=ProcessInfo(pid=4, memory_used_bytes=GB), devices=("GPU-1",)),
+        ProcessEntry(info=ProcessInfo(pid=4, memory_used_bytes=3 * GB), devices=("GPU-1",), on_gpus={"GPU-1": 3 * GB}),
     ]
+    survey = Survey(samples=(Sample(device_id="GPU-2", time=1, processes=(Process(2, 9 * GB, 98.0),)),))
+    labels = {"GPU-1": "GPU 2", "GPU-2": "GPU 10"}
     tab = hold(ProcessesTab())
-    tab.show_rows(process_rows(entries, {"GPU-1": "GPU 0"}, RUNS), empty="", problem="")
-    assert cells(tab.table)[:2] == [
-        ("2", "anna", "python", "–", "1:15", "9.0 GB", "–", "this run"),
-        ("4", "–", "–", "in a container, or already ended", "–", "1.0 GB", "GPU 0", ""),
+    tab.show_rows(process_rows(entries, labels, RUNS, dict.fromkeys(labels, "#ffffff"), survey), empty="", problem="")
+    assert cells(tab.table) == [
+        ("GPU 2", "4", "–", "–", "–", "3.0 GB", "–", "–", "–", "", "in a container, or already ended"),
+        ("GPU 2", "2", "anna", "python", "–", "1.0 GB", "2.0 GB", "212 %", "1:15", "this run", "–"),
+        ("GPU 10", "2", "anna", "python", "98 %", "9.0 GB", "2.0 GB", "212 %", "1:15", "this run", "–"),
+        ("–", "3", "anna", "python", "–", "340 MB", "–", "–", "5 s", "", "–"),
+        ("–", "1", "anna", "python", "–", "–", "–", "–", "–", "", "–"),
     ]
-    assert [row.of_this_run for row in tab.table.rows] == [True, False, False, False]
+    assert [row.of_this_run for row in tab.table.rows] == [False, True, True, False, False]
+    tab.choose_device("GPU-2")
+    assert tab.table.chosen_number() == 2
     orders = {}
-    for at, heading in enumerate(heading.rstrip(" ▾") for heading in headings(tab.table)):
+    for at, heading in enumerate(heading.rstrip(" ▾▴") for heading in headings(tab.table)):
         tab.table.sort_by(at)
         orders[heading] = [row.info.pid for row in tab.table.rows]
     assert orders == {
-        "PID": [1, 2, 3, 4], "User": [1, 2, 3, 4], "Name": [1, 2, 3, 4], "Command": [1, 2, 3, 4], "Age": [2, 3, 1, 4],
-        "Memory": [2, 4, 3, 1], "Device": [4, 1, 2, 3], "Run": [2, 1, 3, 4],
+        "Device": [3, 1, 2, 4, 2], "PID": [1, 2, 2, 3, 4], "User": [2, 2, 3, 1, 4], "Name": [2, 2, 3, 1, 4],
+        "Share": [2, 4, 2, 3, 1], "Memory": [2, 4, 2, 3, 1], "Host": [2, 2, 4, 3, 1], "CPU": [2, 2, 4, 3, 1],
+        "Age": [2, 2, 3, 4, 1], "Run": [2, 2, 4, 3, 1], "Command": [2, 4, 2, 3, 1],
     }
 
 
@@ -139,9 +150,9 @@ def test_processes_of_run_on_cpu_device_are_listed_but_cannot_be_ended(assemble,
     button = select(panel, worker)
     row = pids(panel).index(worker)
     texts = cells(table(panel))[row]
-    assert texts[2] == "python" or "python" in texts[3]
-    assert texts[6] == "CPU 0"
-    assert texts[7] == "this run"
+    assert texts[3] == "python" or "python" in texts[10]
+    assert texts[0] == "CPU 0"
+    assert texts[9] == "this run"
     assert "B" in texts[5]
     assert cell(table(panel), row, 0, Qt.ItemDataRole.FontRole).bold()
     assert not button.isEnabled()
@@ -163,7 +174,7 @@ def test_process_of_another_user_is_listed_but_cannot_be_ended(assemble, nvml, l
     panel.open_tab("Processes")
     button = select(panel, foreign.pid)
     assert not button.isEnabled()
-    user = cell(table(panel), pids(panel).index(foreign.pid), 1)
+    user = cell(table(panel), pids(panel).index(foreign.pid), 2)
     assert f"belongs to {user}" in panel.window.findChild(QLabel, "processWords").text()
     panel.qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
     panel.qtbot.keyClick(table(panel), Qt.Key.Key_Delete)
@@ -258,7 +269,7 @@ def test_leftovers_are_shown_at_start_and_can_be_ended(assemble, runs_root, tmp_
     panel.qtbot.mouseClick(strip.show_button, Qt.MouseButton.LeftButton)
     assert panel.window.panels.details.processes.isVisible()
     assert select(panel, orphan.pid).isEnabled()
-    assert cell(table(panel), pids(panel).index(orphan.pid), 7).endswith("(leftover)")
+    assert cell(table(panel), pids(panel).index(orphan.pid), 9).endswith("(leftover)")
     panel.qtbot.mouseClick(strip.end_button, Qt.MouseButton.LeftButton)
     assert f"(pid {orphan.pid})" in panel.asked().text
     assert orphan.cmdline()[0] in panel.question().text
@@ -300,7 +311,7 @@ def test_texts_on_leftovers_are_short_and_give_each_reason_once():
     assert question == "End the leftover processes?"
     assert len(words.splitlines()) == 5
     process_info = ProcessInfo(pid=1, created=1.0, name="python", command=SCRIPT, age_s=5)
-    row = process_rows([ProcessEntry(info=process_info, devices=())], {}, RUNS)[0]
+    row = process_rows([ProcessEntry(info=process_info, devices=())], {}, RUNS, {}, Survey())[0]
     _, words = confirmation(row)
     assert len(words.splitlines()) == 5  # including two empty lines
     assert "import time print('a line')" in words

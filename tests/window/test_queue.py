@@ -33,6 +33,12 @@ def rows(panel) -> list[str]:
     return [panel.runs.item(row).text() for row in range(panel.runs.count())]
 
 
+def item(panel, place: int):
+    """A queued run, from 0: the runs that are running are above it."""
+    items = [panel.runs.item(row) for row in range(panel.runs.count())]
+    return [each for each in items if each.text()[1:3] == "  "][place]
+
+
 def titles(panel) -> list[str]:
     """The titles of the queued runs in the list, with their places."""
     return [text.partition("\n")[0] for text in rows(panel) if text[:1].isdigit() and text[1:3] == "  "]
@@ -41,7 +47,7 @@ def titles(panel) -> list[str]:
 def act(panel, row: int, name: str) -> None:
     """Choose an action from the menu of a run."""
     menu = panel.runs.run_menu
-    menu.show_run(panel.runs.item(row).data(Qt.ItemDataRole.UserRole))
+    menu.show_run(item(panel, row).data(Qt.ItemDataRole.UserRole))
     menu.aboutToShow.emit()
     assert menu.action(name).isVisible()
     menu.action(name).trigger()
@@ -64,9 +70,9 @@ def test_busy_device_offers_the_queue_and_the_run_starts_when_it_is_free(opened,
     panel.answer("otherButton")
     panel.until(lambda: titles(panel) == ["1  mine"], "the queued run")
     assert panel.run.dir == busy.run.dir  # the window goes on showing what it showed
-    panel.until(lambda: "CPU 0 is used by run recipe" in rows(panel)[0], "its reason")
-    assert "Place 1 in your queue. It needs CPU 0." in panel.runs.item(0).toolTip()
-    queued = Followed(Run.attach(Path(panel.runs.item(0).data(Qt.ItemDataRole.UserRole))))
+    panel.until(lambda: "CPU 0 is used by run recipe" in item(panel, 0).text(), "its reason")
+    assert "Place 1 in your queue. It needs CPU 0." in item(panel, 0).toolTip()
+    queued = Followed(Run.attach(Path(item(panel, 0).data(Qt.ItemDataRole.UserRole))))
     assert queued.poll().state is RunState.QUEUED
     stop(busy)
     panel.until(lambda: queued.poll().state is RunState.FINISHED, "the queued run to train")
@@ -93,7 +99,9 @@ def test_several_values_in_fields_queue_a_run_for_each_combination(opened, queue
     panel.start_button.click()
     panel.until(lambda: len(titles(panel)) == 4, "the queued runs")
     assert "Added 4 runs of digits_cnn to the queue" in panel.window.panels.message.text
-    dirs = [Path(panel.runs.item(row).data(Qt.ItemDataRole.UserRole)) for row in range(4)]
+    waits = lambda: all(each.waits for each in panel.window.services.queue.runs)  # noqa: E731
+    panel.until(waits, "their processes: those that wait already are before the others")
+    dirs = [Path(item(panel, row).data(Qt.ItemDataRole.UserRole)) for row in range(4)]
     waiting = [Followed(Run.attach(each)) for each in dirs]
     found = [each.run.spec().training for each in waiting]
     assert [(each.epochs, each.learning_rate) for each in found] == [(1, 0.01), (1, 0.1), (2, 0.01), (2, 0.1)]
@@ -111,24 +119,24 @@ def test_queued_runs_are_moved_dragged_held_released_and_removed(opened, queue):
     act(panel, 2, "up")
     panel.until(lambda: order(queue) == ["one", "three", "two"], "the third to be second")
     panel.until(lambda: titles(panel) == ["1  one", "2  three", "3  two"], "the list to show that")
-    panel.runs.setCurrentRow(0)
+    panel.runs.setCurrentRow(1)
     panel.qtbot.keyClick(panel.runs, Qt.Key.Key_Down, Qt.KeyboardModifier.AltModifier)
     panel.until(lambda: titles(panel) == ["1  three", "2  one", "3  two"], "the first to be second")
     is_dragged = Qt.ItemFlag.ItemIsDragEnabled
-    assert [bool(panel.runs.item(row).flags() & is_dragged) for row in range(4)] == [True, True, True, False]
-    panel.runs.setCurrentRow(2)
+    assert [bool(panel.runs.item(row).flags() & is_dragged) for row in range(4)] == [False, True, True, True]
+    panel.runs.setCurrentRow(3)
     panel.runs.drop_chosen(panel.runs.visualItemRect(panel.runs.item(0)).topLeft() + QPoint(20, 3))
-    panel.until(lambda: titles(panel) == ["1  two", "2  three", "3  one"], "the last to be dragged to the first place")
-    panel.runs.setCurrentRow(0)
+    panel.until(lambda: titles(panel) == ["1  two", "2  three", "3  one"], "the first place: it was dropped above it")
+    panel.runs.setCurrentRow(1)
     panel.runs.drop_chosen(panel.runs.visualItemRect(panel.runs.item(3)).bottomLeft() + QPoint(20, -3))
     panel.until(lambda: titles(panel) == ["1  three", "2  one", "3  two"], "the first to be dragged to the last place")
     act(panel, 0, "hold")
-    panel.until(lambda: rows(panel)[0].endswith("\nheld"), "the first to be held")
+    panel.until(lambda: item(panel, 0).text().endswith("\nheld"), "the first to be held")
     assert panel.runs.run_menu.action("hold").text() == "Hold"
     panel.runs.run_menu.aboutToShow.emit()
     assert panel.runs.run_menu.action("hold").text() == "Release"
     act(panel, 0, "hold")
-    panel.until(lambda: "CPU 0 is used by" in rows(panel)[0], "the first to be released")
+    panel.until(lambda: "CPU 0 is used by" in item(panel, 0).text(), "the first to be released")
     act(panel, 2, "unqueue")
     panel.answer("yesButton")
     panel.until(lambda: titles(panel) == ["1  three", "2  one"], "the last to be removed")
@@ -145,15 +153,24 @@ def test_shown_queued_run_is_stopped_and_kept_devices_are_named(opened, queue):
     busy = queue.start("cpu:0")
     big, small = queue.add("big", "cpu:0,cpu:1"), queue.add("small", "cpu:1")
     panel = opened()
-    panel.until(lambda: len(titles(panel)) == 2 and "kept for run big" in rows(panel)[1], "why the small one waits")
+    panel.until(lambda: len(titles(panel)) == 2, "the queued runs")
+    panel.until(lambda: "kept for run big" in item(panel, 1).text(), "why the small one waits")
     kept = {row.id: row.status for row in panel.devices}
     panel.until(lambda: "Kept for run big" in _status(panel, "cpu:1"), f"for whom CPU 1 is kept: {kept}")
     assert "cpu:1" not in [row.id for row in panel.devices if row.free]
     panel.qtbot.mouseClick(
-        panel.runs.viewport(), Qt.MouseButton.LeftButton, pos=panel.runs.visualItemRect(panel.runs.item(1)).center()
+        panel.runs.viewport(), Qt.MouseButton.LeftButton, pos=panel.runs.visualItemRect(item(panel, 1)).center()
     )
     panel.until_state("Queued")
     assert panel.stop_button.isEnabled()
+    progress = panel.window.panels.header.progress
+    panel.until(lambda: progress.epoch.text() == "place 2 of 2", "its place in the header")
+    assert progress.detail.text().startswith("CPU 1 is free, kept for run big, which needs 2")
+    assert (panel.pause_button.text(), panel.pause_button.isEnabled()) == ("Start now", True)
+    panel.pause_button.click()
+    assert "Start small now, whoever uses its devices?" in panel.asked().text
+    panel.answer("noButton")
+    assert panel.stop_button.text() == "Remove from queue"
     panel.stop_button.click()
     panel.until_state("Stopped")
     assert small.until_over().state is RunState.STOPPED
@@ -168,7 +185,7 @@ def test_window_takes_up_queued_runs_for_which_no_process_waits(opened, queue):
     wait_until(lambda: not processes.is_alive(waiter), "its end: the window looks for it once")
     panel = opened()
     panel.until(lambda: "left waits in the queue again." in panel.message("messageStrip"), "the message")
-    panel.until(lambda: "CPU 0 is used by" in rows(panel)[0], "the reason why it waits")
+    panel.until(lambda: titles(panel) and "CPU 0 is used by" in item(panel, 0).text(), "the reason why it waits")
     stop(busy)
     assert left.until_over().state is RunState.FINISHED
 

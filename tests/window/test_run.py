@@ -67,7 +67,7 @@ def test_run_is_started_watched_and_stopped_and_another_shows_its_result(drive):
     texts = [label.text() for label in panel.window.findChildren(QLabel)]
     assert "epoch 2 of 2" in texts
     assert any("took" in text for text in texts)
-    assert panel.window.windowTitle() == "✓ digits_mlp – Trainyard"
+    assert panel.window.windowTitle().startswith("✓ digits_mlp single · epochs 2 · ")
     panel.until(lambda: panel.runs.count() == 2 and "finished · val. loss" in panel.runs.item(0).text())
     happened = panel.window.findChild(QListView, "eventList").model()
     rows = [happened.index(row, 0).data().partition("  ")[2] for row in range(happened.rowCount())]
@@ -106,7 +106,7 @@ def test_double_click_starts_one_run_and_a_second_one_starts_on_another_device(
     panel.until_state("Finished")
     assert len(directories(runs_root)) == 2
     panel.until(lambda: panel.runs.count() == 2)
-    item = panel.runs.item(1)
+    item = panel.runs.item(0)
     qtbot.mouseClick(panel.runs.viewport(), Qt.MouseButton.LeftButton, pos=panel.runs.visualItemRect(item).center())
     assert panel.run.dir == Path(item.data(Qt.ItemDataRole.UserRole))
     panel.until_state("Running")
@@ -338,6 +338,7 @@ def test_entry_and_escape_lead_from_run_to_machine(panel):
     entry(panel).click()
     assert panel.plot("utilisationPlot").run_series is live
     assert LIVE_NOTE not in notes(panel, "utilisationPlot")
+    assert not panel.plot("lossPlot").isVisible()
 
 
 def notes(panel, plot: str) -> list[str]:

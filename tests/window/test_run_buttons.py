@@ -144,6 +144,16 @@ def test_end_of_the_shown_run_is_reported_and_in_the_heading(header):
     assert ends == [4], "not of a run that has ended before it is looked at"
 
 
+def test_loss_that_is_no_number_is_in_the_heading_and_so_is_the_end_of_its_run(header):
+    headings, ends = [], []
+    header.heading_changed.connect(headings.append)
+    header.run_ended.connect(lambda: ends.append(len(headings)))
+    for label, shape in (("Running", "ring"), ("Running", "alert"), ("Running", "alert"), ("Finished", "alert")):
+        header.show_header(RunHeader(name="a", label=label, mark=shape))
+    assert headings == ["a", "⚠ a", "⚠ a"]
+    assert ends == [2, 3], "once when it became NaN, once at the end"
+
+
 def test_description_gives_way_to_the_numbers_and_the_verdict(header, qtbot, qapp):
     themes.apply(qapp, DARK)
     header.resize(WIDE_PX, header.sizeHint().height())

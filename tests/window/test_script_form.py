@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
+from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDropEvent, QGuiApplication
 from PySide6.QtWidgets import QLabel, QLineEdit, QPlainTextEdit, QPushButton, QWidget
 
@@ -20,6 +20,7 @@ from core.devices.cpu import cpu_devices
 from core.devices.device import Survey
 from core.runs.facts import RunState
 from gui.features.setup import start as start_controller
+from gui.features.setup.script_form import ScriptForm
 from gui.features.setup.start import StartChecker
 from gui.machine.machine import Machine
 from gui.machine.script import TypedScript
@@ -38,6 +39,13 @@ def drop(panel, path):
         QPointF(700, 300), Qt.DropAction.CopyAction, data, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
     )
     panel.window.dropEvent(event)
+
+
+def test_what_decides_how_a_script_trains_stands_above_the_rest(hold):
+    form = hold(ScriptForm(), 340, 400)
+    names = ("scriptPath", "pythonBox", "argumentsEdit", "launchBox", "workingDirEdit", "environmentEdit")
+    below = [form.findChild(QWidget, name).mapTo(form, QPoint(0, 0)).y() for name in names]
+    assert below == sorted(below)
 
 
 @pytest.mark.slow

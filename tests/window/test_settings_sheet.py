@@ -9,8 +9,10 @@ from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel, QLineEdit, QPushButt
 
 from core.config.choices import compose
 from core.devices.cpu import cpu_devices
+from core.runs.facts import RunFacts
 from core.schema.settings import StopTimeouts
 from gui.base.theme import LIGHT
+from gui.features.run.settings import run_settings
 from gui.features.setup.panel import SetupPanel
 from tests.support.running import make_spec, script_spec
 from tests.window.driving import show_theme
@@ -146,6 +148,25 @@ def test_stop_timeouts_of_a_run_are_kept_when_it_is_edited_and_started_again(set
         compose(setup.choices(), cpu_devices())
 
 
+def test_script_has_the_stop_on_nan_of_recipes_and_no_patience(setup, tmp_path):
+    named(setup, QLineEdit, "patienceEdit").setText("6")
+    (tmp_path / "train.py").write_text("print(1)\n")
+    spec = script_spec(tmp_path / "train.py", cwd=tmp_path, training={"stop_on_nan": True})
+    setup.fill(spec)
+    setup.sheet.toggle()
+    box, patience = named(setup, QCheckBox, "nanBox"), named(setup, QLineEdit, "patienceEdit")
+    assert (box.isVisible(), patience.isVisible()) == (True, False)
+    assert setup.choices().choices().training == {"stop_on_nan": True}
+    assert "Stop on NaN on" in named(setup, QLabel, "changedSettings").text()
+    rows = {row.label: row.value for group in run_settings(spec, RunFacts(), {}, "").groups for row in group.rows}
+    assert rows["Stop on NaN"] == "on"
+    box.setChecked(False)
+    assert setup.choices().choices().training == {"stop_on_nan": False}
+    setup.choose_built_in("digits_mlp")
+    assert patience.isVisible()
+    assert (patience.text(), setup.choices().training["patience"]) == ("6", 6)
+
+
 @pytest.mark.slow
 def test_sheet_makes_way_for_a_run_that_is_shown(drive, runs_root, qtbot):
     shutil.copytree(RECORDED / "finished", runs_root / "finished")
@@ -173,5 +194,4 @@ def test_sheet_lies_over_the_guide_of_a_first_run(assemble):
     panel.until(guide.isVisible, "the guide")
     sheet.toggle()
     show_theme(LIGHT)  # the guide is placed again
-    panel.until(lambda: sheet.isVisible() and guide.geometry().intersects(sheet.geometry()), "the sheet")
-    panel.until(lambda: sheet.isAncestorOf(window.childAt(guide.geometry().center())), "the sheet in front")
+    panel.until(lambda: sheet.isAncestorOf(window.childAt(guide.mapTo(window, guide.rect().center()))), "the sheet")

@@ -1,23 +1,29 @@
 """The check before a start: free memory, age of readings, and other runs on the devices."""
 
+import math
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QPushButton, QWidget
 
 from core.config.choices import RecipeChoices
 from core.devices.device import Device, Process, Sample, Survey, device_here
 from core.history import marks
 from core.history.device_use import DeviceUsers
 from core.history.summary import RunSummary
+from core.queue.decision import HOLDING
+from core.queue.folder import own_line
 from core.runs.facts import RunState
 from core.runs.run import Run
 from core.schema.spec import write_spec
 from gui.features.setup.panel import StartStatus
 from gui.features.setup.start import shared_device_question
 from gui.machine.start_check import StartCheck, StartConditions, check_start, readings_state
+from gui.widgets.dialogs import ConfirmDialog, ask
 from tests.support import no_namespaces
 from tests.support.recorded import recorded
 from tests.support.running import make_spec, write_recipe
@@ -207,16 +213,35 @@ def test_question_and_sentence_name_all_live_runs_on_a_device(tmp_path):
         "GPU 1 is used by A and B. Start offers to share, or to add this run to the queue.",
     )
     current, spec = survey(), make_spec("digits_mlp", devices="GPU-0,GPU-1")
-    one, other = summary(tmp_path, "A", ("GPU-0",)), summary(tmp_path, "B", ("GPU-0", "GPU-1"))
     asked = shared_device_question(
-        "Start", spec, current, {"GPU-0": (one, other), "GPU-1": (other,)}, agreed=frozenset()
+        "Start", spec, current, {"GPU-0": {"a": "A", "b": "B"}, "GPU-1": {"b": "B"}}, agreed=frozenset()
     )
     assert (asked.question, asked.yes) == ("Start digits_mlp and share GPU 0 and GPU 1 with A and B?", "Start anyway")
     assert asked.words == "Sharing a device slows down all runs, and any may run out of memory."
-    asked = shared_device_question("Resume", spec, current, {"GPU-1": (other,)}, agreed=frozenset())
+    asked = shared_device_question("Resume", spec, current, {"GPU-1": {"b": "B"}}, agreed=frozenset())
     assert (asked.question, asked.yes) == ("Resume digits_mlp and share GPU 1 with B?", "Resume anyway")
     assert asked.words == "Sharing a device slows down both runs, and either may run out of memory."
-    assert shared_device_question("Start", spec, current, {"GPU-2": (one,)}, agreed=frozenset()) is None
+    assert shared_device_question("Start", spec, current, {"GPU-2": {"a": "A"}}, agreed=frozenset()) is None
+
+
+@pytest.mark.parametrize(
+    ("is_destructive", "has_other", "proposed"),
+    [(False, True, "otherButton"), (True, True, "noButton"), (False, False, "noButton"), (True, False, "noButton")],
+)
+def test_one_answer_is_proposed_highlighted_and_given_by_enter(hold, qtbot, is_destructive, has_other, proposed):
+    window, answers = hold(QWidget(), 300, 200), []
+    other = ("Add to queue", lambda: answers.append("otherButton")) if has_other else None
+    yes = lambda: answers.append("yesButton")  # noqa: E731
+    ask(window, yes, question="Start?", words="It shares.", yes="Start", is_destructive=is_destructive, other=other)
+    dialog = window.findChild(ConfirmDialog)
+    qtbot.waitUntil(lambda: dialog.focusWidget() is not None)
+    buttons = dialog.findChildren(QPushButton)
+    assert [each.objectName() for each in buttons if each.isDefault()] == [proposed]
+    assert [each.objectName() for each in buttons if each.property("role") == "primary"] in ([proposed], [])
+    assert dialog.focusWidget().objectName() == proposed
+    qtbot.keyClick(dialog.focusWidget(), Qt.Key.Key_Return)
+    assert answers == ([proposed] if proposed != "noButton" else [])
+    assert not dialog.isVisible()
 
 
 def test_confirmation_covers_only_the_named_runs(assemble, runs_root, monkeypatch):
@@ -241,6 +266,28 @@ def test_confirmation_covers_only_the_named_runs(assemble, runs_root, monkeypatc
     panel.answer("yesButton")
     panel.until(lambda: [spec.devices for spec in started] == [("cpu:0",)], "the start")
     assert panel.question() is None
+
+
+def test_claims_of_runs_in_other_folders_are_told_in_the_list_before_the_start_and_in_the_question(form, monkeypatch):
+    started, line = [], own_line().line
+    monkeypatch.setattr(Run, "start", lambda spec, root: started.append(spec))
+    form.tick("cpu:0")
+    form.until_ready()
+    fields = {"state": HOLDING, "name": "theirs", "devices": ["cpu:0"], "since": 1.0}
+    ticket = line.put("20260101-000000-theirs", fields)
+    form.until_status("CPU 0 is used by theirs (another folder). Start offers to share, or to add this run")
+    assert (form.device("cpu:0").status, form.device("cpu:0").free) == ("runs theirs (another folder)", False)
+    form.start()
+    assert "share CPU 0 with theirs (another folder)?" in form.asked().text
+    form.answer("noButton")
+    line.remove("20260101-000000-theirs", ticket)
+    form.until_status("Ready: CPU 0 is free.")
+    monkeypatch.setattr(form.window.services.queue, "_due", math.inf)  # the last reading is from before the claim
+    ticket = line.put("20260101-000000-theirs", fields)
+    form.start()
+    form.answer("noButton")
+    assert started == []
+    line.remove("20260101-000000-theirs", ticket)
 
 
 def test_resume_question_names_other_runs_but_not_itself(assemble, runs_root, monkeypatch):

@@ -8,6 +8,7 @@ import pytest
 from PySide6.QtCore import QItemSelectionModel, Qt
 from PySide6.QtTest import QAbstractItemModelTester
 
+from core.devices.device import Survey
 from core.runs.outputs import OutputFile, Outputs
 from core.schema.event_kinds import ProcessInfo
 from core.table import Table
@@ -172,9 +173,10 @@ def processes(hold) -> ProcessesTab:
         command=COMMAND, age_s=90.26, run_id="this", state="S", ours=True,
     )
     runs = KnownRuns(shown="this", names={"this": "digits"}, living=frozenset())
-    entries = [ProcessEntry(info=info, devices=("GPU-1", "GPU-2"))]
+    entries = [ProcessEntry(info=info, devices=("GPU-1", "GPU-2"), on_gpus={"GPU-1": 2 * GB, "GPU-2": None})]
     tab = hold(ProcessesTab())
-    tab.show_rows(process_rows(entries, {"GPU-1": "GPU 0", "GPU-2": "GPU 1"}, runs), empty="", problem="")
+    labels, survey = {"GPU-1": "GPU 0", "GPU-2": "GPU 1"}, Survey()
+    tab.show_rows(process_rows(entries, labels, runs, {}, survey), empty="", problem="")
     return tab
 
 
@@ -201,10 +203,12 @@ WHEN = time.localtime(1_750_000_000)
         ),
         (
             processes,
-            ["| PID | User | Name | Command | Age | Memory | Device | Run |",
-             f"| 4711 | anna | python | {one_line(COMMAND, MAX_COMMAND)} | 1:30 | 3.0 GB | GPU 0, GPU 1 | this run |"],
-            ["pid,user,name,command,age_s,memory_bytes,devices,run",
-             f"4711,anna,python,{COMMAND},90.3,{3 * GB},GPU-1 GPU-2,this"],
+            ["| Device | PID | User | Name | Share | Memory | Host | CPU | Age | Run | Command |",
+             *(f"| {gpu} | 4711 | anna | python | – | {size} | – | – | 1:30 | this run "
+               f"| {one_line(COMMAND, MAX_COMMAND)} |" for gpu, size in (("GPU 0", "2.0 GB"), ("GPU 1", "–")))],
+            ["device,pid,user,name,share_percent,memory_bytes,resident_bytes,cpu_percent,age_s,run,command",
+             f"GPU-1,4711,anna,python,,{2 * GB},,,90.3,this,{COMMAND}",
+             f"GPU-2,4711,anna,python,,,,,90.3,this,{COMMAND}"],
         ),
         (
             outputs,

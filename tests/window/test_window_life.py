@@ -48,6 +48,7 @@ def test_closing_keeps_run_active_and_gives_one_notice(drive, runs_root, tmp_pat
     notice = panel.window.notice
     assert isinstance(notice, QWidget)
     assert notice.isVisible()
+    assert panel.window.geometry().contains(notice.geometry().center()), "where the window was"
     notice.close()
     assert len(panel.notices) == 1
     assert f"trainyard stop {followed.run.id}" in panel.notices[0]

@@ -3,7 +3,7 @@
 - `start`: `run`, `again`, `resume` and `attach`; `keep` a run as a preset, list them (`setups`), print its `command`
 - `control`: `stop`, `pause` and `save` a run; the `queue`
 - `scale`: train on 1, 2, 4, ... devices, and show what each gains
-- `listing`: list, show, rename and mark runs
+- `listing`: list, show, rename and mark runs, and print their logs
 - `results`: compare runs, also as a report; export measurements or the model of runs to files
 - `curves`: `import` curves of other programs; `reread` those of a script, or `try` an expression on its output
 - `remove`: delete runs; `sweep` processes that runs have left behind

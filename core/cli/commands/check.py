@@ -15,7 +15,7 @@ from core.series.report import export_bytes
 from core.text import capital
 
 if TYPE_CHECKING:
-    from core.check.check import Result, Scope
+    from core.check.check import Scope
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -39,23 +39,23 @@ def check(options: Namespace) -> int:
     if options.p2p is not None:
         say(p2p.switch(on=options.p2p == "on"))
         return 0
-    from core.check import check as checks  # loads what no other command needs
-    from core.check import table
-    from core.check.scope import scope_of
+    from core.check import table  # loads what no other command needs
+    from core.check.check import Level, State, run, scope_of
 
     if options.save is not None:
         check_file(Path(options.save), force=options.force)
-    level = checks.Level.FULL if options.full else checks.Level.QUICK if options.quick else checks.Level.WORK
+    level = Level.FULL if options.full else Level.QUICK if options.quick else Level.WORK
     found = survey()
     names = resolve([name for name in options.devices.split(",") if name], found.devices)
-    with scope_of(found, names, computes=level > checks.Level.QUICK) as scope:
-        if level > checks.Level.QUICK:
-            _ask_before_sharing(options, scope)
+    with scope_of(found, names, computes=level > Level.QUICK, runs=options.runs) as scope:
+        scope.shares = options.yes or (level > Level.QUICK and not scope.obstacle and _may_share(scope, options))
         results = []
-        for result in checks.run(table.chosen(level), scope):
+        for result in run(table.chosen(level), scope):
             results.append(result)
             if not (options.json or options.share):
-                _say(result)
+                say(f"{capital(tr(table.WORDS[result.state]))}: {tr(result.check.asks)}: {result.value}")
+                if result.remedy:
+                    warn(result.remedy)
     if options.json:
         say_json(table.document(results))
     elif options.share:
@@ -64,27 +64,14 @@ def check(options: Namespace) -> int:
         say(table.closing_line(results))
     if options.save is not None:
         export_bytes(table.page(scope, results).encode(), Path(options.save))
-    return int(any(result.state is checks.State.PROBLEM for result in results))
+    return int(any(result.state is State.PROBLEM for result in results))
 
 
-def _ask_before_sharing(options: Namespace, scope: Scope) -> None:
-    """Leave the work on devices out that something else uses, unless the user wants it."""
-    from core.check.scope import leave_out_work
-
-    before = scope.busy
-    sharing = leave_out_work(scope, options.runs)
-    if sharing is None or before:
-        return
-    question = tr("{sharing} Compute on them all the same?", sharing=sharing)
-    if options.yes or (not options.json and is_interactive() and confirm(question)):
-        scope.busy = ""
-    else:
-        warn(tr("{sharing} Nothing computes on them; with --yes it does.", sharing=sharing))
-
-
-def _say(result: Result) -> None:
-    from core.check.table import WORDS
-
-    say(f"{capital(tr(WORDS[result.state]))}: {result.check.question}: {result.value}")
-    if result.remedy:
-        warn(result.remedy)
+def _may_share(scope: Scope, options: Namespace) -> bool:
+    """Ask whether to compute on devices that something else uses; without a terminal that is a no."""
+    if not (users := scope.look_for_users()):
+        return False
+    if not options.json and is_interactive() and confirm(tr("{users}. Compute on them all the same?", users=users)):
+        return True
+    warn(tr("{users}. Nothing computes on them; with --yes it does.", users=users))
+    return False

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from core.cli.output import answer, ending, say, say_rows, say_run, state_words, warn
 from core.cli.runs import EXIT_CODES, POLL_S, StopMessages, find, hard_end
 from core.errors import RunError
 from core.history import index
+from core.history.differences import differences_below
 from core.language import tr, tr_noop, tr_plural
 from core.queue import control, folder
 from core.queue.folder import own_line
@@ -212,7 +213,7 @@ def queue(options: Namespace) -> int:
         return answer(options, names, revived if names else tr("No run had to be taken up again."))
     done = _change_all(options) if options.run is None else _change(options, index.find(options.runs, options.run))
     if options.json:
-        return say_rows(options, _columns(), queue_view(options.runs).runs)
+        return say_rows(options, queue_columns(differences_below(options.runs)), queue_view(options.runs).runs)
     say(done)
     return 0
 
@@ -242,7 +243,7 @@ def _list(options: Namespace) -> int:
     runs: list[Queued] = [*view.runs, *others]
     if options.all and not options.json:
         runs.sort(key=lambda each: (each.line_place is None, each.line_place or 0))
-    return say_rows(options, _columns(is_everyones=options.all), runs)
+    return say_rows(options, queue_columns(differences_below(options.runs), is_everyones=options.all), runs)
 
 
 Queued = QueuedRun | OtherRun
@@ -254,14 +255,15 @@ def _of(
     return lambda run: own(run) if isinstance(run, QueuedRun) else other(run)
 
 
-def _columns(*, is_everyones: bool = False) -> tuple[Column[Queued], ...]:
-    """Return what is listed of each run. `is_everyones`: with the queued runs of other users."""
+def queue_columns(differences: Mapping[str, str], *, is_everyones: bool = False) -> tuple[Column[Queued], ...]:
+    """Return what is listed of each run. `differences`: by folder; `is_everyones`: with queued runs of other users."""
     me, now = user_name(os.getuid()), time.time()
     place = "line_place" if is_everyones else "place"
     return (
         Column("place", _of(lambda run: run.place), text=lambda run: short(getattr(run, place))),
         Column("user", _of(lambda _: me, lambda run: run.user), "" if is_everyones else None),
         Column("run", _of(lambda run: run.run_dir.name, lambda run: run.run)),
+        Column("difference", _of(lambda run: differences.get(run.run_dir.name))),
         Column("state", lambda run: run.state, text=lambda run: tr(STATE_WORDS[run.state])),
         Column("needs", lambda run: run.needs),
         Column("expected_start", lambda run: run.expected_start, "start",

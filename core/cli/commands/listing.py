@@ -1,46 +1,55 @@
-"""The commands `runs`, `show`, `rename` and `mark`: list and search runs, show one, rename or mark it."""
+"""The commands `runs`, `show`, `log`, `rename` and `mark`: list and search runs, show one, rename or mark it."""
 
 from __future__ import annotations
 
 import shlex
 import time
 from argparse import ArgumentParser, BooleanOptionalAction, Namespace
+from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from core.catalog.frameworks import framework_title
 from core.catalog.strategies import strategy_of
+from core.cli.logs import RankLog, ranks_with_log
+from core.cli.options import INTERRUPTED
 from core.cli.output import (
+    ONE_DOCUMENT,
     add_force,
     add_table_options,
     answer,
     check_files,
+    ending,
     failure_words,
     given_files,
     log_of,
+    loss_of,
     lost_remedy,
     no_measurement,
     release_lines,
     say,
     say_json,
     say_rows,
+    show_passing,
     state_words,
     warn,
     write_tables,
 )
-from core.cli.runs import all_runs, find
+from core.cli.runs import POLL_S, all_runs, find
 from core.config.validation import rate_arithmetic
 from core.diagnosis.timeline import Timeline
 from core.history import marks
+from core.history.differences import Differences
 from core.history.marks import Marks
 from core.history.search import parse_search, unknown_sentence
 from core.history.summary import RunLoss, RunSummary
-from core.language import tr, tr_noop, tr_plural
+from core.language import join_sentences, tr, tr_noop, tr_plural
 from core.queue.listing import why_it_waits
 from core.runs import outputs
-from core.runs.facts import RunState, part_sentences
+from core.runs.facts import RunState, part_sentences, state_info
 from core.runs.run import Run
+from core.schema.paths import SUPERVISOR_EVENTS
 from core.schema.spec import RunSpec
 from core.series import report
 from core.table import Column
@@ -72,10 +81,10 @@ def list_runs(options: Namespace) -> int:
         _say_what_is_missing(options, every, summaries)
         if given_files(options):
             return 0
-    return say_rows(options, _columns(summaries), summaries)
+    return say_rows(options, run_columns(summaries, Differences(every)), summaries)
 
 
-def _columns(summaries: Sequence[RunSummary]) -> tuple[Column[RunSummary], ...]:
+def run_columns(summaries: Sequence[RunSummary], differences: Differences) -> tuple[Column[RunSummary], ...]:
     """Return what is listed of each run. People compare runs by the loss; programs get all of them."""
     shows_name = any(each.renamed for each in summaries)
     return (
@@ -85,9 +94,12 @@ def _columns(summaries: Sequence[RunSummary]) -> tuple[Column[RunSummary], ...]:
         Column("started", lambda each: each.started, None),
         Column("ended", lambda each: each.ended, None),
         Column("step", lambda each: each.step),
-        Column("loss", lambda each: each.last_loss, text=lambda each: _loss_text(each.loss)),
+        Column("loss", lambda each: each.loss and each.loss.value, text=lambda each: _loss_text(each.loss)),
+        Column("kept_loss", lambda each: each.loss and each.loss.kept, None),
+        Column("last_loss", lambda each: each.last_loss, None),
         Column("mean_loss", lambda each: each.mean_loss, None),
         Column("best_validation_loss", lambda each: each.best_validation and each.best_validation[1], None),
+        Column("difference", differences.words, text=lambda each: differences.words(each) or None),
         Column("name", lambda each: each.name, "" if shows_name else None),
         Column(
             "marks",
@@ -120,7 +132,7 @@ def _say_what_is_missing(options: Namespace, every: Sequence[RunSummary], found:
 def _loss_text(loss: RunLoss | None) -> str:
     """Return `val. 0.306` for the best validation loss; without a validation the smoothed last loss, `0.214`."""
     text = short(loss and loss.value)
-    return tr("val. {loss}", loss=text) if loss and loss.is_validation else text
+    return loss.with_kept(tr("val. {loss}", loss=text)) if loss and loss.is_validation else text
 
 
 def add_events(parser: ArgumentParser) -> None:
@@ -188,7 +200,8 @@ def show(options: Namespace) -> int:
     say(f"  {_training(run.spec())}")
     if scaled := rate_arithmetic(run.spec().training):
         say(tr("  learning rate: {product}", product=scaled))
-    for line in _measurement_lines(run, document):
+    loss = loss_of(run)
+    for line in (*([loss.words()] if loss else []), *_measurement_lines(run, document)):
         say(f"  {line}")
     for each in document["checkpoints"]:
         reason = tr(REASONS.get(str(each["reason"]), short(each["reason"])))
@@ -228,7 +241,7 @@ def _sentences(run: Run) -> Iterator[str]:
         yield why_it_waits(run.dir)
     words, log = (failure_words(run), log_of(run)) if facts.error else (None, None)
     momentary = (facts.stopped_processes, facts.stalled, *facts.slowed.values())
-    yield from filter(None, (facts.error, words, *momentary, *facts.warnings, log, lost_remedy(run)))
+    yield from dict.fromkeys(filter(None, (facts.error, words, *momentary, *facts.warnings, log, lost_remedy(run))))
 
 
 def _show_events(options: Namespace, run: Run) -> int:
@@ -246,6 +259,63 @@ def _show_events(options: Namespace, run: Run) -> int:
         when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(each.time))
         say(f"{when}  {SIGNS.get(each.tone, ' ')} {' '.join(each.text.splitlines())}")
     return 0
+
+
+def add_log(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    add("-f", "--follow", action="store_true", help=tr("go on until the run is over; Ctrl-C does not stop the run"))
+    add("--rank", type=int, metavar="N", help=tr("only what this rank has printed"))
+    add("--tail", type=int, metavar="N", help=tr("begin with the last N lines of each log"))
+
+
+def log(options: Namespace) -> int:
+    """Print what a run has printed, of progress bars the last state; with -f, until the run is over."""
+    if (options.tail or 0) < 0:
+        raise ValueError(tr("--tail is {tail}. Give a whole number of at least 0.", tail=options.tail))
+    if options.json and options.follow:
+        raise ValueError(tr(ONE_DOCUMENT, option="--follow"))
+    run = Run(find(options).dir, only=(SUPERVISOR_EVENTS,))  # all events of a long run take seconds
+    run.catch_up()
+    ranks, may_come = ranks_with_log(run.dir), options.follow and not state_info(run.facts.state).over
+    if options.rank is not None and options.rank not in ranks and not may_come:
+        raise ValueError(tr("Run {id} has no log of rank {rank}. It has those of: {ranks}.", id=run.id,
+                            rank=options.rank, ranks=", ".join(map(str, ranks))))
+    if options.json:
+        logs = {rank: RankLog(run.dir, rank) for rank in ranks if options.rank in {None, rank}}
+        found = {rank: deque(each.new_lines(is_last=True), options.tail) for rank, each in logs.items()}
+        say_json({"run": run.id, "logs": [{"rank": rank, "lines": [*lines]} for rank, lines in found.items()]})
+        return 0
+    if run.facts.state is RunState.QUEUED:
+        warn(join_sentences([f"{ending(run)}.", why_it_waits(run.dir) if run.owner is None else ""]))
+    try:
+        if not _print_log(options, run):
+            warn(join_sentences([f"{ending(run)}.", tr("It printed nothing.")]))
+    except KeyboardInterrupt:
+        show_passing("")
+        return INTERRUPTED
+    return 0
+
+
+def _print_log(options: Namespace, run: Run) -> bool:
+    """Print the log, with `--follow` until the run is over; return whether there is any."""
+    logs: dict[int, RankLog] = {}
+    tail, passing, is_last = options.tail, "", False
+    while not is_last:
+        is_last = not options.follow or state_info(run.facts.state).over  # before reading
+        for rank in ranks_with_log(run.dir) if options.rank is None else [options.rank]:
+            if rank not in logs:
+                logs[rank] = RankLog(run.dir, rank, only_end=tail is not None)
+            name = f"[{tr('rank {rank}', rank=rank)}] " if rank and options.rank is None else ""
+            lines = logs[rank].new_lines(is_last=is_last)
+            for line in lines if tail is None else deque(lines, tail):
+                passing = passing and show_passing("", passing)
+                say(name + line)
+        if not is_last:
+            unfinished = next(filter(None, (each.unfinished for each in logs.values())), "")
+            passing, tail = show_passing(unfinished, passing), None
+            time.sleep(POLL_S)
+            run.poll()
+    return any(each.offset for each in logs.values())
 
 
 def _output_lines(run_dir: Path) -> Iterator[str]:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import shutil
+import sys
+import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,24 +15,37 @@ from core.catalog import recipes
 from core.catalog.frameworks import FRAMEWORKS, framework
 from core.catalog.recipes import RecipeFile
 from core.catalog.strategies import STRATEGIES, Strategy
-from core.cli.output import answer, say, say_json, say_rows, warn
+from core.cli.commands.control import queue_columns
+from core.cli.commands.listing import run_columns
+from core.cli.options import INTERRUPTED
+from core.cli.output import ONE_DOCUMENT, answer, say, say_json, say_rows, show_screen, warn
 from core.cli.runs import survey
 from core.config import validation
-from core.devices.device import Device, Sample, full_name, shown_name
-from core.history.device_use import DeviceUse, devices_in_use, first_processes
+from core.devices.device import Device, Sample, Survey, full_name, shown_name
+from core.devices.nvidia.preflight import TIMEOUT_S
+from core.devices.sampler import Sampler
+from core.errors import RunError
+from core.history.device_use import DeviceUse, UseFinder, devices_in_use, first_processes
+from core.history.differences import Differences
 from core.hosts.host_list import load
 from core.language import tr, tr_noop
 from core.launchers import loopback
 from core.pythons.discovery import FoundPython, PythonSearch
 from core.pythons.python_info import REMEDY, Package, PythonInfo
+from core.queue.listing import QueueView, queue_view
+from core.runs.facts import state_info
 from core.series.report import export_bytes
-from core.table import Column
+from core.table import Column, Table
 from core.text import size
 
 if TYPE_CHECKING:
+    from core.hosts.host_list import Host
     from core.hosts.inquiry import HostReport
+    from core.hosts.protocol import HostDevices
 
 
+WATCH_S = 1.0
+"""Seconds between two screens."""
 UNASKED = "host"
 """The kind of what stands for a host that cannot be asked."""
 
@@ -45,11 +62,18 @@ class Shown(NamedTuple):
     host: str = ""
 
 
+def add_watch(parser: ArgumentParser) -> None:
+    words = tr("show the list again every second, with the runs that train and your queue, until Ctrl-C")
+    parser.add_argument("--watch", action="store_true", help=words)
+
+
 def devices(options: Namespace) -> int:
     """List the devices of this machine and of the known hosts, how busy they are, and what uses them."""
     listed = load()
     if listed.problem:
         warn(listed.problem)
+    if options.watch:
+        return _watch(options, listed.hosts)
     if not listed.hosts:
         shown = _local(options)
     else:
@@ -65,18 +89,57 @@ def devices(options: Namespace) -> int:
     return say_rows(options, DEVICE_COLUMNS, [each for each in shown if each.device.kind != UNASKED])
 
 
+def _watch(options: Namespace, hosts: Sequence[Host]) -> int:
+    """Show devices, live runs and queue again and again."""
+    if options.json:
+        raise ValueError(tr(ONE_DOCUMENT, option="--watch"))
+    from core.hosts.inquiry import HostWatch
+
+    watches, finder, differences = [HostWatch(host) for host in hosts], UseFinder(options.runs), Differences()
+    for watch in watches:
+        watch.begin()
+    with contextlib.suppress(KeyboardInterrupt), Sampler() as sampler:
+        found = sampler.survey(TIMEOUT_S)
+        if sys.stdout.isatty():
+            sys.stdout.write("\n" * shutil.get_terminal_size().lines)  # keep what is there, out of sight
+        while True:
+            shown = _here(found, finder.find(found))
+            notes = [tr(found.banner)] if found.banner else []
+            for state in (watch.state for watch in watches):
+                uses = {full_name(state.host.name, name): use for name, use in state.uses.by_device.items()}
+                shown += _listed(state.survey, {name: (use.runs, use.others) for name, use in uses.items()})
+                notes += [tr(str(each)) for each in (state.error, state.survey.banner) if each]
+            differences.follow(finder.summaries)
+            live = [each for each in finder.summaries if state_info(each.state).live]
+            waiting = [each for each in finder.summaries if state_info(each.state).waits]
+            words = {each.dir.name: differences.words(each) for each in waiting}
+            try:
+                queue = queue_view(options.runs)
+            except RunError as error:
+                queue = QueueView(troubles=(str(error),))
+            notes += [*queue.troubles, *([queue.held] if queue.held else [])]
+            runs, queued = Table(run_columns(live, differences), live), Table(queue_columns(words), queue.runs)
+            show_screen((Table(DEVICE_COLUMNS, shown), runs, queued), notes)
+            time.sleep(WATCH_S)
+            found = sampler.poll()
+    for watch in watches:
+        watch.end()
+    if sys.stdout.isatty():
+        say("")  # the shell goes on below the last screen
+    return INTERRUPTED
+
+
 def _local(options: Namespace) -> list[Shown]:
     found = survey()
-    uses = devices_in_use(found, options.runs)
     if found.banner:
         warn(tr(found.banner))
-    samples = {sample.device_id: sample for sample in found.samples}
-    shown = []
-    for device in found.devices:
-        use = uses.get(device.id, DeviceUse())
-        runs, others = [run.dir.name for run in use.runs], [each.words for each in use.others]
-        shown.append(Shown(device.short_name, device, samples.get(device.id), runs, others))
-    return shown
+    return _here(found, devices_in_use(found, options.runs))
+
+
+def _here(found: Survey, uses: Mapping[str, DeviceUse]) -> list[Shown]:
+    words = {name: ([run.dir.name for run in use.runs], [each.words for each in use.others])
+             for name, use in uses.items()}
+    return _listed(found, words)
 
 
 def _remote(report: HostReport) -> list[Shown]:
@@ -88,13 +151,19 @@ def _remote(report: HostReport) -> list[Shown]:
         return [Shown(place.short_name, place, None, (), (), host.name)]
     if found.banner:
         warn(tr("{name}: {reason}", name=host.name, reason=tr(found.banner)))
+    return _listed(found, {name: (use.runs, use.others) for name, use in found.uses.items()}, host.name)
+
+
+def _listed(
+    found: Survey | HostDevices, uses: Mapping[str, tuple[Sequence[str], Sequence[str]]], host: str = ""
+) -> list[Shown]:
+    """Return devices with their readings. `uses`: by device id the runs and other processes on it."""
     samples = {sample.device_id: sample for sample in found.samples}
-    shown = []
-    for device in found.devices:
-        use, name = found.uses.get(device.id), full_name(host.name, device.short_name)
-        runs, others = (use.runs, use.others) if use else ((), ())
-        shown.append(Shown(name, device, samples.get(device.id), runs, others, host.name))
-    return shown
+    return [
+        Shown(full_name(host, each.short_name) if host else each.short_name, each, samples.get(each.id),
+              *uses.get(each.id, ((), ())), host)
+        for each in found.devices
+    ]
 
 
 def _row(shown: Shown) -> dict[str, Any]:

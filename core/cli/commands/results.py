@@ -18,6 +18,7 @@ from core.cli.output import (
     check_file,
     check_files,
     given_files,
+    loss_of,
     no_measurement,
     say,
     say_json,
@@ -32,6 +33,7 @@ from core.history import index
 from core.history.summary import setting_words
 from core.language import tr, tr_plural
 from core.launchers import export_model
+from core.runs.outputs import BEST
 from core.runs.run import Run
 from core.series import report
 from core.series.report import export_bytes
@@ -316,6 +318,8 @@ def _export_model(options: Namespace, run: Run) -> int:
     exported = export_model.export_model(
         run.dir, Path(options.model), format_name=options.format, checkpoint_name=options.checkpoint
     )
+    if options.checkpoint == BEST and (loss := loss_of(run)) and loss.kept is not None:
+        warn(tr("The model with the best loss of the run was not kept: {loss}.", loss=loss.words()))
     document = {
         "run": run.id, "model": str(exported.folder), "format": exported.format, "checkpoint": exported.checkpoint,
         "step": exported.step, "files": list(exported.files),

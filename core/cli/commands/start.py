@@ -174,7 +174,7 @@ def _follow(options: Namespace, followed: Run, *, stops: bool = True) -> int:
     missing = no_measurement(followed) if loss is None and not options.json else None
     if missing and not report.read_series(Run.attach(followed.dir)).metrics:
         warn(missing)
-    say_run(options, followed, outcome(followed, loss))
+    say_run(options, followed, outcome(followed))
     return EXIT_CODES[followed.facts.state]
 
 

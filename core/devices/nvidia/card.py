@@ -220,7 +220,11 @@ class Card:
         for entry in (entry for entries in lists.values() if entries is not None for entry in entries):
             if used.get(entry.pid) is None:
                 used[entry.pid] = entry.usedGpuMemory  # pynvml has made None of "not available"
-        return tuple(Process(pid=pid, memory_used_bytes=memory) for pid, memory in sorted(used.items()))
+        shares = self._values.get("shares")
+        # Nothing was reported: that is no share of a GPU that is idle, and else not known.
+        unreported = 0.0 if shares or (shares is not None and self._values.get("utilisation") == 0) else None
+        shares = shares or {}
+        return tuple(Process(pid, memory, shares.get(pid, unreported)) for pid, memory in sorted(used.items()))
 
     def _regain(self) -> Sequence[NvmlReading]:
         """Return the readings due for a lost device: all once it is found again, none before."""

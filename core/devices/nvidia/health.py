@@ -58,10 +58,6 @@ class HealthRow:
     values: Mapping[int, str] = field(default_factory=dict)
     """Values in words."""
 
-    def is_well(self, value: int) -> bool:
-        """Return whether a value is that of a healthy GPU."""
-        return self.well is None or value in self.well
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
@@ -98,7 +94,7 @@ def problems(answers: Mapping[str, Answer], device: Device) -> list[Problem]:
     return [
         _problem(row.id, device, row.words, row.remedy, tr(row.values[value]) if value in row.values else value)
         for row, value in known
-        if not row.is_well(value)
+        if row.well is not None and value not in row.well
     ]
 
 
@@ -187,62 +183,40 @@ RESET = tr_noop("When its runs are over, reset it (nvidia-smi --gpu-reset -i {bu
 REPLACE = tr_noop("Ask the seller of the card or of the machine for a replacement.")
 
 ROWS = (
-    HealthRow(
-        id="recovery-action", question=_recovery_action,
-        words=tr_noop("The driver says that {device} needs {value} (its recovery action)."),
-        remedy=tr_noop("End what runs on it first. The command for a reset: nvidia-smi --gpu-reset -i {bus}, as root."),
-        values={
-            1: tr_noop("a reset"),
-            2: tr_noop("a restart of the machine"),
-            3: tr_noop("an end of all transfers between GPUs"),
-            4: tr_noop("a reset once its programs have ended"),
-            5: tr_noop("a repair of its NVLink domain (IMEX)"),
-            6: tr_noop("a reset of its PCIe slot"),
-            7: tr_noop("a restart of the machine"),
-        },
-    ),
-    HealthRow(
-        id="remap-failure", question=_ask("nvmlDeviceGetRemappedRows", item=3), remedy=REPLACE,
-        words=tr_noop("A faulty row of the memory of {device} could not be replaced by a spare one."),
-    ),
-    HealthRow(
-        id="remap-pending", question=_ask("nvmlDeviceGetRemappedRows", item=2), remedy=RESET,
-        words=tr_noop("A faulty row of the memory of {device} is only replaced by its next reset."),
-    ),
-    HealthRow(
-        id="retired-pages", question=_ask("nvmlDeviceGetRetiredPagesPendingStatus"), remedy=RESET,
-        words=tr_noop("A faulty page of the memory of {device} is only retired by its next reset."),
-    ),
-    HealthRow(
-        id="ecc-errors", question=_ask("nvmlDeviceGetTotalEccErrors", UNCORRECTED, pynvml.NVML_VOLATILE_ECC),
-        words=tr_noop("Memory errors of {device} since the driver was loaded that could not be corrected: {value}."),
-        remedy=RESET,
-    ),
+    HealthRow(id="recovery-action", question=_recovery_action,
+              words=tr_noop("The driver says that {device} needs {value} (its recovery action)."),
+              remedy=tr_noop("End what runs on it first. The command for a reset: "
+                             "nvidia-smi --gpu-reset -i {bus}, as root."),
+              values={1: tr_noop("a reset"), 2: tr_noop("a restart of the machine"),
+                      3: tr_noop("an end of all transfers between GPUs"),
+                      4: tr_noop("a reset once its programs have ended"),
+                      5: tr_noop("a repair of its NVLink domain (IMEX)"),
+                      6: tr_noop("a reset of its PCIe slot"), 7: tr_noop("a restart of the machine")}),
+    HealthRow(id="remap-failure", question=_ask("nvmlDeviceGetRemappedRows", item=3), remedy=REPLACE,
+              words=tr_noop("A faulty row of the memory of {device} could not be replaced by a spare one.")),
+    HealthRow(id="remap-pending", question=_ask("nvmlDeviceGetRemappedRows", item=2), remedy=RESET,
+              words=tr_noop("A faulty row of the memory of {device} is only replaced by its next reset.")),
+    HealthRow(id="retired-pages", question=_ask("nvmlDeviceGetRetiredPagesPendingStatus"), remedy=RESET,
+              words=tr_noop("A faulty page of the memory of {device} is only retired by its next reset.")),
+    HealthRow(id="ecc-errors", remedy=RESET,
+              question=_ask("nvmlDeviceGetTotalEccErrors", UNCORRECTED, pynvml.NVML_VOLATILE_ECC),
+              words=tr_noop("Memory errors of {device} since the driver was loaded that could not be corrected: "
+                            "{value}.")),
     # No problem: memory that failed in earlier years has been replaced since.
-    HealthRow(
-        id="ecc-errors-ever", question=_ask("nvmlDeviceGetTotalEccErrors", UNCORRECTED, pynvml.NVML_AGGREGATE_ECC),
-        well=None,
-    ),
-    HealthRow(
-        id="unrepairable-memory", question=_unrepairable, remedy=REPLACE,
-        words=tr_noop("The driver says that the memory of {device} cannot be repaired."),
-    ),
-    HealthRow(
-        id="compute-mode", question=_ask("nvmlDeviceGetComputeMode"),
-        words=tr_noop("{device} admits {value} (its compute mode), so runs may fail to start on it."),
-        remedy=tr_noop("Set the mode back, as root: nvidia-smi -i {bus} -c DEFAULT"),
-        values={
-            1: tr_noop("one thread at a time"), 2: tr_noop("no program"), 3: tr_noop("one process at a time"),
-        },
-    ),
-    HealthRow(
-        id="fabric", question=_fabric, well=frozenset({FABRIC_COMPLETED}),
-        words=tr_noop("{device} has not joined the NVLink fabric of this machine ({value}): CUDA fails (802)."),
-        remedy=tr_noop(
-            "Start the fabric manager in the version of the driver: systemctl restart nvidia-fabricmanager, as root."
-        ),
-        values={1: tr_noop("not started"), 2: tr_noop("in progress"), FABRIC_FAILED: tr_noop("failed")},
-    ),
+    HealthRow(id="ecc-errors-ever", well=None,
+              question=_ask("nvmlDeviceGetTotalEccErrors", UNCORRECTED, pynvml.NVML_AGGREGATE_ECC)),
+    HealthRow(id="unrepairable-memory", question=_unrepairable, remedy=REPLACE,
+              words=tr_noop("The driver says that the memory of {device} cannot be repaired.")),
+    HealthRow(id="compute-mode", question=_ask("nvmlDeviceGetComputeMode"),
+              words=tr_noop("{device} admits {value} (its compute mode), so runs may fail to start on it."),
+              remedy=tr_noop("Set the mode back, as root: nvidia-smi -i {bus} -c DEFAULT"),
+              values={1: tr_noop("one thread at a time"), 2: tr_noop("no program"),
+                      3: tr_noop("one process at a time")}),
+    HealthRow(id="fabric", question=_fabric, well=frozenset({FABRIC_COMPLETED}),
+              words=tr_noop("{device} has not joined the NVLink fabric of this machine ({value}): CUDA fails (802)."),
+              remedy=tr_noop("Start the fabric manager in the version of the driver: "
+                             "systemctl restart nvidia-fabricmanager, as root."),
+              values={1: tr_noop("not started"), 2: tr_noop("in progress"), FABRIC_FAILED: tr_noop("failed")}),
     HealthRow(id="persistence-mode", question=_ask("nvmlDeviceGetPersistenceMode"), well=None),
     HealthRow(id="mig-mode", question=_ask("nvmlDeviceGetMigMode", item=0), well=None),
     HealthRow(id="virtualisation-mode", question=_ask("nvmlDeviceGetVirtualizationMode"), well=None),

@@ -6,6 +6,7 @@ nvitop PR 208, gpud PR 1170 and gpustat PR 179. The tests use a stand-in for the
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,6 +22,9 @@ Handle = Any
 
 NOT_AVAILABLE = 2**64 - 1
 """NVML's 64-bit value for an unknown number."""
+
+SHARES_US = 1_000_000
+"""Microseconds back to which the shares of processes are asked for."""
 
 NEVER = frozenset({
     pynvml.NVML_ERROR_NOT_SUPPORTED,
@@ -101,6 +105,20 @@ def _power_limit_watts(handle: Handle) -> float | None:
     return float(milliwatts) / 1000 if milliwatts else None
 
 
+def _shares(handle: Handle) -> dict[int, float | None]:
+    """Return by pid the share of the last second in which its kernels ran, of those that had any.
+
+    NVML leaves out the others: see nvmlDeviceGetProcessUtilization in its documentation.
+    """
+    try:
+        found = pynvml.nvmlDeviceGetProcessUtilization(handle, time.time_ns() // 1000 - SHARES_US)
+    except pynvml.NVMLError as error:
+        if error.value == pynvml.NVML_ERROR_NOT_FOUND:
+            return {}
+        raise
+    return {each.pid: float(each.smUtil) if each.smUtil <= 100 else None for each in found}
+
+
 def _reasons(bits: int) -> tuple[str, ...]:
     return tuple(words for bit, words in CLOCK_REASONS if bits & bit)
 
@@ -134,6 +152,7 @@ READINGS = (
     NvmlReading("mps", Tier.PROCESSES, (
         pynvml.nvmlDeviceGetMPSComputeRunningProcesses_v3, pynvml.nvmlDeviceGetMPSComputeRunningProcesses_v2,
     )),
+    NvmlReading("shares", Tier.PROCESSES, (_shares,)),
     NvmlReading("health", Tier.HEALTH, ()),  # `card` asks: it has a table of its own
     NvmlReading("power_limit", Tier.LIMITS, (_power_limit_watts,)),
 )

@@ -7,12 +7,12 @@ A bar counts within its own pass: `step` is None, and `done` and `total` are giv
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 from core.metrics.dialects import pairs
-from core.metrics.dialects.syntax import ALONE, NUMBER, PLACE, step_position
-from core.metrics.reading import IN_VALIDATION, TEST, VALIDATION, Reading, canonical, certainty, is_counter
+from core.metrics.dialects.syntax import NUMBER, PLACE, step_position
+from core.metrics.reading import IN_VALIDATION, OF_VALIDATION, TEST, VALIDATION, Reading
 
 TQDM = re.compile(
     r"\d{1,3}%\|[^|]{0,300}\|\s*(?P<n>\d+(?:\.\d+)?)(?P<n_scale>[kMGTP]?)/"
@@ -20,19 +20,17 @@ TQDM = re.compile(
     r"(?:,\s*(?P<rate>[^,\]]{1,40}))?(?:,\s*(?P<values>.*))?\]|(?![\w./])(?P<after>.*))"
 )
 """With a format of the program's own, anything may follow the count."""
-OTHER = re.compile(
-    r"\s[━╸╺]{5,200}\s{1,80}(?:\d{1,3}%\s{1,8})?(?P<n>\d+)/(?P<total>\d+)(?![\w./])(?P<after>.*)"
-    r"|\|[█▏▎▍▌▋▊▉ ]{5,200}\|\s(?:[^\w\s]{1,4}\s)?(?P<alive_n>\d+)/(?P<alive_total>\d+)"
-    r" \[\d+%\] in (?P<alive_after>.*)"
-    r"|\[(?P<ignite_n>\d+)/(?P<ignite_total>\d+)\]\s+\d{1,3}%\|[█▏▎▍▌▋▊▉# ]{0,200}(?P<ignite_after>.*)"
-    r"|\s(?P<of_n>\d+) of (?P<of_total>\d+)\)? \|[#█=>\- ]{5,200}\|(?P<of_after>.*)"
+BARS = (
+    ("%|", TQDM),
+    ("[", re.compile(r"(?<![\w.])(?P<n>\d+)(?P<unit>it|step|steps|batch|batches)\s\[[\d:?]+"
+                     r"(?:,\s*(?P<rate>[^,\]]{1,40}))?(?:,\s*(?P<values>.*))?\]")),
+    ("━", re.compile(r"\s[━╸╺]{5,200}\s{1,80}(?:\d{1,3}%\s{1,8})?(?P<n>\d+)/(?P<total>\d+)(?![\w./])(?P<after>.*)")),
+    ("█", re.compile(r"\|[█▏▎▍▌▋▊▉ ]{5,200}\|\s(?:[^\w\s]{1,4}\s)?(?P<n>\d+)/(?P<total>\d+) \[\d+%\] in "
+                     r"(?P<after>.*)")),
+    ("%|", re.compile(r"\[(?P<n>\d+)/(?P<total>\d+)\]\s+\d{1,3}%\|[█▏▎▍▌▋▊▉# ]{0,200}(?P<after>.*)")),
+    (" of ", re.compile(r"\s(?P<n>\d+) of (?P<total>\d+)\)? \|[#█=>\- ]{5,200}\|(?P<after>.*)")),
 )
-"""The bars of rich, of alive-progress, of ignite and of progressbar2."""
-ENDLESS = re.compile(
-    r"(?<![\w.])(?P<n>\d+)(?P<unit>it|step|steps|batch|batches)\s\[[\d:?]+"
-    r"(?:,\s*(?P<rate>[^,\]]{1,40}))?(?:,\s*(?P<values>.*))?\]"
-)
-"""tqdm's bar without a total."""
+"""A text that a bar has, and its form: tqdm with and without a total, rich, alive-progress, ignite, progressbar2."""
 RICH = "━"
 """What the bars of rich, and of Keras, are drawn with."""
 KERAS_BAR = "keras"
@@ -53,18 +51,7 @@ OVER_EPOCHS = re.compile(r"\bepochs?\W*$", re.IGNORECASE)
 """A bar named "Epochs" counts epochs; one named "Epoch 3" counts the steps of an epoch."""
 LIGHTNING = re.compile(r"Epoch \d+/(?P<last>\d+)\s+[━╸╺]+ \d+/\d+ [\d:]+ • ")
 """Lightning's bar in rich: it counts epochs from 0, and names the last one instead of their number."""
-FIELD = re.compile(
-    rf"(?P<name>[A-Za-z_][\w@/.\- ]{{0,63}}?)(?: \((?:batch|avg|mean|train|epoch|step)\)| \[\d+-\d+\])?\s?[=:]\s?"
-    rf"(?P<number>{NUMBER})(?P<share>%?){ALONE}(?=$|[\s,;\]}}])",
-    re.IGNORECASE,
-)
-OTHER_FIELD = re.compile(
-    rf"(?<![\w@/.\-])(?P<name>[A-Za-z_][\w@/.\-]{{0,63}})\s?[=:]\s{{0,8}}(?P<number>{NUMBER})(?P<share>%?)"
-    rf"{ALONE}(?=$|[\s,;|\]])",
-    re.IGNORECASE,
-)
-"""Beside bars that show times and rates without commas: a name is one word."""
-
+FIELD = re.compile(rf"[a-z_][\w@/.\-]{{0,63}}\s?[=:]\s{{0,8}}{NUMBER}(?=$|[\s%,;|\]])", re.IGNORECASE)
 KERAS = re.compile(
     r"(?<![\w/.])(?P<n>\d+)/(?:(?P<total>\d+)\s+(?:(?:[━╸╺─]+|\[[=>.\s]*\])\s*(?:-\s)?\s*(?=ETA:|\d)|-\s(?=\d+s\s-))|"
     r"Unknown\s+(?:-\s)?(?=\d))(?P<rest>.*)"
@@ -72,9 +59,7 @@ KERAS = re.compile(
 PADDLE = re.compile(r"step\s+(?P<n>\d+)/(?P<total>\d+)\s+(?:\[[=>.]*\]\s)?(?P<rest>- .*/step.*)")
 """Paddle's bar, after `Epoch 1/2` as Keras' bar."""
 KERAS_FIELD = re.compile(
-    rf"(?<=- )(?P<name>[\w@/.\-]{{1,64}}(?: [\w@/.\-]{{0,64}}\w){{0,3}}): (?P<number>{NUMBER})(?P<share>)"
-    r"(?=$|[\s_A-Za-z{(\[])",
-    re.IGNORECASE,
+    rf"(?<=- )[\w@/.\-]{{1,64}}(?: [\w@/.\-]{{0,64}}\w){{0,3}}: {NUMBER}(?!m?s\b)(?=$|[\s_A-Za-z{{(\[])", re.IGNORECASE
 )
 CENTRED = re.compile(r"\[[=>#.\-\s]*\s(?P<n>\d+)/(?P<total>\d+)\s[=>#.\-\s]*\]\s(?P<rest>.*)")
 """kuangliu's bar, which counts in its middle: `[====== 12/391 >....]  Step: 23ms | Tot: 2s | Loss: 1.9 | Acc: 29%`."""
@@ -100,25 +85,21 @@ def read(line: str) -> Drawing | None:
     Keras' and kuangliu's bars have no names, and their totals differ: all of them count as one bar.
     """
     if match := KERAS.match(line) or PADDLE.match(line) or CENTRED.match(line):
-        if match.re is CENTRED:
-            named = pairs.read(match["rest"])
-            values = named.values if named else {}
-        else:
-            values = dict(_fields(KERAS_FIELD, match["rest"]))
-            end = max((field.end() for field in KERAS_FIELD.finditer(match["rest"])), default=len(match["rest"]))
-        total = float(match["total"]) if match["total"] else None
-        reading = Reading(values=values, done=float(match["n"]), total=total, unit="steps")
-        beside = "" if match.re is CENTRED else match["rest"][end:].strip(" -—")
-        return Drawing(reading, KERAS_BAR, None, _epochs(line), beside)
-    if (match := _found(line)) is None:
+        rest, total = match["rest"], float(match["total"]) if match["total"] else None
+        fields = list(KERAS_FIELD.finditer(rest))
+        begin, end = (fields[0].start(), fields[-1].end()) if fields else (0, len(rest) * (match.re is CENTRED))
+        reading = Reading(values=_values(rest[begin:end]), done=float(match["n"]), total=total, unit="steps")
+        return Drawing(reading, KERAS_BAR, None, _epochs(line), rest[end:].strip(" -—") if end else "")
+    match = next((bar for holds, form in BARS if holds in line and (bar := form.search(line))), None)
+    if match is None:
         return None
-    fields = _fields_of(match)
+    found = dict.fromkeys(("n_scale", "total", "scale", "rate", "unit", "values", "after"), "") | {
+        name: text for name, text in match.groupdict().items() if text is not None}
     before = match.string[max(0, match.start() - MAX_NAME_CHARACTERS) : match.start()].strip(" :|")
     name = " ".join(re.sub(r"[-+]?\d[\d.e+-]*|nan|inf", "#", before).split())
-    total = float(fields["total"]) if fields["total"] else None
-    form = re.sub(r"\d", "0", fields["total"]) + (fields["scale"] or "") if fields["total"] else ""
-    beside = line[match.end() :].strip() if fields["after"] is None else ""
-    return Drawing(_reading(match, fields, before), f"{name}/{form}", total, _epochs(line), beside)
+    total = float(found["total"]) if found["total"] else None
+    beside = line[match.end() :].strip()
+    return Drawing(_reading(match, found, before), name, total, _epochs(line), beside)
 
 
 def _epochs(line: str) -> float | None:
@@ -127,34 +108,16 @@ def _epochs(line: str) -> float | None:
     return step_position(line).epochs if "poch" in line else None
 
 
-def _found(line: str) -> re.Match[str] | None:
-    if "%|" in line:
-        return TQDM.search(line) or OTHER.search(line)
-    if "[" in line and (match := ENDLESS.search(line)):
-        return match
-    is_other = RICH in line or "█" in line or (" of " in line and "|" in line)
-    return OTHER.search(line) if is_other else None
-
-
-def _fields_of(match: re.Match[str]) -> dict[str, str | None]:
-    """Return the fields of a bar of any form; None for those it has not."""
-    found = match.groupdict()
-    for form in ("alive_", "ignite_", "of_"):
-        if found.get(f"{form}n"):
-            found.update({name: found[form + name] for name in ("n", "total", "after")})
-    names = ("n", "n_scale", "total", "scale", "rate", "unit", "values", "after")
-    return {name: found.get(name) for name in names}
-
-
-def _reading(match: re.Match[str], fields: dict[str, str | None], name: str) -> Reading:
+def _reading(match: re.Match[str], fields: dict[str, str], name: str) -> Reading:
     """Return the reading of a bar of tqdm and its like."""
-    done = float(fields["n"] or 0) * SCALES[fields["n_scale"] or ""]
-    total = float(fields["total"]) * SCALES[fields["scale"] or ""] if fields["total"] else None
-    values = _values(match, fields, name)
-    if phase := VALIDATING.search(_without_fields(name)):
-        of_validation = {key if key.startswith("val_") else f"val_{key}": value for key, value in values.items()}
-        of_test = phase[0].lower() in TEST
-        return Reading(values=of_validation, done=done, total=total, unit=IN_VALIDATION, of_test=of_test)
+    done = float(fields["n"]) * SCALES[fields["n_scale"]]
+    total = float(fields["total"]) * SCALES[fields["scale"]] if fields["total"] else None
+    has_begun = match.re is TQDM or done  # rich shows some from the beginning
+    values = _values(name, match.string[match.end() :], fields["values"], fields["after"] if has_begun else "")
+    phase = VALIDATING.search(FIELD.sub("", name))  # `Loss: 0.5, Train: 0.9, Test: 0.8` is none of a test
+    if phase and len({key.startswith(OF_VALIDATION) for key in values if key != "learning_rate"}) < 2:
+        said = pairs.as_validation(Reading(values=values, of_test=phase[0].lower() in TEST))
+        return replace(said, done=done, total=total, unit=IN_VALIDATION)
     unit = _unit(name, fields, metrics=bool(values))
     if unit is None:
         return Reading(values=values)
@@ -167,37 +130,16 @@ def _reading(match: re.Match[str], fields: dict[str, str | None], name: str) -> 
     return Reading(values=values, epoch=epoch, done=done, total=total, unit="steps" if is_exact else "")
 
 
-def _without_fields(name: str) -> str:
-    """Return what a description says of its bar: `Loss: 0.5, Train: 0.9, Test: 0.8` is none of a test."""
-    return OTHER_FIELD.sub("", name)
+def _values(*texts: str) -> dict[str, float]:
+    return {name: value for text in texts if text for name, value in pairs.values_of(text).items()}
 
 
-def _values(match: re.Match[str], fields: dict[str, str | None], name: str) -> dict[str, float]:
-    """Return the values before and after a bar."""
-    named = pairs.read(name)
-    values = dict(named.values) if named else {}
-    if fields["after"] is None:
-        values |= dict(_fields(FIELD, fields["values"] or ""))
-        beside = pairs.read(match.string[match.end() :])
-        values |= beside.values if beside else {}
-    elif match.re is TQDM or fields["n"] != "0":  # rich needs some from the beginning
-        values |= dict(_fields(OTHER_FIELD, fields["after"]))
-    return values if any(certainty(key) for key in values) else {}
-
-
-def _unit(name: str, fields: dict[str, str | None], *, metrics: bool) -> str | None:
+def _unit(name: str, fields: dict[str, str], *, metrics: bool) -> str | None:
     """Return the unit of a bar: "steps", "epochs", "samples", or None for others, such as bytes, files and items."""
-    rate = RATE.match(fields["rate"] or "")
+    rate = RATE.match(fields["rate"])
     counted = fields["unit"] or (rate and (rate["unit"] or rate["inverse"])) or "it"
     if NOT_TRAINING.search(name) or (not metrics and LETTERS.search(name) and not TRAINING.search(name)):
         return None
     if counted in EPOCHS or OVER_EPOCHS.search(name):
         return "epochs"
     return "steps" if counted in STEPS else "samples" if metrics else None
-
-
-def _fields(field: re.Pattern[str], text: str) -> Iterator[tuple[str, float]]:
-    for match in field.finditer(text):
-        name = match["name"].strip().removeprefix("avg. ")
-        if not is_counter(name) and not name.startswith("init "):  # NumPyro's first loss, beside the mean of the last
-            yield canonical(name), float(match["number"]) / (100 if match["share"] else 1)

@@ -53,8 +53,6 @@ PADDLE_FIELD = _re(r"(?<![\w.])(?P<name>[A-Z][\w@]{0,40})(?:\(\w*\))?: (?P<numbe
 PADDLE_OTHERS = _re(r"(?:avg_)?(?:batch|reader|data)_cost|ips|avg_samples|fps|best_epoch|Images|eta")
 ESPNET_FIELD = _re(r"(?<![\w.])(?P<name>[a-z]\w{0,40})=(?P<number>NUM)(?=,|$)")
 ESPNET_OTHERS = _re(r"clip|loss_scale|total_count|optim0_lr\d|.*time")
-FAIRSEQ_FIELD = _re(r"(?:^|[|,]\s)\s*(?P<name>[a-z][\w@/.]{0,60})[= ](?P<number>NUM)(?=$|,| \|)")
-FAIRSEQ_OTHERS = _re(r"ups|wps|wpb|bsz|clip|loss_scale|gb_free|wall|train_wall|num_updates|best_\w+|.*_wall")
 MEGATRON_FIELD = _re(
     r"\|\s*(?:lm[ _])?(?:loss[ _](?=ppl))?"
     r"(?P<name>learning[ _]rate|grad[ _]norm|ppl|(?:[a-z][\w()/\-]* ){0,6}?[\w-]*loss)"
@@ -65,7 +63,6 @@ FORMS: tuple[Form, ...] = (
     Form(program="LightGBM, its command line", holds="[LightGBM]",
          line=_re(r"^\[LightGBM\] \[Info\] Iteration: ?(?P<step>\d{1,9}), (?P<data>\w{1,40}) (?P<name>\S{1,60}) : "
                   r"(?P<number>NUM)")),
-    Form(program="LightGBM: scores and gains", holds="[LightGBM]", line=_re(r"^\[LightGBM\]")),
     Form(program="LightGBM, XGBoost", holds="]",
          line=_re(r"^\[(?P<step>\d{1,9})\]\s+(?P<fields>(?:[\w .@-]{1,40}(?:'s |-)[^\s:=]{1,60}:\s?(?:NUM)"
                   r"(?:\s?\+\s?NUM)?\s*)+)$"),
@@ -82,24 +79,13 @@ FORMS: tuple[Form, ...] = (
                   r"(?: collection=(?:(?P<validation>val\w*|eval\w*|test\w*|dev)|\w+))? "
                   r"(?P<fields>[\w@/.\-]{1,60}=(?:NUM)(?:, [\w@/.\-]{1,60}=[^\s,]{1,40})*)$"),
          field=_re(r"(?P<name>[\w@/.\-]{1,60})=(?P<number>NUM)(?=,|$)"), certain=True),
-    Form(program="LitGPT", holds="loss train:",
-         line=_re(r"Epoch (?P<epoch>\d+) \| iter (?P<step>\d+) step \d+ \| loss train: (?P<loss>NUM), "
-                  r"val: (?:(?P<val_loss>NUM)|n/a) \|"), repeats_validation=True),
-    Form(program="Megatron: after the training", holds="on test set", line=_re(r"iteration \d+ on test set \|")),
+    Form(program="LitGPT", holds="| iter ",
+         line=_re(r"Epoch (?P<epoch>\d+) \| iter (?P<step>\d+) step \d+ \| (?:train loss|loss train): (?P<loss>NUM), "
+                  r"val(?: loss)?: (?:(?P<val_loss>NUM)|n/a) \|"), repeats_validation=True),
     Form(program="Megatron", holds="iteration",
-         line=_re(r"(?:^|\s)iteration\s+(?P<step>\d+)/\s*(?P<total>\d+) (?P<fields>\|.*)"), field=MEGATRON_FIELD,
-         certain=True),
-    Form(program="Megatron", holds="iteration",
-         line=_re(r"(?:^|\s)(?:validation loss at )?(?P<validation>iteration) (?P<step>\d+)(?: on validation set)? "
-                  r"(?P<fields>\|.*)"), field=MEGATRON_FIELD, certain=True),
-    Form(program="fairseq: batches of a validation", holds="| epoch ", line=_re(r"(?:^|\| )valid\w* \| epoch \d+: ")),
-    Form(program="fairseq", holds="| epoch ",
-         line=_re(r"(?:^|\| )(?:train_inner|(?P<validation>valid\w*)) \| epoch (?P<epoch>\d+)(?::\s*\d+ / \d+ | \| )"
-                  r"(?:valid on '[^']*' subset \| )?(?=.*?num_updates[= ](?P<step>\d+)|)(?P<fields>.*)"),
-         field=FAIRSEQ_FIELD, skip=FAIRSEQ_OTHERS, certain=True),
-    Form(program="fairseq",  # the mean of an epoch has no step: it is no value beside those of the steps
-         holds="| epoch ", line=_re(r"(?:^|\| )train \| epoch (?P<epoch>\d+)(?::\s*\d+ / \d+ | \| )(?P<fields>.*)"),
-         field=FAIRSEQ_FIELD, skip=FAIRSEQ_OTHERS, certain=True),
+         line=_re(r"(?:^|\s)(?:validation loss at )?(?:iteration\s+(?=\d+/)|(?P<validation>iteration) )(?P<step>\d+)"
+                  r"(?:/\s*(?P<total>\d+))?(?: on validation set)? (?P<fields>\|.*)"),
+         field=MEGATRON_FIELD, certain=True),
     Form(program="NVIDIA DLLogger", holds="DLL ",
          line=_re(r"^DLL [\d-]+ [\d:.]+ - (?:Epoch: (?P<epoch>\d+) )?(?:(?:Iteration|Global Step|Step): "
                   r"(?P<step>\d+) )?(?<=\d )(?!Validation Iteration)(?P<fields>.*)"),
@@ -108,15 +94,12 @@ FORMS: tuple[Form, ...] = (
          line=_re(r'^DLLL \{.*"type": "LOG", "step": (?:\[(?P<epoch>\d+)(?:, |(?=\])))?(?P<step>\d+)?\]?, '
                   r'"data": \{(?P<fields>[^{}]*)\}'), field=_re(r'"(?P<name>[\w@/.\-]{1,60})": (?P<number>NUM)(?=,|$)'),
          skip=_re(r".*_ips"), certain=True),
-    Form(program="NVIDIA DLLogger: settings, summaries, batches of a validation", holds="DLL", line=_re(r"^DLLL? ")),
     Form(program="PaddleClas", holds="[Train][Epoch ",
          line=_re(r"\[Train\]\[Epoch (?P<epoch>\d+)(?:/\d+)?\]\[Iter: ?(?P<done>\d+)/(?P<total>\d+)\](?P<fields>.*)"),
          field=PADDLE_FIELD, skip=PADDLE_OTHERS),
     Form(program="PaddleClas", holds="[Eval][Epoch ",
          line=_re(r"\[(?P<validation>Eval)\]\[Epoch (?P<epoch>\d+)(?:/\d+)?\]\[Avg\](?P<fields>.*)"),
          field=PADDLE_FIELD, skip=PADDLE_OTHERS),
-    Form(program="PaddleClas: the mean of an epoch, and batches of a validation", holds="][Epoch ",
-         line=_re(r"\[(?:Train|Eval)\]\[Epoch \d+(?:/\d+)?\]\[(?:Iter: ?\d+/\d+|Avg)\]")),
     Form(program="PaddleSeg, PaddleOCR", holds=": ",
          line=_re(r"(?P<validation>\[EVAL\] #Images: \d+ |\bINFO: cur metric, )(?P<fields>.*)"), field=PADDLE_FIELD,
          skip=PADDLE_OTHERS),
@@ -144,17 +127,19 @@ FORMS: tuple[Form, ...] = (
     Form(program="WeNet", holds="TRAIN Batch ",  # of this epoch this batch
          line=_re(r"\bTRAIN Batch (?P<epoch>\d+)/(?P<step>\d+) (?P<fields>loss .*)"),
          field=_re(r"(?P<name>[a-z]\w*) (?P<number>NUM)(?=\s|$)")),
-    Form(program="WeNet: batches of a validation", holds="CV Batch ", line=_re(r"\bCV Batch \d+/\d+ loss ")),
-    Form(program="Optuna", holds="inished with value: ",
-         line=_re(r"\bTrial (?P<step>\d+) finished with value: (?P<value>NUM) and ")),
-    Form(program="Optuna: several objectives", holds="inished with values: ",
-         line=_re(r"\bTrial (?P<step>\d+) finished with values: \[(?P<value_1>NUM), (?P<value_2>NUM)"
-                  r"(?:, (?P<value_3>NUM))?\] and ")),
+    Form(program="Optuna", holds="inished with value",
+         line=_re(r"\bTrial (?P<step>\d+) finished with values?: (?:(?P<value>NUM)|\[(?P<value_1>NUM), (?P<value_2>NUM)"
+                  r"(?:, (?P<value_3>NUM))?\]) and ")),
     Form(program="scikit-optimize", holds="value obtained: ", line=_re(r"^Function value obtained: (?P<value>NUM)$")),
     Form(program="Guides of Keras and TensorFlow",  # `Training loss (for one batch) at step 200: 0.9721`
          holds=" at ",
          line=_re(r"^\W*(?P<name>(?:[a-z_]+[ _])?(?:loss|accuracy))(?: \([^)]{1,40}\))? at (?:step|iteration) "
                   r"(?P<step>\d{1,15}): (?P<number>NUM)\s*$")),
+    *(Form(program="Settings, summaries and batches of a validation", holds=holds, line=_re(line)) for holds, line in (
+        ("[LightGBM]", r"^\[LightGBM\]"), ("DLL", r"^DLLL? "), ("| epoch ", r"(?:^|\| )valid\w* \| epoch \d+: "),
+        ("CV Batch ", r"\bCV Batch \d+/\d+ loss "), (" on test set |", r"iteration \d+ on test set \|"))),
+    Form(program="Guides of Keras: an epoch", holds=" over epoch: ",
+         line=_re(r"^(?P<name>(?:training|validation) \w+) over epoch: (?P<number>NUM)$")),
 )
 """The more specific forms come first."""
 

@@ -9,16 +9,16 @@ Dictionaries, as the Hugging Face trainer prints them, and JSON objects are read
 from __future__ import annotations
 
 import ast
+import contextlib
 import json
 import re
 import warnings
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from dataclasses import replace
 
 from core.metrics.dialects.syntax import ALONE, NUMBER, StepPosition, message, step_position
 from core.metrics.reading import (
     IN_VALIDATION,
-    MAX_STEP,
     MEANS,
     OF_VALIDATION,
     TEST,
@@ -28,8 +28,9 @@ from core.metrics.reading import (
     by_our_names,
     canonical,
     certainty,
-    counts,
     is_counter,
+    is_of_test,
+    reading_of_object,
 )
 
 PREFIX = re.compile(
@@ -40,7 +41,7 @@ PREFIX = re.compile(
 )
 """Dates, times of day, durations, versions, addresses and lines of source: they are no values and are blanked out."""
 PAIR = re.compile(
-    rf"(?<![\w@/.\\'\"-])(?P<name>[a-z_][\w@/.\-]{{0,63}})(?P<sep>\s{{0,8}}(?:\bis)?[=:]\s{{0,16}}|\sis\s|\s{{1,16}})"
+    rf"(?<![\w@/.\\'\"-])(?P<name>[a-z_][\w@/.\-]{{0,63}})(?P<sep>\s{{0,8}}(?:\bis)?[=:]\s{{0,16}}|\sis\s{{1,16}}|\s{{1,16}})"
     rf"(?:(?P<number>(?P<grouped>\d{{1,3}},\d{{3}}(?![\d,.]))|{NUMBER})(?P<rest>\s?%|\s?/\s?(?P<of>\d+))?"
     rf"|(?<=:\s)\((?P<share>\d+(?:\.\d*)?)%\)|(?<=[=:\s])\[(?P<only>{NUMBER})\]|(?<=[=:])\((?P<first>{NUMBER}),?\))"
     rf"{ALONE}(?=$|[\s,;|)\]}}>'\"(]|\.(?:\s|$))",
@@ -60,13 +61,15 @@ LED = re.compile(
     re.IGNORECASE,
 )
 """The beginning of a field that says what a name further on is of: `Test Instance Accuracy: 0.6`."""
-KIND = re.compile(r"(?:^|[,;|])\s{0,4}((?:[a-z][\w-]{0,30}\s){1,2})$", re.IGNORECASE)
+KIND = re.compile(r"(?:^(?:\W{0,4}\d+\s)?|[,;|]|\s-\s)\s{0,4}((?:[a-z][\w-]{0,30}\s){1,2})$", re.IGNORECASE)
 """Words at the beginning of a field that may tell its metric from another of this name: `Content `."""
-FIELD = re.compile(r"[,;|]\s{0,4}([A-Za-z][\w-]{0,30}(?:[ ][A-Za-z][\w-]{0,30}){0,2})[ ]$")
+SUBJECT = re.compile(r"(?!(?:train|val|valid|test|INFO|DEBUG)\b)([a-z]\w{0,30}):?\s{2,40}(?=\S+\s?=)", re.IGNORECASE)
+"""What all values of a line are of, such as a class: `car    AP=0.5  IoU=0.4`."""
+FIELD = re.compile(r"(?:[,;|]|\s-\s)\s{0,4}([A-Za-z][\w-]{0,30}(?:[ ][A-Za-z][\w-]{0,30}){0,2})[ ]$")
 """The words before a name in its field of a line: `, Mel PostNet ` in `Mel Loss: 1.2, Mel PostNet Loss: 1.1`."""
 BEFORE_NAMES = TRAIN | VALIDATION | MEANS | {"set"}
 WORDS = re.compile(
-    r"(?:time|learning|grad|gradient|best|median|max|min|maximum|minimum|highest|lowest|total|final|top|batch|epoch|step|[dgq]|gen|"
+    r"(?:time|learning|grad|gradient|init(?:ial)?|best|median|max|min|maximum|minimum|highest|lowest|total|final|top|batch|epoch|step|[dgq]|gen|"
     r"disc|generator|discriminator|actor|critic|policy|value|surrogate|entropy|content|style|adversarial|adv|gan|cycle|"
     r"identity|perceptual|feature|pixel|recon(?:struction)?|kld?|elbo|regression|reg|classification|cls|box|bbox|obj|"
     r"objectness|mask|seg|segmentation|rpn|dfl|contrastive|triplet|aux(?:iliary)?|commit(?:ment)?|vq|codebook|"
@@ -113,8 +116,8 @@ MEASURE = re.compile(r"\s(?:hours?|h|min|minutes?|secs?|seconds?|s|ms|[KMG]i?B|s
 NEXT = re.compile(r"^\s+[A-Za-z_][\w@/.\-]*\s+[-+]?[\d.]")
 """The text that may follow `nan` instead: another name and its number. No sentence reads so."""
 
-DECLARED = ("double ", "float ", "auto ", "const ", "int ")
-TIMES = re.compile(r" \*(?! \d)")
+DECLARED = re.compile(r"\b(?:double|float|auto|const|int) $")
+TIMES = re.compile(r" \*(?! \d|$)")
 """What stands before and after a number in source code: `double loss = 0.5;`, `loss = 0.5 * x`. CNTK prints the
 number of samples so."""
 
@@ -126,9 +129,11 @@ PHASE_HEADING = re.compile(
     r"(?:\s+(?:phase|set|loop|mode|model|step|epoch|results?|started|begins?|\d{1,6})){0,3}\W*$",
     re.IGNORECASE,
 )
+COUNTED = re.compile(r"\s*\d+ [a-z]")
+"""The begin of `3 samples that are in test:`, which is no heading."""
 TRAINING, VALIDATION_NEXT = "training", "validation"
-STEPS_OF_EPOCH = re.compile(r"\bepoch: \d+, Steps: \d+ \|", re.IGNORECASE)
-"""A summary of an epoch that says how many steps it had."""
+STEPS_OF_EPOCH = re.compile(r"\bepoch: \d+, Steps: \d+ \||\btrain \| epoch \d+ \|", re.IGNORECASE)
+"""A summary of an epoch that says how many steps it had. It is no value beside those of the steps."""
 HEAD = 200
 """Characters that say what the whole line is about."""
 
@@ -163,13 +168,18 @@ def read(line: str) -> Reading | None:
     )
 
 
+def values_of(text: str) -> dict[str, float]:
+    """Return the values in a text beside a bar, by our names."""
+    return _values(_without_prefixes(text), StepPosition(done=0), validation=False, tested=False)[0]
+
+
 def heading(line: str) -> str:
     """Return what the lines after this one are about: `TRAINING`, `VALIDATION_NEXT` or "".
 
     A line such as `Test Error:` speaks of the next line; `Training...` and `Validating...` of all until the other one.
     """
     if len(line) < HEAD:
-        if line.rstrip().endswith(":") and PHASE.match(message(_without_prefixes(line))) is not None:
+        if line.rstrip().endswith(":") and not COUNTED.match(line) and PHASE.match(message(_without_prefixes(line))):
             return VALIDATION_NEXT
         if named := PHASE_HEADING.match(line):
             return TRAINING if named["train"] else VALIDATION_NEXT
@@ -178,10 +188,10 @@ def heading(line: str) -> str:
 
 def as_validation(reading: Reading) -> Reading:
     """Return the reading with validation names and without progress, which is not that of the training."""
-    ours = {name: name if not _trained(name) else f"val_{name}" for name in reading.values}
+    ours = {name: f"val_{name}" if _trained(name) else name for name in reading.values}
     values = {ours[name]: value for name, value in reading.values.items()}
     kinds = {ours[name]: kind for name, kind in reading.kinds.items() if name in ours}
-    return Reading(values=values, epoch=reading.epoch, step=reading.step, of_test=reading.of_test, kinds=kinds)
+    return replace(reading, values=values, kinds=kinds, done=None, total=None, unit="")
 
 
 def _trained(name: str) -> bool:
@@ -192,25 +202,24 @@ def _without_prefixes(line: str) -> str:
     return PREFIX.sub(lambda match: " " * len(match[0]), line)
 
 
-class _Values(NamedTuple):
-    """The values of a line by our names."""
-
-    values: dict[str, float]
-    of_test: bool  # whether those of a validation are of a test set
-    kinds: dict[str, str]
-
-
-def _values(line: str, at: StepPosition, *, validation: bool, tested: bool) -> _Values:
+def _values(
+    line: str, at: StepPosition, *, validation: bool, tested: bool
+) -> tuple[dict[str, float], bool, dict[str, str]]:
+    """Return the values by our names, whether those of a validation are of a test set, and the words left out."""
     placed = at.step is not None or at.done is not None
     found = [
         (name, value, certain or (placed and LOSS.fullmatch(name) is not None), kind)
         for name, value, certain, kind in _pairs(line, means=validation and at.done is not None and at.unit != "epochs")
     ]
-    if not any(certain for _, _, certain, _ in found) or _is_of_settings(line, at):
-        return _Values({}, of_test=False, kinds={})
+    has_place = placed or at.epoch is not None
+    if not any(certain for _, _, certain, _ in found) or (
+        not has_place and (SETTING.search(line) or len(SWITCH.findall(line)) > 1)
+    ):
+        return {}, False, {}
     all_are_metrics = any(certainty(name) == "known" or LOSS.fullmatch(name) for name, *_ in found)
     named: list[tuple[str, float]] = []
     kinds: dict[str, str] = {}
+    subject = SUBJECT.match(line)
     for name, value, certain, kind in found:
         if not certain and not all_are_metrics:
             continue
@@ -221,18 +230,13 @@ def _values(line: str, at: StepPosition, *, validation: bool, tested: bool) -> _
             tested = phase in TEST or (tested and phase not in VALIDATION)
         ours = canonical(name)
         inherits = phase not in TRAIN and not ours.startswith(OF_VALIDATION) and certainty(name) != "plain"
-        is_new = all(canonical(other) != f"{OF_VALIDATION}{ours}" for other, _ in named)
-        prefix = ("test " if tested else "val ") if validation and inherits and is_new else ""
+        prefix = ("test " if tested else "val ") if validation and inherits else ""
+        if any(is_of_test(other) == tested and canonical(other) == canonical(prefix + name) for other, _ in named):
+            prefix = ""
         named.append((prefix + name, value))
-        kinds.setdefault(canonical(prefix + name), kind)
+        kinds.setdefault(canonical(prefix + name), kind or (subject[1] if subject else ""))
     values, of_test = by_our_names(named)
-    return _Values(values, of_test=of_test, kinds=kinds)
-
-
-def _is_of_settings(line: str, at: StepPosition) -> bool:
-    if at.step is not None or at.epoch is not None or at.done is not None:
-        return False
-    return SETTING.search(line) is not None or len(SWITCH.findall(line)) > 1
+    return values, of_test, kinds
 
 
 def _pairs(line: str, *, means: bool) -> Iterator[tuple[str, float, bool, str]]:
@@ -266,7 +270,7 @@ def _plausible(line: str, match: re.Match[str], certain: str) -> bool:
     is_unclear = match["grouped"] and not LARGE.search(match["name"])  # 1,234 may have a decimal comma
     if is_unclear or (not certain and (not tight or MEASURE.match(line, match.end()))):
         return False
-    if line.endswith(DECLARED, 0, match.start()) or TIMES.match(line, match.end()):
+    if DECLARED.search(line, max(0, match.start() - 8), match.start()) or TIMES.match(line, match.end()):
         return False
     if certain == "cautious" and whole:
         return tight and EPISODE.search(line) is not None
@@ -282,9 +286,8 @@ def _whole_name(line: str, match: re.Match[str]) -> tuple[str, int]:
     name, begin = match["name"], match.start()
     for _ in range(3):
         before = WORD.search(line, max(0, begin - 24), begin)
-        if before is not None and len(name) == 1 and name in "DGdg" and before[1].lower() == "loss":
-            return f"loss_{name}", begin
-        if before is None or not (before[1].lower() in BEFORE_NAMES or WORDS.match(before[1])):
+        is_loss = before is not None and len(name) == 1 and before[1].lower() == "loss"  # `Loss D: 0.5`
+        if before is None or not (is_loss or before[1].lower() in BEFORE_NAMES or WORDS.match(before[1])):
             break
         name, begin = f"{before[1]} {name}", before.start()
     # An unknown word before "loss" tells several losses of a line apart.
@@ -323,20 +326,14 @@ def _value(match: re.Match[str], name: str) -> float | None:
     return float(text) / 100 if match["share"] or match["rest"] else float(text)
 
 
-MAX_CHARACTERS = 8192
-"""Characters of a dictionary to read: Python's parser needs some microseconds for each hundred."""
 NOT_LITERAL = re.compile(r"(?<=[:,\[\s(])(-?)(nan|inf)(?=\s*[,}\])])", re.IGNORECASE)
-SETTING_KEYS = frozenset({
-    "epochs", "num_epochs", "max_epochs", "n_epochs", "batch_size", "bs", "seed", "max_steps", "max_iters",
-    "num_workers",
-})
+SETTING_KEYS = frozenset({"epochs", "num_epochs", "max_epochs", "n_epochs", "batch_size", "bs", "seed", "max_steps",
+                          "max_iters", "num_workers"})
 """Keys of a dictionary of settings: the learning rate in it is not a measurement."""
 SUMMARY = "train_runtime"
 """A key of the trainer's last line, whose `train_loss` is a mean over the run and belongs to no step."""
 OPEN = re.compile(r"(?:^|[:\s])\{'[\w/.@ -]{1,60}': [^{}]{1,60},$")
 """The first line of a dictionary that `pprint` divides into lines: TensorFlow's object detection."""
-MIN_TIME = 1e9
-"""Unix seconds. A smaller time counts from the start of the program."""
 
 
 def begins_dictionary(line: str) -> bool:
@@ -353,60 +350,33 @@ def read_dictionary(line: str) -> Reading | None:
         return None
     if SUMMARY in fields:
         return Reading(values={}, epoch=_number(fields.get("epoch")))
-    numbers = {name: value for name, field in fields.items() if (value := _number(field)) is not None}
-    values, of_test = by_our_names([(name, value) for name, value in numbers.items() if not is_counter(name)])
-    if not any(certainty(name) in {"known", "cautious"} for name in numbers) and not any(map(counts, numbers)):
+    before = line[: line.index("{")]
+    about_validation = PHASE.match(message(_without_prefixes(before))[:HEAD]) is not None  # `eval | step: 100 | {`
+    reading = reading_of_object(fields, _number, validation=about_validation)
+    certain = {certainty(name) for name in reading.values} - {""} if reading else ()
+    if reading is None or not certain or (certain == {"plain"} and reading.step is None and reading.epoch is None):
         return None
-    if not any(certainty(name) for name in numbers):
-        return None
-    begin = line[: line.index("{")]
-    before = step_position(begin)
-    step, epoch = before.step, before.epoch
-    for name, value in numbers.items():
-        if counts(name) == "step" and abs(value) < MAX_STEP and value.is_integer():
-            step = int(value)
-        if counts(name) == "epoch":
-            epoch = value
-    times = [numbers[name] for name in ("timestamp", "time", "ts", "_timestamp") if name in numbers]
-    when = next((seconds for seconds in times if MIN_TIME < seconds < 4 * MIN_TIME), None)
-    reading = Reading(values=values, step=step, epoch=epoch, time=when, of_test=of_test)
-    is_about_validation = PHASE.match(message(_without_prefixes(begin))[:HEAD]) is not None  # `eval | step: 100 | {`
-    return as_validation(reading) if is_about_validation else reading
+    at = step_position(before)
+    return replace(
+        reading,
+        step=at.step if reading.step is None else reading.step,
+        epoch=at.epoch if reading.epoch is None else reading.epoch,
+    )
 
 
 def _fields(line: str) -> Mapping[str, object] | None:
     begin, end = line.find("{"), line.rfind("}")
-    if not 0 <= begin < end or end - begin > MAX_CHARACTERS:
+    if not 0 <= begin < end:
         return None
-    text = line[begin : end + 1]
-    try:
+    text, fields = line[begin : end + 1], None
+    with contextlib.suppress(ValueError, RecursionError):
         fields = json.loads(text)
-    except (ValueError, RecursionError):
-        fields = _literal(text)
-    if not isinstance(fields, dict) or not all(isinstance(name, str) for name in fields):
-        return None
-    return _flat(fields)
-
-
-def _flat(fields: Mapping[str, object]) -> Mapping[str, object]:
-    """Return a dictionary with those in it taken apart: `{"eval": {"loss": 0.5}}` becomes `{"eval/loss": 0.5}`."""
-    if not any(isinstance(value, dict) for value in fields.values()):
-        return fields
-    flat: dict[str, object] = {}
-    for name, value in fields.items():
-        inner = value if isinstance(value, dict) else {"": value}
-        flat |= {f"{name}/{each}" if each else name: number for each, number in inner.items()}
-    return flat
-
-
-def _literal(text: str) -> object:
-    """Parse a Python dictionary; return None for other text. `nan` and `inf` are not literals: they become strings."""
-    try:
-        with warnings.catch_warnings():
+    if fields is None:
+        errors = (ValueError, SyntaxError, TypeError, MemoryError, RecursionError)
+        with contextlib.suppress(*errors), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about text that is not Python
-            return ast.literal_eval(NOT_LITERAL.sub(r"'\1\2'", text))
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        return None
+            fields = ast.literal_eval(NOT_LITERAL.sub(r"'\1\2'", text))  # `nan` and `inf` are no literals
+    return fields if isinstance(fields, dict) and all(isinstance(name, str) for name in fields) else None
 
 
 def _number(field: object) -> float | None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 
 from core.metrics.dialects.syntax import NUMBER
-from core.metrics.reading import certainty
 
 WORDS = {
     "learning rate": "学习率 学習率 학습률 Lernrate",
@@ -66,8 +65,6 @@ COUNTED = re.compile(r"第\s*(\d+)\s*(?:/\s*(\d+)\s*)?(?:[个個]\s*)?(轮|輪|�
 STEPS = frozenset({"次迭代", "步", "ステップ"})
 WIDE = str.maketrans({"：": ": ", "，": ", ", "；": "; ", "（": " (", "）": ") ", "％": "%", "。": ". "})
 
-ABBREVIATED = re.compile(r"\b(val|valid|eval|tr|avg|max|min)\.(?= {1,2}[a-z])", re.IGNORECASE)
-"""`Val. Loss: 0.3`."""
 WRAPPED = re.compile(
     rf"<tf\.Tensor: [^<>]{{0,99}}?numpy=(?P<eager>{NUMBER})>"
     r"|(?<![\w.])(?:(?:tf\.|torch\.)?tensor|(?:np\.|jnp\.|Device)?array|np\.(?:float|int)\d+)"
@@ -78,16 +75,22 @@ WRAPPED = re.compile(
 """`tensor(0.5, device='cuda:0')`, `tf.Tensor(0.5, shape=(), dtype=float32)`, `Array(0.5, dtype=float32)`."""
 WRAPPERS = ("ensor", "rray(", "np.")
 PHASES = r"(train(?:ing)?|val(?:id(?:ation)?)?|test|eval|dev)"
-BY_PHASE = re.compile(
-    rf"\b(?P<name>[A-Za-z]\w{{1,30}})\s?[:|(\-]?\s{{0,2}}{PHASES}\s?[:=]?\s({NUMBER})[\s,;|/\-]{{1,4}}{PHASES}\s?[:=]?\s"
-    rf"({NUMBER})(?![\w.]|,\d)",
-    re.IGNORECASE,
-)
-"""`LOSS train 0.9 valid 0.5`."""
-IN_BRACKETS = re.compile(rf"\b([a-z]\w{{1,30}}) ?[(\[]{PHASES}[)\]](?=\s?[:=])", re.IGNORECASE)
-"""`loss (val): 0.5`."""
-IN_TWO = re.compile(rf"\b([a-z]+)/([a-z]+) ([a-z]+):? ({NUMBER})/({NUMBER})(?![\w/])", re.IGNORECASE)
-"""`mean/median reward 20.1/20.0`."""
+PART = rf"{PHASES}\s?[:=]?\s({NUMBER})"
+REWRITTEN = tuple((mark, re.compile(form, re.IGNORECASE), by) for mark, form, by in (
+    # `Val. Loss: 0.3`
+    (". ", r"\b(val|valid|eval|tr|avg|max|min)\.(?= {1,2}[a-z])", r"\1"),
+    # `loss: 0.5 -> 0.4`: the new value
+    *((mark, rf"(?<![\w.]){NUMBER}\s?{mark}\s?(?={NUMBER})", "") for mark in ("->", "→")),
+    # `LOSS train 0.9 valid 0.5`
+    ("rain", rf"\b([a-z]\w{{1,30}})\s?[:|(\-]?\s{{0,2}}{PART}[\s,;|/\-]{{1,4}}{PART}(?![\w.]|,\d)",
+     r"\2 \1: \3, \4 \1: \5"),
+    # `loss (batch)=0.5`, `loss [val]: 0.5`
+    *((mark, rf"\b([a-z]\w{{1,30}}) ?[(\[]{of}[)\]](?=\s?[:=])", by) for mark in ("):", ")=", ") :", "]:", "]=", "] :")
+      for of, by in ((PHASES, r"\2 \1"), (r"(?:batch|avg|mean|epoch|step|\d+-\d+)", r"\1"))),
+    # `mean/median reward 20.1/20.0`
+    ("/m", rf"\b([a-z]+)/(m[a-z]+) ([a-z]+):? ({NUMBER})/({NUMBER})(?![\w/])", r"\1 \3: \4, \2 \3: \5"),
+))
+"""A text that a line has, an expression, and what stands in its place: each number has its whole name then."""
 
 GROUPED = re.compile(
     r"(?<![\w.,])\d{1,3}(?:(?:,\d{3}){2,}|(?:,\d{3})+(?=\.\d)|(?:,\d{3})+(?=\s?/\s?\d))(?!,?\d)"
@@ -111,8 +114,9 @@ def plain(text: str) -> str:
         text = COUNTED.sub(_counted, text.translate(WIDE))
     if foreign or any(map(text.lower().__contains__, LATIN)):
         text = OF_PHASE.sub(r"\2 \1", WORD.sub(_in_english, text))
-    if ". " in text:
-        text = ABBREVIATED.sub(r"\1", text)
+    for mark, form, by in REWRITTEN:
+        if mark in text:
+            text = form.sub(by, text)
     if any(map(text.__contains__, WRAPPERS)):
         text = WRAPPED.sub(lambda match: match["eager"] or match["held"], text)
     if "," in text and COMMAS.search(text):
@@ -120,13 +124,6 @@ def plain(text: str) -> str:
     if "%|" in text or not SCALE.search(text):
         return text
     return SCALED.sub(lambda match: f"{float(match[1]) * SCALES[match[2]]:.12g}", text)
-
-
-def apart(text: str) -> str:
-    """Return a line in which each number has the whole name: `train LOSS: 0.9, valid LOSS: 0.5`."""
-    text = BY_PHASE.sub(_named, text) if "rain" in text else text
-    text = IN_BRACKETS.sub(r"\2 \1", text) if "(" in text or "[" in text else text
-    return IN_TWO.sub(r"\1 \3: \4, \2 \3: \5", text) if "/" in text else text
 
 
 def _counted(match: re.Match[str]) -> str:
@@ -143,13 +140,6 @@ def _in_english(match: re.Match[str]) -> str:
         return english
     before, after = match.string[match.start() - 1 : match.start()], match.string[match.end() : match.end() + 1]
     return f"{' ' if before.isalnum() else ''}{english}{' ' if after.isalnum() or text[-1].isspace() else ''}"
-
-
-def _named(match: re.Match[str]) -> str:
-    name, train, value, other, of_other = match.groups()
-    if certainty(name) not in {"known", "cautious"}:
-        return match[0]
-    return f"{train} {name}: {value}, {other} {name}: {of_other}"
 
 
 def _with_points(text: str) -> str:

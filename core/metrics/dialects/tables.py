@@ -9,9 +9,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
 
 from core.metrics.dialects.syntax import NUMBER
 from core.metrics.reading import Reading, canonical, certainty, counts, is_counter
@@ -43,7 +42,6 @@ PARTS = re.compile(r"(?P<part>\w+)\(P")
 """`Mask(P`, `Pose(P`: this precision and the columns after it are those of masks or poses."""
 
 BLOCK_LINE = re.compile(r"\|\s+(?P<key>[A-Za-z][\w@/.()%\- ]{0,60}?)\s*\|\s*(?P<value>[^\s|]{0,40})\s*\|")
-BLOCK_VALUE = re.compile(NUMBER, re.IGNORECASE)
 BLOCK_STEPS = ("total_timesteps", "timesteps", "total_steps", "num_timesteps", "totalenvinteracts", "steps", "step",
                "epoch")
 """Keys that say where the training is; the first one that a block has counts."""
@@ -52,15 +50,15 @@ BLOCK_OTHERS = re.compile(
     re.IGNORECASE,
 )
 REWARDS = re.compile(r"(?:.*[_/])?(?:ep_?rew|mean_reward|return|reward)\w*|\w*(?:EpRet|EpRew)\w*", re.IGNORECASE)
-MIN_KEYS = 3
-"""Keys with numbers that a block has at least."""
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+Kind = Literal["step", "epoch", "metric", "uncertain", "other"]
+
+
+class Column(NamedTuple):
     """One column of a table."""
 
-    kind: Literal["step", "epoch", "metric", "uncertain", "other"]
+    kind: Kind
     name: str  # ours
 
 
@@ -140,7 +138,7 @@ def _reading(values: dict[str, float], step: re.Match[str] | None, epoch: re.Mat
     )
 
 
-def _kind(name: str) -> Literal["step", "epoch", "metric", "uncertain", "other"]:
+def _kind(name: str) -> Kind:
     known = counts(name) or COUNTERS.get(name.lower())
     if known is not None:
         return known
@@ -182,25 +180,24 @@ def _aligned(columns: Columns, cells: list[str]) -> list[str]:
     return [*cells[:-1], *["-"] * missing, cells[-1]]
 
 
-def split_block_line(line: str) -> tuple[str, str] | None:
-    """Return the key and the value of a line, the key of a section with a slash at its end; None for other lines."""
-    match = BLOCK_LINE.fullmatch(line)
-    return (match["key"], match["value"]) if match else None
-
-
 def begins_block(line: str) -> bool:
     """Return whether a line can be the first of a block: a section, or a key with a number."""
-    if not line.startswith("|") or (found := split_block_line(line)) is None:
+    if (match := BLOCK_LINE.fullmatch(line)) is None:
         return False
-    return BLOCK_VALUE.fullmatch(found[1]) is not None if found[1] else found[0].endswith("/")
+    return PART.fullmatch(match["value"]) is not None or (not match["value"] and match["key"].endswith("/"))
 
 
-def block(lines: Mapping[str, str]) -> Reading | None:
-    """Return the reading of a whole block: values by keys with their sections. None without a step or a metric."""
-    numbers = {key: float(text) for key, text in lines.items() if BLOCK_VALUE.fullmatch(text)}
+def block(lines: Iterable[str]) -> Reading | None:
+    """Return the reading of the lines of a block. None without a step or a metric."""
+    numbers, section = {}, ""
+    for key, value in (match.groups() for line in lines if (match := BLOCK_LINE.fullmatch(line))):
+        if key.endswith("/") and not value:
+            section = key
+        elif PART.fullmatch(value):
+            numbers[section + key] = float(value)
     by_last = {key.rpartition("/")[2].lower(): value for key, value in numbers.items()}
     step = next((by_last[name] for name in BLOCK_STEPS if name in by_last), None)
-    if step is None or not step.is_integer() or len(numbers) < MIN_KEYS:
+    if step is None or not step.is_integer():
         return None
     values = {canonical(key): value for key, value in numbers.items() if _is_metric_of_block(key)}
     known = any(certainty(key) or REWARDS.fullmatch(key) for key in numbers)

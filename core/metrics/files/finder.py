@@ -71,7 +71,7 @@ class MetricFileFinder:
         self._before: dict[str, _Before] = {}
         """Files from before the run, by path."""
         self._remembers = False
-        self._refused: dict[str, tuple[int, int]] = {}
+        self.refused: dict[str, tuple[int, int]] = {}
         """Size and time of files without metrics, by path."""
         self._found: set[str] = set()
         self._walk: Iterator[Path | None] | None = None
@@ -181,10 +181,11 @@ class MetricFileFinder:
             written = self._is_written(entry.path, state)
         if not stat.S_ISREG(state.st_mode) or not written:
             return False
-        if self._refused.get(entry.path) == (state.st_size, state.st_mtime_ns):
+        # Rows may be in the log of a database that is unchanged, or a lock may be gone.
+        if self.refused.get(entry.path) == (state.st_size, state.st_mtime_ns) and not is_database(entry.path):
             return False
         if not holds_metrics(Path(entry.path)):
-            self._refused[entry.path] = state.st_size, state.st_mtime_ns
+            self.refused[entry.path] = state.st_size, state.st_mtime_ns
         elif self._is_ours(entry.path, state):
             self._found.add(entry.path)
         return entry.path in self._found
@@ -231,7 +232,7 @@ def _kind(path: str) -> Callable[[Path], bool] | None:
     if EVENTS in lower or lower.endswith(WANDB):
         return lambda _: True
     if is_database(lower):
-        return lambda database: reader_of(database) is not None
+        return lambda database: (reader := reader_of(database)) is not None and reader.columns != ()
     if MLFLOW_FOLDER in path and mlflow_metric(path):
         return lambda _: True
     if lower.endswith(TABLES):

@@ -16,38 +16,23 @@ import csv
 import json
 import re
 from array import array
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Hashable
 from pathlib import Path
-from typing import Literal
+from typing import NamedTuple
 
 from core.language import tr
 from core.metrics.files.growing_file import BLOCK_BYTES, GrowingFile, GrowingSource
-from core.metrics.reading import MAX_STEP, VALIDATION, Reading, by_our_names, canonical, counts, is_counter
+from core.metrics.reading import Reading, reading_of, reading_of_object
 
 MAX_LINE_BYTES = BLOCK_BYTES
 """A line of this many bytes is not a record and is skipped."""
-MAX_NAME_CHARACTERS = 200
-"""A longer name is not the name of a metric."""
-
-STEP_COLUMNS = ("global_step", "trainer_global_step", "train_global_step", "step", "steps")
-"""If several columns count steps, the first of these is used; others, such as `iter`, may restart with each epoch."""
-TIMES = frozenset({"time", "timestamp", "wall_time", "walltime", "ts"})
-MIN_TIME, MAX_TIME = 1e9, 1e11
-"""A time between these is in unix seconds; other times have another origin."""
-
 SEPARATORS = ",;\t|"
 
 DECIMAL_COMMA = re.compile(r"^([-+]?\d+),(\d+(?:[eE][-+]?\d+)?)$")
 
 EXAMPLE = '{"step": 1, "loss": 0.5}'
-MAX_DEPTH = 3
-"""`{"train": {"loss": 0.5}}` is `train/loss`; values nested deeper than this are not metrics."""
 UNREAL = frozenset({"NaN", "Infinity", "-Infinity"})
 """Numbers that JSON does not have, as trackers write them."""
-PARTS = ("mode", "split", "phase")
-"""Keys that tell training from validation, as in OpenMMLab's logs: `{"mode": "val", "accuracy": 0.9}`."""
 SHOWN_CHARACTERS = 80
 
 
@@ -166,8 +151,7 @@ class JsonLines(LineFile):
             return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Header:
+class Header(NamedTuple):
     """The first line of a table."""
 
     names: tuple[str, ...]
@@ -192,56 +176,10 @@ def read_object(line: bytes) -> Reading:
         raise ValueError(tr("it is not JSON")) from None
     if not isinstance(found, dict):
         raise ValueError(tr("it is not a JSON object"))  # noqa: TRY004 (the line is wrong, not the caller's type)
-    part = next((found[name] for name in PARTS if isinstance(found.get(name), str)), "")
-    reading = reading_of(_numbers(found), validation=part.lower() in VALIDATION)
+    reading = reading_of_object(found, json_number)
     if reading is None:
         raise ValueError(tr("it has no number besides step, epoch and time"))
     return reading
-
-
-def reading_of(numbers: Mapping[str, float], *, validation: bool = False) -> Reading | None:
-    """Return the numbers of one record, by the program's names, as a reading; None if none of them is a metric.
-
-    With `validation`, the record itself says that it is about validation.
-    """
-    metrics: list[tuple[str, float]] = []
-    steps: dict[str, float] = {}
-    epochs: list[float] = []
-    times: list[float] = []
-    for name, number in numbers.items():
-        role, ours = _role(name)
-        if role == "metric":
-            metrics.append((f"val_{ours}" if validation and not ours.startswith("val_") else name, number))
-        elif role == "step":
-            steps[ours] = number
-        elif role == "epoch":
-            epochs.append(number)
-        elif role == "time":
-            times.append(number)
-    if not metrics:
-        return None
-    values, of_test = by_our_names(metrics)
-    candidates = [*(steps[name] for name in STEP_COLUMNS if name in steps), *steps.values()]
-    return Reading(
-        values=values,
-        step=next((int(step) for step in candidates if 0 <= step < MAX_STEP and step == int(step)), None),
-        epoch=next((epoch for epoch in epochs if 0 <= epoch < MAX_STEP), None),
-        time=next((time for time in times if MIN_TIME < time < MAX_TIME), None),
-        of_test=of_test,
-    )
-
-
-@lru_cache(maxsize=4096)
-def _role(name: str) -> tuple[Literal["metric", "step", "epoch", "time", "none"], str]:
-    """Return what the numbers of a column or key are, and our name for it."""
-    counted, plain = counts(name), name.strip("_ ").lower().replace(" ", "_").replace("/", "_")
-    if counted is not None:
-        return counted, plain
-    if plain in TIMES:
-        return "time", plain
-    if not 0 < len(name) <= MAX_NAME_CHARACTERS or not name.isprintable() or is_counter(name):
-        return "none", plain
-    return "metric", canonical(name)
 
 
 def _cells(line: bytes, separator: str) -> list[str]:
@@ -272,15 +210,6 @@ def json_number(value: object) -> float | None:
 
 
 def _text(line: bytes) -> str:
-    return line.decode("utf-8", "replace").lstrip("\ufeff")
-
-
-def _numbers(found: dict[str, object], prefix: str = "", depth: int = 1) -> dict[str, float]:
-    """Return the numbers of an object by their names, without booleans."""
-    numbers: dict[str, float] = {}
-    for name, value in found.items():
-        if isinstance(value, dict) and depth < MAX_DEPTH:
-            numbers |= _numbers(value, f"{prefix}{name}/", depth + 1)
-        elif not isinstance(value, str) and (number := json_number(value)) is not None:
-            numbers[prefix + name] = number
-    return numbers
+    """Return the text of a line. In UTF-16, ASCII has zeros. Other encodings keep different names apart."""
+    plain = line.replace(b"\0", b"").removeprefix(b"\xff\xfe").removeprefix(b"\xfe\xff")
+    return plain.decode("utf-8", "backslashreplace").lstrip("\ufeff")

@@ -16,6 +16,7 @@ import contextlib
 import json
 import math
 import os
+import re
 import sqlite3
 import struct
 import time
@@ -25,11 +26,11 @@ from pathlib import Path
 from typing import ClassVar
 from urllib.parse import quote
 
-from core.language import tr
+from core.language import tr, tr_noop
 from core.metrics.files.encoding import BYTES, VARINT, fields, signed
 from core.metrics.files.growing_file import BLOCK_BYTES, GrowingSource
-from core.metrics.files.record_logs import LineFile, json_number, reading_of
-from core.metrics.reading import Reading
+from core.metrics.files.record_logs import LineFile, json_number
+from core.metrics.reading import Reading, reading_of
 from core.schema.files import open_to_read
 
 WANDB = ".wandb"
@@ -188,6 +189,8 @@ MAX_ROWS = 5000
 MAX_ROW_BYTES = 10_000_000
 """Bytes of a row, or of a value that SQLite makes of a formula in a table."""
 SLACK_S = 1.0
+LOCKED = re.compile("locked|busy")
+IS_LOCKED = tr_noop("{path} is locked by its writer. Its metrics are missing here.")
 TRIES = 30
 """Looks in a row at a locked database after which that is reported."""
 Row = tuple[int, str, float, dict[str, float]]
@@ -317,10 +320,10 @@ class TrackerDatabase:
         return reading_of(numbers | {"timestamp": when})
 
     def _explain(self, error: Exception) -> None:
-        if isinstance(error, sqlite3.OperationalError) and ("locked" in str(error) or "busy" in str(error)):
+        if isinstance(error, sqlite3.OperationalError) and LOCKED.search(str(error)):
             self._locked += 1
             if self._locked >= TRIES:
-                self._problem = tr("{path} is locked by its writer. Its metrics are missing here.", path=self.path)
+                self._problem = tr(IS_LOCKED, path=self.path)
             return
         self._seen = changes_of(str(self.path))
         self._problem = tr("{path} cannot be read: {error}. Its metrics are missing here.", path=self.path, error=error)
@@ -356,15 +359,15 @@ class MlflowDatabase(TrackerDatabase):
 
 
 def reader_of(path: Path) -> type[TrackerDatabase] | None:
-    """Return the reader for a database; None if it is none of a tracker, or cannot be opened now."""
+    """Return the reader for a database; `TrackerDatabase` if it is locked; None if it is not a tracker's."""
     try:
         with open_to_read(path, follow_link=True) as file:
             if file.read(len(MAGIC)) != MAGIC:
                 return None
         with contextlib.closing(connect(path)) as database:
             tables = _names(database, "SELECT name FROM sqlite_master WHERE type = 'table'")
-    except (OSError, sqlite3.Error):
-        return None
+    except (OSError, sqlite3.Error) as error:
+        return TrackerDatabase if LOCKED.search(str(error)) else None
     if {"metrics", "alembic_version", "runs"} <= tables:
         return MlflowDatabase
     return TrackioDatabase if {"metrics", "configs", "system_metrics"} <= tables else None

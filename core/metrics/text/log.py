@@ -16,7 +16,6 @@ say. The lines before it do:
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -103,7 +102,8 @@ class LogReader:
     def _staged(self, line: PrintedLine, statement: Statement) -> list[Reading]:
         """Return the readings that are complete with a statement."""
         self._lines.all_of_them = self._needs_all or self._table.is_open
-        return self._repeated.take(self._bars.take(line, self._headings.take(statement))).readings
+        said = self._repeated.take(self._bars.take(line, self._headings.take(statement)))
+        return [*said.earlier] if said.reading is None else [*said.earlier, said.reading]
 
     def _ruled(self, rules: RuleSet, line: PrintedLine) -> Iterator[Reading]:
         """Yield what the dialects read in the part of a line that the rules leave them, then what the rules say."""
@@ -155,8 +155,6 @@ TOP = re.compile(r"(.*\b(?:val_)?(?:acc|top|accuracy|prec|err))(@?)(\d{1,3})")
 """`acc1` and `acc@1` are one metric."""
 MANY_MEANS = 3
 """So many values without a place, one after another, are no means."""
-ROUNDED = 5.1e-4
-"""The largest difference between a loss and the same loss with three decimals."""
 
 
 @dataclass(slots=True)
@@ -195,7 +193,7 @@ class RepeatedLosses:
 
     _estimated: int | None = None  # the last step with a training and a validation loss in one line
     _estimates: bool = False
-    _validated: float | None = None  # the loss of the last validation
+    _validated: bool = False  # a validation has been told
 
     def take(self, statement: Statement) -> Statement:
         """Return the statement without such losses."""
@@ -211,7 +209,7 @@ class RepeatedLosses:
     def _estimates_of(self, reading: Reading) -> Collection[str]:
         values = reading.values
         if "loss" not in values:
-            self._validated = values.get("val_loss", self._validated)
+            self._validated |= "val_loss" in values
         elif "val_loss" not in values:
             self._estimates |= reading.step is not None and reading.step == self._estimated
         elif self._estimates:
@@ -221,11 +219,8 @@ class RepeatedLosses:
         return ()
 
     def _validation_of(self, reading: Reading) -> Collection[str]:
-        value = reading.values.get("val_loss")
-        if value is None or (self._validated is not None and math.isclose(value, self._validated, abs_tol=ROUNDED)):
-            return ("val_loss",)
-        self._validated = value
-        return ()
+        told, self._validated = self._validated, self._validated or "val_loss" in reading.values
+        return ("val_loss",) if told else ()
 
 
 @dataclass(slots=True)
@@ -280,7 +275,9 @@ class Roles:
         """Return whether a reading is of a training that has begun, and not of settings."""
         if reading.step is not None or reading.epoch is not None or reading.done is not None:
             return True
-        return any(_is_measured(name) and not name.startswith(OF_VALIDATION) for name in reading.values)
+        return any(
+            certainty(name) in {"known", "cautious"} and not name.startswith(OF_VALIDATION) for name in reading.values
+        )
 
     def _without_means(self, reading: Reading) -> Reading:
         values, within = reading.values, self._within_epochs
@@ -309,28 +306,22 @@ class Roles:
         What a name leaves out tells it from another of this name: `Content Loss`, and on other lines `Texture Loss`.
         """
         values = {}
-        for name, value in reading.values.items():
-            kind = reading.kinds.get(name, "")
+        for printed, value in reading.values.items():
+            name, kind = self._spelled(printed), reading.kinds.get(printed, "")
             if not kind or self._kinds.setdefault(name, kind) == kind:
                 values[name] = value
                 self._kinds[name] = kind
             else:
                 phase = OF_VALIDATION if name.startswith(OF_VALIDATION) else ""
                 values[phase + canonical(f"{kind} {name.removeprefix(phase)}")] = value
-        reading = replace(reading, values=values)
-        if not any(map(_top, reading.values)):
-            return reading
-        values = {}
-        for name, value in reading.values.items():
-            parts = _top(name)
-            if parts and self._at_sign is None:
-                self._at_sign = parts[1]
-            values[f"{parts[0]}{self._at_sign}{parts[2]}" if parts else name] = value
         return replace(reading, values=values)
 
-
-def _is_measured(name: str) -> bool:
-    return certainty(name) in {"known", "cautious"}
+    def _spelled(self, name: str) -> str:
+        parts = _top(name)
+        if parts is None:
+            return name
+        self._at_sign = parts[1] if self._at_sign is None else self._at_sign
+        return f"{parts[0]}{self._at_sign}{parts[2]}"
 
 
 @lru_cache(maxsize=1024)

@@ -21,8 +21,6 @@ from core.metrics.text.statements import BARS, OTHER, PAIRS, STANDING, Statement
 
 MAX_BARS = 32
 """Bars to remember at a time."""
-MAX_REDRAWS = 8
-"""Redraws of bars for which a dictionary without a step waits for its step."""
 Title = tuple[str, float | None]
 """A bar's name and its total."""
 KERAS: Title = (bars.KERAS_BAR, None)
@@ -38,10 +36,7 @@ class ProgressBars:
         self._main = NONE
         self._size: tuple[bool, float] = (False, 0)  # of the main bar: whether it shows metrics, and its total
         self._waiting: list[Reading] = []
-        self._redraws_left = 0
         self._reached: float = 0  # the last count of the main bar
-        self._counts: dict[Title, tuple[float, float]] = {}  # of bars of the training: the last count, and the total
-        self._moved: set[Title] = set()  # the bars that have moved on since one began again
         self._outer = NONE  # the bar around the others
         self._counts_steps = False  # the main bar does
         self._steps_beside: dict[str, int] = {}  # of metrics that are printed beside it without a step
@@ -68,7 +63,7 @@ class ProgressBars:
             complete += self._take_waiting()
             # The Hugging Face trainer prints no step in its dictionaries, but redraws its bar right after them.
             if placed.step is None and placed.values and self._main != NONE and self._position.epoch is None:
-                self._waiting, self._redraws_left = [placed], MAX_REDRAWS
+                self._waiting = [placed]
                 return statement._replace(reading=None, earlier=complete)
         return statement._replace(reading=placed, earlier=complete)
 
@@ -94,12 +89,15 @@ class ProgressBars:
     def _draw(self, line: PrintedLine, statement: Statement, reading: Reading) -> list[Reading]:
         """Take a redraw of a bar, and return the readings that are complete now."""
         keras, title = statement.bar == bars.KERAS_BAR, (statement.bar, statement.length)
-        if title[1] is None and title[0] == f"{self._main[0].rpartition('/')[0]}/":
+        if title[1] is None and title[0] == self._main[0]:
             title = self._main  # tqdm leaves the total out once the bar is beyond it
         if bars.RICH in statement.line and self._is_drawn_again(title, reading):
             return []
-        self._nest(title, reading)
         complete = self._release(but=title)
+        if title not in self._bars and len(self._bars) >= MAX_BARS:
+            del self._bars[next(iter(self._bars))]
+        bar = self._bars.setdefault(title, Bar(repeats=not keras))
+        self._nest(title, bar, reading)
         if not keras and reading.done is not None and reading.unit not in {"epochs", IN_VALIDATION}:
             self._choose_main(title, reading)
         if title in {KERAS, self._main}:
@@ -107,9 +105,6 @@ class ProgressBars:
         complete += self._with_awaited_step(title, reading)
         if keras and (added := self._added_to_closed(reading)) is not None:
             return [*complete, added]
-        if title not in self._bars and len(self._bars) >= MAX_BARS:
-            del self._bars[next(iter(self._bars))]
-        bar = self._bars.setdefault(title, Bar(repeats=not keras))
         if "poch" in statement.line:
             bar.epochs = statement.epochs
         complete += self._placed(title, bar, bar.draw(reading))
@@ -118,23 +113,20 @@ class ProgressBars:
             self._end_line(title, reading)
         return complete
 
-    def _nest(self, title: Title, reading: Reading) -> None:
+    def _nest(self, title: Title, bar: Bar, reading: Reading) -> None:
         """Note the outer bar: it counts epochs, or has moved on, and is not full, when another one begins again."""
         if reading.done is None or reading.total is None or reading.unit == IN_VALIDATION:
             return
-        done, _ = self._counts.get(title, (reading.done, 0))
+        before = reading.done if bar.count is None else bar.count
         if reading.unit == "epochs":
             self._outer = title
-        elif reading.done < done:
-            around = [each for each in self._moved - {title} if self._counts[each][0] < self._counts[each][1]]
+        elif reading.done < before:
+            moved = [(each, other) for each, other in self._bars.items() if other.moved]
+            around = [each for each, other in moved if other is not bar and (other.count or 0) < other.total]
             self._outer = around[0] if around else self._outer
-            self._moved.clear()
-        if title not in self._counts and len(self._counts) >= MAX_BARS:
-            self._counts.clear()
-            self._moved.clear()
-        if reading.done > done:
-            self._moved.add(title)
-        self._counts[title] = (reading.done, reading.total)
+            for _, other in moved:
+                other.moved = False
+        bar.count, bar.total, bar.moved = reading.done, reading.total, bar.moved or reading.done > before
 
     def _is_drawn_again(self, title: Title, reading: Reading) -> bool:
         """Return whether a bar of rich is the full one of an earlier epoch, drawn again with the bars below it."""
@@ -159,14 +151,11 @@ class ProgressBars:
         return waiting
 
     def _with_awaited_step(self, title: Title, reading: Reading) -> list[Reading]:
-        """Return the waiting readings, if this redraw gives their step or is the last to wait for."""
-        if not self._waiting:
+        """Return the waiting readings, if this redraw gives their step."""
+        if not self._waiting or title != self._main or reading.done is None or reading.unit != "steps":
             return []
-        if title == self._main and reading.done is not None and reading.unit == "steps":
-            self._size = (True, self._size[1])  # its metrics are in the dictionaries
-            return [replace(waiting, step=int(reading.done), unit=OF_BAR) for waiting in self._take_waiting()]
-        self._redraws_left -= 1
-        return [] if self._redraws_left else self._take_waiting()
+        self._size = (True, self._size[1])  # its metrics are in the dictionaries
+        return [replace(waiting, step=int(reading.done), unit=OF_BAR) for waiting in self._take_waiting()]
 
     def _choose_main(self, title: Title, reading: Reading) -> None:
         """Make a bar the training's if it is the first that shows metrics, or if it is longer."""
@@ -222,7 +211,9 @@ class ProgressBars:
             ended = reading.done >= (reading.total or 0)  # before its end it shows intermediate means
             reading = replace(reading, values=reading.values if ended else {}, step=self._position.reached())
             return pairs.as_validation(reading)
-        if title not in {KERAS, self._main} or (not self._measures(title) and self._is_told_by_lines()):
+        lines_tell = self._lines_tell != "" and (self._lines_tell != "epochs" or self._position.epoch is None)
+        measures = title == KERAS or self._size[0]
+        if title not in {KERAS, self._main} or (lines_tell and not measures):
             return replace(reading, unit="") if title == self._outer else _without_progress(reading)
         if reading.values and reading.epoch is not None and (reading.done or 0) < (reading.total or 0):
             self._position.begin_again(reading.epoch, bar.epochs)
@@ -230,13 +221,7 @@ class ProgressBars:
         if self._outer not in {NONE, title} and self._position.epochs is None:
             placed = _without_progress(placed)
         # A bar without metrics may count anything: it does not say at which step other lines are.
-        return placed if self._measures(title) else replace(placed, step=None)
-
-    def _measures(self, title: Title) -> bool:
-        return title == KERAS or self._size[0]
-
-    def _is_told_by_lines(self) -> bool:
-        return self._lines_tell != "" and (self._lines_tell != "epochs" or self._position.epoch is None)
+        return placed if measures else replace(placed, step=None)
 
 
 @dataclass(slots=True)
@@ -245,6 +230,9 @@ class Bar:
 
     repeats: bool  # whether it shows a value until another is set
     epochs: float | None = None  # the total number of epochs
+    count: float | None = None  # the last one, if it counts a training
+    total: float = 0
+    moved: bool = False  # since a bar began again
     _shown: dict[str, str] = field(default_factory=dict)
     _done: float = -1
     _last: float = 0  # the last step with values

@@ -7,12 +7,12 @@ those without the words of `printed_lines`.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from core.metrics.dialects import bars, forms, pairs, tables
-from core.metrics.dialects.plain import apart, plain
+from core.metrics.dialects.plain import plain
 from core.metrics.dialects.syntax import step_position
 from core.metrics.reading import Reading
 from core.metrics.text.printed_lines import PrintedLine
@@ -38,11 +38,6 @@ class Statement(NamedTuple):
     line: str = ""  # a bar's line
     beside: str = ""  # the text after a bar; of another statement: that it stood there
     earlier: Sequence[Reading] = ()  # readings of lines before it, which are complete now
-
-    @property
-    def readings(self) -> list[Reading]:
-        """All readings that are complete with this line, in order."""
-        return [*self.earlier] if self.reading is None else [*self.earlier, self.reading]
 
 
 TABLE = Statement(dialect=TABLES)
@@ -70,7 +65,6 @@ def _said(text: str) -> Statement:
         return Statement(said, STANDING if form.repeats_validation else OTHER, epochs)
     if (reading := pairs.read_dictionary(line)) is not None:
         return Statement(reading, OTHER)
-    line = apart(line)
     if (reading := pairs.read(line)) is None:
         return Statement(heading=pairs.heading(line))
     names_epoch = reading.epoch is not None
@@ -82,7 +76,7 @@ PATIENCE = 200
 """Lines between two rows, after which a table has ended."""
 PATIENCE_FOR_VALIDATION = 10
 """Lines between the header of a validation and its row."""
-SUMMARY = re.compile(
+SUMMARY_TITLE = re.compile(
     r"\W*(?:best\b[^:]{0,80}|(?:hyper-?)?param(?:eter)?s|config(?:uration)?|settings|arg(?:ument)?s|options)\s?:$",
     re.IGNORECASE,
 )
@@ -96,7 +90,7 @@ class OpenTable:
     """Takes the lines of a log, and remembers the table that is open."""
 
     def __init__(self) -> None:
-        self._table: _Table | None = None
+        self._table: _Rows | _Validation | _Lines | None = None
         self._epoch = _Epoch()
 
     @property
@@ -119,11 +113,11 @@ class OpenTable:
         statement = _said(line.text)
         if statement.dialect == TABLES:
             self._begin(line.text)
-        if SUMMARY.match(line.text):
-            self._table = _Summary()
+        if SUMMARY_TITLE.match(line.text):
+            self._table = _Lines(line.text, SUMMARY)
         if statement.dialect == BARS and not line.redrawn:
             if bars.RICH in line.text:
-                self._table = _WrappedColumn()
+                self._table = _Lines(line.text, WRAPPED)
             if statement.beside and (beside := statement_of(statement.beside)).reading is not None:
                 bar = statement_of(statement.line.removesuffix(statement.beside))
                 return [*statements, bar, beside._replace(beside=statement.beside)]
@@ -132,7 +126,7 @@ class OpenTable:
     def end(self) -> list[Statement]:
         """Return what is left after the last line."""
         table, self._table = self._table, None
-        left = table.end() if table else None
+        left = table.end() if isinstance(table, _Lines) else None
         return [_of_row(left)] if left else []
 
     def _begin(self, line: str) -> None:
@@ -143,35 +137,20 @@ class OpenTable:
             elif self._epoch.number is not None:
                 self._table = _Validation(columns, self._epoch)
         elif tables.begins_block(line):
-            self._table = _Block(line)
+            self._table = _Lines(line, BLOCK)
         elif pairs.begins_dictionary(line):
-            self._table = _Dictionary(line)
+            self._table = _Lines(line, DICTIONARY)
 
 
 def _of_row(said: Reading | Statement | None) -> Statement:
     return said if isinstance(said, Statement) else Statement(said, ROW)
 
 
-class _Taken(NamedTuple):
-    """What became of a line."""
-
-    said: Reading | Statement | None
-    is_row: bool  # otherwise the line is still to be read
-
-
-class _Table:
-    """A table that is open."""
-
-    left: int
-    """Lines to wait for a row; the table has ended at 0."""
-
-    def take(self, line: PrintedLine) -> _Taken:
-        """Take the next line."""
-        raise NotImplementedError
-
-    def end(self) -> Reading | Statement | None:
-        """Return what is left after the last line."""
-        return None
+Taken = tuple[Reading | Statement | None, bool]
+"""What a table says with a line, and whether the line is a row. Otherwise it is still to be read."""
+Belongs = Callable[[PrintedLine, str], bool]
+"""Whether a line belongs to the lines before it, of which the last one is given."""
+ReadLines = Callable[[Sequence[str]], Reading | Statement | None]
 
 
 @dataclass(slots=True)
@@ -183,18 +162,18 @@ class _Epoch:
     validated: float | None = None
 
 
-class _Rows(_Table):
+class _Rows:
     """The rows of a training table."""
 
     def __init__(self, columns: tables.Columns, epoch: _Epoch) -> None:
-        self._columns, self._epoch, self.left = columns, epoch, PATIENCE
+        self._columns, self._epoch, self.left = columns, epoch, PATIENCE  # lines to wait for a row: ended at 0
         self._last: tuple[int | None, float | None] = (None, None)
 
-    def take(self, line: PrintedLine) -> _Taken:
+    def take(self, line: PrintedLine) -> Taken:
         reading = tables.row(self._columns, line.text)
         if reading is None:
             self.left -= 1
-            return _Taken(None, is_row=False)
+            return None, False
         self.left = PATIENCE
         if reading.epoch is not None:
             first = self._epoch.first
@@ -207,96 +186,55 @@ class _Rows(_Table):
             self._last = place
         if reading.unit == "epochs" and reading.total is not None and self._epoch.first == 0:
             reading = replace(reading, done=(reading.done or 0.0) + 1, total=reading.total + 1)  # as if counted from 1
-        return _Taken(reading, is_row=True)
+        return reading, True
 
 
-class _Validation(_Table):
+class _Validation:
     """The row of a validation: one for each epoch."""
 
     def __init__(self, columns: tables.Columns, epoch: _Epoch) -> None:
         self._columns, self._epoch, self.left = columns, epoch, PATIENCE_FOR_VALIDATION
 
-    def take(self, line: PrintedLine) -> _Taken:
+    def take(self, line: PrintedLine) -> Taken:
         self.left -= 1
         reading = tables.row(self._columns, line.text)
         if reading is None:
-            return _Taken(None, is_row=False)
+            return None, False
         self.left = 0
         if self._epoch.validated == self._epoch.number:  # the best weights are validated again at the end
-            return _Taken(None, is_row=True)
+            return None, True
         self._epoch.validated = self._epoch.number
-        return _Taken(replace(reading, epoch=self._epoch.number), is_row=True)
+        return replace(reading, epoch=self._epoch.number), True
 
 
-class _Summary(_Table):
-    """The lines that are indented below `Best model at step 1500:` or `Params:`: they are no values of a curve."""
+class _Lines:
+    """Lines after a first one that are read together, once a line does not belong to them."""
 
-    left = MAX_KEYS
+    def __init__(self, first: str, kind: tuple[Belongs, ReadLines]) -> None:
+        self._lines, self.left = [first], MAX_KEYS
+        self._belongs, self._read = kind
 
-    def take(self, line: PrintedLine) -> _Taken:
-        self.left = self.left - 1 if line.indent else 0
-        return _Taken(None, is_row=line.indent > 0)
+    def take(self, line: PrintedLine) -> Taken:
+        is_row = self._belongs(line, self._lines[-1])
+        if is_row:
+            self._lines.append(line.text)
+        self.left = self.left - 1 if is_row else 0
+        return None if self.left else self.end(), is_row
 
-
-class _WrappedColumn(_Table):
-    """The rest of a bar of rich that is wider than the screen: its last column goes on in the lines below."""
-
-    def __init__(self) -> None:
-        self._text, self.left = "", MAX_KEYS
-
-    def take(self, line: PrintedLine) -> _Taken:
-        if line.indent >= WRAPPED_INDENT:
-            self._text += f"{line.text} "
-            return _Taken(None, is_row=True)
-        self.left = 0
-        return _Taken(self.end(), is_row=False)
-
-    def end(self) -> Statement | None:
-        return statement_of(self._text) if self._text else None
+    def end(self) -> Reading | Statement | None:
+        return self._read(self._lines)
 
 
-class _Block(_Table):
-    """The lines of `| key | value |` that make one record."""
-
-    def __init__(self, line: str) -> None:
-        self._values: dict[str, str] = {}
-        self._section = ""
-        self.left = MAX_KEYS
-        self._add(line)
-
-    def take(self, line: PrintedLine) -> _Taken:
-        if self._add(line.text):
-            return _Taken(None, is_row=True)
-        self.left = 0
-        return _Taken(self.end(), is_row=False)
-
-    def end(self) -> Reading | None:
-        return tables.block(self._values)
-
-    def _add(self, line: str) -> bool:
-        found = tables.split_block_line(line)
-        if found is None or len(self._values) >= MAX_KEYS:
-            return False
-        key, value = found
-        if key.endswith("/") and not value:
-            self._section = key
-        else:
-            self._values[self._section + key] = value
-        return True
-
-
-class _Dictionary(_Table):
-    """A dictionary on several lines, after a line that says where it belongs: Orbit's."""
-
-    def __init__(self, line: str) -> None:
-        self._text, self.left = line, MAX_KEYS
-
-    def take(self, line: PrintedLine) -> _Taken:
-        is_part = line.text.startswith(("{", "'"))
-        if is_part:
-            self._text += " " + line.text
-        self.left = self.left - 1 if is_part and not line.text.endswith("}") else 0
-        return _Taken(None if self.left else self.end(), is_row=is_part)
-
-    def end(self) -> Reading | None:
-        return pairs.read_dictionary(self._text) if self._text.endswith("}") else None
+BLOCK: tuple[Belongs, ReadLines] = (
+    lambda line, _: tables.BLOCK_LINE.fullmatch(line.text) is not None, tables.block)
+"""The lines of `| key | value |` that make one record."""
+DICTIONARY: tuple[Belongs, ReadLines] = (
+    lambda line, last: line.text.startswith(("{", "'")) and not last.endswith("}"),
+    lambda lines: pairs.read_dictionary(" ".join(lines)[:MAX_CHARACTERS]))
+"""A dictionary on several lines, after a line that says where it belongs: Orbit's."""
+WRAPPED: tuple[Belongs, ReadLines] = (
+    lambda line, _: line.indent >= WRAPPED_INDENT,
+    lambda lines: statement_of(" ".join(lines[1:])) if len(lines) > 1 else None)
+"""The rest of a bar of rich that is wider than the screen: its last column goes on in the lines below."""
+SUMMARY: tuple[Belongs, ReadLines] = (lambda line, _: line.indent > 0, lambda _: None)
+"""The lines that are indented below `Best model at step 1500:` or `Params:`: they are no values of a curve."""

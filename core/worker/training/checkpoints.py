@@ -38,8 +38,8 @@ class CheckpointStore:
         """Why this rank could not write."""
         self._failing = False
         """Whether the last checkpoint could not be written."""
-        self.spent_s = 0.0
-        """Seconds spent on writing so far."""
+        self.spent_s = self.spent_on_best_s = 0.0
+        """Seconds spent on writing so far: by the run's interval or on request, and only since it was the best."""
         self.last_s = 0.0
         """Seconds spent on the last checkpoint."""
 
@@ -91,19 +91,23 @@ class CheckpointStore:
         began = time.monotonic()
         number = self._free_number(position) if self._context.rank == 0 else 0
         number = round(self._reporter.broadcast(number))
-        name = _name(position, number) if number else ""
+        name = _name(position, number) + (f"-{reason}" if reason == checkpoint.BEST else "") if number else ""
         size = self._write(name, position) if name else 0
         if size is None and self._free_space():
             size = self._write(name, position)
         self._report_fault(position, requested=reason in {"asked", "pause"})
         self.last_s = time.monotonic() - began
-        self.spent_s += self.last_s
+        if reason == checkpoint.BEST:
+            self.spent_on_best_s += self.last_s
+        else:
+            self.spent_s += self.last_s
         if size and self._context.rank == 0:
-            best = checkpoint.best_of(checkpoint.folders(self._run_dir))
+            _, kept = checkpoint.best_of(checkpoint.folders(self._run_dir))
             self._context.record(
                 Checkpoint(
                     step=position.step, epoch=position.epoch, name=name, reason=reason, seconds=self.last_s,
-                    size_bytes=size, best=best is not None and best.name == name,
+                    size_bytes=size, metric=position.progress["metric"], value=position.value, kept=kept,
+                    lowest=position.progress["best"], lowest_epoch=position.progress["best_epoch"],
                 )
             )
         return size is not None

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ...language import tr
-from ...schema.checkpoint import TrainingPosition
+from ...schema.checkpoint import BEST, TrainingPosition
 from ...schema.event_kinds import Rewind
 from ..context import REPORT_EVERY_S, Request
 from ..recipe import RecipeFunctionError
@@ -28,10 +28,15 @@ DUE = 8
 """A bit beside those of `Request`: a checkpoint is due by the run's own settings."""
 SYNC = 16
 """A bit beside those of `Request`: ranks synchronise at the end of this epoch, where rank 0 may have to decide."""
+BEST_IS_CHEAP = 32
+"""A bit beside those of `Request`: this epoch is saved if it is the best so far, which all ranks know by its loss."""
 WARMUP_EPOCHS = 5
 """Epochs of the warm-up that is suggested for a scaled learning rate; fewer for a short training."""
 CHECKPOINT_SHARE = 1 / 100
 """Largest share of the training time for checkpoints, where the run leaves their frequency to us."""
+BEST_SHARE, BEST_S = 1 / 20, 1.0
+"""Largest part of the training time for saving new bests, and what is free of it. New bests are frequent at first and
+rare later. A second is no cost to anybody, and lets a training of seconds keep its best model, too."""
 FIRST_GUESS_S = 0.05
 """Seconds that the first checkpoint is assumed to take."""
 
@@ -85,6 +90,8 @@ class TrainingController:
         """Whether `finish_validation` was called for this epoch."""
         self._steps_ended = time.monotonic()
         """When the last epoch's steps were done."""
+        self._epoch_s = 0.0
+        """How long the last epoch took, from the end of the steps of the one before."""
         self._look_at = 0.0
         """When a validation looks for requests again."""
         self._validates_long = validates
@@ -142,7 +149,7 @@ class TrainingController:
         # hundreds of thousands of objects, and the process exits in a tenth of a second instead of one second.
         gc.freeze()
         self._context.record_ready(steps_per_epoch=self._per_epoch, samples_per_epoch=self._samples)
-        self._began = self._saved = time.monotonic()
+        self._began = self._saved = self._steps_ended = time.monotonic()
 
     def epochs(self) -> Iterator[int]:
         """Yield the remaining epochs, from the current one."""
@@ -193,7 +200,8 @@ class TrainingController:
         if self._validates:
             self._reporter.before_validation(synchronises=self.synchronises)
         self._reporter.record_learning_rate(rate)
-        self._steps_ended = time.monotonic()
+        ended = time.monotonic()
+        self._epoch_s, self._steps_ended = ended - self._steps_ended, ended
         self._look_at = self._steps_ended + REPORT_EVERY_S
 
     def cuts_validation(self) -> bool:
@@ -265,6 +273,8 @@ class TrainingController:
         late, self._late = self._late, False
         if requests & (Request.SAVE | DUE) or late:
             self._save("asked" if requests & Request.SAVE else self._reason)
+        elif requests & BEST_IS_CHEAP and self._results.value is not None and not self._results.since_best:
+            self._save(BEST)
         return False
 
     def _call_epoch_end(self) -> bool:
@@ -315,12 +325,12 @@ class TrainingController:
         return self._validates and self._reporter.reports_often_in(self._per_epoch)
 
     def _defer_epoch_end(self, sums: Sequence[float], means: Callable[[Sequence[float]], Values]) -> None:
-        step, ended = self._reporter.steps, time.time()
+        epoch, step, ended = self.epoch + 1, self._reporter.steps, time.time()
 
         def record(added_up: Sequence[float]) -> None:
             values = means(added_up)
             self._reporter.record_validation(values, step=step, ended=ended)
-            self._end_epoch(values)
+            self._end_epoch(values, epoch)
 
         self._reporter.defer_epoch_end(sums, record)
 
@@ -333,6 +343,8 @@ class TrainingController:
             # By minutes it need not wait for the end of its epoch, where it would include the value.
             between = self._when.unit == "minutes" and self._reporter.reports_often_in(self._per_epoch)
             requests |= DUE if self._at_epoch_end or between else SYNC
+        if self._best_is_cheap():  # the next epoch synchronises, too, since only then its end can be saved
+            requests |= SYNC | (BEST_IS_CHEAP if self._at_epoch_end else 0)
         return requests
 
     def _handle(self, requests: int) -> bool:
@@ -352,8 +364,8 @@ class TrainingController:
             self._save("asked" if requests & Request.SAVE else self._reason)
         return False
 
-    def _end_epoch(self, values: Values) -> None:
-        self._results.end_epoch(values, epoch=self.epoch + 1, step=self.step, rate=self._rate)
+    def _end_epoch(self, values: Values, epoch: int | None = None) -> None:
+        self._results.end_epoch(values, epoch=epoch or self.epoch + 1, step=self.step, rate=self._rate)
         if self.keeps_numbers:
             self._reporter.begin_epoch()
 
@@ -365,6 +377,13 @@ class TrainingController:
             return time.monotonic() - self._saved >= 60 * self._when.every
         affordable = (time.monotonic() - self._began) * CHECKPOINT_SHARE
         return self._when.unit == "auto" and self._store.spent_s + (self._store.last_s or FIRST_GUESS_S) <= affordable
+
+    def _best_is_cheap(self) -> bool:
+        """Return whether the epoch is saved if it is the best so far; only rank 0's answer counts."""
+        takes_s = self._store.last_s or FIRST_GUESS_S
+        affordable = BEST_S + (time.monotonic() - self._began) * BEST_SHARE
+        wanted = self._when.best and self._when.unit != "never"
+        return wanted and takes_s <= self._epoch_s and self._store.spent_on_best_s + takes_s <= affordable
 
     @property
     def _reason(self) -> str:
@@ -388,7 +407,8 @@ class TrainingController:
             progress={**self._results.to_json(), **({"altered": True} if self._altered else {})},
         )
         written = self._store.write(position, reason)
-        self._saved = time.monotonic()
+        if reason != BEST:  # the user's interval goes on
+            self._saved = time.monotonic()
         if self._context.rank == 0:
             self._context.clear_request(Request.SAVE)
         return written

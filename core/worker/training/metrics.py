@@ -58,8 +58,9 @@ class EpochResults:
     def __init__(self, means: EpochMeans, *, patience: int | None, validates: bool) -> None:
         """`patience`: epochs without a better loss after which training has stagnated; None for no end."""
         self._means, self._patience, self._validates = means, patience, validates
-        self._best, self._since_best = math.inf, 0
-        self._undone = self._best, self._since_best, means.sums
+        self._best, self._best_epoch, self.since_best = math.inf, 0, 0
+        """`since_best`: epochs since the one with the lowest loss so far."""
+        self._undone = self._best, self._best_epoch, self.since_best, means.sums
         self._value: float | None = None
         self.numbers: dict[str, float] = {}
         """The numbers of the last epoch: `epoch`, from 1, `step`, `learning_rate`, and means of loss and metrics."""
@@ -72,11 +73,11 @@ class EpochResults:
     @property
     def has_stagnated(self) -> bool:
         """Whether the loss has not become better for so long that training is to end."""
-        return self._patience is not None and self._since_best >= self._patience
+        return self._patience is not None and self.since_best >= self._patience
 
     def end_epoch(self, values: Values, *, epoch: int, step: int, rate: float) -> None:
         """Take the results of an epoch, counted from 1, that has ended with this step and learning rate."""
-        self._undone = self._best, self._since_best, self._means.sums
+        self._undone = self._best, self._best_epoch, self.since_best, self._means.sums
         means = self._means.take()
         if self._means.keeps_all:
             validated = {name: value[0] for name, value in values.items()}
@@ -85,13 +86,13 @@ class EpochResults:
         if self._validates and not values:
             self._value = None  # cut short: there is nothing to compare
         elif self._value is not None and self._value < self._best:
-            self._best, self._since_best = self._value, 0
+            self._best, self._best_epoch, self.since_best = self._value, epoch, 0
         else:
-            self._since_best += 1
+            self.since_best += 1
 
     def reopen_epoch(self) -> None:
         """Take the last call of `end_epoch` back: the resumed training will end the epoch again."""
-        self._best, self._since_best, self._means.sums = self._undone
+        self._best, self._best_epoch, self.since_best, self._means.sums = self._undone
 
     def early_stop(self, epoch: int) -> str:
         """Return the sentence that training ends early after an epoch, counted from 1."""
@@ -100,7 +101,7 @@ class EpochResults:
         return tr_plural(
             "Early stopping after epoch {epoch}: the loss has not been better than {best:.6g} for {count} epoch.",
             "Early stopping after epoch {epoch}: the loss has not been better than {best:.6g} for {count} epochs.",
-            self._since_best,
+            self.since_best,
             epoch=epoch,
             best=self._best,
         )
@@ -110,14 +111,15 @@ class EpochResults:
         sums = {name: [_finite(total), count] for name, (total, count) in self._means.sums.items()}
         total, count = sums.pop(LOSS, [0.0, 0])
         return {
-            "best": _finite(self._best), "since_best": self._since_best, "loss_sum": total, "loss_count": count,
+            "best": _finite(self._best), "best_epoch": self._best_epoch, "since_best": self.since_best,
+            "loss_sum": total, "loss_count": count, "metric": "val_loss" if self._validates else LOSS,
             **({"other_means": sums} if sums else {}),
         }
 
     def restore(self, kept: Mapping[str, Any]) -> None:
         """Continue from what `to_json` returned."""
         self._best = math.inf if kept["best"] is None else kept["best"]
-        self._since_best = kept["since_best"]
+        self.since_best, self._best_epoch = kept["since_best"], kept.get("best_epoch", 0)
         sums = {LOSS: (kept["loss_sum"], kept["loss_count"]), **kept.get("other_means", {})}
         self._means.sums = {
             name: (math.nan if total is None else total, count) for name, (total, count) in sums.items()

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ...language import join_sentences, tr
+from ...schema.event_kinds import NotFinite
 from ..context import REPORT_EVERY_S
 from .metrics import LOSS, Cost, EpochMeans
 
@@ -357,7 +358,7 @@ class MetricsReporter:
             )
         if not self._reported_nan:
             self._reported_nan = True
-            self._context.notice(join_sentences([what, advice]))
+            self._context.record(NotFinite(text=join_sentences([what, advice])))
 
 
 class SkippedSteps:

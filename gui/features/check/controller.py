@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from core.language import tr, tr_noop
+from core.launchers import p2p
 from gui.base.jobs import Jobs, keep_as_it_is, sentence
 from gui.base.settings_file import SettingsFile
 from gui.window.feature import Feature
@@ -42,6 +43,7 @@ class CheckController(Feature):
             self._dialog = CheckDialog(self.panels.window)
             self._dialog.begun.connect(self.begin)
             self._dialog.copied.connect(self._message.copy)
+            self._dialog.cured.connect(self._cure)
             self._dialog.finished.connect(lambda _: self._forget())
         self._dialog.show()
         self._dialog.raise_()
@@ -54,9 +56,9 @@ class CheckController(Feature):
             return
         checks = self._dialog.checks = Checks(self.services.device_monitor.survey, self._machine.root, level)
         fail = partial(self._fail, checks)
-        for number in range(len(checks.rows)):
-            self._jobs.add(partial(checks.look, number), lambda _: self._show(checks, busy=True), fail)
-        self._jobs.add(checks.close, lambda _: self._show(checks, busy=False), fail)
+        for _ in checks.rows:
+            self._jobs.add(checks.look, lambda _: self._show(checks, busy=True), fail)
+        self._jobs.add(checks.look, lambda _: self._show(checks, busy=False), fail)
         self._show(checks, busy=True)
 
     def carry(self, former: Self) -> None:
@@ -75,6 +77,16 @@ class CheckController(Feature):
     def _show(self, checks: Checks, *, busy: bool) -> None:
         if self._dialog is not None and self._dialog.checks is checks:
             self._dialog.show_rows(checks.rows, busy=busy)
+
+    def _cure(self, command: str) -> None:
+        """Do what a command does."""
+        from gui.features.check.dialog import P2P
+
+        if command != P2P:
+            self.panels.menu.action("leftovers").trigger()
+        elif self._dialog is not None:
+            self._message.attempt(lambda: self._message.show_message(p2p.switch(on=p2p.is_off()), "good"))
+            self._dialog.show_remedy()
 
     def _fail(self, checks: Checks, error: Exception) -> None:
         """Say in their dialog why checks could not be done, and end what they have started."""

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QWidget
 
-from core.check.check import Check, Level, Result, State, run
-from core.check.scope import leave_out_work, scope_of
+from core.check.check import Check, Level, Result, State, run, scope_of
 from core.check.table import WORDS, chosen, closing_line, page
 from core.language import tr, tr_noop
+from core.launchers import p2p
 from core.text import capital
 from gui.base.formatting import DASH
 from gui.widgets.dialogs import InfoDialog
@@ -22,7 +22,6 @@ from gui.widgets.plain_text import PlainLabel, named
 from gui.widgets.table import Column, RowsTable
 
 if TYPE_CHECKING:
-    from core.check.check import Scope
     from core.devices.device import Survey
 
 LEVELS = (
@@ -36,38 +35,34 @@ WIDTH, HEIGHT, SEEN, LEVEL = 128, 38, 70, 44
 
 Row = tuple[Check, Result | None]
 """A check, and its result as soon as there is one."""
+P2P, SWEEP = "--p2p", "sweep"
+"""Parts of the commands in what helps that the window does, too."""
 
 
 class Checks:
     """The checks of one click, for a thread; without Qt."""
 
     def __init__(self, survey: Survey, runs: Path, level: Level) -> None:
-        self._survey, self._runs, self._level = survey, runs, level
-        self._stack = ExitStack()
-        self._scope: Scope | None = None
         self.rows: list[Row] = [(check, None) for check in chosen(level)]
+        self.page = ""
+        """The results for an issue, once there are all."""
+        self._steps = self._do(survey, runs, level)
 
-    def look(self, number: int) -> None:
-        """Do one check. Raises `RunError` or `ValueError` if none can be done."""
-        if self._scope is None:
-            computes = self._level > Level.QUICK
-            self._scope = self._stack.enter_context(scope_of(self._survey, (), computes=computes))
-            leave_out_work(self._scope, self._runs)
-        [result] = run([self.rows[number][0]], self._scope)
-        self.rows[number] = (result.check, result)
+    def _do(self, survey: Survey, runs: Path, level: Level) -> Generator[None, None, None]:
+        checks = [check for check, _ in self.rows]
+        with scope_of(survey, (), computes=level > Level.QUICK, runs=runs) as scope:
+            for number, result in enumerate(run(checks, scope)):
+                self.rows[number] = (result.check, result)
+                yield
+            self.page = page(scope, [result for _, result in self.rows if result is not None])
+
+    def look(self) -> None:
+        """Do the next check; after the last, end what they have started. Raises `RunError` or `ValueError`."""
+        next(self._steps, None)
 
     def close(self) -> None:
         """End what the checks have started."""
-        self._stack.close()
-
-    @property
-    def results(self) -> list[Result]:
-        return [result for _, result in self.rows if result is not None]
-
-    def page(self) -> str:
-        """Return the results for an issue."""
-        assert self._scope is not None
-        return page(self._scope, self.results)
+        self._steps.close()
 
 
 class CheckDialog(InfoDialog):
@@ -77,6 +72,8 @@ class CheckDialog(InfoDialog):
     """The user wants the checks of this level."""
     copied = Signal(str, str)
     """A text for the clipboard, and the message that says so."""
+    cured = Signal(str)
+    """The user wants what this command does."""
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent, name="checkDialog", heading=tr("Check this machine"))
@@ -85,10 +82,19 @@ class CheckDialog(InfoDialog):
         tip = tr("How much work the checks are")
         self._level = one_of("checkLevelBox", tr("What to do"), tip, lambda: None, levels)
         self._begin = self.add_button("beginCheckButton", tr("Check"), self._ask)
+        self._cure = self.add_button("cureButton", "", lambda: self.cured.emit(self._command()))
         self._copy_remedy = self.add_button("copyRemedyButton", tr("Copy what helps"), self._copy)
         self._share = self.add_button("shareCheckButton", tr("Copy for an issue"), self._copy_page)
-        self._table: RowsTable[Row] = RowsTable("checkTable", tr("Checks"), self._columns(), key=lambda row: row[0].id)
-        self._table.chosen_changed.connect(self._show_remedy)
+        columns: list[Column[Row]] = [
+            Column("check", title=tr("Check"), text=lambda row: capital(tr(row[0].asks)),
+                   tip=lambda row: tr(row[0].expected)),
+            Column("result", title=tr("Result"), text=lambda row: capital(tr(WORDS[row[1].state])) if row[1] else DASH,
+                   tone=lambda row: TONES[row[1].state] if row[1] else "muted"),
+            Column("seen", title=tr("Seen"), text=lambda row: row[1].value if row[1] else "",
+                   tip=lambda row: row[1].value if row[1] else "", width_px=self.characters(SEEN)),
+        ]
+        self._table = RowsTable("checkTable", tr("Checks"), columns, key=lambda row: row[0].id)
+        self._table.chosen_changed.connect(self.show_remedy)
         self._table.horizontalHeader().setStretchLastSection(True)
         self._remedy = named(PlainLabel(wraps=True, selectable=True), "checkRemedy")
         self._remedy.setMinimumHeight(self.lines(3))
@@ -111,22 +117,12 @@ class CheckDialog(InfoDialog):
         self._begin.setEnabled(not busy)
         self._share.setEnabled(bool(results) and not busy)
         self._closing.setText(closing_line(results) if results and not busy else "")
-        self._show_remedy()
+        self.show_remedy()
 
     def fail(self, text: str) -> None:
         """Say why nothing could be checked."""
         self.show_rows((), busy=False)
         self._remedy.setText(text)
-
-    def _columns(self) -> list[Column[Row]]:
-        return [
-            Column("check", title=tr("Check"), text=lambda row: capital(row[0].question),
-                   tip=lambda row: row[0].in_words),
-            Column("result", title=tr("Result"), text=lambda row: capital(tr(WORDS[row[1].state])) if row[1] else DASH,
-                   tone=lambda row: TONES[row[1].state] if row[1] else "muted"),
-            Column("seen", title=tr("Seen"), text=lambda row: row[1].value if row[1] else "",
-                   tip=lambda row: row[1].value if row[1] else "", width_px=self.characters(SEEN)),
-        ]
 
     def _ask(self) -> None:
         self.begun.emit(Level[str(self._level.value())])
@@ -135,10 +131,19 @@ class CheckDialog(InfoDialog):
         row = self._table.chosen()
         return row[1] if row else None
 
-    def _show_remedy(self) -> None:
+    def _command(self) -> str:
+        """Return the command in what helps that the window does, too; the empty string if there is none."""
         result = self._chosen()
+        return next((each for each in (P2P, SWEEP) if result and each in result.remedy), "")
+
+    def show_remedy(self) -> None:
+        """Show what was seen by the chosen check, and what helps."""
+        result, command = self._chosen(), self._command()
         self._remedy.setText(f"{result.value}\n{result.remedy}".strip() if result else "")
         self._copy_remedy.setEnabled(bool(result and result.remedy))
+        use = tr("Use direct access again") if p2p.is_off() else tr("Do without direct access")
+        self._cure.setText(use if command == P2P else tr("Look for processes that are left"))
+        self._cure.setVisible(bool(command))
 
     def _copy(self) -> None:
         if (result := self._chosen()) is not None:
@@ -146,4 +151,4 @@ class CheckDialog(InfoDialog):
 
     def _copy_page(self) -> None:
         if self.checks is not None:
-            self.copied.emit(self.checks.page(), tr("Copied the results without names, paths and serial numbers."))
+            self.copied.emit(self.checks.page, tr("Copied the results without names, paths and serial numbers."))

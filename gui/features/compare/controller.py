@@ -315,10 +315,10 @@ class ComparisonController(Feature):
             from gui.features.compare.metric_plot import BOLD_UP_TO
 
             comparison = self.reader.comparison
-            titles = {run.dir: entry.title for entry in self._entries for run in entry.runs}
+            names = {run.dir: entry.name for entry in self._entries for run in entry.runs}
             notices = [*self.reader.problems.values()]
             if comparison is not None:
-                notices += comparison.notices_with(lambda row: titles.get(row.runs[0].dir, row.runs[0].id))
+                notices += comparison.notices_with(lambda row: names.get(row.runs[0].dir, row.runs[0].id))
             notices += bands_notice(view.plot.hidden_bands, BOLD_UP_TO)
             notices += hidden_notice(len(self._entries) - len(view.plot.entries))
             view.card.show_notices(notices)
@@ -340,7 +340,7 @@ class ComparisonController(Feature):
         view, comparison = self.panels.comparison, self.reader.comparison
         if view is not None and comparison is not None and row < len(comparison.rows):
             entries = self._entries_of(comparison) or []
-            view.plot.select(entries[row].label if 0 <= row < len(entries) else None)
+            view.plot.select(entries[row].name if 0 <= row < len(entries) else None)
             self._show_notices()
 
     def _choose_target(self, target: float | None) -> None:

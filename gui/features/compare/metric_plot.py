@@ -99,7 +99,7 @@ class ComparisonPlot(ComparedPlot):
         self._bands = [BandItem(plot, depth=-2) for _ in range(BOLD_UP_TO + 1)]
         self._selected: str | None = None
         self.bands: dict[str, tuple[Floats, Floats, Floats]] = {}
-        """Positions, lower and upper ends of the band of each group, by its label."""
+        """Positions, lower and upper ends of the band of each group, by its name."""
         self.arrows = EdgeArrows(self.canvas)
         self.ends = MarginLabels(self.canvas)
         self.recolour()
@@ -118,14 +118,14 @@ class ComparisonPlot(ComparedPlot):
     def hidden_bands(self) -> int:
         """The number of groups that have no band now."""
         bold = self._bold_labels()
-        return sum(len(entry.runs) > 1 and entry.label not in bold for entry in self.entries)
+        return sum(len(entry.runs) > 1 and entry.name not in bold for entry in self.entries)
 
     def _bold_labels(self) -> set[str]:
         """Return the labels of the entries that have a bold line and, if they are groups, a band."""
-        every = [entry.label for entry in self.entries]
+        every = [entry.name for entry in self.entries]
         if len(every) <= BOLD_UP_TO:
             return set(every)
-        groups = [entry.label for entry in self.entries if len(entry.runs) > 1]
+        groups = [entry.name for entry in self.entries if len(entry.runs) > 1]
         shown = groups if len(groups) <= BOLD_UP_TO else []
         return {*shown, *(label for label in every if label == self._selected)}
 
@@ -144,7 +144,7 @@ class ComparisonPlot(ComparedPlot):
             members = [member for run in entry.runs if (member := self._member(run)) is not None]
             if not members:
                 continue
-            is_bold = entry.label in bold
+            is_bold = entry.name in bold
             if len(members) > 1:
                 x, y = self._draw_group(self._bands[place] if is_bold else None, entry, members, span, columns)
             else:
@@ -152,17 +152,17 @@ class ComparisonPlot(ComparedPlot):
                 x, y = curve(series, axis, span, columns, weight, positive=log)
                 if few and weight:
                     every = curve(series, axis, span, columns, 0.0, positive=log)
-                    self._thin(f"{entry.label}-every", entry.colour, *every, is_faint=True)
-            self.drawn[entry.label] = x, y
+                    self._thin(f"{entry.name}-every", entry.colour, *every, is_faint=True)
+            self.drawn[entry.name] = x, y
             if is_bold:
                 if len(members) == 1:
                     self._bands[place].clear()
                 width = 2 if weight or len(members) > 1 else 1
-                self.bold[place].paint_in(entry.colour, width=width + 2 * (entry.label == self._selected))
+                self.bold[place].paint_in(entry.colour, width=width + 2 * (entry.name == self._selected))
                 self.bold[place].show(x, y, logarithmic=log)
                 place += 1
             else:
-                self._thin(entry.label, entry.colour, x, y)
+                self._thin(entry.name, entry.colour, x, y)
         self._clear_from(place)
         self.show_thin_lines()
 
@@ -173,11 +173,11 @@ class ComparisonPlot(ComparedPlot):
         log = self.controls.logarithmic
         found = group_curve(members, span, columns, self.controls.smoothing, self.controls.band, positive=log)
         if band is not None:
-            self.bands[entry.label] = found.x, found.low, found.high
+            self.bands[entry.name] = found.x, found.low, found.high
             band.paint_in(entry.colour, outlined=current_theme().is_strong)
             band.show(found.x, found.low, found.high, logarithmic=log)
         for at, (x, y) in enumerate(found.rest, 1):
-            self._thin(f"{entry.label} run {at}", entry.colour, x, y, is_faint=band is None)
+            self._thin(f"{entry.name} run {at}", entry.colour, x, y, is_faint=band is None)
         return found.x, found.mean
 
     def _thin(self, name: str, colour: str, x: Floats, y: Floats, *, is_faint: bool = False) -> None:
@@ -196,12 +196,12 @@ class ComparisonPlot(ComparedPlot):
         right = self.canvas.x_range[1]
         labels = []
         bold = self._bold_labels()
-        for entry in (each for each in self.entries if each.label in bold):
-            x, y = self.drawn.get(entry.label, (np.empty(0), np.empty(0)))
+        for entry in (each for each in self.entries if each.name in bold):
+            x, y = self.drawn.get(entry.name, (np.empty(0), np.empty(0)))
             seen = np.flatnonzero(np.isfinite(y) & (x <= right))
             if len(seen):
                 height = float(self.controls.heights_of(y[seen[-1:]])[0])
-                labels.append(MarginLabel(y=height, text=entry.label, colour=entry.colour))
+                labels.append(MarginLabel(y=height, text=entry.name, colour=entry.colour))
         self.ends.show_labels((), labels, spread=True)
 
     def measured(self) -> list[tuple[str, Series, Axis]]:
@@ -219,7 +219,7 @@ class ComparisonPlot(ComparedPlot):
 
     def range_text(self, entry: Entry, x: float) -> str:
         """Return the ends of the band of a group at one of its points: ` (0.69 to 0.73)`."""
-        places, low, high = self.bands.get(entry.label, (np.empty(0), np.empty(0), np.empty(0)))
+        places, low, high = self.bands.get(entry.name, (np.empty(0), np.empty(0), np.empty(0)))
         at = int(np.searchsorted(places, x))
         if at >= len(places) or not np.isfinite(low[at]):
             return ""
@@ -240,6 +240,7 @@ class ComparisonPlot(ComparedPlot):
     def _recolour_lines(self) -> None:
         self.arrows.paint_in(current_theme().muted)
         self.ends.recolour()
+        self.ends.make_room(entry.name for entry in self.entries)
         self.canvas.getPlotItem().setContentsMargins(0, TOP_MARGIN_PX, self.ends.width_px, 0)
 
     def _show_empty(self) -> None:

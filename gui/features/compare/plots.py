@@ -44,7 +44,7 @@ class ComparedPlot(PlotCard):
         self._used: set[str] = set()
         """The thin lines that were drawn since they were last cleared."""
         self.drawn: dict[str, tuple[Floats, Floats]] = {}
-        """Positions and values of the line of each entry, by its label."""
+        """Positions and values of the line of each entry, by its name."""
         chart = tr("{title} chart. Arrow keys pan, plus and minus zoom, A shows the whole runs.", title=title)
         super().__init__(name=name, title=title, chart=chart)
         self.many = MultiLineItem(self.canvas.getPlotItem())
@@ -56,15 +56,15 @@ class ComparedPlot(PlotCard):
         if (axis_name, metric) != (self.axis_name, self.metric_name):
             self.set_follow(True)
         self.entries, self.axis_name, self.origin, self.metric_name = tuple(entries), axis_name, origin, metric
-        self.labels = {entry.label: entry.name for entry in entries}
         self._version, self._whole = version, self._find_whole()
         self.canvas.bottom.show_kind(axis_name, origin)
         self._followed = None
+        self._recolour_lines()  # whose names have another length
         self.invalidate()
 
     def clear(self) -> None:
         """Forget all runs."""
-        self.entries, self.labels = (), {}
+        self.entries = ()
         self._show_empty()
 
     def version(self) -> int:
@@ -72,7 +72,7 @@ class ComparedPlot(PlotCard):
         return self._version
 
     def curves(self) -> dict[str, tuple[Floats, Floats]]:
-        """Return the drawn positions and values of the line of each entry, by its label."""
+        """Return the drawn positions and values of the line of each entry, by its name."""
         return dict(self.drawn)
 
     def lines(self) -> Mapping[str, LineData]:
@@ -153,7 +153,7 @@ class ComparedPlot(PlotCard):
 
     def _nearest(self, entry: Entry, x: float) -> tuple[float, float] | None:
         """Return the point of a line that is nearest to a position; None beyond its ends."""
-        places, values = self.drawn.get(entry.label, (np.empty(0), np.empty(0)))
+        places, values = self.drawn.get(entry.name, (np.empty(0), np.empty(0)))
         known = np.flatnonzero(np.isfinite(values))
         reach = 3 * self.canvas.pixel_size[0]
         if not len(known) or not places[known[0]] - reach <= x <= places[known[-1]] + reach:
@@ -244,10 +244,10 @@ class ComparedReadingsPlot(ComparedPlot):
                 if axis is None or not len(self._readings(run)):
                     continue
                 values = self._readings(run).means(run.guide.times_of(axis, borders))
-                name = entry.label if not place else f"{entry.label} run {place + 1}"
+                name = entry.name if not place else f"{entry.name} run {place + 1}"
                 self.thin_line(name, entry.colour, is_faint=place > 0).show(borders[1:], values)
                 if not place:
-                    self.drawn[entry.label] = borders[1:], values
+                    self.drawn[entry.name] = borders[1:], values
         self.show_thin_lines()
 
     def value_text(self, value: float) -> str:

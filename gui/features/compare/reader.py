@@ -14,9 +14,10 @@ import numpy as np
 from PySide6.QtCore import QObject, Signal
 
 from core.errors import RunError
+from core.history.differences import names_within
 from core.history.index import is_run
 from core.history.summary import LOSS, SEED, VALIDATION_LOSS
-from core.language import tr
+from core.language import tr, tr_plural
 from core.results import comparison
 from core.results.comparison import Comparison
 from core.results.curves import Guide, ReadingCurve, guide_of
@@ -82,21 +83,12 @@ class ComparedRun:
 class Entry:
     """One line of the plot and one row of the table: a run, or runs that differ only in the seed."""
 
-    number: int
-    """From 1."""
+    name: str
+    """What tells it from the others: `lr 0.05`, or `lr 0.05, 3 seeds` of a group. No other entry has this name."""
     title: str
     colour: str
     """`#rrggbb`."""
     runs: tuple[ComparedRun, ...]
-
-    label: str
-    """What stands at the end of its line: `2`, or `2, n = 3` for a group."""
-
-    @property
-    def name(self) -> str:
-        """Its number and title: `2  18:03 resnet_cats`, of a group with the number of runs."""
-        name = f"{self.number}  {self.title}"
-        return name if len(self.runs) == 1 else tr("{name}, n = {count}", name=name, count=len(self.runs))
 
     @property
     def tip(self) -> str:
@@ -115,12 +107,21 @@ def entries_of(
     groups: dict[str, list[ComparedRun]] = {}
     for run in runs:
         groups.setdefault(run.measured.settings.group if grouped else str(run.dir), []).append(run)
+    settings = [group[0].measured.settings for group in groups.values()]
+    left_out = SEED if len(groups) < len(runs) else ""
+    found = names_within([{name: each.shown(name) for name in each.values if name != left_out} for each in settings])
+    titles = [group[0].title(now) for group in groups.values()]
+    names = [name or title for name, title in zip(found, titles, strict=True)]
+    for at, group in enumerate(groups.values()):
+        if len(group) > 1:
+            seeds = len({run.measured.settings.values.get(SEED) for run in group})
+            names[at] = tr_plural("{name}, {count} seed", "{name}, {count} seeds", seeds, name=names[at])
     return tuple(
         Entry(
-            number=number, title=group[0].title(now), colour=colours[group[0].dir], runs=tuple(group),
-            label=str(number) if len(group) == 1 else tr("{number}, n = {count}", number=number, count=len(group)),
+            name=names[at] if names.count(names[at]) == 1 else f"{names[at]} ({at + 1})", title=titles[at],
+            colour=colours[group[0].dir], runs=tuple(group),
         )
-        for number, group in enumerate(groups.values(), 1)
+        for at, group in enumerate(groups.values())
     )
 
 

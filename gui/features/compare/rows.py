@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from core.catalog.frameworks import framework_title
 from core.catalog.strategies import strategy_of
-from core.devices.device import BETWEEN_KINDS, TIMES
+from core.devices.device import short_kinds
 from core.history.summary import setting_words
 from core.language import tr, tr_noop, tr_plural
 from core.results.comparison import MAX_COLUMN, Comparison, Difference, Row, setting_text
@@ -18,7 +18,6 @@ from core.schema.setting import settings_of
 from core.schema.settings import Training
 from core.text import BYTES_PER_GB, one_line
 from gui.base.formatting import DASH
-from gui.machine.device_rows import short_name
 
 MAX_PEAKS = 4
 """Devices whose peak memory stands in a cell; of more, the highest alone."""
@@ -110,15 +109,9 @@ def _setting(comparison: Comparison, name: str, row: Row) -> Cell:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     brief, title = _titles(row, name)
     if name == "devices" and isinstance(value, str):
-        brief = one_line(_short_kinds(setting_words(name, value)), MAX_COLUMN)
+        brief = one_line(short_kinds(setting_words(name, value)), MAX_COLUMN)
     text = DASH if value is None else brief or setting_text(comparison, name, row)
     return Cell(text=text, is_number=is_number, tip=title or one_line(setting_words(name, value), 400))
-
-
-def _short_kinds(devices: str) -> str:
-    """Return devices with short names of their kinds: the results beside them need the room."""
-    kinds = (each.split(TIMES, 1) for each in devices.split(BETWEEN_KINDS))
-    return BETWEEN_KINDS.join(TIMES.join([*number, short_name(kind)]) for *number, kind in kinds)
 
 
 def _titles(row: Row, name: str) -> tuple[str, str]:

@@ -105,7 +105,7 @@ class ScalingController(Feature):
         chosen = [device for device in self._monitor.all_machines.devices if device.id in spec.devices]
         return [
             tr("{sentence}. A shared device measures less than it can.", sentence=sentence)
-            for sentence in use_sentences(chosen, self._run_list.titles).values()
+            for sentence in use_sentences(chosen, self.services.queue.titles).values()
         ]
 
     def _begin(self, asked: Asked) -> None:

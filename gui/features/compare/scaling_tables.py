@@ -156,7 +156,8 @@ def with_results(rows: Iterable[RunRow], tables: Iterable[ShownTable]) -> list[R
         if table is None:
             return row
         tip = f"{tr('Scaling table {name}', name=table.record.name)}\n{table_sentence(table)}"
-        return replace(row, outcome=outcome(table), tip=tip)
+        said = outcome(table)
+        return replace(row, outcome=said, words=said, result="", below="", tip=tip)
 
     return list(map(with_result, rows))
 

@@ -34,6 +34,7 @@ from PySide6.QtWidgets import (
 )
 
 from core.language import join_sentences, tr, tr_noop
+from core.text import one_line
 from gui.base.icons import ButtonIcon, paint_mark
 from gui.base.painting import Index, draw_elided, paint_row_background, small_font
 from gui.base.text_size import scaled
@@ -135,8 +136,9 @@ class ComparisonTable(RowsTable[Line]):
 
 
 def _title(entry: Entry, table: ComparisonRows, row: int) -> Cell:
-    baseline = tr("baseline") if row == table.baseline and len(table.rows) > 1 else ""
-    return Cell(text=entry.name, difference=baseline, is_number=False, tip=entry.tip)
+    below = [tr("baseline")] if row == table.baseline and len(table.rows) > 1 else []
+    below += [entry.title] if entry.title not in entry.name else []
+    return Cell(text=entry.name, difference=" · ".join(below), is_number=False, tip=entry.tip)
 
 
 def _column(at: int, heading: str, tip: str, is_number: bool) -> Column[Line]:
@@ -191,7 +193,7 @@ class _CellDelegate(QStyledItemDelegate):
 MIN_HEIGHT_PX = 160
 PAUSE_MS = 400
 """Milliseconds without a key until a target is applied."""
-TARGET_CHARACTERS = 8
+TARGET_CHARACTERS, MAX_BASELINE = 8, 20
 TARGET_TIP = tr_noop("Show how long each run trained until the metric reached this value")
 WHY_TIP = tr_noop("Show what differs from the baseline: settings, packages, devices, recipe or script")
 MAX_LINES = 5000
@@ -301,8 +303,9 @@ class DifferencesCard(QFrame):
         hbox(column, *parts, gap=6)
 
     def _offer_baselines(self, entries: Sequence[Entry], chosen: int) -> None:
-        self.baseline.setText(f"{tr('Baseline {number}', number=entries[chosen].number)} ")
-        self.baseline.setAccessibleName(tr("Baseline: {title}", title=entries[chosen].name))
+        title = tr("Baseline: {title}", title=entries[chosen].name)
+        self.baseline.setText(f"{menu_text(one_line(title, MAX_BASELINE))} ")
+        self.baseline.setAccessibleName(title)
         menu = self.baseline.menu()
         texts = [menu_text(each.name) for each in entries]
         if texts != [action.text() for action in menu.actions()]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
+from math import inf
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QModelIndex, QSize, Qt, Signal
@@ -13,9 +16,11 @@ from PySide6.QtWidgets import QAbstractItemView, QMenu, QSizePolicy, QTreeView, 
 from core.devices.device import own_id
 from core.history.device_use import largest_others
 from core.language import join_sentences, tr
+from core.series import recent
 from core.system.procfs import available_bytes
 from core.text import join_names
 from gui.base.colours import device_colours
+from gui.base.jobs import Jobs, keep_as_it_is
 from gui.base.painting import Index
 from gui.base.theme import current_theme, look
 from gui.features.devices import rows
@@ -31,6 +36,7 @@ from gui.features.devices.rows import (
     NoteLine,
     RetryLine,
 )
+from gui.features.devices.sums import machine_sums
 from gui.machine.device_rows import DeviceRow, DeviceRows, OnDevices, all_together, cpu_summary, free_devices
 from gui.widgets.buttons import compact_button
 from gui.widgets.context_menu import add_action, open_menu
@@ -281,6 +287,8 @@ class DeviceView(QTreeView):
         return menu
 
 
+DISK_S, SAVED_S = 20.0, 300.0
+"""Seconds between two looks at the free room of the disk, and after which the readings are kept for the next window."""
 MAX_CHARACTERS = 240
 """Maximum characters of the banner; the tooltip has the whole text."""
 BETWEEN_SENTENCES = re.compile(r"(?<=[.!?]) +(?=[A-Z])|(?<=[。！？])")
@@ -390,6 +398,10 @@ class DeviceController(Feature):
         self._scanner, self._queue = services.process_scanner, services.queue
         self._rows = DeviceRows()
         self._host_rows: dict[str, DeviceRows] = {}
+        self._disk, self._files = Jobs(self, "disk"), Jobs(self, "readings")
+        self._disk_asked, self._saved_at = -inf, 0.0
+        self._past = recent.path_of(self._machine.host)
+        self._disk_free_bytes: int | None = None
         panel.chosen.changed.connect(self._pass_on_ticks)
         panel.chosen.folded.connect(self._pass_on_ticks)
         panel.table.processes_asked.connect(panels.details.show_processes_on)
@@ -406,28 +418,61 @@ class DeviceController(Feature):
         survey = monitor.survey
         before = [row.id for row in chosen.rows]
         colours = device_colours(monitor.all_machines.devices, (), current_theme())
+        every = self._rows.make(survey, colours, self._on_devices())
+        cpus = cpu_summary(survey, available_bytes() if self._is_here else None)
         here = MachineDevices(
-            rows=self._listed(self._rows.make(survey, colours, self._on_devices())),
-            cpus=cpu_summary(survey, available_bytes() if self._is_here else None),
+            rows=self._listed(every), cpus=cpus,
             runs_root=self._run_list.root if self._is_here else None,
         )
         panel.table.show_machines([here, *(self._hosts(colours) if monitor.hosts.states else ())])
         panel.show_banner(tr(survey.banner or ""))
+        if self.panels.plots.shows_machine:
+            self.panels.sums.show_sums(machine_sums(every, cpus, self._disk_free_bytes))
         if before != [row.id for row in chosen.rows]:
             self.services.devices.set(tuple(monitor.all_machines.devices))
             self._pass_on_ticks()
 
     take_readings = show
 
+    def opened(self) -> None:
+        """Read what earlier windows have read of the devices."""
+        path, take, self._saved_at = self._past, self._monitor.take_past, time.monotonic()
+        if not self._monitor.has_past:
+            self._files.start(lambda: recent.load(path), take, lambda _: take(None))
+
+    def end(self) -> None:
+        """Keep what was read of the devices for the next window; without room for it, it is lost."""
+        if self._monitor.has_past:
+            with contextlib.suppress(OSError):
+                recent.save(self._past, recent.pack(self._monitor.series))
+
+    def poll(self) -> None:
+        """Keep the readings now and then, and have it found out how much room there is for runs.
+
+        That is done on threads: a disk of another machine may not answer.
+        """
+        if self._monitor.has_past and time.monotonic() - self._saved_at > SAVED_S:
+            self._saved_at, path, packed = time.monotonic(), self._past, recent.pack(self._monitor.series)
+            self._files.start(lambda: recent.save(path, packed), keep_as_it_is, keep_as_it_is)
+        if self._is_here and time.monotonic() - self._disk_asked > DISK_S:
+            root = self._run_list.root
+            self._disk_asked = time.monotonic()
+            self._disk.start(lambda: rows.free_bytes(root), self._take_disk, keep_as_it_is)
+
+    def _take_disk(self, free_bytes: int | None) -> None:
+        self._disk_free_bytes = free_bytes
+
     def _on_devices(self) -> OnDevices:
         """Return what is known of the devices besides their readings."""
         survey, living = self._monitor.survey, self._scanner.runs().living
+        listed, claimed = self._run_list.on_devices, self._queue.view.claimed
         return OnDevices(
             used_by={
-                device: join_names(run.name for run in on_it) for device, on_it in self._run_list.on_devices.items()
+                device: join_names([*(run.name for run in listed.get(device, ())), *claimed.get(device, {}).values()])
+                for device in {**listed, **claimed}
             },
             held_by=largest_others(survey, self._scanner.device_processes, living),
-            kept_for=self._queue.set_aside,
+            kept_for=self._queue.view.set_aside,
             memory_of_run=self._session.memory_now(),
             stale_age_s=self._monitor.stale_age_s,
         )
@@ -459,5 +504,5 @@ class DeviceController(Feature):
         chosen, monitor = self._panel.chosen, self._monitor
         monitor.hosts.want(chosen.wanted)
         folded = {row.id for row in chosen.rows if row.host in chosen.folded_hosts}
-        self.panels.plots.show_ticks(chosen.ticked, folded)
+        self.panels.plots.leave_out(folded)
         self.services.chosen.set(tuple(each for each in monitor.all_machines.devices if each.id in chosen.ticked))

@@ -178,14 +178,18 @@ def _new_obstacle(line: DeviceLine) -> str:
     return "" if line.obstacle in line.row.tip else line.obstacle
 
 
-def _free_disk_space(folder: Path | None) -> str:
-    if folder is None:
-        return ""
+def free_bytes(folder: Path) -> int | None:
+    """Return the free room of the disk that a folder is on, or will be; None if it cannot be read. May block."""
     try:
-        free = shutil.disk_usage(next(each for each in (folder, *folder.parents) if each.exists())).free
+        return shutil.disk_usage(next(each for each in (folder, *folder.parents) if each.exists())).free
     except OSError:
-        return tr("Free disk space of {folder}: unknown", folder=folder)
-    return tr("Free disk space of {folder}: {size}", folder=folder, size=memory_size(free))
+        return None
+
+
+def _free_disk_space(folder: Path | None) -> str:
+    free = None if folder is None else free_bytes(folder)
+    size = tr("unknown") if free is None else memory_size(free)
+    return "" if folder is None else tr("Free disk space of {folder}: {size}", folder=folder, size=size)
 
 
 def lines(machines: Sequence[MachineDevices], chosen: ChosenDevices) -> list[Line]:

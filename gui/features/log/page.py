@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPointF, Qt, QUrl, Signal
 from PySide6.QtGui import QColor, QDesktopServices, QKeyEvent, QKeySequence, QPainter, QPaintEvent, QPen, QShortcut
-from PySide6.QtWidgets import QComboBox, QDialog, QDialogButtonBox, QLineEdit, QPushButton, QWidget
+from PySide6.QtWidgets import QComboBox, QDialogButtonBox, QLineEdit, QPushButton, QWidget
 
 from core.errors import RunError
 from core.language import join_sentences, tr, tr_noop
@@ -23,7 +23,7 @@ from gui.features.log.files import FileSearch, file_size, lines_after, lines_bef
 from gui.features.log.highlights import LogNumbers
 from gui.features.log.view import LogView, SearchBar
 from gui.widgets.buttons import compact_button, compact_check
-from gui.widgets.dialogs import MARGINS_PX
+from gui.widgets.dialogs import MARGINS_PX, ScreenDialog
 from gui.widgets.fields import ChoiceBox, row_of
 from gui.widgets.layouts import vbox
 from gui.widgets.plain_text import PlainLabel, named
@@ -330,7 +330,7 @@ class CurvePreview(QWidget):
         painter.end()
 
 
-class TeachDialog(QDialog):
+class TeachDialog(ScreenDialog):
     """Does not block the window. `named` asks for another name, `keep_asked` to keep what is shown."""
 
     named = Signal(str)

@@ -12,12 +12,13 @@ from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent, QResizeEvent, QTextCharFormat, QTextCursor, QTextDocument
 from PySide6.QtWidgets import QLineEdit, QPlainTextEdit, QWidget
 
+from core.diagnosis.terminal import PLAIN, Change, Style, Terminal, TerminalLine
 from core.language import tr, tr_plural
 from gui.base.formatting import number
 from gui.base.theme import look, mark
 from gui.features.log.files import MAX_LINES, PIECE_BYTES, FileTail, file_size, lines_after, lines_before
 from gui.features.log.highlights import Highlights
-from gui.features.log.terminal import PLAIN, Change, Style, Terminal, TerminalLine, char_format
+from gui.features.log.terminal import char_format
 from gui.widgets.buttons import compact_button
 from gui.widgets.layouts import hbox
 from gui.widgets.plain_text import PlainLabel, named

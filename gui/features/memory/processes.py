@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QKeyEvent, QResizeEvent
+from PySide6.QtGui import QKeyEvent, QPixmap, QResizeEvent
 from PySide6.QtWidgets import QFrame
 
+from core.devices.device import Survey
 from core.history.removal import OrphanedProcess
 from core.language import join_sentences, tr, tr_noop, tr_plural
 from core.memory_watch.verdict import remedies
@@ -22,11 +23,11 @@ from core.system.processes import ProcessId
 from core.system.procfs import available_bytes
 from core.text import first_names, join_names, one_line
 from gui.base.colours import device_colours, device_labels
-from gui.base.formatting import DASH, age, memory_size
+from gui.base.formatting import DASH, age, memory_size, percent
 from gui.base.text_size import scaled
 from gui.base.theme import current_theme, look
 from gui.features.memory.scanner import KnownRuns, OrphanScanner, ProcessEntry, ProcessTerminator
-from gui.features.memory.tab import MemoryKnowledge, memory_bars
+from gui.features.memory.tab import THIS_RUN, MemoryKnowledge, memory_bars, swatch
 from gui.runs.verdicts import ended_words, no_verdict_words, seen_words, verdict_rows
 from gui.widgets.buttons import compact_button
 from gui.widgets.dialogs import ask
@@ -54,8 +55,20 @@ class ProcessRow:
     """One process, ready to be shown."""
 
     entry: ProcessEntry
-    devices: str
-    """The names of its devices."""
+    device_id: str | None = None
+    """One of its devices; None if it has none, or they are unknown."""
+    device: str = ""
+    """The name of this device."""
+    number: int = 0
+    """The place of this device in the list of all."""
+    colour: str = ""
+    """`#rrggbb` of this device."""
+    share_percent: float | None = None
+    """Its share of this device's time."""
+    cpu_percent: float | None = None
+    """What it uses of one core."""
+    resident_bytes: int | None = None
+    """The memory of the machine that it uses."""
     run: str
     """The run that it belongs to, in words; the empty string for none."""
     of_this_run: bool
@@ -68,23 +81,40 @@ class ProcessRow:
         return self.entry.info
 
     @property
-    def key(self) -> tuple[int, float | None]:
-        """Pid and start time, which identify the process."""
-        return self.info.pid, self.info.created
+    def key(self) -> tuple[int, float | None, str | None]:
+        """Pid and start time, which identify the process, and the device."""
+        return self.info.pid, self.info.created, self.device_id
+
+    @property
+    def memory_bytes(self) -> int | None:
+        """The memory of this device that it holds; on CPU devices, its resident memory."""
+        return self.entry.on_gpus.get(self.device_id or "", self.info.memory_used_bytes)
 
 
-def process_rows(entries: Sequence[ProcessEntry], labels: Mapping[str, str], runs: KnownRuns) -> list[ProcessRow]:
-    """Return a row for each process. `labels`: names of the devices by id."""
-    return [
+def process_rows(
+    entries: Sequence[ProcessEntry], labels: Mapping[str, str], runs: KnownRuns, colours: Mapping[str, str],
+    survey: Survey,
+) -> list[ProcessRow]:
+    """Return a row for each process and device, those that hold most first.
+
+    `labels`, `colours`: names and `#rrggbb` of the devices by id, in the order of their list; `survey`: their readings.
+    """
+    numbers = {device: number for number, device in enumerate(labels)}
+    shares = {(sample.device_id, each.pid): each.utilisation_percent
+              for sample in survey.samples for each in sample.processes or ()}
+    rows = [
         ProcessRow(
-            entry=entry,
-            devices=tr(", ").join(labels.get(device, device) for device in entry.devices),
-            run=_run_words(entry, runs),
-            of_this_run=runs.shown is not None and entry.info.run_id == runs.shown,
-            why_not=why_not_end(entry, runs),
+            entry=entry, device_id=device, device=labels.get(device or "", device or ""),
+            number=numbers.get(device or "", len(numbers)), colour=colours.get(device or "", ""),
+            share_percent=shares.get((device or "", entry.info.pid)), run=_run_words(entry, runs),
+            cpu_percent=entry.usage and entry.usage.cpu_percent,
+            resident_bytes=entry.usage and entry.usage.resident_bytes,
+            of_this_run=runs.shown is not None and entry.info.run_id == runs.shown, why_not=why_not_end(entry, runs),
         )
         for entry in entries
+        for device in entry.devices or (None,)
     ]
+    return sorted(rows, key=lambda row: -(row.memory_bytes or 0))
 
 
 def why_not_end(entry: ProcessEntry, runs: KnownRuns) -> str:
@@ -174,8 +204,10 @@ def leftovers_confirmation(found: Sequence[OrphanedProcess]) -> tuple[str, str]:
 
 
 NONE_CHOSEN = tr_noop("Select a process first")
-NARROW_PX, DEVICE_PX, NARROW_DEVICE_PX = 640, 104, 66
-"""Below `NARROW_PX` the column of runs is hidden and the device column has room for one name."""
+NARROW_PX, NARROW = 700, ("resident_bytes", "cpu_percent", "run")
+"""Width below which these columns are hidden."""
+SHOWN_S = 5.0
+"""Seconds between two looks at what the processes use."""
 
 
 class ProcessesTab(QFrame):
@@ -188,7 +220,7 @@ class ProcessesTab(QFrame):
         super().__init__()
         named(self, "processesTab", tr("Processes on the devices"))
         title, columns = tr("Processes on the devices"), _columns()
-        self.table = RowsTable("processTable", title, columns, key=lambda row: row.key, sorted_by="memory_bytes")
+        self.table = RowsTable("processTable", title, columns, key=lambda row: row.key, sorted_by="device")
         self.table.offer("processTableMenu", "processes")
         spoken = tr("End the selected process (asks first)")
         self.end_button = compact_button("endProcess", tr("End…"), role="danger", spoken=spoken)
@@ -223,16 +255,13 @@ class ProcessesTab(QFrame):
     def choose_device(self, device: str) -> None:
         """Select the first process on a device, by its id."""
         self.table.clearSelection()
-        self.table.choose(next((row.key for row in self.table.rows if device in row.entry.devices), None))
+        self.table.choose(next((row.key for row in self.table.rows if row.device_id == device), None))
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
-        """Hide the column of runs if there is little room; the tooltip has the run."""
+        """Hide some columns if there is little room; the tooltip has the run."""
         super().resizeEvent(event)
-        run, narrow = self.table.place("run"), event.size().width() < scaled(NARROW_PX)
-        if narrow is not self.table.isColumnHidden(run):  # otherwise keep the widths that the user set
-            self.table.setColumnHidden(run, narrow)
-            width = NARROW_DEVICE_PX if narrow else DEVICE_PX
-            self.table.horizontalHeader().resizeSection(self.table.place("devices"), width)
+        for name in NARROW:
+            self.table.setColumnHidden(self.table.place(name), event.size().width() < scaled(NARROW_PX))
 
     def _request_end(self) -> None:
         row = self.table.chosen()
@@ -251,25 +280,38 @@ class ProcessesTab(QFrame):
 
 
 def _columns() -> list[Column[ProcessRow]]:
+    of_core = tr("What it uses of one core: 200 % are two cores")
     columns: tuple[Column[ProcessRow], ...] = (
-        Column("pid", lambda row: row.info.pid, "PID", is_number=True, width_px=72),
-        Column("user", lambda row: row.info.user, tr("User"), width_px=68),
-        Column("name", lambda row: row.info.name, tr("Name"), width_px=76),
+        Column("device", lambda row: row.device_id, tr("Device"), lambda row: row.device or None,
+               sort=lambda row: row.number, icon=_square, width_px=74),
+        Column("pid", lambda row: row.info.pid, "PID", is_number=True, width_px=60),
+        Column("user", lambda row: row.info.user, tr("User"), width_px=60),
+        Column("name", lambda row: row.info.name, tr("Name"), width_px=66),
+        Column("share_percent", lambda row: row.share_percent, tr("Share"), lambda row: percent(row.share_percent),
+               about=tr("Share of the device's time in which its kernels ran"), is_number=True, is_descending=True,
+               width_px=52),
+        Column("memory_bytes", lambda row: row.memory_bytes, tr("Memory"), lambda row: memory_size(row.memory_bytes),
+               about=tr("Memory of the device"), is_number=True, is_descending=True, width_px=78),
+        Column("resident_bytes", lambda row: row.resident_bytes, tr("Host"),
+               lambda row: memory_size(row.resident_bytes), about=tr("Memory of the machine"), is_number=True,
+               is_descending=True, width_px=70),
+        Column("cpu_percent", lambda row: None if row.cpu_percent is None else round(row.cpu_percent, 1), "CPU",
+               lambda row: percent(row.cpu_percent), about=of_core, is_number=True, is_descending=True, width_px=58),
+        Column("age_s", lambda row: None if row.info.age_s is None else round(row.info.age_s, 1), tr("Age"),
+               lambda row: age(row.info.age_s), is_number=True, is_descending=True, width_px=60),
+        Column("run", lambda row: row.info.run_id, tr("Run"), lambda row: row.run, sort=lambda row: row.run or None,
+               tone=lambda row: "accent" if row.of_this_run else _tone(row), width_px=104),
         Column("command", lambda row: row.info.command, tr("Command"), lambda row: command_words(row.info),
                width_px=STRETCH),
-        Column("age_s", lambda row: None if row.info.age_s is None else round(row.info.age_s, 1), tr("Age"),
-               lambda row: age(row.info.age_s), is_number=True, is_descending=True, width_px=56),
-        Column("memory_bytes", lambda row: row.info.memory_used_bytes, tr("Memory"),
-               lambda row: memory_size(row.info.memory_used_bytes), is_number=True, is_descending=True, width_px=84),
-        Column("devices", lambda row: row.entry.devices, tr("Device"), lambda row: row.devices or None,
-               sort=lambda row: row.devices or None, width_px=DEVICE_PX),
-        Column("run", lambda row: row.info.run_id, tr("Run"), lambda row: row.run, sort=lambda row: row.run or None,
-               tone=lambda row: "accent" if row.of_this_run else _tone(row), width_px=116),
     )
     return [
         replace(each, tip=partial(_tip, each), tone=each.tone or _tone, is_bold=lambda row: row.of_this_run)
         for each in columns
     ]
+
+
+def _square(row: ProcessRow) -> QPixmap | None:
+    return swatch(row.colour, THIS_RUN, current_theme(), 1.0) if row.colour else None
 
 
 def _tip(column: Column[ProcessRow], row: ProcessRow) -> str:
@@ -297,7 +339,7 @@ class MemoryController(Feature):
         self._terminator = services.adopt(ProcessTerminator())
         self._orphans = services.adopt(OrphanScanner(self._machine.root, is_here=self._machine.is_here))
         self._details, self._strip = details, strip = panels.details, panels.leftovers
-        self._stale = True
+        self._stale, self._shown_at = True, 0.0
         self._shown_orphans: frozenset[ProcessId] = frozenset()
         """The orphaned processes that were shown last."""
         self._scanner.changed.connect(self.outdate)
@@ -329,7 +371,7 @@ class MemoryController(Feature):
 
     def _show(self) -> None:
         """Fill the page that can be seen; the other page is filled when it is opened."""
-        self._stale = False
+        self._stale, self._shown_at = False, time.monotonic()
         if self._details.memory.isVisible():
             self._show_memory()
         else:
@@ -369,8 +411,9 @@ class MemoryController(Feature):
         if not self._machine.is_here:
             self._details.processes.show_rows([], empty=tr(THERE, host=self._machine.host), problem="")
             return
-        labels = device_labels(self._monitor.all_machines.devices, facts)
-        rows = process_rows(self._scanner.entries(), labels, self._scanner.runs())
+        everywhere = self._monitor.all_machines.devices
+        labels, colours = device_labels(everywhere, facts), device_colours(everywhere, (), current_theme())
+        rows = process_rows(self._scanner.entries(), labels, self._scanner.runs(), colours, survey)
         empty = NO_HOLDER if any(device.kind != "cpu" for device in survey.devices) else NO_GPU
         self._details.processes.show_rows(rows, empty=tr(empty), problem=self._scanner.problem or "")
 
@@ -383,7 +426,9 @@ class MemoryController(Feature):
         """Fill the page that can be seen again at the next poll."""
         self._stale = True
 
-    take_readings = outdate
+    def take_readings(self) -> None:
+        """Fill it again now and then: what processes use is no news."""
+        self._stale |= time.monotonic() - self._shown_at >= SHOWN_S
 
     # -- terminate -----------------------------------------------------------------------------
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from PySide6.QtCore import QObject, Signal
 
@@ -26,10 +27,11 @@ from gui.machine.monitor import DeviceMonitor
 from gui.runs.run_list import RunListService
 from gui.runs.session import RunSession
 
-DESCRIBED_S, DESCRIBED_SHOWN_S = 5.0, 1.0
-"""Seconds between two descriptions of the known processes: while they are not shown, and while they are."""
-SCAN_S, SCAN_AFTER_RUN_S = 5.0, 0.5
-"""Seconds between two scans of `/proc` while processes are shown: usually, and just after a run has ended."""
+DESCRIBED_S = 5.0
+"""Seconds between two descriptions of the known processes."""
+SCAN_S, SCAN_AFTER_RUN_S, SCAN_IDLE_S = 5.0, 0.5, 30.0
+"""Seconds between two scans of `/proc` while processes are shown: usually, just after a run has ended, and without one,
+which may be so all day: drivers list nearly all processes."""
 AFTER_RUN_S = 30.0
 HANGS_S = 10.0
 """Seconds after which a scan is taken to hang on a process in state D."""
@@ -48,6 +50,21 @@ class ProcessEntry:
     devices: tuple[str, ...]
     """Device ids; empty if there are none or they are unknown."""
     leftover: OrphanedProcess | None = None
+    on_gpus: Mapping[str, int | None] = field(default_factory=dict)
+    """By GPU, the bytes of its memory that the process holds."""
+    usage: ProcessUsage | None = None
+
+
+class ProcessUsage(NamedTuple):
+    """What a process uses of the machine. Ticks are those of `procfs.Stat`."""
+
+    started_ticks: int
+    cpu_ticks: int
+    at: float
+    """When it was read, in seconds of `time.monotonic()`."""
+    resident_bytes: int | None
+    cpu_percent: float | None
+    """Of one core, since the reading before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +119,7 @@ class ProcessScanner(QObject):
         self._is_here = is_here
         self.device_processes: tuple[ProcessInfo, ...] = ()
         """One entry for each process and device: processes that drivers list, and workers of the run on CPU devices."""
+        self._usage: Mapping[int, ProcessUsage] = {}
         self._monitor, self._board, self._session = monitor, board, session
         self._latest_scan = ProcessScan()
         # A thread of its own for each: a scan of all of `/proc` meets more processes that may hang.
@@ -139,12 +157,11 @@ class ProcessScanner(QObject):
         """Return the processes that use devices or are orphaned and are still alive, each once."""
         run, scan = self._session.run, self._latest_scan
         of_run = scan.of_run if run is not None and run.id == scan.run_id else ()
-        known = [*self.device_processes, *scan.device_processes, *of_run, *scan.left]
         by_pid: dict[int, list[ProcessInfo]] = {}
-        for holder in known:
+        for holder in (*self.device_processes, *scan.device_processes, *of_run, *scan.left):
             by_pid.setdefault(holder.pid, []).append(holder)
         left = {each.process.pid: each for each in scan.leftovers}
-        entries = (_entry(same, left.get(pid)) for pid, same in by_pid.items())
+        entries = (_entry(same, left.get(pid), self._usage.get(pid)) for pid, same in by_pid.items())
         return [entry for entry in entries if _is_there(entry.info)]
 
     def runs(self) -> KnownRuns:
@@ -167,19 +184,25 @@ class ProcessScanner(QObject):
         now = time.monotonic()
         named = [(sample.device_id, sample.processes) for sample in self._monitor.survey.samples]
         workers = self._workers()
-        if (named, workers) == self._named and now - self._described_at < (DESCRIBED_SHOWN_S if shown else DESCRIBED_S):
+        if (named, workers) == self._named and now - self._described_at < DESCRIBED_S:
             return
         if self._describing.busy:
             return
         self._named, self._described_at = (named, workers), now
         on_devices = [(device, process) for device, listed in named for process in listed or ()]
-        if on_devices or workers:
-            self._describing.start(lambda: _described(on_devices, workers), self._take_described, keep_as_it_is)
+        scan, usage = self._latest_scan, self._usage
+        pids = {each.pid for each in (*scan.device_processes, *scan.of_run, *scan.left)} if shown else set()
+        if on_devices or workers or pids:
+            self._describing.start(
+                lambda: (found := _described(on_devices, workers), _usage(pids | {each.pid for each in found}, usage)),
+                self._take_described, keep_as_it_is,
+            )
         elif self.device_processes:
             self.device_processes = ()
             self.changed.emit()
 
-    def _take_described(self, described: tuple[ProcessInfo, ...]) -> None:
+    def _take_described(self, found: tuple[tuple[ProcessInfo, ...], Mapping[int, ProcessUsage]]) -> None:
+        described, self._usage = found
         before, self.device_processes = self.device_processes, described
         if list(map(_lasting, before)) != list(map(_lasting, described)):
             self.changed.emit()
@@ -205,7 +228,7 @@ class ProcessScanner(QObject):
             self.changed.emit()
 
     def _scan_when_due(self) -> None:
-        pause_s = SCAN_AFTER_RUN_S if self.just_ended else SCAN_S
+        pause_s = SCAN_AFTER_RUN_S if self.just_ended else SCAN_IDLE_S if self._session.run is None else SCAN_S
         if self._scanning.busy or time.monotonic() - self._scanned_at < pause_s:
             return
         self._scanned_at = time.monotonic()
@@ -251,6 +274,18 @@ def _described(
     return (*found, *(replace(_resident(pid), device_id=device) for pid, device in workers))
 
 
+def _usage(pids: Iterable[int], before: Mapping[int, ProcessUsage]) -> dict[int, ProcessUsage]:
+    """Return what processes use. `before`: the readings before, from which on the time of cores is counted."""
+    found = {}
+    for pid in pids:
+        stat, now, last, percent = procfs.stat(pid), time.monotonic(), before.get(pid), None
+        if stat is not None:
+            if last is not None and last.started_ticks == stat.ticks and last.at < now:
+                percent = 100 * (stat.cpu_ticks - last.cpu_ticks) / procfs.TICKS_PER_S / (now - last.at)
+            found[pid] = ProcessUsage(stat.ticks, stat.cpu_ticks, now, procfs.resident_bytes(pid), percent)
+    return found
+
+
 def _resident(pid: int) -> ProcessInfo:
     """Return a process with its resident memory."""
     return replace(processes.describe(pid), memory_used_bytes=procfs.resident_bytes(pid))
@@ -261,25 +296,23 @@ def _lasting(holder: ProcessInfo) -> ProcessInfo:
     return replace(holder, age_s=None, state=holder.state if holder.state in procfs.ENDED else None)
 
 
-def _entry(same: Sequence[ProcessInfo], leftover: OrphanedProcess | None) -> ProcessEntry:
+def _entry(
+    same: Sequence[ProcessInfo], leftover: OrphanedProcess | None, usage: ProcessUsage | None
+) -> ProcessEntry:
     """Join everything known about a process. On GPUs its memory is what the drivers list, else its resident memory."""
     devices = tuple(dict.fromkeys(holder.device_id for holder in same if holder.device_id is not None))
     newest = next((holder for holder in same if holder.name is not None), same[0])
     if leftover is not None and leftover.process.created != newest.created:
         leftover = None  # another process has its pid now
-    return ProcessEntry(info=replace(newest, memory_used_bytes=_held(same)), devices=devices, leftover=leftover)
-
-
-def _held(same: Sequence[ProcessInfo]) -> int | None:
-    on_devices = {
+    on_gpus = {
         holder.device_id: holder.memory_used_bytes
         for holder in reversed(same)  # the first entry of a device counts
         if holder.device_id is not None and not holder.device_id.startswith("cpu:")
     }
-    if on_devices:
-        known = [value for value in on_devices.values() if value is not None]
-        return sum(known) if known else None
-    return next((holder.memory_used_bytes for holder in same if holder.memory_used_bytes is not None), None)
+    sizes = on_gpus.values() if on_gpus else (holder.memory_used_bytes for holder in same)
+    known = [each for each in sizes if each is not None][: len(on_gpus) or 1]
+    info = replace(newest, memory_used_bytes=sum(known) if known else None)
+    return ProcessEntry(info=info, devices=devices, leftover=leftover, on_gpus=on_gpus, usage=usage)
 
 
 def _is_there(holder: ProcessInfo) -> bool:

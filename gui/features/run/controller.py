@@ -16,7 +16,7 @@ from gui.features.run.events import failure_view
 from gui.features.run.head import ReadingBar
 from gui.features.run.settings import run_settings
 from gui.runs.progress import READING, Place, Situation, empty_words, plot_words, situation_of
-from gui.runs.rows import queued_first, run_rows
+from gui.runs.rows import run_rows, waiting_words
 from gui.runs.verdicts import note, run_message
 from gui.runs.words import run_header, stop_question
 from gui.widgets.dialogs import ask
@@ -30,6 +30,8 @@ class RunController(Feature):
         panels, services = self.panels, self.services
         self._tables, self._queue = services.scaling_tables, services.queue
         self._reading: ReadingBar | None = None
+        self._words = ""
+        """What makes the shown run different; empty until the list of runs has it."""
         session, buttons = self._session, panels.header.buttons
         session.attached.connect(self._show_other)
         session.attached.connect(panels.setup.sheet.close_sheet)  # it would hide the curves of the run
@@ -106,10 +108,13 @@ class RunController(Feature):
     def _show_other(self) -> None:
         """Show what does not change while a run is shown. The session reports its facts after this: `show_facts`."""
         run_dir = self._session.run.dir if self._session.run else None
+        summary = self._run_list.summary(str(run_dir))
+        self._words = "" if summary is None else self._run_list.differences.words(summary)
         self.panels.machine.show_chosen(chosen=run_dir is None)
         self.panels.details.log.show_run(run_dir)
-        if self._session.run is not None:
-            self.panels.details.show_kind(is_script=self._session.is_script)
+        self.panels.details.show_kind(is_script=self._session.is_script if self._session.run is not None else None)
+        if run_dir is not None and self.panels.plots.live_devices:
+            self.panels.scroll.verticalScrollBar().setValue(0)  # the loss is what one starts a run for
         self.show_curves()
         self.panels.runs.mark_chosen(run_dir)
         self.panels.header.again.show_run(run_dir)
@@ -133,7 +138,11 @@ class RunController(Feature):
             known = {*spec.devices, *devices_here(labels)}
             labels = {device: label for device, label in labels.items() if device in known}
         run_series, live = self._session.run_series, self._monitor.series
-        self.panels.plots.show_series(run_series, live, colours, labels, live_devices=is_live)
+        drawn = [each.id for each in present] if spec is None or is_live else spec.devices
+        sizes = {device.id: device.memory_total_bytes for device in present if device.memory_total_bytes}
+        self.panels.plots.show_series(
+            run_series, live, colours, labels, live_devices=is_live, devices=drawn, sizes=sizes
+        )
 
     @property
     def _shows_live_devices(self) -> bool:
@@ -169,6 +178,9 @@ class RunController(Feature):
         are_runs = bool(self._run_list.summaries) or not self._machine.knows_runs
         situation = situation_of(session.facts, is_shown=session.run is not None, are_runs=are_runs)
         is_first = situation is Situation.FIRST and bool(self.panels.plots.plots)
+        focus = self.panels.window.focusWidget()
+        if not is_first and focus is not None and self.panels.first_steps.isAncestorOf(focus):
+            self.panels.runs.setFocus()  # Qt would move it to a control of the plot
         self.panels.first_steps.show_heading(empty_words(Place.LOSS, situation) if is_first else "")
         live = self._shows_live_devices
         is_cpu_only = all(device.kind == "cpu" for device in self._monitor.survey.devices)
@@ -217,19 +229,25 @@ class RunController(Feature):
     def show_head(self) -> None:
         """Show its name, its state and its progress."""
         session, compared = self._session, len(self.services.compared.value)
-        header = run_header(session.snapshot(), resuming=session.is_resuming, compared=compared)
+        waiting = waiting_words(self._queue.runs, session.run.dir if session.run else None, time.time())
+        header = run_header(
+            session.snapshot(), resuming=session.is_resuming, compared=compared, waiting=waiting, words=self._words
+        )
         self.panels.header.show_header(header)
         self.panels.plots.show_start(header.starting)
 
     def _show_list(self) -> None:
         self._show_empty_words()  # the first run may have been started, or the last one deleted
         service, runs = self._run_list, self.panels.runs
-        queue, sorted_by_user = self._queue.runs, bool(service.search.order)
+        by_day, run = not service.search.order, self._session.run
         found = self._tables.fold(service.found)
-        found = found if sorted_by_user else queued_first(found, queue)
-        rows = run_rows(found, time.time(), limit=runs.wanted, by_day=not sorted_by_user, queue=queue)
+        shown = (run.dir, self._session.progress()) if run is not None else None
+        listed = next((each for each in found[: runs.wanted] if run is not None and each.dir == run.dir), None)
+        self._words = self._words if listed is None else service.differences.words(listed)
+        words, view = service.differences.words, self._queue.view
+        rows = run_rows(found, time.time(), limit=runs.wanted, by_day=by_day, words=words, queue=view, shown=shown)
         runs.show_rows(self._tables.with_results(rows))
-        self.panels.runs.mark_chosen(self._session.run.dir if self._session.run else None)
+        runs.mark_chosen(run.dir if run is not None else None)
 
     def _stop(self) -> None:
         """Stop the run; ask before, if it has trained long since it was saved."""

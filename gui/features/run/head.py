@@ -200,7 +200,7 @@ def _least_px(label: QWidget) -> int:
 
 
 START_KEYS, PAUSE_KEYS, STOP_KEYS, SAVE_KEYS = "Ctrl+Return", "Ctrl+P", "Ctrl+.", "Ctrl+S"
-LONGEST_TEXTS = (tr_noop("Pausing…"), tr_noop("Start over"))
+LONGEST_TEXTS = (tr_noop("Pausing…"), tr_noop("Start over"), tr_noop("Start now"))
 """Longest texts of the pause button."""
 SAVE_ICON_PX = 15
 CANNOT_SAVE = tr_noop("There is no active run to save")
@@ -212,6 +212,9 @@ FORCE = {
     ),
 }
 """Text and purpose of the stop button while it forces something."""
+STOP = (tr_noop("Stop"), tr_noop("Stop this run (graceful first, then forced)"))
+UNQUEUE = (tr_noop("Remove from queue"), tr_noop("End it without having started it"))
+"""Those of the button for a run that waits in the queue."""
 
 
 class RunButtons(QWidget):
@@ -257,20 +260,16 @@ class RunButtons(QWidget):
         self.start.setEnabled(not why_not)
         self.start.setToolTip(verbatim(why_not or tr("Start this training ({keys})", keys=START_KEYS)))
 
-    def show_stop(self, *, can_stop: bool, can_force: bool, stopping: Forcing | None) -> None:
+    def show_stop(self, *, can_stop: bool, can_force: bool, stopping: Forcing | None, is_queued: bool = False) -> None:
         """Set what the stop button does; `stopping`: what it forces instead of stopping."""
         self._forces = stopping
-        text, tip = map(tr, FORCE[stopping]) if stopping else (tr("Stop"), "")
+        text, tip = map(tr, FORCE[stopping] if stopping else UNQUEUE if is_queued else STOP)
         self.stop.setText(text)
         self._show_stop_text()
         self.stop.setEnabled(can_force if stopping else can_stop)
         self.stop.setShortcut(QKeySequence(STOP_KEYS))  # setText removes the shortcut
-        if stopping:
-            self.stop.setToolTip(verbatim(f"{tip} ({STOP_KEYS})"))
-        elif can_stop:
-            self.stop.setToolTip(tr("Stop this run (graceful first, then forced) ({keys})", keys=STOP_KEYS))
-        else:
-            self.stop.setToolTip(tr("There is no active run to stop"))
+        has_run = stopping or can_stop
+        self.stop.setToolTip(verbatim(f"{tip} ({STOP_KEYS})") if has_run else tr("There is no active run to stop"))
 
     def _show_stop_text(self) -> None:
         """Keep the text while the button forces something: its icon says only that it stops."""

@@ -158,6 +158,7 @@ def _script_groups(spec: RunSpec) -> Iterator[tuple[str, list[SettingRow]]]:
         rows.append(SettingRow(tr("Rules for the log"), "\n".join(script.rules)))
     if script.expression:
         rows.append(SettingRow(tr("Log pattern"), script.expression))
+    rows += [row for row in setting_rows(spec.training, Training()) if row.usual]
     yield tr("Script"), rows
     secret = dict.fromkeys(secret_names(spec), tr(HIDDEN))
     variables = [SettingRow(each, secret.get(each, text or tr("(empty)"))) for each, text in script.environment.items()]

@@ -7,16 +7,13 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from PySide6.QtCore import QModelIndex, QObject, QPoint, QRect, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QFontMetrics, QPainter
+from PySide6.QtCore import QModelIndex, QObject, QPoint, Qt, Signal
 from PySide6.QtWidgets import (
     QApplication,
     QFrame,
     QListView,
-    QStyledItemDelegate,
-    QStyleOptionViewItem,
     QToolButton,
     QWidget,
 )
@@ -25,12 +22,11 @@ from core.history.summary import RunSummary
 from core.language import tr, tr_plural
 from core.runs.facts import HELD, RunState, state_info
 from gui.base.formatting import moment
-from gui.base.icons import ButtonIcon, paint_mark
-from gui.base.painting import Index, draw_elided, paint_row_background, small_font
+from gui.base.icons import ButtonIcon
 from gui.base.settings_file import SettingsFile, folder_key
 from gui.base.text_size import scaled
-from gui.base.theme import current_theme
-from gui.runs.rows import mark, outcome, tone
+from gui.features.runlist.view import RunDelegate
+from gui.runs.rows import RunRow, mark, outcome, tone
 from gui.runs.run_list import RunListService
 from gui.runs.verdicts import SHORT, TONES
 from gui.widgets.buttons import compact_button
@@ -41,34 +37,17 @@ from gui.widgets.table import ROW, Column, RowsModel
 from gui.window.feature import Feature
 
 
-class MissedRow(NamedTuple):
-    """One run, ready to be shown in two lines."""
-
-    dir: Path
-    name: str
-    when: str
-    """`18:03`."""
-    words: str
-    """`finished · loss 0.214 · memory used by others`."""
-    mark: str
-    tone: str
-    is_new: bool
-    """Whether the user has not looked at the list since."""
-
-    @property
-    def spoken(self) -> str:
-        """The row for a screen reader, and whole for a tooltip."""
-        return tr(", ").join(filter(None, (self.name, self.words, self.when)))
-
-
-def missed_row(summary: RunSummary, now: float, *, is_new: bool) -> MissedRow:
-    """Return the row of a run; `now` in unix seconds."""
+def missed_row(summary: RunSummary, now: float, difference: str) -> RunRow:
+    """Return the row of a run; `now` in unix seconds. `difference`: what makes it different."""
     when = "" if summary.ended is None else moment(summary.ended, now)
     words, sign, colour = outcome(summary), mark(summary), tone(summary)
     if (held := summary.verdict) is not None and held in HELD:
         words = f"{words} · {tr(SHORT[held])}"
         sign, colour = ("alert", TONES[held]) if colour == "good" else (sign, colour)
-    return MissedRow(summary.dir, summary.name, when, words, sign, colour, is_new)
+    return RunRow(
+        dir=summary.dir, title=summary.name, outcome=words, words=difference, below=words, left=when, mark=sign,
+        tone=colour, tip=tr(", ").join(filter(None, (summary.name, words, difference, when))),
+    )
 
 
 VERSION = 2
@@ -286,7 +265,7 @@ def _items(value: object) -> list[tuple[str, Any]]:
 BELL_PX, GAP_PX = 16, 4
 WIDTH_PX, MAX_ROWS = 400, 9
 """Width of the list, and rows that it shows without being scrolled."""
-SIDE_PX, ABOVE_PX = 6, 5
+SIDE_PX = 6
 MANY = 99
 
 
@@ -310,9 +289,8 @@ class MissedButton(QToolButton):
         self._bell = ButtonIcon(self, "bell", side=BELL_PX)
         self.show_rows(())
 
-    def show_rows(self, rows: Sequence[MissedRow]) -> None:
-        """Show that these ends were missed; without any, hide the button."""
-        count = sum(row.is_new for row in rows)
+    def show_rows(self, rows: Sequence[RunRow], count: int = 0) -> None:
+        """Show that these ends were missed; without any, hide the button. `count`: how many the user has not seen."""
         if rows or self._popup is not None:
             self._list().show_rows(rows)
         if not rows and self._popup is not None:
@@ -362,7 +340,7 @@ class MissedPopup(QFrame):
         self.seen_button = compact_button("missedSeenButton", tr("Mark all as seen"), role="flat")
         self.list = QListView()
         self._model = RowsModel(lambda row: row.dir, self.list)
-        text, spoken = (lambda row: f"{row.name}\n{row.words}"), (lambda row: row.spoken)
+        text, spoken = (lambda row: f"{row.title}\n{row.outcome}"), (lambda row: row.tip)
         self._model.show_columns([Column("run", text=text, tip=spoken, spoken=spoken)])
         self.list.setModel(self._model)
         named(self.list, "missedList", tr("Runs that you missed"))
@@ -370,13 +348,13 @@ class MissedPopup(QFrame):
         self.list.setVerticalScrollMode(QListView.ScrollMode.ScrollPerPixel)
         self.list.setUniformItemSizes(True)
         self.list.setMouseTracking(True)
-        self._delegate = MissedDelegate(self.list)
+        self._delegate = RunDelegate(self.list, has_boxes=False)
         self.list.setItemDelegate(self._delegate)
         layout = vbox(self, gap=4, margins=(6, 6, 6, 6))
         hbox(layout, (heading, 1), self.seen_button, gap=4)
         layout.addWidget(self.list)
 
-    def show_rows(self, rows: Sequence[MissedRow]) -> None:
+    def show_rows(self, rows: Sequence[RunRow]) -> None:
         """Show these runs; the current one stays the current one."""
         current = self.list.currentIndex()
         known = current.data(ROW).dir if current.isValid() else None
@@ -401,33 +379,6 @@ class MissedPopup(QFrame):
         self.list.setFixedHeight(rows * max(self.list.sizeHintForRow(0), 1) + 2 * self.list.frameWidth())
         self.setFixedWidth(scaled(WIDTH_PX))
         self.adjustSize()
-
-
-class MissedDelegate(QStyledItemDelegate):
-    """Paints the sign, the name and when it ended, and below them what happened; the tooltip has the whole text."""
-
-    def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:  # noqa: ARG002, N802 (Qt's name)
-        """Return the size of two lines."""
-        return QSize(120, option.fontMetrics.height() + QFontMetrics(small_font(option.font)).height() + 2 * ABOVE_PX)
-
-    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
-        """Paint one run."""
-        row: MissedRow = index.data(ROW)
-        rect, height, small = QRect(option.rect), option.fontMetrics.height(), small_font(option.font)
-        painter.save()
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        paint_row_background(painter, option)
-        side = round(0.8 * height)
-        square = QRectF(rect.left() + SIDE_PX, rect.top() + ABOVE_PX + (height - side) / 2, side, side)
-        paint_mark(painter, row.mark, square, getattr(current_theme(), row.tone))
-        left, right = rect.left() + round(1.7 * height), rect.right() - SIDE_PX
-        line = QRect(left, rect.top() + ABOVE_PX, right - left, height)
-        draw_elided(painter, line, row.when, current_theme().muted, font=small, right=True)
-        line.setRight(right - QFontMetrics(small).horizontalAdvance(f"{row.when}  "))
-        draw_elided(painter, line, row.name, current_theme().text)
-        below = QRect(left, line.bottom() + 1, right - left, QFontMetrics(small).height())
-        draw_elided(painter, below, row.words, current_theme().muted, font=small)
-        painter.restore()
 
 
 class MissedController(Feature):
@@ -457,8 +408,9 @@ class MissedController(Feature):
     end = save
 
     def _show(self) -> None:
-        rows = [missed_row(run, time.time(), is_new=is_new) for run, is_new in self._missed.runs]
-        self.panels.header.missed.show_rows(rows)
+        runs, words = self._missed.runs, self._run_list.differences.words
+        rows = [missed_row(run, time.time(), words(run)) for run, _ in runs]
+        self.panels.header.missed.show_rows(rows, sum(is_new for _, is_new in runs))
 
     def _tell(self, what: Callable[[Path], None]) -> None:
         """Tell the service something about the shown run."""

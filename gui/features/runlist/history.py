@@ -172,7 +172,7 @@ class HistoryController(Feature):
         if marks.star:
             states["star"].text = tr("Remove star")
         if marks.archived:
-            states["archive"].text = tr("List again")
+            states["archive"].text = tr("Unarchive")
 
     def carry(self, former: Self) -> None:
         """Search for the same, and tick the same runs."""

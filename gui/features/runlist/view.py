@@ -23,6 +23,7 @@ from PySide6.QtGui import (
     QPen,
 )
 from PySide6.QtWidgets import (
+    QListView,
     QListWidget,
     QListWidgetItem,
     QMenu,
@@ -41,17 +42,12 @@ from gui.runs.actions import ACTIONS, NO_RUN, RunActions, is_table
 from gui.runs.rows import RunRow
 from gui.widgets.context_menu import add_action
 from gui.widgets.plain_text import named, verbatim
+from gui.widgets.table import ROW
 
-TONE = Qt.ItemDataRole.UserRole + 1
-"""Item data: name of a colour of the theme."""
-MARK = Qt.ItemDataRole.UserRole + 2
-"""Item data: name of the mark of the state."""
-DAY = Qt.ItemDataRole.UserRole + 3
-"""Item data: the heading above the run; empty for all but the first run of a day."""
-OF_DAY = Qt.ItemDataRole.UserRole + 4
-"""Item data: the number of runs below that heading."""
-ABOVE_PX = 5
-"""Space above and below the two lines of a run."""
+ABOVE_PX, BAR_PX, GAP_PX = 5, 2, 8
+"""Space above and below the lines of a run, height of a bar, space between two texts of a line."""
+RESULT_SHARE = 0.7
+"""Most of a line that a result takes from what makes the run different."""
 
 
 def heading_px(font: QFont) -> int:
@@ -60,30 +56,33 @@ def heading_px(font: QFont) -> int:
 
 
 class RunDelegate(QStyledItemDelegate):
-    """Paints two lines per run, cut with an ellipsis; the tooltip has the whole text."""
+    """Paints two or three lines per run, cut with an ellipsis; the tooltip has the whole text."""
 
-    def __init__(self, parent: QListWidget) -> None:
+    def __init__(self, parent: QListView, *, has_boxes: bool = True) -> None:
         super().__init__(parent)
+        self._has_boxes = has_boxes
         self.colours: dict[str, str] = {}
         """`#rrggbb` of ticked runs by directory; the others have the accent."""
         self.shows_boxes = False
         """Whether every run has its tick box; else the one under the mouse alone. A scaling table has none."""
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:  # noqa: N802 (Qt's name)
-        """Return the size of two lines, and of the heading above them."""
-        title, outcome = option.fontMetrics.height(), QFontMetrics(small_font(option.font)).height()
-        above = heading_px(option.font) if index.data(DAY) else 0
-        return QSize(120, above + 2 * ABOVE_PX + title + outcome)
+        """Return the size of the lines, and of the heading above them."""
+        row: RunRow = index.data(ROW)
+        small = QFontMetrics(small_font(option.font)).height() * (2 if row.below else 1)
+        above = heading_px(option.font) if row.day else 0
+        bar = 0 if row.fraction is None else 2 * BAR_PX
+        return QSize(120, above + 2 * ABOVE_PX + option.fontMetrics.height() + small + bar)
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         """Paint one run."""
-        rect = QRect(option.rect)
-        title, _, outcome = str(index.data(Qt.ItemDataRole.DisplayRole)).partition("\n")
+        rect, theme = QRect(option.rect), current_theme()
+        row: RunRow = index.data(ROW)
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        if index.data(DAY):
+        if row.day:
             heading = QRect(rect.topLeft(), QSize(rect.width(), heading_px(option.font)))
-            self._paint_heading(painter, heading, str(index.data(DAY)), str(index.data(OF_DAY)), option.font)
+            self._paint_heading(painter, heading, row, option.font)
             rect.setTop(heading.bottom() + 1)
         body = QStyleOptionViewItem(option)
         body.rect = rect
@@ -91,27 +90,52 @@ class RunDelegate(QStyledItemDelegate):
         height, small = option.fontMetrics.height(), small_font(option.font)
         side = round(0.8 * height)
         square = QRectF(rect.left() + 6, rect.top() + ABOVE_PX + (height - side) / 2, side, side)
-        paint_mark(painter, str(index.data(MARK)), square, getattr(current_theme(), str(index.data(TONE))))
+        paint_mark(painter, row.mark, square, getattr(theme, row.tone))
         left, right = rect.left() + round(1.7 * height), rect.right() - 3
         state: QStyle.StateFlag = option.state
-        if not is_table(_dir(index)) and (self.shows_boxes or state & QStyle.StateFlag.State_MouseOver):
+        has_box = self._has_boxes and not is_table(_dir(index))
+        if has_box and (self.shows_boxes or state & QStyle.StateFlag.State_MouseOver):
             box = QRectF(rect.right() - side - 7, square.top(), side, side)
             right = round(box.left()) - 4
             self._paint_box(painter, box, index, ticked=bool(state & QStyle.StateFlag.State_Selected))
         line = QRect(left, rect.top() + ABOVE_PX, right - left, height)
-        draw_elided(painter, line, title, current_theme().text)
-        below = QRect(left, line.bottom() + 1, rect.right() - 3 - left, QFontMetrics(small).height())
-        draw_elided(painter, below, outcome, current_theme().muted, font=small)
+        draw_elided(painter, line, row.title, theme.text)
+        below = QRect(left, line.bottom() + 1, rect.right() - 7 - left, QFontMetrics(small).height())
+        tone = getattr(theme, row.tone) if row.tone == "bad" or row.mark == "alert" else theme.text
+        self._paint_pair(painter, below, (row.words, row.result), small, tone)
+        below.translate(0, below.height())
+        if row.fraction is not None:
+            bar = QRect(left, below.top() + BAR_PX // 2, below.width(), BAR_PX)
+            painter.fillRect(bar, QColor(theme.field))
+            bar.setWidth(round(row.fraction * bar.width()))
+            painter.fillRect(bar, QColor(theme.accent))
+            below.translate(0, 2 * BAR_PX)
+        self._paint_pair(painter, below, (row.below, row.left), small)
         painter.restore()
 
-    def _paint_heading(self, painter: QPainter, line: QRect, day: str, count: str, font: QFont) -> None:
+    def _paint_pair(self, painter: QPainter, line: QRect, texts: tuple[str, str], font: QFont, tone: str = "") -> None:
+        """Paint a text, and at its right another one, which has more of the room. With a tone, phrases stay whole."""
+        text, result = texts
+        metrics = QFontMetrics(font)
+        most = max(round(RESULT_SHARE * line.width()), line.width() - metrics.horizontalAdvance(text) - GAP_PX)
+        right = QRect(line)
+        right.setLeft(line.right() + 1 - min(metrics.horizontalAdvance(result) + 1, most))
+        draw_elided(painter, right, result, tone or current_theme().muted, font=font, right=True)
+        room = line if not result else line.adjusted(0, 0, -right.width() - GAP_PX, 0)
+        while tone and " · " in text and metrics.horizontalAdvance(text) > room.width():
+            text = text.rpartition(" · ")[0]
+        draw_elided(painter, room, text, current_theme().muted, font=font)
+
+    def _paint_heading(self, painter: QPainter, line: QRect, row: RunRow, font: QFont) -> None:
         heading = small_font(font)
         heading.setBold(True)
         heading.setLetterSpacing(QFont.SpacingType.AbsoluteSpacing, 1)
-        inside = line.adjusted(6, 0, -7, 0)
-        draw_elided(painter, inside, count, current_theme().muted, font=small_font(font), right=True)
-        room = QFontMetrics(small_font(font)).horizontalAdvance(f" {count} ")
-        draw_elided(painter, inside.adjusted(0, 0, -room, 0), day.upper(), current_theme().muted, font=heading)
+        inside, small, title = line.adjusted(6, 0, -7, 0), small_font(font), row.day.upper()
+        note = tr("starts about") if row.is_queued and row.result else ""
+        draw_elided(painter, inside, note, current_theme().muted, font=small, right=True)
+        draw_elided(painter, inside, title, current_theme().muted, font=heading)
+        inside.setLeft(inside.left() + QFontMetrics(heading).horizontalAdvance(title) + GAP_PX)
+        draw_elided(painter, inside, str(row.of_day), current_theme().muted, font=small)
 
     def _paint_box(self, painter: QPainter, box: QRectF, index: Index, *, ticked: bool) -> None:
         colour = self.colours.get(_dir(index), current_theme().accent)
@@ -167,6 +191,8 @@ class RunList(QListWidget):
         """Whether items are made, so that the selection is not the user's."""
         self.keeps_ticks = False
         """Whether the ticks stay as they are whatever run is shown."""
+        self._marked: Path | None = None
+        """The run that was shown when a row was last selected for it."""
         self._reported: list[str] = []
         """The ticked runs when that was last reported."""
         self._rows: list[RunRow] = []
@@ -236,10 +262,15 @@ class RunList(QListWidget):
         self.viewport().update()
 
     def mark_chosen(self, run_dir: Path | None) -> None:
-        """Select the shown run, unless several are ticked, or ticks are to stay as they are."""
-        if self.has_several or self.keeps_ticks:
+        """Select the shown run alone, unless several are ticked, or ticks are to stay as they are.
+
+        A row that was chosen since, with the keys or by dragging it, stays chosen until another run is shown.
+        """
+        if self.has_several or self.keeps_ticks or (run_dir == self._marked and self.selectedItems()):
             return
-        self.setCurrentRow(next((at for at, row in enumerate(self._rows) if row.dir == run_dir), -1))
+        self._marked = run_dir
+        row = next((at for at, row in enumerate(self._rows) if row.dir == run_dir), -1)
+        self.setCurrentRow(row, QItemSelectionModel.SelectionFlag.ClearAndSelect)  # else Qt adds it to the others
 
     def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802 (Qt's name)
         """Tick or untick a run at its box; ignore a heading; else select as lists do."""
@@ -312,6 +343,7 @@ class RunList(QListWidget):
             row = self.count()
         elif position.y() > self._body(self.item(row)).center().y():
             row += 1
+        row = max(row, next((at for at, each in enumerate(self._rows) if each.is_queued), 0))  # not among those above
         self.moved.emit(_dir(self.item(chosen)), _dir(self.item(row)) if row < self.count() else "")
 
     def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
@@ -327,7 +359,7 @@ class RunList(QListWidget):
 
     def _body(self, item: QListWidgetItem) -> QRect:
         """Return the place of a run without the heading above it."""
-        above = heading_px(self.font()) if item.data(DAY) else 0
+        above = heading_px(self.font()) if item.data(ROW).day else 0
         return self.visualItemRect(item).adjusted(0, above, 0, 0)
 
     def _toggle(self, item: QListWidgetItem) -> None:
@@ -396,14 +428,11 @@ def _is_run(item: QListWidgetItem | None) -> bool:
 
 
 def _fill(item: QListWidgetItem, row: RunRow) -> None:
-    if item.data(DAY) != row.day:
-        item.setData(DAY, row.day)
-        item.setSizeHint(QSize())  # ask the delegate again
-    item.setData(OF_DAY, row.of_day)
-    item.setText(f"{row.brief or row.title}\n{row.outcome}")
+    item.setData(ROW, row)
+    item.setText(f"{row.title}\n{row.outcome}")
+    more = filter(None, (row.words, row.result, row.left))
+    item.setData(Qt.ItemDataRole.AccessibleDescriptionRole, tr(", ").join(more))
     item.setData(Qt.ItemDataRole.UserRole, str(row.dir))
-    item.setData(TONE, row.tone)
-    item.setData(MARK, row.mark)
     item.setToolTip(verbatim(row.tip))
     flags = Qt.ItemFlag.ItemIsSelectable | Qt.ItemFlag.ItemIsEnabled
     item.setFlags(flags | Qt.ItemFlag.ItemIsDragEnabled if row.is_queued else flags)
@@ -464,7 +493,7 @@ class SeveralMenu(QMenu):
     def popup_for(self, run_dirs: Sequence[str], place: QPoint) -> None:
         """Open the menu of these runs."""
         self.clear()
-        self.addSection(tr_plural("{count} run", "{count} runs", len(run_dirs)))
+        self.addAction(tr_plural("{count} run", "{count} runs", len(run_dirs))).setEnabled(False)
         for _, rows in groupby((row for row in ACTIONS if row.of_several), lambda row: row.section):
             for row in rows:
                 assert row.of_several is not None

@@ -7,7 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import QSize, Signal
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QButtonGroup, QPushButton, QWidget
 
 from core.catalog import frameworks as catalog
@@ -43,6 +44,15 @@ class StartStatus(QWidget):
         self.arithmetic = PlainLabel(name="batchLabel", role="muted", wraps=True, selectable=True)
         self.sentences = PlainLabel(name="problemsLabel", wraps=True, selectable=True)
         vbox(self, self.arithmetic, self.sentences, gap=4, margins=(0, 4, 0, 4))
+
+    def minimumSizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
+        """Return the height of all lines at the present width, so that a low dock cuts none."""
+        return QSize(super().minimumSizeHint().width(), self.heightForWidth(self.width()))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
+        """Let the dock follow the height that a new width needs."""
+        super().resizeEvent(event)
+        self.updateGeometry()
 
     def show_check(self, check: StartCheck) -> None:
         """Show whether the run can start, or why not."""
@@ -117,6 +127,7 @@ class RecipeSetup(QWidget):
         self._run = RunForm()
         self.groups: tuple[FieldGroup, ...] = (self._settings, *self._training.groups, self._checkpoints, self._run)
         """The settings that are laid out elsewhere."""
+        self.early = self._training.early
         self._strategy_chosen = False
         self._devices: tuple[Device, ...] = ()
         self._shown_framework = ""
@@ -342,7 +353,8 @@ class SetupPanel(QWidget):
         stop, release = self.stop.chosen(), self.release.chosen()
         cuda_ids = str(self.naming.values()["cuda_ids"]) if self._has_gpus else "uuid"
         if self.is_script:
-            return self.script.typed(self._devices, stop, release, cuda_ids)
+            training = self.recipe.early.chosen()
+            return self.script.typed(self._devices, training=training, stop=stop, release=release, cuda_ids=cuda_ids)
         return self.recipe.choices(self._devices, stop, release, cuda_ids)
 
     def open_recipe(self, path: Path | str) -> None:
@@ -413,6 +425,7 @@ class SetupPanel(QWidget):
         """Fill in the settings of a run or a preset, except its devices."""
         if spec.script is not None:
             self.script.restore(typed_of(spec))
+            self.recipe.early.fill({"stop_on_nan": spec.training.stop_on_nan})
         else:
             self.recipe.fill(spec)
         self.stop.fill_from(spec)
@@ -434,9 +447,10 @@ class SetupPanel(QWidget):
     def _show_groups(self) -> None:
         """Offer the groups of settings that a recipe or a script has on this machine."""
         for group in self.recipe.groups:
-            group.show_group(wanted=not self.is_script)
+            group.show_group(wanted=not self.is_script or group is self.recipe.early)
         self.script.more.show_group(wanted=self.is_script)
         self.naming.show_group(wanted=self._has_gpus)
+        self.recipe.early.show_strategy(SCRIPT if self.is_script else "")
         self.stop.show_strategy(SCRIPT if self.is_script else "")
         self.stop.show_group(wanted=True)
         self.release.show_group(wanted=True)

@@ -18,7 +18,7 @@ from core.config.validation import ProblemKind
 from core.devices.device import Device
 from core.language import tr, tr_noop
 from core.schema.setting import settings_of
-from core.schema.settings import TRAINING, SettingValue, Training
+from core.schema.settings import EARLY_STOPPING, TRAINING, SettingValue, Training
 from gui.base.formatting import setting_title
 from gui.base.painting import Index, outline, small_font
 from gui.base.text_size import scaled
@@ -162,6 +162,8 @@ class TrainingForm(QWidget):
         self._recipe_rate = ""
         groups = dict.fromkeys(row.group for row in rows.values() if row.group != TRAINING)
         self.groups = tuple(SettingsForm(Training, group) for group in groups)
+        self.early = next(group for group in self.groups if group.group == EARLY_STOPPING)
+        """Scripts have this group, too, and all strategies have all of it."""
         self._lay_out()
         for group in self.groups:
             group.changed.connect(self.changed)
@@ -183,7 +185,8 @@ class TrainingForm(QWidget):
     def show_strategy(self, framework: str, strategy: str) -> None:
         """Show the settings that this framework and strategy have."""
         for group in self.groups:
-            group.show_strategy(framework, strategy)
+            if group is not self.early:
+                group.show_strategy(framework, strategy)
         compiler = frameworks.framework(framework).compiler
         for box in (each for group in self.groups for each in group.findChildren(QCheckBox, "compileBox")):
             box.setText(compiler)

@@ -7,9 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QSize, Signal, SignalInstance
+from PySide6.QtCore import Signal, SignalInstance
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QFileDialog, QMenu, QPushButton, QToolButton, QWidget
+from PySide6.QtWidgets import QFileDialog, QFrame, QMenu, QPushButton, QToolButton
 
 from core.catalog import recipes
 from core.catalog.recipes import RecipeFile
@@ -23,6 +23,7 @@ from core.schema.paths import SUPERVISOR_EVENTS
 from core.schema.spec import RunSpec
 from core.series.report import export_bytes
 from core.text import join_names
+from gui.base.theme import mark
 from gui.machine.device_rows import free_devices
 from gui.runs.rows import owner_question
 from gui.widgets.buttons import compact_button, give_menu_below
@@ -34,6 +35,7 @@ from gui.widgets.plain_text import PlainLabel, menu_text, named, verbatim
 
 if TYPE_CHECKING:
     from gui.features.setup.start import StartController
+    from gui.machine.start_check import StartCheck
 
 
 EXAMPLE = "digits_cnn"
@@ -46,21 +48,24 @@ FIRST_STEPS = {
 """By name, the text of a button and what it does. `{example}` stands for `EXAMPLE`."""
 
 
-class FirstSteps(QWidget):
-    """A heading, and the buttons with their sentences. Hidden until there is a heading."""
+class FirstSteps(QFrame):
+    """A card with a heading, and the buttons with their sentences. Hidden until there is a heading."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.setObjectName("firstSteps")
+        named(self, "firstSteps", card=True)
         self.buttons: dict[str, QPushButton] = {}
         self._heading = PlainLabel(name="firstStepsHeading", role="heading")
         self._layout = grid(self, gap=12, line_gap=4)
+        self._layout.setContentsMargins(12, 9, 12, 9)
         self._layout.addWidget(self._heading, 0, 0, 1, 2)
+        self.sentences: dict[str, ElidedLabel] = {}
         for line, (name, (text, sentence)) in enumerate(FIRST_STEPS.items(), 1):
             button = self.buttons[name] = compact_button(name, tr(text, example=EXAMPLE))
             button.setAccessibleDescription(tr(sentence))
             self._layout.addWidget(button, line, 0)
-            self._layout.addWidget(ElidedLabel(tr(sentence), role="muted"), line, 1)
+            self.sentences[name] = ElidedLabel(tr(sentence), role="muted")
+            self._layout.addWidget(self.sentences[name], line, 1)
         self.hide()
 
     def show_heading(self, heading: str) -> None:
@@ -69,9 +74,15 @@ class FirstSteps(QWidget):
         self.setAccessibleName(heading)
         self.setVisible(bool(heading))
 
-    def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
-        """Return the size in which all sentences are whole."""
-        return self._layout.sizeHint()
+    def show_problem(self, sentence: str, *, offers_cpu: bool) -> None:
+        """Say beside the button of the example why it was not started; the empty string: what it does."""
+        button, label = self.buttons["firstExampleButton"], self.sentences["firstExampleButton"]
+        text, usual = map(tr, FIRST_STEPS["firstExampleButton"])
+        button.setText(tr("Train on the CPU instead") if offers_cpu else text.format(example=EXAMPLE))
+        if (sentence or usual) != label.text():
+            label.setText(sentence or usual)  # the form has it whole
+            button.setAccessibleDescription(sentence or usual)
+            mark(label, role="" if sentence else "muted", tone="warn" if sentence else "")
 
 
 NO_PRESETS = tr_noop("No presets yet")
@@ -151,6 +162,10 @@ class ReuseController:
     def __init__(self, start: StartController) -> None:
         self._start, self._panels, self._message = start, start.panels, start.panels.message
         self._monitor, self._session = start.services.device_monitor, start.services.session
+        self._wants_example = False
+        """Whether the example was to be started and has not been."""
+        self._cpus: list[str] = []
+        """The free CPU devices, while the button of the example offers to train there."""
         panels = self._panels
         panels.actions.provide(
             again=lambda runs: self._use_run(runs[0], "Start", start.start_again),
@@ -176,11 +191,25 @@ class ReuseController:
     def _train_example(self) -> None:
         """Start the example on the ticked devices, or on the first free one."""
         chosen, setup = self._panels.devices.chosen, self._panels.setup
-        if not chosen.ticked:
+        if self._cpus:
+            chosen.tick_only(self._cpus[:1])
+        elif not chosen.ticked:
             chosen.tick_only(free_devices(chosen.rows_of())[:1])
         setup.choose_built_in(EXAMPLE)
+        self._wants_example = True
         self._start.check(setup.choices())
         self._start.start()
+
+    def show_check(self, check: StartCheck) -> None:
+        """Say beside the first step of the example why it was not started, and offer the CPU unless that is ticked."""
+        if not check.pending:
+            self._wants_example &= bool(check.problems)
+            chosen = self._panels.devices.chosen
+            cpus = [row for row in chosen.rows_of() if row.is_cpu and self._wants_example]
+            is_ticked = any(row.id in chosen.ticked for row in cpus)
+            self._cpus = [row.id for row in cpus if row.free and not is_ticked]
+            problem = join_sentences(check.problems) if self._wants_example else ""
+            self._panels.first_steps.show_problem(problem, offers_cpu=bool(self._cpus))
 
     def _ask_where_to_copy(self) -> None:
         """Ask for the new file. The dialog itself asks before it takes the name of a file that exists."""

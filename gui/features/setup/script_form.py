@@ -111,11 +111,9 @@ class ScriptForm(QWidget):
         folder = folder_of(self.script) or self._folder.text().strip()
         return Path(folder) if folder else None
 
-    def typed(
-        self, devices: tuple[str, ...], stop: Mapping[str, object], release: Mapping[str, object], cuda_ids: str
-    ) -> TypedScript:
+    def typed(self, devices: tuple[str, ...], **others: Any) -> TypedScript:  # noqa: ANN401 (fields of `TypedScript`)
         """Return the fields together with the choices made elsewhere."""
-        return TypedScript(**self._texts(), devices=devices, stop=stop, release=release, cuda_ids=cuda_ids)
+        return TypedScript(**{**self._texts(), "devices": devices, **others})
 
     def choose(self, script: str) -> None:
         """Choose a script."""
@@ -234,11 +232,12 @@ class ScriptForm(QWidget):
         open_folder = browse_button("workingDirButton", tr("Choose the working folder"), folder, self._browse_folder)
         open_python = browse_button("openPythonButton", tr("Choose another Python"), python, self._browse_python)
         rows.addRow(label(tr("&Script"), self._script, LABEL_PX), with_button(self._script, open_script))
+        rows.addRow(label(tr("P&ython"), self._python, LABEL_PX), with_button(self._python, open_python))
         rows.addRow(label(tr("&Arguments"), self._arguments, LABEL_PX), self._arguments)
+        rows.addRow(label(tr("&Launch"), self._launch, LABEL_PX), self._launch)
+        # The rest may be below the fold of a small window.
         rows.addRow(label(tr("W&orking folder"), self._folder, LABEL_PX), with_button(self._folder, open_folder))
         rows.addRow(label(tr("E&nvironment"), self._environment, LABEL_PX), self._environment)
-        rows.addRow(label(tr("&Launch"), self._launch, LABEL_PX), self._launch)
-        rows.addRow(label(tr("P&ython"), self._python, LABEL_PX), with_button(self._python, open_python))
         self.setFocusProxy(self._script)
 
     def _browse_script(self) -> None:

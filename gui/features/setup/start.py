@@ -14,9 +14,8 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from core.catalog.frameworks import FRAMEWORKS
 from core.devices.device import Survey
 from core.history.device_use import largest_others
-from core.history.summary import RunSummary
 from core.language import join_sentences, tr, tr_noop, tr_plural
-from core.runs.facts import RunFacts
+from core.runs.facts import RunFacts, state_info
 from core.runs.run import Run
 from core.schema.spec import RunSpec
 from core.system.own_processes import at_logout, logout_warning
@@ -26,7 +25,7 @@ from gui.base.settings_file import SettingsFile
 from gui.features.setup.reuse import ReuseController
 from gui.machine.machine import Machine
 from gui.machine.start_check import StartCheck, StartConditions, checking, readings_state, refused
-from gui.runs.rows import owner_question, run_title
+from gui.runs.rows import owner_question
 from gui.runs.words import QuestionWords
 from gui.widgets.dialogs import ask, ask_first
 from gui.window.feature import Feature
@@ -35,8 +34,10 @@ if TYPE_CHECKING:
     from gui.machine.start_check import Choices
 
 
-Neighbour = tuple[str, Path]
-"""A device id, and the directory of a live run on that device."""
+Neighbour = tuple[str, str]
+"""A device id, and what tells a live run on that device from others, such as its directory."""
+Users = Mapping[str, Mapping[str, str]]
+"""By device id, the titles of the live runs on it, by what tells them apart."""
 
 
 QUESTIONS = {
@@ -46,35 +47,25 @@ QUESTIONS = {
 """By verb, the question and the text of the button that agrees."""
 
 
-def neighbours_of(
-    spec: RunSpec, on_devices: Mapping[str, Sequence[RunSummary]], own: Path | None = None
-) -> frozenset[Neighbour]:
+def neighbours_of(spec: RunSpec, users: Users, own: Path | None = None) -> frozenset[Neighbour]:
     """Return the live runs on the devices of a run. `own`: its directory, as another window may have resumed it."""
-    return frozenset(
-        (device, each.dir) for device in spec.devices for each in on_devices.get(device, ()) if each.dir != own
-    )
+    return frozenset((device, run) for device in spec.devices for run in users.get(device, ()) if run != str(own))
 
 
 def shared_device_question(
-    verb: str,
-    spec: RunSpec,
-    survey: Survey,
-    on_devices: Mapping[str, Sequence[RunSummary]],
-    *,
-    agreed: frozenset[Neighbour],
-    own: Path | None = None,
+    verb: str, spec: RunSpec, survey: Survey, users: Users, *, agreed: frozenset[Neighbour], own: Path | None = None
 ) -> QuestionWords | None:
     """Return the question before this run shares its devices; None if it shares them only as `agreed`.
 
-    `verb`: `Start` or `Resume`; `on_devices`: the live runs by device id; `own`: see `neighbours_of`.
+    `verb`: `Start` or `Resume`; `own`: see `neighbours_of`.
     """
-    neighbours = neighbours_of(spec, on_devices, own)
+    neighbours = neighbours_of(spec, users, own)
     if neighbours <= agreed:
         return None
-    shared, now = {device for device, _ in neighbours}, time.time()
+    shared = {device for device, _ in neighbours}
     where = join_names([device.label for device in survey.devices if device.id in shared])
-    on_them = [each for device in spec.devices for each in on_devices.get(device, ()) if each.dir != own]
-    runs = {each.dir: run_title(each, now) for each in on_them}
+    on_them = [users.get(device, {}) for device in spec.devices]
+    runs = {run: title for each in on_them for run, title in each.items() if run != str(own)}
     question, yes = QUESTIONS[verb]
     words = tr("Sharing a device slows down all runs, and any may run out of memory.")
     if len(runs) == 1:
@@ -150,7 +141,7 @@ class StartController(Feature):
 
     def set_up(self) -> None:
         panels, services = self.panels, self.services
-        self._scanner = services.process_scanner
+        self._scanner, self._queue = services.process_scanner, services.queue
         self._checker = services.adopt(StartChecker(self._machine))
         self._checker.checked.connect(self._take_check)
         self._choices: Choices | None = None
@@ -172,7 +163,8 @@ class StartController(Feature):
         panels.header.buttons.start.clicked.connect(lambda _: self.start())
         panels.header.buttons.resume_asked.connect(self.resume)
         panels.menu.provide(addToQueue=lambda: self.start(queues=True))
-        self._run_list.changed.connect(self.check_again)
+        for source in (self._run_list, self._queue):
+            source.changed.connect(self.check_again)
         self._scanner.changed.connect(self.take_readings)
         services.devices.changed.connect(panels.setup.show_machine)
         services.chosen.changed.connect(panels.setup.show_devices)
@@ -252,6 +244,7 @@ class StartController(Feature):
 
     def _show(self, check: StartCheck) -> None:
         self.panels.setup.show_check(check)
+        self._reuse.show_check(check)
         self.panels.header.buttons.allow_start("\n".join(check.problems), is_proposed=not check.busy)
         if not check.pending and check.folder_problem != self._message.lasting:
             self._message.lasting = check.folder_problem
@@ -260,7 +253,7 @@ class StartController(Feature):
     def _conditions(self) -> StartConditions:
         return StartConditions(
             survey=self._monitor.all_machines,
-            used_by=self._run_list.titles,
+            used_by=self._queue.titles,
             held_by=self._held_by(),
             stale_age_s=self._monitor.stale_age_s,
         )
@@ -359,9 +352,12 @@ class StartController(Feature):
     # -- resume ----------------------------------------------------------------------------------
 
     def resume(self) -> None:
-        """Resume the run that the window shows."""
+        """Resume the run that the window shows; a queued one is started, after a question."""
         run, spec, facts = self._session.run, self._session.spec, self._session.facts
         if run is None or self._checking_last.busy or self._resuming.busy:
+            return
+        if state_info(facts.state).waits:
+            self.panels.actions.do("startNow", [str(run.dir)])
             return
         self._message.show_message("")
         question = owner_question("Resume", tr("the run {name}", name=spec.name if spec else run.id), run.owner, spec)
@@ -440,12 +436,13 @@ class StartController(Feature):
     ) -> None:
         """Launch a run that was checked, unless it shares more than was agreed; check `again` after a yes."""
         self._run_list.poll(now=True)
-        on_devices = self._run_list.on_devices
-        question = None if agreed is None else shared_device_question(
-            "Resume" if resumed else "Start", spec, self._monitor.all_machines, on_devices, agreed=agreed, own=resumed
-        )
+        question = None
+        if agreed is not None:
+            self._queue.poll(now=True)  # other users and folders may have started runs, too
+            verb, users, survey = "Resume" if resumed else "Start", self._queue.users, self._monitor.all_machines
+            question = shared_device_question(verb, spec, survey, users, agreed=agreed, own=resumed)
         if question is not None:
-            agreed = neighbours_of(spec, on_devices, resumed)
+            agreed = neighbours_of(spec, users, resumed)
             other = None if resumed else (tr("Add to queue"), lambda: again(self._enqueue, shares=False))
             yes = partial(again, launch, agreed=agreed)
             ask(self.panels.window, yes, is_destructive=False, other=other, **question._asdict())

@@ -14,7 +14,7 @@ from PySide6.QtGui import QColor, QFont, QFontMetricsF, QKeyEvent
 from PySide6.QtWidgets import QGraphicsSceneWheelEvent
 
 from core.devices.device import LABEL_SEPARATOR
-from core.language import tr
+from core.language import tr, tr_noop
 from gui.base.formatting import DAY_S, MONTHS, clock, number
 from gui.base.text_size import scaled
 from gui.base.theme import current_theme
@@ -37,7 +37,7 @@ class BottomAxis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph ships no types
     def __init__(self) -> None:
         super().__init__("bottom")
         self.kind = "time"
-        """`step`, `epoch`, `samples`, `time`, `training` or `wall`."""
+        """`step`, `epoch`, `samples`, `time`, `training`, `ago` or `wall`."""
         self.origin = 0.0
         """The unix time of position 0, for `wall`."""
 
@@ -56,7 +56,7 @@ class BottomAxis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph ships no types
         """Return one level of ticks as a (spacing, offset) pair."""
         minimum = (maxVal - minVal) * scaled(LABEL_DISTANCE_PX) / max(size, 1)
         match self.kind:
-            case "time" | "training" | "wall":
+            case "time" | "training" | "wall" | "ago":
                 spacing = time_spacing(minimum)
             case "step" | "samples":
                 spacing = math.ceil(round_spacing(max(minimum, 1.0)))
@@ -68,6 +68,8 @@ class BottomAxis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph ships no types
         """Return the labels of positions."""
         if self.kind == "wall":
             return [_of_day(self.origin + value, spacing) for value in values]
+        if self.kind == "ago":
+            return [_ago(value) for value in values]
         label = clock if self.kind in {"time", "training"} else number
         return [label(value, spacing) for value in values]
 
@@ -119,6 +121,17 @@ def _of_day(when: float, spacing_s: float) -> str:
     if spacing_s >= DAY_S or not (then.tm_hour or then.tm_min or then.tm_sec):
         return tr("{day} {month}", day=then.tm_mday, month=tr(MONTHS[then.tm_mon - 1]))
     return time.strftime("%H:%M:%S" if spacing_s < 60 else "%H:%M", then)
+
+
+AGO = ((3600, tr_noop("−{count} h")), (60, tr_noop("−{count} min")), (1, tr_noop("−{count} s")))
+"""Units of the seconds before now, and how they are written."""
+
+
+def _ago(value_s: float) -> str:
+    """Return seconds before now, which are negative, in the largest unit of `AGO` that they have no part of."""
+    seconds = round(-value_s)
+    unit_s, form = next(each for each in AGO if seconds % each[0] == 0)
+    return tr(form, count=seconds // unit_s) if seconds else tr("now")
 
 
 def round_spacing(minimum: float) -> float:

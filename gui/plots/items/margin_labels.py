@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter
 
-from core.devices.device import LABEL_SEPARATOR
-from gui.base.colours import faint_text
 from gui.base.text_size import scaled
 from gui.base.theme import current_theme
 from gui.plots.items.canvas import Canvas
@@ -32,7 +30,6 @@ class MarginLabel:
     text: str
     colour: str = ""
     """`#rrggbb` of its line or row; empty: it has no mark in a colour."""
-    strong: bool = True
 
 
 class MarginLabels(Drawing):
@@ -45,7 +42,8 @@ class MarginLabels(Drawing):
         self.right: tuple[MarginLabel, ...] = ()
         self._spread = True
         self._names: tuple[str, ...] = ()
-        self._strong, self._weak = QColor(), QColor()
+        self._widest = WIDEST
+        self._colour = QColor()
         self.setZValue(15)
         canvas.view.sigResized.connect(self.prepareGeometryChange)
 
@@ -53,18 +51,17 @@ class MarginLabels(Drawing):
     def width_px(self) -> float:
         """The room that the labels on the right need."""
         metrics = QFontMetricsF(self._font())
-        usual = metrics.horizontalAdvance(WIDEST)
+        usual = metrics.horizontalAdvance(self._widest)
         needed = max((metrics.horizontalAdvance(f"{name} +9") for name in self._names), default=0.0)
         return SQUARE_PX + 2 * GAP_PX + min(max(usual, needed), scaled(MAX_NAME_PX)) + 2
 
-    def make_room(self, names: Iterable[str]) -> None:
-        """Make room for names of devices on the right, if they are those of other machines, which are longer."""
-        self._names = tuple(name for name in names if LABEL_SEPARATOR in name)
+    def make_room(self, names: Iterable[str], widest: str = WIDEST) -> None:
+        """Make room for a text on the right, and for names that are longer than those of the devices here."""
+        self._names, self._widest = tuple(names), widest
 
     def recolour(self) -> None:
         """Take the colours of the theme."""
-        theme = current_theme()
-        self._strong, self._weak = QColor(theme.muted), QColor(faint_text(theme))
+        self._colour = QColor(current_theme().muted)
         self.update()
 
     def show_labels(self, left: Sequence[MarginLabel], right: Sequence[MarginLabel], *, spread: bool) -> None:
@@ -100,7 +97,7 @@ class MarginLabels(Drawing):
             painter.fillRect(QRectF(0, y - square / 2, square, square), QColor(label.colour))
             if text_y is not None:
                 text = metrics.elidedText(label.text, Qt.TextElideMode.ElideMiddle, room)
-                self._draw(painter, QRectF(SQUARE_PX + GAP_PX, y - 20, room + GAP_PX, 40), text, label)
+                self._draw(painter, QRectF(SQUARE_PX + GAP_PX, y - 20, room + GAP_PX, 40), text)
 
     def _paint_right(self, painter: QPainter, area: QRectF) -> None:
         font = self._font(0.0 if self._spread else area.height() / len(self.right))
@@ -124,10 +121,10 @@ class MarginLabels(Drawing):
             others = f" +{crowded[number]}" if number in crowded else ""
             name_px = room - metrics.horizontalAdvance(others)
             text = f"{metrics.elidedText(label.text, Qt.TextElideMode.ElideMiddle, name_px)}{others}"
-            self._draw(painter, QRectF(left, y - 20, room, 40), text, label)
+            self._draw(painter, QRectF(left, y - 20, room, 40), text)
 
-    def _draw(self, painter: QPainter, box: QRectF, text: str, label: MarginLabel) -> None:
-        painter.setPen(self._strong if label.strong else self._weak)
+    def _draw(self, painter: QPainter, box: QRectF, text: str) -> None:
+        painter.setPen(self._colour)
         painter.drawText(box, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter, text)
 
     def _pixel(self, y: float, area: QRectF) -> float:
