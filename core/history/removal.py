@@ -200,6 +200,8 @@ class Removed:
     """Disk space that was freed."""
     problem: str = ""
     """Sentences if something could not be removed; else the empty string."""
+    kept: Path | None = None
+    """Where the run is kept, if it can be restored."""
 
 
 def why_not(run_dir: Path) -> str:

@@ -36,22 +36,25 @@ def put(run_dir: Path) -> Removed:
             target.parent.mkdir(mode=0o700, exist_ok=True)
             if target.parent.is_symlink():
                 raise NotADirectoryError(ENOTDIR, tr("it is a link"))
+            os.utime(run_dir)  # the time of the deletion, before another window can find it there
             run_dir.rename(target)
-            os.utime(target)  # the time of the deletion
     except RunError as error:
         return Removed(freed_bytes=0, problem=str(error))
     except OSError as error:
-        words = tr("{run_dir} could not be moved to {folder}: {why}.", run_dir=run_dir, folder=target.parent,
-                   why=error.strerror or error)
+        words = tr("{run_dir} could not be moved to {folder}: {why}. Change that, or delete it for good.",
+                   run_dir=run_dir, folder=target.parent, why=error.strerror or error)
         return Removed(freed_bytes=0, problem=words)
-    return Removed(freed_bytes=0)
+    return Removed(freed_bytes=0, kept=target)
 
 
 def kept(root: Path) -> list[Path]:
-    """Return the deleted runs below a folder of runs, the last one first."""
-    found = []
+    """Return the deleted runs below a folder of runs, the last one first. Links are not followed."""
+    found: list[tuple[float, Path]] = []
+    if (root / FOLDER).is_symlink():  # what it leads to was not deleted
+        return []
     with contextlib.suppress(OSError), os.scandir(root / FOLDER) as entries:
-        found = [(each.stat(follow_symlinks=False).st_mtime, Path(each)) for each in entries if each.is_dir()]
+        folders = [each for each in entries if each.is_dir(follow_symlinks=False)]
+        found = [(each.stat(follow_symlinks=False).st_mtime, Path(each)) for each in folders]
     return [path for _, path in sorted(found, reverse=True)]
 
 
@@ -61,7 +64,8 @@ def restore(deleted: Path) -> Path:
     try:
         if run_dir.exists():
             raise RunError(tr("{run_dir} exists again. Rename it, then restore the deleted run.", run_dir=run_dir))
-        deleted.rename(run_dir)
+        with held(deleted):  # so that it is not removed for good meanwhile
+            deleted.rename(run_dir)
     except OSError as error:
         raise RunError(
             tr("{deleted} could not be restored: {why}.", deleted=deleted, why=error.strerror or error)

@@ -115,8 +115,14 @@ class WholeBox(QSpinBox):
 
     def __init__(self) -> None:
         super().__init__()
-        self.several = ""
+        self._typed = ""
+        """The text with several numbers that was entered last; else empty."""
+
+    @property
+    def several(self) -> str:
         """The text with several numbers, of which `value` is the first; else empty."""
+        text = self.lineEdit().text()
+        return text if values_of(text, whole=True) else ""
 
     def validate(self, text: str, at: int) -> tuple[QValidator.State, str, int]:
         """Accept several numbers, too."""
@@ -129,18 +135,18 @@ class WholeBox(QSpinBox):
     def valueFromText(self, text: str) -> int:  # noqa: N802 (Qt's name)
         """Return the first of several numbers."""
         several = values_of(text, whole=True)
-        self.several = text if several else ""
+        self._typed = text if several else ""
         return int(several[0]) if several else super().valueFromText(text)
 
     def textFromValue(self, value: int) -> str:  # noqa: N802 (Qt's name)
         """Return all of the numbers."""
-        return self.several if self.several and values_of(self.several, whole=True)[0] == value else str(value)
+        return self._typed if self._typed and values_of(self._typed, whole=True)[0] == value else str(value)
 
     def setValue(self, value: int) -> None:  # noqa: N802 (Qt's name)
         """Show one number."""
-        several, self.several = self.several, ""
+        typed, self._typed = self._typed, ""
         super().setValue(value)
-        if several:
+        if typed:
             self.lineEdit().setText(str(value))
 
     def show_several(self, text: str) -> None:
@@ -149,9 +155,11 @@ class WholeBox(QSpinBox):
             self.lineEdit().setText(text)
 
 
-def whole_number(name: str, accessible: str, tip: str, *, minimum: int, value: int, arrows: bool = True) -> WholeBox:
-    """Return a field for a whole number."""
-    box = WholeBox()
+def whole_number(
+    name: str, accessible: str, tip: str, *, minimum: int, value: int, arrows: bool = True, box: QSpinBox | None = None
+) -> QSpinBox:
+    """Return a field for a whole number: this `box`, if one is given."""
+    box = box or QSpinBox()
     box.setLocale(QLocale.c())  # digits as the command line takes them
     box.setRange(minimum, MAX_NUMBER)
     box.setValue(value)

@@ -18,7 +18,7 @@ from core.text import capital
 from gui.base.text_size import scaled
 from gui.base.theme import mark
 from gui.widgets.buttons import compact_button
-from gui.widgets.fields import MAX_NUMBER, ROW_PX, choice, field, form, label, line, select, whole_number
+from gui.widgets.fields import MAX_NUMBER, ROW_PX, WholeBox, choice, field, form, label, line, select, whole_number
 from gui.widgets.layouts import hbox, scroll_down, vbox
 from gui.widgets.plain_text import PlainLabel, bold_label, named
 
@@ -225,7 +225,8 @@ def integer(
     name: str, title: str, tip: str, changed: Callable[[], None], *, minimum: int = -MAX_NUMBER, arrows: bool = True
 ) -> Editor:
     """Return a field for a whole number."""
-    box = whole_number(name, title, tip, minimum=minimum, value=max(minimum, 0), arrows=arrows)
+    box = WholeBox()
+    whole_number(name, title, tip, minimum=minimum, value=max(minimum, 0), arrows=arrows, box=box)
     box.valueChanged.connect(lambda _: changed())
     box.lineEdit().textChanged.connect(lambda _: changed())  # the others of several numbers
 

@@ -46,6 +46,8 @@ class MessageStrip(QFrame):
     """There is a message to show."""
     closed = Signal()
     """There is none any more: it was dismissed, or is over."""
+    details_asked = Signal()
+    """The button of a message was clicked that does nothing of its own."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -63,7 +65,9 @@ class MessageStrip(QFrame):
         self._passing.timeout.connect(lambda: self.show_message(""))
         self._text = PlainLabel(wraps=True, selectable=True)
         self._text.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self._does: Callable[[], object] | None = None
         self.details = named(QPushButton(tr("Details")), spoken=tr("Show the details of this message"), compact=True)
+        self.details.clicked.connect(self._do)
         self._dismiss = icon_button("cross", "", tr("Dismiss this message"), tr("Dismiss (Esc)"), compact=True)
         self._dismiss.clicked.connect(self.dismiss)
         tip = tr("Show the next message")
@@ -75,15 +79,17 @@ class MessageStrip(QFrame):
         self.hide()
 
     def show_message(
-        self, text: str, tone: str = "warn", *, details: bool = False, details_text: str = "", is_new: bool = True
+        self, text: str, tone: str = "warn", *, details: bool = False, details_text: str = "", is_new: bool = True,
+        does: Callable[[], object] | None = None,
     ) -> None:
         """Show a message (`tone`: good, warn, bad); the empty string removes it. An equal message changes nothing.
 
         `details`: whether it has a button, which reads `details_text`, or Details. A message that is not `is_new`
-        updates an earlier one: if that was dismissed, it stays hidden.
+        updates an earlier one: if that was dismissed, it stays hidden. `does`: what the button does, once.
         """
         self._passing.stop()
-        if (text, tone, details) == (self.text, self._tone, self._has_details):
+        self._does = does
+        if does is None and (text, tone, details) == (self.text, self._tone, self._has_details):
             return
         self.text, self._tone, self._has_details = text, tone, details
         short = " ".join(text.split())
@@ -102,6 +108,15 @@ class MessageStrip(QFrame):
     def dismiss(self) -> None:
         """Hide the message until there is another."""
         self._set_open(False, is_new=False)
+
+    def _do(self) -> None:
+        """Do what the button of this message is for."""
+        if self._does is None:
+            self.details_asked.emit()
+            return
+        does = self._does
+        self.clear()
+        does()
 
     def show_place(self, number: int, count: int) -> None:
         """Show which of several messages this is."""

@@ -38,7 +38,7 @@ class DockLayout(QObject):
     def __init__(self, window: QMainWindow, panels: MainPanels) -> None:
         super().__init__(window)
         self._window = window
-        self._moved = False
+        self._moved = self._folded = False
         self._header = panels.header
         self._is_narrow = False
         self._before: list[QSize] = []
@@ -76,6 +76,7 @@ class DockLayout(QObject):
             dock.topLevelChanged.connect(self._set_moved)
         panels.devices.resized.connect(self.spread)
         panels.plots.machine_changed.connect(self._follow_plots)
+        details.wanted.connect(lambda: self.fold_details(False))
         look.changed.connect(self.spread)  # all text may have another size
         window.installEventFilter(self)
         self.reset()
@@ -123,7 +124,7 @@ class DockLayout(QObject):
         if self._is_narrow:
             self._window.tabifyDockWidget(devices, runs)
         for dock in self.docks:
-            dock.show()
+            dock.setHidden(self._folded and dock is log)
         devices.raise_()
         self._moved = False
         self._show_titles()
@@ -131,7 +132,7 @@ class DockLayout(QObject):
 
     def fold_details(self, folded: bool) -> None:
         """Leave out the tabs of one run, unless the user has detached them, while several runs are shown."""
-        log = self.docks[-1]
+        log, self._folded = self.docks[-1], folded
         log.setHidden(folded and not log.isFloating())
 
     def _show_titles(self) -> None:
@@ -208,6 +209,7 @@ class DockLayout(QObject):
     def restore(self, state: QByteArray) -> None:
         """Restore the places of the docks if possible."""
         self._moved = not state.isEmpty() and self._window.restoreState(state, LAYOUT_VERSION)
+        self.fold_details(self._folded)  # it may have been saved during a comparison
         self._show_titles()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 (Qt's name)

@@ -300,6 +300,7 @@ class MenuController(QObject):
     def _raise_tab(self, number: int) -> None:
         visible = self._visible_tabs()
         if number < len(visible):
+            self._panels.details.wanted.emit()
             self._panels.details.tabs.setCurrentIndex(visible[number])
             page = self._panels.details.currentWidget()
             if page is not None:

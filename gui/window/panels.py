@@ -188,6 +188,9 @@ FIRST_TABS = {RECIPE: EVENTS_TAB, SCRIPT: LOG_TAB, MACHINE: PROCESSES_TAB}
 class DetailTabs(QStackedWidget):
     """The pages. `tabs` and `controls` are laid out in the heading of the card."""
 
+    wanted = Signal()
+    """The user asks for a tab, also while a comparison has its room."""
+
     def __init__(self) -> None:
         super().__init__()
         self.events = EventList()
@@ -291,6 +294,7 @@ class DetailTabs(QStackedWidget):
 
     def raise_processes(self) -> None:
         """Show the tab Processes."""
+        self.wanted.emit()
         self._show(PROCESSES_TAB)
         self.processes.table.setFocus()
 
@@ -322,6 +326,7 @@ class DetailTabs(QStackedWidget):
 
     def open_search(self) -> None:
         """Show the tab Log and search in it."""
+        self.wanted.emit()
         self.tabs.setCurrentIndex(LOG_TAB)
         self.log.search.open_search()
 

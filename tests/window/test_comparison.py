@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QItemSelectionModel, QPoint, Qt
-from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QComboBox, QLabel, QLineEdit, QPushButton, QToolButton
+from PySide6.QtCore import QEvent, QItemSelectionModel, QPoint, Qt
+from PySide6.QtGui import QGuiApplication, QMouseEvent
+from PySide6.QtWidgets import QApplication, QComboBox, QLabel, QLineEdit, QPushButton, QToolButton
 
 from core.results.measured_run import read_run
 from core.schema.events import metrics_line
@@ -373,6 +373,29 @@ def test_window_names_the_comparison_which_escape_ends_and_another_language_and_
     assert (view.plot.controls.axis, view.plot.controls.log_box.isChecked()) == ("training", True)
 
 
+@pytest.mark.slow
+def test_the_tabs_of_one_run_come_back_when_they_are_asked_for_and_after_a_kill(drive, runs_root: Path) -> None:
+    write_three(runs_root)
+    panel = drive()
+    opened(panel, "a", "b")
+    window, layout = panel.window, panel.window.dock_layout
+    log = layout.docks[-1]
+    assert window.panels.header.buttons.stop.toolTip().startswith("No active run is shown"), "one may be live"
+    layout.reset()
+    assert log.isHidden(), "a window that becomes narrow is laid out anew"
+    layout._moved = True
+    saved = layout.save()
+    menu = window.panels.menu
+    for action in (menu.action("processes"), menu.action("find"), menu.tabs[0]):
+        window.setFocus()
+        action.trigger()
+        assert not log.isHidden(), action.text()
+        layout.fold_details(True)
+    window.controllers.comparison.close()
+    layout.restore(saved)
+    assert not log.isHidden(), "it was saved during a comparison"
+
+
 def test_a_line_stands_out_with_its_row_and_is_hidden_with_its_eye(panel) -> None:
     view = opened(panel, "a", "b")
     table, controller = view.card.table, panel.window.controllers.comparison
@@ -386,6 +409,17 @@ def test_a_line_stands_out_with_its_row_and_is_hidden_with_its_eye(panel) -> Non
         panel.until(lambda drawn=drawn: list(view.plot.drawn) == drawn == list(view.memory.drawn), "the lines")
         assert ("1 line is hidden" in view.card.notices.text()) is (len(drawn) == 1)
         assert len(table.rows) == 2
+    second = table.visualRect(table.model().index(1, 0)).topLeft() + QPoint(12, 12)
+    left, none = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+    panel.qtbot.mouseClick(table.viewport(), left, pos=second)
+    twice = QMouseEvent(QEvent.Type.MouseButtonDblClick, second, table.viewport().mapToGlobal(second), left, left, none)
+    QApplication.sendEvent(table.viewport(), twice)
+    panel.qtbot.mouseRelease(table.viewport(), left, pos=second)  # hidden and shown again
+    assert (controller._hidden, controller._baseline) == (set(), None), "the baseline stays"
+    for each in (eye, second):
+        panel.qtbot.mouseClick(table.viewport(), Qt.MouseButton.LeftButton, pos=each)
+    panel.until(lambda: not view.plot.drawn, "no line")
+    assert view.plot.empty.text().startswith("All lines are hidden.")
 
 
 def test_the_read_out_has_the_lines_nearest_to_the_mouse(features, runs_root: Path) -> None:

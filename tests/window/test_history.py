@@ -8,7 +8,7 @@ from threading import Event
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QFontMetrics
+from PySide6.QtGui import QFontMetrics, QGuiApplication
 from PySide6.QtWidgets import QLabel, QLineEdit
 
 from core.history import marks, removal, trash
@@ -270,6 +270,30 @@ def test_several_runs_are_deleted_after_one_question_except_one_that_runs(show, 
     assert trash.place(folders[0]).is_dir()
     trash.purge(runs_root, time.time() + trash.KEPT_S + 60)
     assert not trash.place(folders[0]).exists()
+
+
+def test_the_button_of_a_message_does_what_that_message_offers(show) -> None:
+    panel, folders = show(4, "removal", "help")
+    strip = panel.window.panels.message
+    QGuiApplication.clipboard().setText("mine")
+    for pair in (folders[:2], folders[2:]):
+        panel.window.panels.actions.do("remove", list(map(str, pair)))
+        panel.answer("yesButton")
+        panel.until(lambda pair=pair: strip.is_open and not any(each.exists() for each in pair), "the deletion")
+        strip.dismiss()
+        assert strip.text == "Deleted 2 runs."
+    strip.details.click()
+    panel.until(lambda: strip.text.startswith("Restored "), "the last two runs")
+    assert [each.exists() for each in folders] == [False, False, True, True]
+    assert QGuiApplication.clipboard().text() == "mine"
+    panel.window.panels.actions.do("remove", [str(folders[3])])
+    panel.answer("yesButton")
+    panel.until(lambda: strip.text.startswith("Deleted "), "the deletion of one")
+    strip.show_message("Something went wrong in the window.", "bad", details=True, details_text="Copy report")
+    strip.details.click()
+    assert QGuiApplication.clipboard().text().startswith("Trainyard")
+    panel.until_polled()
+    assert not folders[3].exists()
 
 
 def test_many_runs_are_looked_at_once_a_period(qtbot, runs_root: Path, monkeypatch) -> None:

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from PySide6.QtWidgets import QCheckBox, QLabel, QLineEdit, QMessageBox
 from core.catalog import frameworks, recipes
 from core.catalog.recipes import standalone
 from core.config import validation
+from core.errors import RunError
 from core.launchers.loopback import obstacle
 from core.pythons.python_info import PythonProbe
 from core.scripts.problems import problems
@@ -64,6 +66,27 @@ def test_choices_are_judged_problems_explained_and_senseless_numbers_reported(fo
 
 
 @pytest.mark.slow
+def test_several_values_are_queued_in_the_background_and_said_how_far(form, monkeypatch):
+    threads, strip = [], form.window.panels.message
+
+    def enqueue(spec, labels):
+        threads.append(threading.current_thread())
+        if len(threads) > 1:
+            raise RunError("The disk is full.")
+        return spec
+
+    monkeypatch.setattr(form.window.services.machine, "enqueue", enqueue)
+    form.tick("cpu:0")
+    form.set_text("rateEdit", "0.01, 0.1, 1")
+    form.until_status("Start adds 3 runs to the queue: learning rate 0.01, 0.1 and 1.")
+    form.window.panels.setup.presets.keep_asked.emit()
+    assert "one value of each setting" in strip.text
+    form.start_button.click()
+    form.until(lambda: strip.text == "1 of 3 runs were added to the queue. The disk is full.", "how far it came")
+    assert len(threads) == 2
+    assert threading.main_thread() not in threads
+
+
 def test_recipe_can_use_another_python(form, tmp_path):
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True)
     form.tick("cpu:0")

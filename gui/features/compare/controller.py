@@ -271,7 +271,8 @@ class ComparisonController(Feature):
         origin = origin_of(runs) if controls.axis == "wall" else 0.0
         seen = [entry for entry in self._entries if entry.runs[0].dir not in self._hidden]
         view.show_entries(seen, axis_name=controls.axis, origin=origin, metric=metric, version=reader.version)
-        view.plot.show_empty_words(empty_words(waiting=bool(reader.waiting), metric=metric))
+        hidden = bool(self._entries) and not seen
+        view.plot.show_empty_words(empty_words(waiting=bool(reader.waiting), metric=metric, hidden=hidden))
         if not metrics and not reader.waiting:
             view.card.show_problem(empty_words(waiting=False, metric=""))
         own = {str(run_dir): colour for run_dir, colour in colours.items()}

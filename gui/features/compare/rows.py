@@ -202,8 +202,13 @@ def progress_words(count: int, waiting: int) -> str:
     return tr("{done} of {total} runs read", done=count - waiting, total=count) if waiting else ""
 
 
-def empty_words(*, waiting: bool, metric: str) -> str:
-    """Return what stands where there are no curves of a metric; the empty string: nothing was measured."""
+def empty_words(*, waiting: bool, metric: str, hidden: bool = False) -> str:
+    """Return what stands where there are no curves of a metric; the empty string: nothing was measured.
+
+    `hidden`: whether the user has hidden all lines.
+    """
+    if hidden:
+        return tr("All lines are hidden. Click the eye of a row in the table to show its line.")
     if waiting:
         return tr("Reading the runs …")
     if not metric:

@@ -88,12 +88,20 @@ class ComparisonTable(RowsTable[Line]):
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:  # noqa: N802 (Qt's name)
         """Hide or show the line of a row whose eye is clicked."""
+        if self._is_on_eye(event):
+            self.eye_clicked.emit(self.indexAt(event.position().toPoint()).row())
+        super().mouseReleaseEvent(event)
+
+    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:  # noqa: N802 (Qt's name)
+        """Open the row, unless an eye is clicked twice: its line is hidden and shown again."""
+        if not self._is_on_eye(event):
+            super().mouseDoubleClickEvent(event)
+
+    def _is_on_eye(self, event: QMouseEvent) -> bool:
         at = event.position().toPoint()
         index, eye_px = self.indexAt(at), PADDING_PX + scaled(EYE_PX)
         is_left = event.button() == Qt.MouseButton.LeftButton
-        if is_left and index.column() == 0 and at.x() - self.visualRect(index).left() <= eye_px:
-            self.eye_clicked.emit(index.row())
-        super().mouseReleaseEvent(event)
+        return is_left and index.column() == 0 and at.x() - self.visualRect(index).left() <= eye_px
 
     def show_comparison(self, entries: Sequence[Entry], table: ComparisonRows, hidden: Collection[Hashable]) -> None:
         """Show this table; `entries` have the titles and colours of its rows. `hidden`: the keys of hidden lines."""

@@ -213,7 +213,7 @@ class HelpController(Feature):
             documents=self.show_documents, keys=self.show_keys, report=self.copy_report, about=self.show_about
         )
         for strip in (self._message, self.panels.broken):
-            strip.details.clicked.connect(self.copy_report)
+            strip.details_asked.connect(self.copy_report)
 
     def copy_report(self) -> None:
         """Put the report on the clipboard."""

@@ -203,10 +203,7 @@ class RemovalController(Feature):
         self._gone: list[tuple[RunSummary, Removed]] = []
         """What was deleted since the question."""
         self._restoring = Jobs(self, "restoring", guards=True)
-        self._restorable: tuple[Path, ...] = ()
-        """Deleted runs that the message offers to restore."""
         panels.actions.provide(remove=self._check)
-        panels.message.details.clicked.connect(self._undo)
         if self._machine.is_here:
             panels.menu.provide(restoreRun=self._restore_last)
         panels.actions.provide(tables=True, remove=lambda tables: self._check_table(Path(tables[0])))
@@ -301,15 +298,15 @@ class RemovalController(Feature):
         problems = [removed.problem for _, removed in gone if removed.problem]
         done = [run for run, removed in gone if not removed.problem]
         freed = disk(sum(removed.freed_bytes for _, removed in gone))
-        kept = [trash.place(run.dir) for run in done if self._machine.is_here and trash.place(run.dir).is_dir()]
+        kept = [removed.kept for _, removed in gone if removed.kept is not None]
         if problems:
             self._message.show_message(join_sentences(problems), "bad")
         elif kept:
-            self._restorable = tuple(kept)
             said = tr("Deleted {name}.", name=done[0].name)
             if len(done) > 1:
                 said = tr_plural("Deleted {count} run.", "Deleted {count} runs.", len(done))
-            self._message.show_message(said, "good", details=True, details_text=tr("Undo"))
+            undo = partial(self._restore, kept)
+            self._message.show_message(said, "good", details=True, details_text=tr("Undo"), does=undo)
         elif len(done) == 1:
             said = tr("Deleted {name}. This freed {size} of disk space.", name=done[0].name, size=freed)
             self._message.show_passing(said)
@@ -321,10 +318,6 @@ class RemovalController(Feature):
                 size=freed,
             )
             self._message.show_passing(said)
-
-    def _undo(self) -> None:
-        """Restore the runs of which the message says that they were deleted."""
-        self._restore(self._restorable)
 
     def _restore_last(self) -> None:
         """Restore the run that was deleted last."""
@@ -340,7 +333,6 @@ class RemovalController(Feature):
             self._message.show_passing(tr("Restored {names}.", names=names))
 
         if deleted:
-            self._restorable = ()
             self._restoring.add(
                 lambda: [trash.restore(each) for each in deleted], show,
                 lambda error: self._message.show_message(tr(str(error)), "bad"),

@@ -312,6 +312,9 @@ class ReuseController:
             self._message.show_message(tr("The choices are still being checked. Try again in a moment."), "warn")
         elif check.spec is None:
             self._message.show_message(join_sentences(check.problems), "bad")
+        elif check.others:
+            one = tr("A preset has one value of each setting. Leave one in each field, then save it.")
+            self._message.show_message(one, "warn")
         else:
             self._ask_name(check.spec)
 

@@ -13,6 +13,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from core.catalog.frameworks import FRAMEWORKS
 from core.devices.device import Survey
+from core.errors import RunError
 from core.history.device_use import largest_others
 from core.language import join_sentences, tr, tr_noop, tr_plural
 from core.runs.facts import RunFacts, state_info
@@ -304,22 +305,32 @@ class StartController(Feature):
         """Let a run, and others on the same devices, wait for these. The window goes on showing what it shows."""
         labels = {each.id: each.label for each in self._monitor.all_machines.devices if each.id in spec.devices}
 
+        count, done = 1 + len(others), list[Run]()
+
         def enqueue(machine: Machine) -> Run:
-            first = machine.enqueue(spec, labels)
-            for each in others:
-                machine.enqueue(each, labels)
-            return first
+            try:
+                for each in (spec, *others):
+                    done.append(machine.enqueue(each, labels))
+            except Exception as error:
+                if not done:
+                    raise
+                added = tr("{count} of {all} runs were added to the queue.", count=len(done), all=count)
+                raise RunError(join_sentences([added, tr(str(error))])) from error
+            return done[0]
 
-        self._do(spec, enqueue, lambda _: self._show_queued(spec, 1 + len(others)))
+        self._do(spec, enqueue, lambda _: self._show_queued(spec, count), count)
 
-    def _do(self, spec: RunSpec, work: Callable[[Machine], Run], show: Callable[[Run], None]) -> None:
-        """Start or queue a run; on a host in the background, since its answer may take seconds."""
+    def _do(self, spec: RunSpec, work: Callable[[Machine], Run], show: Callable[[Run], None], count: int = 1) -> None:
+        """Start or queue runs; many, or any on a host, in the background, since that may take seconds."""
         machine = self._machine
-        if machine.is_here:
+        if machine.is_here and count == 1:
             show(work(machine))
         elif self._starting.start(lambda: work(machine), show, self._show_failure):
             self._started_at = time.monotonic()
-            self._message.show_message(tr("Starting {name} on {host} …", name=spec.name, host=machine.host), "good")
+            said = tr("Starting {name} on {host} …", name=spec.name, host=machine.host)
+            if count > 1:
+                said = tr("Adding {count} runs of {name} to the queue …", count=count, name=spec.name)
+            self._message.show_message(said, "good")
 
     def _show_started(self, run: Run) -> None:
         self._started_at = time.monotonic()
