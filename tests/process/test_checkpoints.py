@@ -55,14 +55,16 @@ def test_latest_and_best_checkpoints_are_kept(runs_root: Path, tmp_path: Path) -
     assert checkpoint_names(followed.run) == [f"step-{step:08d}" for step in (10, 25, 30)]
 
 
-def test_best_model_of_a_run_with_usual_settings_is_kept(runs_root: Path, tmp_path: Path) -> None:
-    """Without an interval, the end alone would be saved: epochs of 0.3 s are short, and a save takes milliseconds."""
+def test_best_model_is_kept_between_the_saves_of_an_interval(runs_root: Path, tmp_path: Path) -> None:
+    """By the interval, the end alone would be saved. An epoch takes a second, and a save milliseconds."""
     slow = f"""{DROPS}
     def loss():
         import time
-        return lambda weight, items: time.sleep(0.06) or weight
+        return lambda weight, items: time.sleep(0.2) or weight
     """
-    followed = train(make_spec(write_recipe(tmp_path, slow, "drops"), epochs=6, batch_size=16), runs_root)
+    hourly = {"unit": "minutes", "every": 60}
+    spec = make_spec(write_recipe(tmp_path, slow, "drops"), epochs=6, batch_size=16, checkpoints=hourly)
+    followed = train(spec, runs_root)
     assert checkpoint_names(followed.run) == ["step-00000010-best", "step-00000030"]
     loss = loss_of(followed.run_series, followed.run.facts)
     assert loss is not None
