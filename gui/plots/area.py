@@ -152,6 +152,8 @@ class PlotArea(QSplitter):
             return
         (self._wanted.add if shown else self._wanted.discard)(name)
         self._arrange()
+        if shown and not self.is_machine:  # what is asked for now says why it is empty
+            (self.plots.get(name) or self._add_optional(name)).show()
         plot = self.plots.get(name)
         if plot is not None and shown:
             plot.invalidate()

@@ -111,7 +111,7 @@ def test_desktop_shows_how_a_run_ended_while_no_window_is_open(tmp_path: Path, r
         wait_until(lambda: not notifiers(tmp_path), "its process to end")
     (shown,) = service.shown
     assert (shown.application, shown.title, shown.urgency) == ("Trainyard", "mine has finished", 1)
-    assert shown.text.startswith("Loss ")
+    assert shown.text.startswith("lr 0.001 · batch 1 · seed 0. Loss ")
     assert ", after " in shown.text
     assert shown.text.endswith(" The memory of CPU 0 is free again.")
     assert notices(run) == []
@@ -161,7 +161,8 @@ def test_failing_runs_and_a_lost_one_are_one_message(tmp_path: Path, runs_root: 
         "broken_0": "failed", "broken_1": "failed", "killed": "lost",
     }
     lines = post.body["message"].splitlines()
-    assert lines[:2] == ["Failed: broken_0 and broken_1.", "Lost: killed."]
+    told = " and ".join(f"broken_{number} lr 0.001 · batch 64 · seed 0" for number in range(2))
+    assert (lines[0], lines[1].startswith("Lost: killed lr 0.001 · ")) == (f"Failed: {told}.", True)
     assert lines[2].startswith("The last error: The run's supervisor (pid ")
 
 
@@ -193,8 +194,9 @@ def test_queued_run_that_will_not_start_and_a_held_queue_are_told(tmp_path: Path
     next_one = queue.add("next", after=str(failed.run.dir), after_mode="ok").until_over()
     assert next_one.state is RunState.STOPPED
     wait_until(lambda: told.is_file() and "queue is held" in told.read_text(), "the message")
-    title, stopped, broken, *_, last = told.read_text().splitlines()
-    assert (title, stopped, broken) == ("2 runs: 1 failed, 1 stopped", "Failed: broken.", "Stopped: next.")
+    title, broken, stopped, *_, last = told.read_text().splitlines()
+    assert (title, broken) == ("2 runs: 1 failed, 1 stopped", "Failed: broken lr 0.001 · batch 64 · seed 0.")
+    assert stopped.startswith("Stopped: next")
     assert last.startswith(
         "Your queue is held, since 3 queued runs in a row failed within a minute with the same error"
     )

@@ -26,7 +26,7 @@ def test_a_run_of_another_user_is_marked_with_its_owner(runs_root: Path, call: C
     give_away(run_dir)
     assert Run.attach(run_dir).owner == OTHER_NAME
     assert [each.owner for each in RunIndex(runs_root).poll()] == [OTHER_NAME]
-    assert call("runs")[1].splitlines()[0].split() == ["RUN", "STATE", "STEP", "LOSS", "OWNER"]
+    assert call("runs")[1].splitlines()[0].split() == ["RUN", "STATE", "STEP", "LOSS", "DIFFERENCE", "OWNER"]
     assert f"It belongs to {OTHER_NAME}." in call("show", run_dir.name)[1]
     assert json.loads(call("show", run_dir.name, "--json")[1])["owner"] == OTHER_NAME
 
@@ -97,7 +97,7 @@ def test_no_name_poses_as_another_line(runs_root: Path, call: Call) -> None:
     spec["recipe"]["path"] += "\n  It belongs to you."
     (run_dir / "spec.json").write_text(json.dumps(spec))
     give_away(run_dir)
-    for words, count in ((["runs"], 2), (["show", run_dir.name], 4)):
+    for words, count in ((["runs"], 2), (["show", run_dir.name], 5)):
         code, out, _ = call(*words)
         assert (code, len(out.splitlines())) == (0, count)
     code, _, err = call("again", run_dir.name, "--detach")

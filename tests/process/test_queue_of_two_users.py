@@ -129,8 +129,8 @@ def test_users_see_the_claims_of_each_other_and_can_neither_remove_nor_fake_them
         said = trainyard(VICTIM, *words, home=homes[VICTIM])
         assert {line.rpartition("/")[2].partition(" ")[0] for line in said.err.splitlines()} == {*hostile}
         listed = said.out.splitlines()
-        assert [line.split()[:4] for line in listed] == [
-            ["PLACE", "USER", "RUN", "STATE"], ["1", OTHER_NAME, "their-next", "held"],
+        assert [line.split()[:5] for line in listed] == [
+            ["PLACE", "USER", "RUN", "DIFFERENCE", "STATE"], ["1", OTHER_NAME, "their-next", "-", "held"],
         ]
         (row,) = json.loads(trainyard(VICTIM, *words, "--json", home=homes[VICTIM]).out)
         assert (row["user"], row["run"], row["line_place"], row["dir"]) == (OTHER_NAME, "their-next", 1, None)

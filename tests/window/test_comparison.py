@@ -386,10 +386,11 @@ def test_the_tabs_of_one_run_come_back_when_they_are_asked_for_and_after_a_kill(
     layout._moved = True
     saved = layout.save()
     menu = window.panels.menu
-    for action in (menu.action("processes"), menu.action("find"), menu.tabs[0]):
+    search = window.panels.details.open_search
+    for place, ask in enumerate((menu.action("processes").trigger, search, menu.tabs[0].trigger)):
         window.setFocus()
-        action.trigger()
-        assert not log.isHidden(), action.text()
+        ask()
+        assert not log.isHidden(), place
         layout.fold_details(True)
     window.controllers.comparison.close()
     layout.restore(saved)

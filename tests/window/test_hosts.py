@@ -128,11 +128,15 @@ def test_folds_and_ticks_of_a_host_are_kept_and_name_it_also_in_its_absence(serv
     shown.panel.tick("cpu:0")
     shown.tick("one/cpu:1")
     plot = shown.panel.plot("utilisationPlot")
-    shown.panel.until(lambda: "one/cpu:0" in plot.curves(), "a line")
+
+    def drawn() -> set[str]:
+        return {each.text for each in plot.margin.left}
+
+    shown.panel.until(lambda: "one · CPU 0" in drawn(), "a strip")
     shown.press(shown.line(HostLine, "one"))
     assert shown.shown("one") == ["one/cpu:1"]
     assert "2 devices" in shown.line(HostLine, "one").heading.devices
-    shown.panel.until(lambda: "one/cpu:0" not in plot.curves() and "one/cpu:1" in plot.curves(), "the ticked line only")
+    shown.panel.until(lambda: "one · CPU 0" not in drawn() and "one · CPU 1" in drawn(), "the ticked one only")
     shown.panel.until(shown.panel.start_button.isEnabled, "what the form says")
     assert shown.window.panels.setup.choices().devices == ("cpu:0", "one/cpu:1")
     shown.window.close()

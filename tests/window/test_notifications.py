@@ -61,7 +61,7 @@ def test_what_is_entered_is_kept_and_tested(dialog, monkeypatch):
         shown.findChild(QCheckBox, "stoppedOccasionBox").setChecked(False)
         assert load().settings == NotificationSettings(
             webhook=f"http://{server.host}/hook",
-            occasions=("finished", "failed", "lost", "stalled"),
+            occasions=("finished", "failed", "lost", "nan", "stalled"),
             min_duration_s=12.5,
         )
         shown.findChild(QSpinBox, "minDurationBox").setValue(60)

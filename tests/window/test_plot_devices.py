@@ -377,8 +377,8 @@ def test_plots_that_only_gpus_have_give_their_room_away_and_come_back(area) -> N
 
     usual, gpus, run = ["lossPlot", "utilisationPlot", "memoryPlot"], readings({"gpu-0": [50.0] * 9}), RunSeries()
     run.fold([{"t": START, "kind": "sample", "device": "cpu:0", "utilisation_percent": 50.0, "memory_used_bytes": 1}])
+    area.show_series(gpus, gpus, COLOURS, LABELS, live_devices=False, devices=["gpu-0", "cpu:0"])
     area.set_plot_shown("powerPlot", True)
-    area.show_series(None, gpus, COLOURS, LABELS, live_devices=True, devices=["gpu-0", "cpu:0"])
     assert shown() == [*usual, "powerPlot"]
     area.show_series(run, gpus, COLOURS, LABELS, live_devices=False, devices=["node/cpu:0", "cpu:0"])
     area.plots["utilisationPlot"].redraw()
@@ -388,7 +388,7 @@ def test_plots_that_only_gpus_have_give_their_room_away_and_come_back(area) -> N
     assert shown() == usual
     area.set_plot_shown("clockPlot", True)  # what is asked for now says why it is empty
     assert shown() == [*usual, "clockPlot"]
-    area.show_series(None, gpus, COLOURS, LABELS, live_devices=True, devices=["gpu-0", "cpu:0"])
+    area.show_series(gpus, gpus, COLOURS, LABELS, live_devices=False, devices=["gpu-0", "cpu:0"])
     assert shown() == [*usual, "powerPlot", "clockPlot"]
 
 
@@ -397,8 +397,7 @@ def test_loss_is_in_sight_when_a_run_takes_the_place_of_the_machine(assemble, ru
     panel = assemble("run")
     panel.window.resize(1100, 700)
     plots, bar = panel.window.panels.plots, panel.window.panels.scroll.verticalScrollBar()
-    for name in plots.optional_plots:
-        plots.set_plot_shown(name, True)
+    plots.plots["utilisationPlot"].setMinimumHeight(2000)
     panel.until(lambda: bar.maximum() > 0, "the plots to need more room than there is")
     bar.setValue(bar.maximum())
     panel.open_run()

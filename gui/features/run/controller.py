@@ -116,7 +116,7 @@ class RunController(Feature):
         if run_dir is not None and self.panels.plots.live_devices:
             self.panels.scroll.verticalScrollBar().setValue(0)  # the loss is what one starts a run for
         self.show_curves()
-        self.panels.runs.mark_chosen(run_dir)
+        self._show_list()  # the time left of the shown run is known better than that of the others
         self.panels.header.again.show_run(run_dir)
         self.panels.plots.redraw_in_turns()
 

@@ -268,8 +268,8 @@ class RunButtons(QWidget):
         self._show_stop_text()
         self.stop.setEnabled(can_force if stopping else can_stop)
         self.stop.setShortcut(QKeySequence(STOP_KEYS))  # setText removes the shortcut
-        has_run, none = stopping or can_stop, tr("No active run is shown; show one to stop it")
-        self.stop.setToolTip(verbatim(f"{tip} ({STOP_KEYS})") if has_run else none)
+        none = tr("No active run is shown; show one to stop it")
+        self.stop.setToolTip(verbatim(f"{tip} ({STOP_KEYS})" if stopping or can_stop else none))
 
     def _show_stop_text(self) -> None:
         """Keep the text while the button forces something: its icon says only that it stops."""
