@@ -504,5 +504,5 @@ class DeviceController(Feature):
         chosen, monitor = self._panel.chosen, self._monitor
         monitor.hosts.want(chosen.wanted)
         folded = {row.id for row in chosen.rows if row.host in chosen.folded_hosts}
-        self.panels.plots.leave_out(folded)
+        self.panels.plots.leave_out(folded - {*chosen.ticked})
         self.services.chosen.set(tuple(each for each in monitor.all_machines.devices if each.id in chosen.ticked))
