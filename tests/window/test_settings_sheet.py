@@ -183,7 +183,7 @@ def test_sheet_makes_way_for_a_run_that_is_shown(drive, runs_root, qtbot):
     sheet.toggle()
     panel.open_run()
     assert not sheet.isVisible()
-    assert sheet.geometry().topLeft() == panel.window.panels.plots.mapTo(panel.window, panel.window.rect().topLeft())
+    assert sheet.geometry().topLeft() == panel.window.panels.scroll.mapTo(panel.window, panel.window.rect().topLeft())
 
 
 @pytest.mark.slow
