@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Self
 
 from core.devices.device import devices_here
+from core.diagnosis.failures import LOG_BYTES
 from core.language import tr
 from core.runs.facts import state_info
 from core.runs.run import Run
@@ -206,7 +207,7 @@ class RunController(Feature):
         if session.facts.error is None or self.services.compared.value:
             self.panels.failure.show_failure(None)
             return
-        log_end = session.run.log_end() if session.run is not None else ""
+        log_end = session.run.log_end(LOG_BYTES) if session.run is not None else ""
         self.panels.failure.show_failure(failure_view(session.facts, session.spec, log_end=log_end, labels=labels))
 
     def _show_failure_in_log(self) -> None:
