@@ -60,6 +60,14 @@ class FailureEvidence:
         text = "\n".join([Message.read(self.error).english, *lines[first:]])
         return any(re.search(pattern, text) for pattern in patterns)
 
+    def told(self, *patterns: str) -> bool:
+        """Return whether the run `has` one of these patterns, or its log where a library ended the program.
+
+        An exception of C++ that nothing catches is printed, and ends its program by SIGABRT.
+        """
+        return self.has(*patterns) or (self.has("SIGABRT", r"-6\b") and any(
+            re.search(pattern, self.log_end) for pattern in patterns))
+
     def found(self, pattern: str, *, after: str = "\0") -> str:
         """Return the first group of a match in the error or in the traceback; the empty string without one.
 

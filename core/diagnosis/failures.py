@@ -182,7 +182,8 @@ ACCESS = (r"an illegal memory access was encountered", r"CUDA_ERROR_ILLEGAL_ADDR
 ASSERTION = r"Assertion `?(.{1,160}?)`? failed"
 PORT_IN_USE = (r"EADDRINUSE", r"[Aa]ddress already in use")
 PORT = r"(?:[\]*0-9a-z]:|\bport:? |tcp://\S+:)(\d{2,5})\b"
-WAITED = (r"Watchdog caught collective operation timeout", r"NCCL operations have failed or timed out",
+WAITED = (r"Watchdog caught collective operation timeout", r"watchdog got stuck for \d+ seconds",
+          r"NCCL operations have failed or timed out",
           r"NCCL communicator was aborted", r"Timed out waiting \d+ms for", r"Connection closed by peer \[",
           r"remote process exited or there was a network error", r"Application timeout caused pair closure")
 LATE = re.compile(r"\[Rank (?P<rank>\d+)\] Watchdog caught collective operation timeout: (?P<work>[^\n]*)")
@@ -421,7 +422,7 @@ def _access(evidence: FailureEvidence) -> tuple[str, str]:
     where = evidence.where or tr("A GPU")
     late = tr("GPUs report such an error late, so that the line may be a wrong one: with {setting} in the environment "
               "it is the right one.", setting=WITH_BLOCKING)
-    if not evidence.has("assert", "ASSERT"):
+    if not evidence.told("device-side assert", "cudaErrorAssert", "CUDA_ERROR_ASSERT"):
         return tr("A kernel on {where} used memory that it must not", where=where), join_sentences([
             tr("Most often an index or a library's own kernel is wrong."), late,
         ])
@@ -434,7 +435,7 @@ def _access(evidence: FailureEvidence) -> tuple[str, str]:
 def _waited(evidence: FailureEvidence) -> tuple[str, str]:
     """Name who was late, as far as the workers that waited tell it. Source: `ProcessGroupNCCL.cpp` of PyTorch."""
     first = dict[int, dict[str, str]]()
-    for found in LATE.finditer(f"{evidence.log_end}\n{evidence.facts.traceback or ''}"):
+    for found in LATE.finditer(f"{evidence.error}\n{evidence.log_end}"):
         each = {name: match[1] for name, pattern in WAITED_FOR.items() if (match := re.search(pattern, found["work"]))}
         first.setdefault(int(found["rank"]), each)
     title, ranks = tr("A worker waited in vain for another one"), range(len(evidence.facts.devices))
@@ -455,8 +456,10 @@ def _waited(evidence: FailureEvidence) -> tuple[str, str]:
         who = tr_plural("Worker {ranks} was behind the others, at collective {number}.",
                         "Workers {ranks} were behind the others, at collective {number}.", len(behind),
                         ranks=_numbers(behind), number=least)
-    else:
+    elif not silent:
         who = tr("All workers waited: they may have called different collectives, or the connection hangs.")
+    else:
+        who = tr("Which worker was late is not known.")
     return title, join_sentences([said, who, tr("What they printed before is further up in the log.")])
 
 
@@ -503,13 +506,12 @@ _ROWS = (
     _Row(Cause.TENSORFLOW_1, lambda each: each.has(TENSORFLOW_1), _tensorflow_1),
     _Row(Cause.MISSING_MODULE, lambda each: each.kind in IMPORT_ERRORS and each.has(NO_MODULE), _missing_module),
     _Row(Cause.FAULT, lambda each: bool(each.facts.faults) and each.has(*GPU_ERRORS), _fault),
-    _Row(Cause.FABRIC, lambda each: each.has(*NO_FABRIC), _fabric),
-    _Row(Cause.MISMATCH, lambda each: each.has(*MISMATCHED), _mismatch),
-    _Row(Cause.NO_KERNEL, lambda each: each.has(*NO_KERNEL), _no_kernel),
-    _Row(Cause.ACCESS, lambda each: each.has(*ACCESS), _access),
+    _Row(Cause.FABRIC, lambda each: each.told(*NO_FABRIC), _fabric),
+    _Row(Cause.MISMATCH, lambda each: each.told(*MISMATCHED), _mismatch),
+    _Row(Cause.NO_KERNEL, lambda each: each.told(*NO_KERNEL), _no_kernel),
+    _Row(Cause.ACCESS, lambda each: each.told(*ACCESS), _access),
     _Row(Cause.PORT, lambda each: each.has(*PORT_IN_USE), _port),
-    _Row(Cause.WAITED, lambda each: each.has(*WAITED) or (
-        _signal_of(each) == "SIGABRT" and bool(LATE.search(each.log_end))), _waited),
+    _Row(Cause.WAITED, lambda each: each.told(*WAITED), _waited),
     _Row(Cause.CUDA, lambda each: each.has(*NO_CUDA),
          lambda each: (tr("The GPUs cannot be used by CUDA"), tr(each.message or each.error))),
     _Row(Cause.DISK, lambda each: each.has(*NO_DISK), lambda each: (tr("The disk is full"), tr(each.error))),

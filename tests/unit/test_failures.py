@@ -134,6 +134,15 @@ ABORTED = "train.py was ended by SIGABRT, which this run did not send."
          "limit of 600 s. Worker 3 was behind the others, at collective 64088."),
         (ABORTED, "".join(LATE.format(rank, 7, "ALLREDUCE") for rank in (0, 2, 3)), Cause.WAITED,
          WAITED, "Worker 1 reported nothing: it hung, or had ended."),
+        # https://github.com/Project-MONAI/model-zoo/issues/685
+        (ABORTED, f"terminate called\n  what():  [PG 0 Rank 0] terminated: {LATE.format(0, 7, 'ALLREDUCE')}",
+         Cause.WAITED, WAITED, "Which worker was late is not known."),
+        # https://github.com/om-ai-lab/VLM-R1/issues/257
+        (ABORTED, "[Rank 6] ProcessGroupNCCL's watchdog got stuck for 480 seconds without making progress\n",
+         Cause.WAITED, WAITED, "hung, or ended first"),
+        # https://github.com/wilicc/gpu-burn/issues/92
+        (ABORTED, "terminate called\n  what():  Error (gpu_burn-drv.cpp:298): system not yet initialized\n",
+         Cause.FABRIC, "The connection between the GPUs is not set up", "fabric manager"),
         (ABORTED, "terminate called\n", Cause.SIGNAL, "A process was ended by SIGABRT", "ended it on purpose"),
         (("a.py ended with exit code 1: RuntimeError: [../gloo/transport/tcp/pair.cc:598] Connection closed by peer "
           "[127.0.1.1]:4555."), "", Cause.WAITED, WAITED, "hung, or ended first"),
