@@ -177,8 +177,9 @@ MISMATCHED = (r"[Dd]river/library version mismatch", r"API mismatch", r"CUDA dri
               r"\b[Ee]rror:? \(?80[34]\b", r"unsupported display driver / cuda driver combination",
               r"forward compatibility was attempted on non supported HW")
 NO_KERNEL = (r"no kernel image is available", r"cudaErrorNoKernelImageForDevice", r"CUDA_ERROR_NO_BINARY_FOR_GPU")
-ACCESS = (r"an illegal memory access was encountered", r"CUDA_ERROR_ILLEGAL_ADDRESS", r"device-side assert",
-          r"cudaErrorAssert", r"CUDA_ERROR_ASSERT", r"CUDA error: misaligned address")
+ASSERTS = (r"device-side assert", r"cudaErrorAssert", r"CUDA_ERROR_ASSERT")
+ACCESS = (*ASSERTS, r"an illegal memory access was encountered", r"CUDA_ERROR_ILLEGAL_ADDRESS",
+          r"CUDA error: misaligned address")
 ASSERTION = r"Assertion `?(.{1,160}?)`? failed"
 PORT_IN_USE = (r"EADDRINUSE", r"[Aa]ddress already in use")
 PORT = r"(?:[\]*0-9a-z]:|\bport:? |tcp://\S+:)(\d{2,5})\b"
@@ -422,7 +423,7 @@ def _access(evidence: FailureEvidence) -> tuple[str, str]:
     where = evidence.where or tr("A GPU")
     late = tr("GPUs report such an error late, so that the line may be a wrong one: with {setting} in the environment "
               "it is the right one.", setting=WITH_BLOCKING)
-    if not evidence.told("device-side assert", "cudaErrorAssert", "CUDA_ERROR_ASSERT"):
+    if not evidence.told(*ASSERTS):
         return tr("A kernel on {where} used memory that it must not", where=where), join_sentences([
             tr("Most often an index or a library's own kernel is wrong."), late,
         ])
