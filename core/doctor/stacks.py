@@ -50,19 +50,27 @@ def printed_stack(process: ProcessId) -> Stack | None:
     found = _printed_to(process.pid)
     if found is None or not procfs.catches(process.pid, signal.SIGRTMAX):
         return None
-    before = found.stat().st_size
+    try:
+        return _printed(process, found)
+    except OSError:
+        raise RunError(tr("process {pid} has ended", pid=process.pid)) from None
+
+
+def _printed(process: ProcessId, file: Path) -> Stack:
+    """Let a process print its stacks to a file, and return that of its main thread."""
+    before = file.stat().st_size
     if not processes.send(process, signal.SIGRTMAX):
         raise RunError(tr("process {pid} has ended, or belongs to another user", pid=process.pid))
     size, changed, until = before, time.monotonic(), time.monotonic() + PRINTED_S
     while time.monotonic() < until and (size == before or time.monotonic() - changed < QUIET_S):
         time.sleep(QUIET_S / 5)
-        if (now := found.stat().st_size) != size:
+        if (now := file.stat().st_size) != size:
             size, changed = now, time.monotonic()
     if size == before:
         raise RunError(tr("process {pid} did not tell its stacks in {seconds:g} s", pid=process.pid, seconds=PRINTED_S))
-    with found.open("rb") as file:
-        file.seek(before)
-        return main_stack(file.read(MAX_BYTES).decode(errors="replace"))
+    with file.open("rb") as opened:
+        opened.seek(before)
+        return main_stack(opened.read(MAX_BYTES).decode(errors="replace"))
 
 
 def _printed_to(pid: int) -> Path | None:

@@ -14,7 +14,6 @@ from pathlib import PurePath
 from typing import Any
 
 from core.doctor.look import WAITS, Doing, Look, look_at
-from core.doctor.stacks import Frame
 from core.language import join_sentences, tr, tr_noop
 from core.runs.facts import state_info
 from core.runs.run import Run
@@ -22,6 +21,8 @@ from core.text import join_names
 
 BETWEEN_S = 5.0
 """Seconds between two looks: what waits for others for a moment is elsewhere by then."""
+MOST_LOOKS = 3
+"""Looks after the first one at a run that reports steps although none of its workers moves."""
 WORDS = {
     Doing.COLLECTIVE: tr_noop("{who} in {what}{place}: in an exchange with the others"),
     Doing.BACKWARD: tr_noop("{who} in the backward pass{place}"),
@@ -70,16 +71,20 @@ def examine(run: Run) -> tuple[Verdict, Sequence[Look]]:
     if state.over or not run.facts.workers:
         raise ValueError(tr("Run {id} has no workers now: it is {label}.", id=run.id, label=tr(state.label).lower()))
     first, step = look_at(run), run.facts.step
-    time.sleep(BETWEEN_S)
-    run.poll()
-    second = look_at(run)
-    return judge(first, second, (step, run.facts.step)), second
+    for _ in range(MOST_LOOKS):
+        time.sleep(BETWEEN_S)
+        run.poll()
+        second, steps = look_at(run), (step, run.facts.step)
+        # The steps of a script are read from its output, and may come late: a run that trains moves, or goes on.
+        if steps[0] == steps[1] or len(_still(first, second)) < len(second):
+            break
+        first, step = second, steps[1]
+    return judge(first, second, steps), second
 
 
 def judge(first: Sequence[Look], second: Sequence[Look], steps: tuple[int, int]) -> Verdict:
     """Return what two looks say. `steps`: the run's optimizer steps at the first and at the second look."""
-    before = {each.rank: each for each in first}
-    still = {each.rank for each in second if each.rank in before and _is_still(before[each.rank], each)}
+    still = _still(first, second)
     where = [_group_words(group, is_still=group[0].rank in still) for group in _groups(second)]
     if steps[1] > steps[0]:
         trains = tr("The run trains: it went from step {first} to step {second} meanwhile.", first=steps[0],
@@ -103,13 +108,13 @@ def judge(first: Sequence[Look], second: Sequence[Look], steps: tuple[int, int])
     return Verdict(sentence=join_sentences([*where, end]), blamed=tuple(blamed) if not moving else ())
 
 
-def _is_still(one: Look, other: Look) -> bool:
-    """Return whether a worker was in the same call at both looks. A loop may be at other lines of it."""
-    return (one.doing, _call(one.place)) == (other.doing, _call(other.place))
-
-
-def _call(place: Frame | None) -> tuple[str, str] | None:
-    return None if place is None else (place.file, place.function)
+def _still(first: Sequence[Look], second: Sequence[Look]) -> set[int]:
+    """Return the ranks that were in the same call at both looks. A loop may be at other lines of it."""
+    calls = [
+        {each.rank: (each.doing, each.place and (each.place.file, each.place.function)) for each in looks}
+        for looks in (first, second)
+    ]
+    return {rank for rank, call in calls[1].items() if calls[0].get(rank) == call}
 
 
 def _groups(looks: Sequence[Look]) -> list[list[Look]]:

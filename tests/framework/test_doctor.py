@@ -37,6 +37,7 @@ HANGS = {
     "lock": Hang("lock.acquire(); lock.acquire()", [1], "Worker 1: in Python code at"),
     "thread": Hang("event.wait()", [1], "Worker 1: waiting for a lock or a thread at"),
     "another exchange": Hang("dist.barrier()", [], "They wait at different places, where they never meet."),
+    "data": Hang("", [1], "Worker 1: waiting for data at recipe.py, line"),
     "stopped": Hang("os.kill(os.getpid(), signal.SIGSTOP)", [1], "Worker 1: stopped, as by SIGSTOP or a debugger"),
 }
 PREPARED = """
@@ -69,6 +70,32 @@ dist.all_reduce(torch.ones(1))
 """
 
 
+SLOW_DATA = LONG_PYTORCH.partition("def train_data")[0] + """
+import time, torch.distributed as dist
+from torch.utils.data import Dataset
+
+class Data(Dataset):
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, index):
+        if dist.is_initialized() and dist.get_rank() == 1:
+            self.hang()
+        return torch.ones(4), torch.tensor(0)
+
+    def hang(self):
+        time.sleep(1000)
+
+def train_data():
+    return Data()
+
+def loss():
+    return nn.functional.cross_entropy
+
+class Descent""" + LONG_PYTORCH.partition("class Descent")[2]
+"""Rank 1 hangs in a process that loads its data."""
+
+
 def hung(run: Followed, at_place: str) -> None:
     """Wait until rank 1 is in the planted call, or stopped, and rank 0 waits for it."""
 
@@ -87,14 +114,15 @@ def hung(run: Followed, at_place: str) -> None:
 @pytest.mark.e2e
 @pytest.mark.parametrize(
     ("kind", "name"),
-    [("recipe", "endless loop"), ("recipe", "another exchange"), ("recipe", "stopped"), ("script", "lock"),
-     ("script", "thread")],
+    [("recipe", "endless loop"), ("recipe", "another exchange"), ("recipe", "stopped"), ("data", "data"),
+     ("script", "lock"), ("script", "thread")],
 )
 def test_worker_that_holds_the_others_up_is_named_with_its_line(capsys, tmp_path, runs_root, kind, name) -> None:
     hang = HANGS[name]
-    if kind == "recipe":
-        recipe = write_recipe(tmp_path, RECIPE.replace("{act}", hang.act))
-        spec = make_spec(recipe, devices="cpu:0,cpu:1", strategy="ddp", epochs=FOREVER)
+    if kind != "script":
+        recipe = write_recipe(tmp_path, SLOW_DATA if kind == "data" else RECIPE.replace("{act}", hang.act))
+        workers = {"loader_workers": 1} if kind == "data" else {}
+        spec = make_spec(recipe, devices="cpu:0,cpu:1", strategy="ddp", epochs=FOREVER, **workers)
     else:
         spec = source_spec(tmp_path, SCRIPT.format(act=hang.act), devices="cpu:0,cpu:1", launch="per-device")
     followed = start(spec, runs_root)
