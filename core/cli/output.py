@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from core.diagnosis.failures import EXPLAINED, failure_of
+from core.diagnosis.failures import EXPLAINED, LOG_BYTES, failure_of
 from core.diagnosis.program_output import last_line, unread_lines
 from core.history.summary import RunLoss, SummaryReader
 from core.language import join_sentences, tr, tr_noop
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     Add = Callable[..., object]
 
 
-LOG_BYTES = 64 * 1024
-"""The end of a log that is searched for lines to quote."""
 ONE_DOCUMENT = tr_noop("--json prints one document, and cannot go on. Leave out --json or {option}.")
 MAX_PROCESSES = 20
 """Processes that were ended, of which `show` prints a line each."""
@@ -193,7 +191,7 @@ def outcome(run: Run) -> str:
 
 def failure_words(run: Run) -> str | None:
     """Return where in the user's code a run failed, and what helps if its error does not say so; None if unknown."""
-    failure = failure_of(run.facts, run.spec()) if run.facts.traceback else None
+    failure = failure_of(run.facts, run.spec(), log_end=run.log_end(LOG_BYTES)) if run.facts.error else None
     if failure is None:
         return None
     helps = [failure.sentence] if failure.cause in EXPLAINED else []

@@ -60,6 +60,7 @@ COMMANDS = (
     _Row("mark", listing.mark_run, (listing.add_marks,), of_run=True),
     _Row("attach", start.attach, of_run=True),
     _Row("stop", control.stop, (control.add_force,), of_run=True),
+    _Row("doctor", control.doctor, (control.add_stacks,), of_run=True),
     _Row("pause", control.pause, of_run=True),
     _Row("resume", start.resume, (add_detach, add_yes, add_open_ports), of_run=True),
     _Row("again", start.again, (add_detach, add_yes, add_open_ports), of_run=True),

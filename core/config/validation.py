@@ -410,6 +410,8 @@ def batch_arithmetic(spec: RunSpec) -> str:
 OPTION = re.compile(r"(?P<option>-b|-bs|--(?:\w+[-_])*batch(?:[-_]size)?)(?:=(?P<value>\d+))?", re.ASCII)
 """An option of a script that sets its batch size, with or without its value."""
 
+BLOCKING = "CUDA_LAUNCH_BLOCKING"
+
 
 def smaller_batch(spec: RunSpec) -> tuple[RunSpec, str] | None:
     """Return the spec with about half the batch, and the batch in words: `batch 48`, `--batch-size 48`.
@@ -437,3 +439,14 @@ def smaller_batch(spec: RunSpec) -> tuple[RunSpec, str] | None:
         arguments[number + is_apart] = half_text if is_apart else f"{name}={half_text}"
         return replace(spec, script=replace(spec.script, arguments=tuple(arguments))), f"{name} {half_text}"
     return None
+
+
+def with_blocking(spec: RunSpec) -> tuple[RunSpec, str] | None:
+    """Return the spec of a script with kernels that are launched one by one, and the setting in words.
+
+    An error of a kernel then has the line of its launch. None for a recipe, and where the variable is set.
+    """
+    if spec.script is None or BLOCKING in spec.script.environment:
+        return None
+    environment = {**spec.script.environment, BLOCKING: "1"}
+    return replace(spec, script=replace(spec.script, environment=environment)), f"{BLOCKING}=1"

@@ -1,7 +1,6 @@
 """Say why a run failed: choose the cause by a table, and word its title and its sentence.
 
-Window and command line use these words. The cause is found in what the run recorded, which is taken apart here: the
-exception, the devices, the place in the user's code, the last lines.
+Window and command line use these words.
 """
 
 from __future__ import annotations
@@ -12,12 +11,12 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import PurePath
 from typing import NamedTuple
 
 from core.diagnosis.device_argument import device_argument
-from core.diagnosis.program_output import exception_lines, first_sentence, raised_in
-from core.language import Message, join_sentences, tr, tr_noop
+from core.diagnosis.evidence import KERNEL_KILLED, OF_WORKER, FailureEvidence, Place, evidence_of, place_of
+from core.diagnosis.program_output import exception_lines, first_sentence
+from core.language import Message, join_sentences, tr, tr_noop, tr_plural
 from core.runs.facts import RunFacts, RunState
 from core.schema.spec import RunSpec
 from core.text import BYTES_PER_GB, join_names, one_line
@@ -26,130 +25,11 @@ LAST_LINES = 3
 """Lines of the traceback or of the log that belong to a failure."""
 MAX_LINE = 240
 """Characters of such a line."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """A line of the user's code."""
-
-    file: str
-    line: int
-    function: str
-    """The empty string at the level of the file."""
-
-    def __str__(self) -> str:
-        where = tr("{file}, line {line}", file=PurePath(self.file).name, line=self.line)
-        return tr("{where}, in {function}()", where=where, function=self.function) if self.function else where
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FailureEvidence:
-    """What a failed run recorded, taken apart."""
-
-    facts: RunFacts
-    spec: RunSpec | None
-    error: str
-    """The sentence that the run recorded."""
-    kind: str
-    """The name of the exception; the empty string if there was none."""
-    message: str
-    """What the exception says."""
-    devices: tuple[str, ...]
-    """The ids of the devices of the worker that failed."""
-    labels: Mapping[str, str]
-    rank: int
-
-    def has(self, *patterns: str) -> bool:
-        """Return whether one of these patterns is in the error, or in the exception at the end of the traceback.
-
-        The lines above it may tell of errors that the program has handled.
-        """
-        lines, first = exception_lines(self.facts.traceback or "")
-        text = "\n".join([Message.read(self.error).english, *lines[first:]])
-        return any(re.search(pattern, text) for pattern in patterns)
-
-    def found(self, pattern: str, *, after: str = "\0") -> str:
-        """Return the first group of a match in the error or in the traceback; the empty string without one.
-
-        `after`: words above what counts, where they are there.
-        """
-        text = f"{Message.read(self.error).english}\n{self.facts.traceback or ''}"
-        match = re.search(pattern, text.rpartition(after)[2])
-        return next((group for group in match.groups() if group), "") if match else ""
-
-    @property
-    def where(self) -> str:
-        """The labels of the devices, joined; the empty string if there are none."""
-        return join_names(self.labels.get(each, each) for each in self.devices)
-
-    @property
-    def step(self) -> str:
-        """` at step 214`; the empty string before the first step."""
-        return tr(" at step {step}", step=self.facts.step) if self.facts.step else ""
-
-
-WORKER = re.compile(r"^(?:Worker (?P<rank>\d+)|The [a-z ]+?)(?: on (?P<devices>\S+(?:, \S+)*?))?(?:: | was | ended )")
-RAISED = re.compile(
-    r"^(?:.*?: )?(?P<kind>[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Iteration)): (?P<message>.*)$", re.DOTALL
-)
-RANK_OF_SCRIPT = re.compile(r"\(Worker (\d+)(?: on ([^)]+))?\)")
-FRAME = re.compile(r'^(?:  ){1,2}File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>\S+))?', re.MULTILINE)
-
-
-def evidence_of(facts: RunFacts, spec: RunSpec | None, error: str, labels: Mapping[str, str]) -> FailureEvidence:
-    """Take a failure apart. `error`: the sentence that the run recorded; `labels`: names of devices by id."""
-    english = Message.read(error).english
-    worker = WORKER.match(english) or RANK_OF_SCRIPT.search(english)
-    rank, names = (worker[1], worker[2]) if worker else (None, None)
-    known = tuple(facts.devices) or (spec.devices if spec else ())
-    devices = tuple(each for each in (names or "").split(", ") if each in known) or (known if len(known) == 1 else ())
-    raised = RAISED.match(english)
-    kind, message = (raised["kind"], raised["message"]) if raised else ("", error)
-    parts = Message.read(error).sentences
-    if raised and f"{kind}:" in parts:  # of a worker: the sentences after it are those of the exception
-        message = join_sentences(parts[[*map(str, parts)].index(f"{kind}:") + 1 :])
-    if not raised and (found := raised_in(facts.traceback or "")) is not None:
-        kind, message = found.kind, found.message
-    own = {device: str(each.get("label") or device) for device, each in facts.devices.items()}
-    return FailureEvidence(
-        facts=facts, spec=spec, error=error, kind=kind, message=message,
-        devices=_named(english, known) or devices, labels=own | dict(labels), rank=int(rank or 0),
-    )
-
-
-def _named(error: str, known: Sequence[str]) -> tuple[str, ...]:
-    """Return the device that an error names as full; the number of a GPU counts among the devices of the run."""
-    named = re.search(r"Device (\S+) ran out of memory", error)
-    if named and named[1] in known:
-        return (named[1],)
-    number = re.search(r"GPU (\d+) has a total capacity|device:GPU:(\d+)", error)
-    index = int(number[1] or number[2]) if number else len(known)
-    return (known[index],) if number and index < len(known) else ()
-
-
-def place_of(traceback: str, spec: RunSpec | None) -> Place | None:
-    """Return the deepest line of the user's code: of the workload, else of another file in its folder."""
-    if spec is None:
-        return None
-    workload = spec.recipe.path if spec.recipe is not None else spec.script.path if spec.script is not None else ""
-    frames = [
-        Place(
-            file=each["file"], line=int(each["line"]),
-            function="" if each["function"] in {None, "<module>"} else each["function"],
-        )
-        for each in FRAME.finditer(traceback)
-    ]
-    folder = str(PurePath(workload).parent if workload else spec.working_dir).rstrip("/") + "/"
-    own = [each for each in frames if each.file == workload]
-    near = [each for each in frames if each.file.startswith(folder) and "/site-packages/" not in each.file]
-    return next(reversed(own or near), None)
-
-
+LOG_BYTES = 1 << 16
+"""The end of a log in which a cause may stand: each of many workers may print several lines about one failure."""
 MAX_SENTENCE = 400
 MAX_TITLE = 90
 MAX_REASON = 60
-OF_WORKER = tr_noop("{phrase}:")
-"""The beginning of the error of a worker: its name. What follows is the exception."""
 
 
 class Cause(Enum):
@@ -169,6 +49,17 @@ class Cause(Enum):
     FAULT = "device fault"
     """A GPU of which the driver says that something is wrong with it."""
     CUDA = "cuda"
+    FABRIC = "fabric"
+    """The connection between the GPUs of a server is not set up."""
+    MISMATCH = "driver mismatch"
+    """The driver's module and a library, or the library and CUDA, are of versions that do not fit."""
+    NO_KERNEL = "no kernel"
+    """A framework that was not built for this GPU."""
+    ACCESS = "illegal access"
+    """A kernel that used memory or an index that it must not."""
+    WAITED = "waited in vain"
+    """A cascade: this worker only reports that another one did not come, whose error is the cause if it has one."""
+    PORT = "port in use"
     DISK = "disk"
     NOT_FINITE = "not finite"
     KILLED = "killed"
@@ -208,7 +99,7 @@ def failure_of(
     """
     if facts.error is None or facts.state not in {RunState.FAILED, RunState.LOST, RunState.HEAD_LOST}:
         return None
-    evidence = evidence_of(facts, spec, facts.error, labels or {})
+    evidence = evidence_of(facts, spec, facts.error, labels or {}, log_end)
     row = next(row for row in _ROWS if row.applies(evidence))
     title, sentence = row.words(evidence)
     lines, first = exception_lines(facts.traceback or "")  # of the traceback, as far as the exception's name
@@ -219,10 +110,6 @@ def failure_of(
         place=place_of(facts.traceback or "", spec), rank=evidence.rank,
         lines=tuple(line if len(line) <= MAX_LINE else f"{line[: MAX_LINE - 1]}…" for line in shown),
     )
-
-
-KERNEL_KILLED = tr_noop("The kernel ended a process for lack of memory meanwhile.")
-"""What a supervisor adds to the error of a worker that was killed, if the kernel counts such an end."""
 
 
 def short_cause(error: str) -> str:
@@ -247,7 +134,10 @@ def _cause_and_module(error: str) -> tuple[Cause, str]:
     return row.cause, evidence.found(NO_MODULE)
 
 
-EXPLAINED = frozenset({Cause.TENSORFLOW_1, Cause.DEVICE_NUMBER, Cause.LOCAL_RANK, Cause.TERMINAL})
+EXPLAINED = frozenset({
+    Cause.TENSORFLOW_1, Cause.DEVICE_NUMBER, Cause.LOCAL_RANK, Cause.TERMINAL, Cause.FABRIC, Cause.MISMATCH,
+    Cause.NO_KERNEL, Cause.ACCESS, Cause.WAITED, Cause.PORT,
+})
 """Causes whose exception does not say what helps."""
 SHORT = {
     Cause.DEVICE_MEMORY: tr_noop("out of memory"),
@@ -255,6 +145,12 @@ SHORT = {
     Cause.TENSORFLOW_1: tr_noop("needs TensorFlow 1"),
     Cause.FAULT: tr_noop("faulty GPU"),
     Cause.CUDA: tr_noop("no CUDA"),
+    Cause.FABRIC: tr_noop("fabric manager"),
+    Cause.MISMATCH: tr_noop("driver does not fit"),
+    Cause.NO_KERNEL: tr_noop("not built for this GPU"),
+    Cause.ACCESS: tr_noop("illegal access"),
+    Cause.WAITED: tr_noop("waited in vain"),
+    Cause.PORT: tr_noop("port in use"),
     Cause.DISK: tr_noop("disk full"),
     Cause.KILLED: tr_noop("killed from outside"),
     Cause.NOT_FINITE: tr_noop("loss not a number"),
@@ -274,8 +170,26 @@ NO_DISK = (r"No space left on device", r"[Dd]isk\b.* (?:is|was) full", r"Disk qu
 STOPS_ON_NAN = r"as its setting “Stop on NaN” says\."
 IMPORT_ERRORS = frozenset({"ModuleNotFoundError", "ImportError"})
 NO_CUDA = (r"CUDA driver's library cannot be used", r"CUDA driver (would|cannot|did|has)", r"asks the CUDA driver",
-           r"libcuda\.so", r"sees (0|no) CUDA", r"Torch not compiled with CUDA", r"CUDA driver initialization failed",
-           r"no kernel image is available")
+           r"libcuda\.so", r"sees (0|no) CUDA", r"Torch not compiled with CUDA", r"CUDA driver initialization failed")
+NO_FABRIC = (r"\b[Ee]rror:? \(?802\b", r"system not yet initialized", r"\w+_(?:SYSTEM_NOT_READY|SystemNotReady)\b",
+             r"cudaErrorSystemNotReady")
+MISMATCHED = (r"[Dd]river/library version mismatch", r"API mismatch", r"CUDA driver version is insufficient",
+              r"\b[Ee]rror:? \(?80[34]\b", r"unsupported display driver / cuda driver combination",
+              r"forward compatibility was attempted on non supported HW")
+NO_KERNEL = (r"no kernel image is available", r"cudaErrorNoKernelImageForDevice", r"CUDA_ERROR_NO_BINARY_FOR_GPU")
+ASSERTS = (r"device-side assert", r"cudaErrorAssert", r"CUDA_ERROR_ASSERT")
+ACCESS = (*ASSERTS, r"an illegal memory access was encountered", r"CUDA_ERROR_ILLEGAL_ADDRESS",
+          r"CUDA error: misaligned address")
+ASSERTION = r"Assertion `?(.{1,160}?)`? failed"
+PORT_IN_USE = (r"EADDRINUSE", r"[Aa]ddress already in use")
+PORT = r"(?:[\]*0-9a-z]:|\bport:? |tcp://\S+:)(\d{2,5})\b"
+WAITED = (r"Watchdog caught collective operation timeout", r"watchdog got stuck for \d+ seconds",
+          r"NCCL operations have failed or timed out",
+          r"NCCL communicator was aborted", r"Timed out waiting \d+ms for", r"Connection closed by peer \[",
+          r"remote process exited or there was a network error", r"Application timeout caused pair closure")
+LATE = re.compile(r"\[Rank (?P<rank>\d+)\] Watchdog caught collective operation timeout: (?P<work>[^\n]*)")
+"""What each rank prints that has waited too long for a collective of NCCL, which `WAITED_FOR` takes apart."""
+WAITED_FOR = {"number": r"SeqNum=(\d+)", "operation": r"OpType=_?(\w+?)(?:_BASE)?\b", "limit": r"Timeout\(ms\)=(\d+)"}
 GPU_ERRORS = (r"CUDA error\b(?!: (?:device-side assert|no kernel image))", r"CUDA_ERROR_(?!OUT_OF_MEMORY|ASSERT)",
               r"\bcudaError(?!Assert|NoKernelImage)", r"CUDA (driver )?initialization",
               r"cuDNN error", r"CUDNN_STATUS", r"CUBLAS_STATUS_(?!ALLOC_FAILED)", r"\bNCCL\b")
@@ -302,6 +216,9 @@ TENSORFLOW_1 = (
     r"(tf\.\w+)(?:\(\))? is not (?:compatible with|supported when) eager execution"
 )
 """What TensorFlow 2 says of a name that only TensorFlow 1 has."""
+
+
+WITH_BLOCKING = "CUDA_LAUNCH_BLOCKING=1"
 
 
 class _Row(NamedTuple):
@@ -478,6 +395,87 @@ def _fault(evidence: FailureEvidence) -> tuple[str, str]:
     return tr("Something is wrong with {where}", where=where), join_sentences(faults.values())
 
 
+def _fabric(_: FailureEvidence) -> tuple[str, str]:
+    return tr("The connection between the GPUs is not set up"), tr(
+        "CUDA says that the system is not ready (error 802). Servers with NVSwitch need NVIDIA's fabric manager in the "
+        "driver's version: systemctl status nvidia-fabricmanager. Without NVSwitch, see the notes on this error in the "
+        "release notes of CUDA."
+    )
+
+
+def _mismatch(evidence: FailureEvidence) -> tuple[str, str]:
+    return tr("The driver does not fit"), join_sentences([
+        tr(first_sentence(evidence.message)),
+        tr("After an update of the driver, restart the machine. Otherwise the driver is too old for this CUDA: update "
+           "it, or choose a Python whose framework is built for an older CUDA."),
+    ])
+
+
+def _no_kernel(evidence: FailureEvidence) -> tuple[str, str]:
+    return tr("The framework is not built for {where}", where=evidence.where or tr("this GPU")), tr(
+        "{python} has a framework without kernels for this GPU. Choose another Python, or install a build for it "
+        "there. trainyard check --quick says which Python fits which GPU.",
+        python=evidence.spec.python if evidence.spec else tr("The Python of this run"),
+    )
+
+
+def _access(evidence: FailureEvidence) -> tuple[str, str]:
+    where = evidence.where or tr("A GPU")
+    late = tr("GPUs report such an error late, so that the line may be a wrong one: with {setting} in the environment "
+              "it is the right one.", setting=WITH_BLOCKING)
+    if not evidence.told(*ASSERTS):
+        return tr("A kernel on {where} used memory that it must not", where=where), join_sentences([
+            tr("Most often an index or a library's own kernel is wrong."), late,
+        ])
+    failed = next(reversed(re.findall(ASSERTION, evidence.log_end)), "")
+    what = tr("The assertion {text} failed.", text=failed) if failed else None
+    often = tr("Most often a label or an index is larger than the number of classes or rows.")
+    return tr("An assertion failed on {where}", where=where), join_sentences([what, often, late])
+
+
+def _waited(evidence: FailureEvidence) -> tuple[str, str]:
+    """Name who was late, as far as the workers that waited tell it. Source: `ProcessGroupNCCL.cpp` of PyTorch."""
+    first = dict[int, dict[str, str]]()
+    for found in LATE.finditer(f"{evidence.error}\n{evidence.log_end}"):
+        each = {name: match[1] for name, pattern in WAITED_FOR.items() if (match := re.search(pattern, found["work"]))}
+        first.setdefault(int(found["rank"]), each)
+    title, ranks = tr("A worker waited in vain for another one"), range(len(evidence.facts.devices))
+    if not first:
+        return title, tr("The other one hung, or ended first. Its own error, if it printed one, is above in the log.")
+    any_of = next(iter(first.values()))
+    said = tr("{operation} took longer than its limit of {seconds} s.", operation=any_of.get("operation", "NCCL"),
+              seconds=int(any_of.get("limit", 0)) // 1000)
+    numbers = {rank: int(each["number"]) for rank, each in first.items() if "number" in each}
+    least = min(numbers.values(), default=0)
+    behind = [rank for rank, number in numbers.items() if number == least]
+    silent = [rank for rank in ranks if rank not in first]
+    late = silent if 2 * len(silent) < len(ranks) else []
+    if late:
+        who = tr_plural("Worker {ranks} reported nothing: it hung, or had ended.",
+                        "Workers {ranks} reported nothing: they hung, or had ended.", len(late), ranks=_numbers(late))
+    elif 2 * len(behind) < len(numbers):
+        who = tr_plural("Worker {ranks} was behind the others, at collective {number}.",
+                        "Workers {ranks} were behind the others, at collective {number}.", len(behind),
+                        ranks=_numbers(behind), number=least)
+    elif not silent:
+        who = tr("All workers waited: they may have called different collectives, or the connection hangs.")
+    else:
+        who = tr("Which worker was late is not known.")
+    return title, join_sentences([said, who, tr("What they printed before is further up in the log.")])
+
+
+def _numbers(ranks: Sequence[int]) -> str:
+    return join_names(map(str, ranks))
+
+
+def _port(evidence: FailureEvidence) -> tuple[str, str]:
+    number = evidence.found(PORT)
+    return tr("Port {number} is in use", number=number) if number else tr("A port is in use"), tr(
+        "Another program listens there, often another training. Give this one another port, as with --master_port or "
+        "MASTER_PORT, or leave the port out: each run here has a free one."
+    )
+
+
 def _lost(evidence: FailureEvidence) -> tuple[str, str]:
     checkpoint = evidence.facts.checkpoint
     advice = (
@@ -509,6 +507,12 @@ _ROWS = (
     _Row(Cause.TENSORFLOW_1, lambda each: each.has(TENSORFLOW_1), _tensorflow_1),
     _Row(Cause.MISSING_MODULE, lambda each: each.kind in IMPORT_ERRORS and each.has(NO_MODULE), _missing_module),
     _Row(Cause.FAULT, lambda each: bool(each.facts.faults) and each.has(*GPU_ERRORS), _fault),
+    _Row(Cause.FABRIC, lambda each: each.told(*NO_FABRIC), _fabric),
+    _Row(Cause.MISMATCH, lambda each: each.told(*MISMATCHED), _mismatch),
+    _Row(Cause.NO_KERNEL, lambda each: each.told(*NO_KERNEL), _no_kernel),
+    _Row(Cause.ACCESS, lambda each: each.told(*ACCESS), _access),
+    _Row(Cause.PORT, lambda each: each.has(*PORT_IN_USE), _port),
+    _Row(Cause.WAITED, lambda each: each.told(*WAITED), _waited),
     _Row(Cause.CUDA, lambda each: each.has(*NO_CUDA),
          lambda each: (tr("The GPUs cannot be used by CUDA"), tr(each.message or each.error))),
     _Row(Cause.DISK, lambda each: each.has(*NO_DISK), lambda each: (tr("The disk is full"), tr(each.error))),

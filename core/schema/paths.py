@@ -56,6 +56,8 @@ EVENTS_SUFFIX = ".jsonl"
 RESERVE = "reserve"
 """A file in the events folder. It is deleted when the disk is full, so that the last events fit."""
 
+STACKS = "trainyard-stacks"
+"""The name of the file in memory to which a worker prints its stacks on the signal SIGRTMAX (`core.doctor.stacks`)."""
 PART_FILE = "part.json"
 KEPT_FILE = "kept"
 HOLDER_FILE = "holder.json"

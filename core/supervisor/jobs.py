@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from core.catalog.strategies import strategy_of
-from core.diagnosis.failures import place_of
+from core.diagnosis.evidence import place_of
 from core.diagnosis.program_output import as_printed, last_traceback, raised_in, usage_error
 from core.errors import RunError
 from core.language import join_sentences, tr, tr_noop

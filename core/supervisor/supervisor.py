@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from core.catalog.strategies import strategy_of
 from core.devices.device import Device, Sample, devices_here
 from core.devices.sampler import Sampler
-from core.diagnosis.failures import KERNEL_KILLED
+from core.diagnosis.evidence import KERNEL_KILLED
 from core.errors import RunError
 from core.language import join_sentences, tr, tr_noop
 from core.launchers import local, p2p

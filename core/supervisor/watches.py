@@ -249,7 +249,8 @@ def _stall(step: int | None, still_s: float, busy: str) -> str:
     which = tr_noop("since training began at {since}") if step is None else tr_noop("since step {step} at {since}")
     return tr(
         "No step has been reported {which}, but all processes are running{devices}. A process may be waiting for data "
-        "or for another process; a long validation looks the same. If training does not continue, stop the run.",
+        "or for another process; a long validation looks the same. If training does not continue, “Why does it hang?” "
+        "(trainyard doctor) names the worker that holds the others up.",
         which=tr(which, step=step, since=since), devices=f" ({busy})" if busy else "",
     )
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.diagnosis.failures import OF_WORKER
+from core.diagnosis.evidence import OF_WORKER
 from core.diagnosis.program_output import first_sentence
 from core.language import join_sentences, tr, tr_noop
 from core.schema.event_kinds import Done, WorkerError, read_all

@@ -119,6 +119,18 @@ def awaits(pid: int, number: int, proc: Path = PROC) -> bool:
     return any(int(mask, 16) >> (number - 1) & 1 for mask in masks)
 
 
+def catches(pid: int, number: int, proc: Path = PROC) -> bool:
+    """Return whether a process has a handler of its own for a signal of this number."""
+    found = re.search(rb"^SigCgt:\s*([0-9a-f]+)", _read(proc, pid, "status"), re.MULTILINE)
+    return found is not None and bool(int(found[1], 16) >> (number - 1) & 1)
+
+
+def waits_in(pid: int, proc: Path = PROC) -> str:
+    """Return the function of the kernel in which a process waits; the empty string where that is not told."""
+    name = _read(proc, pid, "wchan").decode(errors="replace").strip()
+    return "" if name == "0" else name
+
+
 def words(pid: int, proc: Path = PROC) -> tuple[str, ...]:
     """Return the command line of a process."""
     line = _read(proc, pid, "cmdline")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import gc
 import importlib
 import os
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 from ..language import tr
 from ..schema.event_kinds import Done
 from ..schema.events import RecordError
+from ..schema.paths import STACKS
 from ..schema.spec import RankAssignment
 from . import errors
 from .boot import start_dead_man_switch
@@ -41,6 +43,7 @@ class FrameworkError(ImportError):
 def main(run_dir: str, assignment_json: str) -> int:
     """Train as one worker of a run and return the exit code. Record every error in the run's events."""
     start_dead_man_switch()
+    _print_stacks_on_signal()
     assignment = RankAssignment.from_text(assignment_json)
     if assignment.cores and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, assignment.cores)  # before the framework counts the cores it may use
@@ -50,6 +53,11 @@ def main(run_dir: str, assignment_json: str) -> int:
     finally:
         context.close()
         _unfreeze_for_nanobind()
+
+
+def _print_stacks_on_signal() -> None:
+    """Let this process, and those that it forks, tell where they are: also where the interpreter's lock is held."""
+    faulthandler.register(signal.SIGRTMAX, file=os.memfd_create(STACKS), all_threads=True)
 
 
 def _unfreeze_for_nanobind() -> None:

@@ -63,6 +63,10 @@ ACTIONS = (
         tip=tr_noop("Copy the path of its folder"),
     ),
     RunAction(
+        name="doctor", section="name", text=tr_noop("Why does it hang?"),
+        tip=tr_noop("Say where each worker is, and which of them holds the others up. It trains on meanwhile"),
+    ),
+    RunAction(
         name="rename", section="name", key="F2", text=tr_noop("Rename…"),
         tip=tr_noop("Give it another name; its folder keeps its own"),
     ),
@@ -207,6 +211,8 @@ def obstacles(summary: RunSummary | None) -> dict[str, str]:
         **dict.fromkeys(of_runs, ""),
         **dict.fromkeys(("rename", "star", "tags", "note", "archive"), others),
         "model": model,
+        "doctor": "" if state.live else tr("Only a run that trains can be asked. This one is {state}.",
+                                           state=tr(state.label).lower()),
         "remove": remove or ("" if is_root else others),
     }
 

@@ -223,6 +223,7 @@ OPEN_OTHER_FILES = {
     "core.system.procfs": "/proc",
     "core.system.processes": "/proc",
     "core.worker.boot": "/dev/null",
+    "core.doctor.stacks": "a file in the memory of a worker",
     "core.check": "the kernel's log, and a lock in the cache folder",
     "core.worker.export": "the exported model",
     "core.worker.keras": "files of a checkpoint, in a worker of the run",

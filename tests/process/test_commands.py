@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import re
 import subprocess
 import time
 from dataclasses import asdict, replace
@@ -103,17 +104,24 @@ def test_run_list_has_headings_and_a_message_when_empty(runs_root: Path, capsys)
 
 
 def test_devices_command_shows_memory_utilisation_and_processes(nvml: StandIn, runs_root: Path, capsys) -> None:
-    nvml.write(gpus=2, gpu1={"memory_used": 20 * GB, "utilisation": 97, "compute": f"{os.getpid()}:{20 * GB}"})
+    nvml.write(
+        gpus=2, gpu0={"unsupported": "temperature,power"},
+        gpu1={"memory_used": 20 * GB, "utilisation": 97, "compute": f"{os.getpid()}:{20 * GB}",
+              "temperature": 71, "power_mw": 401_000, "power_limit_mw": 450_000},
+    )
     run_dir = written_run(runs_root, "starting", "running")
     heading, *lines = call(capsys, "devices", "--runs", runs_root)[1].splitlines()
-    assert heading.split() == ["DEVICE", "NAME", "MEMORY", "UTILISATION", "HELD", "BY"]
+    assert heading.split() == ["DEVICE", "NAME", "MEMORY", "UTILISATION", "TEMPERATURE", "POWER", "HELD", "BY"]
     by_name = {line.split()[0]: line for line in lines}
     assert "20.0 GB of 24.0 GB" in by_name["gpu:1"]
-    assert "97 %" in by_name["gpu:1"]
+    assert re.search("97 % +71 °C +401 of 450 W +pid", by_name["gpu:1"])
+    assert re.search("% +- +- ", by_name["gpu:0"]), "a missing reading is a dash"
     assert f"pid {os.getpid()} " in by_name["gpu:1"]
     assert f"run {run_dir.name}" in by_name["cpu:0"]
     rows = {row["short_name"]: row for row in json.loads(call(capsys, "devices", "--json", "--runs", runs_root)[1])}
     assert rows["gpu:1"]["processes"] == [{"pid": os.getpid(), "memory_used_bytes": 20 * GB}]
+    assert (rows["gpu:1"]["temperature_celsius"], rows["gpu:1"]["power_watts"]) == (71, 401)
+    assert (rows["gpu:0"]["temperature_celsius"], rows["gpu:0"]["power_watts"]) == (None, None)
     assert rows["cpu:0"]["runs"] == [run_dir.name]
     assert (rows["gpu:0"]["processes"], rows["gpu:0"]["runs"]) == ([], [])
 

@@ -166,3 +166,47 @@ def test_only_the_loss_and_only_with_the_setting_fails_a_script(tmp_path, runs_r
     followed = train(source_spec(tmp_path, source, training={"stop_on_nan": stops}), runs_root)
     assert followed.state is state
     assert followed.run.spec().training.stop_on_nan is stops
+
+
+MEET = """\
+import os, socket, sys, time
+import torch, torch.distributed as dist
+from datetime import timedelta
+rank = int(os.environ["RANK"])
+"""
+TAKEN = MEET + """\
+taken = socket.create_server(("127.0.0.1", 0))
+dist.TCPStore("127.0.0.1", taken.getsockname()[1], 1, is_master=True)
+"""
+CASCADE = MEET + """\
+dist.init_process_group("gloo")
+dist.all_reduce(torch.ones(1))
+if rank == 1:
+    time.sleep(0.5)  # the other one waits meanwhile
+    raise ValueError("bad shard")
+dist.all_reduce(torch.ones(1))
+"""
+ONE_IS_MISSING = MEET + """\
+dist.init_process_group("gloo", timeout=timedelta(seconds=2))
+if rank == 1:
+    time.sleep(1000)
+dist.all_reduce(torch.ones(1))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("source", "devices", "cause", "words"),
+    [
+        (TAKEN, "cpu:0", Cause.PORT, "Another program listens there"),
+        (CASCADE, "cpu:0,cpu:1", Cause.CODE, "bad shard"),
+        (ONE_IS_MISSING, "cpu:0,cpu:1", Cause.WAITED, "The other one hung, or ended first."),
+    ],
+    ids=["port in use", "a root and its cascade", "a cascade alone"],
+)
+def test_cause_is_told_of_workers_that_meet(tmp_path, runs_root, source, devices, cause, words) -> None:
+    followed = train(source_spec(tmp_path, source, devices=devices, launch="per-device"), runs_root)
+    assert followed.state is RunState.FAILED
+    failure = failure_of(followed.run.facts, followed.run.spec(), log_end=followed.run.log_end(1 << 16))
+    assert failure is not None
+    assert (failure.cause, words in failure.sentence) == (cause, True), (followed.failure, failure)

@@ -53,7 +53,8 @@ def test_stall_is_reported_once_and_cleared_when_steps_continue() -> None:
     assert sentence.startswith("No step has been reported since step 2 at ")
     assert sentence.endswith(
         ", but all processes are running (GPU 0: 100 %, GPU 1: 0 %). A process may be waiting for data or for "
-        "another process; a long validation looks the same. If training does not continue, stop the run."
+        "another process; a long validation looks the same. If training does not continue, “Why does it hang?” "
+        "(trainyard doctor) names the worker that holds the others up."
     )
     assert stall.poll(2, SURVEY, 500.0) is None
     assert stall.poll(3, SURVEY, 501.0) == ""

@@ -202,7 +202,7 @@ torch.multiprocessing.spawn.ProcessRaisedException:
     rank=args.rank
 RuntimeError: Address already in use
 
-""", "RuntimeError: Address already in use", Cause.CODE, "train.py:161"),
+""", "RuntimeError: Address already in use", Cause.PORT, "train.py:161"),
     # https://github.com/lyu-yx/ACUMEN/issues/4
     Output("spawned process that was killed", f"""{TRACE}
   File "/home/u/train.py", line 88, in <module>

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from core.config.validation import smaller_batch
-from core.diagnosis.failures import KERNEL_KILLED, Cause, Failure, failure_of, short_cause
+from core.diagnosis.evidence import KERNEL_KILLED
+from core.diagnosis.failures import Cause, Failure, failure_of, short_cause
 from core.runs.facts import RunFacts, RunState
 from core.schema.event_kinds import Checkpoint, Release, Verdict
 from core.schema.settings import Script
@@ -100,8 +101,8 @@ FAULT = "The driver says that GPU 6 needs a reset (its recovery action). End wha
         ("Worker 0 on GPU-aa: OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.", Cause.DEVICE_MEMORY),
         ("Worker 0 on GPU-aa: ModuleNotFoundError: No module named 'einops'.", Cause.MISSING_MODULE),
         ("Worker 0 on GPU-aa: ValueError: shapes do not fit.", Cause.CODE),
-        ("Worker 0 on GPU-aa: AcceleratorError: CUDA error: device-side assert (cudaErrorAssert).", Cause.CODE),
-        ("Worker 0 on GPU-aa: RuntimeError: CUDA error: no kernel image is available for execution.", Cause.CUDA),
+        ("Worker 0 on GPU-aa: AcceleratorError: CUDA error: device-side assert (cudaErrorAssert).", Cause.ACCESS),
+        ("Worker 0 on GPU-aa: RuntimeError: CUDA error: no kernel image is available for execution.", Cause.NO_KERNEL),
     ],
 )
 def test_faulty_gpu_explains_what_a_gpu_can_cause(error: str, cause: Cause) -> None:
@@ -110,6 +111,74 @@ def test_faulty_gpu_explains_what_a_gpu_can_cause(error: str, cause: Cause) -> N
     if cause is Cause.FAULT:
         assert (failure.title, failure.sentence) == ("Something is wrong with GPU 6", FAULT)
         assert failed(error).cause is not Cause.FAULT, "without a word of the driver it may be the program"
+
+
+LATE = (
+    "[rank{0}]:[E321 02:07:08.408271257 ProcessGroupNCCL.cpp:607] [Rank {0}] Watchdog caught collective operation "
+    "timeout: WorkNCCL(SeqNum={1}, OpType={2}, NumelIn=9, NumelOut=9, Timeout(ms)=600000) ran for 600060 milliseconds "
+    "before timing out.\n"
+)
+WAITED = "A worker waited in vain for another one"
+ABORTED = "train.py was ended by SIGABRT, which this run did not send."
+
+
+@pytest.mark.parametrize(
+    ("error", "log_end", "cause", "title", "words"),
+    [
+        # https://github.com/hiyouga/LlamaFactory/issues/7396
+        (ABORTED, "".join(LATE.format(rank, 1580, "ALLREDUCE") for rank in (0, 3, 2, 1)), Cause.WAITED,
+         WAITED, "ALLREDUCE took longer than its limit of 600 s. All workers waited"),
+        # https://github.com/pytorch/pytorch/issues/118369
+        (ABORTED, "".join(LATE.format(*each, "_ALLGATHER_BASE") for each in (
+            (0, 96120), (0, 96117), (1, 96120), (2, 96120), (3, 64088))), Cause.WAITED, WAITED,
+         "limit of 600 s. Worker 3 was behind the others, at collective 64088."),
+        (ABORTED, "".join(LATE.format(rank, 7, "ALLREDUCE") for rank in (0, 2, 3)), Cause.WAITED,
+         WAITED, "Worker 1 reported nothing: it hung, or had ended."),
+        # https://github.com/Project-MONAI/model-zoo/issues/685
+        (ABORTED, f"terminate called\n  what():  [PG 0 Rank 0] terminated: {LATE.format(0, 7, 'ALLREDUCE')}",
+         Cause.WAITED, WAITED, "Which worker was late is not known."),
+        # https://github.com/om-ai-lab/VLM-R1/issues/257
+        (ABORTED, "[Rank 6] ProcessGroupNCCL's watchdog got stuck for 480 seconds without making progress\n",
+         Cause.WAITED, WAITED, "hung, or ended first"),
+        # https://github.com/wilicc/gpu-burn/issues/92
+        (ABORTED, "terminate called\n  what():  Error (gpu_burn-drv.cpp:298): system not yet initialized\n",
+         Cause.FABRIC, "The connection between the GPUs is not set up", "fabric manager"),
+        (ABORTED, "terminate called\n", Cause.SIGNAL, "A process was ended by SIGABRT", "ended it on purpose"),
+        (("a.py ended with exit code 1: RuntimeError: [../gloo/transport/tcp/pair.cc:598] Connection closed by peer "
+          "[127.0.1.1]:4555."), "", Cause.WAITED, WAITED, "hung, or ended first"),
+        ("a.py ended with exit code 1: ConnectionResetError: [Errno 104] Connection reset by peer.", "", Cause.CODE,
+         "ConnectionResetError", "Connection reset by peer"),
+        # https://github.com/meta-pytorch/torchtune/issues/1025
+        (("a.py ended with exit code 1: torch.distributed.DistNetworkError: The server socket has failed to listen on "
+          "any local network address. The server socket has failed to bind to [::]:29500 (errno: 98 - Address already "
+          "in use)."), "", Cause.PORT, "Port 29500 is in use", "another port"),
+        # https://github.com/xdit-project/mochi-xdit/issues/22
+        (("a.py ended with exit code 1: RuntimeError: The server socket has failed to listen on any local network "
+          "address. port: 29501, useIpv6: 0, code: -98, name: EADDRINUSE, message: address already in use."), "",
+         Cause.PORT, "Port 29501 is in use", "another port"),
+        ("Worker 0 on GPU-aa: RuntimeError: Address already in use.", "", Cause.PORT, "A port is in use", "another"),
+        # https://github.com/evo-design/evo/issues/136
+        ("Worker 0 on GPU-aa: RuntimeError: CUDA error: an illegal memory access was encountered.", "", Cause.ACCESS,
+         "A kernel on GPU 5 used memory that it must not", "with CUDA_LAUNCH_BLOCKING=1 in the environment it is"),
+        # https://github.com/hszhao/semseg/issues/29
+        ("Worker 0 on GPU-aa: RuntimeError: CUDA error: device-side assert triggered.",
+         "ClassNLLCriterion.cu:104: block: [3,0,0], thread: [160,0,0] Assertion `t >= 0 && t < n_classes` failed.\n",
+         Cause.ACCESS, "An assertion failed on GPU 5", "The assertion t >= 0 && t < n_classes failed. Most often"),
+        # https://github.com/huggingface/huggingface_hub/issues/4134
+        (("a.py ended with exit code 1: RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 802: system "
+          "not yet initialized."), "", Cause.FABRIC, "The connection between the GPUs is not set up", "fabric manager"),
+        (("a.py ended with exit code 1: RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 803: system "
+          "has unsupported display driver / cuda driver combination."), "", Cause.MISMATCH, "The driver does not fit",
+         "After an update of the driver, restart the machine."),
+        ("Worker 0 on GPU-aa: RuntimeError: CUDA error: no kernel image is available for execution.", "",
+         Cause.NO_KERNEL, "The framework is not built for GPU 5", "Choose another Python"),
+    ],
+)
+def test_causes_of_gpus_and_their_connections(error: str, log_end: str, cause: Cause, title: str, words: str) -> None:
+    four = {f"GPU-{name}": {"label": f"GPU {number}"} for number, name in ((5, "aa"), (6, "bb"), (7, "cc"), (8, "dd"))}
+    failure = failed(error, log_end=log_end, devices=four)
+    assert (failure.cause, failure.title) == (cause, title)
+    assert words in failure.sentence, failure.sentence
 
 
 def test_full_device_says_how_full_it_was() -> None:
@@ -183,7 +252,20 @@ def test_half_batch_is_divided_evenly_over_the_devices_and_offered_only_where_me
         facts = RunFacts(state=RunState.FAILED, error=f"Worker 0 on GPU-aa: {error}", devices=GPU)
         view = failure_view(facts, spec, log_end="", labels={"GPU-aa": "GPU 0"})
         assert view is not None
-        assert view.smaller_words == words
+        assert view.change == words
+
+
+def test_kernels_launched_one_by_one_are_offered_where_a_kernel_failed_and_are_not_yet() -> None:
+    error = "train.py ended with exit code 1: RuntimeError: CUDA error: an illegal memory access was encountered."
+    facts, spec = RunFacts(state=RunState.FAILED, error=error, devices=GPU), script()
+    view = failure_view(facts, spec, log_end="", labels={})
+    assert view is not None
+    assert view.changed is not None
+    assert view.changed.script is not None
+    assert (view.change, view.changed.script.environment) == ("CUDA_LAUNCH_BLOCKING=1", {"CUDA_LAUNCH_BLOCKING": "1"})
+    again = failure_view(facts, view.changed, log_end="", labels={})
+    assert again is not None
+    assert again.changed is None
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import QListView, QPushButton, QToolButton, QWidget
 
-from core.diagnosis.failures import OF_WORKER
+from core.diagnosis.evidence import OF_WORKER
 from core.language import join_sentences, stored, tr
 from core.runs.facts import RunState
 from core.schema.paths import EVENTS, SUPERVISOR_EVENTS

@@ -19,8 +19,8 @@ pytestmark = pytest.mark.styled
 
 FULL = "Worker 0 on cpu:0: RuntimeError: can't allocate memory: you tried to allocate 9 bytes."
 VIEW = FailureView(
-    title="The program ended with exit code 3", sentence="It printed nothing.", place="", lines=(), smaller=None,
-    smaller_words="", can_run_again=True, rank=0, sought="",
+    title="The program ended with exit code 3", sentence="It printed nothing.", place="", lines=(), changed=None,
+    change="", can_run_again=True, rank=0, sought="",
 )
 
 
@@ -59,7 +59,7 @@ def test_card_offers_half_the_batch_and_takes_no_room(drive, runs_root):
         panel.until(lambda size=size: quoted.isVisible() is (size == (1480, 1000)), f"the lines at {size}")
     assert window.findChild(QLabel, "failureTitle").text() == "The machine ran out of memory at step 50"
     assert card.accessibleName() == "The machine ran out of memory at step 50"
-    smaller = window.findChild(QPushButton, "failureSmallerButton")
+    smaller = window.findChild(QPushButton, "failureChangeButton")
     assert smaller.text() == "Try batch 32"
     panel.qtbot.mouseClick(smaller, Qt.MouseButton.LeftButton)
     panel.until(lambda: (spec := panel.spec()) is not None and spec.training.batch_size == 32, "the smaller batch")
@@ -74,7 +74,7 @@ def test_closed_card_stays_closed_until_another_run_is_looked_at(qtbot, hold):
     card.show_failure(VIEW)
     assert card.isVisible()
     assert not card.log_button.isVisible()  # there is nothing to look for
-    assert not card.smaller_button.isVisible()
+    assert not card.change_button.isVisible()
     qtbot.mouseClick(card.close_button, Qt.MouseButton.LeftButton)
     card.show_failure(VIEW)
     assert not card.isVisible()

@@ -10,7 +10,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QContextMenuEvent
 
 from core.devices.device import Device, Sample, Survey, short_name
-from core.diagnosis.failures import OF_WORKER
+from core.diagnosis.evidence import OF_WORKER
 from core.history.summary import RunSummary
 from core.language import join_sentences, tr
 from core.queue.listing import QueuedRun, QueueView

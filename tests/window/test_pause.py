@@ -10,6 +10,7 @@ from core.history.index import directories
 from core.runs.facts import RunState
 from core.runs.run import Run
 from gui.runs import words as run_header
+from gui.runs.actions import obstacles
 from tests.support.acting import played
 from tests.support.running import FOREVER, LONG, start, write_recipe
 from tests.support.waiting import PATIENCE_S
@@ -149,3 +150,14 @@ def test_run_is_saved_stopped_and_resumed_while_the_window_polls_and_asks_to_sha
     press(panel, "pauseButton")
     panel.answer("yesButton")
     panel.until_state("Running")
+
+
+@pytest.mark.slow
+def test_run_that_trains_is_said_to_train_where_it_is_asked_why_it_hangs(panel, tmp_path):
+    start_slow(panel, tmp_path, FOREVER)
+    panel.window.panels.actions.do("doctor", [str(panel.run.dir)])
+    panel.until(lambda: "The run trains: it went from step" in panel.message("messageStrip"), "what the workers do")
+    press(panel, "stopButton")
+    panel.until_state("Stopped")
+    summary = panel.window.services.run_list.summary
+    panel.until(lambda: "Only a run that trains" in obstacles(summary(str(panel.run.dir)))["doctor"], "why it cannot")

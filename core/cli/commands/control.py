@@ -1,4 +1,4 @@
-"""The commands `stop`, `pause` and `save`, for runs that train; `queue`, for runs that wait."""
+"""The commands `stop`, `pause`, `save` and `doctor`, for runs that train; `queue`, for runs that wait."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from core.cli.output import answer, ending, say, say_rows, say_run, state_words, warn
+from core.cli.output import answer, ending, say, say_json, say_rows, say_run, state_words, warn
 from core.cli.runs import EXIT_CODES, POLL_S, StopMessages, find, hard_end
 from core.errors import RunError
 from core.history import index
@@ -83,6 +83,27 @@ def save(options: Namespace) -> int:
         raise _interrupted(run, "save") from None
     path = str(run.dir / CHECKPOINTS / written.name)
     return answer(options, {"run": run.id, "checkpoint": written.name, "step": written.step, "path": path}, path)
+
+
+def add_stacks(parser: ArgumentParser) -> None:
+    parser.add_argument("--stacks", action="store_true", help=tr("print the whole Python stack of each worker, too"))
+
+
+def doctor(options: Namespace) -> int:
+    """Say where each worker of a run is, and which of them holds the others up."""
+    from core.doctor.verdict import examine  # loads what no other command needs
+
+    run = find(options)
+    verdict, looks = examine(run)
+    if options.json:
+        say_json({"run": run.id, **verdict.document(looks)})
+        return 0
+    say(verdict.sentence)
+    for each in looks if options.stacks else ():
+        say(tr("Worker {rank} (process {pid}):", rank=each.rank, pid=each.pid))
+        for frame in reversed(each.stack):
+            say(f'  File "{frame.file}", line {frame.line}, in {frame.function}')
+    return 0
 
 
 INTERRUPTED = {

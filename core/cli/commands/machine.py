@@ -177,6 +177,9 @@ def _row(shown: Shown) -> dict[str, Any]:
         "minor": device.minor, "cores": list(device.cores), "shared_memory": device.shared_memory,
         "utilisation_percent": sample.utilisation_percent if sample else None,
         "memory_used_bytes": sample.memory_used_bytes if sample else None,
+        "temperature_celsius": sample.temperature_celsius if sample else None,
+        "power_watts": sample.power_watts if sample else None,
+        "power_limit_watts": sample.power_limit_watts if sample else None,
         "asleep": sample.asleep if sample else None,
         "lost": (sample.lost if sample else None) if is_asked else device.blocked,
         "blocked": device.blocked, "short_name": shown.name,
@@ -209,6 +212,19 @@ def _percent(sample: Sample | None) -> str | None:
     return None if percent is None else f"{percent:.0f} %"
 
 
+def _temperature(sample: Sample | None) -> str | None:
+    degrees = sample.temperature_celsius if sample else None
+    return None if degrees is None else f"{degrees:.0f} °C"
+
+
+def _power(sample: Sample | None) -> str | None:
+    if sample is None or sample.power_watts is None:
+        return None
+    if not sample.power_limit_watts:
+        return f"{sample.power_watts:.0f} W"
+    return tr("{power:.0f} of {limit:.0f} W", power=sample.power_watts, limit=sample.power_limit_watts)
+
+
 def _note(device: Device, sample: Sample | None) -> str | None:
     """Return why the device cannot be read or used for training; None if it can."""
     if why := (sample.lost if sample else None) or device.blocked:
@@ -221,6 +237,8 @@ DEVICE_COLUMNS: tuple[Column[Shown], ...] = (
     Column("name", text=lambda each: shown_name(each.device.name)),
     Column("memory", text=lambda each: _memory(each.device, each.sample)),
     Column("utilisation", text=lambda each: _percent(each.sample)),
+    Column("temperature", text=lambda each: _temperature(each.sample), is_optional=True),
+    Column("power", text=lambda each: _power(each.sample), is_optional=True),
     Column("held by", text=lambda each: ", ".join(_users(each)) or None),
     Column("note", text=lambda each: _note(each.device, each.sample), is_optional=True),
 )

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Self
 
 from core.devices.device import devices_here
+from core.diagnosis.failures import LOG_BYTES
+from core.doctor.verdict import examine
 from core.language import tr
 from core.runs.facts import state_info
 from core.runs.run import Run
 from gui.base.colours import device_colours, device_labels
+from gui.base.jobs import Jobs
 from gui.base.theme import current_theme, look
 from gui.features.run.events import failure_view
 from gui.features.run.head import ReadingBar
@@ -33,6 +37,8 @@ class RunController(Feature):
         self._words = ""
         """What makes the shown run different; empty until the list of runs has it."""
         session, buttons = self._session, panels.header.buttons
+        self._doctor = Jobs(self, "doctor")
+        panels.actions.provide(doctor=lambda run_dirs: self._examine(Path(run_dirs[0])))
         session.attached.connect(self._show_other)
         session.attached.connect(panels.setup.sheet.close_sheet)  # it would hide the curves of the run
         session.changed.connect(self.show_facts)
@@ -65,6 +71,16 @@ class RunController(Feature):
         if self._session.run is None or self._session.run.dir != found:
             self.panels.message.clear()  # other messages were about the last
         self.panels.message.attempt(lambda: self._session.attach_to(found))
+
+    def _examine(self, run_dir: Path) -> None:
+        """Say why a run hangs, once it was looked at twice."""
+        message = self.panels.message
+        message.show_message(tr("The workers of {run} are looked at …", run=run_dir.name), "good")
+        self._doctor.start(
+            lambda: examine(Run.attach(run_dir))[0],
+            lambda verdict: message.show_message(verdict.sentence, "warn" if verdict.blamed else "good"),
+            lambda error: message.show_message(str(error), "bad"),
+        )
 
     def opened(self) -> None:
         """Show the live run that was started last, unless a run is shown already."""
@@ -206,7 +222,7 @@ class RunController(Feature):
         if session.facts.error is None or self.services.compared.value:
             self.panels.failure.show_failure(None)
             return
-        log_end = session.run.log_end() if session.run is not None else ""
+        log_end = session.run.log_end(LOG_BYTES) if session.run is not None else ""
         self.panels.failure.show_failure(failure_view(session.facts, session.spec, log_end=log_end, labels=labels))
 
     def _show_failure_in_log(self) -> None:

@@ -10,7 +10,7 @@ from PySide6.QtCore import QAbstractListModel, QEvent, QModelIndex, QPersistentM
 from PySide6.QtGui import QAction, QGuiApplication, QKeySequence, QPainter, QPaintEvent
 from PySide6.QtWidgets import QFrame, QListView, QPushButton, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
-from core.config.validation import smaller_batch
+from core.config.validation import smaller_batch, with_blocking
 from core.diagnosis.failures import Cause, failure_of
 from core.diagnosis.timeline import MAX_ENTRIES, Timeline, TimelineEntry
 from core.language import tr, tr_noop
@@ -307,9 +307,9 @@ class FailureView:
     place: str
     """`train.py, line 34, in loss()`; the empty string if it is not known."""
     lines: tuple[str, ...]
-    smaller: RunSpec | None
-    """The spec of this run with a smaller batch; None if that would not help."""
-    smaller_words: str
+    changed: RunSpec | None
+    """The spec of this run with a change that helps; None if none is known."""
+    change: str
     """`batch 48`."""
     can_run_again: bool
     rank: int
@@ -333,23 +333,26 @@ def failure_view(
     failure = failure_of(facts, spec, log_end=log_end, labels=labels)
     if failure is None or (spec is None and facts.supervisor is None):  # without a spec it could not start
         return None
-    found = smaller_batch(spec) if spec is not None and failure.cause in SMALLER_HELPS else None
-    smaller, words = found or (None, "")
+    change = CHANGES.get(failure.cause)
+    found = change(spec) if change is not None and spec is not None else None
+    changed, change_words = found or (None, "")
     return FailureView(
         title=failure.title,
         sentence=failure.sentence,
         place=str(failure.place) if failure.place is not None else "",
         lines=failure.lines,
-        smaller=smaller,
-        smaller_words=words,
+        changed=changed,
+        change=change_words,
         can_run_again=spec is not None and failure.cause is not Cause.HEAD_LOST,
         rank=failure.rank,
         sought=failure.lines[-1].strip() if failure.lines else "",
     )
 
 
-SMALLER_HELPS = frozenset({Cause.DEVICE_MEMORY, Cause.HOST_MEMORY})
-"""Causes for which a smaller batch is offered."""
+CHANGES = {
+    Cause.DEVICE_MEMORY: smaller_batch, Cause.HOST_MEMORY: smaller_batch, Cause.ACCESS: with_blocking,
+}
+"""By cause, the change of the settings that is offered."""
 
 
 class FailureCard(QFrame):
@@ -366,8 +369,8 @@ class FailureCard(QFrame):
         self.lines = [ElidedLabel() for _ in range(3)]
         self._has_details = False
         """Whether there are a place or lines; `fit` may hide them."""
-        smaller = tr("Fill the training card with these settings and a smaller batch")
-        self.smaller_button = _button("failureSmallerButton", "", smaller)
+        changed = tr("Fill the training card with these settings and this change")
+        self.change_button = _button("failureChangeButton", "", changed)
         self.log_button = _button("failureLogButton", tr("Show it in the log"), tr("Show the log at this error"))
         self.again_button = _button("failureAgainButton", tr("Run again"), tr("Start a new run with the same settings"))
         self.close_button = icon_button("cross", "failureCloseButton", tr("Dismiss this message"), tr("Dismiss"))
@@ -392,8 +395,8 @@ class FailureCard(QFrame):
             label.setVisible(bool(line))
         self._has_details = bool(view.place or view.lines)
         self._details.setVisible(self._has_details)
-        self.smaller_button.setText(tr("Try {settings}", settings=view.smaller_words))
-        self.smaller_button.setVisible(view.smaller is not None)
+        self.change_button.setText(tr("Try {settings}", settings=view.change))
+        self.change_button.setVisible(view.changed is not None)
         self.log_button.setVisible(bool(view.sought))
         self.again_button.setVisible(view.can_run_again)
         self.setAccessibleName(view.title)
@@ -425,7 +428,7 @@ class FailureCard(QFrame):
         for part in (self.sentence, self._details):
             layout.addWidget(part)
         layout.addSpacing(3)
-        hbox(layout, self.smaller_button, self.log_button, self.again_button, 0, gap=8)
+        hbox(layout, self.change_button, self.log_button, self.again_button, 0, gap=8)
 
 
 def _button(name: str, text: str, tip: str) -> QPushButton:

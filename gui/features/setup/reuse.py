@@ -174,7 +174,7 @@ class ReuseController:
             keep=lambda runs: self._use_run(runs[0], "Save", self._ask_name),
         )
         panels.failure.again_button.clicked.connect(lambda: self._use_shown("Start", start.start_again))
-        panels.failure.smaller_button.clicked.connect(lambda: self._use_shown("Use", self._fill_smaller))
+        panels.failure.change_button.clicked.connect(lambda: self._use_shown("Use", self._fill_changed))
         panels.details.settings.copy_text.triggered.connect(self._copy_settings)
         panels.details.settings.copy_command.triggered.connect(lambda: self._use_shown("Copy", self._copy_own_command))
         preset_button = panels.setup.presets
@@ -284,10 +284,10 @@ class ReuseController:
             )
             self._message.show_message(sentence, "warn")
 
-    def _fill_smaller(self, _: RunSpec) -> None:
+    def _fill_changed(self, _: RunSpec) -> None:
         shown = self._panels.failure.shown
-        if shown is not None and shown.smaller is not None:
-            self._fill(shown.smaller)
+        if shown is not None and shown.changed is not None:
+            self._fill(shown.changed)
 
     def _copy_settings(self) -> None:
         shown = self._panels.details.settings.shown
