@@ -190,7 +190,7 @@ def latency(scope: Scope) -> str:
 
 def kernel_log(scope: Scope) -> str:
     scope.driver.ask(system=VERSIONS)  # raises without a driver
-    found = Counter((match["place"], int(match["number"])) for match in XID.finditer(_kernel_messages(scope)))
+    found = Counter((match["place"], int(match["number"])) for match in XID.finditer(kernel_messages(scope.root)))
     words = join_names(tr("Xid {number} at {place} ({count} times)", number=number, place=place, count=count)
                        for (place, number), count in found.items())
     if any(number in HARDWARE_XIDS for _, number in found):
@@ -264,10 +264,10 @@ def _container(scope: Scope) -> str:
     return next((each for each in CONTAINER if (scope.root / each).exists()), "")
 
 
-def _kernel_messages(scope: Scope) -> str:
+def kernel_messages(root: Path) -> str:
     """Return the kernel's messages since the start, as far as they are kept. Raises `CouldNotLook`."""
     with contextlib.suppress(OSError):
-        if text := _ring(scope.root / "dev/kmsg"):
+        if text := _ring(root / "dev/kmsg"):
             return text
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         command = ["journalctl", "--dmesg", "--boot", "--output=cat", "--quiet", "--no-pager"]

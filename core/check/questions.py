@@ -4,8 +4,9 @@ The process reads a line of JSON for each question, and writes a line of JSON wi
 input. A question names functions by labels; names after the function are constants of NVML: `{"each": {"memory":
 ["nvmlDeviceGetMemoryInfo", "nvmlMemory_v2"]}}` is asked of each GPU and answered by UUID and label, `{"pairs": ...}`
 of each two GPUs, by `UUID UUID`, and `{"system": ...}` once; `{"health": true}` is answered by
-`core.devices.nvidia.health`. With `{"times": 10}`, the answers are the median milliseconds of so many calls. A call
-that fails is answered by `{"error": words, "never": whether it always will}`.
+`core.devices.nvidia.health`. With `{"times": 10}`, the answers are the median milliseconds of so many calls, and with
+`{"only": UUID}` no other GPU is asked. A call that fails is answered by `{"error": words, "never": whether it always
+will}`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ def _answer(question: dict[str, Any]) -> dict[str, Any]:
     try:
         pynvml.nvmlInit()  # only the first call of a process does something
         count = pynvml.nvmlDeviceGetCount()
-        gpus = dict(gpu for gpu in map(_gpu, range(count)) if gpu is not None)
+        only = question.pop("only", "")
+        gpus = dict(gpu for gpu in map(_gpu, range(count)) if gpu is not None and gpu[0].startswith(only))
     except pynvml.NVMLError as error:
         absent = error.value == pynvml.NVML_ERROR_LIBRARY_NOT_FOUND and not any(trace.exists() for trace in TRACES)
         remedy = nvml.REMEDIES.get(error.value, "")
@@ -76,7 +78,7 @@ def _call(words: list[str], handles: list[Handle], times: int) -> Any:  # noqa: 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 (JSON)
     """Return a value of NVML as JSON has it: structures as their fields."""
-    if isinstance(value, list):
+    if isinstance(value, (list, tuple)):
         return [_plain(each) for each in value]
     if isinstance(value, bytes):
         return value.decode(errors="replace")

@@ -32,6 +32,8 @@ class DeviceRow:
     power_watts: float | None = None
     power_limit_watts: float | None = None
     lost: str | None = None
+    fault: str | None = None
+    """Sentences on what its driver says is wrong with it."""
     blocked: str | None = None
     """Why it cannot be ticked, as a sentence."""
     host: str = ""
@@ -160,8 +162,8 @@ class DeviceRow:
 
     @property
     def in_trouble(self) -> bool:
-        """True if it is slowed down by heat, by its power supply, or by its hardware's protection."""
-        return self.current and bool(self.slowdowns)
+        """True if it has a fault, or is slowed down by heat, by its power supply, or by its hardware's protection."""
+        return self.current and bool(self.slowdowns or self.fault)
 
     @property
     def tip(self) -> str:
@@ -173,6 +175,7 @@ class DeviceRow:
             tr("lost: {reason}", reason=tr(self.lost)) if self.lost else self.status,
             self.why_blocked,
             self.slowed,
+            tr(self.fault or ""),
         )
         return "\n".join(line for line in lines if line)
 
@@ -197,6 +200,7 @@ class DeviceRow:
             self.temperature,
             self.power_of_limit,
             self.slowed,
+            tr(self.fault or ""),
         )
         free = tr("free") if self.free else ""
         parts = (self.label, self.name, *readings, self.status, self.why_blocked, free)
@@ -281,6 +285,7 @@ def _row(device: Device, sample: Sample | None, colour: str, known: OnDevices) -
         power_watts=sample.power_watts if sample else None,
         power_limit_watts=sample.power_limit_watts if sample else None,
         lost=sample.lost if sample else None,
+        fault=sample.fault if sample else None,
         blocked=device.blocked,
         host=device.host,
         used_by=known.used_by.get(device.id),

@@ -138,8 +138,9 @@ class RowsTable(QTableView, Generic[Row]):
 
     def __init__(
         self, name: str, accessible: str, columns: Sequence[Column[Row]], *, key: Callable[[Row], Hashable] = hash,
-        sorted_by: str = "", open_keys: Collection[Qt.Key] = (),
+        sorted_by: str = "", open_keys: Collection[Qt.Key] = (), group: Callable[[Row], Any] | None = None,
     ) -> None:
+        """`group`: returns what sorts the rows before any column."""
         super().__init__()
         self._model = RowsModel(key, self)
         self._sorted_by: Column[Row] | None = None
@@ -147,7 +148,7 @@ class RowsTable(QTableView, Generic[Row]):
         look.changed.connect(self._recolour)
         self._columns: Sequence[Column[Row]] = ()
         self._unsorted: Sequence[Row] = ()
-        self._open_keys = open_keys
+        self._open_keys, self._group = open_keys, group
         named(self, name, accessible)
         self.setModel(self._model)
         self.setShowGrid(False)
@@ -291,7 +292,8 @@ class RowsTable(QTableView, Generic[Row]):
         key: Callable[[Row], Any] = column.sort or column.value or column.cell
         known = [row for row in self._unsorted if key(row) is not None]
         unknown = [row for row in self._unsorted if key(row) is None]
-        return [*sorted(known, key=key, reverse=self._is_descending), *unknown]
+        rows = [*sorted(known, key=key, reverse=self._is_descending), *unknown]
+        return sorted(rows, key=self._group) if self._group is not None else rows
 
 
 def empty_label(text: str = "") -> PlainLabel:

@@ -23,7 +23,7 @@ typedef struct {
     u64 ecc_volatile, ecc_aggregate, energy_mj, xid[XIDS];
     unsigned recovery, remapped_pending, remapped_failure, retired_pending, unrepairable, compute_mode, persistence;
     unsigned virtualisation, gsp, fabric, fabric_status, pcie_generation, pcie_width, pcie_max_generation, pcie_max_width;
-    unsigned pcie_replays, p2p[GPUS], topology[GPUS]; /* the last two by the index of the other GPU */
+    unsigned pcie_rx, pcie_tx, pcie_replays, p2p[GPUS], topology[GPUS]; /* the last two by the index of the other GPU */
     int energy_counts, error, failures, speed, cuda_hidden, mig, mig_count, numa, xids;
     failure_t failure[ERRORS];
     list_t lists[LISTS];
@@ -116,7 +116,7 @@ static const struct { const char *key; size_t at; } NUMBERS[] = {
     NUMBER(remapped_failure), NUMBER(retired_pending), NUMBER(unrepairable), NUMBER(compute_mode),
     NUMBER(persistence), NUMBER(virtualisation), NUMBER(gsp), NUMBER(fabric), NUMBER(fabric_status),
     NUMBER(pcie_generation), NUMBER(pcie_width), NUMBER(pcie_max_generation), NUMBER(pcie_max_width),
-    NUMBER(pcie_replays),
+    NUMBER(pcie_replays), NUMBER(pcie_rx), NUMBER(pcie_tx),
 };
 
 static void set_gpu(gpu_t *g, const char *key, const char *value) {

@@ -19,6 +19,7 @@ The settings file has lines of key=value:
     gpu3.xids=31,79  (an event of each is delivered to those who registered before)
     .energy_mj=   .energy_counts=1  (the power is added with the time)
     gpu3.pcie_generation=  .pcie_width=  .pcie_max_generation=  .pcie_max_width=  .pcie_replays=
+    .pcie_rx=  .pcie_tx=   (kB/s)
     gpu3.p2p.1=0  .topology.1=30  (NVML's status and level between GPU 3 and GPU 1)
     gpu*.temperature=61  (of all GPUs)
     gpu3.mig=1  .mig_count=2  gpu3.mig0.name=  .mig0.uuid=  .mig0.memory_used=  ...   (at most 4 MIG devices)
@@ -60,7 +61,7 @@ READINGS = (
     "name", "uuid", "pci", "memory", "utilisation", "temperature", "power", "power_limit", "clock", "clock_reasons",
     "compute", "graphics", "mps", "minor", "numa", "mig", "mig_count", "mig_devices", "fields", "recovery", "remapped",
     "retired", "ecc", "unrepairable", "compute_mode", "persistence", "virtualisation", "gsp", "fabric", "events",
-    "pcie", "pcie_replays", "energy", "p2p", "topology",
+    "pcie", "pcie_traffic", "pcie_replays", "energy", "p2p", "topology",
 )
 
 

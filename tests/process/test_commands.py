@@ -126,6 +126,15 @@ def test_devices_command_shows_memory_utilisation_and_processes(nvml: StandIn, r
     assert (rows["gpu:0"]["processes"], rows["gpu:0"]["runs"]) == ([], [])
 
 
+def test_devices_command_says_what_the_driver_says_is_wrong(nvml: StandIn, runs_root: Path, capsys) -> None:
+    nvml.write(gpus=2, gpu1={"recovery": 1})
+    _, well, ill, *_ = call(capsys, "devices", "--runs", runs_root)[1].splitlines()
+    words = "The driver says that GPU 1 needs a reset (its recovery action). End what runs on it first."
+    assert (words in ill, "recovery" in well) == (True, False)
+    rows = json.loads(call(capsys, "devices", "--json", "--runs", runs_root)[1])
+    assert [words in (row["fault"] or "") for row in rows[:2]] == [False, True]
+
+
 # -- shared devices --------------------------------------------------------------------------------
 
 

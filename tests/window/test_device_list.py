@@ -6,11 +6,12 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QColor, QContextMenuEvent, QGuiApplication
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QMenu, QPushButton
+from PySide6.QtWidgets import QApplication, QLabel, QMenu, QPushButton
 
 from core.devices.device import Device, Sample, Survey
 from gui.base.theme import DARK
 from gui.features.devices.delegate import LINE, DeviceDelegate
+from gui.features.devices.health import HealthDialog
 from gui.features.devices.panel import DevicePanel
 from gui.features.devices.rows import CpuLine, DeviceLine, ModelLine, effect, spoken, tip
 from gui.features.devices.sums import MachineSums, machine_sums
@@ -319,6 +320,8 @@ def test_row_tells_heat_power_and_why_it_is_slowed_down():
     assert (usual.hot, usual.in_trouble) == (False, False), "a GPU that waits for others does what it should"
     other = replace(found, slowdowns=("power supply",))
     assert (other.hot, other.in_trouble) == (False, True)
+    faulty = replace(usual, fault="It needs a reset.")
+    assert (faulty.hot, faulty.in_trouble, "It needs a reset." in faulty.tip) == (False, True, True)
     unknown = replace(found, power_limit_watts=None)
     assert unknown.power_of_limit == "402 W"
     outdated = replace(found, stale_age_s=9)
@@ -403,7 +406,9 @@ def menu_by_key(table, device: str) -> QMenu:
 
 def test_menu_key_opens_menu_of_device(panel):
     table, asked = panel.table, []
+    unwell = []
     table.processes_asked.connect(asked.append)
+    table.health_asked.connect(unwell.append)
     show_devices(table, [*GPUS[:2], replace(GPUS[2], blocked="It is in MIG mode.")])
     panel.chosen.tick(["GPU-0"])
     menu = menu_by_key(table, "GPU-1")
@@ -413,6 +418,8 @@ def test_menu_key_opens_menu_of_device(panel):
     assert QGuiApplication.clipboard().text() == "NVIDIA H100"
     menu_action(menu, "Show its processes").trigger()
     assert asked == ["GPU-1"]
+    menu_action(menu, "Health…").trigger()
+    assert unwell == ["GPU-1"]
     menu_action(menu, "Tick only this device").trigger()
     assert panel.chosen.ticked == ("GPU-1",)
     menu.close()
@@ -425,10 +432,14 @@ def test_menu_key_opens_menu_of_device(panel):
 # -- the window ------------------------------------------------------------------------------------
 
 
+def words_of(dialog: HealthDialog) -> str:
+    return "\n".join(label.text() for label in dialog.findChildren(QLabel))
+
+
 @pytest.mark.slow
 def test_eight_gpus_are_in_sight_beside_the_training(drive, nvml):
     nvml.write(gpus=8, **{f"gpu{number}": {"name": "NVIDIA H100"} for number in range(4)})
-    nvml.write(gpu2={"temperature": 91, "clock_reasons": 0x20})
+    nvml.write(gpu2={"recovery": 1, "pcie_rx": 40000, "pcie_tx": 1500000, "temperature": 91, "clock_reasons": 0x20})
     panel = drive()
     panel.window.resize(1480, 900)
     panel.until(lambda: len(panel.devices) == 10, "8 GPUs and 2 CPU devices")
@@ -454,6 +465,16 @@ def test_eight_gpus_are_in_sight_beside_the_training(drive, nvml):
     panel.until(is_below, "room for the form below them")
     table.processes_asked.emit(uuid(2))
     assert panel.window.panels.details.processes.isVisible()
+    table.health_asked.emit(uuid(2))
+    dialog = panel.window.findChild(HealthDialog)
+    panel.until(lambda: "none" in words_of(dialog), "the health of GPU 2")
+    assert "PCIe traffic\nnot measured" in words_of(dialog)
+    assert not nvml.calls()["nvmlDeviceGetPcieThroughput gpu2"]
+    dialog.findChild(QPushButton, "trafficButton").click()
+    panel.until(lambda: "38 MB/s received and 1.4 GB/s sent by the GPU" in words_of(dialog), "the traffic")
+    labels = [label for label in dialog.findChildren(QLabel) if label.wordWrap()]
+    panel.until(lambda: all(label.height() >= label.heightForWidth(label.width()) for label in labels), "whole words")
+    dialog.close()
     assert "cpu:0" not in shown_devices(table)
     fold_cpus(table)
     panel.window.close()

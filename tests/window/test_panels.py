@@ -22,7 +22,7 @@ from core.series.run_series import RunSeries
 from core.system.processes import ProcessId
 from core.text import join_names
 from gui.base import formatting
-from gui.features.devices.panel import MAX_CHARACTERS, digest
+from gui.features.devices.rows import MAX_CHARACTERS, digest
 from gui.features.run.events import failure_view
 from gui.features.run.head import ProgressLine
 from gui.features.runlist.view import RunList

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections.abc import Iterator
 from dataclasses import replace
 
 import psutil
@@ -9,12 +10,12 @@ import pytest
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtWidgets import QAbstractButton, QLabel, QPushButton
 
-from core.devices.device import Process, Sample, Survey
+from core.devices.device import Device, Process, Sample, Survey
 from core.history import removal
 from core.history.removal import OrphanedProcess
 from core.runs.facts import RunState
 from core.schema.event_kinds import ProcessInfo
-from core.system import processes, terminate
+from core.system import processes, procfs, terminate
 from core.system.processes import ProcessId
 from core.text import first_names, one_line
 from gui.base import formatting
@@ -25,12 +26,19 @@ from gui.features.memory.processes import (
     ProcessesTab,
     ProcessRow,
     confirmation,
-    leftovers_confirmation,
-    leftovers_sentence,
+    heads,
     process_rows,
     why_not_end,
 )
-from gui.features.memory.scanner import ProcessUsage, end_one
+from gui.features.memory.scanner import (
+    ProcessUsage,
+    _described,
+    _usage,
+    end_one,
+    family,
+    leftovers_confirmation,
+    leftovers_sentence,
+)
 from gui.features.memory.tab import LeftoversStrip
 from gui.widgets.table import RowsTable
 from gui.window.panels import EVENTS_TAB, LOG_TAB, MEMORY_TAB, PROCESSES_TAB
@@ -39,7 +47,7 @@ from tests.support.recorded import GB
 from tests.support.running import start
 from tests.support.tables import cell, cells, headings
 from tests.support.two_users import OTHER_UID
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, wait_until
 from tests.window.launching import WAITS
 
 RUNS = KnownRuns(shown="this", names={"this": "digits", "old": "mnist"}, living=frozenset({"this"}))
@@ -84,38 +92,114 @@ def test_leftover_of_ended_run_can_be_ended():
     assert why_not_end(replace(process_entry(run_id="old"), leftover=orphan), RUNS) == ""
 
 
-def test_rows_are_grouped_by_gpu_format_values_and_sort_by_what_is_shown(hold):
+def gpu(number: int, **values) -> Device:
+    defaults = {"kind": "nvidia", "label": f"GPU {number}", "name": "NVIDIA H100", "memory_total_bytes": 80 * GB}
+    return Device(id=f"GPU-{number}", **{**defaults, **values})
+
+
+SHARED, DUAL, IDLE, SLEEPING, SILENT, OLD = (gpu(number) for number in (2, 10, 3, 4, 5, 6))
+SURVEY = Survey(
+    devices=(SHARED, IDLE, SLEEPING, SILENT, OLD, DUAL, gpu(7),
+             Device(id="cpu:0", kind="cpu", label="CPU 0", name="Xeon")),
+    samples=(
+        Sample(device_id=SHARED.id, time=1, utilisation_percent=61.0, memory_used_bytes=5 * GB,
+               processes=(Process(2),)),
+        Sample(device_id=DUAL.id, time=1, utilisation_percent=98.0, memory_used_bytes=10 * GB,
+               processes=(Process(2, 9 * GB, 98.0),)),
+        *(Sample(device_id=each.id, time=1, processes=()) for each in (IDLE, gpu(7))),
+        Sample(device_id=SLEEPING.id, time=1, asleep=True), Sample(device_id=SILENT.id, time=1),
+        Sample(device_id=OLD.id, time=1, processes=()),
+    ),
+)
+"""Two GPUs with processes, two without, one that sleeps, one whose driver lists none, one with outdated readings."""
+
+
+def test_rows_are_below_their_gpu_sort_within_it_and_end_with_the_gpus_without_a_process(hold):
     usage = ProcessUsage(started_ticks=1, cpu_ticks=1, at=1.0, resident_bytes=2 * GB, cpu_percent=212.4)
     entries = [
         process_entry(pid=1, memory_used_bytes=None, age_s=None),
         replace(process_entry(pid=2, memory_used_bytes=10 * GB, age_s=75, run_id="this"), usage=usage,
-                devices=("GPU-2", "GPU-1"), on_gpus={"GPU-2": 9 * GB, "GPU-1": GB}),
+                devices=(DUAL.id, SHARED.id), on_gpus={DUAL.id: 9 * GB, SHARED.id: GB}),
         process_entry(pid=3, memory_used_bytes=340 * 2**20, age_s=5),
-        ProcessEntry(info=ProcessInfo(pid=4, memory_used_bytes=3 * GB), devices=("GPU-1",), on_gpus={"GPU-1": 3 * GB}),
+        ProcessEntry(info=ProcessInfo(pid=4, memory_used_bytes=3 * GB), devices=(SHARED.id,),
+                     on_gpus={SHARED.id: 3 * GB}),
     ]
-    survey = Survey(samples=(Sample(device_id="GPU-2", time=1, processes=(Process(2, 9 * GB, 98.0),)),))
-    labels = {"GPU-1": "GPU 2", "GPU-2": "GPU 10"}
+    labels = {SHARED.id: "GPU 2", DUAL.id: "GPU 10"}
+    rows = process_rows(entries, labels, RUNS, dict.fromkeys(labels, "#ffffff"), SURVEY)
     tab = hold(ProcessesTab())
-    tab.show_rows(process_rows(entries, labels, RUNS, dict.fromkeys(labels, "#ffffff"), survey), empty="", problem="")
+    tab.show_rows([*rows, *heads(rows, SURVEY, {OLD.id: 9})], empty="", problem="")
     assert cells(tab.table) == [
-        ("GPU 2", "4", "–", "–", "–", "3.0 GB", "–", "–", "–", "", "in a container, or already ended"),
-        ("GPU 2", "2", "anna", "python", "–", "1.0 GB", "2.0 GB", "212 %", "1:15", "this run", "–"),
-        ("GPU 10", "2", "anna", "python", "98 %", "9.0 GB", "2.0 GB", "212 %", "1:15", "this run", "–"),
-        ("–", "3", "anna", "python", "–", "340 MB", "–", "–", "5 s", "", "–"),
-        ("–", "1", "anna", "python", "–", "–", "–", "–", "–", "", "–"),
+        ("GPU 2", "", "61 %", "5.0 / 80 GB", "", "", "", "", "H100"),
+        ("pid 4", "–", "–", "3.0 GB", "–", "–", "–", "–", "in a container, or already ended"),
+        ("python 2", "anna", "–", "1.0 GB", "2.0 GB", "212 %", "1:15", "this run", "–"),
+        ("GPU 10", "", "98 %", "10.0 / 80 GB", "", "", "", "", "H100"),
+        ("python 2", "anna", "98 %", "9.0 GB", "2.0 GB", "212 %", "1:15", "this run", "–"),
+        ("On no known device", "", "", "", "", "", "", "", ""),
+        ("python 3", "anna", "–", "340 MB", "–", "–", "5 s", "", "–"),
+        ("python 1", "anna", "–", "–", "–", "–", "–", "", "–"),
+        ("GPU 3 and GPU 7", "", "", "", "", "", "", "", "no process"),
+        ("GPU 4", "", "", "", "", "", "", "", "asleep"),
+        ("GPU 5 and GPU 6", "", "", "", "", "", "", "", "processes not known"),
     ]
-    assert [row.of_this_run for row in tab.table.rows] == [False, True, True, False, False]
-    tab.choose_device("GPU-2")
-    assert tab.table.chosen_number() == 2
+    tips = {name: cell(tab.table, 1, tab.table.place(name), Qt.ItemDataRole.ToolTipRole)
+            for name in ("share_percent", "cpu_percent", "run")}
+    assert "The driver does not tell this of the process." in tips.pop("share_percent")
+    assert all("only the user of the process may read it" in each for each in tips.values())
+    assert [row.of_this_run for row in tab.table.rows].count(True) == 2
+    tab.choose_device(DUAL.id)
+    assert tab.table.chosen_number() == 4
+    tab.table.selectRow(3)
+    assert (tab.end_button.isEnabled(), tab.end_button.toolTip()) == (False, "Select a process first")
     orders = {}
     for at, heading in enumerate(heading.rstrip(" ▾▴") for heading in headings(tab.table)):
         tab.table.sort_by(at)
         orders[heading] = [row.info.pid for row in tab.table.rows]
+    by_memory, by_usage = [0, 4, 2, 0, 2, 0, 3, 1, 0, 0, 0], [0, 2, 4, 0, 2, 0, 3, 1, 0, 0, 0]
     assert orders == {
-        "Device": [3, 1, 2, 4, 2], "PID": [1, 2, 2, 3, 4], "User": [2, 2, 3, 1, 4], "Name": [2, 2, 3, 1, 4],
-        "Share": [2, 4, 2, 3, 1], "Memory": [2, 4, 2, 3, 1], "Host": [2, 2, 4, 3, 1], "CPU": [2, 2, 4, 3, 1],
-        "Age": [2, 2, 3, 4, 1], "Run": [2, 2, 4, 3, 1], "Command": [2, 4, 2, 3, 1],
+        "Process": [0, 2, 4, 0, 2, 0, 1, 3, 0, 0, 0], **dict.fromkeys(("% SM", "Memory", "Command"), by_memory),
+        **dict.fromkeys(("Owner", "Host", "CPU", "Time", "Whose run"), by_usage),
     }
+
+
+MANY = 300
+
+
+@pytest.fixture
+def family_tree(launch) -> Iterator[tuple[int, int, list[int]]]:
+    """A process that leads a session, its child, and the many children of that."""
+    inner = f"for each in $(seq {MANY}); do sleep 3600 & done; echo; wait"
+    leader = launch(command=["sh", "-c", f"sh -c '{inner}'; :"], start_new_session=True)
+    [parent] = procfs.children(leader.pid)
+    wait_until(lambda: {procfs.stat(each).name for each in procfs.children(parent)} == {"sleep"}, "all to be started")
+    yield leader.pid, parent, procfs.children(parent)
+    os.killpg(leader.pid, signal.SIGKILL)
+
+
+def test_three_hundred_processes_on_a_gpu_are_listed_and_the_family_of_the_selected_one_is_named(hold, family_tree):
+    leader, parent, children = family_tree
+    found = _described([(SHARED.id, Process(pid, GB)) for pid in (parent, *children)], ())
+    usage = _usage([each.pid for each in found], {})
+    entries = [ProcessEntry(info=each, devices=(SHARED.id,), on_gpus={SHARED.id: GB}, usage=usage[each.pid])
+               for each in found]
+    rows = process_rows(entries, {SHARED.id: "GPU 2"}, RUNS, {}, SURVEY)
+    tab = hold(ProcessesTab(), 900, 400)
+    tab.show_rows([*rows, *heads(rows, SURVEY, ())], empty="", problem="")
+    shown = cells(tab.table)
+    assert [texts[0] for texts in shown if texts[0].startswith("GPU 2")] == ["GPU 2"]
+    assert {texts[0] for texts in shown} >= {f"sleep {pid}" for pid in children}
+    assert all("–" not in (owner, host) for name, owner, _, _, host, *_ in shown if name.startswith("sleep "))
+    places = {row.info.pid: at for at, row in enumerate(tab.table.rows)}
+    tab.table.selectRow(places[parent])
+    first = " and ".join([", ".join(f"sleep {each}" for each in children[:2]), f"sleep {children[2]}"])
+    first = first.replace(" and ", ", ") + f" and {MANY - 3} more"
+    assert tab.words.text() == f"Started by sh {leader}. {MANY} children: {first}."
+    tab.table.selectRow(places[children[-1]])
+    assert tab.words.text() == f"Started by sh {leader} › sh {parent}."
+    tab.table.scrollToBottom()
+    last = tab.table.visualRect(tab.table.model().index(len(shown) - 1, 0))
+    assert tab.table.viewport().rect().contains(last.center())
+    gone = ProcessInfo(pid=children[-1], created=1.0)
+    assert family(gone) == "", "another process has its pid now"
 
 
 # -- the table -----------------------------------------------------------------------------------
@@ -150,10 +234,10 @@ def test_processes_of_run_on_cpu_device_are_listed_but_cannot_be_ended(assemble,
     button = select(panel, worker)
     row = pids(panel).index(worker)
     texts = cells(table(panel))[row]
-    assert texts[3] == "python" or "python" in texts[10]
-    assert texts[0] == "CPU 0"
-    assert texts[9] == "this run"
-    assert "B" in texts[5]
+    assert "python" in texts[0] + texts[8]
+    assert cell(table(panel), row - 1, 0) == "CPU 0"
+    assert texts[7] == "this run"
+    assert "B" in texts[3]
     assert cell(table(panel), row, 0, Qt.ItemDataRole.FontRole).bold()
     assert not button.isEnabled()
     assert "stop that run instead" in panel.window.findChild(QLabel, "processWords").text()
@@ -174,7 +258,8 @@ def test_process_of_another_user_is_listed_but_cannot_be_ended(assemble, nvml, l
     panel.open_tab("Processes")
     button = select(panel, foreign.pid)
     assert not button.isEnabled()
-    user = cell(table(panel), pids(panel).index(foreign.pid), 2)
+    user = cell(table(panel), pids(panel).index(foreign.pid), 1)
+    assert cell(table(panel), pids(panel).index(foreign.pid), table(panel).place("run")) == "–"
     assert f"belongs to {user}" in panel.window.findChild(QLabel, "processWords").text()
     panel.qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
     panel.qtbot.keyClick(table(panel), Qt.Key.Key_Delete)
@@ -197,6 +282,15 @@ def test_unknown_pid_is_listed_and_an_own_process_ended_after_confirmation(
     target, bystander = launch(), launch()
     on_gpu(nvml, f"{target.pid}:{6 * GB}", f"{bystander.pid}:{2 * GB}")
     button = select(panel, target.pid)
+
+    def shares() -> list[object]:
+        shown = table(panel)
+        return [cell(shown, pids(panel).index(each.pid), shown.place("share_percent")) for each in (target, bystander)]
+
+    for settings, expected in (({"shares": f"{target.pid}:70"}, ["70 %", "0 %"]),
+                               ({"unsupported": "process_utilisation"}, ["–", "–"])):
+        nvml.write(gpu0=settings)
+        panel.until(lambda expected=expected: shares() == expected, "the shares, which an old driver does not tell")
     assert button.isEnabled()
     panel.qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
     asked = panel.asked().text
@@ -269,7 +363,7 @@ def test_leftovers_are_shown_at_start_and_can_be_ended(assemble, runs_root, tmp_
     panel.qtbot.mouseClick(strip.show_button, Qt.MouseButton.LeftButton)
     assert panel.window.panels.details.processes.isVisible()
     assert select(panel, orphan.pid).isEnabled()
-    assert cell(table(panel), pids(panel).index(orphan.pid), 9).endswith("(leftover)")
+    assert cell(table(panel), pids(panel).index(orphan.pid), 7).endswith("(leftover)")
     panel.qtbot.mouseClick(strip.end_button, Qt.MouseButton.LeftButton)
     assert f"(pid {orphan.pid})" in panel.asked().text
     assert orphan.cmdline()[0] in panel.question().text

@@ -203,12 +203,12 @@ WHEN = time.localtime(1_750_000_000)
         ),
         (
             processes,
-            ["| Device | PID | User | Name | Share | Memory | Host | CPU | Age | Run | Command |",
-             *(f"| {gpu} | 4711 | anna | python | – | {size} | – | – | 1:30 | this run "
-               f"| {one_line(COMMAND, MAX_COMMAND)} |" for gpu, size in (("GPU 0", "2.0 GB"), ("GPU 1", "–")))],
-            ["device,pid,user,name,share_percent,memory_bytes,resident_bytes,cpu_percent,age_s,run,command",
-             f"GPU-1,4711,anna,python,,{2 * GB},,,90.3,this,{COMMAND}",
-             f"GPU-2,4711,anna,python,,,,,90.3,this,{COMMAND}"],
+            ["| Process | Owner | % SM | Memory | Host | CPU | Time | Whose run | Command |",
+             *(f"| python 4711 | anna | – | {size} | – | – | 1:30 | this run "
+               f"| {one_line(COMMAND, MAX_COMMAND)} |" for size in ("2.0 GB", "–"))],
+            ["device,pid,name,user,share_percent,memory_bytes,resident_bytes,cpu_percent,age_s,run,command",
+             f"GPU-1,4711,python,anna,,{2 * GB},,,90.3,this,{COMMAND}",
+             f"GPU-2,4711,python,anna,,,,,90.3,this,{COMMAND}"],
         ),
         (
             outputs,

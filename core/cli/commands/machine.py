@@ -182,7 +182,7 @@ def _row(shown: Shown) -> dict[str, Any]:
         "power_limit_watts": sample.power_limit_watts if sample else None,
         "asleep": sample.asleep if sample else None,
         "lost": (sample.lost if sample else None) if is_asked else device.blocked,
-        "blocked": device.blocked, "short_name": shown.name,
+        "blocked": device.blocked, "fault": sample.fault if sample else None, "short_name": shown.name,
         "runs": list(shown.runs), "processes": _processes(sample), **({"host": host} if host else {}),
     }
 
@@ -226,8 +226,8 @@ def _power(sample: Sample | None) -> str | None:
 
 
 def _note(device: Device, sample: Sample | None) -> str | None:
-    """Return why the device cannot be read or used for training; None if it can."""
-    if why := (sample.lost if sample else None) or device.blocked:
+    """Return why the device cannot be read or used for training, or what is wrong with it."""
+    if why := (sample.lost if sample else None) or device.blocked or (sample.fault if sample else None):
         return tr(why)
     return tr("asleep") if sample and sample.asleep else None
 

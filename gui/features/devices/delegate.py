@@ -345,12 +345,12 @@ class DeviceDelegate(QStyledItemDelegate):
         return self._paint_heat(painter, row, line)
 
     def _paint_heat(self, painter: QPainter, row: DeviceRow, line: QRect) -> int:
-        """Paint temperature and power in columns, and a sign before what slows the device down."""
+        """Paint temperature and power in columns, and a sign before them if the device is in trouble."""
         sizes, theme = self.sizes, current_theme()
         power = row.power_of_limit if self.shows_limits else row.power
         taken = self._power_px + GAP_PX if power else 0
         in_trouble = theme.bad
-        tone = in_trouble if row.in_trouble and not row.hot else theme.muted
+        tone = in_trouble if row.slowdowns and not row.hot else theme.muted
         draw_elided(painter, line, power, tone, font=sizes.small, right=True)
         heat = line.adjusted(0, 0, -taken, 0)
         font = sizes.small_bold if row.hot else sizes.small

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
@@ -15,7 +14,7 @@ from PySide6.QtWidgets import QAbstractItemView, QMenu, QSizePolicy, QTreeView, 
 
 from core.devices.device import own_id
 from core.history.device_use import largest_others
-from core.language import join_sentences, tr
+from core.language import tr
 from core.series import recent
 from core.system.procfs import available_bytes
 from core.text import join_names
@@ -63,6 +62,8 @@ class DeviceView(QTreeView):
     """The lines need another height."""
     processes_asked = Signal(str)
     """The user wants to see the processes on a device; carries its id."""
+    health_asked = Signal(str)
+    """The user wants to see the health of a GPU; carries its id."""
     retry_asked = Signal(str)
     """The user wants a host to be asked again; carries its name."""
 
@@ -279,6 +280,8 @@ class DeviceView(QTreeView):
         if not row.host:  # only those of this machine are listed
             processes = add_action(menu, tr("Show its processes"))
             processes.triggered.connect(lambda: self.processes_asked.emit(row.id))
+            if not row.is_cpu and not row.is_mig and not row.asleep:  # which asking would wake up
+                add_action(menu, tr("Health…")).triggered.connect(lambda: self.health_asked.emit(row.id))
         tick_only = add_action(menu, tr("Tick only this device"))
         why_not = tr(row.lost or "") or row.why_blocked
         tick_only.setEnabled(not why_not)
@@ -289,9 +292,6 @@ class DeviceView(QTreeView):
 
 DISK_S, SAVED_S = 20.0, 300.0
 """Seconds between two looks at the free room of the disk, and after which the readings are kept for the next window."""
-MAX_CHARACTERS = 240
-"""Maximum characters of the banner; the tooltip has the whole text."""
-BETWEEN_SENTENCES = re.compile(r"(?<=[.!?]) +(?=[A-Z])|(?<=[。！？])")
 
 
 class DevicePanel(QWidget):
@@ -331,7 +331,7 @@ class DevicePanel(QWidget):
         if whole == self._whole:
             return
         self._whole = whole
-        self.banner.setText(digest(whole))
+        self.banner.setText(rows.digest(whole))
         self.banner.setToolTip(verbatim(whole))
         self.banner.setVisible(bool(whole))
         self._take_height()
@@ -379,16 +379,6 @@ class DevicePanel(QWidget):
         return row_of(*parts, spacing_px=0)
 
 
-def digest(whole: str) -> str:
-    """Shorten a text to whole sentences. Of repeated sentences, such as advice, keep the last; count the rest."""
-    sentences = BETWEEN_SENTENCES.split(" ".join(whole.split()))
-    once = [each for number, each in enumerate(sentences) if each not in sentences[number + 1 :]]
-    lengths = [len(" ".join(once[: number + 1])) for number in range(len(once))]
-    shown = [each for number, each in enumerate(once) if not number or lengths[number] <= MAX_CHARACTERS]
-    left = len(once) - len(shown)
-    return join_sentences([*shown, *([tr("And {count} more: see the tooltip.", count=left)] if left else [])])
-
-
 class DeviceController(Feature):
     """Fills the list of devices with the latest readings."""
 
@@ -405,6 +395,7 @@ class DeviceController(Feature):
         panel.chosen.changed.connect(self._pass_on_ticks)
         panel.chosen.folded.connect(self._pass_on_ticks)
         panel.table.processes_asked.connect(panels.details.show_processes_on)
+        panel.table.health_asked.connect(self._show_health)
         self._is_here = self._machine.is_here
         panel.cpus_chosen.connect(self.show)
         look.changed.connect(self.show)
@@ -461,6 +452,12 @@ class DeviceController(Feature):
 
     def _take_disk(self, free_bytes: int | None) -> None:
         self._disk_free_bytes = free_bytes
+
+    def _show_health(self, device_id: str) -> None:
+        from gui.features.devices.health import HealthDialog  # with it much that the window does not need
+
+        device = next(each for each in self._monitor.survey.devices if each.id == device_id)
+        HealthDialog(self.panels.window, device, tr(self._session.facts.faults.get(device_id, ""))).show()
 
     def _on_devices(self) -> OnDevices:
         """Return what is known of the devices besides their readings."""

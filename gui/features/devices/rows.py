@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.language import tr
+from core.language import join_sentences, tr
 from gui.base.formatting import memory_size
 from gui.machine.device_rows import CpuSummary, DeviceRow
 
@@ -233,3 +234,18 @@ def _of_machine(machine: MachineDevices, chosen: ChosenDevices, ticked: set[str]
         found.append(CpuLine(host=host, summary=machine.cpus, is_folded=hides_cpus, runs_root=machine.runs_root))
     add(cpus, hidden=is_folded or hides_cpus)
     return found
+
+
+MAX_CHARACTERS = 240
+"""Maximum characters of the banner; the tooltip has the whole text."""
+BETWEEN_SENTENCES = re.compile(r"(?<=[.!?]) +(?=[A-Z])|(?<=[。！？])")
+
+
+def digest(whole: str) -> str:
+    """Shorten a text to whole sentences. Of repeated sentences, such as advice, keep the last; count the rest."""
+    sentences = BETWEEN_SENTENCES.split(" ".join(whole.split()))
+    once = [each for number, each in enumerate(sentences) if each not in sentences[number + 1 :]]
+    lengths = [len(" ".join(once[: number + 1])) for number in range(len(once))]
+    shown = [each for number, each in enumerate(once) if not number or lengths[number] <= MAX_CHARACTERS]
+    left = len(once) - len(shown)
+    return join_sentences([*shown, *([tr("And {count} more: see the tooltip.", count=left)] if left else [])])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -12,20 +12,20 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QKeyEvent, QPixmap, QResizeEvent
 from PySide6.QtWidgets import QFrame
 
-from core.devices.device import Survey
-from core.history.removal import OrphanedProcess
-from core.language import join_sentences, tr, tr_noop, tr_plural
+from core.devices.device import Sample, Survey, short_name, shown_name
+from core.language import join_sentences, tr, tr_noop
 from core.memory_watch.verdict import remedies
 from core.runs.facts import state_info
 from core.schema.event_kinds import ProcessInfo
 from core.system.own_processes import is_trainyard
 from core.system.processes import ProcessId
 from core.system.procfs import available_bytes
-from core.text import first_names, join_names, one_line
+from core.text import join_labels, one_line
 from gui.base.colours import device_colours, device_labels
-from gui.base.formatting import DASH, age, memory_size, percent
+from gui.base.formatting import DASH, age, memory, memory_size, percent
 from gui.base.text_size import scaled
 from gui.base.theme import current_theme, look
+from gui.features.memory import scanner
 from gui.features.memory.scanner import KnownRuns, OrphanScanner, ProcessEntry, ProcessTerminator
 from gui.features.memory.tab import THIS_RUN, MemoryKnowledge, memory_bars, swatch
 from gui.runs.verdicts import ended_words, no_verdict_words, seen_words, verdict_rows
@@ -37,16 +37,12 @@ from gui.widgets.plain_text import named, verbatim
 from gui.widgets.table import STRETCH, Column, RowsTable, empty_label
 from gui.window.feature import Feature
 
-COMMAND_LENGTH, SHORT_COMMAND = 400, 90
-"""Maximum characters of a command line in a question about one process, and about several."""
+COMMAND_LENGTH = 400
+"""Maximum characters of a command line in a question about one process."""
 MAX_COMMAND = 2000
 """Maximum characters of a command line in the table: it may have megabytes, which Qt would lay out at every frame."""
-MAX_NAMES, MAX_LINES, MAX_REASONS = 3, 8, 4
 HOW_ENDED = tr_noop(
     "It is asked to end (SIGTERM) and killed some seconds later if it has not (SIGKILL). Its unsaved data are lost."
-)
-OF_SEVERAL_RUNS = tr_noop(
-    "{count} processes of {runs} ended runs are still running: {processes}. They may use memory of a device."
 )
 
 
@@ -69,11 +65,13 @@ class ProcessRow:
     """What it uses of one core."""
     resident_bytes: int | None = None
     """The memory of the machine that it uses."""
-    run: str
-    """The run that it belongs to, in words; the empty string for none."""
+    run: str | None
+    """The run that it belongs to, in words; the empty string for none, None if it is not known."""
     of_this_run: bool
     why_not: str
     """Why it cannot be ended here, as a sentence; the empty string if it can."""
+    head: Mapping[str, str] | None = None
+    """The texts of a row above the processes of a device, by column; None for a process."""
 
     @property
     def info(self) -> ProcessInfo:
@@ -156,58 +154,53 @@ def command_words(info: ProcessInfo) -> str:
     return DASH if info.name else tr("in a container, or already ended")
 
 
-def _run_words(entry: ProcessEntry, runs: KnownRuns) -> str:
+def _run_words(entry: ProcessEntry, runs: KnownRuns) -> str | None:
     run_id = entry.info.run_id
-    if run_id is None:
-        return ""
+    if run_id is None:  # only its user may read the environment that names it
+        return "" if entry.info.ours else None
     if run_id == runs.shown:
         return tr("this run") if entry.leftover is None else tr("this run (leftover)")
     name = runs.names.get(run_id, run_id)
     return name if entry.leftover is None else tr("{name} (leftover)", name=name)
 
 
-def leftovers_sentence(found: Sequence[OrphanedProcess], names: Mapping[str, str]) -> str:
-    """Return `2 processes of the ended run X are still running: ...`; "" for none. `names`: of runs by id."""
-    if not found:
-        return ""
-    runs = list(dict.fromkeys(each.run_id for each in found))
-    names_of = [tr("{name} (pid {pid})", name=each.name, pid=each.process.pid) for each in found]
-    processes = join_names(first_names(names_of, MAX_NAMES))
-    if len(runs) == 1:
-        return tr_plural(
-            "{count} process of the ended run {name} is still running: {processes}. It may use memory of a device.",
-            "{count} processes of the ended run {name} are still running: {processes}. "
-            "They may use memory of a device.",
-            len(found),
-            name=names.get(runs[0], runs[0]),
-            processes=processes,
-        )
-    return tr(OF_SEVERAL_RUNS, count=len(found), runs=len(runs), processes=processes)
-
-
-def leftovers_confirmation(found: Sequence[OrphanedProcess]) -> tuple[str, str]:
-    """Return the question before ending leftover processes, and a list of them."""
-    first, lines = found[0], []
-    for each in found:
-        command, old = one_line(each.command, SHORT_COMMAND), age(each.age_s)
-        name, pid = each.name, each.process.pid
-        lines.append(tr("pid {pid}  {name}  ({age} old): {command}", pid=pid, name=name, age=old, command=command))
-    whys = list(dict.fromkeys(each.why for each in found))
-    reasons = first_names(whys, MAX_REASONS, tr_noop("{count} more runs have ended too."))
-    if len(found) > 1:
-        question = tr("End the leftover processes?")
-        how = tr("They are asked to end (SIGTERM) and killed some seconds later (SIGKILL).")
-    else:
-        question = tr("End {name} (pid {pid})?", name=first.name, pid=first.process.pid)
-        how = tr("It is asked to end (SIGTERM) and killed some seconds later (SIGKILL).")
-    return question, "\n".join([*first_names(lines, MAX_LINES), "", *reasons, how])
-
-
 NONE_CHOSEN = tr_noop("Select a process first")
+NOT_TOLD = tr_noop("The driver does not tell this of the process.")
+NOT_READ = tr_noop("It was not read yet, or only the user of the process may read it.")
 NARROW_PX, NARROW = 700, ("resident_bytes", "cpu_percent", "run")
 """Width below which these columns are hidden."""
 SHOWN_S = 5.0
 """Seconds between two looks at what the processes use."""
+NO_PROCESS, ASLEEP, NOT_KNOWN = tr_noop("no process"), tr_noop("asleep"), tr_noop("processes not known")
+NO_ENTRY, NOT_READ_NOW = ProcessEntry(info=ProcessInfo(pid=0), devices=()), Sample(device_id="", time=0.0)
+
+
+def heads(rows: Sequence[ProcessRow], survey: Survey, stale: Collection[str]) -> list[ProcessRow]:
+    """Return a row for each device with processes, to be shown above them, and a last one for the GPUs without any.
+
+    `stale`: the devices whose readings are outdated.
+    """
+    now = {each.device_id: each for each in survey.samples if each.device_id not in stale}
+    devices, used, found = {each.id: each for each in survey.devices}, {row.device_id: row for row in rows}, []
+    head = partial(ProcessRow, entry=NO_ENTRY, run="", of_this_run=False, why_not=tr(NONE_CHOSEN))
+    for row in used.values():
+        device, sample = devices.get(row.device_id or ""), now.get(row.device_id or "", NOT_READ_NOW)
+        texts = {"name": row.device or tr("On no known device")}
+        if device is not None:
+            total = None if device.kind == "cpu" else device.memory_total_bytes
+            texts |= {"share_percent": percent(sample.utilisation_percent),
+                      "memory_bytes": memory(sample.memory_used_bytes, total),
+                      "command": short_name(shown_name(device.name))}
+        found.append(head(device_id=row.device_id, number=row.number, colour=row.colour, head=texts))
+    idle: dict[str, list[str]] = {}
+    for device in survey.devices:
+        sample = now.get(device.id, NOT_READ_NOW)
+        if device.kind != "cpu" and device.id not in used and not sample.processes:
+            words = ASLEEP if sample.asleep else NOT_KNOWN if sample.processes is None else NO_PROCESS
+            idle.setdefault(words, []).append(device.label)
+    last = max((row.number for row in rows), default=0) + 1
+    return found + [head(number=last, head={"name": join_labels(each), "command": tr(words)})
+                    for words, each in idle.items()]
 
 
 class ProcessesTab(QFrame):
@@ -220,7 +213,10 @@ class ProcessesTab(QFrame):
         super().__init__()
         named(self, "processesTab", tr("Processes on the devices"))
         title, columns = tr("Processes on the devices"), _columns()
-        self.table = RowsTable("processTable", title, columns, key=lambda row: row.key, sorted_by="device")
+        self.table = RowsTable(
+            "processTable", title, columns, key=lambda row: row.key, sorted_by="memory_bytes",
+            group=lambda row: (row.number, row.head is None),
+        )
         self.table.offer("processTableMenu", "processes")
         spoken = tr("End the selected process (asks first)")
         self.end_button = compact_button("endProcess", tr("End…"), role="danger", spoken=spoken)
@@ -255,7 +251,7 @@ class ProcessesTab(QFrame):
     def choose_device(self, device: str) -> None:
         """Select the first process on a device, by its id."""
         self.table.clearSelection()
-        self.table.choose(next((row.key for row in self.table.rows if row.device_id == device), None))
+        self.table.choose(next((row.key for row in self.table.rows if row.device_id == device and not row.head), None))
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
         """Hide some columns if there is little room; the tooltip has the run."""
@@ -276,50 +272,62 @@ class ProcessesTab(QFrame):
         if row is not None and not why_not:
             tip = tr("End {name} (pid {pid}); asks first (Delete)", name=row.info.name, pid=row.info.pid)
         self.end_button.setToolTip(verbatim(tip))
-        self.words.setText(join_sentences(["" if row is None else row.why_not, self._problem]))
+        about = [] if row is None else [row.why_not, scanner.family(row.info)]
+        self.words.setText(join_sentences([*about, self._problem]))
 
 
 def _columns() -> list[Column[ProcessRow]]:
     of_core = tr("What it uses of one core: 200 % are two cores")
     columns: tuple[Column[ProcessRow], ...] = (
-        Column("device", lambda row: row.device_id, tr("Device"), lambda row: row.device or None,
-               sort=lambda row: row.number, icon=_square, width_px=74),
-        Column("pid", lambda row: row.info.pid, "PID", is_number=True, width_px=60),
-        Column("user", lambda row: row.info.user, tr("User"), width_px=60),
-        Column("name", lambda row: row.info.name, tr("Name"), width_px=66),
-        Column("share_percent", lambda row: row.share_percent, tr("Share"), lambda row: percent(row.share_percent),
+        Column("device", lambda row: row.device_id, None),
+        Column("pid", lambda row: row.info.pid or None, None),
+        Column("name", lambda row: row.info.name, tr("Process"), lambda row: f"{row.info.name or 'pid'} {row.info.pid}",
+               sort=lambda row: row.info.name and (row.info.name, row.info.pid), icon=_square, width_px=124),
+        Column("user", lambda row: row.info.user, tr("Owner"), width_px=64),
+        Column("share_percent", lambda row: row.share_percent, tr("% SM"), lambda row: percent(row.share_percent),
                about=tr("Share of the device's time in which its kernels ran"), is_number=True, is_descending=True,
-               width_px=52),
+               width_px=56),
         Column("memory_bytes", lambda row: row.memory_bytes, tr("Memory"), lambda row: memory_size(row.memory_bytes),
-               about=tr("Memory of the device"), is_number=True, is_descending=True, width_px=78),
+               about=tr("Memory of the device"), is_number=True, is_descending=True, width_px=112),
         Column("resident_bytes", lambda row: row.resident_bytes, tr("Host"),
                lambda row: memory_size(row.resident_bytes), about=tr("Memory of the machine"), is_number=True,
                is_descending=True, width_px=70),
         Column("cpu_percent", lambda row: None if row.cpu_percent is None else round(row.cpu_percent, 1), "CPU",
                lambda row: percent(row.cpu_percent), about=of_core, is_number=True, is_descending=True, width_px=58),
-        Column("age_s", lambda row: None if row.info.age_s is None else round(row.info.age_s, 1), tr("Age"),
+        Column("age_s", lambda row: None if row.info.age_s is None else round(row.info.age_s, 1), tr("Time"),
                lambda row: age(row.info.age_s), is_number=True, is_descending=True, width_px=60),
-        Column("run", lambda row: row.info.run_id, tr("Run"), lambda row: row.run, sort=lambda row: row.run or None,
-               tone=lambda row: "accent" if row.of_this_run else _tone(row), width_px=104),
+        Column("run", lambda row: row.info.run_id, tr("Whose run"), lambda row: row.run,
+               sort=lambda row: row.run or None, width_px=104,
+               tone=lambda row: "accent" if row.of_this_run else _tone(row)),
         Column("command", lambda row: row.info.command, tr("Command"), lambda row: command_words(row.info),
                width_px=STRETCH),
     )
     return [
-        replace(each, tip=partial(_tip, each), tone=each.tone or _tone, is_bold=lambda row: row.of_this_run)
+        replace(each, text=partial(_text, each), tip=partial(_tip, each), tone=each.tone or _tone,
+                is_bold=lambda row: row.of_this_run or bool(row.head))
         for each in columns
     ]
 
 
 def _square(row: ProcessRow) -> QPixmap | None:
-    return swatch(row.colour, THIS_RUN, current_theme(), 1.0) if row.colour else None
+    return swatch(row.colour, THIS_RUN, current_theme(), 1.0) if row.head and row.colour else None
+
+
+def _text(column: Column[ProcessRow], row: ProcessRow) -> str | None:
+    return row.head.get(column.name, "") if row.head else column.cell(row)
 
 
 def _tip(column: Column[ProcessRow], row: ProcessRow) -> str:
-    return "\n".join(filter(None, dict.fromkeys((column.cell(row), row.run, row.why_not))))
+    """Return a cell, why it is unknown, the run, and why the process cannot be ended; of a head its texts."""
+    if row.head:
+        return "\n".join(row.head.values())
+    is_known = row.run is not None if column.name == "run" else column.value is None or column.value(row) is not None
+    why = "" if is_known else tr(NOT_TOLD if column.name in {"share_percent", "memory_bytes"} else NOT_READ)
+    return "\n".join(filter(None, dict.fromkeys((column.cell(row), why, row.run, row.why_not))))
 
 
 def _tone(row: ProcessRow) -> str:
-    return "muted" if row.why_not and not row.of_this_run else "text"
+    return "muted" if row.why_not and not row.of_this_run and not row.head else "text"
 
 
 NO_HOLDER = tr_noop("No process holds memory of a device.")
@@ -415,6 +423,7 @@ class MemoryController(Feature):
         labels, colours = device_labels(everywhere, facts), device_colours(everywhere, (), current_theme())
         rows = process_rows(self._scanner.entries(), labels, self._scanner.runs(), colours, survey)
         empty = NO_HOLDER if any(device.kind != "cpu" for device in survey.devices) else NO_GPU
+        rows += heads(rows, survey, self._monitor.stale_age_s) if rows else []
         self._details.processes.show_rows(rows, empty=tr(empty), problem=self._scanner.problem or "")
 
     def _turned(self) -> None:
@@ -447,7 +456,7 @@ class MemoryController(Feature):
     def _ask_to_sweep(self) -> None:
         found = self._orphans.found
         if found:
-            question, words = leftovers_confirmation(found)
+            question, words = scanner.leftovers_confirmation(found)
             yes, end = (
                 tr("End them") if len(found) > 1 else tr("End it"),
                 partial(self._terminator.end_leftovers, found),
@@ -466,6 +475,6 @@ class MemoryController(Feature):
     def _show_leftovers(self) -> None:
         names = {each.dir.name: each.name for each in self._run_list.summaries if state_info(each.state).over}
         before, self._shown_orphans = self._shown_orphans, frozenset(each.process for each in self._orphans.found)
-        words = leftovers_sentence(self._orphans.found, names)
+        words = scanner.leftovers_sentence(self._orphans.found, names)
         is_new = not self._shown_orphans <= before  # the end of an orphan is not reported
         self._strip.show_message(words, "warn", is_new=is_new)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +15,7 @@ from PySide6.QtCore import QObject, Signal
 from core.devices.device import Device, Process
 from core.history import removal
 from core.history.removal import OrphanedProcess
-from core.language import tr, tr_noop, tr_plural
+from core.language import join_sentences, tr, tr_noop, tr_plural
 from core.memory_watch import gpu_processes
 from core.runs.facts import RunFacts, RunState, state_info
 from core.schema.event_kinds import ProcessInfo
@@ -21,7 +23,8 @@ from core.system import processes, procfs
 from core.system.processes import ProcessId
 from core.system.procfs import PROC
 from core.system.terminate import GRACE_S, ProcessTarget, terminate
-from core.text import first_names, join_names
+from core.text import first_names, join_names, one_line
+from gui.base.formatting import age
 from gui.base.jobs import Jobs, keep_as_it_is, reason
 from gui.machine.monitor import DeviceMonitor
 from gui.runs.run_list import RunListService
@@ -323,7 +326,11 @@ def _is_there(holder: ProcessInfo) -> bool:
     return found is not None and found.created == holder.created
 
 
-MAX_NAMES = 3
+MAX_NAMES, MAX_LINES, MAX_REASONS, SHORT_COMMAND = 3, 8, 4, 90
+"""Maximum numbers of names, lines and reasons in a text, and of characters of a command line."""
+OF_SEVERAL_RUNS = tr_noop(
+    "{count} processes of {runs} ended runs are still running: {processes}. They may use memory of a device."
+)
 
 
 class ProcessTerminator(QObject):
@@ -386,6 +393,63 @@ def end_one(holder: ProcessInfo, grace_s: float | None = None) -> tuple[str, str
     if not outcome.ended:
         return tr("{name} has ended.", name=name), "good"
     return tr("{name} was ended ({signal}).", name=name, signal=outcome.ended[0].signal), "good"
+
+
+def leftovers_sentence(found: Sequence[OrphanedProcess], names: Mapping[str, str]) -> str:
+    """Return `2 processes of the ended run X are still running: ...`; "" for none. `names`: of runs by id."""
+    if not found:
+        return ""
+    runs = list(dict.fromkeys(each.run_id for each in found))
+    names_of = [tr("{name} (pid {pid})", name=each.name, pid=each.process.pid) for each in found]
+    processes = join_names(first_names(names_of, MAX_NAMES))
+    if len(runs) == 1:
+        return tr_plural(
+            "{count} process of the ended run {name} is still running: {processes}. It may use memory of a device.",
+            "{count} processes of the ended run {name} are still running: {processes}. "
+            "They may use memory of a device.",
+            len(found),
+            name=names.get(runs[0], runs[0]),
+            processes=processes,
+        )
+    return tr(OF_SEVERAL_RUNS, count=len(found), runs=len(runs), processes=processes)
+
+
+def leftovers_confirmation(found: Sequence[OrphanedProcess]) -> tuple[str, str]:
+    """Return the question before ending leftover processes, and a list of them."""
+    first, lines = found[0], []
+    for each in found:
+        command, old = one_line(each.command, SHORT_COMMAND), age(each.age_s)
+        name, pid = each.name, each.process.pid
+        lines.append(tr("pid {pid}  {name}  ({age} old): {command}", pid=pid, name=name, age=old, command=command))
+    whys = list(dict.fromkeys(each.why for each in found))
+    reasons = first_names(whys, MAX_REASONS, tr_noop("{count} more runs have ended too."))
+    if len(found) > 1:
+        question = tr("End the leftover processes?")
+        how = tr("They are asked to end (SIGTERM) and killed some seconds later (SIGKILL).")
+    else:
+        question = tr("End {name} (pid {pid})?", name=first.name, pid=first.process.pid)
+        how = tr("It is asked to end (SIGTERM) and killed some seconds later (SIGKILL).")
+    return question, "\n".join([*first_names(lines, MAX_LINES), "", *reasons, how])
+
+
+def family(info: ProcessInfo) -> str:
+    """Return `Started by bash 41000. 2 children: python 41300 and python 41301.`; "" if it has ended.
+
+    Parents are followed up to the leader of a session, such as a shell. Reads them at each call.
+    """
+    stat, parents = procfs.stat(info.pid), list[str]()
+    if stat is None or stat.created != info.created:
+        return ""
+    pid = stat.parent
+    with contextlib.suppress(OSError):  # a parent has just ended
+        while pid > 1 and (parent := procfs.stat(pid)) is not None:
+            parents.insert(0, f"{parent.name} {pid}")
+            pid = 0 if os.getsid(pid) == pid else parent.parent
+    children = [f"{child.name} {each}" for each in procfs.children(info.pid) if (child := procfs.stat(each))]
+    names = join_names(first_names(children, MAX_NAMES))
+    below = tr_plural("{count} child: {names}.", "{count} children: {names}.", len(children), names=names)
+    above = tr("Started by {parents}.", parents=" › ".join(parents))
+    return join_sentences([above if parents else "", below if children else ""])
 
 
 ALIVE_PERIOD_S = 1.0
