@@ -30,7 +30,7 @@ def companions_of(run_dir: Path, spec: RunSpec, claims: Claims) -> list[Companio
 
         found.append(RunHosts(run_dir, spec))
     found.append(claims)
-    found.append(Notifier(run_dir) if part is None else Head(run_dir, part))  # the head tells the user of the run
+    found.append(Notifier(run_dir, spec.devices) if part is None else Head(run_dir, part))  # the head tells the user
     return found
 
 

@@ -282,6 +282,7 @@ class RunSummary:
     """The first step whose loss is NaN."""
     verdict: Verdict | None = None
     """The worst verdict on the memory of its devices; None if there is none."""
+    stalled: str | None = None
     marks: Marks = NO_MARKS
     settings: Mapping[str, SettingValue] = field(default_factory=dict)
     """By name, without variables, and without the devices before its start; empty if its spec cannot be used."""
@@ -334,7 +335,7 @@ class SummaryReader:
             ended=facts.ended, error=facts.error, last_loss=losses[-1] if losses else None, step=step,
             plan=self._plan, owner=self._run.owner, mean_loss=recent_mean(losses),
             renamed=bool(given_name(self._path)), verdict=release.verdict if release is not None else None,
-            marks=read_marks(self._path), settings=self._settings,
+            stalled=facts.stalled, marks=read_marks(self._path), settings=self._settings,
         )
 
 

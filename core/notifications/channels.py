@@ -12,7 +12,7 @@ import re
 from base64 import b64encode
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from core.language import tr, tr_noop
@@ -32,19 +32,50 @@ if TYPE_CHECKING:
 
 
 FINISHED, STOPPED, FAILED, LOST, NAN, STALLED = "finished", "stopped", "failed", "lost", "nan", "stalled"
+GONE, HOT, DISK, UNRELEASED = "gone", "hot", "disk", "held"
+
+
+class Occasion(NamedTuple):
+    """What a user can be told: the settings, their dialog, messages and the bell are made of these rows.
+
+    `headline`: of a message about one run, or the machine; `number`, `names`: about several. `states`: those in which a
+    run is over so; an alarm has none. `tag`: an emoji of ntfy. `since`: the first version of the settings file with it.
+    """
+
+    title: str
+    headline: str
+    number: str
+    names: str
+    states: tuple[RunState, ...] = ()
+    is_bad: bool = False
+    tag: str = "warning"
+    since: int = 1
+
+
 OCCASIONS = {
-    FINISHED: tr_noop("a run finishes"),
-    STOPPED: tr_noop("a run is stopped or paused"),
-    FAILED: tr_noop("a run fails"),
-    LOST: tr_noop("a run is lost"),
-    NAN: tr_noop("the loss of a run becomes NaN"),
-    STALLED: tr_noop("a run makes no progress"),
+    FAILED: Occasion(tr_noop("a run fails"), tr_noop("{name} has failed"), tr_noop("{count} failed"),
+                     tr_noop("Failed: {names}."), (RunState.FAILED,), is_bad=True, tag="x"),
+    LOST: Occasion(tr_noop("a run is lost"), tr_noop("{name} was lost"), tr_noop("{count} lost"),
+                   tr_noop("Lost: {names}."), (RunState.LOST, RunState.HEAD_LOST), is_bad=True, tag="x"),
+    GONE: Occasion(tr_noop("a GPU no longer answers"), tr_noop("{name}: a GPU no longer answers"),
+                   tr_noop("{count} × lost GPU"), tr_noop("Lost GPU: {names}."), is_bad=True, since=2),
+    NAN: Occasion(tr_noop("the loss of a run becomes NaN"), tr_noop("{name}: the loss became NaN"),
+                  tr_noop("{count} with NaN"), tr_noop("Loss became NaN: {names}.")),
+    STALLED: Occasion(tr_noop("a run makes no progress"), tr_noop("{name} makes no progress"),
+                      tr_noop("{count} without progress"), tr_noop("No progress: {names}.")),
+    HOT: Occasion(tr_noop("a GPU is too hot"), tr_noop("{name}: a GPU is too hot"),
+                  tr_noop("{count} × hot GPU"), tr_noop("Hot GPU: {names}."), since=2),
+    DISK: Occasion(tr_noop("the disk is nearly full"), tr_noop("{name}: the disk is nearly full"),
+                   tr_noop("{count} × full disk"), tr_noop("Disk nearly full: {names}."), since=2),
+    UNRELEASED: Occasion(tr_noop("memory is held after a run"), tr_noop("{name}: memory was not released"),
+                         tr_noop("{count} × memory held"), tr_noop("Memory not released: {names}."), since=2),
+    STOPPED: Occasion(tr_noop("a run is stopped or paused"), tr_noop("{name} was stopped"), tr_noop("{count} stopped"),
+                      tr_noop("Stopped: {names}."), (RunState.STOPPED, RunState.PAUSED), tag=""),
+    FINISHED: Occasion(tr_noop("a run finishes"), tr_noop("{name} has finished"), tr_noop("{count} finished"),
+                       tr_noop("Finished: {names}."), (RunState.FINISHED,), tag="white_check_mark"),
 }
-"""What a user can be notified of; in settings files and on the command line by these names."""
-OCCASION_OF = {
-    RunState.FINISHED: FINISHED, RunState.STOPPED: STOPPED, RunState.PAUSED: STOPPED, RunState.FAILED: FAILED,
-    RunState.LOST: LOST, RunState.HEAD_LOST: LOST,
-}
+"""By their names in settings files and on the command line, the worst first."""
+OCCASION_OF = {state: name for name, row in OCCASIONS.items() for state in row.states}
 """By the state in which a run is over."""
 
 
@@ -299,8 +330,6 @@ def _call(
 AGENT = "Trainyard"
 NTFY_LIMIT, NTFY_NORMAL, NTFY_HIGH = 3500, 3, 4
 """Characters of a text that ntfy shows as such, and two of its priorities."""
-TAGS = {"failed": "x", "lost": "x", "stalled": "warning", "finished": "white_check_mark"}
-"""The emoji that ntfy shows, by occasion."""
 TEMPORARY = (408, 425, 429)
 """Answers of a server that may take the message later, besides those from 500 on."""
 
@@ -322,7 +351,7 @@ def post_to_ntfy(address: str, message: Message, timeout_s: float) -> None:
         "topic": unquote(topic), "title": message.title, "message": message.text[:NTFY_LIMIT],
         "priority": NTFY_HIGH if message.is_bad else NTFY_NORMAL,
     }
-    if tag := TAGS.get(message.occasion):
+    if message.occasion and (tag := OCCASIONS[message.occasion].tag):
         document["tags"] = [tag]
     _post(server, document, timeout_s)
 

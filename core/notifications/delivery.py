@@ -251,7 +251,7 @@ def _sent_again(given: Undelivered) -> Undelivered | None:
 
 
 def _record_in_all(message: Message, texts: Sequence[str]) -> None:
-    for run_dir in dict.fromkeys(each.run_dir for each in message.news):
+    for run_dir in dict.fromkeys(each.run_dir for each in message.news if each.run_dir):
         record(Path(run_dir), texts)
 
 

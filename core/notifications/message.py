@@ -14,12 +14,12 @@ from typing import Any
 from core.history.differences import differences_below
 from core.history.summary import RunSummary, SummaryReader
 from core.language import join_sentences, tr, tr_noop, tr_plural
-from core.notifications.channels import FAILED, FINISHED, LOST, NAN, OCCASION_OF, STALLED, STOPPED
+from core.notifications.channels import FAILED, FINISHED, LOST, NAN, OCCASION_OF, OCCASIONS, STALLED, STOPPED
 from core.runs.facts import HELD, RunFacts, RunState, state_info, worst
 from core.runs.run import Run, folders_mark
 from core.schema.codec import encode
 from core.schema.event_kinds import Release, Verdict
-from core.schema.paths import SUPERVISOR_EVENTS
+from core.schema.paths import EVENTS, SUPERVISOR_EVENTS
 from core.text import (
     as_sentence,
     duration,
@@ -41,28 +41,28 @@ MAX_NAME = 80
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunNews:
-    """What became of one run. The texts are in the language of the user."""
+    """What became of one run, or of this machine without a `run_dir`. The texts are in the language of the user."""
 
     run_dir: str
     name: str
     occasion: str
-    """One of `settings.OCCASIONS`."""
+    """One of `OCCASIONS`."""
     state: str
     """The value of its `RunState`."""
     time: float
     """Unix seconds of the end, of the stall, or of the NaN."""
-    duration_s: float | None
+    duration_s: float | None = None
     """Seconds since its last start."""
-    asked_s: float | None
+    asked_s: float | None = None
     """Seconds since the user asked for it: with the time in a queue."""
-    last_loss: float | None
-    best_validation_loss: float | None
-    memory: str
+    last_loss: float | None = None
+    best_validation_loss: float | None = None
+    memory: str = ""
     """What became of the memory of its devices, in a sentence; the empty string if that was not watched."""
-    memory_verdict: str
+    memory_verdict: str = ""
     """The worst value of `Verdict` of its devices; the empty string if that was not watched."""
-    detail: str
-    """Why it failed, was lost or seems to make no progress, or that its loss is NaN; else the empty string."""
+    detail: str = ""
+    """Why it failed or was lost, or what the alarm is about; else the empty string."""
     loss: str = ""
     """The loss by which it is compared with others, in words; the empty string if it has none."""
     difference: str = ""
@@ -88,13 +88,16 @@ def news_of_end(run_dir: Path, *, only_lost: bool = False) -> RunNews | None:
     return _news(run_dir, run.facts, OCCASION_OF[run.facts.state], ended, run.facts.error or "")
 
 
-def news_of_trouble(run_dir: Path, occasion: str) -> RunNews | None:
-    """Return that a run has this trouble, `STALLED` or `NAN`; None if it makes progress again, or is gone."""
+def news_of_trouble(run_dir: Path, occasion: str, detail: str = "") -> RunNews | None:
+    """Return that a run has this trouble, or the machine if this is no folder of a run; None if it is over."""
+    if run_dir.is_dir() and not (run_dir / EVENTS).exists():
+        host, now = socket.gethostname(), time.time()
+        return RunNews(run_dir="", name=host, occasion=occasion, state="", time=now, detail=detail)
     run = Run(run_dir, only=(SUPERVISOR_EVENTS,))
     run.catch_up()
     if (occasion == STALLED and not run.facts.stalled) or not run_dir.is_dir():
         return None
-    return _news(run_dir, run.facts, occasion, time.time(), run.facts.stalled or "")
+    return _news(run_dir, run.facts, occasion, time.time(), detail)
 
 
 def _news(run_dir: Path, facts: RunFacts, occasion: str, when: float, detail: str) -> RunNews:
@@ -137,19 +140,7 @@ def _memory_words(facts: RunFacts, found: Release | None) -> str:
     return tr("The memory of {devices} is free again.", devices=list_labels(labels))
 
 
-WORDS = {
-    FAILED: (tr_noop("{name} has failed"), tr_noop("{count} failed"), tr_noop("Failed: {names}.")),
-    LOST: (tr_noop("{name} was lost"), tr_noop("{count} lost"), tr_noop("Lost: {names}.")),
-    NAN: (tr_noop("{name}: the loss became NaN"), tr_noop("{count} with NaN"), tr_noop("Loss became NaN: {names}.")),
-    STALLED: (
-        tr_noop("{name} makes no progress"), tr_noop("{count} without progress"), tr_noop("No progress: {names}."),
-    ),
-    STOPPED: (tr_noop("{name} was stopped"), tr_noop("{count} stopped"), tr_noop("Stopped: {names}.")),
-    FINISHED: (tr_noop("{name} has finished"), tr_noop("{count} finished"), tr_noop("Finished: {names}.")),
-}
-"""The occasions, the worst first: the title about one run, and the number and the names of several."""
 PAUSED = tr_noop("{name} was paused")
-BAD = frozenset({FAILED, LOST})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,15 +155,15 @@ class Message:
 
     @property
     def is_bad(self) -> bool:
-        """Whether a run failed or was lost."""
-        return self.occasion in BAD
+        """Whether a run failed or was lost, or a GPU."""
+        return bool(self.occasion) and OCCASIONS[self.occasion].is_bad
 
     def to_json(self) -> dict[str, Any]:
         """Return the message for programs; `text` and `content` are what chat services show."""
         whole = f"{self.title}\n{self.text}"
         return {
             "title": self.title, "message": self.text, "text": whole, "content": whole, "occasion": self.occasion,
-            "host": socket.gethostname(), "runs": [encode(each) for each in self.news],
+            "host": socket.gethostname(), "runs": [encode(each) for each in self.news if each.run_dir],
         }
 
 
@@ -187,9 +178,9 @@ def trial_message() -> Message:
 
 def message_about(news: Sequence[RunNews], held: str = "") -> Message:
     """Return one message about these runs; there must be one at least. `held`: why the user's queue is held."""
-    ended = {each.run_dir for each in news if each.occasion not in {NAN, STALLED}}
+    ended = {each.run_dir for each in news if OCCASIONS[each.occasion].states}
     news = [each for each in news if each.occasion != NAN or each.run_dir not in ended]  # the end says it, too
-    worst = next(each for each in WORDS if any(one.occasion == each for one in news))
+    worst = next(each for each in OCCASIONS if any(one.occasion == each for one in news))
     title, text = _about_one(news[0]) if len(news) == 1 else _about_several(news)
     text = f"{text}\n{held}" if held else text
     return Message(
@@ -199,7 +190,7 @@ def message_about(news: Sequence[RunNews], held: str = "") -> Message:
 
 
 def _about_one(news: RunNews) -> tuple[str, str]:
-    title = PAUSED if news.state == "paused" else WORDS[news.occasion][0]
+    title = PAUSED if news.occasion == STOPPED and news.state == "paused" else OCCASIONS[news.occasion].headline
     losses = [news.loss] if news.loss else []
     if news.duration_s is not None:
         losses.append(tr("after {duration}", duration=duration(news.duration_s)))
@@ -214,14 +205,16 @@ def _ended(detail: str) -> str:
 
 def _about_several(news: Sequence[RunNews]) -> tuple[str, str]:
     counts = Counter(each.occasion for each in news)
-    present = [each for each in WORDS if counts[each]]
-    counted = join_phrases(tr(WORDS[each][1], count=counts[each]) for each in present)
+    present = [each for each in OCCASIONS if counts[each]]
+    counted = join_phrases(tr(OCCASIONS[each].number, count=counts[each]) for each in present)
+    alarms = [each for each in news if not OCCASIONS[each.occasion].states]  # a run, or the machine, may have several
     title = tr_plural("{count} run: {counted}", "{count} runs: {counted}", len(news), counted=counted)
-    lines = [tr(WORDS[each][2], names=join_names(first_names(_named(news, each)))) for each in present]
-    if error := next((each.detail for each in reversed(news) if each.occasion in BAD and each.detail), ""):
+    lines = [tr(OCCASIONS[each].names, names=join_names(first_names(_named(news, each)))) for each in present]
+    lines += first_names(list(dict.fromkeys(_ended(each.detail) for each in alarms if each.detail)))
+    if error := next((each.detail for each in reversed(news) if each.occasion in {FAILED, LOST} and each.detail), ""):
         lines.append(tr("The last error: {error}", error=error))
     lines += [each.memory for each in news if each.memory_verdict in {held.value for held in HELD}][-1:]
-    return title, "\n".join(lines)
+    return counted if alarms else title, "\n".join(lines)
 
 
 def _named(news: Sequence[RunNews], occasion: str) -> list[str]:

@@ -24,7 +24,7 @@ from core.schema.files import make_private, parse_json, read_whole
 from core.system.folders import config_folder, save_in_config_folder
 
 FILE = "notifications.json"
-VERSION = 1
+VERSION = 2
 MAX_BYTES = 256 * 1024
 MAX_CHARACTERS = 4096
 """Longest command or address."""
@@ -164,7 +164,9 @@ def _unknown_values() -> dict[str, Any]:
 
 
 def _read(found: dict[str, Any]) -> Loaded:
-    settings, wrong = NotificationSettings(), []
+    settings, wrong, version, known = NotificationSettings(), [], found.get("version", 1), found.get("occasions")
+    if isinstance(known, list) and isinstance(version, int):
+        known += [name for name, row in OCCASIONS.items() if row.since > version and name not in known]
     for name in (each.name for each in fields(NotificationSettings)):
         if name not in found:
             continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from core.devices.device import Device
+from core.devices.device import Device, Survey
 from core.runs.facts import RunFacts
 from core.schema.event_kinds import Record
 from core.schema.events import Event
@@ -59,8 +59,8 @@ class Companion:
     def not_finite(self) -> None:
         """Called when the loss has ceased to be a number, unless the run is ended for it."""
 
-    def stalled(self) -> None:
-        """Called when training makes no progress any more."""
+    def watch(self, survey: Survey, facts: RunFacts) -> None:
+        """Called a few times per second while workers run. `survey`: the latest readings of the devices here."""
 
     def finish(self, is_hurried: Callable[[], bool]) -> None:
         """Wait for what belongs to the run elsewhere. `is_hurried`: whether the user does not want to wait."""

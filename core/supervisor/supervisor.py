@@ -50,7 +50,7 @@ TICK_S = 0.25
 """Seconds between two polls while training: each poll takes time from the training. A worker's exit cuts it short."""
 BUSY_TICK_S = 0.1
 """Seconds between two polls while starting or stopping."""
-COUNTED = frozenset({kinds.Plan.kind, kinds.Rewind.kind, kinds.Metrics.kind})
+COUNTED = frozenset({kinds.Plan.kind, kinds.Rewind.kind, kinds.Metrics.kind, kinds.Checkpoint.kind})
 """What the facts of the supervisor take from the events of workers."""
 SERVER_STEPS = (("SIGTERM", signal.SIGTERM, 3.0), ("SIGKILL", signal.SIGKILL, None))
 """How workers that serve others are stopped once no others are left; see `escalation_steps`."""
@@ -218,11 +218,9 @@ class Supervisor:
                 self._server_escalation.begin()
             self._server_escalation.tick()
             self._escalation.tick(self._measured_at)
-            stalled = self._facts.stalled
             self._monitor.poll(self._facts.step if self._has_stepped else None, trains=self._trains)
-            if self._facts.stalled and not stalled:
-                for each in self._companions:
-                    each.stalled()
+            for each in self._companions:
+                each.watch(self._readings.survey, self._facts)
 
     def _poll_companions(self) -> None:
         for each in self._companions:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.devices.device import HEAT, Device, Sample, Survey
+from core.devices.device import HEAT, SLOWDOWNS, Device, Sample, Survey
 from core.devices.nvidia.preflight import TIMEOUT_S
 from core.devices.reader import PROCESSES_S
 from core.devices.sampler import Sampler
@@ -272,10 +272,12 @@ class _Episode:
 
 
 class SlowdownWatch:
-    """Follows the run's devices. `waits`: whether each of several devices waits for the slowest one."""
+    """Follows devices, or all. `waits`: whether each of several waits for the slowest. `reasons`: those that count."""
 
-    def __init__(self, device_ids: Collection[str], *, waits: bool) -> None:
-        self._device_ids, self._waits = device_ids, waits and len(device_ids) > 1
+    def __init__(self, device_ids: Collection[str] | None, *, waits: bool = False, lasts_s: float = LASTS_S,
+                 reasons: Collection[str] = SLOWDOWNS) -> None:
+        self._device_ids, self._waits = device_ids, waits and len(device_ids or ()) > 1
+        self._lasts_s, self._reasons = lasts_s, frozenset(reasons)
         self._episodes: dict[str, _Episode] = {}
 
     def poll(self, survey: Survey, now: float) -> list[Slowed]:
@@ -284,7 +286,7 @@ class SlowdownWatch:
         found = (
             self._follow(devices[sample.device_id], sample, now)
             for sample in survey.samples
-            if sample.device_id in self._device_ids and sample.device_id in devices
+            if sample.device_id in devices and (self._device_ids is None or sample.device_id in self._device_ids)
         )
         return [each for each in found if each is not None]
 
@@ -292,11 +294,11 @@ class SlowdownWatch:
         if sample.lost:
             return None  # it is not known whether the slowdown goes on
         episode = self._episodes.get(device.id)
-        if sample.slowdowns:
+        if not self._reasons.isdisjoint(sample.slowdowns):
             if episode is None:
                 episode = self._episodes[device.id] = _Episode(now, now)
             episode.last = now
-            if episode.reported or now - episode.began < LASTS_S:
+            if episode.reported or now - episode.began < self._lasts_s:
                 return None
             episode.reported = True
             return Slowed(device_id=device.id, sentence=self._sentence(device, sample))

@@ -349,9 +349,11 @@ class MainPanels:
         self.leftovers = LeftoversStrip()
         self.host_message = MessageStrip("hostStrip")
         """About the connection to the host whose runs are shown."""
+        self.alarms = MessageStrip("alarmStrip")
         self.broken = MessageStrip("brokenStrip")
         """Which parts of the window do not work."""
-        self.messages = MessageStack((self.message, self.run_message, self.leftovers, self.host_message, self.broken))
+        strips = (self.message, self.run_message, self.leftovers, self.alarms, self.host_message, self.broken)
+        self.messages = MessageStack(strips)
         self.devices = DevicePanel()
         self.setup = SetupPanel(window)
         self.machine = MachineEntry()

@@ -17,13 +17,19 @@ from typing import Any
 import pytest
 
 from core.cli.__main__ import main
+from core.notifications.delivery import SUFFIX
+from core.notifications.message import RunNews, message_about
+from core.notifications.settings import NotificationSettings, save
 from core.runs.facts import RunState
 from core.runs.run import Run
+from core.schema.codec import decode
 from core.schema.event_kinds import Release, Verdict
 from core.schema.settings import ReleaseWatch
 from core.schema.spec import RunSpec
 from core.system import processes
+from core.system.folders import cache_folder
 from tests.nvml.standin import StandIn, uuid
+from tests.process.test_notifications import collecting
 from tests.support.acting import CHILD, STUBBORN_CHILD, abandon, played
 from tests.support.running import CAME_UP, Followed, start, train
 from tests.support.waiting import PATIENCE_S, wait_until
@@ -142,19 +148,23 @@ def test_unrelated_process_using_the_memory_is_reported_not_terminated(stage: St
 
 
 @pytest.mark.slow
-def test_memory_not_released_is_reported_with_its_users_and_not_judged_on_a_lost_gpu(stage, neighbour, capsys) -> None:
+def test_memory_not_released_is_reported_with_its_users_and_not_judged_on_a_lost_gpu(
+    stage, neighbour, capsys, tmp_path
+) -> None:
     """Five GPUs: memory with no known user; a user whose amount is unknown; a pid that does not exist here; the worker,
-    which has exited; and a GPU that is lost."""
+    which has exited; and a GPU that is lost. Both are alarms; that the run finishes is switched off."""
+    save(NotificationSettings(desktop=False, command="true", occasions=("gone", "held")))
     followed = stage.start(wait_s=WAIT_S, gpus=5)
     worker = followed.run.facts.workers[0].process.pid
     stage.gpu(recovery=1)
     stage.gpu(1, memory_used=IDLE + 3 * GB, compute=f"{neighbour.pid}")
     stage.gpu(2, memory_used=IDLE + 3 * GB, compute=f"4194999:{3 * GB}")  # above the largest pid of the kernel
     stage.gpu(3, compute=f"{worker}:{8 * GB}")
-    stage.gpu(4, lost=1)
-    samples = followed.run.dir / "events" / "devices.jsonl"
-    wait_until(lambda: '"lost"' in samples.read_text(), "it to be lost")
-    stage.end(followed)
+    with collecting(tmp_path, 2):
+        stage.gpu(4, lost=1)
+        samples = followed.run.dir / "events" / "devices.jsonl"
+        wait_until(lambda: '"lost"' in samples.read_text(), "it to be lost")
+        stage.end(followed)
     found = followed.run.facts.releases
     unexplained, amount_unknown, unknown_pid, dead, lost = (found[uuid(number)] for number in range(5))
 
@@ -181,6 +191,13 @@ def test_memory_not_released_is_reported_with_its_users_and_not_judged_on_a_lost
     assert lost.sentence.startswith(
         "GPU 4 has not answered since the run's end, so it is not known whether its memory came back"
     )
+
+    waiting = sorted((cache_folder() / "notifications").glob(f"*{SUFFIX}"))
+    gone, held = (message_about([decode(RunNews, json.loads(each.read_text()))]) for each in waiting)
+    assert (gone.occasion, gone.title) == ("gone", "digits_mlp: a GPU no longer answers")
+    assert "GPU 4 does not answer: the driver says " in gone.text
+    assert (held.occasion, held.title) == ("held", "digits_mlp: memory was not released")
+    assert ". GPU 0 uses 8.5 GB more than before the run (512 MB before, " in held.text
     assert neighbour.poll() is None
 
 

@@ -375,7 +375,7 @@ def test_command_line_sets_shows_and_tests(tmp_path: Path, capsys, monkeypatch) 
         (("show", "--desktop", "on"), "Settings are changed with: trainyard notify set"),
         (("set", "--webhook", "htp://x"), "The webhook's address must begin with https:// or http:// and a host."),
         (("set", "--ntfy", "https://ntfy.sh"), "The address for ntfy has no topic. Write it as https://ntfy.sh/TOPIC."),
-        (("set", "--when", "always"), "There is no occasion 'always'. Choose from: finished, stopped, failed, lost"),
+        (("set", "--when", "always"), "There is no occasion 'always'. Choose from: failed, lost, gone, nan, stalled"),
         (("set", "--min-duration", "-1"), "The shortest duration must be a number of seconds, 0 or more."),
         (("set", "--desktop", "maybe"), "--desktop is 'maybe'. Choose one of: "),
     ],

@@ -14,6 +14,7 @@ GIVEN = NotificationSettings(
     desktop=False, command="true", webhook="https://hooks.example.org/T0/secret", ntfy="https://ntfy.sh/topic",
     apprise=("mailto://me:secret@example.org",), occasions=("failed",), min_duration_s=60,
 )
+ALARMS = ["gone", "hot", "disk", "held"]
 
 
 def write(text: str) -> None:
@@ -32,6 +33,14 @@ def test_settings_are_kept_in_a_private_file_together_with_those_of_a_newer_vers
     assert load().problem == ""
     assert json.loads(settings_file().read_text())["matrix"] == "#room"
     assert "secret" not in repr(GIVEN)
+
+
+@pytest.mark.parametrize(("version", "new"), [({}, ALARMS), ({"version": 1}, ALARMS), ({"version": 2}, [])])
+def test_alarms_that_an_older_file_could_not_name_are_on(version: dict[str, int], new: list[str]) -> None:
+    write(json.dumps({**version, "occasions": ["failed", "nan"]}))
+    assert load().settings.occasions == ("failed", "nan", *new)
+    save(load().settings)
+    assert load().settings.occasions == ("failed", "nan", *new), "what is chosen from now on stays"
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "\xff", "[" * 10_000, "null"])

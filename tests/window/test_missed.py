@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from PySide6.QtCore import Qt
@@ -17,10 +18,13 @@ from PySide6.QtWidgets import QListView, QPushButton, QToolButton, QWidget
 
 from core.diagnosis.evidence import OF_WORKER
 from core.language import join_sentences, stored, tr
+from core.notifications import start as notifier
+from core.notifications.settings import NotificationSettings, save
 from core.runs.facts import RunState
-from core.schema.paths import EVENTS, SUPERVISOR_EVENTS
+from core.schema.paths import EVENTS, SUPERVISOR_EVENTS, worker_events
 from core.system import processes
 from gui.base.settings_file import SettingsFile, folder_key
+from gui.features.runlist import bell as bell_module
 from gui.runs.actions import RunActions
 from gui.runs.rows import RunRow
 from gui.runs.words import RunHeader
@@ -28,7 +32,7 @@ from gui.window.panels import HeaderPanel
 from tests.support.acting import played
 from tests.support.running import start
 from tests.support.tables import cell, cells, middle
-from tests.support.written_runs import BEGAN, write_run
+from tests.support.written_runs import BEGAN, values, write_run
 from tests.window.driving import Driver
 
 HELD = {
@@ -213,6 +217,41 @@ def test_only_what_ends_while_window_is_not_in_use_is_news(bell, runs_root, hold
     window.activateWindow()
     found.until("1")
     assert found.panel.window.controllers.missed._missed.runs[0][0].dir == after
+
+
+def test_alarm_is_in_a_message_and_at_the_bell_until_it_ends_unless_it_is_switched_off(bell, runs_root, monkeypatch):
+    free, sent = [19 * 2**30], []
+    monkeypatch.setattr(notifier, "shutil", SimpleNamespace(disk_usage=lambda _: (1000 * 2**30, 0, free[0])))
+    monkeypatch.setattr(notifier.Notifier, "notify", lambda _, what, *__: sent.append(what))
+    monkeypatch.setattr(notifier, "LOOK_S", 0.0)
+    monkeypatch.setattr(bell_module, "LOOK_S", 0.0)
+    run_dir = write_live(runs_root, "20260101-000001-live")
+    with (run_dir / EVENTS / worker_events(0)).open("w") as file:
+        file.write(json.dumps(values(1, 1, 2, loss=[1.0, float("nan")])) + "\n")
+    found = bell()
+    strip, disk = found.panel.window.panels.alarms, "The disk is nearly full: This machine"
+    nan = "The loss of a run becomes NaN: digits_mlp"
+    found.until("2")
+    assert (found.spoken, found.lines) == ("2 alarms", [nan, disk])
+    low = f"Only 19.0 GB are free on the disk of {runs_root}."
+    assert strip.text.startswith(low)
+    assert sent == [], "the supervisor of the run sends these"
+    with (run_dir / EVENTS / SUPERVISOR_EVENTS).open("a") as file:
+        file.write(json.dumps({"t": time.time(), "kind": "stall", "text": "No step."}) + "\n")
+    found.until("3")
+    assert found.lines == [nan, "A run makes no progress: digits_mlp", disk]
+    found.open()
+    found.panel.qtbot.mouseClick(found.list.viewport(), Qt.MouseButton.LeftButton, pos=middle(found.list, 0))
+    assert found.panel.run.dir == run_dir
+    save(NotificationSettings(occasions=("finished",)))
+    found.panel.until(lambda: not found.button.isVisible() and not strip.is_open, "the end of what is switched off")
+    save(NotificationSettings())
+    finish(run_dir, "failed", error="It burnt.")
+    found.panel.until(lambda: found.lines == [disk] and strip.is_open, "the alarm of the disk alone")
+    free[0] = 500 * 2**30
+    found.panel.until(lambda: not found.button.isVisible() and not strip.is_open, "the end of the alarm")
+    free[0] = 19 * 2**30
+    found.panel.until(lambda: sent == ["disk"], "the notification, since there is no run to send it")
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ from PySide6.QtCore import QEvent
 from PySide6.QtGui import QFocusEvent
 from PySide6.QtWidgets import QApplication, QCheckBox, QLabel, QLineEdit, QPushButton, QSpinBox, QWidget
 
-from core.notifications.channels import BUS_VARIABLE
+from core.notifications.channels import BUS_VARIABLE, OCCASIONS
 from core.notifications.settings import NotificationSettings, load, save, settings_file
 from gui.features.preferences.preferences import NotificationsDialog, PreferencesDialog
 from tests.support.web_server import WebServer
@@ -61,7 +61,7 @@ def test_what_is_entered_is_kept_and_tested(dialog, monkeypatch):
         shown.findChild(QCheckBox, "stoppedOccasionBox").setChecked(False)
         assert load().settings == NotificationSettings(
             webhook=f"http://{server.host}/hook",
-            occasions=("finished", "failed", "lost", "nan", "stalled"),
+            occasions=tuple(each for each in OCCASIONS if each != "stopped"),
             min_duration_s=12.5,
         )
         shown.findChild(QSpinBox, "minDurationBox").setValue(60)

@@ -1,5 +1,6 @@
 """The main workflow with real runs: tick, choose, start, watch, stop; and back to this machine."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -10,12 +11,15 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from jeepney import MatchRule
+from jeepney.bus_messages import message_bus
+from jeepney.io.blocking import open_dbus_connection
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFrame, QLabel, QLineEdit, QListView, QPlainTextEdit, QPushButton, QToolButton
 
 from core.history.index import directories
 from core.runs.facts import RunState
-from core.schema.paths import EVENTS, SUPERVISOR_EVENTS
+from core.schema.paths import EVENTS, SUPERVISOR_EVENTS, worker_events
 from core.schema.settings import StopTimeouts
 from core.schema.spec import read_spec, write_spec
 from gui.features.setup import start as start_controller
@@ -24,7 +28,9 @@ from tests.support.acting import played
 from tests.support.long_run import write_long_run
 from tests.support.recorded import recorded
 from tests.support.running import FOREVER, LONG, make_spec, start, write_recipe
+from tests.support.session_bus import session_bus
 from tests.support.waiting import PATIENCE_S
+from tests.support.written_runs import BEGAN, running_run, values, write_state
 
 ROOT = Path(__file__).parents[2]
 
@@ -343,3 +349,41 @@ def test_entry_and_escape_lead_from_run_to_machine(panel):
 
 def notes(panel, plot: str) -> list[str]:
     return [each.text() for each in panel.plot(plot).findChildren(QLabel)]
+
+
+def write_progress(run_dir: Path, steps: int) -> None:
+    """Write that so many of 100 steps are done."""
+    plan = {"t": BEGAN, "kind": "plan", "epochs": 2, "steps_per_epoch": 50, "samples_per_epoch": 50}
+    lines = [plan, values(1, 0, steps, loss=[1.0] * steps)]
+    (run_dir / EVENTS / worker_events(0)).write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def test_task_bar_shows_how_much_of_the_shown_or_only_run_is_done(assemble, runs_root, tmp_path):
+    one = running_run(runs_root, "one")
+    write_progress(one, 34)
+    updates = []
+    with session_bus(tmp_path) as address, open_dbus_connection(address) as connection:
+        rule = MatchRule(type="signal", interface="com.canonical.Unity.LauncherEntry", member="Update")
+        connection.send_and_get_reply(message_bus.AddMatch(rule))
+
+        def shows(fraction: float | None) -> bool:
+            with contextlib.suppress(TimeoutError):
+                message = connection.receive(timeout=0.01)
+                updates.extend([message.body] if rule.matches(message) else [])
+            wanted = {"progress": ("d", fraction or 0.0), "progress-visible": ("b", fraction is not None)}
+            return updates[-1:] == [("application://trainyard.desktop", wanted)]
+
+        panel = assemble("run")
+        panel.until(lambda: shows(0.34), "the progress of the shown run")
+        panel.window.controllers.run.show_machine()
+        write_progress(one, 50)
+        panel.until(lambda: shows(0.5), "the progress of the only run")
+        other = running_run(runs_root, "other")
+        write_progress(other, 10)
+        panel.until(lambda: shows(None), "that there are two")
+        panel.window.controllers.run.attach_to(str(other))
+        panel.until(lambda: shows(0.1), "the progress of the one that is shown")
+        write_state(other, "releasing", "finished")
+        panel.until(lambda: shows(0.5), "the progress of the one that goes on")
+        write_state(one, "releasing", "finished")
+        panel.until(lambda: shows(None), "the end")

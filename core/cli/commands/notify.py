@@ -1,4 +1,4 @@
-"""The command `notify`: show, change and try the notifications about runs."""
+"""The command `notify`: show, change and try the notifications about runs and alarms."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def notify(options: Namespace) -> int:
-    """Show, change or test the notifications about runs that end, fail, are lost or make no progress."""
+    """Show, change or test the notifications about the ends of runs, and about alarms."""
     names = [*map(_dest, CHANNELS), "when", "min_duration"]
     given = any(getattr(options, name) is not None for name in names)
     if given and options.what != "set":
@@ -104,7 +104,7 @@ def _show(options: Namespace, settings: NotificationSettings) -> None:
     rows = [[tr(each.title), each.shown(getattr(settings, each.name)) or "-"] for each in CHANNELS]
     if settings.desktop and not bus_address():
         rows[0][1] = tr("on; there is no desktop here")
-    when = join_phrases(tr(OCCASIONS[each]) for each in settings.occasions) or "-"
+    when = join_phrases(tr(OCCASIONS[each].title) for each in settings.occasions) or "-"
     rows += [
         [tr("When"), when],
         [tr("Shortest run"), tr("{seconds:g} s", seconds=settings.min_duration_s)],

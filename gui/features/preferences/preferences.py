@@ -158,7 +158,7 @@ class PreferencesDialog(InfoDialog):
             form.addRow(self.row_label(tr(FOLDER_TITLES[name])), row_of(shown, choose, default, shares=(1, 0, 0)))
 
     def _add_notifications(self, channels: str) -> None:
-        form = self.add_form(tr("Notifications about runs that end"))
+        form = self.add_form(tr("Notifications and alarms"))
         self._channels = ElidedLabel(channels, min_px=self.characters(12), name="notificationChannels")
         set_up = self._button("notificationsButton", tr("Set up…"), self.notifications_wanted.emit)
         form.addRow(self.row_label(tr("Sent by")), row_of(self._channels, set_up, shares=(1, 0)))
@@ -349,12 +349,15 @@ class NotificationsDialog(InfoDialog):
     changed = Signal(object)
 
     def __init__(self, parent: QWidget, settings: NotificationSettings, problem: str) -> None:
-        super().__init__(parent, name="notificationsDialog", heading=tr("Notifications about runs"))
+        super().__init__(parent, name="notificationsDialog", heading=tr("Notifications and alarms"))
         self._settings = settings
         self._testing = Jobs(self, "notify")
         self._ready = False
         self._editors = self._make_editors()
-        self._occasions = {name: _occasion_box(name, tr(phrase), self._take) for name, phrase in OCCASIONS.items()}
+        self._occasions = dict[str, Editor]()
+        for name, row in OCCASIONS.items():
+            title, tip = capital(tr(row.title)), tr("Notify me when {occasion}", occasion=tr(row.title))
+            self._occasions[name] = forms.check(f"{name}OccasionBox", title, tip, self._take, text=title)
         self._add_fields()
         self._result = PlainLabel(problem, name="notificationsResult", wraps=True)
         self._result.setMinimumHeight(self.lines(RESULT_LINES))
@@ -414,12 +417,14 @@ class NotificationsDialog(InfoDialog):
             if channel.name != "desktop":
                 widget = self._editors[channel.name].widget
                 where.addRow(self.row_label(tr(channel.title), widget), widget)
-        when = self.add_form(tr("When"))
-        when.setVerticalSpacing(2)
-        for editor in self._occasions.values():
-            when.addRow(editor.widget)
+        when, alarms = self.add_form(tr("When")), self.add_form(tr("Alarms, also in the window"))
+        for form in (when, alarms):
+            form.setVerticalSpacing(2)
+        for name, editor in self._occasions.items():
+            (when if OCCASIONS[name].states else alarms).addRow(editor.widget)
         shortest = self._editors["min_duration_s"].widget
         when.addRow(self.row_label(tr("Shortest run"), shortest), shortest)
+        alarms.addRow(PlainLabel(tr("Without a run: watched only while a window is open."), role="small", wraps=True))
 
     def _entered(self) -> tuple[NotificationSettings, str]:
         """Return the settings with each field that is valid, and what is wrong with the others."""
@@ -471,8 +476,3 @@ class _DotsUnlessFocused(QObject):
             mode = QLineEdit.EchoMode.Normal if event.type() == QEvent.Type.FocusIn else QLineEdit.EchoMode.Password
             self._edit.setEchoMode(mode)
         return super().eventFilter(watched, event)
-
-
-def _occasion_box(name: str, phrase: str, changed: Callable[[], None]) -> Editor:
-    title, tip = capital(phrase), tr("Notify me when {occasion}", occasion=phrase)
-    return forms.check(f"{name}OccasionBox", title, tip, changed, text=title)

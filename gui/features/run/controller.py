@@ -17,7 +17,7 @@ from gui.base.colours import device_colours, device_labels
 from gui.base.jobs import Jobs
 from gui.base.theme import current_theme, look
 from gui.features.run.events import failure_view
-from gui.features.run.head import ReadingBar
+from gui.features.run.head import ReadingBar, show_in_task_bar
 from gui.features.run.settings import run_settings
 from gui.runs.progress import READING, Place, Situation, empty_words, plot_words, situation_of
 from gui.runs.rows import run_rows, waiting_words
@@ -36,6 +36,8 @@ class RunController(Feature):
         self._reading: ReadingBar | None = None
         self._words = ""
         """What makes the shown run different; empty until the list of runs has it."""
+        self._fractions: list[float | None] = []  # of each run that goes on
+        self._in_task_bar: float | None = None
         session, buttons = self._session, panels.header.buttons
         self._doctor = Jobs(self, "doctor")
         panels.actions.provide(doctor=lambda run_dirs: self._examine(Path(run_dirs[0])))
@@ -251,6 +253,11 @@ class RunController(Feature):
         )
         self.panels.header.show_header(header)
         self.panels.plots.show_start(header.starting)
+        done = [header.fraction] if session.live else self._fractions
+        fraction = round(done[0], 2) if len(done) == 1 and done[0] is not None else None
+        if fraction != self._in_task_bar:
+            self._in_task_bar = fraction
+            show_in_task_bar(fraction)
 
     def _show_list(self) -> None:
         self._show_empty_words()  # the first run may have been started, or the last one deleted
@@ -262,6 +269,7 @@ class RunController(Feature):
         self._words = self._words if listed is None else service.differences.words(listed)
         words, view = service.differences.words, self._queue.view
         rows = run_rows(found, time.time(), limit=runs.wanted, by_day=by_day, words=words, queue=view, shown=shown)
+        self._fractions = [row.fraction for row in rows if row.fraction is not None]
         runs.show_rows(self._tables.with_results(rows))
         runs.mark_chosen(run.dir if run is not None else None)
 

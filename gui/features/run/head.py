@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QRectF, QSize, Qt, Signal
+from PySide6.QtDBus import QDBusConnection, QDBusMessage
 from PySide6.QtGui import QKeySequence, QPainter, QPaintEvent
 from PySide6.QtWidgets import QProgressBar, QSizePolicy, QWidget
 
 from core.language import tr, tr_noop
+from core.notifications.channels import bus_address
+from core.system.installation import COMMAND
 from gui.base.icons import GAP_PX, ButtonIcon, paint_mark
 from gui.base.text_size import scaled
 from gui.base.theme import mark
@@ -16,6 +19,19 @@ from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.layouts import hbox
 from gui.widgets.messages import announce
 from gui.widgets.plain_text import PlainLabel, named, verbatim
+
+
+def show_in_task_bar(fraction: float | None) -> None:
+    """Show in the task bar which share of a run is done, 0 to 1; None removes it. Without a session bus do nothing.
+
+    KDE Plasma, Ubuntu's dock, Dash to Dock, Unity and Plank show it if Trainyard is in their menu: `trainyard desktop`.
+    """
+    if address := bus_address():
+        message = QDBusMessage.createSignal("/trainyard", "com.canonical.Unity.LauncherEntry", "Update")
+        values = {"progress": fraction or 0.0, "progress-visible": fraction is not None}
+        message.setArguments([f"application://{COMMAND}.desktop", values])
+        QDBusConnection.connectToBus(address, address).send(message)
+
 
 PARTS = 1000
 HEIGHT_PX = 4

@@ -6,29 +6,30 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QModelIndex, QObject, QPoint, Qt, Signal
-from PySide6.QtWidgets import (
-    QApplication,
-    QFrame,
-    QListView,
-    QToolButton,
-    QWidget,
-)
+from PySide6.QtWidgets import QApplication, QFrame, QListView, QToolButton, QWidget
 
 from core.history.summary import RunSummary
-from core.language import tr, tr_plural
+from core.language import join_sentences, tr, tr_plural
+from core.notifications.channels import NAN, OCCASIONS, STALLED
+from core.notifications.settings import load
+from core.notifications.start import Alarms, Notifier
 from core.runs.facts import HELD, RunState, state_info
+from core.text import capital, join_names
 from gui.base.formatting import moment
 from gui.base.icons import ButtonIcon
+from gui.base.jobs import Jobs, keep_as_it_is
 from gui.base.settings_file import SettingsFile, folder_key
 from gui.base.text_size import scaled
 from gui.features.runlist.view import RunDelegate
 from gui.runs.rows import RunRow, mark, outcome, tone
 from gui.runs.run_list import RunListService
 from gui.runs.verdicts import SHORT, TONES
+from gui.runs.words import loss_problem
 from gui.widgets.buttons import compact_button
 from gui.widgets.layouts import hbox, vbox
 from gui.widgets.messages import announce
@@ -55,6 +56,8 @@ MARGIN_S = 10.0
 """Seconds before a moment in which a run may have ended that the list of runs did not show yet."""
 MAX_KEPT = 500
 """Ends that are kept; the oldest are forgotten."""
+LOOK_S = 2.0
+"""Seconds between two looks for alarms."""
 ON_REQUEST = frozenset({RunState.STOPPED, RunState.PAUSED})
 
 
@@ -289,18 +292,18 @@ class MissedButton(QToolButton):
         self._bell = ButtonIcon(self, "bell", side=BELL_PX)
         self.show_rows(())
 
-    def show_rows(self, rows: Sequence[RunRow], count: int = 0) -> None:
-        """Show that these ends were missed; without any, hide the button. `count`: how many the user has not seen."""
+    def show_rows(self, rows: Sequence[RunRow], count: int = 0, alarms: int = 0) -> None:
+        """Show alarms and missed ends; without any, hide the button. `count`: of ends that are not seen."""
         if rows or self._popup is not None:
             self._list().show_rows(rows)
         if not rows and self._popup is not None:
             self._popup.close()
+        missed = tr_plural("{count} run that you missed", "{count} runs that you missed", count) if count else ""
+        alarm = tr_plural("{count} alarm", "{count} alarms", alarms) if alarms else ""
+        words, count = join_names(filter(None, (alarm, missed))) or tr("Runs that you missed, all seen"), count + alarms
         has_more = count > self._count
         self._count = count
         self.setText((str(count) if count <= MANY else f"{MANY}+") if count else "")
-        words = tr("Runs that you missed, all seen")
-        if count:
-            words = tr_plural("{count} run that you missed", "{count} runs that you missed", count)
         tip = tr("What became of runs while this window was closed, hidden or not in use")
         named(self, spoken=words, tip=f"{words}\n{tip}")
         self.setAccessibleDescription(tip)
@@ -335,7 +338,7 @@ class MissedPopup(QFrame):
     def __init__(self, parent: MissedButton) -> None:
         super().__init__(parent, Qt.WindowType.Popup)
         named(self, "missedPopup", card=True)
-        heading = PlainLabel(tr("While you were away"), role="title")
+        heading = PlainLabel(tr("Alarms and missed runs"), role="title")
         heading.setIndent(SIDE_PX)
         self.seen_button = compact_button("missedSeenButton", tr("Mark all as seen"), role="flat")
         self.list = QListView()
@@ -382,10 +385,12 @@ class MissedPopup(QFrame):
 
 
 class MissedController(Feature):
-    """It keeps nothing: the service has what was missed."""
+    """The service has what was missed. Alarms are in the list, and in a message, as long as they last."""
 
     def set_up(self) -> None:
         self._missed = self.services.adopt(MissedRuns(self._run_list))
+        self._notifier, self._looks, self._due = Notifier(self._run_list.root), Jobs(self, "alarms"), 0.0
+        self._alarms: list[RunRow] = []
         button = self.panels.header.missed
         self._missed.changed.connect(self._show)
         self._session.attached.connect(lambda: self._tell(self._missed.see))
@@ -401,6 +406,30 @@ class MissedController(Feature):
         is_shown = window.isVisible() and not window.isMinimized()
         self._missed.attend(attended=is_shown and _belongs_to(QApplication.activeWindow(), window))
 
+    def poll(self) -> None:
+        """Look for alarms on a thread, since a disk may not answer. Supervisors send those about their runs."""
+        if self._machine.is_here and time.monotonic() >= self._due:
+            self._due, on_devices = time.monotonic() + LOOK_S, self._run_list.on_devices
+            own = self._own = {str(run.dir): run for runs in on_devices.values() for run in runs if not run.owner}
+            others = {(STALLED, name): run.stalled or "" for name, run in own.items()}
+            others |= {(NAN, name): loss_problem(run.state, run.last_loss) for name, run in own.items()}
+            look = partial(self._notifier.look, self._monitor.survey, others, told={*own, *on_devices, *(own and [""])})
+            self._looks.start(lambda: (look(), load().settings.occasions), self._take_alarms, keep_as_it_is)
+
+    def _take_alarms(self, found: tuple[Alarms, Sequence[str]]) -> None:
+        on_devices, self._alarms, texts = self._run_list.on_devices, [], list[str]()
+        for what, about in [key for occasion in found[1] for key in found[0] if key[0] == occasion]:
+            runs, row = [self._own[about]] if about in self._own else on_devices.get(about, ()), OCCASIONS[what]
+            where, text = join_names(run.name for run in runs) or tr("This machine"), found[0][what, about]
+            said = tr("{where}: {text}", where=where, text=text) if runs else text
+            texts += [] if about in self._own else [said]  # a message about the run says it
+            self._alarms.append(RunRow(
+                dir=runs[0].dir if runs else self._run_list.root, title=capital(tr(row.title)), words=where, tip=said,
+                outcome=where, below=text, mark="alert", tone="bad" if row.is_bad else "warn",
+            ))
+        self.panels.alarms.show_message(join_sentences(texts), "bad")
+        self._show()
+
     def save(self) -> None:
         """Write what was missed and seen."""
         self._missed.save()
@@ -409,8 +438,8 @@ class MissedController(Feature):
 
     def _show(self) -> None:
         runs, words = self._missed.runs, self._run_list.differences.words
-        rows = [missed_row(run, time.time(), words(run)) for run, _ in runs]
-        self.panels.header.missed.show_rows(rows, sum(is_new for _, is_new in runs))
+        rows = [*self._alarms, *(missed_row(run, time.time(), words(run)) for run, _ in runs)]
+        self.panels.header.missed.show_rows(rows, sum(is_new for _, is_new in runs), len(self._alarms))
 
     def _tell(self, what: Callable[[Path], None]) -> None:
         """Tell the service something about the shown run."""
