@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Self
 
 from core.devices.device import devices_here
@@ -45,6 +46,7 @@ class RunController(Feature):
         services.compared.changed.connect(self.show_facts)
         look.changed.connect(self.show_curves)
         panels.runs.chosen.connect(self.attach_to)
+        panels.runs.turned.connect(lambda path: self._tables.turn(Path(path)))
         panels.runs.more_wanted.connect(self._show_list)
         panels.machine.clicked.connect(self.show_machine)
         panels.menu.provide(machine=panels.machine.click)
@@ -246,7 +248,7 @@ class RunController(Feature):
         self._words = self._words if listed is None else service.differences.words(listed)
         words, view = service.differences.words, self._queue.view
         rows = run_rows(found, time.time(), limit=runs.wanted, by_day=by_day, words=words, queue=view, shown=shown)
-        runs.show_rows(self._tables.with_results(rows))
+        runs.show_rows(rows)
         runs.mark_chosen(run.dir if run is not None else None)
 
     def _stop(self) -> None:
