@@ -21,6 +21,7 @@ from gui.runs.rows import run_rows, waiting_words
 from gui.runs.verdicts import note, run_message
 from gui.runs.words import run_header, stop_question
 from gui.widgets.dialogs import ask
+from gui.widgets.messages import open_line
 from gui.window.feature import Feature
 
 
@@ -52,6 +53,7 @@ class RunController(Feature):
         panels.menu.provide(machine=panels.machine.click)
         panels.run_message.details.clicked.connect(panels.details.raise_memory)
         panels.failure.log_button.clicked.connect(self._show_failure_in_log)
+        panels.failure.editor_button.clicked.connect(self._open_in_editor)
         panels.details.tabs.currentChanged.connect(lambda _: self._show_settings())
         buttons.stop_asked.connect(self._stop)
         buttons.force_asked.connect(lambda: self.panels.message.attempt(session.force))
@@ -209,12 +211,19 @@ class RunController(Feature):
             self.panels.failure.show_failure(None)
             return
         log_end = session.run.log_end() if session.run is not None else ""
-        self.panels.failure.show_failure(failure_view(session.facts, session.spec, log_end=log_end, labels=labels))
+        view = failure_view(session.facts, session.spec, log_end=log_end, labels=labels)
+        is_own = self._machine.is_here and session.run is not None and session.run.owner is None
+        self.panels.failure.show_failure(view, is_own=is_own)
 
     def _show_failure_in_log(self) -> None:
         shown = self.panels.failure.shown
         if shown is not None:
             self.panels.details.raise_log(shown.rank, shown.sought)
+
+    def _open_in_editor(self) -> None:
+        shown = self.panels.failure.shown
+        if shown is not None and shown.place is not None:
+            open_line(Path(shown.place.file), shown.place.line, self._message)
 
     def _show_settings(self) -> None:
         """Show what the run was trained with, if that tab is chosen."""
