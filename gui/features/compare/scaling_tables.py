@@ -208,10 +208,7 @@ class ScalingTables(QObject):
         return next((each for each in self.tables if each.record.path == path), None)
 
     def fold(self, found: Sequence[RunSummary]) -> list[RunSummary]:
-        """Put one row in the place of the runs of each table, and of those that were queued together.
-
-        A search finds the runs themselves.
-        """
+        """Put one row in the place of runs that belong together. A search finds the runs themselves."""
         if self._run_list.search.text:
             return list(found)
         together = sweeps(found, self._sweeps)
