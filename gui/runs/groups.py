@@ -22,7 +22,7 @@ NO_RESULT = frozenset({RunState.FAILED, RunState.LOST})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group(RunSummary):
-    """The row, as one run. Its `dir` is no folder of a run. Texts and `fraction` are as in `gui.runs.rows.RunRow`."""
+    """The row, folded, as one run. Its `dir` is no folder of a run. Texts and `fraction` are as in `RunRow`."""
 
     words: str
     outcome: str
@@ -38,34 +38,35 @@ class Group(RunSummary):
 
 def fold(found: Iterable[RunSummary], groups: Iterable[Group], unfolded: Collection[Path]) -> list[RunSummary]:
     """Put one row in the place of the newest run of each group, with its runs below it if it is unfolded."""
-    group_of = {each.dir: group for group in groups for each in group.members}
-    rows, placed = list[RunSummary](), set[Path]()
+    group_of = {id(each): group for group in groups for each in group.members}  # a path takes long, among thousands
+    rows, placed = list[RunSummary](), set[int]()
     for each in found:
-        group = group_of.get(each.dir)
+        group = group_of.get(id(each))
         if group is None:
             rows.append(each)
-        elif group.dir not in placed:
-            placed.add(group.dir)
-            below = zip(group.members, group.names, strict=True) if group.dir in unfolded else ()
-            rows.append(replace(group, name=f"{ARROWS[group.dir in unfolded]}{group.name}"))
+        elif id(group) not in placed:
+            placed.add(id(group))
+            is_open = group.dir in unfolded
+            rows.append(replace(group, name=group.name.replace(FOLDED, UNFOLDED, 1)) if is_open else group)
+            below = zip(group.members, group.names, strict=True) if is_open else ()
             rows += [replace(member, name=f"{MEMBER}{name}") for member, name in below]
     return rows
 
 
-def sweeps(found: Iterable[RunSummary], known: dict[Path, Group]) -> list[Group]:
+def sweeps(found: Iterable[RunSummary], known: dict[tuple[str | None, str], Group]) -> list[Group]:
     """Return the groups of runs that were queued together, in the order of their values.
 
     `known`: the groups of the last time, which are brought up to date.
     """
-    together: dict[Path, list[RunSummary]] = {}
+    together: dict[tuple[str | None, str], list[RunSummary]] = {}
     for each in found:
         if common := each.settings.get(SWEEP):
-            together.setdefault(each.dir.parent / f"{each.owner or ''}{common}.sweep", []).append(each)
-    for path, runs in together.items():
-        if path not in known or {*map(id, known[path].members)} != {*map(id, runs)}:
+            together.setdefault((each.owner, str(common)), []).append(each)
+    for key, runs in together.items():
+        if key not in known or {*map(id, known[key].members)} != {*map(id, runs)}:
             runs.sort(key=lambda run: [value for value in run.settings.values() if isinstance(value, (int, float))])
-            known[path] = _sweep(path, runs)
-    return [known[path] for path, runs in together.items() if len(runs) > 1]
+            known[key] = _sweep(runs[0].dir.parent / f"{key[0] or ''}{key[1]}.sweep", runs)
+    return [known[key] for key, runs in together.items() if len(runs) > 1]
 
 
 def _sweep(path: Path, runs: Sequence[RunSummary]) -> Group:
@@ -80,10 +81,10 @@ def _sweep(path: Path, runs: Sequence[RunSummary]) -> Group:
     outcome = tr(", ").join(filter(None, (done, failed, best)))
     goes_on = sorted((each for each in states if not state_info(each).over), key=lambda each: state_info(each).waits)
     return Group(
-        dir=path, name=name, owner=runs[0].owner, state=goes_on[0] if goes_on else state_of(states), words=values,
-        outcome=outcome, result=failed, below=done, left=" · ".join(filter(None, (loss_words(loss), own))),
-        tip=f"{name}\n{values}\n{outcome}", fraction=sum(state_info(each).over for each in states) / len(runs),
-        members=tuple(runs), names=tuple(names),
+        dir=path, name=f"{FOLDED}{name}", owner=runs[0].owner, state=goes_on[0] if goes_on else state_of(states),
+        words=values, outcome=outcome, result=failed, below=done, tip=f"{name}\n{values}\n{outcome}",
+        left=" · ".join(filter(None, (loss_words(loss), own))), members=tuple(runs), names=tuple(names),
+        fraction=sum(state_info(each).over for each in states) / len(runs),
     )
 
 

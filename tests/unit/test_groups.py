@@ -101,7 +101,7 @@ def test_a_queued_row_has_the_place_and_the_reason_of_its_next_run_and_its_runs_
 def test_runs_of_one_sweep_of_which_others_are_gone_or_are_of_another_user_are_no_group(tmp_path: Path) -> None:
     write(tmp_path, DONE, DONE, DONE)
     found = RunIndex(tmp_path).poll()
-    known: dict[Path, Group] = {}
+    known: dict[tuple[str | None, str], Group] = {}
     (group,) = sweeps(found, known)
     assert sweeps(found, known)[0] is group, "nothing has changed"
     changed = [replace(found[0], step=7), *found[1:]]

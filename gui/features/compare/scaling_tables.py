@@ -102,7 +102,7 @@ def fold_runs(
         if group.members:
             groups.append(group)
         elif table.is_measured or (all_read and not any(table.states)):
-            (first if table.is_measured else last).append(replace(group, name=f"{FOLDED}{group.name}"))
+            (first if table.is_measured else last).append(group)
     return [*first, *(fold(found, groups, unfolded) if groups else found), *last]
 
 
@@ -117,7 +117,7 @@ def _group(table: ShownTable, by_name: Mapping[str, RunSummary]) -> Group:
             names.append(name if repeats > 1 else text)
             runs.append(by_name[each.run])
     return Group(
-        dir=table.record.path, name=f"{table.record.name}: {counts}", state=table.state, members=tuple(runs),
+        dir=table.record.path, name=f"{FOLDED}{table.record.name}: {counts}", state=table.state, members=tuple(runs),
         names=tuple(names), words=said, outcome=said,
         started=max((each.started for each in runs if each.started is not None), default=None),
         tip=f"{tr('Scaling table {name}', name=table.record.name)}\n{table_sentence(table)}",
@@ -179,7 +179,7 @@ class ScalingTables(QObject):
         """In the order of their names."""
         self._unfolded: set[Path] = set()
         """What stands for several runs that are listed, too: the records of tables, and `Group.dir`."""
-        self._sweeps: dict[Path, Group] = {}
+        self._sweeps: dict[tuple[str | None, str], Group] = {}
         self._records: dict[str, tuple[int, ScalingRecord | None]] = {}
         """By the name of the file, the time of its last change, and what is in it; None for what is no table."""
         self._numbers: dict[Path, tuple[States, ScalingTable | None]] = {}
