@@ -67,7 +67,7 @@ def save(spec: RunSpec, path: Path) -> None:
         within = os.path.relpath(text, path.parent) if text else ""
         return text if within.startswith("..") else within
 
-    document = _with_paths(spec.to_json(), relative)
+    document = _with_paths(replace(spec, sweep="").to_json(), relative)
     write_whole(path, json.dumps(document, indent=2) + "\n")
 
 

@@ -14,7 +14,7 @@ from pathlib import Path, PurePath
 from core.devices.device import short_kinds
 from core.errors import RunError
 from core.history.index import RunIndex
-from core.history.summary import RunSummary, setting_words
+from core.history.summary import SWEEP, RunSummary, setting_words
 from core.history.summary_cache import SummaryCache
 from core.language import tr, tr_noop
 from core.schema.setting import settings_of
@@ -99,6 +99,14 @@ def differing(every: Sequence[Settings]) -> list[str]:
     return [name for name in names if any(each.get(name) != every[0].get(name) for each in every)]
 
 
+def values_within(every: Sequence[Settings]) -> tuple[str, list[str]]:
+    """Return the values of what all of these have and differ in, `lr 0.01, 0.1 · seed 1, 2`, and `names_within`."""
+    names = [name for name in differing(every) if all(name in each for each in every)]
+    own = [{name: each[name] for name in names} for each in every]
+    phrases = (_phrase(name, *dict.fromkeys(each[name] for each in own)) for name in _in_order(names))
+    return " · ".join(phrases), names_within(own)
+
+
 def names_within(every: Sequence[Settings]) -> list[str]:
     """Return what tells each of these from the others: `lr 0.05, batch 384`; empty strings where nothing does.
 
@@ -117,7 +125,7 @@ def names_within(every: Sequence[Settings]) -> list[str]:
 
 
 def _in_order(names: Sequence[str]) -> list[str]:
-    return sorted((name for name in names if _rank(name) != ASIDE), key=_rank)
+    return sorted((name for name in names if name != SWEEP and _rank(name) != ASIDE), key=_rank)
 
 
 def _plain(name: str) -> str:
@@ -132,8 +140,8 @@ def _rank(name: str) -> int:
     return ASIDE if ASIDE in {first, last} or SECRET_NAME.search(plain) else last
 
 
-def _phrase(name: str, value: SettingValue) -> str:
-    """Return `lr 0.05`, `no warm-up` or `mixup`."""
+def _phrase(name: str, value: SettingValue, *others: SettingValue) -> str:
+    """Return `lr 0.05`, `no warm-up` or `mixup`; with others, `lr 0.05, 0.1`."""
     row, plain = settings_of(Training).get(name), _plain(name)
     title = tr(BRIEF[plain]) if plain in BRIEF else plain.replace("_", " ")
     if row is not None and plain not in BRIEF:
@@ -146,4 +154,5 @@ def _phrase(name: str, value: SettingValue) -> str:
     elif text.startswith(("/", "./", "~/")):
         text = PurePath(text).stem if name in BARE else PurePath(text).name
     text = one_line(short_kinds(text) if name == "devices" else text, MAX_VALUE)
-    return text if name in BARE or name.startswith("argument ") else f"{title} {text}"
+    own = text if name in BARE or name.startswith("argument ") else f"{title} {text}"
+    return ", ".join([own, *(_phrase(name, each).removeprefix(f"{title} ") for each in others)])

@@ -165,7 +165,7 @@ def _lines_with(chunk: bytes, parts: Sequence[bytes]) -> Iterator[bytes]:
             yield chunk[begin:end]
 
 
-SEED = "seed"
+SEED, SWEEP = "seed", "sweep"
 SEED_ARGUMENTS = frozenset({"seed", "random_seed", "manual_seed"})
 """Arguments of a script that are its seed, without dashes."""
 ENVIRONMENT = "env."
@@ -259,12 +259,12 @@ class RunSummary:
     dir: Path
     name: str
     state: RunState
-    started: float | None
-    ended: float | None
-    error: str | None
-    last_loss: float | None
-    step: int
-    plan: Plan | None
+    started: float | None = None
+    ended: float | None = None
+    error: str | None = None
+    last_loss: float | None = None
+    step: int = 0
+    plan: Plan | None = None
     """None until the workers have loaded their data."""
     is_script: bool = False
     """Whether it is a program of the user, which cannot be resumed."""
@@ -361,9 +361,11 @@ def _settings(path: Path, facts: RunFacts, known: Mapping[str, SettingValue]) ->
     if known and not has_devices:
         return known
     try:
-        values = setting_values(read_spec(path), facts.devices)
+        spec = read_spec(path)
+        values = setting_values(spec, facts.devices)
     except ValueError:
         return {}
+    values |= {SWEEP: spec.sweep} if spec.sweep else {}
     left_out = (ENVIRONMENT,) if has_devices else (ENVIRONMENT, "devices")
     return {name: value for name, value in values.items() if not name.startswith(left_out)}
 

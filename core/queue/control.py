@@ -56,7 +56,7 @@ NO_ANSWER = tr_noop("The driver could not be asked whether the device is free. `
 
 def enqueue(spec: RunSpec, runs_root: Path, request: QueueRequest) -> Run:
     """Make a run and let it wait in the queue. Raises `RunError` as `Run.start`."""
-    request = replace(request, workload_hash=hash_of(spec))
+    request = replace(request, workload_hash=hash_of(spec), sweep=spec.sweep)
 
     def wait(run_dir: Path) -> ProcessId | None:
         write_request(run_dir, request)
@@ -252,6 +252,8 @@ def _is_left(run_dir: Path) -> bool:
     facts, here = facts_of(run_dir), processes.here()
     if facts.host is not None and facts.host.host != here.host:
         return False
+    if facts.waiter is None and facts.history and time.time() - facts.history[-1][0] < WAITING_S:
+        return False  # its process is being started
     if facts.state is not RunState.QUEUED:
         restarted = facts.host is not None and facts.host.boot != here.boot
         try:

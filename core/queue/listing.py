@@ -83,7 +83,7 @@ class QueueView:
     """The queue as it is now."""
 
     runs: tuple[QueuedRun, ...] = ()
-    """In the order of the line; those for which no process waits come last."""
+    """In the order of the line; those for which no process waits any more come last."""
     others: tuple[OtherRun, ...] = ()
     """The queued runs of other users, in the order of the line."""
     set_aside: Mapping[str, str] = field(default_factory=dict)
@@ -126,7 +126,9 @@ def _view(found: list[tuple[Path, QueueRequest]], runs_root: Path) -> QueueView:
     why_held = held_words(held.get(os.getuid(), ""))
     runs = [_described(run_dir, request, decision, now, holding=holding, held=why_held) for run_dir, request in found]
     places = {ticket.run: place for place, ticket in enumerate(decision.order, 1) if ticket.uid == os.getuid()}
-    runs.sort(key=lambda each: (not each.waits, places.get(each.run_dir.name, 0), each.request.order))
+
+    left = {each.run_dir for each in runs if not each.waits and each.reason != tr(JOINS)}
+    runs.sort(key=lambda each: (each.run_dir in left, -each.request.priority, each.request.order, each.run_dir.name))
     return QueueView(
         runs=tuple(
             replace(each, place=place, line_place=places.get(each.run_dir.name)) for place, each in enumerate(runs, 1)

@@ -54,6 +54,8 @@ class QueueRequest:
     workload_hash: str = ""
     """The hash of the recipe or script, as it was queued; empty if it could not be read."""
     if_changed: str = "hold"
+    sweep: str = ""
+    """As in the spec."""
 
     def __post_init__(self) -> None:
         if self.if_changed not in IF_CHANGED or self.after_mode not in AFTER or not 0 <= self.count <= len(self.any_of):

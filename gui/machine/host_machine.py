@@ -29,10 +29,10 @@ from core.schema.spec import RunSpec
 from gui.machine.machine import Machine, RemovalCheck
 from gui.machine.monitor import ReadingsSource
 from gui.machine.script import TypedScript
-from gui.machine.start_check import StartCheck, StartConditions, judge, lost, refused
+from gui.machine.start_check import StartCheck, StartConditions, check_each, judge, lost, refused
 
 if TYPE_CHECKING:
-    from gui.machine.start_check import Choices
+    from gui.machine.start_check import Choices, Given
 
 
 class HostSampler:
@@ -155,10 +155,12 @@ class HostMachine(Machine):
     def check(self, choices: Choices, now: StartConditions) -> StartCheck:
         """Have the host examine choices: with its recipes, Pythons and drivers."""
         try:
-            given = self._on_host(choices)
-            answer = self._ask("examine", choices=asdict(given), devices=_packed(now.survey))
+            return check_each(self._on_host(choices), now, lambda each: self._check_one(each, now))
         except (RunError, ValueError) as error:
             return refused("", str(error))
+
+    def _check_one(self, given: Given, now: StartConditions) -> StartCheck:
+        answer = self._ask("examine", choices=asdict(given), devices=_packed(now.survey))
         try:
             found = decode(Examination, answer)
         except ValueError:
@@ -173,8 +175,9 @@ class HostMachine(Machine):
         """Check choices once more right before the start."""
         del check
         found = self.check(choices, now)
-        if not found.problems and found.spec is not None and (problems := self.spec_problems(found.spec, now.survey)):
-            raise ValueError(join_sentences(problems))
+        for spec in (found.spec, *found.others):
+            if spec is not None and not found.problems and (problems := self.spec_problems(spec, now.survey)):
+                raise ValueError(join_sentences(problems))
         return found
 
     def spec_problems(self, spec: RunSpec, survey: Survey) -> list[str]:

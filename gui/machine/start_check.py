@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from core.catalog.strategies import strategy_of
 from core.config import sweep, validation
-from core.config.choices import RecipeChoices
+from core.config.choices import RecipeChoices, ScriptChoices
 from core.config.examination import Examination, changed_at, examine, spec_obstacles
 from core.config.validation import Problem, ProblemKind
 from core.devices.device import Device, Sample, Survey
@@ -26,6 +26,7 @@ from gui.machine.script import MODULE, TypedScript
 
 if TYPE_CHECKING:
     Choices = RecipeChoices | TypedScript
+    Given = RecipeChoices | ScriptChoices
 
 
 HeldBy = Mapping[str, str]
@@ -226,21 +227,21 @@ def check_start(choices: Choices, now: StartConditions) -> StartCheck:
         given = choices.choices() if isinstance(choices, TypedScript) else choices
     except ValueError as error:
         return refused(now.folder_problem, str(error))
-    if isinstance(given, RecipeChoices) and (values := sweep.swept(given)):
-        return _check_sweep(given, values, now)
-    return judge(examine(given, now.survey.devices), now)
+    return check_each(given, now, lambda each: judge(examine(each, now.survey.devices), now))
 
 
-def _check_sweep(given: RecipeChoices, values: Mapping[str, Sequence[float]], now: StartConditions) -> StartCheck:
-    """Check the runs for several values in a field."""
+def check_each(given: Given, now: StartConditions, check: Callable[[Given], StartCheck]) -> StartCheck:
+    """Check choices; for several values in a field, those of each run. `check`: checks those of one run."""
+    if not isinstance(given, RecipeChoices):
+        return check(given)
     try:
-        every = sweep.expand(given)
+        values, every = sweep.swept(given), sweep.expand(given)
     except ValueError as error:
         return refused(now.folder_problem, str(error))
-    first, *others = (judge(examine(each, now.survey.devices), now) for each in every)
+    first, *others = map(check, every)
     failed = next((each for each in (first, *others) if each.problems), None)
-    if failed is not None:
-        return failed
+    if failed is not None or not values:
+        return failed or first
     rows = settings_of(Training)
     each = [
         f"{tr(rows[name].title).lower() if name in rows else name} {join_names([f'{value:g}' for value in found])}"
@@ -295,7 +296,8 @@ def recheck(check: StartCheck, choices: Choices, now: StartConditions) -> StartC
     """
     if check.spec is None or check.changed != changed_at(check.spec):
         return check_start(choices, now)
-    problems = spec_problems(check.spec, now.survey, tr("Untick it."))
+    every = (spec_problems(spec, now.survey, tr("Untick it.")) for spec in (check.spec, *check.others))
+    problems = next(filter(None, every), [])
     found = [now.folder_problem, *problems] if now.folder_problem else problems
     return replace(check, problems=tuple(found), folder_problem=now.folder_problem)
 

@@ -46,6 +46,7 @@ ACTIONS = (
     RunAction(
         name="hold", section="queue", of_queued=True, text=tr_noop("Hold"),
         tip=tr_noop("Keep it from starting until it is released"),
+        of_several=(tr_noop("Hold or release"), tr_noop("Keep those that wait from starting, or release all")),
     ),
     RunAction(
         name="startNow", section="queue", of_queued=True, text=tr_noop("Start now…"),
@@ -54,6 +55,7 @@ ACTIONS = (
     RunAction(
         name="unqueue", section="queue", of_queued=True, text=tr_noop("Remove from the queue…"),
         tip=tr_noop("End it without having started it"),
+        of_several=(tr_noop("Remove from the queue…"), tr_noop("End those that wait without having started them")),
     ),
     RunAction(
         name="folder", section="name", text=tr_noop("Open folder"), tip=tr_noop("Show its folder in the file manager"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,10 +15,11 @@ from core.language import tr, tr_noop
 from core.queue.listing import QueuedRun, QueueView
 from core.runs.facts import RunState, state_info
 from core.runs.foreign import execution_warning
-from core.schema.paths import SCALING_SUFFIX
 from core.schema.spec import RunSpec
 from core.text import join_phrases
 from gui.base.formatting import DAY_S, day, duration, moment, number
+from gui.runs.actions import is_table
+from gui.runs.groups import ARROWS, MEMBER, UNFOLDED, Group
 from gui.runs.progress import ProgressView, epoch_of
 from gui.runs.words import (
     POSITIONS,
@@ -34,10 +35,6 @@ NO_QUEUE = QueueView()
 RUNNING, QUEUE = "/running", "/queue"
 SECTIONS = {RUNNING: tr_noop("Running"), QUEUE: tr_noop("Queue")}
 """What stands for the day of runs that go on or wait, and the headings above them."""
-MEMBER = "↳ "
-"""Begins the names of the runs below the row of a scaling table."""
-FOLDED, UNFOLDED = ARROWS = "▸ ", "▾ "
-"""Begin the names of scaling tables."""
 DAY = re.compile(r"20\d{6}-")
 """How the name of a folder begins that Trainyard made."""
 
@@ -71,6 +68,12 @@ class RunRow:
     """`57:10 left`."""
     fraction: float | None = None
     """How much is done of a run that goes on, if that is known."""
+    runs: tuple[str, ...] = ()
+    """The folders of the runs that it stands for; none for a scaling table."""
+
+    def is_ticked(self, ticked: Collection[str]) -> bool:
+        """Return whether it is ticked where these runs are. While it is unfolded, the rows below it are."""
+        return bool(self.runs) and not self.title.startswith(UNFOLDED) and all(each in ticked for each in self.runs)
 
 
 def run_rows(
@@ -93,12 +96,13 @@ def run_rows(
     named = [(each.name, each.started and each.started // 60, words(each)) for each in summaries[:limit]]
     alike = Counter(named)
     for name, each in zip(named, summaries, strict=False):
-        row = _row(each, now, queued.get(each.dir), name[2], _title(each, now, by_day=by_day, exact=alike[name] > 1))
+        waits = _waiting(each, queued)
+        row = _row(each, now, waits, name[2], _title(each, now, waits, by_day=by_day, exact=alike[name] > 1))
         if state_info(each.state).live:
             ends = queue.ends.get(each.dir.name)
             progress = shown[1] if shown is not None and shown[0] == each.dir else None
             row = _going_on(row, each, None if ends is None else ends - now, progress)
-        rows.append(row)
+        rows.append(_of_group(row, each) if isinstance(each, Group) else row)
     return [
         replace(row, day=days[place][0], of_day=days[place][1]) if place in days else row
         for place, row in enumerate(rows)
@@ -107,13 +111,12 @@ def run_rows(
 
 def _row(summary: RunSummary, now: float, queued: QueuedRun | None, words: str, title: str) -> RunRow:
     state, owner, tags = state_info(summary.state), summary.owner, summary.marks.tags
-    queued = queued if state.waits else None
     what = outcome(summary) if queued is None else queued_words(queued)
     starts = None if queued is None or queued.state == HELD else queued.expected_start
     tips = (*_tip_lines(summary), "" if queued is None else queued_tip(queued))
     return RunRow(
         dir=summary.dir,
-        title=title if queued is None else f"{queued.place}  {summary.name}",
+        title=title,
         outcome=" · ".join(part for part in (owner, what, *tags) if part),
         words=" · ".join(part for part in (owner, words or _label(summary), *tags) if part),
         result=result(summary) if queued is None else moment(starts, now) if starts else "",
@@ -122,6 +125,24 @@ def _row(summary: RunSummary, now: float, queued: QueuedRun | None, words: str, 
         mark=mark(summary),
         tip="\n".join(text for text in (*tips[:1], words, *tips[1:]) if text),
         is_queued=state.waits,
+        runs=() if is_table(str(summary.dir)) else (str(summary.dir),),
+    )
+
+
+def _waiting(summary: RunSummary, queue: Mapping[Path, QueuedRun]) -> QueuedRun | None:
+    """Return a run that waits as the queue has it; of several in one row, the first."""
+    runs = summary.members if isinstance(summary, Group) else (summary,)
+    found = [queue[each.dir] for each in runs if each.dir in queue] if state_info(summary.state).waits else []
+    return min(found, key=lambda each: each.place, default=None)
+
+
+def _of_group(row: RunRow, group: Group) -> RunRow:
+    """Return the row of several runs. While none of them has ended, why they wait is worth more than that."""
+    return replace(
+        row, words=group.words, outcome=group.outcome, result=row.result if row.is_queued else group.result,
+        below=group.below if group.fraction or not row.is_queued else row.below, left=group.left, tip=group.tip,
+        fraction=group.fraction if state_info(group.state).live else None,
+        runs=tuple(str(each.dir) for each in group.members if row.runs),
     )
 
 
@@ -137,50 +158,56 @@ def _going_on(row: RunRow, summary: RunSummary, left: float | None, progress: Pr
     return replace(row, below=below or _label(summary), left=time_left, fraction=fraction)
 
 
-def _title(summary: RunSummary, now: float, *, by_day: bool, exact: bool) -> str:
-    """Return `18:03 digits_cnn`, with the day unless it is in the heading above; `exact`: with seconds.
+def _title(summary: RunSummary, now: float, queued: QueuedRun | None, *, by_day: bool, exact: bool) -> str:
+    """Return `2  digits_cnn`, or `18:03 digits_cnn`, with the day unless it is in the heading above.
 
-    A run of a scaling table has no time: the table above it has that of its newest run.
+    `exact`: with seconds. A run below the row of several has no time.
     """
-    arrow, name = (summary.name[:2], summary.name[2:]) if summary.name.startswith(ARROWS) else ("", summary.name)
-    if summary.started is not None and not name.startswith(MEMBER):
+    sign = summary.name[:2] if summary.name.startswith((MEMBER, *ARROWS)) else ""
+    name = summary.name.removeprefix(sign)
+    if queued is not None:
+        name = f"{queued.place}  {name}"
+    elif summary.started is not None and sign != MEMBER:
         started, folder, when = time.localtime(summary.started), summary.dir.name, moment(summary.started, now)
-        is_of_day = folder.endswith(SCALING_SUFFIX) or folder[:8] == time.strftime("%Y%m%d", started)
+        is_of_day = isinstance(summary, Group) or folder[:8] == time.strftime("%Y%m%d", started)
         if (by_day and is_of_day and state_info(summary.state).over) or when[2] == ":":  # today
             when = time.strftime("%H:%M:%S" if exact else "%H:%M", started)
         name = f"{when} {name}"
-    return f"{arrow}{'★ ' if summary.marks.star else ''}{name}"
+    return f"{sign}{'★ ' if summary.marks.star else ''}{name}"
 
 
 def _sections(summaries: Iterable[RunSummary], queue: QueueView) -> tuple[list[RunSummary], ...]:
     """Return the runs that go on, the queued ones in the order of the queue, and the others.
 
-    The runs below a scaling table stay there.
+    The runs below a row of several stay there.
     """
-    places = {each.run_dir: each.place for each in queue.runs}
-    running, waiting, others = list[RunSummary](), list[RunSummary](), list[RunSummary]()
-    section = others
+    queued = {each.run_dir: each for each in queue.runs}
+    running, waiting, others = list[RunSummary](), list[tuple[int, RunSummary]](), list[RunSummary]()
+    section, place = others, 0
     for each in summaries:
         is_over = each.state is RunState.FINISHED or state_info(each.state).over  # mostly it has, among thousands
         if not each.name.startswith(MEMBER):
-            section = others if is_over else running
-        (section if is_over or not state_info(each.state).waits else waiting).append(each)
-    # One that was queued just now is the last.
-    return running, sorted(waiting, key=lambda each: places.get(each.dir, len(places) + 1)), others
+            section, place = others if is_over else running, 0
+            if not is_over and state_info(each.state).waits:  # one that was queued just now is the last
+                place = found.place if (found := _waiting(each, queued)) else len(queued) + 1
+        if place:
+            waiting.append((place, each))
+        else:
+            section.append(each)
+    return running, [each for _, each in sorted(waiting, key=lambda pair: pair[0])], others
 
 
 def _listed_by(summaries: Sequence[RunSummary]) -> list[str]:
     """Return the names of the runs' folders, which begin with the day.
 
-    A scaling table has that of its newest run, and so have the runs below it, which may have been made before.
+    A row of several has that of its newest run, and so have the runs below it, which may have been made before.
     """
     names: list[str] = []
     for each in summaries:
-        folder = each.dir.name
-        if folder.endswith(SCALING_SUFFIX):
-            names.append(time.strftime("%Y%m%d-", time.localtime(each.started)))  # without a run, now
+        if isinstance(each, Group):
+            names.append(max((run.dir.name for run in each.members), default=time.strftime("%Y%m%d-")))
         else:
-            names.append(names[-1] if names and each.name.startswith(MEMBER) else folder)
+            names.append(names[-1] if names and each.name.startswith(MEMBER) else each.dir.name)
     return names
 
 

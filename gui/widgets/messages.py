@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from PySide6 import QtGui
-from PySide6.QtCore import QEvent, Qt, QTimer, QUrl, Signal
+from PySide6.QtCore import QEvent, QProcess, Qt, QTimer, QUrl, Signal
 from PySide6.QtGui import QAccessible, QAccessibleEvent, QDesktopServices, QGuiApplication, QKeyEvent, QPaintEvent
 from PySide6.QtWidgets import QFrame, QPushButton, QSizePolicy, QWidget
 
@@ -234,3 +236,24 @@ def open_path(path: Path, message: MessageStrip) -> None:
         message.show_message(tr("{path} does not exist yet.", path=path), "warn")
     elif not QDesktopServices.openUrl(QUrl.fromLocalFile(str(path))):
         message.show_message(tr("The desktop has no program that opens {path}.", path=path), "warn")
+
+
+EDITORS = {
+    **dict.fromkeys(("code", "codium", "code-insiders", "cursor"), "--goto {file}:{line}"),
+    **dict.fromkeys(("pycharm", "pycharm-community", "charm", "kate", "mousepad"), "--line {line} {file}"),
+    **dict.fromkeys(("zed", "zeditor", "subl"), "{file}:{line}"),
+    **dict.fromkeys(("gedit", "xed", "pluma", "geany", "gvim"), "+{line} {file}"),
+}
+"""Editors with windows of their own, and their arguments for a line."""
+
+
+def open_line(path: Path, line: int, message: MessageStrip) -> None:
+    """Open a file at a line in the user's editor, or in another of `EDITORS`; without one, as `open_path`."""
+    own = [os.environ.get(name, "").split() for name in ("VISUAL", "EDITOR")]
+    for program, *words in (*filter(None, own), *([name] for name in EDITORS)):
+        arguments = EDITORS.get(PurePath(program).name, "").split()
+        filled = [each.format(file=path, line=line) for each in arguments]
+        found = shutil.which(program) if filled and path.exists() else None
+        if found and QProcess.startDetached(found, [*words, *filled])[0]:
+            return
+    open_path(path, message)

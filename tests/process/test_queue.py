@@ -4,15 +4,19 @@ import contextlib
 import json
 import os
 import random
+import shutil
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from core.queue import control
 from core.queue.folder import own_line
-from core.queue.request import change_request, read_request
+from core.queue.listing import queue_view
+from core.queue.request import QueueRequest, change_request, read_request, write_request
 from core.runs.facts import RunState, state_info
 from core.runs.run import Run
 from core.schema.event_log import Log
@@ -24,6 +28,7 @@ from tests.support.commands import call
 from tests.support.queueing import Queue, is_free, kill, stop, tickets
 from tests.support.running import FOREVER, LONG, Followed, write_recipe
 from tests.support.waiting import PATIENCE_S, wait_until
+from tests.support.written_runs import BEGAN, write_run
 
 FINISHED, STOPPED, QUEUED = RunState.FINISHED, RunState.STOPPED, RunState.QUEUED
 
@@ -79,11 +84,46 @@ def test_a_queued_run_waits_for_those_that_were_started_at_once_and_says_so(queu
     assert listed.keys() >= {"run", "place", "state", "needs", "reason", "expected_start"}
     assert listed["difference"] == "epochs 5 · lr 0.001 · batch 64"
     assert call(capsys, "runs", "state:queued", "--runs", queue.runs_root)[1].count(waiting.run.id) == 1
+    assert "SWEEP" not in call(capsys, "queue", "--runs", queue.runs_root)[1]
     stop(first)
     queue.until_reason("waiting", "CPU 0 is used by run")
     assert waiting.poll().state is QUEUED
     stop(second)
     assert waiting.until_over().state is FINISHED
+
+
+@pytest.mark.slow
+def test_runs_that_were_queued_together_are_listed_so_and_in_their_order_whichever_joins_first(queue, capsys) -> None:
+    busy = queue.start()
+    spec = replace(queue.spec("cpu:0", epochs=5), sweep="3f2a1c")
+    first, second = (control.enqueue(spec, queue.runs_root, QueueRequest()) for _ in range(2))
+    assert control.revive(queue.runs_root) == [], "their processes are being started"
+    assert [each.run_dir for each in queue_view(queue.runs_root).runs] == [first.dir, second.dir]
+    wait_until(lambda: all(map(control.until_waiting, (first, second))), "both to be in the line")
+    late = write_run(queue.runs_root, "20260101-000000-late-abcd", states=((time.time() - BEGAN, "queued"),))
+    write_request(late, QueueRequest(order=0.0))
+    assert [each.run_dir for each in queue_view(queue.runs_root).runs] == [late, first.dir, second.dir], "it joins"
+    shutil.rmtree(late)
+    for command in ("runs", "queue"):
+        found = {each["run"]: each["sweep"] for each in listed(capsys, command, queue.runs_root)}
+        assert {found[first.id], found[second.id]} == {"3f2a1c"}
+        assert found.get(busy.run.id) is None
+        heading, *lines = call(capsys, command, "--runs", queue.runs_root)[1].splitlines()
+        assert "SWEEP" in heading
+        assert sum("  3f2a1c" in line for line in lines) == 2
+    assert len(listed(capsys, "runs", queue.runs_root, "sweep:3f2a1c")) == 2
+    waiting = [Followed(each) for each in (first, second)]
+    stop(busy)
+    assert [each.until_over().state for each in waiting] == [FINISHED, FINISHED]
+    assert call(capsys, "again", first.id, "--detach", "--runs", queue.runs_root)[0] == 0
+    others = [each["run"] for each in listed(capsys, "runs", queue.runs_root) if each["sweep"] is None]
+    (again,) = {*others} - {busy.run.id}
+    Followed(Run.attach(queue.runs_root / again)).until_over()
+
+
+def listed(capsys, command: str, runs_root: Path, *search: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(call(capsys, command, *search, "--json", "--runs", runs_root)[1])
+    return found
 
 
 def test_workers_do_not_inherit_claims_and_the_supervisor_holds_them(queue: Queue) -> None:

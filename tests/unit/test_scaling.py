@@ -34,7 +34,6 @@ from gui.features.compare.scaling_tables import (
     outcome,
     shown_cells,
     table_sentence,
-    with_results,
 )
 from gui.runs.rows import run_rows
 from tests.support.running import write_recipe
@@ -306,6 +305,5 @@ def test_a_row_says_what_became_of_the_table(tmp_path: Path) -> None:
     failed = trained(tmp_path, "failed", 2, 1.0, states=((0.0, "starting"), (1.0, "failed")))
     assert shown(recorded(tmp_path, [one, failed])).state is RunState.FAILED
     (row,) = run_rows(fold_runs(RunIndex(tmp_path).poll()[:1], [shown(record)], ()), BEGAN)
-    (told,) = with_results([row], [shown(record)])
-    assert (told.title, told.outcome, told.tone) == (row.title, "finished", row.tone)
-    assert told.tip == "Scaling table table\nAll 2 trainings have finished."
+    assert (row.outcome, row.words, row.result, row.below, row.tone) == ("finished", "finished", "", "", "good")
+    assert row.tip == "Scaling table table\nAll 2 trainings have finished."

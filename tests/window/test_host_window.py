@@ -19,6 +19,7 @@ from pytestqt.qtbot import QtBot
 from core.hosts import mirror as mirroring
 from core.hosts.host_list import Host
 from core.hosts.mirror import Mirror
+from core.queue.control import cancel
 from core.runs.facts import RunState
 from core.runs.run import Run
 from core.schema.paths import RESERVE
@@ -141,6 +142,29 @@ def test_run_is_started_paused_resumed_and_stopped_on_the_host(open_window, ther
     driver.until_state("Stopped")
     driver.until(lambda: shown_losses(driver) == all_losses(run_dir), "every point once")
     assert driver.message("messageStrip") == ""
+
+
+@pytest.mark.slow
+def test_several_values_are_queued_on_the_host_and_are_one_row(open_window, own, there):
+    driver = open_window()
+    driver.until_state("Running")
+    driver.tick("cpu:0")
+    driver.window.panels.setup.choose_built_in("digits_cnn")
+    driver.set_text("rateEdit", "0.01, 0")
+    driver.until_status("Give a number greater than 0")
+    driver.set_text("rateEdit", "0.01, 0.1")
+    driver.until_status("Start adds 2 runs to the queue: learning rate 0.01 and 0.1.")
+    driver.start_button.click()
+    title = "▸ digits_cnn, sweep of 2"
+    driver.until(lambda: title in [driver.runs.item(at).text().partition("\n")[0] for at in range(driver.runs.count())])
+    queued = [Followed(Run.attach(each)) for each in there.iterdir() if each != own.run.dir]
+    specs = sorted((each.run.spec() for each in queued), key=lambda spec: spec.training.learning_rate)
+    assert [each.training.learning_rate for each in specs] == [0.01, 0.1]
+    assert specs[0].sweep == specs[1].sweep != ""
+    assert [each.poll().state for each in queued] == [RunState.QUEUED] * 2
+    for each in queued:
+        cancel(each.run.dir)
+        assert each.until_over().state is RunState.STOPPED
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.styled
 
 FULL = "Worker 0 on cpu:0: RuntimeError: can't allocate memory: you tried to allocate 9 bytes."
 VIEW = FailureView(
-    title="The program ended with exit code 3", sentence="It printed nothing.", place="", lines=(), changed=None,
+    title="The program ended with exit code 3", sentence="It printed nothing.", place=None, lines=(), changed=None,
     change="", can_run_again=True, rank=0, sought="",
 )
 

@@ -153,7 +153,8 @@ def test_run_row_has_outcome_and_warns_of_a_nan_loss(tmp_path):
 def test_shown_run_alone_is_selected_and_a_row_chosen_by_hand_stays(hold, qtbot, tmp_path):
     view = hold(RunList(RunActions()), 400, 400)
     new, first, second, old, older = (
-        RunRow(dir=tmp_path / name, title=name, outcome="", tone="good", mark="tick", tip="", is_queued=name[0] != "o")
+        RunRow(dir=tmp_path / name, title=name, outcome="", tone="good", mark="tick", tip="", is_queued=name[0] != "o",
+               runs=(str(tmp_path / name),))
         for name in ("new", "first", "second", "old", "older")
     )
 

@@ -4,13 +4,16 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QAction, QContextMenuEvent
 
+from core.queue import control
 from core.queue.listing import queue_view
 from core.runs.facts import RunState
 from core.runs.run import Run
 from core.system import own_processes, processes
 from gui.features.setup import start as start_controller
 from gui.widgets.fields import WholeBox
+from gui.widgets.table import ROW
 from tests.support.queueing import Queue, kill, stop
 from tests.support.running import LONG, Followed, write_recipe
 from tests.support.waiting import wait_until
@@ -51,6 +54,21 @@ def act(panel, row: int, name: str) -> None:
     menu.aboutToShow.emit()
     assert menu.action(name).isVisible()
     menu.action(name).trigger()
+
+
+def act_on_all(panel, name: str) -> None:
+    """Choose an action from the menu of a row of several runs, as a right click on it opens it."""
+    place = middle(panel, 1)
+    panel.runs.contextMenuEvent(QContextMenuEvent(QContextMenuEvent.Reason.Mouse, place, place))
+    menu = panel.runs.several_menu
+    menu.findChild(QAction, f"{name}SeveralAction").trigger()
+    menu.close()
+
+
+def middle(panel, row: int) -> QPoint:
+    """The middle of a row below the heading that stands above it."""
+    rect = panel.runs.visualItemRect(panel.runs.item(row))
+    return QPoint(rect.center().x(), rect.bottom() - 8)
 
 
 def order(queue: Queue) -> list[str]:
@@ -97,17 +115,52 @@ def test_several_values_in_fields_queue_a_run_for_each_combination(opened, queue
     batch.setFocus()
     assert (epochs.text(), epochs.value()) == ("1,2", 1)
     panel.start_button.click()
-    panel.until(lambda: len(titles(panel)) == 4, "the queued runs")
+    sweep = "▸ 1  digits_cnn, sweep of 4\n0 of 4 done"
+    panel.until(lambda: rows(panel)[1:] == [sweep], "the queued runs, in one row")
     assert "Added 4 runs of digits_cnn to the queue" in panel.window.panels.message.text
-    waits = lambda: all(each.waits for each in panel.window.services.queue.runs)  # noqa: E731
-    panel.until(waits, "their processes: those that wait already are before the others")
-    dirs = [Path(item(panel, row).data(Qt.ItemDataRole.UserRole)) for row in range(4)]
-    waiting = [Followed(Run.attach(each)) for each in dirs]
-    found = [each.run.spec().training for each in waiting]
-    assert [(each.epochs, each.learning_rate) for each in found] == [(1, 0.01), (1, 0.1), (2, 0.01), (2, 0.1)]
+    folded = panel.runs.item(1).data(ROW)
+    assert (folded.words, folded.of_day, folded.is_queued) == ("lr 0.01, 0.1 · epochs 1, 2", 1, True)
+    waiting = [Followed(Run.attach(Path(each))) for each in folded.runs]
+    found = [each.run.spec() for each in waiting]
+    assert len({each.sweep for each in found}) == 1
+    assert [(each.training.epochs, each.training.learning_rate) for each in found] == [
+        (1, 0.01), (1, 0.1), (2, 0.01), (2, 0.1),
+    ]
+    panel.until(lambda: len(panel.window.services.queue.runs) == 4, "the queue to be read")
+    assert [str(each.run_dir) for each in panel.window.services.queue.runs] == list(folded.runs), "whoever joined first"
+    unfold_hold_and_fold(panel, queue, folded.runs)
+    control.start_now(waiting[1].run.dir)
+    waiting[1].until(RunState.FINISHED)
+    best = "1 of 4 done, best val. loss"
+    panel.until(lambda: panel.runs.item(1).data(ROW).outcome.startswith(best), "the first result")
+    assert panel.runs.item(1).data(ROW).left.endswith(" · lr 0.1, epochs 1")
+    panel.until(lambda: len(panel.window.services.queue.runs) == 3, "the queue to be read again")
+    act_on_all(panel, "unqueue")
+    assert "Remove 3 runs from the queue?" in panel.asked().text
+    panel.answer("yesButton")
+    panel.until(lambda: not queue_view(queue.runs_root).runs, "the others to be removed")
+    assert busy.poll().state is RunState.RUNNING
     epochs.setValue(3)
     panel.until_status("Start adds 2 runs to the queue: learning rate 0.01 and 0.1.")
-    stop(busy, *waiting)
+    stop(busy)
+
+
+def unfold_hold_and_fold(panel, queue, run_dirs: tuple[str, ...]) -> None:
+    """Unfold the row of four queued runs, and hold and release them all with its menu."""
+    panel.qtbot.mouseClick(panel.runs.viewport(), Qt.MouseButton.LeftButton, pos=middle(panel, 1))
+    assert rows(panel)[1].startswith("▾ 1  digits_cnn, sweep of 4")
+    below = [text.partition("\n")[0] for text in rows(panel)[2:]]
+    assert below == [
+        "↳ 1  lr 0.01, epochs 1", "↳ 2  lr 0.1, epochs 1", "↳ 3  lr 0.01, epochs 2", "↳ 4  lr 0.1, epochs 2",
+    ]
+    assert panel.runs.ticked == list(run_dirs), "what was ticked as one row stays so"
+    act_on_all(panel, "hold")
+    panel.until(lambda: all(each.state == "held" for each in queue_view(queue.runs_root).runs), "all to be held")
+    panel.qtbot.keyClick(panel.runs, Qt.Key.Key_Left)
+    assert rows(panel)[1].startswith("▸ 1  digits_cnn, sweep of 4")
+    panel.until(lambda: panel.runs.item(1).data(ROW).below == "held", "the row to say so")
+    act_on_all(panel, "hold")
+    panel.until(lambda: all(each.state == "queued" for each in queue_view(queue.runs_root).runs), "their release")
 
 
 @pytest.mark.slow

@@ -120,7 +120,7 @@ def test_double_click_starts_one_run_and_a_second_one_starts_on_another_device(
 
 @pytest.mark.styled
 @pytest.mark.slow
-def test_failing_recipe_shows_traceback(assemble, tmp_path):
+def test_failing_recipe_shows_traceback(assemble, tmp_path, monkeypatch):
     source = LONG.replace("return [", 'raise RuntimeError("no such data")\n    return [')
     panel = assemble("run", "start", "log", "devices")
     panel.tick("cpu:0")
@@ -139,6 +139,18 @@ def test_failing_recipe_shows_traceback(assemble, tmp_path):
     panel.open_tab("Error")
     assert error.isVisible()
     panel.until(lambda: "RuntimeError: no such data" in panel.log.toPlainText(), "the end of the traceback in the log")
+    opened = tmp_path / "opened"
+    editor = tmp_path / "code"
+    editor.write_text(f'#!/bin/sh\necho "$@" > {opened}.part && mv {opened}.part {opened}\n')
+    editor.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    for visual, words in (("vim", ""), (f"{editor} --wait", "--wait ")):
+        monkeypatch.setenv("VISUAL", visual)
+        monkeypatch.setenv("EDITOR", "nano")
+        panel.qtbot.mouseClick(panel.window.findChild(QPushButton, "failureEditorButton"), Qt.MouseButton.LeftButton)
+        panel.until(opened.exists, "the editor")
+        assert opened.read_text() == f"{words}--goto {tmp_path / 'broken.py'}:5\n", "one in a terminal is passed over"
+        opened.unlink()
     panel.qtbot.mouseClick(panel.window.findChild(QPushButton, "failureLogButton"), Qt.MouseButton.LeftButton)
     assert panel.log.isVisible()
     assert panel.log.textCursor().selectedText() == "RuntimeError: no such data"

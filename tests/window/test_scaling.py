@@ -12,12 +12,14 @@ from PySide6.QtWidgets import QPushButton
 from core.results.scaling_record import read_record
 from core.runs.facts import RunState
 from core.runs.run import Run
+from core.schema.event_kinds import Plan
 from gui.base.theme import DARK, LIGHT
 from gui.features.compare.scaling import ScalingDialog, ScalingTableDialog
 from gui.features.compare.scaling_tables import ScalingBar, ScalingPlot
-from tests.support.running import Followed, write_recipe
+from tests.support.running import Followed, make_spec, write_recipe
 from tests.support.scaling_runs import HELD_RECIPE, recorded, trained
 from tests.support.tables import cell
+from tests.support.written_runs import BEGAN, write_run
 from tests.window.driving import Driver, show_theme
 
 
@@ -94,6 +96,29 @@ def test_a_table_is_begun_stopped_and_continued(assemble, runs_root: Path, tmp_p
     assert [bar.devices for bar in view(panel).plot.bars] == [1, 2]
     record = read_record(runs_root, "tiny")
     assert (record.measured_by, record.note, len(record.runs)) == (None, "", 3)
+
+
+@pytest.mark.slow
+def test_what_is_asked_for_takes_as_long_as_the_last_run_of_the_recipe_says(assemble, runs_root, tmp_path) -> None:
+    recipe = write_recipe(tmp_path, HELD_RECIPE.format(held=str(tmp_path / "held")), name="tiny")
+    spec = make_spec(recipe, devices="cpu:0,cpu:1", strategy="ddp", epochs=10)
+    states = ((0.0, "starting"), (1.0, "running"), (299.0, "releasing"), (300.0, "finished"))
+    plan = {"t": BEGAN, "kind": "plan", **Plan(epochs=10, steps_per_epoch=1, samples_per_epoch=16).fields()}
+    write_run(runs_root, "20250615-150000-tiny", [plan], spec=spec, states=states)
+    panel = assemble("run", "start", "scaling", "devices")
+    panel.tick("cpu:0", "cpu:1")
+    panel.open_recipe(recipe)
+    panel.set_number("epochsBox", 4)
+    panel.set_number("batchBox", 16)
+    panel.until_ready()
+    panel.until(lambda: panel.runs.count() == 1, "the run")
+    panel.window.panels.menu.action("scaling").trigger()
+    dialog = panel.window.findChild(ScalingDialog)
+    # Five minutes on two devices are one minute per epoch on one: 4 epochs on one device, and 4 on two.
+    assert re.search(r"Judging by .* tiny, all of it takes about 6 min\.", dialog.preview.text())
+    dialog.repeats.setValue(2)
+    assert "all of it takes about 12 min." in dialog.preview.text()
+    click(panel, "noButton", dialog)
 
 
 @pytest.mark.styled

@@ -22,7 +22,7 @@ from core.runs.run import Run
 from core.schema.spec import write_spec
 from gui.features.setup.panel import StartStatus
 from gui.features.setup.start import shared_device_question
-from gui.machine.start_check import StartCheck, StartConditions, check_start, readings_state
+from gui.machine.start_check import StartCheck, StartConditions, check_start, readings_state, recheck
 from gui.widgets.dialogs import ConfirmDialog, ask
 from tests.support import no_namespaces
 from tests.support.recorded import recorded
@@ -55,6 +55,17 @@ def ready(current: Survey, *devices: str, stale_age_s=None, held_by=None) -> str
     assert result.problems == ()
     assert result.is_warning is result.ready.startswith("Ready, but")
     return result.ready
+
+
+def test_the_last_check_looks_at_each_run_of_several_values() -> None:
+    given = replace(choices("cpu:0"), training={"learning_rate": "0.01, 0.1, 1"})
+    now = StartConditions(survey=survey())
+    check = check_start(given, now)
+    assert (check.problems, len(check.others)) == ((), 2)
+    assert recheck(check, given, now).problems == ()
+    first, last = check.others
+    found = recheck(replace(check, others=(first, replace(last, devices=("cpu:7",)))), given, now)
+    assert ["cpu:7" in each for each in found.problems] == [True]
 
 
 def test_unused_function_and_ports_over_machines_are_told_before_the_start(tmp_path) -> None:

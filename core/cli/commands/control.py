@@ -285,6 +285,7 @@ def queue_columns(differences: Mapping[str, str], *, is_everyones: bool = False)
         Column("user", _of(lambda _: me, lambda run: run.user), "" if is_everyones else None),
         Column("run", _of(lambda run: run.run_dir.name, lambda run: run.run)),
         Column("difference", _of(lambda run: differences.get(run.run_dir.name))),
+        Column("sweep", _of(lambda run: run.request.sweep or None), is_optional=True),
         Column("state", lambda run: run.state, text=lambda run: tr(STATE_WORDS[run.state])),
         Column("needs", lambda run: run.needs),
         Column("expected_start", lambda run: run.expected_start, "start",

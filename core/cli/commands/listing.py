@@ -43,7 +43,7 @@ from core.history import marks
 from core.history.differences import Differences
 from core.history.marks import Marks
 from core.history.search import parse_search, unknown_sentence
-from core.history.summary import RunLoss, RunSummary
+from core.history.summary import SWEEP, RunLoss, RunSummary
 from core.language import join_sentences, tr, tr_noop, tr_plural
 from core.queue.listing import why_it_waits
 from core.runs import outputs
@@ -100,6 +100,7 @@ def run_columns(summaries: Sequence[RunSummary], differences: Differences) -> tu
         Column("mean_loss", lambda each: each.mean_loss, None),
         Column("best_validation_loss", lambda each: each.best_validation and each.best_validation[1], None),
         Column("difference", differences.words, text=lambda each: differences.words(each) or None),
+        Column(SWEEP, lambda each: each.settings.get(SWEEP), is_optional=True),
         Column("name", lambda each: each.name, "" if shows_name else None),
         Column(
             "marks",

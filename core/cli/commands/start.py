@@ -116,7 +116,7 @@ def _begin(
 def again(options: Namespace) -> int:
     """Start a new run with the settings of another, and wait for the end unless --detach is given."""
     earlier = Run.attach(index.find(options.runs, options.run))
-    spec = replace(earlier.spec(), recorded=False)
+    spec = replace(earlier.spec(), recorded=False, sweep="")
     check_owner(options, tr("Run {id}", id=earlier.id), earlier.owner, spec)
     return _start(options, _with_ports(options, spec), survey(spec.devices))
 

@@ -12,11 +12,14 @@ from PySide6.QtWidgets import QProgressBar, QWidget
 
 from core.config.choices import RecipeChoices
 from core.history.device_use import use_sentences
+from core.history.search import value_of
 from core.language import tr, tr_noop, tr_plural
+from core.queue.listing import duration_words
 from core.results import scaling_command
 from core.results.report import scaling_report
 from core.results.scaling_record import FIXED, MAX_REPEATS, PER_DEVICE, free_name, new_record, plan_specs
 from core.results.scaling_table import ScalingTable, text_table
+from core.runs.facts import RunState
 from core.schema.paths import SCALING_SUFFIX
 from core.schema.spec import RunSpec
 from gui.base.jobs import Jobs, sentence
@@ -25,6 +28,7 @@ from gui.base.theme import mark
 from gui.features.compare.scaling_tables import ScalingPlot, bars_of, shown_cells, strategy_title, table_sentence
 from gui.plots import exports
 from gui.plots.exports import KINDS, PICTURES, Outcome, picture_work
+from gui.runs.rows import run_title
 from gui.widgets.context_menu import Entry, copy_entries, give_menu
 from gui.widgets.dialogs import InfoDialog, Question
 from gui.widgets.fields import choice, form, label, line, whole_number
@@ -89,7 +93,20 @@ class ScalingController(Feature):
             )
             for spec in specs
         ]
-        return "", "\n".join([*lines, *self._sharing(specs[-1])])
+        return "", "\n".join([*lines, *self._expected(specs, asked[2]), *self._sharing(specs[-1])])
+
+    def _expected(self, specs: Sequence[RunSpec], repeats: int) -> list[str]:
+        """Return how long it takes if n devices are n times as fast, from the last finished run of the recipe."""
+        wanted = specs[0].own_recipe.path, specs[0].framework, RunState.FINISHED
+        for each in self._run_list.summaries:
+            found = each.settings.get("recipe"), each.settings.get("framework"), each.state
+            count = value_of(each, "devices") if found == wanted else None
+            if isinstance(count, int) and each.plan and each.plan.epochs and each.started and each.ended:
+                share_s = (each.ended - each.started) * count / each.plan.epochs
+                seconds = repeats * sum(share_s * spec.training.epochs / len(spec.devices) for spec in specs)
+                run, about = run_title(each, time.time()), duration_words(seconds)
+                return [tr("Judging by {run}, all of it takes {about}.", run=run, about=about)]
+        return []
 
     def _specs(self, asked: Asked) -> list[RunSpec]:
         """Return the specs of a new table. Raises `ValueError` with a sentence."""

@@ -27,14 +27,11 @@ from gui.base.jobs import Jobs
 from gui.base.painting import draw_elided, small_font
 from gui.base.text_size import scaled
 from gui.base.theme import current_theme
-from gui.runs.rows import FOLDED, MEMBER, UNFOLDED, RunRow
+from gui.runs.groups import FOLDED, Group, fold, state_of, sweeps
 from gui.widgets.plain_text import named
 
 if TYPE_CHECKING:
     from gui.runs.run_list import RunListService
-
-
-NO_RESULT = frozenset({RunState.FAILED, RunState.LOST})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,11 +67,7 @@ class ShownTable:
     @property
     def state(self) -> RunState:
         """The state of the whole, as of one run."""
-        if self.is_measured:
-            return RunState.RUNNING
-        if self.is_complete:
-            return RunState.FINISHED
-        return RunState.FAILED if NO_RESULT.intersection(self.states) else RunState.STOPPED
+        return RunState.RUNNING if self.is_measured else state_of(self.states)
 
 
 def strategy_title(spec: RunSpec) -> str:
@@ -94,72 +87,41 @@ def shown_cells(table: ScalingTable) -> list[list[str]]:
 
 
 def fold_runs(
-    found: Sequence[RunSummary], tables: Iterable[ShownTable], unfolded: Collection[Path], *, all_read: bool = False
+    found: Sequence[RunSummary], tables: Iterable[ShownTable], unfolded: Collection[Path], *, all_read: bool = False,
+    others: Sequence[Group] = (),
 ) -> list[RunSummary]:
     """Put one row in the place of the newest run of each table, with the runs below it if it is unfolded.
 
     A table that has no run comes first if it is measured; otherwise last, once all runs are read. `unfolded`: the
-    paths of the records.
+    paths of the records. `others`: what is folded besides tables.
     """
-    found_names = {each.dir.name for each in found}
-    table_of: dict[str, ShownTable] = {}
-    first, last = list[RunSummary](), list[RunSummary]()
+    by_name = {each.dir.name: each for each in found} if tables else {}
+    first, last, groups = list[RunSummary](), list[RunSummary](), [*others]
     for table in tables:
-        members = [each.run for each in table.record.runs if each.run in found_names]
-        table_of.update(dict.fromkeys(members, table))
-        if not members and table.is_measured:
-            first.append(_summary(table, None, is_open=False))
-        elif not members and all_read and not any(table.states):
-            last.append(_summary(table, None, is_open=False))
-    if not table_of:
-        return [*first, *found, *last]
-    rows, placed = first, set()
-    by_name = {each.dir.name: each for each in found if each.dir.name in table_of}
-    for each in found:
-        of = table_of.get(each.dir.name)
-        if of is None:
-            rows.append(each)
-        elif of.record.path not in placed:
-            placed.add(of.record.path)
-            is_open = of.record.path in unfolded
-            rows.append(_summary(of, each, is_open=is_open))
-            rows += _members(of, by_name) if is_open else []
-    return [*rows, *last]
+        group = _group(table, by_name)
+        if group.members:
+            groups.append(group)
+        elif table.is_measured or (all_read and not any(table.states)):
+            (first if table.is_measured else last).append(group)
+    return [*first, *(fold(found, groups, unfolded) if groups else found), *last]
 
 
-def _summary(table: ShownTable, newest: RunSummary | None, *, is_open: bool) -> RunSummary:
-    arrow, counts = UNFOLDED if is_open else FOLDED, " · ".join(str(len(spec.devices)) for spec in table.record.specs)
-    return RunSummary(
-        dir=table.record.path, name=f"{arrow}{table.record.name}: {counts}", state=table.state,
-        started=newest.started if newest is not None else None, ended=None, error=None, last_loss=None, step=0,
-        plan=None,
-    )
-
-
-def _members(table: ShownTable, by_name: Mapping[str, RunSummary]) -> list[RunSummary]:
-    repeats = table.record.repeats
-    found = []
+def _group(table: ShownTable, by_name: Mapping[str, RunSummary]) -> Group:
+    """Return the row of a table with those of its runs that are found, the newest first."""
+    counts = " · ".join(str(len(spec.devices)) for spec in table.record.specs)
+    repeats, names, runs, said = table.record.repeats, list[str](), list[RunSummary](), outcome(table)
     for each in reversed(table.record.runs):
         if each.run in by_name:
             text = tr_plural("{count} device", "{count} devices", each.devices)
             name = tr("{devices}, {repeat} of {repeats}", devices=text, repeat=each.repeat, repeats=repeats)
-            found.append(replace(by_name[each.run], name=f"{MEMBER}{name if repeats > 1 else text}"))
-    return found
-
-
-def with_results(rows: Iterable[RunRow], tables: Iterable[ShownTable]) -> list[RunRow]:
-    """Replace what the rows of tables say below their titles by the results of the tables."""
-    shown = {each.record.path: each for each in tables}
-
-    def with_result(row: RunRow) -> RunRow:
-        table = shown.get(row.dir)
-        if table is None:
-            return row
-        tip = f"{tr('Scaling table {name}', name=table.record.name)}\n{table_sentence(table)}"
-        said = outcome(table)
-        return replace(row, outcome=said, words=said, result="", below="", tip=tip)
-
-    return list(map(with_result, rows))
+            names.append(name if repeats > 1 else text)
+            runs.append(by_name[each.run])
+    return Group(
+        dir=table.record.path, name=f"{FOLDED}{table.record.name}: {counts}", state=table.state, members=tuple(runs),
+        names=tuple(names), words=said, outcome=said,
+        started=max((each.started for each in runs if each.started is not None), default=None),
+        tip=f"{tr('Scaling table {name}', name=table.record.name)}\n{table_sentence(table)}",
+    )
 
 
 def outcome(table: ShownTable) -> str:
@@ -216,7 +178,8 @@ class ScalingTables(QObject):
         self.tables: tuple[ShownTable, ...] = ()
         """In the order of their names."""
         self._unfolded: set[Path] = set()
-        """The records of tables whose runs are listed, too."""
+        """What stands for several runs that are listed, too: the records of tables, and `Group.dir`."""
+        self._sweeps: dict[tuple[str | None, str], Group] = {}
         self._records: dict[str, tuple[int, ScalingRecord | None]] = {}
         """By the name of the file, the time of its last change, and what is in it; None for what is no table."""
         self._numbers: dict[Path, tuple[States, ScalingTable | None]] = {}
@@ -245,10 +208,11 @@ class ScalingTables(QObject):
         return next((each for each in self.tables if each.record.path == path), None)
 
     def fold(self, found: Sequence[RunSummary]) -> list[RunSummary]:
-        """Put one row in the place of the runs of each table. A search finds the runs themselves."""
-        if not self.tables or self._run_list.search.text:
+        """Put one row in the place of runs that belong together. A search finds the runs themselves."""
+        if self._run_list.search.text:
             return list(found)
-        return fold_runs(found, self.tables, self._unfolded, all_read=not self._run_list.left)
+        together = sweeps(found, self._sweeps)
+        return fold_runs(found, self.tables, self._unfolded, all_read=not self._run_list.left, others=together)
 
     def unfold(self, path: Path) -> None:
         """List the runs of a table, too."""
@@ -256,14 +220,10 @@ class ScalingTables(QObject):
             self.turn(path)
 
     def turn(self, path: Path) -> bool:
-        """Unfold the row of a table, or fold it; return whether its runs are listed now."""
+        """Unfold the row of several runs, or fold it; return whether its runs are listed now."""
         self._unfolded ^= {path}
         self.changed.emit()
         return path in self._unfolded
-
-    def with_results(self, rows: list[RunRow]) -> list[RunRow]:
-        """Show the results of the tables in their rows."""
-        return with_results(rows, self.tables) if self.tables else rows
 
     def _read_records(self) -> None:
         found = {}

@@ -24,6 +24,7 @@ from gui.runs.rows import run_rows, waiting_words
 from gui.runs.verdicts import note, run_message
 from gui.runs.words import run_header, stop_question
 from gui.widgets.dialogs import ask
+from gui.widgets.messages import open_line
 from gui.window.feature import Feature
 
 
@@ -53,11 +54,13 @@ class RunController(Feature):
         services.compared.changed.connect(self.show_facts)
         look.changed.connect(self.show_curves)
         panels.runs.chosen.connect(self.attach_to)
+        panels.runs.turned.connect(lambda path: self._tables.turn(Path(path)))
         panels.runs.more_wanted.connect(self._show_list)
         panels.machine.clicked.connect(self.show_machine)
         panels.menu.provide(machine=panels.machine.click)
         panels.run_message.details.clicked.connect(panels.details.raise_memory)
         panels.failure.log_button.clicked.connect(self._show_failure_in_log)
+        panels.failure.editor_button.clicked.connect(self._open_in_editor)
         panels.details.tabs.currentChanged.connect(lambda _: self._show_settings())
         buttons.stop_asked.connect(self._stop)
         buttons.force_asked.connect(lambda: self.panels.message.attempt(session.force))
@@ -225,12 +228,19 @@ class RunController(Feature):
             self.panels.failure.show_failure(None)
             return
         log_end = session.run.log_end(LOG_BYTES) if session.run is not None else ""
-        self.panels.failure.show_failure(failure_view(session.facts, session.spec, log_end=log_end, labels=labels))
+        view = failure_view(session.facts, session.spec, log_end=log_end, labels=labels)
+        is_own = self._machine.is_here and session.run is not None and session.run.owner is None
+        self.panels.failure.show_failure(view, is_own=is_own)
 
     def _show_failure_in_log(self) -> None:
         shown = self.panels.failure.shown
         if shown is not None:
             self.panels.details.raise_log(shown.rank, shown.sought)
+
+    def _open_in_editor(self) -> None:
+        shown = self.panels.failure.shown
+        if shown is not None and shown.place is not None:
+            open_line(Path(shown.place.file), shown.place.line, self._message)
 
     def _show_settings(self) -> None:
         """Show what the run was trained with, if that tab is chosen."""
@@ -270,7 +280,7 @@ class RunController(Feature):
         words, view = service.differences.words, self._queue.view
         rows = run_rows(found, time.time(), limit=runs.wanted, by_day=by_day, words=words, queue=view, shown=shown)
         self._fractions = [row.fraction for row in rows if row.fraction is not None]
-        runs.show_rows(self._tables.with_results(rows))
+        runs.show_rows(rows)
         runs.mark_chosen(run.dir if run is not None else None)
 
     def _stop(self) -> None:

@@ -11,6 +11,7 @@ from PySide6.QtGui import QAction, QGuiApplication, QKeySequence, QPainter, QPai
 from PySide6.QtWidgets import QFrame, QListView, QPushButton, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from core.config.validation import smaller_batch, with_blocking
+from core.diagnosis.evidence import Place
 from core.diagnosis.failures import Cause, failure_of
 from core.diagnosis.timeline import MAX_ENTRIES, Timeline, TimelineEntry
 from core.language import tr, tr_noop
@@ -20,7 +21,7 @@ from gui.base.formatting import day
 from gui.base.icons import glyph
 from gui.base.painting import Index, draw_elided, paint_card, paint_empty, paint_row_background
 from gui.base.theme import current_theme, mark
-from gui.widgets.buttons import compact_check, icon_button
+from gui.widgets.buttons import compact_button, compact_check, icon_button
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.fields import row_of
 from gui.widgets.layouts import hbox, vbox
@@ -304,8 +305,8 @@ class FailureView:
 
     title: str
     sentence: str
-    place: str
-    """`train.py, line 34, in loss()`; the empty string if it is not known."""
+    place: Place | None
+    """None if it is not known."""
     lines: tuple[str, ...]
     changed: RunSpec | None
     """The spec of this run with a change that helps; None if none is known."""
@@ -339,7 +340,7 @@ def failure_view(
     return FailureView(
         title=failure.title,
         sentence=failure.sentence,
-        place=str(failure.place) if failure.place is not None else "",
+        place=failure.place,
         lines=failure.lines,
         changed=changed,
         change=change_words,
@@ -372,14 +373,16 @@ class FailureCard(QFrame):
         changed = tr("Fill the training card with these settings and this change")
         self.change_button = _button("failureChangeButton", "", changed)
         self.log_button = _button("failureLogButton", tr("Show it in the log"), tr("Show the log at this error"))
+        at_line = tr("Open the file at this line")
+        self.editor_button = compact_button("failureEditorButton", tr("Open in editor"), at_line, role="link")
         self.again_button = _button("failureAgainButton", tr("Run again"), tr("Start a new run with the same settings"))
         self.close_button = icon_button("cross", "failureCloseButton", tr("Dismiss this message"), tr("Dismiss"))
         self.close_button.clicked.connect(self.hide)
         self._lay_out()
         self.hide()
 
-    def show_failure(self, view: FailureView | None) -> None:
-        """Show a failure; None hides the card. A failure that was closed stays hidden."""
+    def show_failure(self, view: FailureView | None, *, is_own: bool = False) -> None:
+        """Show a failure; None hides the card. One that was closed stays hidden. `is_own`: its file can be opened."""
         if view == self.shown:
             return
         self.shown = view
@@ -388,7 +391,7 @@ class FailureCard(QFrame):
             return
         self.title.setText(view.title)
         self.sentence.setText(view.sentence)
-        self.place.setText(view.place)
+        self.place.setText(str(view.place or ""))
         self.place.setVisible(bool(view.place))
         for label, line in zip(self.lines, (*view.lines, "", "", ""), strict=False):
             label.setText(line)
@@ -398,6 +401,7 @@ class FailureCard(QFrame):
         self.change_button.setText(tr("Try {settings}", settings=view.change))
         self.change_button.setVisible(view.changed is not None)
         self.log_button.setVisible(bool(view.sought))
+        self.editor_button.setVisible(is_own and view.place is not None)
         self.again_button.setVisible(view.can_run_again)
         self.setAccessibleName(view.title)
         self.setAccessibleDescription(view.spoken)
@@ -418,8 +422,8 @@ class FailureCard(QFrame):
         self._details.setVisible(self._has_details and rest + details_px <= height)
 
     def _lay_out(self) -> None:
-        self._details = QWidget()
-        vbox(self._details, self.place, 4, *self.lines, gap=1, margins=(0, 0, 0, 4))
+        self._details, place = QWidget(), row_of(self.place, self.editor_button, shares=(1, 0))
+        vbox(self._details, place, 4, *self.lines, gap=1, margins=(0, 0, 0, 4))
         for label in self.lines:
             monospaced(label)
         layout = vbox(self, gap=5, margins=(16, 10, 10, 12))

@@ -17,6 +17,7 @@ from core.history.search import parse_search, unknown_sentence
 from core.language import join_sentences, tr, tr_noop, tr_plural
 from core.queue import control, folder
 from core.queue.folder import own_line
+from core.queue.listing import QueuedRun, is_queued
 from core.text import first_names, join_names
 from gui.base.formatting import number
 from gui.base.icons import ButtonIcon
@@ -354,10 +355,11 @@ class QueueController(Feature):
         panels.actions.provide(
             up=lambda runs: self._step(runs[0], -1),
             down=lambda runs: self._step(runs[0], 1),
-            hold=lambda runs: self._hold_or_release(runs[0]),
+            hold=lambda runs: self._hold_several(runs) if len(runs) > 1 else self._hold_or_release(runs[0]),
             startNow=lambda runs: self._ask_to_start(runs[0]),
-            unqueue=lambda runs: self._ask_to_remove(runs[0]),
+            unqueue=self._ask_to_remove,
         )
+        panels.runs.several_menu.queued = lambda: {str(each.run_dir) for each in self._service.runs}
 
     def _report(self, problem: str) -> None:
         """Add what is wrong with the queue to the message, which may name its cause; take it out when it is over."""
@@ -398,8 +400,13 @@ class QueueController(Feature):
     def _step(self, run_dir: str, step: int) -> None:
         self._move(Path(run_dir), place_of_step(self._service.runs, Path(run_dir), step))
 
-    def _drop(self, run_dir: str, before: str) -> None:
-        self._move(Path(run_dir), place_of_drop(self._service.runs, Path(run_dir), Path(before) if before else None))
+    def _drop(self, run_dir: str, before: Sequence[str]) -> None:
+        below = next((each.run_dir for each in self._among(before)), None)
+        self._move(Path(run_dir), place_of_drop(self._service.runs, Path(run_dir), below))
+
+    def _among(self, run_dirs: Sequence[str]) -> list[QueuedRun]:
+        """Return which of these runs are queued, in their order."""
+        return [each for each in self._service.runs if str(each.run_dir) in run_dirs]
 
     def _move(self, run_dir: Path, place: int | None) -> None:
         if place is not None:
@@ -424,6 +431,12 @@ class QueueController(Feature):
         else:
             self._change(lambda: control.hold(queued.run_dir))
 
+    def _hold_several(self, run_dirs: Sequence[str]) -> None:
+        """Hold those of these runs that wait; release them if all are held."""
+        free = [each.run_dir for each in self._among(run_dirs) if not each.request.held]
+        held = [each.run_dir for each in self._among(run_dirs) if not free]
+        self._change(lambda: [*map(control.hold, free), *map(control.let_go, held)])
+
     def _ask_to_start(self, run_dir: str) -> None:
         queued, summary = self._service.queued(run_dir), self._run_list.summary(run_dir)
         if queued is None or summary is None:
@@ -433,13 +446,19 @@ class QueueController(Feature):
         words, start = join_sentences([queued.reason, sharing]), partial(control.start_now, queued.run_dir)
         self._ask(start, question, words, tr("Start now"))
 
-    def _ask_to_remove(self, run_dir: str) -> None:
-        summary = self._run_list.summary(run_dir)
-        if summary is None:
+    def _ask_to_remove(self, run_dirs: Sequence[str]) -> None:
+        summary = self._run_list.summary(run_dirs[0])
+        chosen = [each.run_dir for each in self._among(run_dirs)] if len(run_dirs) > 1 else [Path(run_dirs[0])]
+        if summary is None or not chosen:
             return
-        question = tr("Remove {name} from the queue?", name=summary.name)
-        words = tr("It will not start. It stays in the list as stopped, and Run again starts it.")
-        self._ask(partial(control.cancel, Path(run_dir)), question, words, tr("Remove"))
+        question = tr_plural("Remove {name} from the queue?", "Remove {count} runs from the queue?", len(chosen),
+                             name=summary.name)
+        words = tr_plural(
+            "It will not start. It stays in the list as stopped, and Run again starts it.",
+            "They will not start. They stay in the list as stopped, and Run again starts them.", len(chosen),
+        )
+        # The last first: the next would start in place of one that is removed.
+        self._ask(lambda: [*map(control.cancel, filter(is_queued, reversed(chosen)))], question, words, tr("Remove"))
 
     def _ask(self, change: Callable[[], object], question: str, words: str, yes: str) -> None:
         action, window = partial(self._change, change), self.panels.window

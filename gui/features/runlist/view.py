@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 
@@ -38,7 +37,8 @@ from core.language import tr, tr_noop, tr_plural
 from gui.base.icons import ButtonIcon, paint_mark
 from gui.base.painting import Index, draw_elided, paint_empty, paint_row_background, small_font
 from gui.base.theme import current_theme
-from gui.runs.actions import ACTIONS, NO_RUN, RunActions, is_table
+from gui.runs.actions import ACTIONS, NO_RUN, RunActions
+from gui.runs.groups import FOLDED, UNFOLDED
 from gui.runs.rows import RunRow
 from gui.widgets.context_menu import add_action
 from gui.widgets.plain_text import named, verbatim
@@ -93,7 +93,7 @@ class RunDelegate(QStyledItemDelegate):
         paint_mark(painter, row.mark, square, getattr(theme, row.tone))
         left, right = rect.left() + round(1.7 * height), rect.right() - 3
         state: QStyle.StateFlag = option.state
-        has_box = self._has_boxes and not is_table(_dir(index))
+        has_box = self._has_boxes and bool(row.runs)
         if has_box and (self.shows_boxes or state & QStyle.StateFlag.State_MouseOver):
             box = QRectF(rect.right() - side - 7, square.top(), side, side)
             right = round(box.left()) - 4
@@ -114,9 +114,13 @@ class RunDelegate(QStyledItemDelegate):
         painter.restore()
 
     def _paint_pair(self, painter: QPainter, line: QRect, texts: tuple[str, str], font: QFont, tone: str = "") -> None:
-        """Paint a text, and at its right another one, which has more of the room. With a tone, phrases stay whole."""
-        text, result = texts
-        metrics = QFontMetrics(font)
+        """Paint a text, and at its right another one, which has more of the room.
+
+        Phrases of that one stay whole; with a tone, those of the first as well.
+        """
+        (text, result), metrics = texts, QFontMetrics(font)
+        while " · " in result and metrics.horizontalAdvance(text + result) + GAP_PX > line.width():
+            result = result.rpartition(" · ")[0]
         most = max(round(RESULT_SHARE * line.width()), line.width() - metrics.horizontalAdvance(text) - GAP_PX)
         right = QRect(line)
         right.setLeft(line.right() + 1 - min(metrics.horizontalAdvance(result) + 1, most))
@@ -149,12 +153,12 @@ class RunDelegate(QStyledItemDelegate):
 
 STEPS = {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}
 """Keys that move a queued run, with Alt."""
+SIGNS = {Qt.Key.Key_Right: FOLDED, Qt.Key.Key_Left: UNFOLDED}
+"""Keys that turn the rows of several runs whose titles begin with a sign."""
 ROWS = 200
 """Rows that are made at once."""
 BOX_REACH_PX = 30
 """Width at the right of a row in which a press ticks it."""
-SEVERAL = 2
-"""Chosen runs from which on they are several."""
 HELD = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier
 """Keys with which a click chooses more runs instead of showing one."""
 EMPTY = tr_noop("No runs yet.\n\nRuns stay in this list after the window is closed.")
@@ -167,8 +171,10 @@ class RunList(QListWidget):
     """The directory of the chosen run."""
     rows_changed = Signal()
     """Other runs are listed."""
-    moved = Signal(str, str)
-    """A queued run was dragged: its directory, and that of the run before which it was dropped, or the empty string."""
+    turned = Signal(str)
+    """The row of several runs should be unfolded, or folded: its `RunRow.dir`."""
+    moved = Signal(str, list)
+    """A queued run was dragged: its directory, and those of the run or runs before which it was dropped, if any."""
     step_asked = Signal(str, int)
     """A queued run should be moved up (-1) or down (1)."""
     choice_changed = Signal()
@@ -229,32 +235,32 @@ class RunList(QListWidget):
 
     def show_empty_words(self, sentence: str) -> None:
         """Say why no run is listed although there are some; the empty string if there are none."""
-        if sentence != self._empty_words:
-            self._empty_words = sentence
-            self.viewport().update()
+        self._empty_words = sentence
+        self.viewport().update()
 
     @property
     def ticked(self) -> list[str]:
         """The directories of the ticked runs, from top to bottom; the row of a scaling table is no run."""
         rows = sorted(index.row() for index in self.selectionModel().selectedRows())
-        return [each for row in rows if not is_table(each := _dir(self.item(row)))]
+        return list(dict.fromkeys(each for row in rows for each in self.item(row).data(ROW).runs))
 
     @property
     def listed(self) -> set[str]:
-        """The directories of all runs in the list."""
-        return {str(row.dir) for row in self._rows}
+        """The directories of all runs in the list, also of those that are folded."""
+        return {each for row in self._rows for each in (str(row.dir), *row.runs)}
 
     @property
     def has_several(self) -> bool:
         """Whether several runs are ticked."""
-        return len(self._reported) >= SEVERAL
+        return len(self._reported) > 1
 
     def tick(self, run_dirs: Sequence[str]) -> None:
         """Tick these runs alone; those that are not listed are left out."""
-        wanted = set(run_dirs)
-        with self._own_selection():
-            for row in range(self.count()):
-                self.item(row).setSelected(_dir(self.item(row)) in wanted)
+        wanted, self._making = set(run_dirs), True
+        for row in range(self.count()):
+            self.item(row).setSelected(self._rows[row].is_ticked(wanted))
+        self._making = False
+        self._report_choice()
 
     def show_colours(self, colours: Mapping[str, str]) -> None:
         """Paint the tick boxes of these runs in the colours of their curves, by directory; the others in the accent."""
@@ -278,7 +284,8 @@ class RunList(QListWidget):
         item = self.itemAt(at)
         body = self._body(item) if item is not None else QRect()
         is_left = event.button() is Qt.MouseButton.LeftButton
-        on_box = is_left and _is_run(item) and at.x() > body.right() - BOX_REACH_PX and not event.modifiers()
+        has_box = item is not None and bool(item.data(ROW).runs)
+        on_box = is_left and has_box and at.x() > body.right() - BOX_REACH_PX and not event.modifiers()
         self._pressed_beside = on_box or not body.contains(at) or bool(event.modifiers() & HELD)
         if item is not None and not body.contains(at):
             return
@@ -296,12 +303,14 @@ class RunList(QListWidget):
         if step and event.modifiers() == Qt.KeyboardModifier.AltModifier and item is not None:
             self.step_asked.emit(_dir(item), step)
         elif event.key() == Qt.Key.Key_Space and item is not None and not event.modifiers() & HELD:
-            if _is_run(item):
+            if item.data(ROW).runs:
                 self._toggle(item)
         elif event.key() in {Qt.Key.Key_Return, Qt.Key.Key_Enter} and self.has_several:
             self._actions.do("compare", self.ticked)
         elif event.key() == Qt.Key.Key_Escape and self.has_several:
             self.clearSelection()
+        elif item is not None and item.data(ROW).title.startswith(SIGNS.get(Qt.Key(event.key()), "\n")):
+            self.turned.emit(_dir(item))
         else:
             super().keyPressEvent(event)
 
@@ -313,8 +322,9 @@ class RunList(QListWidget):
             return
         below = self.viewport().mapToGlobal(self.visualItemRect(item).bottomLeft())
         place = event.globalPos() if by_mouse else below
-        if self.has_several and item.isSelected():
-            self.several_menu.popup_for(self.ticked, place)
+        several = self.ticked if self.has_several and item.isSelected() else item.data(ROW).runs
+        if len(several) > 1:
+            self.several_menu.popup_for(several, place)
             return
         self.run_menu.show_run(_dir(item))
         self.run_menu.popup(place)
@@ -344,7 +354,7 @@ class RunList(QListWidget):
         elif position.y() > self._body(self.item(row)).center().y():
             row += 1
         row = max(row, next((at for at, each in enumerate(self._rows) if each.is_queued), 0))  # not among those above
-        self.moved.emit(_dir(self.item(chosen)), _dir(self.item(row)) if row < self.count() else "")
+        self.moved.emit(_dir(self.item(chosen)), [*self._rows[row].runs] if row < self.count() else [])
 
     def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
         """Return a narrow size: the plots need the room."""
@@ -373,19 +383,9 @@ class RunList(QListWidget):
             self.viewport().update()
             self.choice_changed.emit()
 
-    @contextmanager
-    def _own_selection(self) -> Iterator[None]:
-        """Change the selection without reporting each step of it."""
-        self._making = True
-        try:
-            yield
-        finally:
-            self._making = False
-            self._report_choice()
-
     def _on_item_chosen(self, item: QListWidgetItem) -> None:
         if not self._pressed_beside:
-            self.choose(_dir(item))
+            (self.turned if len(item.data(ROW).runs) > 1 else self.chosen).emit(_dir(item))
 
     def choose(self, run_dir: str) -> None:
         """Choose a run, as a click on it does, also if it is not listed."""
@@ -411,7 +411,7 @@ class RunList(QListWidget):
                 _fill(item, row)
                 if str(row.dir) == chosen:
                     self.setCurrentItem(item, QItemSelectionModel.SelectionFlag.NoUpdate)
-                item.setSelected(str(row.dir) in ticked)
+                item.setSelected(row.is_ticked(ticked))
         finally:
             self._making = False
         self.verticalScrollBar().setValue(scrolled)
@@ -422,11 +422,6 @@ def _dir(item: QListWidgetItem | Index) -> str:
     return str(item.data(Qt.ItemDataRole.UserRole))
 
 
-def _is_run(item: QListWidgetItem | None) -> bool:
-    """Return whether an item is a run, which can be ticked, and not the row of a scaling table."""
-    return item is not None and not is_table(_dir(item))
-
-
 def _fill(item: QListWidgetItem, row: RunRow) -> None:
     item.setData(ROW, row)
     item.setText(f"{row.title}\n{row.outcome}")
@@ -435,7 +430,7 @@ def _fill(item: QListWidgetItem, row: RunRow) -> None:
     item.setData(Qt.ItemDataRole.UserRole, str(row.dir))
     item.setToolTip(verbatim(row.tip))
     flags = Qt.ItemFlag.ItemIsSelectable | Qt.ItemFlag.ItemIsEnabled
-    item.setFlags(flags | Qt.ItemFlag.ItemIsDragEnabled if row.is_queued else flags)
+    item.setFlags(flags | Qt.ItemFlag.ItemIsDragEnabled if row.is_queued and len(row.runs) == 1 else flags)
 
 
 DOTS_PX = 15
@@ -487,6 +482,8 @@ class SeveralMenu(QMenu):
     def __init__(self, parent: QWidget, actions: RunActions) -> None:
         super().__init__(parent)
         self._actions = actions
+        self.queued: Callable[[], Collection[str]] = tuple
+        """Returns the directories of the queued runs."""
         self.setObjectName("severalMenu")
         self.setToolTipsVisible(True)
 
@@ -494,7 +491,9 @@ class SeveralMenu(QMenu):
         """Open the menu of these runs."""
         self.clear()
         self.addAction(tr_plural("{count} run", "{count} runs", len(run_dirs))).setEnabled(False)
-        for _, rows in groupby((row for row in ACTIONS if row.of_several), lambda row: row.section):
+        are_queued = not set(run_dirs).isdisjoint(self.queued())
+        shown = (row for row in ACTIONS if row.of_several and (are_queued or not row.of_queued))
+        for _, rows in groupby(shown, lambda row: row.section):
             for row in rows:
                 assert row.of_several is not None
                 text, tip = row.of_several

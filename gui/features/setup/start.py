@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -295,7 +297,8 @@ class StartController(Feature):
             return
         self._message.show_message("")
         survey, machine = self._monitor.all_machines, self._machine
-        self._check_last(lambda: _unless(machine.spec_problems(spec, survey), spec), self._launch)
+        own = replace(spec, sweep="")
+        self._check_last(lambda: _unless(machine.spec_problems(own, survey), own), self._launch)
 
     def _launch(self, spec: RunSpec) -> None:
         """Start a run, and show it."""
@@ -305,12 +308,12 @@ class StartController(Feature):
         """Let a run, and others on the same devices, wait for these. The window goes on showing what it shows."""
         labels = {each.id: each.label for each in self._monitor.all_machines.devices if each.id in spec.devices}
 
-        count, done = 1 + len(others), list[Run]()
+        count, done, common = 1 + len(others), list[Run](), secrets.token_hex(3) if others else ""
 
         def enqueue(machine: Machine) -> Run:
             try:
                 for each in (spec, *others):
-                    done.append(machine.enqueue(each, labels))
+                    done.append(machine.enqueue(replace(each, sweep=common), labels))
             except Exception as error:
                 if not done:
                     raise
