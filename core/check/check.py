@@ -6,26 +6,29 @@ import contextlib
 import fcntl
 import json
 import os
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from core.check.keeper import END_S, end_runs
 from core.devices.device import Device, Survey
 from core.errors import RunError
 from core.history.device_use import UseFinder, users_words
 from core.language import tr
 from core.system.folders import cache_folder, make_cache_folder
 from core.system.helper_process import HelperProcess
-from core.system.own_processes import QUESTIONS, own_command
+from core.system.own_processes import KEEPER, QUESTIONS, own_command
 from core.text import join_labels
 
 ANSWER_S, START_S = 5.0, 30.0
 """Seconds to wait for an answer of the driver, and for its first: without persistence mode it prepares each GPU."""
-LOCK = "check.lock"
+LOCK, FOLDER = "check.lock", "trainyard-check-"
 CPU_DEVICES = 2
 """Devices that are checked where there is no GPU."""
 
@@ -85,15 +88,13 @@ class Driver:
         is_first = self._process is None
         self._process = process = self._process or HelperProcess(own_command(QUESTIONS), stdin=True)
         process.send(json.dumps(question).encode() + b"\n")
-        limit_s, lines = START_S if is_first else ANSWER_S, list[bytes]()
+        limit_s, lives = START_S if is_first else ANSWER_S, True
         deadline = time.monotonic() + limit_s
-        while not lines and (left_s := deadline - time.monotonic()) > 0:
-            if not process.receive(left_s):  # it ends: how is known a moment later
-                with contextlib.suppress(TimeoutError):
-                    process.wait(limit_s)
-                break
-            lines = process.read_lines()
+        while not (lines := process.read_lines()) and lives and (left_s := deadline - time.monotonic()) > 0:
+            lives = process.receive(left_s)
         if not lines:
+            with contextlib.suppress(TimeoutError):  # how it ended is known a moment later
+                process.wait(0.0 if lives else limit_s)
             how = process.ending()
             why = tr("the driver ended the process that asked it with {how}", how=how) if how else tr(
                 "the driver did not answer in {seconds:g} s", seconds=limit_s)
@@ -117,8 +118,7 @@ class Driver:
 class Level(IntEnum):
     """How much work a check is; a level has the checks of the levels before it."""
 
-    QUICK, WORK, FULL = range(3)
-    """No work on a GPU; computes on the GPUs; trains."""
+    QUICK, WORK, FULL = range(3)  # no work on a GPU; computes on the GPUs; trains
 
 
 @dataclass(kw_only=True)
@@ -139,6 +139,18 @@ class Scope:
     kept: dict[str, Any] = field(default_factory=dict)
     """By name, what one check has measured for others: the answer, or the outcome."""
     stack: ExitStack = field(default_factory=ExitStack)
+    prefix: str = FOLDER
+    """What the name of the folder begins with."""
+
+    @cached_property
+    def folder(self) -> Path:
+        """The folder of all that the checks write, which a process of its own removes when this one has ended."""
+        folder = Path(tempfile.mkdtemp(prefix=self.prefix))
+        keeper = HelperProcess(own_command(KEEPER, str(folder)), stdin=True)
+        self.stack.callback(keeper.close)
+        self.stack.callback(keeper.wait, 2 * END_S)
+        self.stack.callback(keeper.end_input)
+        return folder
 
     @property
     def gpus(self) -> list[Device]:
@@ -191,7 +203,7 @@ def scope_of(survey: Survey, ids: Sequence[str], *, computes: bool, runs: Path |
 
 
 def _locked(scope: Scope) -> bool:
-    """Keep other checks of this user from computing until the scope ends. Return False if one does so."""
+    """Keep others of this user from computing, and remove what killed ones have left. Return False if one computes."""
     with contextlib.suppress(OSError):  # a folder that cannot be written must not keep anybody from checking
         make_cache_folder(cache_folder())
         handle = os.open(cache_folder() / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -200,21 +212,24 @@ def _locked(scope: Scope) -> bool:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
+        scope.prefix += f"{os.fstat(handle).st_ino}-"  # the folders of checks that share this lock
+        for folder in Path(tempfile.gettempdir()).glob(f"{scope.prefix}*"):
+            end_runs(folder)
     return True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Check:
-    """One check."""
+    """One check; `tr` translates `asks` and `expected` again."""
 
     id: str
     level: Level
     asks: str
-    """The question in a few words; `tr` translates it again, as it does `expected`."""
-    expected: str
-    """What a pass means."""
+    """The question in a few words."""
     look: Callable[[Scope], str]
     """Returns what was seen if that is as expected. Raises the other results."""
+    expected: str
+    """What a pass means."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

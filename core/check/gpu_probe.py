@@ -16,6 +16,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from itertools import product
+from pathlib import Path
 from typing import Any
 
 MARK = "trainyard-check:"
@@ -30,9 +32,11 @@ def say(**answer: Any) -> None:  # noqa: ANN401 (JSON)
 
 
 def hold(torch: Any, device: Any, terms: dict[str, Any]) -> None:  # noqa: ANN401 (a module and its types)
-    """Write to memory, and keep it until the parent ends this process."""
+    """Write to memory, and keep it until the parent ends this process; as a loader does, `forks` may inherit it."""
     kept = torch.ones(terms["bytes"] // 4, device=device)
-    say(sum=float(kept[-8:].sum()))
+    if (forked := os.fork() if terms["forks"] else None) == 0:
+        _end_with_parent()
+    say(sum=float(kept[-8:].sum()), forked=forked)
     ENDED.wait()
 
 
@@ -99,6 +103,26 @@ def reduce(torch: Any, device: Any, terms: dict[str, Any]) -> None:  # noqa: ANN
     torch.distributed.destroy_process_group()
 
 
+def ipc(torch: Any, device: Any, terms: dict[str, Any]) -> None:  # noqa: ANN401
+    """Have another process read and write memory of this one, from each device to each; read it in both."""
+    from concurrent.futures import ProcessPoolExecutor
+
+    devices, wrong = [torch.device(device.type, number) for number in range(terms["count"])], []
+    with ProcessPoolExecutor(1, torch.multiprocessing.get_context("fork")) as pool:
+        pool.submit(os.getpid).result()  # it is forked before CUDA begins here, after which it could not use it
+        for one, other in product(devices, devices):
+            values = torch.ones(terms["bytes"] // 4, device=one)
+            there = pool.submit(_write_from, other, values).result()
+            wrong.append([one.index, other.index, there + int((values != 2).sum())])
+    say(wrong=wrong)
+
+
+def _write_from(device: Any, values: Any) -> int:  # noqa: ANN401
+    wrong = int((values.to(device) != 1).sum())
+    values.copy_(2 * values.to(device))
+    return wrong + int((values.to(device) != 2).sum())
+
+
 def steps(torch: Any, device: Any, terms: dict[str, Any]) -> None:  # noqa: ANN401
     """Train a small network for some steps and print the time of one, as a program of a user would."""
     model = torch.nn.Sequential(
@@ -120,8 +144,7 @@ def exhaust(torch: Any, device: Any, terms: dict[str, Any]) -> None:  # noqa: AN
 
 
 TASKS: dict[str, Callable[..., None]] = {
-    task.__name__: task for task in (hold, numbers, speed, reduce, steps, exhaust)
-}
+    task.__name__: task for task in (hold, numbers, speed, reduce, ipc, steps, exhaust)}
 AS_SCRIPTS = ("steps", "exhaust")
 """What also runs as a script of a user, whose input is empty and whose errors are his."""
 
@@ -160,6 +183,8 @@ def _end_with_parent() -> None:
     """Wait for the end of the input, and end this process and all that it started: it leads a group of its own."""
     while os.read(0, 1):  # a thread that waits in `sys.stdin` has Python abort at its end
         ENDED.set()
+    for left in Path("/dev/shm").glob(f"torch_{os.getpid()}_*"):  # noqa: S108 (PyTorch counts there who uses what is shared)
+        left.unlink(missing_ok=True)
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os._exit(0)
@@ -168,6 +193,7 @@ def _end_with_parent() -> None:
 def main() -> None:
     """Do one task."""
     task, terms = sys.argv[1], json.loads(sys.argv[3])
+    os.environ.update(terms.get("variables", {}))
     if terms.get("cores"):
         os.sched_setaffinity(0, terms["cores"])
     if task not in AS_SCRIPTS:

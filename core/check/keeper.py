@@ -1,4 +1,4 @@
-"""End and remove the runs of a check when it ends, however it ends.
+"""End the runs of a check and remove its folder when it ends, however it ends.
 
     PYTHON -m core.check.keeper FOLDER
 
@@ -23,17 +23,19 @@ POLL_S = 0.1
 
 
 def end_runs(folder: Path) -> None:
-    """Stop all runs in a folder, wait until their memory is back, and remove the folder."""
+    """Stop all runs in a folder, wait until their memory is back, and remove the folder with all that is in it."""
     left = [Run.attach(file.parent) for file in folder.glob("*/spec.json")]
     deadline = time.monotonic() + END_S
-    while time.monotonic() < deadline and left:
+    while time.monotonic() < deadline and folder.exists():
         for run in left:
             run.poll()
         left = [run for run in left if not state_info(run.facts.state).over]
         for run in left:
             with contextlib.suppress(RunError):
                 run.request("force" if state_info(run.facts.state).can_force else "stop")
-        time.sleep(POLL_S if left else 0)
+        if not left:  # again if a process that ends has written to it meanwhile
+            shutil.rmtree(folder, ignore_errors=True)
+        time.sleep(POLL_S)
     shutil.rmtree(folder, ignore_errors=True)
 
 

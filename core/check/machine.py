@@ -87,10 +87,8 @@ def census(scope: Scope) -> str:
                       _named(scope, silent))
     if len(listed) < count:
         raise Problem(tr("{lost} of {count} GPUs do not answer", lost=count - len(listed), count=count), tr(KERNEL_LOG))
-    on_bus = {
-        file.parent.name for file in (scope.root / "sys/bus/pci/devices").glob("*/vendor")
-        if _read(file).strip() == "0x10de" and _read(file.with_name("class")).startswith("0x03")
-    }
+    on_bus = {file.parent.name for file in (scope.root / "sys/bus/pci/devices").glob("*/vendor")
+              if _read(file) == "0x10de" and _read(file.with_name("class")).startswith("0x03")}
     found = {PCI.format(**answer["pci"]) for answer in listed.values()}
     files = [scope.root / f"dev/nvidia{answer['minor']}" for answer in listed.values()]
     # Some containers name device files otherwise, so one that is missing is no problem.
@@ -108,7 +106,7 @@ def census(scope: Scope) -> str:
                       tr("A container or the scheduler of a cluster may keep it back. Otherwise: {log}",
                          log=tr(KERNEL_LOG)))
     instances = (device.id for device in scope.survey.devices if device.is_mig)
-    known = {preflight.plain(each) for each in (*listed, *instances)}
+    known = set(map(preflight.plain, (*listed, *instances)))
     shown = preflight.visible({name: value for name, value in os.environ.items() if name != preflight.VISIBLE})
     if unknown := [each for each in shown if preflight.plain(each) not in known]:
         raise Problem(tr("CUDA shows {names}, which NVML does not list", names=join_names(unknown)), tr(SELECTION))
@@ -124,11 +122,9 @@ def order(scope: Scope) -> str:
         shown = list(pool.map(lambda chosen: preflight.visible({**os.environ, **chosen}), environments))
     for chosen, found in zip(environments, shown, strict=True):
         asked = chosen[preflight.VISIBLE].split(",")
-        if [preflight.plain(each) for each in found] != [preflight.plain(each) for each in asked]:
-            raise Problem(
-                tr("asked for {asked}, CUDA shows {shown}", asked=join_names(asked), shown=join_names(found) or "-"),
-                tr(SELECTION), _named(scope, asked),
-            )
+        if list(map(preflight.plain, found)) != list(map(preflight.plain, asked)):
+            words = tr("asked for {asked}, CUDA shows {shown}", asked=join_names(asked), shown=join_names(found) or "-")
+            raise Problem(words, tr(SELECTION), _named(scope, asked))
     return tr("CUDA shows {labels}, each alone and all in this order", labels=join_labels([gpu.label for gpu in gpus]))
 
 
@@ -235,13 +231,11 @@ def surroundings(scope: Scope) -> str:
     if wrong:
         raise Problem(join_phrases(wrong), " ".join(wrong.values()))
     kernel = scope.root / "proc/sys/kernel"
-    limit = _read(Path("/sys/fs/cgroup/memory.max")).strip()
+    limit = _read(Path("/sys/fs/cgroup/memory.max"))
     known = {
         tr("shared memory"): size(shared) if shared is not None else "-", tr("open files"): files,
-        "ptrace_scope": _read(kernel / "yama/ptrace_scope").strip(),
-        "dmesg_restrict": _read(kernel / "dmesg_restrict").strip(),
-        tr("memory limit"): size(int(limit)) if limit.isdigit() else "",
-        tr("container"): _container(scope),
+        "ptrace_scope": _read(kernel / "yama/ptrace_scope"), "dmesg_restrict": _read(kernel / "dmesg_restrict"),
+        tr("memory limit"): size(int(limit)) if limit.isdigit() else "", tr("container"): _container(scope),
         **{name: os.environ.get(name, "") for name in VARIABLES},
     }
     return ", ".join(f"{name} {value}" for name, value in known.items() if value != "")
@@ -266,9 +260,14 @@ def _container(scope: Scope) -> str:
 
 def kernel_messages(root: Path) -> str:
     """Return the kernel's messages since the start, as far as they are kept. Raises `CouldNotLook`."""
-    with contextlib.suppress(OSError):
-        if text := _ring(root / "dev/kmsg"):
-            return text
+    records = list[bytes]()
+    with contextlib.suppress(OSError), (root / "dev/kmsg").open("rb", buffering=0) as ring:
+        os.set_blocking(ring.fileno(), False)
+        while not records or records[-1]:  # a record for each call until there is no more
+            with contextlib.suppress(BrokenPipeError):  # records that were overwritten
+                records.append(ring.read(8192) or b"")
+    if any(records):
+        return b"".join(records).decode(errors="replace")
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         command = ["journalctl", "--dmesg", "--boot", "--output=cat", "--quiet", "--no-pager"]
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=LOG_S, check=True)
@@ -277,19 +276,8 @@ def kernel_messages(root: Path) -> str:
     raise CouldNotLook(tr("this user may not read the kernel's log. To look: sudo dmesg | grep -i xid"))
 
 
-def _ring(file: Path) -> str:
-    """Read a record of the kernel's ring per call until there is no more; records that were overwritten are skipped."""
-    records = list[bytes]()
-    with os.fdopen(os.open(file, os.O_RDONLY | os.O_NONBLOCK), "rb", buffering=0) as ring:
-        while True:
-            with contextlib.suppress(BrokenPipeError):
-                if not (record := ring.read(8192)):
-                    return b"".join(records).decode(errors="replace")
-                records.append(record)
-
-
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
+        return path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
         return ""

@@ -11,12 +11,12 @@ will}`.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import statistics
 import sys
-import time
-from collections.abc import Callable
+import timeit
 from itertools import permutations
 from threading import Thread
 from typing import Any
@@ -28,13 +28,20 @@ from core.devices.nvidia.health import health
 from core.devices.nvidia.nvml import Handle
 from core.devices.nvidia.reader import TRACES
 
+GPUS = {"system": 0, "each": 1, "pairs": 2}
+"""By kind of question, how many GPUs it is about."""
+
 
 def _answer(question: dict[str, Any]) -> dict[str, Any]:
+    gpus: dict[str, Handle] = {}
     try:
         pynvml.nvmlInit()  # only the first call of a process does something
-        count = pynvml.nvmlDeviceGetCount()
         only = question.pop("only", "")
-        gpus = dict(gpu for gpu in map(_gpu, range(count)) if gpu is not None and gpu[0].startswith(only))
+        for index in range(pynvml.nvmlDeviceGetCount()):
+            with contextlib.suppress(pynvml.NVMLError):  # a lost one must not hide the others
+                handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+                gpus[pynvml.nvmlDeviceGetUUID(handle)] = handle
+        gpus = {uuid: handle for uuid, handle in gpus.items() if uuid.startswith(only)}
     except pynvml.NVMLError as error:
         absent = error.value == pynvml.NVML_ERROR_LIBRARY_NOT_FOUND and not any(trace.exists() for trace in TRACES)
         remedy = nvml.REMEDIES.get(error.value, "")
@@ -43,24 +50,11 @@ def _answer(question: dict[str, Any]) -> dict[str, Any]:
         return {"answer": {name: health(handle) for name, handle in gpus.items()}}
     times = question.pop("times", 0)
     [(kind, calls)] = question.items()
-    places: dict[str, list[Handle]] = {"": []}
-    if kind != "system":
-        places = {" ".join(names): [gpus[name] for name in names]
-                  for names in permutations(gpus, 2 if kind == "pairs" else 1)}
     answers = {
-        place: {label: _call(words, handles, times) for label, words in calls.items()}
-        for place, handles in places.items()
+        " ".join(names): {label: _call(words, [gpus[name] for name in names], times) for label, words in calls.items()}
+        for names in permutations(gpus, GPUS[kind])
     }
-    return {"answer": answers[""] if kind == "system" else answers}
-
-
-def _gpu(index: int) -> tuple[str, Handle] | None:
-    """Return UUID and handle of a GPU; None for a lost one, which must not hide the others."""
-    try:
-        handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-        return pynvml.nvmlDeviceGetUUID(handle), handle
-    except pynvml.NVMLError:
-        return None
+    return {"answer": answers if GPUS[kind] else answers[""]}
 
 
 def _call(words: list[str], handles: list[Handle], times: int) -> Any:  # noqa: ANN401 (JSON)
@@ -71,7 +65,9 @@ def _call(words: list[str], handles: list[Handle], times: int) -> Any:  # noqa: 
     # pynvml has a comma after NVML_P2P_CAPS_INDEX_READ, which makes a tuple of it.
     arguments = [*handles, *(each[0] if isinstance(each, tuple) else each for each in constants)]
     try:
-        return _median_ms(lambda: function(*arguments), times) if times else _plain(function(*arguments))
+        if not times:
+            return _plain(function(*arguments))
+        return 1000 * statistics.median(timeit.repeat(lambda: function(*arguments), number=1, repeat=times))
     except pynvml.NVMLError as error:
         return {"error": nvml.words(error), "never": error.value in nvml.NEVER}
 
@@ -86,15 +82,6 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 (JSON)
         return value
     names = [name for name, *_ in getattr(value, "_fields_", ())] or list(vars(value))
     return {name: _plain(getattr(value, name)) for name in names}
-
-
-def _median_ms(call: Callable[[], object], times: int) -> float:
-    seconds = []
-    for _ in range(times):
-        began = time.perf_counter()
-        call()
-        seconds.append(time.perf_counter() - began)
-    return 1000 * statistics.median(seconds)
 
 
 def main() -> None:

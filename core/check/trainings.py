@@ -6,29 +6,26 @@ import json
 import math
 import os
 import signal
-import tempfile
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from functools import partial
 
 from core.catalog.frameworks import framework, interpreter
 from core.catalog.strategies import STRATEGIES
 from core.check.check import CouldNotLook, NotApplicable, Problem, Scope
-from core.check.gpu_work import PROBE, START_S, Probe, said, wait_for
-from core.check.keeper import END_S
+from core.check.gpu_work import PROBE, REPORT, at_work, said
 from core.config.choices import RecipeChoices, ScriptChoices
 from core.config.examination import examine
 from core.config.validation import is_installed, obstacle
 from core.devices.device import Device
 from core.diagnosis.failures import Cause, failure_of
 from core.language import join_sentences, tr, tr_noop, tr_plural
+from core.runs import directory
 from core.runs.facts import RunState, state_info
-from core.runs.run import Run
+from core.runs.run import Launch, Run
 from core.schema.event_kinds import Metrics, Verdict
 from core.schema.spec import RunSpec
 from core.system import processes
-from core.system.helper_process import HelperProcess
-from core.system.own_processes import KEEPER, own_command
 from core.text import join_names, join_phrases
 
 RECIPE, EPOCHS, SEED = "digits_mlp", 2, 11
@@ -44,7 +41,6 @@ GONE_S = 30.0
 HELD = (Verdict.HELD_BY_RUN, Verdict.UNEXPLAINED)
 """Verdicts on the memory that are a problem of ours, or of the driver."""
 UNLIKE = tr_noop("the last loss is {loss:.6g}, and {first:.6g} on one device")
-REPORT = tr_noop("Report this check.")
 
 
 class Training:
@@ -74,35 +70,31 @@ class Training:
         return "" if facts.state is RunState.FINISHED else tr(facts.error or state_info(facts.state).label)
 
 
-def strategies_of(name: str) -> Callable[[Scope], str]:
-    """Return the check that trains with all strategies of a framework and compares their curves."""
-
-    def look(scope: Scope) -> str:
-        _may_train(scope, name)
-        trained, left_out, wrong, first = list[str](), list[str](), list[str](), math.nan
-        for strategy in (row for row in STRATEGIES if row.framework == name):
-            devices = scope.devices[: strategy.max_devices]
-            try:
-                training = _train(scope, _recipe(scope, name, strategy.name, devices))
-            except Problem as why:
-                left_out.append(obstacle(strategy, devices) or str(why))
-                continue
-            first = training.loss if math.isnan(first) else first  # the one on a single device, unless that failed
-            if training.problem:
-                wrong.append(f"{strategy.name}: {training.problem}")
-            elif not strategy.is_asynchronous and not _same(training.loss, first):
-                wrong.append(f"{strategy.name}: {tr(UNLIKE, loss=training.loss, first=first)}")
-            else:
-                trained.append(strategy.name)
-        words = tr("trained: {names}", names=join_names(trained)) if trained else ""
-        seen = "; ".join(filter(None, [*wrong, words, " ".join(dict.fromkeys(left_out))]))
-        if wrong:
-            raise Problem(seen, tr("Train with another strategy, and report this check."), scope.devices)
-        if not trained:
-            raise NotApplicable(seen)
-        return seen
-
-    return look
+def strategies(name: str, scope: Scope) -> str:
+    """Train with all strategies of a framework, and compare their curves."""
+    _may_train(scope, name)
+    trained, left_out, wrong, first = list[str](), list[str](), list[str](), math.nan
+    for strategy in (row for row in STRATEGIES if row.framework == name):
+        devices = scope.devices[: strategy.max_devices]
+        try:
+            training = _train(scope, _recipe(scope, name, strategy.name, devices))
+        except Problem as why:
+            left_out.append(obstacle(strategy, devices) or str(why))
+            continue
+        first = training.loss if math.isnan(first) else first  # the one on a single device, unless that failed
+        if training.problem:
+            wrong.append(f"{strategy.name}: {training.problem}")
+        elif not strategy.is_asynchronous and not _same(training.loss, first):
+            wrong.append(f"{strategy.name}: {tr(UNLIKE, loss=training.loss, first=first)}")
+        else:
+            trained.append(strategy.name)
+    words = tr("trained: {names}", names=join_names(trained)) if trained else ""
+    seen = "; ".join(filter(None, [*wrong, words, " ".join(dict.fromkeys(left_out))]))
+    if wrong:
+        raise Problem(seen, tr("Train with another strategy, and report this check."), scope.devices)
+    if not trained:
+        raise NotApplicable(seen)
+    return seen
 
 
 def pause(scope: Scope) -> str:
@@ -116,7 +108,7 @@ def pause(scope: Scope) -> str:
     if run.facts.state is not RunState.PAUSED:
         raise CouldNotLook(tr("the training was over before it could be paused: {problem}", problem=training.problem))
     step = run.facts.step
-    resumed = Training(Run.resume(run.dir)).follow()
+    resumed = Training(Run.resume(run.dir, launch=_launch(scope))).follow()
     if problem := whole.problem or resumed.problem:
         raise Problem(problem, tr(REPORT), scope.devices)
     words = tr("paused after step {step}; last loss {loss:.9g}, without a pause {whole:.9g}", step=step,
@@ -177,13 +169,13 @@ def watching(scope: Scope) -> str:
     steps = STEPS[device]
     spec, by_hand, as_run = _script(scope, devices, "steps", device, json.dumps({"steps": steps})), [], []
     for _ in range(ROUNDS):
-        with Probe("steps", devices, cores=devices[0].cores, steps=steps) as probe:
-            wait_for([probe], "seconds", START_S + RUN_S)
+        terms = {"cores": devices[0].cores, "steps": steps}
+        with at_work(scope, "steps", [devices], "seconds", late_s=RUN_S, **terms) as [probe]:
+            by_hand.append(probe.answer["seconds"])
         training = _train(scope, spec)
         seconds = said(training.run.log_end().encode()).get("seconds")
         if seconds is None:
             raise CouldNotLook(training.problem or tr("the program said nothing"))
-        by_hand.append(probe.answer["seconds"])
         as_run.append(seconds)
     ratio = min(by_hand) / min(as_run)  # the fastest are those that were disturbed least
     words = tr("a run has {ratio:.3f} of the speed by hand", ratio=ratio)
@@ -208,24 +200,21 @@ def _may_train(scope: Scope, name: str) -> None:
 
 def _recipe(scope: Scope, name: str, strategy: str, devices: Sequence[Device], epochs: int = EPOCHS) -> RunSpec:
     """Return the spec of a training. Raises as `_spec`."""
-    return _spec(scope, RecipeChoices(
-        recipe=RECIPE, devices=tuple(device.id for device in devices), framework=name, strategy=strategy,
-        training={"epochs": epochs, "batch_size": 64, "seed": SEED}, name=f"check {strategy}",
-        working_dir=str(_folder(scope)),
-    ))
+    training = {"epochs": epochs, "batch_size": 64, "seed": SEED}
+    return _spec(scope, devices, partial(RecipeChoices, recipe=RECIPE, framework=name, strategy=strategy,
+                                         training=training, name=f"check {strategy}"))
 
 
 def _script(scope: Scope, devices: Sequence[Device], *arguments: str) -> RunSpec:
     """Return the spec of a run of the program that computes. Raises as `_spec`."""
-    return _spec(scope, ScriptChoices(
-        script=str(PROBE), arguments=arguments, devices=tuple(device.id for device in devices), launch="one",
-        python=interpreter(framework("pytorch")), working_dir=str(_folder(scope)), name="check",
-    ))
+    return _spec(scope, devices, partial(ScriptChoices, script=str(PROBE), arguments=arguments, launch="one",
+                                         python=interpreter(framework("pytorch")), name="check"))
 
 
-def _spec(scope: Scope, choices: RecipeChoices | ScriptChoices) -> RunSpec:
+def _spec(scope: Scope, devices: Sequence[Device], choices: Callable[..., RecipeChoices | ScriptChoices]) -> RunSpec:
     """Return the spec of these choices. Raises `Problem` if there is none, or if it could not be started."""
-    found = examine(choices, scope.survey.devices)
+    found = examine(choices(devices=tuple(device.id for device in devices), working_dir=str(scope.folder)),
+                    scope.survey.devices)
     problems = [*found.problems, *(problem.sentence for problem in found.own)]
     if found.spec is None or problems:
         raise Problem(join_sentences(problems), tr("Mend that, then check again."), scope.devices)
@@ -233,16 +222,9 @@ def _spec(scope: Scope, choices: RecipeChoices | ScriptChoices) -> RunSpec:
 
 
 def _train(scope: Scope, spec: RunSpec, until: Callable[[Run], bool] = lambda _: False) -> Training:
-    return Training(Run.start(spec, _folder(scope))).follow(until)
+    return Training(Run.start(spec, scope.folder, _launch(scope))).follow(until)
 
 
-def _folder(scope: Scope) -> Path:
-    """Return the folder of the runs, which a process of its own clears when this one has ended."""
-    if "folder" not in scope.kept:
-        scope.kept["folder"] = Path(tempfile.mkdtemp(prefix="trainyard-check-"))
-        keeper = HelperProcess(own_command(KEEPER, str(scope.kept["folder"])), stdin=True)
-        scope.stack.callback(keeper.close)
-        scope.stack.callback(keeper.wait, 2 * END_S)
-        scope.stack.callback(keeper.end_input)
-    folder: Path = scope.kept["folder"]
-    return folder
+def _launch(scope: Scope) -> Launch:
+    """Return what starts supervisors whose temporary files, and those of their frameworks, go with the check."""
+    return partial(directory.launch_supervisor, TMPDIR=str(scope.folder))

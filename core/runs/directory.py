@@ -36,20 +36,21 @@ ROOT_MODE = 0o755
 ELSEWHERE = tr_noop("Keep runs elsewhere with --runs DIR.")
 
 
-def launch_supervisor(run_dir: Path, *options: str) -> ProcessId | None:
+def launch_supervisor(run_dir: Path, *options: str, **variables: str) -> ProcessId | None:
     """Start the supervisor of a run directory; see `launch`. `options`: `--resume`."""
-    return launch(run_dir, SUPERVISOR, *options)
+    return launch(run_dir, SUPERVISOR, *options, **variables)
 
 
-def launch(run_dir: Path, module: str, *options: str) -> ProcessId | None:
+def launch(run_dir: Path, module: str, *options: str, **variables: str) -> ProcessId | None:
     """Start a process of ours that owns a run directory; return None if it has exited already.
 
-    Raises `OSError`, `CalledProcessError` or, for a copy, `RunError`.
+    `variables`: changes to its environment. Raises `OSError`, `CalledProcessError` or, for a copy, `RunError`.
     """
     foreign.refuse(run_dir)
     with os.fdopen(open_to_append(run_dir / LOG_FILE), "ab") as log:
         command = own_command(module, str(run_dir.resolve()), *options)
-        return start_in_background(command, log.fileno(), survives_logout=True)
+        changes = ["env", *map("=".join, variables.items())] if variables else []
+        return start_in_background([*changes, *command], log.fileno(), survives_logout=True)
 
 
 def new_directory(runs_root: Path, name: str) -> Path:

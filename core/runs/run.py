@@ -59,6 +59,7 @@ LAST_OF_LOG = tr_noop("The last lines of its log:")
 NO_LOG = tr_noop("The log is empty.")
 
 Mark = tuple[tuple[int, int] | None, ...]
+Launch = Callable[..., ProcessId | None]
 
 
 class Run:
@@ -79,7 +80,7 @@ class Run:
         """The state of the supervisor's and the guard's event file before they were last read."""
 
     @classmethod
-    def start(cls, spec: RunSpec, runs_root: Path, launch: Callable[[Path], ProcessId | None] | None = None) -> Run:
+    def start(cls, spec: RunSpec, runs_root: Path, launch: Launch | None = None) -> Run:
         """Make a run directory and start its supervisor, detached from this process.
 
         `launch`: starts another process in its place, such as one that waits in the queue. Raises `RunError` with a
@@ -101,12 +102,12 @@ class Run:
             raise RunError(directory.cannot_make(runs_root, error)) from error
 
     @classmethod
-    def resume(cls, run_dir: Path, *, allow_open_ports: bool = False) -> Run:
+    def resume(cls, run_dir: Path, *, allow_open_ports: bool = False, launch: Launch | None = None) -> Run:
         """Resume a run that was paused, stopped or lost, or that failed, from its last checkpoint.
 
         Returns a `Run` that has read nothing yet, once the new supervisor has started; this may take seconds. Raises
         `ValueError` with a sentence when the directory is no run, is finished or running, or has a spec that cannot be
-        used; `RunError` when the run could not be resumed. `allow_open_ports`: set this in the spec.
+        used; `RunError` when it could not be resumed. `allow_open_ports`: set this in the spec; `launch`: see `start`.
         """
         foreign.refuse(run_dir)
         run = cls.attach(run_dir)
@@ -135,7 +136,7 @@ class Run:
         try:
             if allow_open_ports:
                 write_spec(run_dir, replace(run.spec(), allow_open_ports=True))
-            launched = directory.launch_supervisor(run_dir, "--resume")
+            launched = (launch or directory.launch_supervisor)(run_dir, "--resume")
         except (OSError, subprocess.CalledProcessError) as error:
             raise RunError(directory.cannot_start(run_dir, error)) from error
         _wait_until_resumed(run, launched)

@@ -224,7 +224,7 @@ OPEN_OTHER_FILES = {
     "core.system.processes": "/proc",
     "core.worker.boot": "/dev/null",
     "core.doctor.stacks": "a file in the memory of a worker",
-    "core.check": "the kernel's log, and a lock in the cache folder",
+    "core.check": "the kernel's log, a lock in the cache folder, and its own folder",
     "core.worker.export": "the exported model",
     "core.worker.keras": "files of a checkpoint, in a worker of the run",
     "core.worker.pytorch": "files of a checkpoint, in a worker of the run",

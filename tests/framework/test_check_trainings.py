@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import random
 import subprocess
 import sys
@@ -31,6 +32,8 @@ ROWS = {check.id: check for check in CHECKS}
          lambda said: said["done"] and all(said[each] > 0 for each in ("multiplies", "copies", "to_device"))),
         ("reduce", {"rank": 0, "world": 1, "seconds": 60, "bytes": 1 << 12, "large": 1 << 12},
          lambda said: said["wrong"] == 0 and said["rate"] > 0),
+        ("hold", {"bytes": 1 << 12, "forks": False}, lambda said: (said["sum"], said["forked"]) == (8, None)),
+        ("ipc", {"bytes": 1 << 12, "count": 1}, lambda said: said["wrong"] == [[0, 0, 0]]),
         ("steps", {"steps": 1}, lambda said: said["seconds"] > 0),
         ("numbers", {"size": -1}, lambda said: "negative" in said["error"]),
         ("numbers", {}, lambda said: said["error"] == "'size'"),
@@ -47,6 +50,23 @@ def test_program_that_computes(task, terms, holds, tmp_path: Path) -> None:
     process.communicate()
     assert holds(answer), answer
     assert code == int("error" in answer)  # it ends by itself
+
+
+@pytest.mark.parametrize("forks", [False, True])
+def test_end_of_the_input_ends_the_program_and_what_it_has_forked_and_shared(forks) -> None:
+    command = [sys.executable, PROBE, "hold", "cpu", json.dumps({"bytes": 1 << 12, "forks": forks})]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True) as process:
+        lines = iter(process.stdout.readline, b"")
+        last = psutil.Process(next(answer["forked"] or process.pid for line in lines if (answer := said(line))))
+        shared = Path(f"/dev/shm/torch_{last.pid}_of_a_test")
+        shared.touch()
+        if forks:  # by a program that was killed, as a loader is
+            process.kill()
+            process.wait()
+        assert last.status() != psutil.STATUS_ZOMBIE
+        process.stdin.close()
+        wait_until(lambda: not last.is_running() or last.status() == psutil.STATUS_ZOMBIE, "its end")
+    assert not shared.exists()
 
 
 @pytest.mark.slow
@@ -75,15 +95,15 @@ def test_loss_that_is_no_number_is_not_the_same(losses, are) -> None:
     assert _same(*losses) == are
 
 
-def check_full(**changes: object) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "core.cli", "check", "--full", "--json", "--yes", "--devices", "cpu:0,cpu:1"]
+def check_full(*options: str, **changes: object) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "core.cli", "check", "--full", "--yes", "--devices", "cpu:0,cpu:1", *options]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, start_new_session=True, **changes)
 
 
 @pytest.mark.soak
 def test_full_check_on_two_cpu_devices() -> None:
     """The rehearsal of the check on a machine with a GPU."""
-    out, _ = check_full().communicate()
+    out, _ = check_full("--json").communicate()
     states = {each["id"]: each["state"] for each in json.loads(out)["checks"]}
     trained = {check.id for check in CHECKS if check.level is Level.FULL} - {"memory", "watching"}
     assert {states.pop(each) for each in trained} == {"pass"}
@@ -93,14 +113,33 @@ def test_full_check_on_two_cpu_devices() -> None:
 
 
 @pytest.mark.soak
-def test_full_check_killed_at_any_moment_leaves_nothing(tmp_path: Path) -> None:
-    for _ in range(12):
-        process = check_full(env={**dict(psutil.Process().environ()), "TMPDIR": str(tmp_path)})
-        time.sleep(random.uniform(1.0, 90.0))
-        started = psutil.Process(process.pid).children(recursive=True)
-        process.kill()
-        process.communicate()
-        wait_until(lambda: not list(tmp_path.glob(RUNS)), "the end of its runs")
-        psutil.wait_procs(started, PATIENCE_S)
-        left = [" ".join(each.info["cmdline"] or ()) for each in psutil.process_iter(["cmdline"])]
-        assert not [words for words in left if str(tmp_path) in words]
+@pytest.mark.parametrize("row", ["frameworks", "p2p-values", *(each.id for each in CHECKS if each.level is Level.FULL)])
+def test_full_check_killed_in_any_row_leaves_nothing(tmp_path: Path, row) -> None:
+    process = check_full(env={**dict(psutil.Process().environ()), "TMPDIR": str(tmp_path)})
+    for _ in range(list(ROWS).index(row)):  # the results of the rows before it
+        process.stdout.readline()
+    time.sleep(random.uniform(0.0, 10.0))
+    started = psutil.Process(process.pid).children(recursive=True)
+    process.kill()
+    process.communicate()
+    wait_until(lambda: not list(tmp_path.iterdir()), "the end of its runs")
+    psutil.wait_procs(started, PATIENCE_S)
+    left = [" ".join(each.info["cmdline"] or ()) for each in psutil.process_iter(["cmdline"])]
+    assert not [words for words in left if str(tmp_path) in words]
+
+
+COMMAND = "TRAINYARD_GPU_COMMAND"
+"""The variable that names a program with all measurements for a machine with a GPU. It is no part of the project."""
+
+
+@pytest.mark.soak
+def test_rehearsal_of_the_command_for_a_machine_with_a_gpu(tmp_path: Path) -> None:
+    if COMMAND not in os.environ:
+        pytest.skip(f"{COMMAND} does not name a program")
+    options = ("--device", "cpu:0", "--budget", "3600")  # otherwise what is late on a slow machine is left out
+    subprocess.run([sys.executable, os.environ[COMMAND], tmp_path / "out", *options], cwd=ROOT, check=True)
+    blocks = json.loads((tmp_path / "out/all.json").read_text())
+    measured = {"script_throughput", "watching"}  # as busy as the machine is
+    assert {name for name, block in blocks.items() if block["ok"] is False} <= measured, blocks
+    assert blocks["kills"]["ok"]
+    assert blocks["pause_resume"]["ok"]

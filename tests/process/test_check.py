@@ -2,15 +2,16 @@
 
 import contextlib
 import json
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
+from core.catalog.frameworks import FRAMEWORKS
 from core.check import gpu_work
 from core.check.check import Level, Result, State, run, scope_of
 from core.check.table import CHECKS, page, without_names
@@ -18,7 +19,9 @@ from core.devices.device import Device, Survey
 from core.devices.sampler import Sampler
 from core.launchers import p2p
 from core.launchers.local import environment
+from core.memory_watch.gpu_processes import GpuProcessScan
 from core.runs.run import Run
+from core.schema.event_kinds import ProcessInfo
 from core.schema.spec import RankAssignment
 from tests.nvml.standin import ROOT, StandIn, mig_uuid, uuid
 from tests.support.acted_trainings import HELD, ActedTrainings
@@ -95,13 +98,16 @@ READS = [
     ("latency", GPU | {f"slow_ms.{SLOW}": 60}, {}, PROBLEM, "utilisation, memory and power 6", "persistence mode"),
     ("memory-api", GPU | {"gpu1": {"error.memory": 13}}, {}, COULD_NOT, "GPU 1: the driver does not tell used", ""),
     ("memory-api", GPU | {"gpu0": {"error.memory": 999}}, {}, PROBLEM, "GPU 0: ", "dmesg"),
+    ("memory-api", GPU | {"gpu1": {"lost": 1}}, {}, COULD_NOT, "the driver does not list GPU 1", ""),
     ("latency", GPU, {}, PASS, "for the slowest GPU", ""),
+    ("latency", GPU | {"crash": "segv"}, {}, COULD_NOT, "ended the process that asked it with signal SEGV", ""),
     ("latency", GPU | {f"slow_ms.{SLOW}": 20}, {}, PROBLEM, "utilisation, memory and power 2", "persistence mode"),
     ("latency", GPU | {f"gpu{each}": {"unsupported": "utilisation,power"} for each in (0, 1)}, {}, PASS, "slowest", ""),
     ("latency", GPU | {f"gpu{each}": {"unsupported": "utilisation,memory,power,compute"} for each in (0, 1)}, {},
      COULD_NOT, "the driver gives no readings", ""),
     ("health", GPU, {}, PASS, "nothing is wrong by 2", ""),
     ("health", GPU | {"gpu1": {"recovery": 1}}, {}, PROBLEM, "GPU 1 needs a reset", "nvidia-smi --gpu-reset"),
+    ("health", GPU | {"gpu1": {"error.ecc": 4}}, {}, COULD_NOT, "GPU 1 ecc-errors: ", ""),
     ("kernel-log", GPU, {}, PASS, "no Xid", ""),
     ("kernel-log", GPU, {"dev/kmsg": 2 * "4,2,1,-;NVRM: Xid (PCI:0000:01:00): 79, fell off\n"}, PROBLEM,
      "Xid 79 at 0000:01:00 (2 times)", "Reset the GPU"),
@@ -126,6 +132,43 @@ def test_what_is_read_of_the_driver(tree, name, settings, files, state, seen, re
     [result] = look(tree, name, devices=devices)
     assert (result.state.value, seen in result.value, remedy in result.remedy) == (state, True, True), result
     assert bool(result.remedy) == (state == PROBLEM)
+
+
+@pytest.mark.parametrize(
+    ("torch", "devices", "state", "seen", "remedy"),
+    [
+        (None, CPUS, PROBLEM, "no Python here has PyTorch or TensorFlow", "Install a framework"),
+        ("None", GPUS, PROBLEM, "PyTorch 2.9.0 in ", "is a build without CUDA and cannot use GPU 0 and GPU 1."),
+        ("None", CPUS, PASS, "PyTorch 2.9.0 in ", ""),
+        ("'13.0'", GPUS, PASS, "PyTorch 2.9.0 in ", ""),
+    ],
+)
+def test_frameworks_of_this_machine(tree, tmp_path, monkeypatch, torch, devices, state, seen, remedy) -> None:
+    monkeypatch.setattr("core.pythons.discovery.find_pythons", lambda *_, **__: iter(()))
+    python = make_environment(tmp_path / "env")
+    if torch:
+        install(python, "torch", "2.9.0", version_py=f"__version__ = '2.9.0'\ncuda = {torch}\n")
+    for row in FRAMEWORKS:
+        monkeypatch.setenv(f"TRAINYARD_PYTHON_{row.id.upper()}", str(python))
+    [result] = look(tree, "frameworks", devices=devices)
+    assert (result.state.value, seen in result.value, remedy in result.remedy) == (state, True, True), result
+    assert bool(result.remedy) == (state == PROBLEM)
+
+
+def test_limits_of_this_system_and_a_closed_log_of_the_kernel(tree, nvml: StandIn, monkeypatch) -> None:
+    nvml.write(**GPU)
+    monkeypatch.setattr("resource.getrlimit", lambda _: (4096, 4096))
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(total=8 * GIB))
+    monkeypatch.setenv("PATH", str(tree))  # no journalctl
+    (tree / "dev/kmsg").unlink()
+    limits, log = look(tree, "surroundings", "kernel-log")
+    assert (limits.state, limits.value[:37]) == (State.PASS, "shared memory 8.0 GB, open files 4096"), limits
+    assert (log.state, "sudo dmesg | grep -i xid" in log.value) == (State.COULD_NOT, True)
+    monkeypatch.setattr("resource.getrlimit", lambda _: (256, 4096))
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(total=64 << 20))
+    [limits] = look(tree, "surroundings")
+    assert (limits.state, limits.value) == (State.PROBLEM, "64 MB of shared memory, at most 256 open files")
+    assert all(each in limits.remedy for each in ("--shm-size", "ulimit -n 4096"))
 
 
 def test_call_that_hangs_is_a_row_and_the_next_row_looks(tree, nvml: StandIn, monkeypatch) -> None:
@@ -169,7 +212,7 @@ def torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     write_program(python, f'#!/bin/sh\n{acts}\nexec "{real}" "$@"\n')
     monkeypatch.setenv("TRAINYARD_PYTHON_PYTORCH", str(python))
     monkeypatch.setenv("ACTED_TORCH", str(tmp_path / "acts.json"))
-    for name, seconds in (("BACK_S", 0.5), ("START_S", 20.0), ("REDUCE_S", 1.0), ("LOAD_S", 2.0)):
+    for name, seconds in (("BACK_S", 0.5), ("FREED_S", 0.2), ("START_S", 20.0), ("REDUCE_S", 1.0), ("LOAD_S", 2.0)):
         monkeypatch.setattr(gpu_work, name, seconds)
     return lambda acts: (tmp_path / "acts.json").write_text(json.dumps(acts))
 
@@ -179,7 +222,8 @@ NUMBERS = {"errors": {"float32": 1e-6, "bfloat16": 3e-3}, "unlike": 0, "repeats"
 FULL_LINK = {f"gpu{number}": {"pcie_generation": 4, "pcie_max_generation": 4} for number in (0, 1)}
 HOLDS = {"says": {"sum": 8.0}, "memory": GIB + (500 << 20)}
 SUM = {"says": {"wrong": 0, "rate": 2e10}}
-WELL = {"hold": HOLDS, "numbers": {"says": NUMBERS}, "speed": {"says": SPEEDS}, "reduce": SUM}
+SHARED = {"says": {"wrong": [[0, 0, 0], [0, 1, 0], [1, 0, 0], [1, 1, 0]]}}
+WELL = {"hold": HOLDS, "numbers": {"says": NUMBERS}, "speed": {"says": SPEEDS}, "ipc": SHARED, "reduce": SUM}
 DESKTOP = {"gpus": 1, "gpu0": {"graphics": "1:1000"}}
 WORK = [
     # id, settings of the stand-in, acts of PyTorch, state, what is seen, remedy
@@ -187,17 +231,23 @@ WORK = [
     ("accounting", {"gpus": 1}, {"hold": HOLDS | {"other_namespace": True}}, PASS, "under other numbers", ""),
     ("accounting", {"gpus": 1}, {"hold": HOLDS | {"memory": 1 << 20}}, PROBLEM, "wrote to 1.0 GB, and", "rely"),
     ("accounting", {"gpus": 1}, {"hold": {"says": {"error": "CUDA error: 802"}}}, COULD_NOT, "GPU 0: CUDA error", ""),
-    ("release", {"gpus": 1}, {"hold": HOLDS}, PASS, "s after SIGKILL", ""),
+    ("release", {"gpus": 1}, {"hold": HOLDS}, PASS, "s after that of a process which it had forked", ""),
     ("release", {"gpus": 1}, {"hold": HOLDS | {"kept": True}}, PROBLEM, "were not back after", "trainyard devices"),
     ("release", DESKTOP, {"hold": HOLDS | {"kept": True, "memory": 64 << 20}}, COULD_NOT, "other programs are", ""),
     ("release", DESKTOP, {"hold": HOLDS | {"kept": True}}, PROBLEM, "were not back", "reset"),
     ("accounting", DESKTOP, {"hold": HOLDS | {"memory": GIB - (64 << 20)}}, COULD_NOT,
      "other programs are on it, and its memory changed by 64 MB meanwhile", ""),
+    ("accounting", GPU | {"gpu1": {"lost": 1}}, {"hold": HOLDS}, COULD_NOT, "GPU 1: the driver does not tell its", ""),
     ("numbers", GPU, {"numbers": {"says": NUMBERS}}, PASS, "50 repetitions equal", ""),
     ("numbers", GPU, {"numbers": {"says": NUMBERS | {"unlike": 3}}}, PROBLEM, "3 of 50 repetitions", "Train nothing"),
     ("numbers", GPU, {"numbers": {"says": NUMBERS | {"errors": {"float32": 1e-3, "bfloat16": 3e-3}}}}, PROBLEM,
      "float32 1.0e-03", "Train nothing"),
     ("speed", GPU, {"speed": {"says": SPEEDS}}, PASS, "GPU 1: 16-bit products 800 TFLOP/s, memory 3000 GB/s", ""),
+    ("speed", GPU, {"speed": {"says": SPEEDS, "on": {uuid(1): {"says": SPEEDS | {"multiplies": 6e14}}}}}, PROBLEM,
+     "GPU 1 is slower than a GPU of the same model: 16-bit products 600 TFLOP/s and 16-bit products 800", "clocks"),
+    *((each, GPU, {task: {"says": {"error": "CUDA error: 802"}}}, COULD_NOT, "GPU 0: CUDA error: 802", "")
+      for each, task in (("numbers", "numbers"), ("speed", "speed"), ("link", "speed"), ("energy", "speed"))),
+    ("link", GPU | {"gpu0": {"unsupported": "pcie"}}, {"speed": {"says": SPEEDS}}, COULD_NOT, "does not tell its", ""),
     ("link", GPU | FULL_LINK, {"speed": {"says": SPEEDS}}, PASS, "GPU 0: generation 4 with 16 lanes", ""),
     ("link", GPU | {"gpu1": {"pcie_generation": 1, "pcie_max_generation": 4}},
      {"speed": {"says": SPEEDS}}, PROBLEM, "generation 1 with 16 lanes, of 4 with 16", "Reseat"),
@@ -214,19 +264,44 @@ WORK = [
     ("numbers", GPU, {"numbers": {"says": NUMBERS | {"errors": {"float32": 1e-6, "float16": 1e-3}}}}, PASS,
      "float16 1.0e-03", ""),
     ("p2p-values", {"gpus": 1}, {"reduce": SUM}, NOT_APPLICABLE, "needs two", ""),
+    ("ipc", GPU, {"ipc": SHARED}, PASS, f"values right for 4 pairs of processes on {BOTH}", ""),
+    ("ipc", GPU, {"ipc": {"says": {"wrong": [[0, 0, 0], [0, 1, 5]]}}}, PROBLEM,
+     "5 values of GPU 0, shared with a process on GPU 1, are wrong", "--p2p off"),
+    ("ipc", GPU, {"ipc": {"says": {"wrong": [[1, 1, 5]]}}}, PROBLEM, "with a process on GPU 1, are", "Pass no tensors"),
+    ("ipc", GPU, {"ipc": {"says": {"error": "CUDA error: 801"}}}, COULD_NOT, f"{BOTH}: CUDA error: 801", ""),
+    *((each, {"gpus": 0}, {}, NOT_APPLICABLE, "no NVIDIA GPU is checked", "") for each in
+      ("accounting", "release", "numbers", "speed", "link", "energy", "ipc")),
 ]
 
 
 @pytest.mark.parametrize(("name", "settings", "acts", "state", "seen", "remedy"), WORK)
-def test_work_on_gpus(tree, nvml: StandIn, torch, name, settings, acts, state, seen, remedy) -> None:
+def test_work_on_gpus(tree, nvml: StandIn, torch, name, settings, acts, state, seen, remedy, monkeypatch) -> None:
     nvml.write(**settings)
     torch(acts)
+    if state == PASS:
+        monkeypatch.setattr(gpu_work, "BACK_S", PATIENCE_S)
     [result] = look(tree, name, devices=GPUS[: settings["gpus"]])
     assert (result.state.value, seen in result.value, remedy in result.remedy) == (state, True, True), result
     assert bool(result.remedy) == (state == PROBLEM)
 
 
 WORKING = [check.id for check in CHECKS if check.level is Level.WORK]
+
+
+@pytest.mark.parametrize("is_seen", [True, False])
+def test_process_that_a_killed_one_has_forked_is_seen_to_hold_its_memory(tree, nvml, torch, is_seen, monkeypatch):
+    def scan(*_: object) -> GpuProcessScan:
+        found = [each.pid for each in psutil.process_iter(["cmdline"]) if "hold" in (each.info["cmdline"] or ())]
+        assert found
+        return GpuProcessScan(tuple(ProcessInfo(pid=pid) for pid in found if is_seen))
+
+    nvml.write(gpus=1)
+    torch({"hold": HOLDS})
+    monkeypatch.setattr(gpu_work, "scan", scan)
+    monkeypatch.setattr(gpu_work, "BACK_S", PATIENCE_S)
+    [result] = look(tree, "release", devices=[replace(GPUS[0], minor=0)])
+    assert (result.state, "was not found as its holder" in result.value) == (
+        (State.PASS, False) if is_seen else (State.PROBLEM, True)), result
 
 
 @pytest.mark.parametrize(
@@ -269,7 +344,7 @@ def test_switched_off_direct_access_is_not_advised_again(tree, nvml: StandIn, to
     torch({"reduce": SUM | {"p2p": {"says": {"wrong": 7, "rate": 1e9}}}})
     p2p.switch(on=False)
     [result] = look(tree, "p2p-values")
-    assert result.remedy.startswith("Runs on this machine do without it already; to use it again")
+    assert result.remedy.startswith("Runs on this machine do without direct access between GPUs. To use it again: ")
 
 
 def test_failure_of_one_rank_is_told_while_the_others_wait_for_it(tree, nvml: StandIn, torch, monkeypatch) -> None:
@@ -307,6 +382,8 @@ TRAIN = [
      "Train with another strategy"),
     ("train-pytorch", None, [FAILED], PROBLEM, "single: It could not go on.; trained: ddp, ", "Train with another"),
     ("train-pytorch", None, [LIVES], COULD_NOT, "a training was not over after 0.5 s", ""),
+    ("train-tensorflow", None, [{}, {"loss": 0.9}], PROBLEM, "mirrored: the last loss is 0.9", "Train with another"),
+    ("train-keras", None, [], PASS, "trained: single, mirrored and placement; ", ""),
     ("pause", None, [{}, WAITS], PASS, "paused after step 30; last loss 0.5, without a pause 0.5", ""),
     ("pause", None, [{}, WAITS, {"loss": 0.6}], PROBLEM, "last loss 0.6, without a pause 0.5", "Do not rely on pauses"),
     ("pause", None, [{}, WAITS, FAILED], PROBLEM, "It could not go on.", "Report this check."),
@@ -335,9 +412,10 @@ def trainings(torch, monkeypatch):
         monkeypatch.setattr(f"core.check.trainings.{name}", value)
     with contextlib.ExitStack() as stack:
 
-        def act(acts) -> None:
+        def act(acts) -> ActedTrainings:
             acted = stack.enter_context(contextlib.closing(ActedTrainings(acts)))
             monkeypatch.setattr("core.runs.directory.launch_supervisor", acted.launch)
+            return acted
 
         yield act
 
@@ -348,8 +426,10 @@ def test_trainings(tree, trainings, name, settings, acts, state, seen, remedy, r
         request.getfixturevalue("nvml").write(**settings)
     if "not over" in seen:
         monkeypatch.setattr("core.check.trainings.RUN_S", 0.5)
-    trainings(acts)
+    acted = trainings(acts)
     [result] = look(tree, name, devices=CPUS if settings is None else GPUS[:1])
+    assert acted.launched
+    assert all(variables == {"TMPDIR": str(run_dir.parent)} for run_dir, variables in acted.launched)
     assert (result.state.value, seen in result.value, remedy in result.remedy) == (state, True, True), result
     assert bool(result.remedy) == (state == PROBLEM)
 
@@ -445,13 +525,14 @@ def test_devices_in_use_and_a_second_check_leave_the_work_out(call, nvml: StandI
 
 def test_nothing_of_a_page_to_share_names_user_host_path_or_whole_uuid(monkeypatch) -> None:
     monkeypatch.setenv("HOME", "/home/anna lee")
-    monkeypatch.setattr("getpass.getuser", lambda: "anna")
+    monkeypatch.setattr("core.check.table.user_name", lambda _: "anna")
     monkeypatch.setattr("socket.gethostname", lambda: "wombat.zoo.example")
     texts = (
         f"{uuid(3)} and MIG-12345678-0000-4000-9000-000000000001 and MIG-{uuid(1)}/1/0, seen by anna on wombat",
         "2.9.0 in /home/anna lee/envs/x/bin/python, “/srv/data/anna/run 1”, /opt/x/bin/python; ~/env/bin/python",
         f"{sys.prefix}/bin/python -m pip install torch (/mnt/a b/c)",
         "在/data/李 安/env/bin/python, /scratch/Anna Lee/my env/bin/python, file:///srv/li/run and /anna-home",
+        "GPU 0 is used by run 20261128-132205-secret-79d2 and pid 4711 python (berta); pid 1 (in a container)",
         "connect to wombat, wombat.zoo.example, [fe80::1ff:fe23:4567:890a]:29500 or 10.1.2.3<29500> failed, as root",
     )
     results = [
@@ -461,11 +542,12 @@ def test_nothing_of_a_page_to_share_names_user_host_path_or_whole_uuid(monkeypat
     with scope_of(Survey(devices=GPUS), [], computes=False) as scope:
         shared = page(scope, results)
     for secret in ("anna", "wombat", "lee", "/home", "/srv", "/opt", "/mnt", sys.prefix, uuid(3), "-4000-",
-                   "李", "Lee", "env", "/li", "zoo", "fe80", "10.1."):
+                   "李", "Lee", "secret", "berta", "env", "/li", "zoo", "fe80", "10.1."):
         assert secret not in shared, secret
     assert "GPU-00000003…" in shared
+    assert "GPU 0 is used by run 20261128-132205-…-79d2 and pid 4711 python; pid 1 (in a container)" in shared
     assert "-m pip install torch" in shared
-    monkeypatch.setattr("getpass.getuser", lambda: "root")
+    monkeypatch.setattr("core.check.table.user_name", lambda _: "root")
     assert without_names("sudo nvidia-smi, as root: mount /dev/shm larger (16 of 32 GB/s)") == (
         "sudo nvidia-smi, as root: mount /dev/shm larger (16 of 32 GB/s)")
     assert "2 × RTX 4090" in shared
@@ -483,18 +565,61 @@ def test_choice_to_do_without_direct_access_reaches_runs_and_is_said(call, monke
     assert "NCCL_P2P_DISABLE" not in environment({}, "run", assignment)
 
 
-def test_killed_check_leaves_no_process(nvml: StandIn, torch, tmp_path) -> None:
+ONE_CHECK = """
+import sys
+from core.check.check import run, scope_of
+from core.check.table import CHECKS
+from core.devices.sampler import Sampler
+with Sampler() as sampler:
+    survey = sampler.survey(60)
+with scope_of(survey, [], computes=True) as scope:
+    list(run([each for each in CHECKS if each.id == sys.argv[1]], scope))
+"""
+COMPUTES = {"accounting": "hold", "release": "hold", "numbers": "numbers", "speed": "speed", "link": "speed",
+            "energy": "speed", "ipc": "ipc", "p2p-values": "reduce"}
+"""By check, what its processes do."""
+
+
+@pytest.fixture
+def begin(nvml: StandIn, torch, tmp_path, monkeypatch):
+    """Begin a check in a process of its own; return that, all below it, and the folder for temporary files."""
     nvml.write(gpus=2)
-    torch({"hold": {"hang": True}})
-    check = subprocess.Popen([sys.executable, "-m", "core.cli", "check"], cwd=ROOT, stdout=subprocess.PIPE,
-                             start_new_session=True)
+    torch({task: {"hang": True} for task in COMPUTES.values()})
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
 
-    def probes() -> list[psutil.Process]:
-        found = psutil.Process(check.pid).children(recursive=True)
-        return found if any(each.name() == "real" for each in found) else []
+    def start(name: str) -> tuple[psutil.Process, list[psutil.Process], Path]:
+        check = psutil.Popen([sys.executable, "-c", ONE_CHECK, name], cwd=ROOT, start_new_session=True)
+        wait_until(lambda: list(folder.glob("trainyard-check-*/*")), "a process that computes")
+        return check, check.children(recursive=True), folder
 
-    started = wait_until(probes, "a process that computes")
+    return start
+
+
+def gone(processes: Sequence[psutil.Process]) -> bool:
+    _, left = psutil.wait_procs(processes, PATIENCE_S)
+    return all(each.status() == psutil.STATUS_ZOMBIE for each in left)
+
+
+@pytest.mark.parametrize("name", WORKING)
+def test_check_killed_at_any_row_leaves_no_process_and_no_file(begin, name) -> None:
+    check, started, folder = begin(name)
     check.kill()
-    check.communicate()
-    psutil.wait_procs(started, PATIENCE_S)
-    assert not [each for each in started if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]
+    check.wait()
+    assert gone(started)
+    wait_until(lambda: not list(folder.iterdir()), "the end of its folder")
+
+
+def test_folder_of_a_check_that_was_killed_with_its_keeper_is_removed_by_the_next(begin, monkeypatch) -> None:
+    check, started, folder = begin("numbers")
+    for each in [*(each for each in started if "core.check.keeper" in each.cmdline()), check]:
+        each.kill()
+    check.wait()
+    assert gone(started)
+    [left] = folder.iterdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    with scope_of(Survey(devices=GPUS), [], computes=False):
+        assert left.exists()
+    with scope_of(Survey(devices=GPUS), [], computes=True):
+        assert not left.exists()

@@ -4,16 +4,20 @@
 
 Run by an interpreter of an environment of the test. `ACTED_TORCH` names a JSON file: by task, what it `says`; `hang`
 (says nothing and stays; `hang_of_rank`: that rank does), `memory` (bytes that appear on the stand-in's GPU 0 while it
-lives), `kept` (they never go), `p2p` (says this only without NCCL_P2P_DISABLE). `speed` goes on until its parent has
-read enough.
+lives; with a forked process, until that has ended), `kept` (they never go), `p2p` (says this only without
+NCCL_P2P_DISABLE), `on` (by UUID, what else holds where that GPU is visible alone). `speed` goes on until its parent has
+read enough. Each leaves a file in the folder of temporary ones.
 """
 
 import json
 import os
 import sys
+import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
@@ -39,11 +43,27 @@ def give_back_after(pid: int, standin: StandIn, **before: object) -> None:
         os._exit(0)
 
 
+def take_memory(act: dict[str, Any], wait: Callable[[], None], *, forks: bool) -> None:
+    """Use memory of GPU 0; a process that is forked waits then, as that of a loader does."""
+    standin = StandIn.inherited()
+    pid = 1 if act.get("other_namespace") else os.getpid()
+    standin.write(gpu0={"memory_used": act["memory"], "compute": f"{pid}:{act['memory']}"})
+    if forks and (forked := os.fork()):
+        act["says"]["forked"] = forked
+        return
+    if not act.get("kept"):
+        give_back_after(os.getpid(), standin, memory_used=0, compute="")
+    if forks:
+        wait()
+
+
 def main() -> None:
-    task = sys.argv[2]
+    task, terms = sys.argv[2], json.loads(sys.argv[4])
+    tempfile.mkstemp()
     acts = json.loads(Path(os.environ["ACTED_TORCH"]).read_text())
     act = acts.get(task, {})
-    if "p2p" in act and "NCCL_P2P_DISABLE" not in os.environ:
+    act |= act.get("on", {}).get(os.environ["CUDA_VISIBLE_DEVICES"], {})
+    if "p2p" in act and not terms["variables"]:
         act = act["p2p"]
     read_enough = threading.Event()
 
@@ -53,16 +73,10 @@ def main() -> None:
         os._exit(0)
 
     threading.Thread(target=end, daemon=True).start()
-    if act.get("hang") or act.get("hang_of_rank", -1) == json.loads(sys.argv[4]).get("rank"):
+    if act.get("hang") or act.get("hang_of_rank", -1) == terms.get("rank"):
         time.sleep(600)
     if "memory" in act:
-        standin = StandIn(Path(os.environ["LD_LIBRARY_PATH"].partition(os.pathsep)[0]),
-                          Path(os.environ["NVML_STANDIN"]).parent)
-        kept = act.get("kept", False)
-        if not kept:
-            give_back_after(os.getpid(), standin, memory_used=0, compute="")
-        pid = 1 if act.get("other_namespace") else os.getpid()
-        standin.write(gpu0={"memory_used": act["memory"], "compute": f"{pid}:{act['memory']}"})
+        take_memory(act, end, forks=terms["forks"])
     say(act.get("says", {}))
     if task == "speed":
         read_enough.wait()

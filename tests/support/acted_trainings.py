@@ -35,8 +35,11 @@ class ActedTrainings:
         self._acts = iter(acts)
         self._processes: list[Sleeper] = []
         self._threads: list[Thread] = []
+        self.launched: list[tuple[Path, Mapping[str, str]]] = []
+        """The folders of the trainings, and the changes to their environments."""
 
-    def launch(self, run_dir: Path, *_: str) -> ProcessId | None:
+    def launch(self, run_dir: Path, *_: str, **variables: str) -> ProcessId | None:
+        self.launched.append((run_dir, variables))
         act = {"loss": 0.5, "steps": STEPS, "state": "finished", **next(self._acts, {})}
         waits = act.get("waits", False)
         supervisor, guard, worker = (self._sleeper() for _ in range(3))  # a check kills them

@@ -66,9 +66,10 @@ class WorkerPool:
             },
         )
 
-    def supervise(self, run_dir: Path, *options: str) -> ProcessId | None:
+    def supervise(self, run_dir: Path, *options: str, **variables: str) -> ProcessId | None:
         """Fork a supervisor for a run directory, as `core.runs.directory.launch_supervisor` starts one."""
-        return processes.identify(self._ask(run_dir=str(run_dir), options=options, environment=dict(os.environ)))
+        environment = {**os.environ, **variables}
+        return processes.identify(self._ask(run_dir=str(run_dir), options=options, environment=environment))
 
     def run(self, code: str, arguments: Sequence[str], environment: Mapping[str, str], status: int) -> str:
         """Run a program in a forked process: see `WorkerPools.run`."""
@@ -112,13 +113,13 @@ class WorkerPools:
         self._pools: dict[str, WorkerPool] = {}
         self._is_cold = False
 
-    def launch(self, run_dir: Path, *options: str) -> ProcessId | None:
+    def launch(self, run_dir: Path, *options: str, **variables: str) -> ProcessId | None:
         """Replace `core.runs.directory.launch_supervisor`."""
         spec = json.loads((run_dir / "spec.json").read_text())
         family = FAMILIES.get(spec["framework"])
         if self._is_cold or family is None or spec["python"] != sys.executable:
-            return launch_supervisor(run_dir, *options)
-        return self._of(family).supervise(run_dir, *options)
+            return launch_supervisor(run_dir, *options, **variables)
+        return self._of(family).supervise(run_dir, *options, **variables)
 
     def run(
         self, family: str, code: str, *arguments: object, environment: Mapping[str, str] | None = None, status: int = 0

@@ -29,11 +29,12 @@ def record_command(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_supervisor_and_driver_helpers_are_part_of_trainyard(record_command: None, tmp_path: Path) -> None:
     started = []
-    for start in (lambda: directory.launch_supervisor(tmp_path, "--resume"), lambda: preflight.visible({})):
+    for start in (lambda: directory.launch_supervisor(tmp_path, "--resume", A="1"), lambda: preflight.visible({})):
         with pytest.raises(Started) as raised:
             start()
         started += raised.value.args
     supervisor, asking = started
+    assert supervisor[supervisor.index("env") : supervisor.index(sys.executable)] == ["env", "A=1"]
     reader = helper.start_command("core.devices.nvidia.reader", Options(), ReadIntervals())
     for words in (supervisor[supervisor.index(sys.executable) :], asking, reader):
         assert is_trainyard(words)
