@@ -184,6 +184,7 @@ class PlotArea(QSplitter):
         seen = [self.plots[name] for name in self._rows if name in self.plots and not self.plots[name].isHidden()]
         for plot in seen:
             plot.show_axis(shown=not self.is_machine or plot is seen[-1])
+        self.tell_machine()
 
     def tell_machine(self) -> None:
         """Emit `machine_changed` if it is due."""
@@ -300,7 +301,6 @@ class PlotArea(QSplitter):
         due = [plot for plot in seen if plot.is_due()]
         if due and self.is_machine:
             self._arrange()  # there may be the first readings
-        self.tell_machine()
         # A plot that is drawn changes the time range of the linked plots. They are drawn in the same round: otherwise
         # they are drawn later, with newer readings, and change its range in turn, and so on at every round.
         moved = [each for plot in due for each in self._link.moved_by(plot) if each in seen]
@@ -313,6 +313,7 @@ class PlotArea(QSplitter):
         plot = self._waiting.popleft()
         if plot in self._seen():
             plot.redraw()
+            self.tell_machine()
 
     def _seen(self) -> list[Plot]:
         """Return the plots that can be seen now."""
