@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import QEvent, QObject, QPoint, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QObject, QPoint, QSize, Qt, QTimer, Signal
 from PySide6.QtWidgets import QMenu, QScrollArea, QSplitter, QWidget
 
 from core.devices.device import own_id
@@ -184,7 +184,11 @@ class PlotArea(QSplitter):
         seen = [self.plots[name] for name in self._rows if name in self.plots and not self.plots[name].isHidden()]
         for plot in seen:
             plot.show_axis(shown=not self.is_machine or plot is seen[-1])
-        self.tell_machine()
+
+    def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
+        """Return the size for the plots, and for the room between them, which Qt leaves out."""
+        between = BETWEEN_PX * (sum(not plot.isHidden() for plot in self.plots.values()) - 1)
+        return super().sizeHint() + QSize(0, max(between, 0))
 
     def tell_machine(self) -> None:
         """Emit `machine_changed` if it is due."""
@@ -192,6 +196,7 @@ class PlotArea(QSplitter):
         if told != self._told:
             self._told = told
             self.machine_changed.emit()
+            QTimer.singleShot(0, self, self.machine_changed.emit)  # the layouts above take the new height later
 
     def _add_optional(self, name: str) -> Plot:
         plot = self._add(self._rows[name])
@@ -301,6 +306,7 @@ class PlotArea(QSplitter):
         due = [plot for plot in seen if plot.is_due()]
         if due and self.is_machine:
             self._arrange()  # there may be the first readings
+        self.tell_machine()
         # A plot that is drawn changes the time range of the linked plots. They are drawn in the same round: otherwise
         # they are drawn later, with newer readings, and change its range in turn, and so on at every round.
         moved = [each for plot in due for each in self._link.moved_by(plot) if each in seen]
@@ -313,7 +319,6 @@ class PlotArea(QSplitter):
         plot = self._waiting.popleft()
         if plot in self._seen():
             plot.redraw()
-            self.tell_machine()
 
     def _seen(self) -> list[Plot]:
         """Return the plots that can be seen now."""

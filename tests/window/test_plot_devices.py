@@ -273,6 +273,7 @@ def test_machine_has_strips_of_what_there_is_on_one_axis_that_says_ago(machine, 
     assert [image.pixelColor(point).name() == DARK.panel for point in at] == [False, True], "a gap stays a gap"
     assert plots[0]._values.text().count("55"), "the mean"
     first = machine.sizeHint().height()
+    assert first == sum(plot.maximumHeight() for plot in plots) + 2 * machine.handleWidth(), "no strip is squeezed"
     machine.set_plot_shown("temperaturePlot", False)
     settle(machine, qtbot)
     assert seen(machine) == ["utilisationPlot", "memoryPlot"]
