@@ -1,4 +1,4 @@
-"""What is drawn of several runs: smoothed curves, means of runs that differ only in the seed, axes, and readings.
+"""What is drawn of several runs: smoothed curves, means of runs that differ only in the seed, and axes.
 
 A curve costs the same for a thousand and for a million steps, and nothing is kept between two frames: a hundred long
 runs are drawn from what their series have anyway.

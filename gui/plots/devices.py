@@ -63,7 +63,7 @@ def slowed_at(slowdowns: Sequence[Slowdown], times: Floats, slack_s: float = 0.0
 class DevicePlot(Plot):
     """Readings of the devices: lines, or strips, whose shade is the reading.
 
-    Present readings are strips over the last minutes, unless the user chose lines or looks at a part of the past.
+    Present readings are strips over the last minutes, unless the user chose lines.
     """
 
     scale = 1.0
