@@ -3,7 +3,7 @@
 - `measured_run`: a run with all that it measured, read to its end; its settings, its numbers (the registry of them),
   and why two runs may differ
 - `comparison`: runs and groups of runs as rows with their differences from one of them, for people, as CSV and as JSON
-- `curves`: what is drawn of several runs: curves, means of groups with their bands, axes, readings of devices
+- `curves`: what is drawn of several runs: curves, means of groups with their bands, axes
 - `scaling_record`: the spec of each training of a scaling table, and which runs were made for it, in a file beside the
   runs
 - `scaling_command`: start the command that makes these runs, and stop it; delete a table, alone or with its runs

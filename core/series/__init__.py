@@ -1,7 +1,7 @@
 """Measurements as growing series.
 
 - `min_max_tree`: a growing array, and minima, maxima and sums over its ranges
-- `device_readings`: readings of devices before they become series
+- `device_readings`: readings of devices, and their means over time
 - `series`: one metric or device reading by step and time, and the mean that smooths a curve
 - `run_series`: all series of a run, extended as events arrive; the times in which it did not train; the loss by which
   it is compared with others

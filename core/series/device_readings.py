@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from core.arrays import np
-from core.series.min_max_tree import GrowableArray, RangeTree, as_is, finite_or_nan, finite_or_zero
+from core.series.min_max_tree import GrowableArray, finite_or_nan, finite_or_zero
 from core.series.series import Series
 
 if TYPE_CHECKING:
@@ -53,13 +53,10 @@ class DeviceSeries(Series):
         super().__init__()
         self._steps = _Numbers(0)
         self.span_s = SPAN_S
-        self.folds = 0
-        """How often readings were folded: their numbers are others then."""
         self.folded_to = -np.inf
         """Unix time up to which readings were folded last."""
         self._sums, self._counts = GrowableArray(), GrowableArray()
         """Of each span, the sum and the number of its finite readings, shape (spans,)."""
-        self._sum_tree, self._count_tree = (RangeTree(each, np.add, as_is) for each in (self._sums, self._counts))
 
     @property
     def means(self) -> Floats:
@@ -69,13 +66,18 @@ class DeviceSeries(Series):
     @property
     def mean(self) -> float | None:
         """The mean of all finite readings; None if there is none."""
-        mean = float(self.interval_means(np.array([0]), np.array([len(self)]))[0])
-        return None if np.isnan(mean) else mean
+        return self.mean_within([(-np.inf, np.inf)])
 
-    def weights(self, first: int = 0) -> tuple[Floats, Floats]:
-        """Return sums and numbers of the finite readings for which the values from `first` on stand, shape (k,)."""
-        values = self.values[max(first, self._folded) :]
-        sums, counts = (np.repeat(each.array / 2, 2)[first:] for each in (self._sums, self._counts))
+    def mean_within(self, intervals: Sequence[tuple[float, float]]) -> float | None:
+        """Return the mean of the finite readings in these intervals of unix times, in order; None if there is none."""
+        inside = np.searchsorted(np.array(intervals).ravel(), self.times, side="right") % 2 == 1
+        total, count = (float(each[inside].sum()) for each in self.weights())
+        return total / count if count else None
+
+    def weights(self) -> tuple[Floats, Floats]:
+        """Return sums and numbers of the finite readings for which the values stand, shape (n,) each."""
+        values = self.values[self._folded :]
+        sums, counts = (np.repeat(each.array / 2, 2) for each in (self._sums, self._counts))
         return np.append(sums, finite_or_zero(values)), np.append(counts, np.isfinite(values))
 
     @property
@@ -83,37 +85,12 @@ class DeviceSeries(Series):
         """How many values are those of spans."""
         return 2 * len(self._sums)
 
-    def interval_means(self, starts: Indices, stops: Indices) -> Floats:
-        """Return the mean of the finite readings of each range of indices [start, stop), shape (m,); a gap is NaN."""
-        folded = self._folded
-        if not folded:
-            return super().interval_means(starts, stops)
-        old = np.minimum(starts, folded) // 2, (np.minimum(stops, folded) + 1) // 2  # half a span counts as a whole one
-        new = np.maximum(starts, folded), np.maximum(stops, folded)
-        sums = self._sum_tree.query(*old) + self._total.query(*new)
-        return _divided(sums, self._count_tree.query(*old) + self._finite.query(*new))
-
     def hold(self, held_s: float, at: Indices) -> Floats:
         """Return how many seconds the values at these indices hold on where a reading does `held_s`, shape (m,)."""
         return np.where(at < self._folded, max(held_s, self.span_s), held_s)
 
-    def held_means(self, borders: Floats, held_s: float) -> Floats:
-        """Return the mean of the finite values of each interval between unix times, shape (n + 1,) -> (n,).
-
-        In an interval without a value, the last one before it holds on for `held_s` seconds. A gap is NaN.
-        """
-        edges = np.searchsorted(self.times, borders)
-        starts, stops = edges[:-1], edges[1:]
-        means = self.interval_means(starts, stops)
-        if len(self):
-            last = np.maximum(starts - 1, 0)
-            held = (starts == stops) & (starts > 0) & (borders[:-1] - self.times[last] <= self.hold(held_s, last))
-            means[held] = self.interval_means(last[held], last[held] + 1)
-        return means
-
     def fold_old(self) -> None:
         """Fold the readings that are older than an hour."""
-        self.folds += 1
         self.folded_to = float(self.times[-1]) - FULL_S
         whole = self.folded_to // self.span_s * self.span_s  # the next fold completes the last span
         old = max(int(np.searchsorted(self.times, whole)), self._folded)
@@ -139,8 +116,8 @@ class DeviceSeries(Series):
     def _keep(self, times: Floats, values: Floats) -> None:
         """Have only these readings, none of which counts as folded."""
         self._truncate(0)
-        for part in (self._sums, self._counts, self._sum_tree, self._count_tree):
-            part.truncate(0)
+        self._sums.truncate(0)
+        self._counts.truncate(0)
         self.append(np.arange(len(times), dtype=np.float64), times, values)
 
 
@@ -205,21 +182,84 @@ def join_old(known: list[Slowdown], readings: DeviceSeries) -> list[Slowdown]:
     return found
 
 
-class IntervalMean:
-    """The mean of a series within intervals of time; only readings that are new are added up."""
+HELD_PERIODS = 3.0
+"""A reading holds on for this many of the usual times between two readings; after that there is none."""
+RECENT, MIN_PERIOD_S = 64, 1.0
+"""Readings from which the usual time between two is taken, and the least that it is: see `core.series.recent`."""
 
-    def __init__(self) -> None:
-        self._of: tuple[DeviceSeries, int, Sequence[tuple[float, float]]] | None = None
-        self._seen, self._total, self._count = 0, 0.0, 0.0
 
-    def update(self, series: DeviceSeries, intervals: Sequence[tuple[float, float]]) -> float | None:
-        """Return the mean of the finite values in these intervals of unix times; None if there are none."""
-        if self._of is None or self._of[0] is not series or self._of[1:] != (series.folds, intervals):
-            self._of = series, series.folds, intervals
-            self._seen, self._total, self._count = 0, 0.0, 0.0
-        sums, counts = series.weights(self._seen)
-        ends = np.array(intervals, dtype=np.float64).ravel()
-        inside = np.searchsorted(ends, series.times[self._seen :], side="right") % 2 == 1
-        self._seen = len(series)
-        self._total, self._count = self._total + float(sums[inside].sum()), self._count + float(counts[inside].sum())
-        return self._total / self._count if self._count else None
+class ReadingCurve:
+    """Readings by time, with their sums so far: the mean of an interval is a difference of two of them.
+
+    That is exact enough for percent and gigabytes; sums of losses, of which one may be 1e30, need `RangeTree`.
+    """
+
+    def __init__(self, times: Floats, values: Floats, guide: DeviceSeries | None = None) -> None:
+        """`times` in unix seconds, rising, of the readings `guide`; `values` may be NaN; shape (n,) each."""
+        self.times, self.values = times, values
+        finite = np.isfinite(values)
+        self._sums = np.concatenate([[0.0], np.cumsum(np.where(finite, values, 0.0))])
+        self._counts = np.concatenate([[0], np.cumsum(finite)])
+        between = np.sort(np.diff(times[-RECENT:]))  # numpy's median would import masked arrays first: 15 ms
+        held_s = HELD_PERIODS * max([MIN_PERIOD_S, *between[len(between) // 2 :][:1]])
+        self._held_s = np.full(len(times), held_s) if guide is None else guide.hold(held_s, np.arange(len(times)))
+
+    @classmethod
+    def of(
+        cls, devices: Mapping[str, DeviceSeries], combine: Callable[..., Floats], scale: float = 1.0
+    ) -> ReadingCurve:
+        """Return the curve of several devices. `combine`: a reduction such as `np.nanmean`; `scale`: a divisor."""
+        columns = [series for series in devices.values() if len(series) and series.min is not None]
+        if not columns:
+            return cls(np.empty(0), np.empty(0))
+        guide = max(columns, key=len)
+        values = [each.means if len(each) == len(guide) else _like(each, guide) for each in columns]
+        together = _reduced(values, combine) if len(values) > 1 else values[0]
+        return cls(guide.times, together / scale, guide)
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def means(self, borders: Floats) -> Floats:
+        """Return the mean of each interval between unix times, shape (n + 1,) -> (n,); NaN without a reading.
+
+        It is NaN, too, if a border is: the interval reaches beyond what the axis knows. In an interval between two
+        readings, the earlier one holds on for a while.
+        """
+        edges = np.searchsorted(self.times, borders)
+        starts, stops = edges[:-1], edges[1:]
+        counts = self._counts[stops] - self._counts[starts]
+        sums = self._sums[stops] - self._sums[starts]
+        means: Floats = np.divide(sums, counts, out=np.full(len(starts), np.nan), where=counts > 0)
+        means[~np.isfinite(borders[:-1] + borders[1:])] = np.nan  # beyond the training: readings of before or after it
+        if len(self.times) and not counts.all():
+            last = np.maximum(starts - 1, 0)
+            with np.errstate(invalid="ignore"):
+                held = (starts == stops) & (starts > 0) & (borders[:-1] - self.times[last] <= self._held_s[last])
+            means[held] = self.values[last[held]]
+        return means
+
+    def nearest(self, time: float) -> float | None:
+        """Return the reading nearest to a unix time; None if there is none, or if it was not readable."""
+        if not len(self.times):
+            return None
+        right = min(int(np.searchsorted(self.times, time)), len(self.times) - 1)
+        left = max(right - 1, 0)
+        found = float(self.values[left if time - self.times[left] < self.times[right] - time else right])
+        return found if np.isfinite(found) else None
+
+
+def _like(series: DeviceSeries, guide: DeviceSeries) -> Floats:
+    """Return the readings of a device at the times of another one."""
+    place = np.minimum(np.searchsorted(series.times, guide.times), len(series) - 1)
+    found: Floats = np.where(guide.times <= series.times[-1], series.means[place], np.nan)
+    return found
+
+
+def _reduced(values: Sequence[Floats], combine: Callable[..., Floats]) -> Floats:
+    """Reduce the readings of each moment; NaN where no device has one."""
+    table = np.array(values)
+    found = np.full(table.shape[1], np.nan)
+    known = np.isfinite(table).any(axis=0)
+    found[known] = combine(table[:, known], axis=0)
+    return found

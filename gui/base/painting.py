@@ -14,6 +14,8 @@ from gui.base.theme import current_theme
 RADIUS_PX = 8.0
 SMALL_PX = 12
 ELLIPSIS = "…"
+ON_THE_LEFT, ON_THE_RIGHT = (int(side | Qt.AlignmentFlag.AlignVCenter)
+                             for side in (Qt.AlignmentFlag.AlignLeft, Qt.AlignmentFlag.AlignRight))
 LAST_NUMBER = re.compile("(?<![\\w.])[-+]?\\d[\\d.,\u2009e+-]*$")
 """Thousands are separated by thin spaces."""
 
@@ -69,9 +71,8 @@ def draw_elided(
     if font is not None:
         painter.setFont(font)
     painter.setPen(QColor(colour))
-    side = Qt.AlignmentFlag.AlignRight if right else Qt.AlignmentFlag.AlignLeft
     shown = elided(painter.fontMetrics(), text, line.width())
-    painter.drawText(line, side | Qt.AlignmentFlag.AlignVCenter, shown)
+    painter.drawText(line, ON_THE_RIGHT if right else ON_THE_LEFT, shown)
     painter.setFont(before)
 
 
@@ -81,7 +82,8 @@ def elided(metrics: QFontMetrics, text: str, width: int) -> str:
     It never ends with a number, which may be half of one: half a number is a wrong number. A text that is all number
     so far, such as a name that begins with a date, is cut as it is.
     """
-    shown = metrics.elidedText(text, Qt.TextElideMode.ElideRight, width)
+    fits = metrics.horizontalAdvance(text) <= width  # takes half as long as to cut it
+    shown = text if fits else metrics.elidedText(text, Qt.TextElideMode.ElideRight, width)
     if shown == text:
         return text
     words = LAST_NUMBER.sub("", shown.removesuffix(ELLIPSIS)).rstrip(" ,·")

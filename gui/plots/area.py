@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import QEvent, QObject, QPoint, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QObject, QPoint, QSize, Qt, QTimer, Signal
 from PySide6.QtWidgets import QMenu, QScrollArea, QSplitter, QWidget
 
 from core.devices.device import own_id
@@ -73,7 +73,6 @@ class PlotArea(QSplitter):
         self._told: object = None
         self._live = RunSeries()
         self._left_out: frozenset[str] = frozenset()
-        self._sizes: Mapping[str, int] = {}
         self._chosen = {"shown": set[str](), "on_machine": {"temperaturePlot"}}
         """The plots on request that the user wants, with a run and without, by their name in the settings file."""
         self._rows: dict[str, PlotRow] = {}
@@ -186,12 +185,18 @@ class PlotArea(QSplitter):
         for plot in seen:
             plot.show_axis(shown=not self.is_machine or plot is seen[-1])
 
+    def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
+        """Return the size for the plots, and for the room between them, which Qt leaves out."""
+        between = BETWEEN_PX * (sum(not plot.isHidden() for plot in self.plots.values()) - 1)
+        return super().sizeHint() + QSize(0, max(between, 0))
+
     def tell_machine(self) -> None:
         """Emit `machine_changed` if it is due."""
         told = self.shows_machine and self.sizeHint().height()
         if told != self._told:
             self._told = told
             self.machine_changed.emit()
+            QTimer.singleShot(0, self, self.machine_changed.emit)  # the layouts above take the new height later
 
     def _add_optional(self, name: str) -> Plot:
         plot = self._add(self._rows[name])
@@ -237,15 +242,16 @@ class PlotArea(QSplitter):
         `devices`: those that are drawn, if they are known. If they are all CPUs, what only GPUs have is left out.
         `sizes`: the bytes of the memory of devices, by id.
         """
-        self.live_devices, self.is_machine, self._live, self._sizes = live_devices, run is None, live, sizes or {}
+        self.live_devices, self.is_machine, self._live = live_devices, run is None, live
         self._has_gpus = {own_id(each).startswith("cpu:") for each in devices} != {True}
         was_noted = self._live_noted
 
         def feed(name: str, plot: Plot) -> None:
             is_live = live_devices and name != "lossPlot"
             plot.min_s = IDLE_S if is_live or run is None else 0.0
-            plot.show_present(self._sizes if is_live else None, self._left_out)
-            plot.show_series(live if is_live else run, colours, labels)
+            here = (each for each in _but_cpus_beside_gpus(colours) if each not in self._left_out)
+            present = {each: (sizes or {}).get(each, 0) for each in here if is_live}
+            plot.show_series(live if is_live else run, colours, labels, present)
             if is_live and (run is not None or was_noted):
                 plot.set_note(tr(LIVE_NOTE) if run is not None else "")
 
@@ -259,9 +265,10 @@ class PlotArea(QSplitter):
 
     def leave_out(self, devices: Collection[str]) -> None:
         """Do not draw the present readings of these devices."""
-        self._left_out = frozenset(devices)
-        for plot in self.plots.values():
-            plot.show_present(self._sizes if self.live_devices else None, self._left_out)
+        if self._left_out != {*devices}:
+            self._left_out = frozenset(devices)
+            for name, plot in self.plots.items():
+                self._feed(name, plot)
 
     def show_memory_note(self, text: str, tone: str) -> None:
         """Show the memory verdict in the head of the memory plot; the empty string removes it."""
@@ -338,6 +345,14 @@ class PlotArea(QSplitter):
     @property
     def _utilisation(self) -> UtilisationPlot:
         return self.plots["utilisationPlot"]  # type: ignore[return-value]  # likewise
+
+
+def _but_cpus_beside_gpus(devices: Iterable[str]) -> list[str]:
+    """Return these devices, without the CPU devices of machines that have a GPU."""
+    own = {device: own_id(device) for device in devices}
+    gpus = {device: each for device, each in own.items() if not each.startswith("cpu:")}
+    hosts = {device.removesuffix(each) for device, each in gpus.items()}
+    return [device for device, each in own.items() if device in gpus or device.removesuffix(each) not in hosts]
 
 
 class PlotScroll(QScrollArea):

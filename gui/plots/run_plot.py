@@ -32,6 +32,8 @@ class Plot(PlotCard):
     def __init__(self, *, name: str, title: str) -> None:
         self.run_series: RunSeries | None = None
         self.colours: Mapping[str, str] = {}
+        self.present: Mapping[str, int] = {}
+        """The devices whose present readings are drawn, and the bytes of their memory, 0 if unknown; empty: a run."""
         self._is_over = False
         self._start_text = ""
         chart = tr("{title} chart. Arrow keys pan, plus and minus zoom, A shows the whole run.", title=title)
@@ -105,10 +107,11 @@ class Plot(PlotCard):
         super().recolour()
 
     def show_series(
-        self, run_series: RunSeries | None, device_colours: Mapping[str, str], device_labels: Mapping[str, str]
+        self, run_series: RunSeries | None, device_colours: Mapping[str, str], device_labels: Mapping[str, str],
+        present: Mapping[str, int] | None = None,
     ) -> None:
-        """Draw this run from the next `redraw` on. The mappings give colours and labels by device id."""
-        is_other = run_series is not self.run_series
+        """Draw this run from the next `redraw` on. The mappings give colours, labels and `present` by device id."""
+        is_other, self.present = run_series is not self.run_series, present or {}
         self.run_series, self.colours, self.labels = run_series, device_colours, device_labels
         self.canvas.make_room(device_labels.values())
         self._recolour_lines()
@@ -123,12 +126,6 @@ class Plot(PlotCard):
         if shown is not self.canvas.bottom.isVisible():
             self.canvas.getPlotItem().showAxis("bottom", shown)
             self.invalidate()
-
-    def show_present(self, sizes: Mapping[str, int] | None, left_out: frozenset[str] = frozenset()) -> None:
-        """Show present readings of devices, but of those left out; None: those of a run. `sizes`: as `show_series`.
-
-        A plot without devices ignores this.
-        """
 
     def show_training_end(self, *, paused: bool, over: bool) -> None:
         """Label the end of training; `over`: the run does not train any more, even if no event says so."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 from core.language import tr, tr_noop
-from core.series.device_readings import DeviceSeries, IntervalMean
+from core.series.device_readings import DeviceSeries
 from core.series.run_series import RunSeries
 from gui.plots.card import Span
 from gui.plots.devices import LINES, READOUTS_UP_TO, STRIPS, DevicePlot
@@ -30,15 +30,11 @@ class UtilisationPlot(DevicePlot):
     quantity, unit = "utilisation", "%"
 
     def __init__(self, *, name: str, title: str) -> None:
-        self.chosen: str | None = None
-        """The form that the user chose; None: by the number of devices and the length of the run."""
-        self.means: dict[str, IntervalMean] = {}
-        """By device id; while the run trained."""
         super().__init__(name=name, title=title)
         self.form_button = compact_button("stripsButton", "", role="flat")
         self.form_button.clicked.connect(self._choose_other)
         self.form_button.hide()
-        self.header.insertWidget(2, self.form_button)
+        self.header.insertWidget(3, self.form_button)
 
     def format_reading(self, value: float) -> str:
         """Return `82 %`."""
@@ -52,12 +48,8 @@ class UtilisationPlot(DevicePlot):
 
     def usual_form(self, run_series: RunSeries) -> str:
         """Return the form that suits the devices and the length of the run."""
-        is_long = self.sizes is not None or run_series.duration_s > LINES_UP_TO_S
+        is_long = self.present or run_series.duration_s > LINES_UP_TO_S
         return STRIPS if is_long or len(self.shown(run_series)) > LINES_UP_TO else LINES
-
-    def wanted_form(self, run_series: RunSeries) -> str:
-        """Return what the user chose, or the form that suits."""
-        return self.chosen or self.usual_form(run_series)
 
     def _choose_other(self) -> None:
         wanted = OTHER[self.form]
@@ -66,15 +58,9 @@ class UtilisationPlot(DevicePlot):
 
     def _values_beside(self, shown: Mapping[str, DeviceSeries]) -> dict[str, float | None]:
         """Return the mean of each device while it trained; of the present readings, the newest ones."""
-        if self.sizes is not None:
+        if self.present:
             return super()._values_beside(shown)
-        for gone in self.means.keys() - shown.keys():
-            del self.means[gone]
-        trained = self._shown.trained
-        return {
-            device: self.means.setdefault(device, IntervalMean()).update(series, trained)
-            for device, series in shown.items()
-        }
+        return {device: series.mean_within(self._shown.trained) for device, series in shown.items()}
 
     def _set_form(self, form: str) -> None:
         super()._set_form(form)
@@ -93,8 +79,7 @@ class UtilisationPlot(DevicePlot):
         """Return the newest values, or the means while the run trained."""
         is_live = self._shown.training_ended is None
         mean_words = tr(TRAINED) if self._shown.metrics or is_live else tr("mean")  # it is not known when it trained
-        is_newest = self.sizes is not None or is_live
-        if self.form == LINES and is_newest:
+        if self.form == LINES and is_live:
             return super().readout()
         if self.form == LINES:  # the newest readings are those of idle devices
             shown = self.shown(self._shown)
@@ -104,7 +89,7 @@ class UtilisationPlot(DevicePlot):
             return [HoverRow(label=mean_words), *(self._row(device, mean) for device, mean in means.items())]
         found = [mean for mean in self._beside.values() if mean is not None and math.isfinite(mean)]
         mean = self.said("", sum(found) / len(found) if found else None)
-        return [HoverRow(label=mean_words if self.sizes is None else tr(NOW), value=mean)]
+        return [HoverRow(label=tr(NOW) if self.present else mean_words, value=mean)]
 
     def _line_span(self) -> Span:
         return -2.0, 104.0  # so that a line at 0 or at 100 is fully visible

@@ -38,6 +38,7 @@ from gui.runs.words import RunSnapshot
 
 ANSWER_S = 2.0
 """Seconds within which the supervisor records a request of this window; until then the request counts as pending."""
+NO_FACTS = RunFacts()  # made once: they are asked for several times a poll
 GONE = tr_noop(
     "The folder of this run was removed or renamed: {folder}. The values that were read before are still shown."
 )
@@ -93,7 +94,7 @@ class RunSession(QObject):
         """The facts of the run, as far as they are known; empty ones without a run."""
         if self.opening is not None:
             return self.opening.facts
-        return self.run.facts if self.run else RunFacts()
+        return self.run.facts if self.run else NO_FACTS
 
     @property
     def live(self) -> bool:

@@ -12,7 +12,6 @@ from core.results.curves import (
     INTERVAL,
     MIN_MAX,
     Member,
-    ReadingCurve,
     axis_of,
     column_smoothing,
     curve,
@@ -20,7 +19,7 @@ from core.results.curves import (
     guide_of,
 )
 from core.results.measured_run import read_run
-from core.series.device_readings import DeviceSeries
+from core.series.device_readings import DeviceSeries, ReadingCurve
 from core.series.series import STEP, Axis, ExponentialMean, Series
 from tests.support.running import make_spec
 from tests.support.written_runs import BEGAN, values, write_run

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from core.series import recent
+from core.series.device_readings import ReadingCurve
 from core.series.run_series import RunSeries
 
 NOW = 1_800_000_000.0
@@ -50,7 +51,7 @@ def test_readings_of_the_last_hour_and_slowdowns_come_back_with_a_gap_after_them
     used = after.utilisation["far/GPU-1"]
     assert (used.values[-3:] == 5.0).all()
     assert len(used) == len(times) + 3 == len(after.power["far/GPU-1"])
-    means = used.held_means(np.array([NOW - 16, NOW - 10, NOW - 4]), 3.0)
+    means = ReadingCurve(used.times, used.means, used).means(np.array([NOW - 16, NOW - 10, NOW - 4]))
     assert np.isnan(means).all(), "a gap stays a gap"
     again = tmp_path / "again.npz"
     recent.save(again, recent.pack(after))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from core.schema.events import metrics_line
-from core.series.device_readings import FULL_S, MAX_PENDING, MAX_SPANS, SLACK_S, IntervalMean
+from core.series.device_readings import FULL_S, MAX_PENDING, MAX_SPANS, SLACK_S, ReadingCurve
 from core.series.run_series import RunSeries
 from core.series.series import Axis, Series
 from tests.support.recorded import finding
@@ -211,13 +211,14 @@ def test_the_readings_of_a_day_take_the_room_of_an_hour():
     assert series.times[-3600] == began + day - 3600
     borders = began + np.arange(0.0, day + 1, 512)
     expected = [np.nanmean(each) for each in np.split(busy, np.arange(512, day, 512))]
-    np.testing.assert_allclose(series.held_means(borders, 3.0), expected[:168])
+    strip = ReadingCurve(series.times, series.means, series)
+    np.testing.assert_allclose(strip.means(borders), expected[:168], rtol=0.01)  # a span with a gap counts in full
     fine = began + np.arange(20_000.0, 20_100.0)
-    assert not np.isnan(series.held_means(fine, 3.0)).any(), "a span holds on until its end"
+    assert not np.isnan(strip.means(fine)).any(), "a span holds on until its end"
     x, y = series.view(Axis(column="time", origin=began), 0.0, float(day), 500)
     assert {100.0, 0.0} <= set(y.tolist())
     assert x[np.nanargmax(y)] == pytest.approx(10_000, abs=day / 500)
-    found = IntervalMean().update(series, [(began + 3 * 3600, began + 20 * 3600)])
+    found = series.mean_within([(began + 3 * 3600, began + 20 * 3600)])
     assert found == pytest.approx(np.nanmean(busy[3 * 3600 : 20 * 3600]), rel=1e-3)
 
 

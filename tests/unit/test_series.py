@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from core.series.device_readings import DeviceSeries, IntervalMean
+from core.series.device_readings import DeviceSeries, ReadingCurve
 from core.series.series import STEP, Axis, Series
 
 EPOCH = Axis(column="step", unit=23)
@@ -246,31 +246,34 @@ def test_clock_set_back_keeps_times_ascending() -> None:
     np.testing.assert_array_equal(series.times, [50, 60, 60, 70])
 
 
-def test_held_means_fold_readings_and_leave_gaps():
+def held_means(series: DeviceSeries, borders: np.ndarray) -> np.ndarray:
+    return ReadingCurve(series.times, series.means, series).means(borders)
+
+
+def test_means_of_readings_hold_on_and_leave_gaps():
     series = DeviceSeries()
     nan = np.nan
     times = np.array([0.0, 1, 2, 3, 10, 11, 12])
     series.append(np.arange(7.0), times, np.array([10.0, 20, nan, nan, 40, 60, nan]))
     borders = np.array([-1.0, 0, 2, 4, 6, 8, 10, 12, 13, 14])
     expected = [nan, 15, nan, nan, nan, nan, 50, nan, nan]
-    np.testing.assert_array_equal(series.held_means(borders, held_s=5), expected)
+    np.testing.assert_array_equal(held_means(series, borders), expected)
     fine = np.array([10.0, 10.5, 11.0, 11.5, 12.0])
-    np.testing.assert_array_equal(series.held_means(fine, held_s=3), [40, 40, 60, 60])
-    np.testing.assert_array_equal(
-        series.held_means(np.array([1.0, 1.2, 1.9, 2.1, 3.5]), held_s=0.5), [20, 20, nan, nan]
-    )
-    np.testing.assert_array_equal(DeviceSeries().held_means(fine, held_s=3), [nan] * 4)
+    np.testing.assert_array_equal(held_means(series, fine), [40, 40, 60, 60])
+    np.testing.assert_array_equal(held_means(series, np.array([1.0, 1.2, 1.9, 2.1, 3.5])), [20, 20, nan, nan])
+    np.testing.assert_array_equal(held_means(series, np.array([14.0, 14.1, 14.3])), [nan] * 2, "nothing was read")
+    series.append(np.array([7.0]), np.array([20.0]), np.array([70.0]))
+    np.testing.assert_array_equal(held_means(series, np.array([20.0, 21, 22.9, 23.1, 24])), [70, 70, 70, nan])
+    np.testing.assert_array_equal(held_means(DeviceSeries(), fine), [nan] * 4)
 
 
-def test_mean_of_intervals_counts_only_them_and_grows_with_the_series():
-    series, mean = DeviceSeries(), IntervalMean()
+def test_mean_of_intervals_counts_only_them():
+    series = DeviceSeries()
     series.append(np.arange(6.0), np.arange(6.0), np.array([0.0, 80, np.nan, 90, 0, 0]))
-    assert mean.update(series, [(1.0, 4.0)]) == 85
-    assert mean.update(series, [(0.0, 2.0), (3.0, float("inf"))]) == 34
+    assert series.mean_within([(1.0, 4.0)]) == 85
+    assert series.mean_within([(0.0, 2.0), (3.0, float("inf"))]) == 34
     series.append(np.array([6.0]), np.array([6.0]), np.array([100.0]))
-    assert mean.update(series, [(0.0, 2.0), (3.0, float("inf"))]) == 45
-    assert mean.update(series, [(2.0, 3.0)]) is None
-    assert mean.update(series, []) is None
-    other = DeviceSeries()
-    other.append(np.arange(2.0), np.arange(2.0), np.array([7.0, 9.0]))
-    assert mean.update(other, [(0.0, 5.0)]) == 8
+    assert series.mean_within([(0.0, 2.0), (3.0, float("inf"))]) == 45
+    assert series.mean == 45
+    assert series.mean_within([(2.0, 3.0)]) is None
+    assert series.mean_within([]) is None

@@ -7,14 +7,14 @@ import numpy as np
 import pyqtgraph as pg
 import pytest
 from PySide6.QtGui import QImage, QTextDocument, QTextTable
-from PySide6.QtWidgets import QMenu, QPushButton, QWidget
+from PySide6.QtWidgets import QLabel, QMenu, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
 from core.series.device_readings import Slowdown
 from core.series.run_series import RunSeries
 from gui.base.theme import DARK
 from gui.plots.area import PlotArea, PlotScroll
-from gui.plots.devices import SlowdownTimes
+from gui.plots.devices import slowed_at
 from gui.plots.items.lines import drop_constant_points
 from gui.plots.items.margin_labels import moved_apart, stand_for_others
 from gui.plots.registry import PLOTS
@@ -208,7 +208,8 @@ def present(readings: dict[str, tuple[float, float | None, float | None]], *, un
     series = RunSeries()
     for second in range(120, -1, -1):
         for device, (busy, used, celsius) in readings.items() if not 30 <= second < 60 else ():
-            series.add_reading(device, until - second, busy, used, (celsius, None, None, ()))
+            hot = ("too hot",) if celsius == 80.0 else ()
+            series.add_reading(device, until - second, busy, used, (celsius, None, None, hot))
     return series
 
 
@@ -223,6 +224,17 @@ def machine(hold) -> PlotArea:
     made.show_series(None, series, colours, {}, live_devices=True, sizes=SIZES)
     made.leave_out({"far/GPU-1"})
     return made
+
+
+def beside(plot: Plot) -> list[str]:
+    """Return what stands beside the strips, without the room before it."""
+    return [label.text.strip() for label in plot.margin.right]
+
+
+def plain(label: QLabel) -> str:
+    document = QTextDocument()
+    document.setHtml(label.text())
+    return document.toPlainText()
 
 
 def settle(area: PlotArea, qtbot: QtBot) -> None:
@@ -242,10 +254,15 @@ def test_machine_has_strips_of_what_there_is_on_one_axis_that_says_ago(machine, 
     plots = [machine.plots[name] for name in seen(machine)]
     assert {plot.form for plot in plots} == {"strips"}
     assert [list(plot._beside) for plot in plots] == [["gpu-0", "gpu-1"]] * 3, "neither the CPU nor the folded host"
-    assert [[label.text for label in plot.margin.right] for plot in plots] == [
-        ["90\u2009%", "20\u2009%"], ["40.0 of 80 GB", "12.0 of 24 GB"], ["80 °C", "40 °C"]
+    assert [beside(plot) for plot in plots] == [
+        ["90\u2009%", "20\u2009%"], ["50\u2009%  40.0 of 80 GB", "50\u2009%  12.0 of 24 GB"], ["80 °C", "40 °C"]
     ]
-    shades = [[round(float(row.percent[np.isfinite(row.percent)][0])) for row in plot.strips.rows] for plot in plots]
+    assert {label.text.index("0") for plot in plots for label in plot.margin.right} == {2}, "in one column"
+    assert [plain(plot.legend) for plot in plots] == [f"  {low} {7 * '▆'} {high}" for low, high in
+                                                      ((0, 100), (0, 100), (30, 90))]
+    assert all(each in plots[0].legend.text() for each in (DARK.idle, DARK.busy)), "in the shades of the strips"
+    assert plots[2].readout()[0].text == "1 GPU slowed down"
+    shades = [[round(float(row[np.isfinite(row)][0])) for row in plot.strips.percent] for plot in plots]
     assert shades == [[90, 20], [50, 50], [83, 17]], "memory in per cent of each card's own"
     assert [plot.canvas.bottom.isVisible() for plot in plots] == [False, False, True]
     assert [plot.canvas.x_range for plot in plots] == [pytest.approx((-900, 0), abs=1e-6)] * 3
@@ -256,6 +273,7 @@ def test_machine_has_strips_of_what_there_is_on_one_axis_that_says_ago(machine, 
     assert [image.pixelColor(point).name() == DARK.panel for point in at] == [False, True], "a gap stays a gap"
     assert plots[0]._values.text().count("55"), "the mean"
     first = machine.sizeHint().height()
+    assert first == sum(plot.maximumHeight() for plot in plots) + 2 * machine.handleWidth(), "no strip is squeezed"
     machine.set_plot_shown("temperaturePlot", False)
     settle(machine, qtbot)
     assert seen(machine) == ["utilisationPlot", "memoryPlot"]
@@ -287,11 +305,11 @@ def test_machine_without_gpus_has_strips_of_its_cpus_and_no_card_that_says_nothi
     settle(area, qtbot)
     assert seen(area) == ["utilisationPlot"]
     assert "temperaturePlot" not in area.plots, "it is not even made"
-    assert [label.text for label in area.plots["utilisationPlot"].margin.right] == ["70\u2009%", "30\u2009%"]
+    assert beside(area.plots["utilisationPlot"]) == ["70\u2009%", "30\u2009%"]
     silent = present({"cpu:0": (70.0, None, None)}, until=time.time() - 60)
     area.show_series(None, silent, COLOURS, LABELS, live_devices=True)
     settle(area, qtbot)
-    assert [label.text for label in area.plots["utilisationPlot"].margin.right] == ["–"], "its last reading is old"
+    assert beside(area.plots["utilisationPlot"]) == ["–"], "its last reading is old"
     area.show_series(readings({"cpu:0": [50.0] * 9}), series, COLOURS, LABELS, live_devices=False)
     settle(area, qtbot)
     assert seen(area) == ["lossPlot", "utilisationPlot", "memoryPlot"]
@@ -510,7 +528,7 @@ def test_more_than_four_devices_or_hours_are_drawn_as_strips(utilisation) -> Non
     show(utilisation, busy_run(2), 2)
     assert utilisation.form == "lines"
     assert set(utilisation.curves()) == {"gpu-0", "gpu-1"}
-    assert utilisation.strips.rows == []
+    assert len(utilisation.strips.percent) == 0
     series = RunSeries()
     for at in (0.0, 10.0, 3700.0):
         series.add_reading("gpu-0", START + at, 50.0, None)
@@ -520,14 +538,14 @@ def test_more_than_four_devices_or_hours_are_drawn_as_strips(utilisation) -> Non
 
 def test_mean_counts_the_training_only_beside_a_strip_and_in_the_head(utilisation) -> None:
     show(utilisation, busy_run(5), 5)
-    assert [label.text for label in utilisation.margin.right] == ["90\u2009%"] * 5
+    assert beside(utilisation) == ["90\u2009%"] * 5
     assert "mean while training" in utilisation._values.text()
     assert utilisation.canvas.accessibleDescription().startswith("GPU-0 90\u2009%, GPU-1 90\u2009%")
     untrained = RunSeries()
     for number in range(5):
         untrained.add_reading(f"gpu-{number}", START, 3.0, None)
     show(utilisation, untrained, 5)
-    assert [label.text for label in utilisation.margin.right] == ["\u2013"] * 5, "it has not trained yet"
+    assert beside(utilisation) == ["\u2013"] * 5, "it has not trained yet"
     for count in (5, 2):  # beside strips, and above lines
         show(utilisation, busy_run(count, measures=False), count)
         assert "mean" in utilisation._values.text()
@@ -544,7 +562,7 @@ def test_mean_counts_the_training_only_beside_a_strip_and_in_the_head(utilisatio
     assert "mean" not in utilisation._values.text()
 
 
-def test_missing_reading_is_a_gap_in_a_strip_and_a_new_one_folds_few_columns(utilisation) -> None:
+def test_missing_reading_is_a_gap_in_a_strip(utilisation) -> None:
     show(utilisation, busy_run(5), 5)
     image = utilisation.canvas.grab().toImage()
     view = utilisation.canvas.view
@@ -557,20 +575,6 @@ def test_missing_reading_is_a_gap_in_a_strip_and_a_new_one_folds_few_columns(uti
     assert colour_at(10) == DARK.idle
     assert colour_at(47) == DARK.panel, "there was no reading"
     assert colour_at(60) not in {DARK.idle, DARK.panel}
-    series = busy_run(5)
-    show(utilisation, series, 5)
-    columns = utilisation.folds["gpu-0"].folded
-    assert columns > 100
-    for second in range(100, 103):
-        for number in range(5):
-            series.add_reading(f"gpu-{number}", START + second, 0.0, None)
-        utilisation.redraw()
-        assert utilisation.folds["gpu-0"].folded <= columns // 10
-    x = utilisation.strips.rows[0].percent
-    utilisation.folds.clear()
-    utilisation.invalidate()
-    utilisation.redraw()
-    np.testing.assert_array_equal(utilisation.strips.rows[0].percent, x, "as if all were folded at once")
 
 
 def test_lines_are_one_click_away_and_remembered(hold) -> None:
@@ -596,21 +600,15 @@ def test_slowdown_is_marked_on_its_strip(utilisation) -> None:
     hot = {"kind": "sample", "device": "gpu-3", "utilisation_percent": 90.0, "slowdowns": ["too hot"]}
     series.fold([{"t": START + 100, **hot}, {"t": START + 105, **hot}])
     show(utilisation, series, 5)
-    assert [row.marked is None for row in utilisation.strips.rows] == [True, True, True, False, True]
-    seen = len(np.flatnonzero(utilisation.strips.rows[3].marked))
+    assert utilisation.strips.marked.any(axis=1).tolist() == [False, False, False, True, False]
+    seen = len(np.flatnonzero(utilisation.strips.marked[3]))
     assert seen == pytest.approx(6 * utilisation.canvas.pixels / 106, rel=0.6)
     place = utilisation.canvas.view.mapViewToScene(pg.Point(102, 1.5))
     image = utilisation.canvas.grab().toImage()
     below = [image.pixelColor(round(place.x()), round(place.y()) + down).name() for down in range(20)]
     assert DARK.bad in below
-    slowed = SlowdownTimes()
     spans = [Slowdown(since=2, until=3.5, words=("too hot",)), Slowdown(since=8, until=8, words=("too hot",))]
-    slowed.update(spans)
-    np.testing.assert_array_equal(np.flatnonzero(slowed.columns(1.0, 0, 10)), [2, 3, 8])
-    np.testing.assert_array_equal(np.flatnonzero(slowed.columns(2.0, 1, 4)), [0, 3])
-    np.testing.assert_array_equal(np.flatnonzero(slowed.columns(1.0, 20, 4)), [], "all before what is shown")
-    np.testing.assert_array_equal(np.flatnonzero(slowed.columns(1.0, -9, 4)), [], "all after it")
-    np.testing.assert_array_equal(slowed.at(np.array([1.0, 2, 3.5, 4, 8, 9])), [False, True, True, False, True, False])
-    spans[-1].until = 9
-    slowed.update(spans)
-    assert slowed.at(np.array([9.0])).all()
+    np.testing.assert_array_equal(slowed_at(spans, np.array([1.0, 2, 3.5, 4, 8, 9])), [0, 1, 1, 0, 1, 0])
+    np.testing.assert_array_equal(np.flatnonzero(slowed_at(spans, np.arange(10) + 0.4, 0.5)), [2, 3, 8])
+    assert not slowed_at(spans, np.array([-5.0, 20.0]), 1.0).any(), "before the first and after the last"
+    assert not slowed_at([], np.array([2.0])).any()

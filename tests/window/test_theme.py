@@ -21,7 +21,7 @@ from gui.base.colours import faint
 from gui.base.painting import outline
 from gui.base.settings_file import SettingsFile
 from gui.base.theme import DARK, LIGHT, STRONG_DARK, STRONG_LIGHT, THEMES, Theme, stylesheet
-from gui.plots.items.strips import HeatStripsItem, StripRow
+from gui.plots.items.strips import HeatStripsItem
 from gui.widgets.table import ASCENDING, DESCENDING, Column, RowsTable
 from gui.window.main_window import WindowState
 from tests.support.colour_vision import SIGHTS, ciede2000, contrast, difference
@@ -100,7 +100,7 @@ def test_style_sheet_is_complete_its_tick_is_visible_and_grounds_have_outlines(
     plot = PlotItem()
     strips = HeatStripsItem(plot)
     strips.recolour()
-    strips.show_rows([StripRow(percent=np.array([0.0, 100.0]))], 0.0, 1.0)
+    strips.show_rows(np.array([[0.0, 100.0]]), np.zeros((1, 2), dtype=np.bool_), 0.0, 1.0)
     shown = [strips._image.pixelColor(x, 0) for x in range(2)]
     assert {each.alpha() for each in shown} == {255}, "no strip fades"
     if theme.is_strong:

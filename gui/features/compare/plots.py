@@ -10,7 +10,8 @@ from typing import ClassVar
 import numpy as np
 
 from core.language import tr, tr_noop, tr_plural
-from core.results.curves import AXES, ReadingCurve, axis_of
+from core.results.curves import AXES, axis_of
+from core.series.device_readings import ReadingCurve
 from core.series.min_max_tree import Floats
 from core.series.series import Axis
 from gui.base.colours import faint

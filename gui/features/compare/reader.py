@@ -20,12 +20,13 @@ from core.history.summary import LOSS, SEED, VALIDATION_LOSS
 from core.language import tr, tr_plural
 from core.results import comparison
 from core.results.comparison import Comparison
-from core.results.curves import Guide, ReadingCurve, guide_of
+from core.results.curves import Guide, guide_of
 from core.results.measured_run import MeasuredRun, choose_metric, measured_run, removed_sentence, unless_removed
 from core.runs.facts import state_info
 from core.runs.run import Run
 from core.schema.events import Event as RunEvent
 from core.series import long_runs
+from core.series.device_readings import ReadingCurve
 from core.series.long_runs import events_size
 from core.series.run_series import RunSeries
 from core.text import BYTES_PER_GB

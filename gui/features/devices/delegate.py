@@ -22,6 +22,9 @@ from gui.widgets.plain_text import verbatim
 
 LINE = Qt.ItemDataRole.UserRole
 """Item data: the `Line`."""
+HEADING = Qt.ItemFlag.ItemIsSelectable | Qt.ItemFlag.ItemNeverHasChildren
+ENABLED = HEADING | Qt.ItemFlag.ItemIsEnabled
+CHECKABLE = ENABLED | Qt.ItemFlag.ItemIsUserCheckable  # made once: Qt asks at each painting
 
 
 class DeviceModel(QAbstractListModel):
@@ -55,10 +58,9 @@ class DeviceModel(QAbstractListModel):
 
     def flags(self, index: Index) -> Qt.ItemFlag:
         """Let the keys pass over the headings of models."""
-        line, flags = self.lines[index.row()], Qt.ItemFlag.ItemIsSelectable | Qt.ItemFlag.ItemNeverHasChildren
-        if isinstance(line, DeviceLine) and line.can_be_ticked:
-            flags |= Qt.ItemFlag.ItemIsUserCheckable
-        return flags if isinstance(line, ModelLine) else flags | Qt.ItemFlag.ItemIsEnabled
+        line = self.lines[index.row()]
+        is_checkable = isinstance(line, DeviceLine) and line.can_be_ticked
+        return CHECKABLE if is_checkable else HEADING if isinstance(line, ModelLine) else ENABLED
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:
         """Return the line, or what it says."""
@@ -349,17 +351,16 @@ class DeviceDelegate(QStyledItemDelegate):
         sizes, theme = self.sizes, current_theme()
         power = row.power_of_limit if self.shows_limits else row.power
         taken = self._power_px + GAP_PX if power else 0
-        in_trouble = theme.bad
-        tone = in_trouble if row.slowdowns and not row.hot else theme.muted
+        tone = theme.bad if row.slowdowns and not row.hot else theme.muted
         draw_elided(painter, line, power, tone, font=sizes.small, right=True)
         heat = line.adjusted(0, 0, -taken, 0)
         font = sizes.small_bold if row.hot else sizes.small
-        draw_elided(painter, heat, row.temperature, in_trouble if row.hot else theme.muted, font=font, right=True)
+        draw_elided(painter, heat, row.temperature, theme.bad if row.hot else theme.muted, font=font, right=True)
         taken += sizes.temperature + GAP_PX if row.temperature else 0
         if row.in_trouble:
             side = sizes.small_line - 4
             left = heat.right() - sizes.width(row.temperature, font) - side - 3
-            _paint_sign(painter, QRectF(left, line.center().y() - side / 2 + 0.5, side, side), in_trouble, theme.panel)
+            _paint_sign(painter, QRectF(left, line.center().y() - side / 2 + 0.5, side, side), theme.bad, theme.panel)
             taken = max(taken, line.right() - left + GAP_PX)
         return taken
 

@@ -53,7 +53,7 @@ class MarginLabels(Drawing):
         metrics = QFontMetricsF(self._font())
         usual = metrics.horizontalAdvance(self._widest)
         needed = max((metrics.horizontalAdvance(f"{name} +9") for name in self._names), default=0.0)
-        return SQUARE_PX + 2 * GAP_PX + min(max(usual, needed), scaled(MAX_NAME_PX)) + 2
+        return SQUARE_PX + 2 * GAP_PX + max(usual, min(needed, scaled(MAX_NAME_PX))) + 2
 
     def make_room(self, names: Iterable[str], widest: str = WIDEST) -> None:
         """Make room for a text on the right, and for names that are longer than those of the devices here."""
