@@ -218,8 +218,8 @@ MIN_VALUES = 20
 """A line with fewer values is shown whole."""
 NEAR_SHARE = 0.5
 """Values beyond the range by at most this share of its height are shown all the same."""
-MOST_BEFORE = 20
-"""Heights of the range by which a line may begin beyond it and still be shown whole."""
+LEADING_SHARE = 2.0
+"""The same for values with which a line comes into the range, of which each widens it."""
 ROOM_SHARE = 0.05
 """Free room above and below the lines."""
 
@@ -229,7 +229,7 @@ def fitting_range(lines: Sequence[Floats], *, ignore_outliers: bool) -> Span | N
 
     With `ignore_outliers`, it reaches from the 1st to the 99th percentile of each line, and to the values beyond that
     are near. Each line counts by itself: a validation has a hundredth of the values of the training. Values with which
-    a line comes into the range are no outliers, unless it is a single one.
+    a line comes into the range are no outliers, unless one lies far beyond the others.
     """
     finite = [line[np.isfinite(line)] for line in lines]
     finite = [line for line in finite if len(line)]
@@ -239,10 +239,11 @@ def fitting_range(lines: Sequence[Floats], *, ignore_outliers: bool) -> Span | N
     if ignore_outliers:
         inner = [_percentiles(line) for line in finite]
         lo, hi = min(ends[0] for ends in inner), max(ends[1] for ends in inner)
-        begun = [line[: np.argmax((line >= lo) & (line <= hi))] for line in finite]
-        most = MOST_BEFORE * ((hi - lo) or abs(hi))
-        for ends in [(float(line.min()), float(line.max())) for line in begun if len(line) > 1]:
-            lo, hi = (min(lo, ends[0]), max(hi, ends[1])) if max(lo - ends[0], ends[1] - hi) <= most else (lo, hi)
+        for line in finite:
+            begun = np.sort(line[: np.argmax((line >= lo) & (line <= hi))])
+            for value in [*begun[begun > hi].tolist(), *begun[begun < lo][::-1].tolist()]:
+                if max(value - hi, lo - value) <= LEADING_SHARE * ((hi - lo) or abs(hi)):
+                    lo, hi = min(lo, value), max(hi, value)
         near = NEAR_SHARE * (hi - lo)
         inside = [line[(line >= lo - near) & (line <= hi + near)] for line in finite]
         lo, hi = min(float(line.min()) for line in inside), max(float(line.max()) for line in inside)
