@@ -306,8 +306,9 @@ class Series:
             borders = training.locate_all(np.arange(begun, ended + every_s / 2, every_s))
             at = np.unique(np.searchsorted(self.times, borders).clip(max=len(self) - 1))
             steps, times = self.steps[at], self.times[at]
+            seconds = np.diff(training.place(times)).round(6)  # unix times have no more digits
             with np.errstate(divide="ignore"):  # a pause may lie between two steps: a gap
-                rate.append(steps[1:], times[1:], per_step * np.diff(steps) / np.diff(training.place(times)))
+                rate.append(steps[1:], times[1:], per_step * np.diff(steps) / seconds)
         return rate
 
     def breaks(self, axis: Axis, lo: float, hi: float) -> Indices:

@@ -30,7 +30,7 @@ from gui.widgets.fields import select
 from gui.widgets.layouts import hbox, scroll_down, vbox
 from gui.widgets.plain_text import PlainLabel, named
 
-PLOT_PX, CARD_PX, LEAST_PX, GAP_PX, MOST = 690, 206, 124, 8, 48
+PLOT_PX, CARD_PX, LEAST_PX, GAP_PX, MOST = 690, 206, 110, 8, 48
 """Least width of the big plot beside cards; width, least height, distance and largest number of cards."""
 ROW_PX, MEAN_PX = 24, 2
 """Least distance of the numbers beside a curve; width of the columns of which it shows the mean."""
