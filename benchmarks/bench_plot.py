@@ -12,6 +12,9 @@ points, prepare what is drawn, paint.
 
 The other two draw only the steps, without a mean. The additional work of ours counts as part of its time.
 
+Then the loss beside six cards of other metrics with as many steps: the loss alone, and the cards when they are drawn,
+which is once in `metric_cards.PAUSE_S`.
+
 Then the utilisation of 8 devices over 10 hours, a reading every two seconds, as strips and as lines, in turns.
 """
 
@@ -30,6 +33,8 @@ from benchmarks.report import table, write_json
 from core.series.run_series import RunSeries
 from gui.base import theme as themes
 from gui.base.theme import DARK
+from gui.plots import metric_cards
+from gui.plots.area import PlotArea
 from gui.plots.registry import PLOTS
 
 if TYPE_CHECKING:
@@ -43,7 +48,7 @@ FRAMES = 40
 WARM_UP = 3
 NEW_POINTS = 20
 SIZE_PX = (1200, 600)
-REOPENED_STEPS = 1_000_000
+REOPENED_STEPS = CARD_STEPS = 1_000_000
 DEVICES, DEVICE_READINGS, PERIOD_S = 8, 18_000, 2.0
 
 
@@ -58,6 +63,12 @@ def main() -> None:
     pairs = zip(spent[POINTS[3], "ours"], spent[POINTS[1], "ours"], strict=True)
     growth = median(long / short for long, short in pairs)
     print(f"10^7 points cost {growth:.2f} times a frame of 10^5 (median over the turns).")
+    cards = _measure_cards(app)
+    table(
+        f"Six cards of {CARD_STEPS:,} steps beside the loss",
+        ("part", "ms"),
+        [(part, f"{median(times) * 1e3:.1f}") for part, times in cards.items()],
+    )
     forms = _measure_forms(app)
     ratio = median(strips / lines for strips, lines in zip(forms["strips"], forms["lines"], strict=True))
     table(
@@ -72,7 +83,9 @@ def main() -> None:
         ("steps a batch", "fold, ms", "first view, ms"),
         [(row["batch"], f"{row['fold_ms']:.0f}", f"{row['view_ms']:.1f}") for row in reopened],
     )
-    found = {"frames": rows, "growth_1e7_over_1e5": growth, "strips_over_lines": ratio, "reopen": reopened}
+    cards_ms = {part: median(times) * 1e3 for part, times in cards.items()}
+    ratios = {"growth_1e7_over_1e5": growth, "strips_over_lines": ratio}
+    found = {"frames": rows, "cards_ms": cards_ms, **ratios, "reopen": reopened}
     print("written:", write_json("plot", found))
 
 
@@ -133,6 +146,46 @@ class _Ours:
             [{"t": now, "kind": "metrics", "since": now, "first": self.shown + 1, "values": {"loss": batch}}]
         )
         self.shown = until
+
+
+def _measure_cards(app: QApplication) -> dict[str, list[float]]:
+    """The seconds of every frame of the loss, and of the cards beside it."""
+    metric_cards.PAUSE_S = 0.0
+    names = ["loss", *(f"metric_{number}" for number in range(5))]  # with the rate six cards
+    values = _values(CARD_STEPS + NEW_POINTS * (FRAMES + WARM_UP))
+    run_series, shown = RunSeries(), CARD_STEPS
+    run_series.fold([{"t": 1.0, "kind": "metrics", "first": 1, "values": {name: [1.0] for name in names}}])
+    for name in names:
+        run_series.metrics[name].append(
+            np.arange(2.0, shown + 1), np.linspace(1, 36_000, shown - 1), values[1:shown]
+        )
+    area = PlotArea()
+    area.resize(1400, 900)
+    area.show()
+    area.create_plots()
+    area.show_series(run_series, RunSeries(), {}, {}, live_devices=False)
+    app.processEvents()
+    spent: dict[str, list[float]] = {"loss": [], "cards, prepare": [], "cards, paint": []}
+    loss = area.plots["lossPlot"]
+    for _ in range(FRAMES + WARM_UP):
+        batch, now = values[shown : shown + NEW_POINTS].tolist(), 35_000.0 + shown / 1e3
+        event = {"t": now, "kind": "metrics", "since": now, "first": shown + 1}
+        run_series.fold([{**event, "values": dict.fromkeys(names, batch)}])
+        shown += NEW_POINTS
+        began = time.perf_counter()
+        loss.redraw()
+        loss.canvas.viewport().repaint()
+        drawn = time.perf_counter()
+        area.cards.redraw()
+        prepared = time.perf_counter()
+        for card in area.cards.cards:
+            card.repaint()
+        ended = time.perf_counter()
+        for part, seconds in zip(spent, (drawn - began, prepared - drawn, ended - prepared), strict=True):
+            spent[part].append(seconds)
+        app.processEvents()
+    assert sum(card.isVisible() for card in area.cards.cards) == 6
+    return {part: times[WARM_UP:] for part, times in spent.items()}
 
 
 def _measure_forms(app: QApplication) -> dict[str, list[float]]:

@@ -21,6 +21,8 @@ from core.text import disk, duration, first_names, join_names, join_phrases, lis
 Values = Mapping[str, Sequence[float | None]]
 
 LOSS, RATE, VALIDATION = "loss", "learning_rate", "val_"
+SAMPLES_PER_S, STEPS_PER_S = RATES = tr_noop("samples/s"), tr_noop("steps/s")
+"""How fast a run trained, which is drawn beside its metrics."""
 
 
 class EpochLine(NamedTuple):
@@ -169,9 +171,9 @@ def _numbers(values: Mapping[str, float | None]) -> list[str]:
 
 
 def metric_title(name: str) -> str:
-    """Return `val. loss` for `val_loss`: a loss in the language in use, other metrics as they are named."""
+    """Return `val. loss` for `val_loss`: a loss or a rate in the language in use, other metrics as they are named."""
     if not name.startswith(VALIDATION):
-        return tr("loss") if name == LOSS else name.replace("_", " ")
+        return tr(name) if name in {LOSS, *RATES} else name.replace("_", " ")
     metric = name.removeprefix(VALIDATION).replace("_", " ")
     return tr("val. loss") if metric == LOSS else tr("val. {metric}", metric=metric)
 

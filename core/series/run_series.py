@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from core.arrays import np
+from core.diagnosis.timeline import SAMPLES_PER_S, STEPS_PER_S
 from core.history.summary import LOSS, RECENT, VALIDATION_LOSS, RunLoss, recent_mean, run_loss
 from core.language import tr
 from core.runs.facts import RunFacts
@@ -124,6 +125,8 @@ class RunSeries:
         self.slowdowns: dict[str, list[Slowdown]] = {}
         """By device id, in order of time."""
         self.steps_per_epoch: int | None = None
+        self._samples_per_step: float | None = None
+        self._rate: tuple[int, dict[str, Series]] = -1, {}
         self.started: float | None = None
         """Unix time of the first event."""
         self.training_ended: float | None = None
@@ -193,6 +196,16 @@ class RunSeries:
         if self.steps_per_epoch:
             axes["epoch"] = Axis(column="step", unit=self.steps_per_epoch)
         return axes
+
+    @property
+    def drawn(self) -> dict[str, Series]:
+        """The metrics, and how fast the run trained: samples or, where their number is unknown, steps a second."""
+        if self._rate[0] != self.version:
+            by_step = (each for name, each in self.metrics.items() if name not in self.by_epoch)
+            rate = max(by_step, key=len, default=Series()).rate(self.axes["training"], self._samples_per_step or 1.0)
+            name = SAMPLES_PER_S if self._samples_per_step else STEPS_PER_S
+            self._rate = self.version, {name: rate} if len(rate) > 1 else {}
+        return self._rate[1] | self.metrics
 
     @property
     def interruptions(self) -> tuple[Interruption, ...]:
@@ -403,6 +416,7 @@ class RunSeries:
         match record:
             case Plan():
                 self.steps_per_epoch = record.steps_per_epoch
+                self._samples_per_step = record.samples_per_epoch / max(record.steps_per_epoch, 1)
             case Release():
                 self._add_released_memory(record)
             case StateChange():

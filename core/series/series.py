@@ -297,6 +297,20 @@ class Series:
         at = int(np.searchsorted(self.steps, step))
         return float(self._means(weight)[at]) if at < len(self) and self.steps[at] == step else None
 
+    def rate(self, training: Axis, per_step: float) -> Series:
+        """Return `per_step` times the steps in a second of training: at most 1024 means, over a second or more."""
+        rate = Series()
+        if len(self) > 1:
+            begun, ended = training.place(self.times[[0, -1]]).tolist()
+            every_s = 2.0 ** np.ceil(np.log2(max((ended - begun) / 1024, 1.0)))  # seldom another one
+            borders = training.locate_all(np.arange(begun, ended + every_s / 2, every_s))
+            at = np.unique(np.searchsorted(self.times, borders).clip(max=len(self) - 1))
+            steps, times = self.steps[at], self.times[at]
+            seconds = np.diff(training.place(times)).round(6)  # unix times have no more digits
+            with np.errstate(divide="ignore"):  # a pause may lie between two steps: a gap
+                rate.append(steps[1:], times[1:], per_step * np.diff(steps) / seconds)
+        return rate
+
     def breaks(self, axis: Axis, lo: float, hi: float) -> Indices:
         """Return the indices of the values over [lo, hi] that are not finite and follow a finite one, or nothing."""
         if self._complete:

@@ -130,7 +130,11 @@ class PlotArea(QSplitter):
         plot.customContextMenuRequested.connect(lambda at: self._open_menu(plot, at))
         names = list(self._rows)
         place = sum(names.index(name) < names.index(row.name) for name in self.plots)
-        self.insertWidget(place, plot)
+        if not self.plots:
+            from gui.plots.metric_cards import MetricCards
+
+            self.cards = MetricCards(plot)  # type: ignore[arg-type]  # the first row is the loss
+        self.insertWidget(place, plot if self.plots else self.cards)
         self.setStretchFactor(place, SHARES[min(place, len(SHARES) - 1)])
         plot.installEventFilter(self)
         self.plots[row.name] = plot
@@ -181,6 +185,7 @@ class PlotArea(QSplitter):
                 shown = shown and self._has_gpus
             if shown is plot.isHidden():
                 plot.setVisible(shown)
+        self.cards.setHidden(self._loss.isHidden())
         seen = [self.plots[name] for name in self._rows if name in self.plots and not self.plots[name].isHidden()]
         for plot in seen:
             plot.show_axis(shown=not self.is_machine or plot is seen[-1])
@@ -311,9 +316,9 @@ class PlotArea(QSplitter):
         # they are drawn later, with newer readings, and change its range in turn, and so on at every round.
         moved = [each for plot in due for each in self._link.moved_by(plot) if each in seen]
         new = [plot for plot in dict.fromkeys([*due, *moved]) if plot not in self._waiting]
-        if new:
+        if new or (seen and self.cards.is_due()):
             self._waiting.extend(new)
-            self._turns.start([self._redraw_next] * len(new))
+            self._turns.start([*[self._redraw_next] * len(new), self.cards.redraw])
 
     def _redraw_next(self) -> None:
         plot = self._waiting.popleft()

@@ -157,7 +157,7 @@ class LossPlot(Plot):
     def _rows(self, family: Family, ranks: list[Series], step: int) -> list[HoverRow]:
         """Return the value of one step, and the mean there."""
         values = [point.value for point in at_step(ranks, step)]
-        value = _value_text(values[0] if len(values) == 1 else mean_of(values), 5)
+        value = value_text(mean_of(values), 5)
         numbers = [each for each in values if np.isfinite(each)]
         if len(numbers) > 1:
             value += f" {tr('({lowest:.4g} to {highest:.4g})', lowest=min(numbers), highest=max(numbers))}"
@@ -191,7 +191,7 @@ class LossPlot(Plot):
             for series in ranks:
                 for index in series.breaks(axis, x - reach, x + reach)[:1]:
                     form = (BECAME if len(ranks) == 1 else BECAME_ON_ONE_RANK)[family.unit]
-                    value, step = _value_text(series.values[index], 1), number(float(series.steps[index]), 1)
+                    value, step = value_text(series.values[index], 1), number(float(series.steps[index]), 1)
                     text = tr(form, name=name.replace("_", " "), value=value, step=step)
                     return [HoverRow(label=text, colour=current_theme().bad)]
         return []
@@ -205,7 +205,7 @@ class LossPlot(Plot):
 
     def measured(self, run_series: RunSeries) -> Mapping[str, Series]:
         """Return the metric and its validation values, of each rank."""
-        metrics, family = run_series.metrics, self.controls.metric_name
+        metrics, family = run_series.drawn, self.controls.metric_name
         shown = {family, VALIDATION + family}
         return {name: series for name, series in metrics.items() if own_name(name, metrics) in shown}
 
@@ -244,46 +244,34 @@ class LossPlot(Plot):
 
     def draw_lines(self, span: Span, pixels: int) -> None:
         """Draw the metric, its mean and its validation values, of several ranks with the spread."""
-        run_series, smoothing = self._shown, self.controls.smoothing
-        family = self._family(run_series)
+        smoothing, family = self.controls.smoothing, self._family(self._shown)
         train, validation = family.train, family.validation
         if len(train) > 1:
             self._every.clear()
-            self._draw_ranks(train, self._mean, self._spread, run_series=run_series, span=span, pixels=pixels)
+            self._draw_ranks(train, self._mean, self._spread, span, pixels)
         else:
             self._spread.clear()
-            self._draw_one(train, run_series, span, pixels, self._every)
-            self._draw_mean(train if smoothing else [], run_series, span, pixels)
+            self._draw_one(train, self._every, span, pixels)
+            self._draw_one(train if smoothing else [], self._mean, span, pixels, smoothing)
         if len(validation) > 1:
-            self._draw_ranks(
-                validation, self._validation, self._validation_spread, run_series=run_series, span=span, pixels=pixels
-            )
+            self._draw_ranks(validation, self._validation, self._validation_spread, span, pixels)
         else:
             self._validation_spread.clear()
-            self._draw_one(validation, run_series, span, pixels, self._validation)
+            self._draw_one(validation, self._validation, span, pixels)
         super().draw_lines(span, pixels)
 
-    def _draw_one(self, ranks: list[Series], run_series: RunSeries, span: Span, pixels: int, line: LineItem) -> None:
-        axis, log = self.axis(run_series), self.controls.logarithmic
-        if ranks:
-            line.show(*ranks[0].view(axis, *span, pixels, positive=log), logarithmic=log)
-        else:
+    def _draw_one(self, ranks: list[Series], line: LineItem, span: Span, pixels: int, weight: float = 0.0) -> None:
+        if not ranks:
             line.clear()
+            return
+        axis, log, series = self.axis(self._shown), self.controls.logarithmic, ranks[0]
+        x, y = series.smooth(axis, *span, pixels, weight) if weight else series.view(axis, *span, pixels, positive=log)
+        line.show(x, np.where(y > 0, y, np.nan) if log else y, logarithmic=log)
 
-    def _draw_mean(self, ranks: list[Series], run_series: RunSeries, span: Span, pixels: int) -> None:
-        log = self.controls.logarithmic
-        if ranks:
-            x, y = ranks[0].smooth(self.axis(run_series), *span, pixels, self.controls.smoothing)
-            self._mean.show(x, np.where(y > 0, y, np.nan) if log else y, logarithmic=log)
-        else:
-            self._mean.clear()
-
-    def _draw_ranks(
-        self, ranks: list[Series], line: LineItem, band: BandItem, *, run_series: RunSeries, span: Span, pixels: int
-    ) -> None:
+    def _draw_ranks(self, ranks: list[Series], line: LineItem, band: BandItem, span: Span, pixels: int) -> None:
         log = self.controls.logarithmic
         weight = self.controls.smoothing if line is self._mean else 0.0
-        found = combine(ranks, self.axis(run_series), span, pixels, weight, positive=log)
+        found = combine(ranks, self.axis(self._shown), span, pixels, weight, positive=log)
         line.show(found.x, found.mean, logarithmic=log)
         band.show(found.x, found.low, found.high, logarithmic=log)
 
@@ -325,14 +313,13 @@ class LossPlot(Plot):
         if family.train:
             value, is_mean = family.newest(self.controls.smoothing)
             label = tr("train mean") if is_mean else tr(TRAIN)
-            rows.append(HoverRow(label=label, value=_value_text(value, 4), colour=current_theme().train))
+            rows.append(HoverRow(label=label, value=value_text(value, 4), colour=current_theme().train))
         colour = current_theme().validation
         if self.controls.metric_name == "loss" and (best := best_validation(self._shown)) is not None:
-            rows.append(HoverRow(label=tr("best validation"), value=_value_text(best[1], 4), colour=colour))
+            rows.append(HoverRow(label=tr("best validation"), value=value_text(best[1], 4), colour=colour))
         elif family.validation:
-            last = [float(series.values[-1]) for series in family.validation]
-            value = last[0] if len(last) == 1 else mean_of(last)
-            rows.append(HoverRow(label=tr(VALIDATED), value=_value_text(value, 4), colour=colour))
+            value = mean_of(series.values[-1] for series in family.validation)
+            rows.append(HoverRow(label=tr(VALIDATED), value=value_text(value, 4), colour=colour))
         return rows
 
     def _recolour_lines(self) -> None:
@@ -360,7 +347,8 @@ class LossPlot(Plot):
         self.invalidate()
 
 
-def _value_text(value: float, digits: int) -> str:
+def value_text(value: float, digits: int) -> str:
+    """Return a value with so many significant digits, a large one whole: `0.4304`, `12 340`."""
     if np.isfinite(value):
-        return f"{value:.{digits}g}"
+        return number(value, 1) if 10 ** (digits - 1) <= abs(value) < 1e9 else f"{value:.{digits}g}"
     return "NaN" if np.isnan(value) else tr("infinite")

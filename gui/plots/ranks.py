@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from core.diagnosis.timeline import RATES
 from core.series.min_max_tree import Floats
 from core.series.run_series import RunSeries
 from core.series.series import STEP, Axis, Point, Series
@@ -72,8 +73,9 @@ def at_step(ranks: Sequence[Series], step: int) -> list[Point]:
 
 
 def mean_of(values: Iterable[float]) -> float:
-    """Return the mean of the finite values; NaN if there are none."""
-    return float(_mean(np.array(list(values), dtype=np.float64)))
+    """Return the mean of the finite values, NaN if there are none; a single value itself."""
+    numbers = np.array(list(values), dtype=np.float64)
+    return float(numbers[0] if len(numbers) == 1 else _mean(numbers))
 
 
 def _step_span(guide: Series, axis: Axis, span: Span) -> Span:
@@ -130,7 +132,7 @@ class Family:
     @classmethod
     def of(cls, run_series: RunSeries, name: str) -> Family:
         """Return the metric of a run, empty if nothing of it was measured."""
-        metrics, twin = run_series.metrics, VALIDATION + name
+        metrics, twin = run_series.drawn, VALIDATION + name
         unit = "epoch" if (name if name in metrics else twin) in run_series.by_epoch else "step"
         return cls(name=name, train=of_ranks(metrics, name), validation=of_ranks(metrics, twin), unit=unit)
 
@@ -192,11 +194,13 @@ class Family:
 
 
 def families(run_series: RunSeries) -> list[str]:
-    """Return the metrics without validation twins and other ranks: the loss first, then other losses."""
-    names = {own_name(name, run_series.metrics).removeprefix(VALIDATION): None for name in run_series.metrics}
-    if not names.keys() - {"learning_rate"}:
+    """Return the metrics without validation twins and other ranks: losses first, what is set and the rates last."""
+    metrics = run_series.drawn
+    names = {own_name(name, metrics).removeprefix(VALIDATION): None for name in metrics}
+    last = ("learning_rate", *RATES)
+    if not names.keys() - {*last}:
         names = {"loss": None, **names}
-    return sorted(names, key=lambda name: (name != "loss", "loss" not in name, name == "learning_rate"))
+    return sorted(names, key=lambda name: (name != "loss", "loss" not in name, name in last, name in RATES))
 
 
 def _along(series: Series, axis: Axis) -> Floats:
@@ -214,6 +218,8 @@ MIN_VALUES = 20
 """A line with fewer values is shown whole."""
 NEAR_SHARE = 0.5
 """Values beyond the range by at most this share of its height are shown all the same."""
+LEADING_SHARE = 2.0
+"""The same for values with which a line comes into the range, of which each widens it."""
 ROOM_SHARE = 0.05
 """Free room above and below the lines."""
 
@@ -222,7 +228,8 @@ def fitting_range(lines: Sequence[Floats], *, ignore_outliers: bool) -> Span | N
     """Return the range that suits these lines, with some room; None if they have no finite value.
 
     With `ignore_outliers`, it reaches from the 1st to the 99th percentile of each line, and to the values beyond that
-    are near. Each line counts by itself: a validation has a hundredth of the values of the training.
+    are near. Each line counts by itself: a validation has a hundredth of the values of the training. Values with which
+    a line comes into the range are no outliers, unless one lies far beyond the others.
     """
     finite = [line[np.isfinite(line)] for line in lines]
     finite = [line for line in finite if len(line)]
@@ -232,6 +239,11 @@ def fitting_range(lines: Sequence[Floats], *, ignore_outliers: bool) -> Span | N
     if ignore_outliers:
         inner = [_percentiles(line) for line in finite]
         lo, hi = min(ends[0] for ends in inner), max(ends[1] for ends in inner)
+        for line in finite:
+            begun = np.sort(line[: np.argmax((line >= lo) & (line <= hi))])
+            for value in [*begun[begun > hi].tolist(), *begun[begun < lo][::-1].tolist()]:
+                if max(value - hi, lo - value) <= LEADING_SHARE * ((hi - lo) or abs(hi)):
+                    lo, hi = min(lo, value), max(hi, value)
         near = NEAR_SHARE * (hi - lo)
         inside = [line[(line >= lo - near) & (line <= hi + near)] for line in finite]
         lo, hi = min(float(line.min()) for line in inside), max(float(line.max()) for line in inside)

@@ -129,6 +129,8 @@ def _draw(app: QApplication, window: MainWindow) -> None:
         plot.invalidate()  # the plots of a live run take in new readings only every few seconds
     for plot in window.panels.plots.plots.values():
         plot.redraw()
+    window.panels.plots.cards._drawn = ()  # likewise
+    window.panels.plots.cards.redraw()
     app.processEvents()
 
 

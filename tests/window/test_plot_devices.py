@@ -341,8 +341,9 @@ def test_temperature_power_and_clock_are_created_when_they_are_first_shown(area)
     assert list(area.plots) == ["lossPlot", "utilisationPlot", "memoryPlot"], "none of them at first"
     area.set_plot_shown("clockPlot", True)
     area.set_plot_shown("temperaturePlot", True)
-    assert [area.widget(place).objectName() for place in range(area.count())] == [
-        "lossPlot", "utilisationPlot", "memoryPlot", "temperaturePlot", "clockPlot"
+    assert area.widget(0).isAncestorOf(area.plots["lossPlot"])
+    assert [area.widget(place).objectName() for place in range(1, area.count())] == [
+        "utilisationPlot", "memoryPlot", "temperaturePlot", "clockPlot"
     ]
     assert area.plots["temperaturePlot"].reading_at(2).rows[1].text == "GPU 0 60 °C"
     assert area.plots["clockPlot"].reading_at(2).rows[1].text == "GPU 0 1\u2009980 MHz"

@@ -8,6 +8,7 @@ from PySide6.QtGui import QTextDocumentFragment
 from PySide6.QtWidgets import QSlider
 
 from core.series.run_series import RunSeries
+from core.series.series import STEP, Series
 from gui.base.theme import DARK
 from gui.plots.ranks import fitting_range
 from gui.plots.run_plot import Plot
@@ -320,6 +321,42 @@ def places(marks: pg.ScatterPlotItem) -> list[float]:
     return marks.getData()[0].tolist() if marks.isVisible() else []
 
 
+BEGUN = (
+    2.34, 2.26, 2.25, 2.22, 2.17, 2.14, 2.12, 2.04, 1.99, 1.99, 1.86, 1.86, 1.79, 1.72, 1.58, 1.51, 1.56, 1.47,
+    1.34, 1.28, 1.16, 1.19, 1.22, 1.06, 1.01, 0.93, 0.93, 0.88, 0.77, 0.82, 0.77, 0.65, 0.70, 0.66, 0.67, 0.60,
+    0.55, 0.54, 0.64, 0.59, 0.56, 0.48, 0.55, 0.53, 0.47, 0.41, 0.52, 0.53, 0.52, 0.35, 0.36, 0.36, 0.37, 0.42,
+    0.34, 0.32, 0.42, 0.39, 0.24, 0.41, 0.46, 0.40, 0.37, 0.29, 0.19, 0.28, 0.27, 0.33, 0.36, 0.28, 0.28, 0.23,
+    0.33, 0.24, 0.26, 0.26, 0.30, 0.23, 0.20, 0.25, 0.37, 0.26, 0.19, 0.18, 0.20, 0.16, 0.20, 0.22, 0.18, 0.21,
+)
+"""The first losses of a recorded training of 8 800 steps on the digits, with a large learning rate."""
+WENT_ON = (
+    0.1921, 0.1135, 0.0431, 0.0823, 0.0395, 0.0190, 0.0616, 0.0126, 0.0088, 0.0069, 0.0096, 0.0078, 0.0031, 0.0075,
+    0.0021, 0.0038, 0.0029, 0.0026, 0.0017, 0.0035, 0.0015, 0.0031, 0.0022, 0.0012, 0.0020, 0.0013, 0.0012, 0.0037,
+    0.0015, 0.0009, 0.0010, 0.0015, 0.0017, 0.0024, 0.0021, 0.0015, 0.0013, 0.0021, 0.0008, 0.0003, 0.0007, 0.0018,
+    0.0016, 0.0023,
+)
+"""Every 201st of the other ones."""
+
+
+@pytest.mark.parametrize("pixels", [300, 450, 700, 1200])
+@pytest.mark.parametrize(("at", "spike"), [(None, 0.0), (4000, 60.0), (0, 500.0)])
+def test_curve_that_falls_into_the_range_is_shown_from_its_beginning(pixels, at, spike) -> None:
+    series, values = Series(), np.concatenate([BEGUN, np.repeat(WENT_ON, 201)])
+    if at is not None:
+        values[at] = spike
+    series.append(np.arange(len(values)) + 1.0, START + np.arange(len(values)), values)
+    span = 0, len(values)
+    lines = [series.view(STEP, *span, pixels)[1], series.smooth(STEP, *span, pixels, 0.6)[1]]
+    lo, hi = fitting_range(lines, ignore_outliers=True)
+    assert hi < spike or at is None, "a single spike is cut, also as the first value"
+    assert hi > 2.3 or at == 0, "the first loss is in sight"
+    upwards = fitting_range([-line for line in lines], ignore_outliers=True)
+    assert upwards == pytest.approx((-hi, -lo)), "as a curve that rises is"
+    flat = np.linspace(0.2, 0.1, 500)
+    flat[0] = 1.0
+    assert fitting_range([flat], ignore_outliers=True)[1] < 0.3, "nothing leads from a single value to the others"
+
+
 def test_range_holds_all_but_values_far_away_which_have_arrows(loss) -> None:
     assert fitting_range([falling()], ignore_outliers=True) == fitting_range([falling()], ignore_outliers=False)
     spiked = falling()
@@ -423,7 +460,8 @@ def test_ranks_are_drawn_as_mean_and_band(loss, axis) -> None:
     choose(loss, "axis_box", axis)
     smooth(loss, 0)
     draw(ranked([1.0, 2.0, 3.0], [3.0, 4.0, 5.0], [2.0, 3.0, 7.0]), loss)
-    assert loss.controls.metric_box.count() == 1
+    box = loss.controls.metric_box
+    assert [box.itemData(row) for row in range(box.count())] == ["loss", "steps/s"]
     curves = loss.curves()
     assert set(curves) == {"loss (mean)", "loss (spread)"}
     np.testing.assert_allclose(curves["loss (mean)"][1], [2, 3, 5])

@@ -80,7 +80,7 @@ def test_a_number_becomes_a_curve_by_pointing_at_it(taught: QMainWindow, qtbot, 
     dialog = point(taught, "4.0000", "plotNumber")
     qtbot.waitUntil(dialog.keep.isEnabled)
     assert dialog.edit.text() == "deficit"
-    assert [value for _, value in dialog.curve.points] == [round(8 / n, 4) for n in range(1, 9)]
+    assert dialog.curve.lines["train"].y.tolist() == [round(8 / n, 4) for n in range(1, 9)]
     assert "It matches 8 lines of the log." in dialog.words.text()
     dialog.edit.clear()
     qtbot.keyClicks(dialog.edit, "cost")

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QPointF, Qt, QUrl, Signal
-from PySide6.QtGui import QColor, QDesktopServices, QKeyEvent, QKeySequence, QPainter, QPaintEvent, QPen, QShortcut
+from PySide6.QtCore import Qt, QUrl, Signal
+from PySide6.QtGui import QDesktopServices, QKeyEvent, QKeySequence, QShortcut
 from PySide6.QtWidgets import QComboBox, QDialogButtonBox, QLineEdit, QPushButton, QWidget
 
 from core.errors import RunError
@@ -18,7 +18,7 @@ from core.metrics.rules import METRIC, NO_METRIC, STEP, number_at
 from core.schema.paths import log_of_rank
 from core.text import one_line
 from gui.base.jobs import Jobs, reason
-from gui.base.theme import current_theme, mark
+from gui.base.theme import mark
 from gui.features.log.files import FileSearch, file_size, lines_after, lines_before
 from gui.features.log.highlights import LogNumbers
 from gui.features.log.view import LogView, SearchBar
@@ -292,42 +292,7 @@ def _reread(run_dir: Path) -> None:
 
 
 WIDTH_PX, CURVE_PX = 520, 110
-MARGIN_PX = 6
 SHOWN_CHARACTERS = 200
-
-
-class CurvePreview(QWidget):
-    """Draws one small curve without axes."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        named(self, "curvePreview", tr("The curve that the rule gives"))
-        self.setFixedHeight(CURVE_PX)
-        self.points: Sequence[tuple[int, float]] = ()
-
-    def show_points(self, points: Sequence[tuple[int, float]]) -> None:
-        """Draw these steps and values."""
-        self.points = points
-        self.update()
-
-    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: ARG002, N802 (Qt's signature)
-        """Draw the curve over the whole width."""
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.fillRect(self.rect(), QColor(current_theme().field))
-        finite = [(step, value) for step, value in self.points if abs(value) < float("inf")]
-        if finite:
-            painter.setPen(QPen(QColor(current_theme().train), 1.6))
-            steps, values = zip(*finite, strict=True)
-            first, low = min(steps), min(values)
-            x_scale = (self.width() - 2 * MARGIN_PX) / (max(steps) - first or 1)
-            y_scale = (self.height() - 2 * MARGIN_PX) / (max(values) - low or 1)
-            drawn = [
-                QPointF(MARGIN_PX + x_scale * (step - first), self.height() - MARGIN_PX - y_scale * (value - low))
-                for step, value in finite
-            ]
-            painter.drawPolyline(drawn) if len(drawn) > 1 else painter.drawEllipse(drawn[0], 2, 2)
-        painter.end()
 
 
 class TeachDialog(ScreenDialog):
@@ -337,6 +302,8 @@ class TeachDialog(ScreenDialog):
     keep_asked = Signal(str)
 
     def __init__(self, parent: QWidget, *, line: str, heading: str, has_name: bool) -> None:
+        from gui.plots.metric_cards import SmallCurve  # loads pyqtgraph
+
         super().__init__(parent)
         named(self, "teachDialog").setWindowTitle("Trainyard")
         title, shown = PlainLabel(heading, role="heading"), PlainLabel(one_line(line, SHOWN_CHARACTERS))
@@ -345,7 +312,8 @@ class TeachDialog(ScreenDialog):
         self.edit.setPlaceholderText(tr("name of the metric"))
         self.edit.setVisible(has_name)
         self.words = PlainLabel(tr("Reading the log ..."), name="teachWords", selectable=True)
-        self.curve = CurvePreview()
+        self.curve = named(SmallCurve(), "curvePreview", tr("The curve that the rule gives"))
+        self.curve.setFixedHeight(CURVE_PX)
         self.curve.setVisible(has_name)
         for label in (title, shown, self.words):
             label.setWordWrap(True)
@@ -371,7 +339,7 @@ class TeachDialog(ScreenDialog):
             self.edit.selectAll()
         self.words.setText("\n".join([tr("Rule: {rule}", rule=rule), *sentences]))
         mark(self.words, tone="")
-        self.curve.show_points(points)
+        self.curve.show_lines({"train": [*zip(*points, strict=True)]} if points else {})
         self.keep.setEnabled(True)
         self.adjustSize()
 
@@ -379,7 +347,7 @@ class TeachDialog(ScreenDialog):
         """Show why there is no rule, or why it was not kept."""
         self.words.setText(sentence)
         mark(self.words, tone="bad")
-        self.curve.show_points(())
+        self.curve.show_lines({})
         self.keep.setEnabled(False)
 
     def _rename(self, text: str) -> None:
