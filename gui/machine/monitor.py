@@ -158,8 +158,8 @@ WATCHED_PERIOD_S = 0.5
 UNWATCHED_PERIOD_S = 1.0
 CLOSE_PROCESSES_S = 0.5
 """Seconds between two lists of processes just after a run, when memory is being released."""
-NEWS_S = 0.4
-"""Seconds between two polls that report news: each kind of device is read at its own times."""
+NEWS_S = 0.9
+"""Seconds between two polls that report news: whatever shows readings is painted then, and no eye follows faster."""
 STALE_PERIODS, MIN_STALE_S = 3, 3.0
 """Readings older than both are out of date: a number of periods, and seconds."""
 HOST_STALE_S = 6.0

@@ -136,7 +136,7 @@ def test_age_of_readings_and_times_of_samples_use_the_monotonic_clock(monkeypatc
     gpu = Device(id="g", kind="nvidia", label="GPU 0", name="RTX")
     sample = Sample(device_id="g", time=4e9)  # the wall clock was set back since
     monitor = DeviceMonitor(StalledSampler(Survey(devices=(gpu,), samples=(sample,), arrived={"g": 100.0})))
-    for now, stale_age_s in ((100.5, {}), (102.9, {}), (112.2, {"g": 12}), (113.0, {"g": 13})):
+    for now, stale_age_s in ((100.5, {}), (102.9, {}), (112.2, {"g": 12}), (113.2, {"g": 13})):
         monkeypatch.setattr("gui.machine.monitor.time.monotonic", lambda now=now: now)
         changed = monitor.poll()
         assert monitor.stale_age_s == stale_age_s
@@ -149,8 +149,8 @@ def test_age_of_readings_and_times_of_samples_use_the_monotonic_clock(monkeypatc
     sampler = BusySampler(Survey(devices=(gpu,)))
     monitor = DeviceMonitor(sampler)
     reported = []
-    for eighth in range(10):
-        monkeypatch.setattr("gui.machine.monitor.time.monotonic", lambda eighth=eighth: 100 + eighth / 8)
+    for quarter in range(10):
+        monkeypatch.setattr("gui.machine.monitor.time.monotonic", lambda quarter=quarter: 100 + quarter / 4)
         reported.append(monitor.poll())
     assert reported == [True, False, False, False, True, False, False, False, True, False]
     sampler._survey = Survey(devices=())  # a change of devices is reported at once
