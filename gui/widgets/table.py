@@ -16,6 +16,7 @@ from core.language import tr
 from core.table import Column as ReadColumn
 from core.table import Row, Table
 from gui.base.formatting import DASH
+from gui.base.painting import Index
 from gui.base.text_size import scaled
 from gui.base.theme import current_theme, look
 from gui.widgets.context_menu import Entry, copy_entries, give_menu
@@ -64,18 +65,15 @@ def text_columns(titles: Sequence[str], numbers: Collection[int] = ()) -> list[C
 
 
 class RowsModel(QStandardItemModel):
-    """The cells of rows. They are kept, since Qt asks for them at each frame; only cells that differ are set again."""
+    """The cells of rows, made when Qt asks for the first of a row, since few of many rows are seen, and kept."""
 
     def __init__(self, key: Callable[[Any], Hashable], parent: QAbstractItemView) -> None:
         super().__init__(parent)
         self.key = key
         self.columns: Sequence[Column[Any]] = ()
         self.rows: Sequence[Any] = ()
-        self._cells: list[list[dict[int, object]]] = []
-        """What each cell has for each role."""
-        cell = QStandardItem()
-        cell.setEditable(False)
-        self.setItemPrototype(cell)
+        self._cells: dict[int, list[dict[int, object]]] = {}
+        """By the number of the row, what each cell has for each role."""
 
     def show_columns(self, columns: Sequence[Column[Any]]) -> None:
         """Show these columns, and no rows yet."""
@@ -93,20 +91,25 @@ class RowsModel(QStandardItemModel):
     def show_rows(self, rows: Sequence[Any], *, again: bool = False) -> None:
         """Show these rows. `again`: also those that have not changed."""
         before, self.rows = self.rows, rows
+        kept = {at for at in self._cells if at < len(rows) and not again and rows[at] == before[at]}
+        changed = [at for at in self._cells if at < len(rows) and at not in kept]
+        self._cells = {at: self._cells[at] for at in kept}
         self.setRowCount(len(rows))
-        del self._cells[len(rows) :]
-        self._cells += [[{}] * len(self.columns) for _ in rows[len(self._cells) :]]
-        changed = [at for at, row in enumerate(rows) if again or at >= len(before) or row != before[at]]
-        self.blockSignals(True)  # one signal for all cells
-        for at in changed:
-            cells = [self._cell(column, rows[at]) for column in self.columns]
-            for place, (new, old) in enumerate(zip(cells, self._cells[at], strict=True)):
-                differing = {role: value for role, value in new.items() if value != old.get(role)}
-                self.setItemData(self.index(at, place), differing)
-            self._cells[at] = cells
-        self.blockSignals(False)
         if changed:
-            self.dataChanged.emit(self.index(changed[0], 0), self.index(changed[-1], len(self.columns) - 1))
+            self.dataChanged.emit(self.index(min(changed), 0), self.index(max(changed), len(self.columns) - 1))
+
+    def flags(self, index: Index) -> Qt.ItemFlag:
+        """Let no cell be edited."""
+        return super().flags(index) & ~Qt.ItemFlag.ItemIsEditable
+
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:
+        """Return what a cell has for a role."""
+        at = index.row()
+        if not 0 <= at < len(self.rows):
+            return None
+        if at not in self._cells:
+            self._cells[at] = [self._cell(column, self.rows[at]) for column in self.columns]
+        return self._cells[at][index.column()].get(role)
 
     def number_of(self, key: Hashable) -> int:
         """Return the number of the row with a key; -1 without it."""
@@ -176,6 +179,11 @@ class RowsTable(QTableView, Generic[Row]):
         """The shown rows in their order."""
         return self._model.rows
 
+    @property
+    def columns(self) -> Sequence[Column[Row]]:
+        """The shown columns."""
+        return self._model.columns
+
     def show_columns(self, columns: Sequence[Column[Row]], rows: Sequence[Row] = ()) -> None:
         """Show other columns, with these rows; the selected row stays selected."""
         chosen, self._columns = self.chosen(), columns
@@ -233,12 +241,16 @@ class RowsTable(QTableView, Generic[Row]):
         again = column is self._sorted_by
         self._is_descending = not self._is_descending if again else column.is_descending
         self._sorted_by = column
-        arrow = DESCENDING if self._is_descending else ASCENDING
+        self.show_arrow(column.name, is_descending=self._is_descending)
+        self.show_rows(self._unsorted)
+
+    def show_arrow(self, name: str, *, is_descending: bool) -> None:
+        """Show that the rows are sorted by the column with this name."""
+        arrow = DESCENDING if is_descending else ASCENDING
         for place, each in enumerate(self._model.columns):
             # In the text: Qt's own arrow would be above the text or cut it.
-            title = f"{each.title} {arrow}" if each is column else each.title
+            title = f"{each.title} {arrow}" if each.name == name else each.title
             self._model.setHeaderData(place, Qt.Orientation.Horizontal, title)
-        self.show_rows(self._unsorted)
 
     def place(self, name: str) -> int:
         """Return the number of the shown column with this name."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 
@@ -199,6 +198,8 @@ class RunList(QListWidget):
         self.wanted = ROWS
         """Number of rows to show: thousands of items that nobody looks at would take long to make."""
         self._empty_words = ""
+        self.beyond: Sequence[str] = ()
+        """Ticked runs that are further down than the list reaches."""
         self._delegate = RunDelegate(self)
         self.setItemDelegate(self._delegate)
         self._actions = actions
@@ -237,7 +238,7 @@ class RunList(QListWidget):
     def ticked(self) -> list[str]:
         """The directories of the ticked runs, from top to bottom; the row of a scaling table is no run."""
         rows = sorted(index.row() for index in self.selectionModel().selectedRows())
-        return [each for row in rows if not is_table(each := _dir(self.item(row)))]
+        return [*(each for row in rows if not is_table(each := _dir(self.item(row)))), *self.beyond]
 
     @property
     def listed(self) -> set[str]:
@@ -249,12 +250,13 @@ class RunList(QListWidget):
         """Whether several runs are ticked."""
         return len(self._reported) >= SEVERAL
 
-    def tick(self, run_dirs: Sequence[str]) -> None:
-        """Tick these runs alone; those that are not listed are left out."""
-        wanted = set(run_dirs)
-        with self._own_selection():
-            for row in range(self.count()):
-                self.item(row).setSelected(_dir(self.item(row)) in wanted)
+    def tick(self, run_dirs: Sequence[str], beyond: Sequence[str] = ()) -> None:
+        """Tick these runs alone; those that are not listed are left out, unless they are `beyond`."""
+        wanted, self.beyond, self._making = set(run_dirs), beyond, True
+        for row in range(self.count()):
+            self.item(row).setSelected(_dir(self.item(row)) in wanted)
+        self._making = False
+        self._report_choice()
 
     def show_colours(self, colours: Mapping[str, str]) -> None:
         """Paint the tick boxes of these runs in the colours of their curves, by directory; the others in the accent."""
@@ -266,7 +268,7 @@ class RunList(QListWidget):
 
         A row that was chosen since, with the keys or by dragging it, stays chosen until another run is shown.
         """
-        if self.has_several or self.keeps_ticks or (run_dir == self._marked and self.selectedItems()):
+        if self.has_several or self.keeps_ticks or (run_dir == self._marked and (self.selectedItems() or self.beyond)):
             return
         self._marked = run_dir
         row = next((at for at, row in enumerate(self._rows) if row.dir == run_dir), -1)
@@ -301,7 +303,7 @@ class RunList(QListWidget):
         elif event.key() in {Qt.Key.Key_Return, Qt.Key.Key_Enter} and self.has_several:
             self._actions.do("compare", self.ticked)
         elif event.key() == Qt.Key.Key_Escape and self.has_several:
-            self.clearSelection()
+            self.tick(())
         else:
             super().keyPressEvent(event)
 
@@ -309,14 +311,16 @@ class RunList(QListWidget):
         """Open the menu of the run under the mouse, or, from the keyboard, of the selected run; or that of several."""
         by_mouse = event.reason() == QContextMenuEvent.Reason.Mouse
         item = self.itemAt(event.pos()) if by_mouse else self.currentItem()
-        if item is None:
-            return
-        below = self.viewport().mapToGlobal(self.visualItemRect(item).bottomLeft())
-        place = event.globalPos() if by_mouse else below
-        if self.has_several and item.isSelected():
+        if item is not None:
+            below = self.viewport().mapToGlobal(self.visualItemRect(item).bottomLeft())
+            self.open_menu(_dir(item), event.globalPos() if by_mouse else below)
+
+    def open_menu(self, run_dir: str, place: QPoint) -> None:
+        """Open the menu of a run at a place on the screen, or that of all ticked runs if it is one of several."""
+        if self.has_several and run_dir in self._reported:
             self.several_menu.popup_for(self.ticked, place)
             return
-        self.run_menu.show_run(_dir(item))
+        self.run_menu.show_run(run_dir)
         self.run_menu.popup(place)
 
     def dragMoveEvent(self, event: QDragMoveEvent) -> None:  # noqa: N802 (Qt's name)
@@ -372,16 +376,6 @@ class RunList(QListWidget):
             self._delegate.shows_boxes = self.has_several
             self.viewport().update()
             self.choice_changed.emit()
-
-    @contextmanager
-    def _own_selection(self) -> Iterator[None]:
-        """Change the selection without reporting each step of it."""
-        self._making = True
-        try:
-            yield
-        finally:
-            self._making = False
-            self._report_choice()
 
     def _on_item_chosen(self, item: QListWidgetItem) -> None:
         if not self._pressed_beside:
