@@ -126,7 +126,7 @@ def test_headings_sort_table_and_list_and_what_is_missing_comes_last_in_both_dir
 
 def test_states_and_runs_follow_while_the_table_is_open(panel, runs_root: Path) -> None:
     table = opened(panel)
-    live = write_live(runs_root, "20260103-000000-live")
+    live = write_live(runs_root, "20251231-000000-live")
     panel.until(lambda: len(table.keys) == 7, "the new run")
     assert table.keys[0] == str(live), "what runs comes first"
     panel.until(lambda: column(table, "State")[0] == "running", "its state")

@@ -182,7 +182,6 @@ class RunTableController(Feature):
         if self.panels.scroll.other is not self._table:
             self.panels.runs.choose("")  # ends a comparison, as choosing a run does
             self._switch(is_on=True)
-            self._table.setFocus()
         return True
 
     def close(self) -> bool:
@@ -190,22 +189,21 @@ class RunTableController(Feature):
         was_on = self.is_on
         if was_on:
             self._switch(is_on=False)
+            self._table.tick(())
+            self.panels.runs.tick(self.panels.runs.ticked)  # of those that it shows
         return was_on
 
     leave = close
 
     def _switch(self, *, is_on: bool) -> None:
-        self.is_on = is_on
+        self.is_on, takes_focus = is_on, is_on or self._table.hasFocus()
         (self.panels.faces.table if is_on else self.panels.faces.list).setChecked(True)
         self.panels.menu.action("tableOfRuns").setChecked(is_on)
-        if not is_on:
-            if self._table.hasFocus():
-                self.panels.runs.setFocus()
-            self._table.tick(())
-            self.panels.runs.tick(self.panels.runs.ticked)  # of those that it shows
-            if not self.services.compared.value:
-                self.panels.scroll.show_instead(None)
+        if not is_on and not self.services.compared.value:
+            self.panels.scroll.show_instead(None)
         self._cover()
+        if takes_focus:
+            (self._table if is_on else self.panels.runs).setFocus()
 
     def _cover(self) -> None:
         """Show the table in the place of the plots, unless there is a comparison: after it, the table comes back."""
@@ -240,14 +238,12 @@ class RunTableController(Feature):
 
     def _open_run(self, run: RunSummary) -> None:
         """Show a run in the place of the table, and in the list; if several are ticked, compare them."""
-        runs, row = self.panels.runs, self._table.rows.index(run)
+        runs = self.panels.runs
         if runs.has_several:
             self.panels.actions.do("compare", runs.ticked)
-            return
-        if row >= runs.wanted:
-            runs.wanted = row + 1
-            runs.more_wanted.emit()
-        runs.choose(str(run.dir))
+        else:
+            runs.wanted = max(runs.wanted, self._table.rows.index(run) + 1)
+            runs.choose(str(run.dir))
 
     def _open_menu(self, place: QPoint) -> None:
         table, index = self._table, self._table.currentIndex()
