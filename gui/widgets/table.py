@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import Any, Generic
 
 from PySide6.QtCore import QEvent, Qt, Signal
-from PySide6.QtGui import QColor, QFont, QKeyEvent, QPixmap, QStandardItem, QStandardItemModel
+from PySide6.QtGui import QColor, QFont, QIcon, QKeyEvent, QPixmap, QStandardItem, QStandardItemModel
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView
 
 from core.language import tr
@@ -44,7 +44,7 @@ class Column(ReadColumn[Row]):
     tone: Callable[[Row], str] | None = None
     """Returns the name of a colour of `Theme`."""
     is_bold: Callable[[Row], bool] | None = None
-    icon: Callable[[Row], QPixmap | None] | None = None
+    icon: Callable[[Row], QPixmap | QIcon | None] | None = None
     is_number: bool = False
     """Whether heading and cells are aligned right."""
     width_px: int | None = None
@@ -65,15 +65,18 @@ def text_columns(titles: Sequence[str], numbers: Collection[int] = ()) -> list[C
 
 
 class RowsModel(QStandardItemModel):
-    """The cells of rows, made when Qt asks for the first of a row, since few of many rows are seen, and kept."""
+    """The cells of rows. They are kept, since Qt asks for them at each frame; only cells that differ are set again."""
 
     def __init__(self, key: Callable[[Any], Hashable], parent: QAbstractItemView) -> None:
         super().__init__(parent)
         self.key = key
         self.columns: Sequence[Column[Any]] = ()
         self.rows: Sequence[Any] = ()
-        self._cells: dict[int, list[dict[int, object]]] = {}
-        """By the number of the row, what each cell has for each role."""
+        self._cells: list[list[dict[int, object]]] = []
+        """What each cell has for each role."""
+        cell = QStandardItem()
+        cell.setEditable(False)
+        self.setItemPrototype(cell)
 
     def show_columns(self, columns: Sequence[Column[Any]]) -> None:
         """Show these columns, and no rows yet."""
@@ -91,25 +94,20 @@ class RowsModel(QStandardItemModel):
     def show_rows(self, rows: Sequence[Any], *, again: bool = False) -> None:
         """Show these rows. `again`: also those that have not changed."""
         before, self.rows = self.rows, rows
-        kept = {at for at in self._cells if at < len(rows) and not again and rows[at] == before[at]}
-        changed = [at for at in self._cells if at < len(rows) and at not in kept]
-        self._cells = {at: self._cells[at] for at in kept}
         self.setRowCount(len(rows))
+        del self._cells[len(rows) :]
+        self._cells += [[{}] * len(self.columns) for _ in rows[len(self._cells) :]]
+        changed = [at for at, row in enumerate(rows) if again or at >= len(before) or row != before[at]]
+        self.blockSignals(True)  # one signal for all cells
+        for at in changed:
+            cells = [self._cell(column, rows[at]) for column in self.columns]
+            for place, (new, old) in enumerate(zip(cells, self._cells[at], strict=True)):
+                differing = {role: value for role, value in new.items() if value != old.get(role)}
+                self.setItemData(self.index(at, place), differing)
+            self._cells[at] = cells
+        self.blockSignals(False)
         if changed:
-            self.dataChanged.emit(self.index(min(changed), 0), self.index(max(changed), len(self.columns) - 1))
-
-    def flags(self, index: Index) -> Qt.ItemFlag:
-        """Let no cell be edited."""
-        return super().flags(index) & ~Qt.ItemFlag.ItemIsEditable
-
-    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:
-        """Return what a cell has for a role."""
-        at = index.row()
-        if not 0 <= at < len(self.rows):
-            return None
-        if at not in self._cells:
-            self._cells[at] = [self._cell(column, self.rows[at]) for column in self.columns]
-        return self._cells[at][index.column()].get(role)
+            self.dataChanged.emit(self.index(changed[0], 0), self.index(changed[-1], len(self.columns) - 1))
 
     def number_of(self, key: Hashable) -> int:
         """Return the number of the row with a key; -1 without it."""
@@ -129,6 +127,36 @@ class RowsModel(QStandardItemModel):
         }
 
 
+class LongRowsModel(RowsModel):
+    """Makes the cells of a row when Qt asks for the first of them, since of thousands of rows few are seen.
+
+    To be asked costs more than to keep the cells of a few rows.
+    """
+
+    def __init__(self, key: Callable[[Any], Hashable], parent: QAbstractItemView) -> None:
+        super().__init__(key, parent)
+        self._made: dict[int, list[dict[int, object]]] = {}
+
+    def show_rows(self, rows: Sequence[Any], *, again: bool = False) -> None:
+        """Show these rows. `again`: also those that have not changed."""
+        made, before, self.rows = self._made, self.rows, rows
+        kept = {at for at in made if at < len(rows) and not again and rows[at] == before[at]}
+        changed = [at for at in made if at < len(rows) and at not in kept]
+        self._made = {at: made[at] for at in kept}
+        self.setRowCount(len(rows))
+        if changed:
+            self.dataChanged.emit(self.index(min(changed), 0), self.index(max(changed), len(self.columns) - 1))
+
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:
+        """Return what a cell has for a role."""
+        at = index.row()
+        if not 0 <= at < len(self.rows):
+            return None
+        if at not in self._made:
+            self._made[at] = [self._cell(column, self.rows[at]) for column in self.columns]
+        return self._made[at][index.column()].get(role)
+
+
 class RowsTable(QTableView, Generic[Row]):
     """Shows rows. With `sorted_by`, the name of a column, a click on a heading sorts them."""
 
@@ -138,13 +166,14 @@ class RowsTable(QTableView, Generic[Row]):
     """A row was double-clicked, or one of the `open_keys` was pressed on it."""
     table_asked = Signal(str, str, object)
     """What the user wants, `markdown` or `csv` to be copied or a `file`; how the file's name begins; the `Table`."""
+    model_type = RowsModel
 
     def __init__(
         self, name: str, accessible: str, columns: Sequence[Column[Row]], *, key: Callable[[Row], Hashable] = hash,
         sorted_by: str = "", open_keys: Collection[Qt.Key] = (),
     ) -> None:
         super().__init__()
-        self._model = RowsModel(key, self)
+        self._model = self.model_type(key, self)
         self._sorted_by: Column[Row] | None = None
         self._is_descending = False
         look.changed.connect(self._recolour)

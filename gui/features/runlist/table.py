@@ -25,7 +25,7 @@ from gui.runs.words import loss_words
 from gui.widgets.buttons import compact_button
 from gui.widgets.layouts import hbox
 from gui.widgets.plain_text import PlainLabel, named
-from gui.widgets.table import Column, RowsTable
+from gui.widgets.table import Column, LongRowsModel, RowsTable
 from gui.window.feature import Feature
 
 MEASURED, MAX_COLUMN_PX = 30, 260
@@ -91,6 +91,7 @@ class RunTable(RowsTable[RunSummary]):
 
     ticks_changed = Signal()
     """The user has ticked other runs."""
+    model_type = LongRowsModel
 
     def __init__(self) -> None:
         self.keys: list[str] = []
