@@ -208,11 +208,6 @@ class RowsTable(QTableView, Generic[Row]):
         """The shown rows in their order."""
         return self._model.rows
 
-    @property
-    def columns(self) -> Sequence[Column[Row]]:
-        """The shown columns."""
-        return self._model.columns
-
     def show_columns(self, columns: Sequence[Column[Row]], rows: Sequence[Row] = ()) -> None:
         """Show other columns, with these rows; the selected row stays selected."""
         chosen, self._columns = self.chosen(), columns

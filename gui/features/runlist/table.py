@@ -112,7 +112,7 @@ class RunTable(RowsTable[RunSummary]):
         """Show these runs. What is ticked stays ticked, and the current run stays current."""
         row, ticked, bar = self.currentIndex().row(), self.ticked, self.verticalScrollBar()
         current, scrolled, self._is_own = self.keys[row] if row >= 0 else "", bar.value(), True
-        if [each.name for each in columns] != [each.name for each in self.columns]:
+        if [each.name for each in columns] != [each.name for each in self._model.columns]:
             self.show_columns(columns, runs)
         else:
             self._unsorted = runs
@@ -125,7 +125,7 @@ class RunTable(RowsTable[RunSummary]):
 
     def tick(self, run_dirs: Collection[str]) -> None:
         """Tick these runs alone."""
-        wanted, last, selection = set(run_dirs), len(self.columns) - 1, QItemSelection()
+        wanted, last, selection = set(run_dirs), len(self._model.columns) - 1, QItemSelection()
         rows = [row for row, key in enumerate(self.keys) if key in wanted]
         for _, group in groupby(enumerate(rows), lambda pair: pair[1] - pair[0]):  # of runs below each other
             span = [row for _, row in group]
