@@ -1,5 +1,6 @@
 """The list of runs as a table: columns, order, filter, ticks, opening, comparing, thousands of runs."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -244,3 +245,16 @@ def test_ten_thousand_runs_have_no_widgets_and_cells_only_where_they_are_seen(ho
     table.repaint()
     assert table.model().index(0, 1).data() == "run 9999"
     assert 0 < len(asked) < 500
+
+
+def test_what_lies_over_the_plots_does_not_cover_the_table(assemble, runs_root: Path) -> None:
+    shutil.copytree(Path(__file__).parents[1] / "recorded_runs" / "failed", runs_root / "20260101-000000-failed")
+    panel = assemble("run", "history", "table")
+    panel.open_run()
+    failure = panel.window.panels.failure
+    panel.until(failure.isVisible, "the card about the failure")
+    table = opened(panel)
+    assert table.isVisible()
+    assert not failure.isVisible()
+    panel.qtbot.mouseClick(panel.window.findChild(QPushButton, "listFace"), LEFT)
+    assert failure.isVisible()
