@@ -9,6 +9,7 @@ import operator
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache
+from itertools import chain
 from pathlib import Path, PurePath
 
 from core.devices.device import short_kinds
@@ -17,7 +18,7 @@ from core.history.index import RunIndex
 from core.history.summary import SWEEP, RunSummary, setting_words
 from core.history.summary_cache import SummaryCache
 from core.language import tr, tr_noop
-from core.schema.setting import settings_of
+from core.schema.setting import Flag, settings_of
 from core.schema.settings import SettingValue, Training
 from core.text import SECRET_NAME, SECRET_VALUE, join_phrases, one_line
 
@@ -91,6 +92,27 @@ def words_of(settings: Settings, before: Settings) -> str:
     told = [name for name in settings if _rank(name) in telling and settings[name] is not None and name not in BARE]
     names = dict.fromkeys([*_in_order(changed), *_in_order(told or [*{"devices"} & settings.keys()])])
     return " · ".join(_phrase(name, settings.get(name)) for name in [*names][:MOST])
+
+
+def telling(every: Sequence[Settings]) -> list[str]:
+    """Return the settings that differ between runs of one recipe or script, and these if there are several, in order.
+
+    The devices are not among them.
+    """
+    groups: dict[SettingValue, list[Settings]] = {}
+    for each in every:
+        groups.setdefault(each.get("recipe") or each.get("script"), []).append(each)
+    groups.pop(None, None)
+    pairs = chain.from_iterable(each.items() ^ group[0].items() for group in groups.values() for each in group)
+    names = {name for name, _ in pairs} - {"devices"}  # of thousands of runs: several times as fast as `differing`
+    workloads = {name for group in groups.values() for name in ("recipe", "script") if name in group[0]}
+    return _in_order(sorted(names | workloads if len(groups) > 1 else names))
+
+
+def title_and_value(name: str, value: SettingValue) -> tuple[str, str]:
+    """Return `lr` and `0.05`, or `mixup` and `on`."""
+    title = _phrase(name, True)
+    return title, Flag().words(value) if isinstance(value, bool) else _phrase(name, value).removeprefix(f"{title} ")
 
 
 def differing(every: Sequence[Settings]) -> list[str]:

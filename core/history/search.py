@@ -28,7 +28,8 @@ ORDERED: dict[str, Callable[[float, float], bool]] = {
 }
 ALIASES = {"lr": "learning_rate", "batch": "batch_size", "steps": "step", "workload": "recipe"}
 """Short names of settings and facts."""
-SORT = "sort"
+SORT, SETTING = "sort", "setting."
+"""The key of the order, and what stands before the name of a setting that a fact has, too."""
 ANY = "any"
 """The value of `archived` with which archived runs are found as well as others."""
 YES = frozenset({"yes", "true", "1"})
@@ -53,7 +54,7 @@ FACTS: dict[str, Callable[[RunSummary], Value]] = {
     "ended": lambda run: run.ended,
     "error": lambda run: run.error,
     "live": lambda run: state_info(run.state).live,
-    "loss": lambda run: run.loss.value if run.loss else None,
+    "loss": lambda run: loss.value if (loss := run.loss) else None,
     "name": lambda run: (run.name, run.dir.name),
     "note": lambda run: tuple(note.text for note in run.marks.notes),
     "owner": lambda run: run.owner,
@@ -88,7 +89,7 @@ class Condition:
         """Return whether a run fits. A run that lacks the value fits no condition but `!=`."""
         found = value_of(run, self.key)
         if self.sign in ORDERED:
-            number = _number(found) if isinstance(found, str) else found  # arguments of scripts are texts
+            number = as_number(found)
             return self.number is not None and _is_number(number) and ORDERED[self.sign](number, self.number)  # type: ignore[arg-type]
         return self._equals(found) != (self.sign == "!=")
 
@@ -135,10 +136,10 @@ class Search:
         """Return the keys that no run could have: none if any run has a setting of that name."""
         wanted = [*(each.key for each in self.conditions), *([self.order] if self.order else [])]
         unknown = [key for key in wanted if key not in FACTS]
-        return [key for key in unknown if not any(name in run.settings for name in _names(key) for run in runs)]
+        return [key for key in unknown if not any(name in run.settings for name in names_of(key) for run in runs)]
 
     def _sorted(self, found: list[RunSummary]) -> list[RunSummary]:
-        keys = [(value_of(run, self.order), run) for run in found]
+        keys = [(as_number(value_of(run, self.order)), run) for run in found]
         numbers = [(value, run) for value, run in keys if _is_number(value) or isinstance(value, bool)]
         texts = [
             ((value if isinstance(value, str) else ", ".join(value)).lower(), run)
@@ -185,7 +186,7 @@ def _reader(key: str) -> Callable[[RunSummary], Value]:
     """Return the function that reads what a run has under a key: a search asks thousands of runs."""
     if fact := FACTS.get(key):
         return fact
-    names = _names(key)
+    names = names_of(key)
 
     def setting(run: RunSummary) -> Value:
         for name in names:
@@ -196,11 +197,18 @@ def _reader(key: str) -> Callable[[RunSummary], Value]:
     return setting
 
 
-def _names(key: str) -> tuple[str, ...]:
+def names_of(key: str) -> tuple[str, ...]:
     """Return the names that a setting may have: its own, the long one, and those of arguments of scripts."""
+    key = key.removeprefix(SETTING)
     dashed = key.replace("_", "-")
     found = (key, ALIASES.get(key, key), f"--{key}", f"--{dashed}", f"-{key}", f"recipe.{key}")
     return tuple(dict.fromkeys(found))
+
+
+def key_of(name: str) -> str:
+    """Return the shortest key by which a search finds a setting: `lr` for `learning_rate` or `--lr`."""
+    plain = next((short for short, long in ALIASES.items() if long == name), name.lstrip("-"))
+    return plain if name in names_of(plain) and _key(plain) not in FACTS else f"{SETTING}{name}"
 
 
 def _key(text: str) -> str:
@@ -229,6 +237,12 @@ def _number(text: str) -> float | None:
         return float(text.replace("_", ""))
     except ValueError:
         return None
+
+
+def as_number(value: Value) -> Value:
+    """Return a text as the number that it is: arguments of scripts are texts."""
+    number = _number(value) if isinstance(value, str) else None
+    return value if number is None else number
 
 
 def _date(text: str) -> float | None:

@@ -363,13 +363,16 @@ def _but_cpus_beside_gpus(devices: Iterable[str]) -> list[str]:
 class PlotScroll(QScrollArea):
     """Scrolls the plots where they need more height than there is."""
 
+    covered = Signal(bool)
+    """Whether something else is shown in the place of the plots now."""
+
     def __init__(self, plots: PlotArea, *above: QWidget) -> None:
         """`above`: what stands above the plots."""
         super().__init__()
         self.setObjectName("plotScroll")
         scroll_down(self)
         self.setMinimumHeight(MIN_HEIGHT_PX)
-        self._other: QWidget | None = None
+        self.other: QWidget | None = None
         """What is shown in the place of the plots."""
         self._plots = plots
         self.page = QWidget()
@@ -382,13 +385,14 @@ class PlotScroll(QScrollArea):
         """Show another widget in the place of the plots; None shows the plots again. Each is added once."""
         if other is not None and self._column.indexOf(other) < 0:
             self._column.addWidget(other)
-        for widget in (self._other, other):
+        for widget in (self.other, other):
             if widget is not None:
                 widget.setVisible(widget is other)
         self._plots.setVisible(other is None)
         self._plots.replaced = other is not None
         self._plots.tell_machine()
-        self._other = other
+        self.other = other
+        self.covered.emit(other is not None)
 
     def keep_free(self, height: int) -> None:
         """Leave this height free at the foot, with a gap above it; 0: nothing."""

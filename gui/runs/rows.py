@@ -89,7 +89,7 @@ def run_rows(
     """
     days: dict[int, tuple[str, int]] = {}
     if by_day:
-        running, waiting, others = _sections(summaries, queue)
+        running, waiting, others = sections(summaries, queue)
         summaries, names = [*running, *waiting, *others], [RUNNING] * len(running) + [QUEUE] * len(waiting)
         days = _headings([*names, *_listed_by(others)], limit, now)
     queued, rows = {each.run_dir: each for each in queue.runs}, []
@@ -176,7 +176,7 @@ def _title(summary: RunSummary, now: float, queued: QueuedRun | None, *, by_day:
     return f"{sign}{'★ ' if summary.marks.star else ''}{name}"
 
 
-def _sections(summaries: Iterable[RunSummary], queue: QueueView) -> tuple[list[RunSummary], ...]:
+def sections(summaries: Iterable[RunSummary], queue: QueueView) -> tuple[list[RunSummary], ...]:
     """Return the runs that go on, the queued ones in the order of the queue, and the others.
 
     The runs below a row of several stay there.

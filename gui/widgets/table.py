@@ -9,13 +9,14 @@ from operator import itemgetter
 from typing import Any, Generic
 
 from PySide6.QtCore import QEvent, Qt, Signal
-from PySide6.QtGui import QColor, QFont, QKeyEvent, QPixmap, QStandardItem, QStandardItemModel
+from PySide6.QtGui import QColor, QFont, QIcon, QKeyEvent, QPixmap, QStandardItem, QStandardItemModel
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView
 
 from core.language import tr
 from core.table import Column as ReadColumn
 from core.table import Row, Table
 from gui.base.formatting import DASH
+from gui.base.painting import Index
 from gui.base.text_size import scaled
 from gui.base.theme import current_theme, look
 from gui.widgets.context_menu import Entry, copy_entries, give_menu
@@ -43,7 +44,7 @@ class Column(ReadColumn[Row]):
     tone: Callable[[Row], str] | None = None
     """Returns the name of a colour of `Theme`."""
     is_bold: Callable[[Row], bool] | None = None
-    icon: Callable[[Row], QPixmap | None] | None = None
+    icon: Callable[[Row], QPixmap | QIcon | None] | None = None
     is_number: bool = False
     """Whether heading and cells are aligned right."""
     width_px: int | None = None
@@ -126,6 +127,36 @@ class RowsModel(QStandardItemModel):
         }
 
 
+class LongRowsModel(RowsModel):
+    """Makes the cells of a row when Qt asks for the first of them, since of thousands of rows few are seen.
+
+    To be asked costs more than to keep the cells of a few rows.
+    """
+
+    def __init__(self, key: Callable[[Any], Hashable], parent: QAbstractItemView) -> None:
+        super().__init__(key, parent)
+        self._made: dict[int, list[dict[int, object]]] = {}
+
+    def show_rows(self, rows: Sequence[Any], *, again: bool = False) -> None:
+        """Show these rows. `again`: also those that have not changed."""
+        made, before, self.rows = self._made, self.rows, rows
+        kept = {at for at in made if at < len(rows) and not again and rows[at] == before[at]}
+        changed = [at for at in made if at < len(rows) and at not in kept]
+        self._made = {at: made[at] for at in kept}
+        self.setRowCount(len(rows))
+        if changed:
+            self.dataChanged.emit(self.index(min(changed), 0), self.index(max(changed), len(self.columns) - 1))
+
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:
+        """Return what a cell has for a role."""
+        at = index.row()
+        if not 0 <= at < len(self.rows):
+            return None
+        if at not in self._made:
+            self._made[at] = [self._cell(column, self.rows[at]) for column in self.columns]
+        return self._made[at][index.column()].get(role)
+
+
 class RowsTable(QTableView, Generic[Row]):
     """Shows rows. With `sorted_by`, the name of a column, a click on a heading sorts them."""
 
@@ -135,6 +166,7 @@ class RowsTable(QTableView, Generic[Row]):
     """A row was double-clicked, or one of the `open_keys` was pressed on it."""
     table_asked = Signal(str, str, object)
     """What the user wants, `markdown` or `csv` to be copied or a `file`; how the file's name begins; the `Table`."""
+    model_type = RowsModel
 
     def __init__(
         self, name: str, accessible: str, columns: Sequence[Column[Row]], *, key: Callable[[Row], Hashable] = hash,
@@ -142,7 +174,7 @@ class RowsTable(QTableView, Generic[Row]):
     ) -> None:
         """`group`: returns what sorts the rows before any column."""
         super().__init__()
-        self._model = RowsModel(key, self)
+        self._model = self.model_type(key, self)
         self._sorted_by: Column[Row] | None = None
         self._is_descending = False
         look.changed.connect(self._recolour)
@@ -234,12 +266,16 @@ class RowsTable(QTableView, Generic[Row]):
         again = column is self._sorted_by
         self._is_descending = not self._is_descending if again else column.is_descending
         self._sorted_by = column
-        arrow = DESCENDING if self._is_descending else ASCENDING
+        self.show_arrow(column.name, is_descending=self._is_descending)
+        self.show_rows(self._unsorted)
+
+    def show_arrow(self, name: str, *, is_descending: bool) -> None:
+        """Show that the rows are sorted by the column with this name."""
+        arrow = DESCENDING if is_descending else ASCENDING
         for place, each in enumerate(self._model.columns):
             # In the text: Qt's own arrow would be above the text or cut it.
-            title = f"{each.title} {arrow}" if each is column else each.title
+            title = f"{each.title} {arrow}" if each.name == name else each.title
             self._model.setHeaderData(place, Qt.Orientation.Horizontal, title)
-        self.show_rows(self._unsorted)
 
     def place(self, name: str) -> int:
         """Return the number of the shown column with this name."""

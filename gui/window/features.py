@@ -32,6 +32,7 @@ from gui.features.run.outputs import OutputController
 from gui.features.runlist.bell import MissedController
 from gui.features.runlist.history import HistoryController, QueueController
 from gui.features.runlist.run_files import ExportController, RemovalController
+from gui.features.runlist.table import RunTableController
 from gui.features.setup.script_form import ScriptSearchController
 from gui.features.setup.start import StartController
 from gui.machine.machine import Machine
@@ -145,6 +146,7 @@ FEATURES = (
     Row("help", tr_noop("Help"), HelpController),
     Row("check", tr_noop("Check of this machine"), CheckController),
     Row("outputs", tr_noop("Outputs"), OutputController),
+    Row("table", tr_noop("Table of runs"), RunTableController),
     # Carries over a comparison after the ticks of the list. Escape leaves it before the run: see `Features.leave`.
     Row("comparison", tr_noop("Comparison"), ComparisonController),
     # Says last what is wrong with the settings, so that the message is seen.

@@ -66,7 +66,7 @@ class DockLayout(QObject):
         self.docks = (
             Dock(window, "devicesDock", tr("Devices"), panels.devices, beside=panels.devices.tick_bar),
             Dock(window, "trainingDock", tr("Training"), panels.setup),
-            Dock(window, "runsDock", tr("Runs"), runs),
+            Dock(window, "runsDock", tr("Runs"), runs, beside=panels.faces),
             Dock(window, "logDock", tr("Log"), details, heading=details.tabs, beside=details.controls),
         )
         # After the dock has its place: what is in a widget is styled again when that moves.
@@ -77,6 +77,7 @@ class DockLayout(QObject):
         panels.devices.resized.connect(self.spread)
         panels.plots.machine_changed.connect(self._follow_plots)
         details.wanted.connect(lambda: self.fold_details(False))
+        panels.scroll.covered.connect(self.fold_details)
         look.changed.connect(self.spread)  # all text may have another size
         window.installEventFilter(self)
         self.reset()

@@ -107,7 +107,7 @@ class MainWindow(QMainWindow):
         self.controllers = self.features.named
         """The features by name, for tests and pictures."""
         MenuController(self, self.panels, self.services, self.dock_layout)
-        self._navigation = CardNavigation(self, self.panels, self.services, self.dock_layout)
+        self._navigation = CardNavigation(self, self.panels, self.dock_layout)
         self._state.restore_text_size()
         apply(app, self._theme)  # after the widgets are in place: Qt would re-style each that is added later
         self._state.restore()
@@ -129,7 +129,6 @@ class MainWindow(QMainWindow):
         services.session.changed.connect(self._set_pace)
         services.session.attached.connect(self._set_pace)
         services.session.started.connect(lambda _: self._state.save())
-        services.compared.changed.connect(lambda runs: self.dock_layout.fold_details(bool(runs)))
         services.language.changed.connect(lambda _: QTimer.singleShot(0, self, self.change_language))
         header.heading_changed.connect(lambda name: self.setWindowTitle(self._title(name)))
         header.run_ended.connect(lambda: self._app.alert(self))  # without effect on the window in use

@@ -80,6 +80,7 @@ VIEW = (
     Entry(name="larger", text=tr_noop("&Larger text"), keys="Ctrl++"),
     Entry(name="smaller", text=tr_noop("&Smaller text"), keys="Ctrl+-"),
     Entry(name="normalSize", text=tr_noop("&Normal text"), keys="Ctrl+0"),
+    Entry(name="tableOfRuns", text=tr_noop("Runs as a &table"), keys="Ctrl+T", checkable=True),
     Entry(name="compare", text=tr_noop("&Compare ticked runs"), keys="Ctrl+K"),
     Entry(name="nextCard", text=tr_noop("Ne&xt part"), keys="F6"),
     Entry(name="previousCard", text=tr_noop("Pre&vious part"), keys="Shift+F6"),
@@ -310,7 +311,7 @@ class MenuController(QObject):
 class CardNavigation(QObject):
     """Keeps the cards in visual order: header, devices, training, plots with what covers them, tabs, runs."""
 
-    def __init__(self, window: QMainWindow, panels: MainPanels, services: Services, layout: DockLayout) -> None:
+    def __init__(self, window: QMainWindow, panels: MainPanels, layout: DockLayout) -> None:
         super().__init__(window)
         self._window, self._panels = window, panels
         devices, training, runs, details = layout.docks
@@ -324,7 +325,7 @@ class CardNavigation(QObject):
         """By card, what had the focus in it when F6 left it."""
         panels.menu.provide(nextCard=lambda: self.go(1), previousCard=lambda: self.go(-1), find=self.find)
         # When all is in its place:
-        services.compared.changed.connect(lambda _: QTimer.singleShot(0, self, self.order_tabs))
+        panels.scroll.covered.connect(lambda _: QTimer.singleShot(0, self, self.order_tabs))
         panels.plots.shown_on_request.connect(lambda _: self.order_tabs())
         panels.setup.sheet.opened.connect(self.order_tabs)  # another workload has other fields
 
@@ -356,10 +357,11 @@ class CardNavigation(QObject):
         Without a run there is no log.
         """
         sheet, details, runs = self._panels.setup.sheet, self._panels.details, self._panels.run_filter
+        in_runs = self._panels.faces.table.isChecked() or self._card_of(QApplication.focusWidget()) is self._cards[-1]
         if sheet.isVisible():
             sheet.search.setFocus()
             sheet.search.selectAll()
-        elif details.has_log and (self._card_of(QApplication.focusWidget()) is not self._cards[-1] or runs.isHidden()):
+        elif details.has_log and (runs.isHidden() or not in_runs):
             details.open_search()
         else:
             runs.setFocus()

@@ -24,6 +24,7 @@ from gui.features.run.outputs import OutputsTab
 from gui.features.run.settings import SettingsView
 from gui.features.runlist.bell import MissedButton
 from gui.features.runlist.history import MachineEntry, RunFilter, SeveralBar
+from gui.features.runlist.table import RunFaces
 from gui.features.runlist.view import RunList, RunMenuButton
 from gui.features.setup.panel import SetupPanel
 from gui.features.setup.reuse import FirstSteps
@@ -363,6 +364,7 @@ class MainPanels:
         self.runs_left.hide()
         self.runs = RunList(self.actions)
         self.several = SeveralBar()
+        self.faces = RunFaces()
         self.details = DetailTabs()
         self.plots = PlotArea()
         self.sums = MachineSums()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from core.history.differences import Differences, differences_below, names_within, words_of
+from core.history.differences import Differences, differences_below, names_within, telling, title_and_value, words_of
 from core.history.index import RunIndex
 from core.history.summary import RunSummary, SummaryReader, setting_values
 from core.runs.facts import RunState
@@ -99,6 +99,18 @@ def test_a_run_is_beside_the_one_before_of_its_recipe_and_a_queued_one_has_no_de
 def test_a_name_within_a_comparison_is_the_one_or_two_settings_that_differ(every, names):
     found = names_within([{**recipe(), **each} for each in every])
     assert found == (names or ["lr 0.05", "lr 0.05", "lr 0.1", "lr 0.05, batch 384"])
+
+
+def test_columns_are_what_differs_within_a_recipe_or_script_and_these_if_there_are_several(tmp_path):
+    recipes = [recipe(seed=2, compile=True), recipe("cpu:0,cpu:1"), {}, {"imported": "/a", "devices": "-"}]
+    assert telling(recipes) == ["compile", "strategy", "seed"]
+    scripts = [script(tmp_path, "--lr", "0.1", "--api-key", "1"), script(tmp_path, "--lr", "0.2", "--api-key", "2")]
+    assert telling(scripts) == ["--lr"], "no secret"
+    assert telling([*recipes[:1], *scripts]) == ["recipe", "script", "--lr"]
+    assert telling([]) == []
+    assert [title_and_value(*each) for each in (("learning_rate", 0.05), ("compile", False), ("--width", "9"))] == [
+        ("lr", "0.05"), ("compile", "off"), ("width", "9"),
+    ]
 
 
 def test_names_within_a_grid_are_never_alike():

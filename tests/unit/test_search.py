@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from core.history.marks import Marks, Note
-from core.history.search import parse_search
+from core.history.search import key_of, parse_search
 from core.history.summary import RunSummary
 from core.runs.facts import RunState
 
@@ -41,6 +41,19 @@ def found(text: str) -> str:
 
 
 @pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("learning_rate", "lr"), ("--lr", "lr"), ("seed", "seed"), ("--batch-size", "batch-size"), ("-w", "w"),
+        ("--name", "setting.--name"), ("loss", "setting.loss"), ("--steps", "setting.--steps"), ("+a.b", "+a.b"),
+    ],
+)
+def test_a_setting_has_a_key_that_finds_it_and_no_fact(name: str, key: str) -> None:
+    assert key_of(name) == key
+    runs = [summary(str(value), settings={name: value}) for value in (3, 1, 2)]
+    assert [run.name for run in parse_search(f"sort:{key}").find(runs)] == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize(
     ("text", "names"),
     [
         ("", "digits failing script plain"),
@@ -57,6 +70,8 @@ def found(text: str) -> str:
         ("lr:0.001", "digits"),
         ("lr>0.01", "script"),
         ("learning_rate>=0", "digits failing"),
+        ("sort:-lr", "script digits failing plain"),  # an argument of a script is a text
+        ("sort:setting.width", "failing digits script plain"),
         ("framework:keras", "digits plain"),
         ("framework:Keras lr<1", "digits"),
         ("framework!=keras", "failing script"),

@@ -81,7 +81,7 @@ class ComparisonController(Feature):
     @property
     def is_open(self) -> bool:
         """Whether the view is shown."""
-        return self.panels.plots.replaced
+        return bool(self.services.compared.value)
 
     @property
     def reader(self) -> ComparisonReader:
@@ -127,7 +127,7 @@ class ComparisonController(Feature):
         self.panels.runs.keeps_ticks = False
         self.panels.runs.show_colours({})
         if self.panels.runs.has_several:
-            self.panels.runs.clearSelection()
+            self.panels.runs.tick(())
         run = self.services.session.run
         self.panels.runs.mark_chosen(run.dir if run is not None else None)
         self.panels.machine.show_chosen(chosen=run is None)

@@ -52,6 +52,7 @@ class RunController(Feature):
         self._tables.changed.connect(self._show_list)
         services.devices.changed.connect(self.show_curves)
         services.compared.changed.connect(self.show_facts)
+        panels.scroll.covered.connect(self.show_facts)
         look.changed.connect(self.show_curves)
         panels.runs.chosen.connect(self.attach_to)
         panels.runs.turned.connect(lambda path: self._tables.turn(Path(path)))
@@ -183,7 +184,7 @@ class RunController(Feature):
         panels.details.events.show_timeline(session.timeline)
         self._show_empty_words()
         message = run_message(facts, session.spec_problem, time.time())
-        to_do, text = tr("What to do"), "" if self.services.compared.value else message.text
+        to_do, text = tr("What to do"), "" if panels.plots.replaced else message.text
         panels.run_message.show_message(text, message.tone, details=message.details, details_text=to_do)
         labels = device_labels(self._monitor.all_machines.devices, facts)
         self._show_failure(labels)
@@ -224,7 +225,7 @@ class RunController(Feature):
     def _show_failure(self, labels: Mapping[str, str]) -> None:
         """Show the card about a failure, if there is one. `labels`: by device id."""
         session = self._session
-        if session.facts.error is None or self.services.compared.value:
+        if session.facts.error is None or self.panels.plots.replaced:
             self.panels.failure.show_failure(None)
             return
         log_end = session.run.log_end(LOG_BYTES) if session.run is not None else ""

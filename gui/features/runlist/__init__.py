@@ -2,6 +2,7 @@
 
 - `view`: the list, and the menus of its runs
 - `history`: what stands around it: the search, marks, what is done with several runs, the queue
+- `table`: all runs in the place of the plots, with their settings
 - `run_files`: rename, export and delete runs
 - `bell`: ends that the user has missed
 """

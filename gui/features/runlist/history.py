@@ -165,7 +165,7 @@ class HistoryController(Feature):
             lambda: runs.several_menu.popup_for(runs.ticked, bar.more.mapToGlobal(QPoint(0, bar.more.height())))
         )
         bar.compare.clicked.connect(lambda: panels.actions.do("compare", runs.ticked))
-        bar.none.clicked.connect(runs.clearSelection)
+        bar.none.clicked.connect(lambda: runs.tick(()))
         self._show()
 
     def _judge(self, run_dir: str, states: Mapping[str, ActionState]) -> None:

@@ -205,6 +205,8 @@ class RunList(QListWidget):
         self.wanted = ROWS
         """Number of rows to show: thousands of items that nobody looks at would take long to make."""
         self._empty_words = ""
+        self.beyond: Sequence[str] = ()
+        """Ticked runs that are further down than the list reaches."""
         self._delegate = RunDelegate(self)
         self.setItemDelegate(self._delegate)
         self._actions = actions
@@ -242,7 +244,7 @@ class RunList(QListWidget):
     def ticked(self) -> list[str]:
         """The directories of the ticked runs, from top to bottom; the row of a scaling table is no run."""
         rows = sorted(index.row() for index in self.selectionModel().selectedRows())
-        return list(dict.fromkeys(each for row in rows for each in self.item(row).data(ROW).runs))
+        return [*dict.fromkeys(each for row in rows for each in self.item(row).data(ROW).runs), *self.beyond]
 
     @property
     def listed(self) -> set[str]:
@@ -254,9 +256,9 @@ class RunList(QListWidget):
         """Whether several runs are ticked."""
         return len(self._reported) > 1
 
-    def tick(self, run_dirs: Sequence[str]) -> None:
-        """Tick these runs alone; those that are not listed are left out."""
-        wanted, self._making = set(run_dirs), True
+    def tick(self, run_dirs: Sequence[str], beyond: Sequence[str] = ()) -> None:
+        """Tick these runs alone; those that are not listed are left out, unless they are `beyond`."""
+        wanted, self.beyond, self._making = set(run_dirs), beyond, True
         for row in range(self.count()):
             self.item(row).setSelected(self._rows[row].is_ticked(wanted))
         self._making = False
@@ -272,7 +274,7 @@ class RunList(QListWidget):
 
         A row that was chosen since, with the keys or by dragging it, stays chosen until another run is shown.
         """
-        if self.has_several or self.keeps_ticks or (run_dir == self._marked and self.selectedItems()):
+        if self.has_several or self.keeps_ticks or (run_dir == self._marked and (self.selectedItems() or self.beyond)):
             return
         self._marked = run_dir
         row = next((at for at, row in enumerate(self._rows) if row.dir == run_dir), -1)
@@ -308,7 +310,7 @@ class RunList(QListWidget):
         elif event.key() in {Qt.Key.Key_Return, Qt.Key.Key_Enter} and self.has_several:
             self._actions.do("compare", self.ticked)
         elif event.key() == Qt.Key.Key_Escape and self.has_several:
-            self.clearSelection()
+            self.tick(())
         elif item is not None and item.data(ROW).title.startswith(SIGNS.get(Qt.Key(event.key()), "\n")):
             self.turned.emit(_dir(item))
         else:
@@ -318,15 +320,22 @@ class RunList(QListWidget):
         """Open the menu of the run under the mouse, or, from the keyboard, of the selected run; or that of several."""
         by_mouse = event.reason() == QContextMenuEvent.Reason.Mouse
         item = self.itemAt(event.pos()) if by_mouse else self.currentItem()
-        if item is None:
-            return
-        below = self.viewport().mapToGlobal(self.visualItemRect(item).bottomLeft())
-        place = event.globalPos() if by_mouse else below
-        several = self.ticked if self.has_several and item.isSelected() else item.data(ROW).runs
-        if len(several) > 1:
+        if item is not None:
+            below = self.viewport().mapToGlobal(self.visualItemRect(item).bottomLeft())
+            runs = item.data(ROW).runs
+            self.open_menu(_dir(item), event.globalPos() if by_mouse else below, runs if len(runs) > 1 else ())
+
+    def open_menu(self, run_dir: str, place: QPoint, several: Sequence[str] = ()) -> None:
+        """Open the menu of a run at a place on the screen, or that of all ticked runs if it is one of several.
+
+        `several`: the runs for which a row stands.
+        """
+        if self.has_several and ({run_dir, *several} & {*self._reported}):
+            several = self.ticked
+        if several:
             self.several_menu.popup_for(several, place)
             return
-        self.run_menu.show_run(_dir(item))
+        self.run_menu.show_run(run_dir)
         self.run_menu.popup(place)
 
     def dragMoveEvent(self, event: QDragMoveEvent) -> None:  # noqa: N802 (Qt's name)
