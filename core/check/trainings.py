@@ -226,9 +226,8 @@ def _script(scope: Scope, devices: Sequence[Device], *arguments: str) -> RunSpec
 def _spec(scope: Scope, choices: RecipeChoices | ScriptChoices) -> RunSpec:
     """Return the spec of these choices. Raises `Problem` if there is none, or if it could not be started."""
     found = examine(choices, scope.survey.devices)
-    problems = [*found.problems, *(problem.sentence for problem in found.own)]
-    if found.spec is None or problems:
-        raise Problem(join_sentences(problems), tr("Mend that, then check again."), scope.devices)
+    if found.spec is None or found.problems:
+        raise Problem(join_sentences(found.problems), tr("Mend that, then check again."), scope.devices)
     return found.spec
 
 
