@@ -32,7 +32,7 @@ def fit_of(spec: RunSpec, chosen: Sequence[Device], survey: Survey, runs: Sequen
     free = [(sizes[each.id], (each.memory_total_bytes or 0) - taken, each.label) for each in chosen
             if each.kind != "cpu" and (taken := used.get(each.id)) is not None]
     full = min(((left, label) for size, left, label in free if peaks[size] > left), default=None)
-    failed, then = ran_out_of_memory(last.error), last.settings.get("batch_size")
+    failed, then = ran_out_of_memory(last.error), None if spec.script else last.settings["batch_size"]
     size = max(peaks, key=lambda each: peaks[each] / max(each, 1))
     words = {"peak": f"{peaks[size] / BYTES_PER_GB:.3g}", "total": size,
              "at": "" if then is None else tr(" at batch {batch}", batch=then)}
@@ -51,25 +51,26 @@ def fit_of(spec: RunSpec, chosen: Sequence[Device], survey: Survey, runs: Sequen
 
 def _nearest(spec: RunSpec, runs: Sequence[RunSummary]) -> list[RunSummary]:
     """Return the newest of the runs like this, of each batch size and kind of devices; the nearest batch first."""
-    wanted, newest = setting_values(spec, {}), dict[object, RunSummary]()
-    alike = _of_size(wanted)
+    alike, newest = _of_size(setting_values(spec, {})), dict[object, RunSummary]()
     for run in runs:
         given = run.settings
         key = given.get("batch_size"), given.get("devices")
-        if key in newest or any(given.get(each) != wanted.get(each) for each in ("recipe", "script")):
+        if key in newest or any(given.get(each) != value for each, value in alike.items()):
             continue
         count = sum(map(int, re.findall(rf"(\d+){TIMES}", str(key[1]))))
         is_over = state_info(run.state).over and (run.step or ran_out_of_memory(run.error))
-        if is_over and count == len(spec.devices) and _of_size(given) == alike:
+        if is_over and count == len(spec.devices) and len(_of_size(given)) == len(alike):
             newest[key] = run
     batch = spec.training.batch_size
-    return sorted(newest.values(), key=lambda run: abs(int(run.settings.get("batch_size") or 0) - batch))[:MAX_READ]
+    distance = lambda run: 0 if spec.script else abs(int(run.settings["batch_size"]) - batch)  # noqa: E731
+    return sorted(newest.values(), key=distance)[:MAX_READ]
 
 
 def _of_size(settings: Settings) -> Settings:
     """Return the settings of which memory may depend, besides the batch size of a recipe."""
     return {name: value for name, value in settings.items()
-            if name not in OF_NO_SIZE and name != "batch_size" and rank(name) in {WORKLOAD, OTHER, BATCH}}
+            if name not in OF_NO_SIZE and (name != "batch_size" or "script" in settings)
+            and rank(name) in {WORKLOAD, OTHER, BATCH}}
 
 
 def _peaks(run: RunSummary) -> Mapping[int, int]:

@@ -12,6 +12,7 @@ from core.config.finding import Finding, Mark
 from core.config.fit import fit_of
 from core.devices.device import Device, Sample, Survey
 from core.history.index import all_runs
+from core.schema.settings import Script
 from core.schema.spec import RunSpec
 from gui.machine.machine import Machine
 from gui.machine.start_check import StartConditions, check_start, judge
@@ -187,6 +188,22 @@ def test_last_run_of_a_recipe_tells_whether_it_fits(tmp_path: Path, runs, spec, 
     assert [(each.mark, each.sentence, [(cure.words, cure.values) for cure in each.cures]) for each in found] == (
         [expected] if expected else []
     )
+
+
+def test_run_of_a_script_tells_about_the_same_arguments_alone(tmp_path: Path) -> None:
+    def of(*arguments: str) -> dict[str, object]:
+        script = Script(path="/work/train.py", arguments=arguments)
+        return {"script": script, "recipe": None, "framework": "script", "strategy": "per-device"}
+
+    earlier(tmp_path, 0, **of("batch_size=64.5", "--lr", "0.1"))
+    for arguments, said in (
+        (("batch_size=64.5", "--lr", "0.2"), ["Fits: 41 of 80 GB last time."]), (("batch_size=128",), []),
+        (("batch_size=64.5", "--large"), []), ((), []),
+    ):
+        found = fit_of(asked(**of(*arguments)), H100[:2], survey(), all_runs(tmp_path))
+        assert [each.sentence for each in found] == said
+    (found,) = fit_of(asked(**of("batch_size=64.5")), H100[:2], survey(70), all_runs(tmp_path))
+    assert found.sentence == "May not fit: peak 41 of 80 GB last time; 10 GB are free now on GPU 0."
 
 
 def test_few_runs_are_read_of_many_and_one_without_a_step_tells_nothing(tmp_path: Path, monkeypatch) -> None:
