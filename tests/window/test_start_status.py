@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QLabel, QLineEdit, QPushButton, QSpinBox, QWidget
 
 from core.config import builds
 from core.config.builds import Finding
-from core.config.finding import Mark, batch_cure, python_cure
+from core.config.finding import Cure, Mark, batch_cure, python_cure
 from core.queue.decision import HOLDING
 from core.queue.folder import own_line
 from gui.features.setup.status import StartStatus
@@ -50,6 +50,10 @@ def test_links_set_the_batch_and_the_python(form, tmp_path, monkeypatch) -> None
     assert form.window.findChild(QLineEdit, "recipePythonEdit").text() == python
     assert links(form).get("Use Python cats-env") is None or links(form)["Use Python cats-env"].toolTip() == python
     setup = form.window.panels.setup
+    before = setup.choices()
+    for does, values in (("epochs", ("99",)), ("batch_size", ()), ("batch_size", ("many",)), ("", ("x",))):
+        setup.status.cured.emit(Cure(does=does, words="Do it", values=values))
+    assert setup.choices() == before, "what no cure of ours does"
     setup.open_script(tmp_path / "train.py")
     setup.status.cured.emit(python_cure(python))
     choices = setup.choices()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from core.catalog.frameworks import FRAMEWORKS
-from core.config.finding import QUEUE, TICK, Cure
+from core.config.finding import BATCH, PYTHON, QUEUE, TICK, Cure
 from core.devices.device import Survey
 from core.errors import RunError
 from core.history.device_use import largest_others
@@ -272,8 +272,8 @@ class StartController(Feature):
             self.start(queues=True)
         elif cure.does == TICK:
             self.panels.devices.chosen.tick_only(cure.values)
-        else:
-            self.panels.setup.set_value(cure.does, *cure.values)
+        elif cure.does in {BATCH, PYTHON}:  # a host may say anything
+            self.panels.setup.set_value(cure.does, "".join(cure.values))
 
     # -- start -----------------------------------------------------------------------------------
 

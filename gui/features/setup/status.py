@@ -80,7 +80,7 @@ class StartStatus(FormScroll):
         line.addWidget(parts[0], 0, Qt.AlignmentFlag.AlignTop)
         links = hbox(vbox(line, parts[1]), gap=8)
         for cure in finding.cures:
-            tip = cure.values[0] if cure.does == PYTHON else ""
+            tip = "".join(cure.values) if cure.does == PYTHON else ""
             link = compact_button(f"{cure.does}Link", cure.words, tip, role="link")
             link.clicked.connect(lambda _, cure=cure: self.cured.emit(cure))
             links.addWidget(named(link, tight=True))
