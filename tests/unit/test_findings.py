@@ -170,7 +170,9 @@ SAID = "Fits: 41 of 80 GB at batch 256 last time."
         ([{"total": 40, "peak": 30}], asked(), 1, None),  # other cards
         ([{"total": 40, "peak": 30}, {"batch": 512}], asked(), 1,
          (Mark.READY, "Fits: 41 of 80 GB at batch 512 last time.", [])),
-        ([{"devices": "GPU-0"}], asked(), 1, None),
+        ([{"batch": 512}, {"peak": 79, "error": FULL}], asked(), 1,  # a larger batch is no cure
+         (Mark.WARNING, "Did not fit last time: peak 78 of 80 GB at batch 256.", [])),
+        ([{"devices": "GPU-0"}, {"devices": "GPU-0,GPU-1,GPU-2"}], asked(), 1, None),
         ([{"devices": "GPU-0"}], asked(devices="GPU-1"), 1, (Mark.READY, SAID, [])),
         ([{}], asked(strategy="fsdp"), 1, None),
         ([{}], asked(training=replace(asked().training, precision="bfloat16")), 1, None),
