@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from core.config.finding import Finding, Mark, batch_cure
 from core.devices.device import TIMES, Device, Survey
-from core.diagnosis.failures import ran_out_of_memory
+from core.diagnosis.failures import Cause, failure_of
 from core.history.differences import BATCH, OTHER, WORKLOAD, Settings, rank
 from core.history.summary import RunSummary, present_facts, setting_values
 from core.language import tr, tr_noop
-from core.runs.facts import state_info
+from core.runs.facts import RunFacts, RunState, state_info
 from core.schema.spec import RunSpec
 from core.text import BYTES_PER_GB
 
@@ -32,7 +33,7 @@ def fit_of(spec: RunSpec, chosen: Sequence[Device], survey: Survey, runs: Sequen
     free = [(sizes[each.id], (each.memory_total_bytes or 0) - taken, each.label) for each in chosen
             if each.kind != "cpu" and (taken := used.get(each.id)) is not None]
     full = min(((left, label) for size, left, label in free if peaks[size] > left), default=None)
-    failed, then = ran_out_of_memory(last.error), None if spec.script else last.settings["batch_size"]
+    failed, then = _ran_out_of_memory(last.error), None if spec.script else last.settings["batch_size"]
     size = max(peaks, key=lambda each: peaks[each] / max(each, 1))
     words = {"peak": f"{peaks[size] / BYTES_PER_GB:.3g}", "total": size,
              "at": "" if then is None else tr(" at batch {batch}", batch=then)}
@@ -44,7 +45,7 @@ def fit_of(spec: RunSpec, chosen: Sequence[Device], survey: Survey, runs: Sequen
     if failed:
         sentence = tr_noop("Did not fit last time: peak {peak} of {total} GB{at}{now}.")
     fitted = (int(run.settings["batch_size"] or 0) for run, needs in found if spec.script is None
-              and not ran_out_of_memory(run.error) and all(needs[size] <= left for size, left, _ in free))
+              and not _ran_out_of_memory(run.error) and all(needs[size] <= left for size, left, _ in free))
     cures = tuple(batch_cure(each) for each in fitted if each < batch)[:1]
     return [Finding(mark=Mark.WARNING, sentence=tr(sentence, now=now, **words), cures=cures)]
 
@@ -58,7 +59,7 @@ def _nearest(spec: RunSpec, runs: Sequence[RunSummary]) -> list[RunSummary]:
         if key in newest or any(given.get(each) != value for each, value in alike.items()):
             continue
         count = sum(map(int, re.findall(rf"(\d+){TIMES}", str(key[1]))))
-        is_over = state_info(run.state).over and (run.step or ran_out_of_memory(run.error))
+        is_over = state_info(run.state).over and (run.step or _ran_out_of_memory(run.error))
         if is_over and count == len(spec.devices) and len(_of_size(given)) == len(alike):
             newest[key] = run
     batch = spec.training.batch_size
@@ -82,6 +83,12 @@ def _peaks(run: RunSummary) -> Mapping[int, int]:
         if release.peak_bytes is not None:
             peaks[size] = own + before if device.startswith("cpu:") else max(own, before)
     return peaks
+
+
+@lru_cache(maxsize=256)
+def _ran_out_of_memory(error: str | None) -> bool:
+    failure = failure_of(RunFacts(state=RunState.FAILED, error=error), None)
+    return failure is not None and failure.cause in {Cause.DEVICE_MEMORY, Cause.HOST_MEMORY}
 
 
 def _size(total_bytes: int | None) -> int:

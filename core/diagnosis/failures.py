@@ -233,11 +233,6 @@ def short_cause(error: str) -> str:
     return tr(SHORT.get(cause, ""))
 
 
-def ran_out_of_memory(error: str | None) -> bool:
-    """Return whether the sentence of an error says that the memory of a device or of the machine was too small."""
-    return error is not None and _cause_and_module(error)[0] in {Cause.DEVICE_MEMORY, Cause.HOST_MEMORY}
-
-
 def short_reason(error: str) -> str:
     """Return the first words of an error, without the worker that it is of."""
     found = join_sentences(tr(each) for each in Message.read(error).sentences if each.say != (OF_WORKER,))
