@@ -50,8 +50,7 @@ def _unlike(spec: RunSpec, chosen: Sequence[Device]) -> Iterator[Finding]:
         kind, memory = short_name(device.name), device.memory_total_bytes
         kind += f", {round(memory / BYTES_PER_GB)} GB" if memory and "GB" not in kind else ""
         groups.setdefault(kind, []).append(device)
-    strategy = strategy_of(spec)
-    if len(groups) < 2 or strategy.parallel != "data" or strategy.is_asynchronous:
+    if len(groups) < 2 or (strategy := strategy_of(spec)).parallel != "data" or strategy.is_asynchronous:
         return
     labels = {kind: join_labels([device.label for device in group]) for kind, group in groups.items()}
     most = max(groups, key=lambda kind: len(groups[kind]))

@@ -83,7 +83,10 @@ def python_cure(path: str) -> Cure:
 
 def cpu_cures(spec: RunSpec, devices: Sequence[Device]) -> tuple[Cure, ...]:
     """Return the cure that ticks the CPU devices of this machine; none if the strategy cannot train on them."""
-    strategy = strategy_of(spec)
+    try:
+        strategy = strategy_of(spec)
+    except ValueError:  # which is a problem of its own
+        return ()
     cpus = tuple(each.id for each in devices if each.kind == "cpu" and not each.host)[: strategy.max_devices]
     fits = "cpu" in strategy.device_kinds and len(cpus) >= strategy.min_devices
     return (Cure(does=TICK, words=tr("Train on the CPU"), values=cpus),) if fits else ()

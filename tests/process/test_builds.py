@@ -143,6 +143,8 @@ def test_another_python_that_has_a_build_with_cuda_is_the_remedy(pythons, monkey
     known = str(pythons["new"])
     cache.put(known, PythonProbe(known).wait())
     cache.save()
+    unknown = replace(spec(pythons["cpu"], "pytorch", ADA), strategy="of another version")
+    assert [each.cures for each in builds.judge(unknown, DEVICES)] == [()]
     found = [type("Found", (), {"path": str(path)}) for path in pythons.values()]
     monkeypatch.setattr("core.pythons.discovery.find_pythons", lambda: iter(found))
     given = spec(pythons["cpu"], "pytorch", ADA)
