@@ -16,6 +16,7 @@ from pathlib import Path
 from core.catalog.frameworks import FRAMEWORKS, interpreter
 from core.check.check import CouldNotLook, NotApplicable, Problem, Scope
 from core.config import builds
+from core.config.finding import problems_of
 from core.devices.device import Device
 from core.devices.nvidia import preflight
 from core.devices.nvidia.health import problems
@@ -208,8 +209,8 @@ def frameworks(scope: Scope) -> str:
         seen += [tr("{title} {version} in {python}", title=row.title, version=version, python=python)
                  for python, version in own]
         verdicts = [builds.judge_build(row, python, gpus) for python, _ in own] if gpus else []
-        if verdicts and all(verdict.problems for verdict in verdicts):
-            broken += verdicts[0].problems
+        against = problems_of(filter(None, verdicts))
+        broken += against[:1] if len(against) == len(verdicts) else []
     if broken:
         raise Problem(join_phrases(seen), " ".join(broken), gpus)
     if not seen:

@@ -215,9 +215,8 @@ def _spec(scope: Scope, devices: Sequence[Device], choices: Callable[..., Recipe
     """Return the spec of these choices. Raises `Problem` if there is none, or if it could not be started."""
     found = examine(choices(devices=tuple(device.id for device in devices), working_dir=str(scope.folder)),
                     scope.survey.devices)
-    problems = [*found.problems, *(problem.sentence for problem in found.own)]
-    if found.spec is None or problems:
-        raise Problem(join_sentences(problems), tr("Mend that, then check again."), scope.devices)
+    if found.spec is None or found.problems:
+        raise Problem(join_sentences(found.problems), tr("Mend that, then check again."), scope.devices)
     return found.spec
 
 

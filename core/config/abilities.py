@@ -59,20 +59,18 @@ def examine(request: Request) -> dict[str, Any]:
         raise ValueError(tr("These are no choices."))  # noqa: TRY004 (what the other side wrote)
     devices = _devices(request)
     found = examine_choices(unpack_choices(choices), devices)
-    can_start = not found.problems and not found.own
     return {
         **encode(found),
         "folder": folder_problem(request.runs_root) or "",
-        "gpus": _GPU_CHECK.problem(found.spec, devices) if found.spec is not None and can_start else "",
+        "gpus": _GPU_CHECK.problem(found.spec, devices) if found.spec is not None and not found.problems else "",
     }
 
 
 def check_spec(request: Request) -> dict[str, Any]:
     """Return why a spec cannot be started there: sentences. `spec`, and `devices` as for `examine`."""
     spec = RunSpec.from_json(request.terms.get("spec"))
-    found, own = spec_obstacles(spec, _devices(request))
     folder = folder_problem(request.runs_root)
-    problems = [*([folder] if folder else []), *found, *map(str, own)]
+    problems = [*([folder] if folder else []), *map(str, spec_obstacles(spec, _devices(request)))]
     return {"problems": problems or validation.recipe_problems(spec)}
 
 

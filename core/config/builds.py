@@ -10,15 +10,15 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from core.catalog.frameworks import FRAMEWORKS, Framework, torch_architectures
 from core.catalog.strategies import strategy_of
-from core.devices.device import Device
-from core.language import tr, tr_noop
+from core.config.finding import TICK, Cure, Finding, Mark, cpu_cures, python_cure
+from core.devices.device import Device, short_name
+from core.language import join_sentences, tr, tr_noop
 from core.schema.spec import RunSpec
-from core.text import join_labels, join_names
+from core.text import BYTES_PER_GB, join_labels, join_names
 
 if TYPE_CHECKING:
     from core.pythons.python_info import Package, PythonInfo
@@ -30,22 +30,7 @@ KEY = "architectures"
 """Of the answers about PyTorch, which has to be imported for them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """What is known before a start. Both are empty if nothing is against it, or if it cannot be known."""
-
-    problems: tuple[str, ...] = ()
-    """Why a build cannot use the GPUs: sentences with the remedy."""
-    doubts: tuple[str, ...] = ()
-    """What should be known of the builds and the GPUs: words for a sentence."""
-
-    @property
-    def notes(self) -> list[str]:
-        """All of it as sentences."""
-        return [*self.problems, *(tr("Please note that {doubt}.", doubt=each) for each in self.doubts)]
-
-
-def judge(spec: RunSpec, devices: Sequence[Device], packages: Sequence[str] = ()) -> Verdict:
+def judge(spec: RunSpec, devices: Sequence[Device], packages: Sequence[str] = ()) -> list[Finding]:
     """Judge the builds that a run uses. Blocks for seconds if its Python has to be started and asked.
 
     `devices`: all devices of this machine. `packages`: those that a script imports (`torch`, `tensorflow`, `keras`).
@@ -53,54 +38,77 @@ def judge(spec: RunSpec, devices: Sequence[Device], packages: Sequence[str] = ()
     chosen = [device for device in devices if device.id in spec.devices and device.kind == "nvidia"]
     used = {row.extra for row in FRAMEWORKS if (row.module in packages if spec.script else row.id == spec.framework)}
     rows = {row.extra: row for row in reversed(FRAMEWORKS) if row.extra in used}  # Keras has the build of TensorFlow
-    here = [device for device in chosen if not device.host]
-    verdicts = [judge_build(row, spec.python, here) for row in rows.values()] if here else []
-    return Verdict(
-        problems=tuple(each for verdict in verdicts for each in verdict.problems),
-        doubts=(*(each for verdict in verdicts for each in verdict.doubts), *_unlike(spec, chosen)),
-    )
+    here, cures = [device for device in chosen if not device.host], cpu_cures(spec, devices)
+    verdicts = [judge_build(row, spec.python, here, cures) for row in rows.values()] if here else []
+    return [*filter(None, verdicts), *_unlike(spec, chosen)]
 
 
-def _unlike(spec: RunSpec, chosen: Sequence[Device]) -> Iterator[str]:
-    """Yield what training with data parallelism on GPUs of several models means."""
-    if len({device.name for device in chosen}) > 1 and strategy_of(spec).parallel == "data":
-        listed = join_names([f"{device.label} ({device.name})" for device in chosen])
-        yield tr("{listed} are different models, and each step takes as long as the slowest of them", listed=listed)
+def _unlike(spec: RunSpec, chosen: Sequence[Device]) -> Iterator[Finding]:
+    """Yield which of the GPUs that train with data parallelism are not like most of them."""
+    groups: dict[str, list[Device]] = {}
+    for device in chosen:
+        kind, memory = short_name(device.name), device.memory_total_bytes
+        kind += f", {round(memory / BYTES_PER_GB)} GB" if memory and "GB" not in kind else ""
+        groups.setdefault(kind, []).append(device)
+    if len(groups) < 2 or (strategy := strategy_of(spec)).parallel != "data" or strategy.is_asynchronous:
+        return
+    labels = {kind: join_labels([device.label for device in group]) for kind, group in groups.items()}
+    most = max(groups, key=lambda kind: len(groups[kind]))
+    others = join_names([f"{labels[kind]} ({kind})" for kind in groups if kind != most])
+    alone = Cure(does=TICK, words=tr("Tick {labels} alone", labels=labels[most]),
+                 values=tuple(device.id for device in groups[most]))
+    sentence = tr("Unlike: {others} beside {kind}: the slowest and smallest decides.", others=others, kind=most)
+    yield Finding(mark=Mark.WARNING, sentence=sentence, cures=(alone,))
 
 
-def judge_build(row: Framework, python: str, chosen: Sequence[Device]) -> Verdict:
-    """Judge a framework's build under a Python for these GPUs. Blocks for seconds if the Python has to be asked."""
+def judge_build(
+    row: Framework, python: str, chosen: Sequence[Device], cures: tuple[Cure, ...] = ()
+) -> Finding | None:
+    """Judge a framework's build under a Python for these GPUs; None if it cannot be known.
+
+    `cures`: besides another Python. Blocks for seconds if the Python has to be asked.
+    """
     package = None
     with contextlib.suppress(ValueError):
         info, package = _ask(python, row.extra)
     if package is None:
-        return Verdict()  # other checks say that the Python cannot be started, or lacks the framework
+        return None  # other checks say that the Python cannot be started, or lacks the framework
     title = " ".join(filter(None, (row.title, package.version)))
     command = info.install_command(" ".join(("--force-reinstall", WITH_CUDA[row.extra])))
+    labels = join_labels([device.label for device in chosen])
+    fits = {device: fit(device.compute_capability, package.architectures) for device in chosen}
+    foreign, later = ([device for device in chosen if fits[device] == how] for how in ("none", "compiled"))
+    mark = Mark.PROBLEM
     if package.cuda is False:
-        return Verdict(problems=(tr(
-            "{title} in {python} is a build without CUDA and cannot use {labels}. {remedy}",
-            title=title, python=python, labels=join_labels([device.label for device in chosen]),
-            remedy=_remedy(row, python, command),
-        ),))
-    fits = {device.label: fit(device.compute_capability, package.architectures) for device in chosen}
-    if foreign := [device for device in chosen if fits[device.label] == "none"]:
-        return Verdict(problems=(tr(
-            "{title} in {python} has no code for {labels}. It was built for {architectures}. {remedy}",
-            title=title, python=python, labels=_with_capability(foreign), remedy=_remedy(row, python, command),
+        sentence = tr("{title} in {python} is a build without CUDA and cannot use {labels}.",
+                      title=title, python=python, labels=labels)
+    elif foreign:
+        sentence = tr(
+            "{title} in {python} has no code for {labels}. It was built for {architectures}.",
+            title=title, python=python, labels=_with_capability(foreign),
             architectures=", ".join(package.architectures),
-        ),))
-    if later := [device for device in chosen if fits[device.label] == "compiled"]:
-        return Verdict(doubts=(tr(
+        )
+    elif later:
+        mark, sentence = Mark.WARNING, tr(
             "{title} has no finished code for {labels}: the driver compiles it first, which may take half an hour or "
-            "fail", title=title, labels=_with_capability(later),
-        ),))
-    if package.libraries is False:
-        return Verdict(doubts=(tr(
-            "{title} finds no cuDNN and may train on the CPU instead ({command} installs it)",
+            "fail.", title=title, labels=_with_capability(later),
+        )
+    elif package.libraries is False:
+        mark, sentence = Mark.WARNING, tr(
+            "{title} finds no cuDNN and may train on the CPU instead ({command} installs it).",
             title=title, command=command,
-        ),))
-    return Verdict()
+        )
+    else:
+        mark, sentence = Mark.READY, tr("{title} is built for {labels}.", title=title, labels=labels)
+    if mark is not Mark.PROBLEM:
+        return Finding(mark=mark, sentence=sentence) if mark is Mark.WARNING or "" not in fits.values() else None
+    if other := other_python(row, python, chosen):
+        remedy = tr("Choose the Python {path}, which has {title} {version} with CUDA (--python {path}).",
+                    path=other[0], title=row.title, version=other[1])
+        cures = (python_cure(other[0]), *cures)
+        return Finding(sentence=sentence, remedy=remedy, cures=cures)
+    install = tr("Install another build there: {command}. Or tick other devices.", command=command)
+    return Finding(sentence=join_sentences([sentence, install]), cures=cures)
 
 
 def fit(capability: tuple[int, int] | None, architectures: Sequence[str]) -> str:
@@ -123,19 +131,24 @@ def _with_capability(devices: Sequence[Device]) -> str:
     ])
 
 
-def _remedy(row: Framework, python: str, command: str) -> str:
-    """Return what to do: another Python of this machine with a build for CUDA, as far as it was asked already."""
+def other_python(row: Framework, python: str, gpus: Sequence[Device] = ()) -> tuple[str, str] | None:
+    """Return the path of another Python here that has a framework, and its version, as far as it was asked already.
+
+    `gpus`: those that its build has to be for.
+    """
     from core.pythons.discovery import find_pythons
     from core.pythons.python_info import ProbeCache, default_file, parse_info
 
     cache = ProbeCache(default_file())
     for path in (found.path for found in find_pythons()):
-        answer = cache.get(path) if path != python else None
+        answer = cache.get(path, KEY) or cache.get(path) if path != python else None
         package = answer and parse_info(path, answer).package(row.extra)
-        if package and package.cuda:
-            return tr("Choose the Python {path}, which has {title} {version} with CUDA (--python {path}).",
-                      path=path, title=row.title, version=package.version or "")
-    return tr("Install another build there: {command}. Or tick other devices.", command=command)
+        if not answer or not package or (gpus and not package.cuda):
+            continue
+        known = package.with_architectures(answer.get(KEY)) if row.extra == "torch" else package
+        if all(fit(each.compute_capability, known.architectures) != "none" for each in gpus):
+            return path, package.version or ""
+    return None
 
 
 def _ask(python: str, name: str) -> tuple[PythonInfo, Package | None]:

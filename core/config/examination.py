@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from core.catalog import recipe_use, recipes
 from core.catalog.strategies import find_launch_mode, strategy_of
 from core.config import builds, validation
 from core.config.choices import RecipeChoices, ScriptChoices, compose
-from core.config.validation import Problem
+from core.config.finding import Finding, Mark, findings_of, problems_of
 from core.devices.device import Device
 from core.devices.nvidia import preflight
 from core.errors import RunError
@@ -38,14 +38,8 @@ class Examination:
 
     spec: RunSpec | None = None
     """None if the choices make none."""
-    problems: tuple[str, ...] = ()
-    """Why they make no spec, or why the script would fail at once: sentences."""
-    own: tuple[Problem, ...] = ()
-    """What keeps the spec from starting."""
-    doubt: str = ""
-    """What should be known of the recipe: words for a sentence, or the empty string."""
-    notes: tuple[str, ...] = ()
-    """What should be known of the script: sentences."""
+    findings: tuple[Finding, ...] = ()
+    """What is known of it; with a problem, it cannot be started."""
     changed: tuple[int, int] | None = None
     """The modification time in nanoseconds and the size in bytes of the recipe or script."""
     arithmetic: str = ""
@@ -55,7 +49,12 @@ class Examination:
     why: str = ""
     """Why the source proposes that mode: a sentence."""
     usual_python: str = ""
-    """For a script, the Python that is used if none is chosen."""
+    """For a script, the Python that is used if none is chosen; the empty string while that is unknown."""
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Sentences; empty if the spec can be started."""
+        return tuple(problems_of(self.findings))
 
 
 def examine(choices: RecipeChoices | ScriptChoices, devices: Sequence[Device]) -> Examination:
@@ -67,12 +66,9 @@ def examine(choices: RecipeChoices | ScriptChoices, devices: Sequence[Device]) -
     try:
         spec = compose(choices, devices)
     except ValueError as error:
-        return Examination(problems=(str(error),))
-    verdict = builds.judge(spec, devices)
-    return replace(
-        _of_spec(spec, devices), problems=verdict.problems, doubt="; ".join([*_doubts(spec), *verdict.doubts]),
-        arithmetic=validation.batch_arithmetic(spec),
-    )
+        return Examination(findings=(Finding(sentence=str(error)),))
+    return _of_spec(spec, devices, [*doubts(spec), *builds.judge(spec, devices)],
+                    arithmetic=validation.batch_arithmetic(spec))
 
 
 def examine_script(choices: ScriptChoices, result: ScriptCheckResult, devices: Sequence[Device]) -> Examination:
@@ -82,19 +78,18 @@ def examine_script(choices: ScriptChoices, result: ScriptCheckResult, devices: S
     try:
         spec = None if result.spec is None else script_check.fill_in(result, choices, devices)
     except ValueError as error:
-        return Examination(problems=(str(error),), usual_python=result.usual_python)
+        return Examination(findings=(Finding(sentence=str(error)),), usual_python=result.usual_python)
     if spec is None:
-        return Examination(problems=tuple(result.problems), usual_python=result.usual_python)
+        return Examination(findings=tuple(findings_of(result.problems)), usual_python=result.usual_python)
     result = script_check.on_devices(result, len(spec.devices))
-    return replace(
-        _of_spec(spec, devices), problems=tuple(result.problems),
-        notes=tuple(script_check.cautions_of(result, spec, devices)),
+    return _of_spec(
+        spec, devices, [*findings_of(result.problems), *script_check.cautions_of(result, spec, devices)],
         arithmetic=_launch_words(spec, result, guessed=choices.launch is None), proposed=result.proposed,
         why=result.why, usual_python=result.usual_python,
     )
 
 
-def spec_obstacles(spec: RunSpec, devices: Sequence[Device]) -> tuple[list[str], list[Problem]]:
+def spec_obstacles(spec: RunSpec, devices: Sequence[Device]) -> list[Finding]:
     """Return what is wrong with the recipe or script of a spec, and what keeps it from starting on this machine."""
     found: list[str] = []
     if spec.script is not None:
@@ -106,8 +101,8 @@ def spec_obstacles(spec: RunSpec, devices: Sequence[Device]) -> tuple[list[str],
             recipes.read(Path(spec.recipe.path))
         except ValueError as error:
             found.append(str(error))
-        found += builds.judge(spec, devices).problems
-    return found, validation.problems(spec, devices)
+        found += problems_of(builds.judge(spec, devices))
+    return [*findings_of(found), *validation.problems(spec, devices)]
 
 
 def changed_at(spec: RunSpec) -> tuple[int, int] | None:
@@ -129,17 +124,18 @@ def unpack_choices(data: Mapping[str, Any]) -> RecipeChoices | ScriptChoices:
     return decode(kind, data)
 
 
-def _of_spec(spec: RunSpec, devices: Sequence[Device]) -> Examination:
-    return Examination(spec=spec, own=tuple(validation.problems(spec, devices)), changed=changed_at(spec))
+def _of_spec(spec: RunSpec, devices: Sequence[Device], findings: Sequence[Finding], **found: Any) -> Examination:  # noqa: ANN401 (fields)
+    every = (*findings, *validation.problems(spec, devices))
+    return Examination(spec=spec, findings=every, changed=changed_at(spec), **found)
 
 
-def _doubts(spec: RunSpec) -> list[str]:
+def doubts(spec: RunSpec) -> list[Finding]:
     """Return what should be known of the recipe; nothing if it cannot be read."""
     try:
         doubt = recipe_use.doubt(recipes.read(Path(spec.own_recipe.path)), spec.framework)
     except ValueError:
         return []
-    return [doubt] if doubt else []
+    return findings_of([tr("Please note that {doubt}.", doubt=doubt)] if doubt else [], mark=Mark.WARNING)
 
 
 def _launch_words(spec: RunSpec, result: ScriptCheckResult, *, guessed: bool) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from core.catalog.strategies import find_launch_mode
 from core.config import builds
 from core.config.choices import ScriptChoices, absolute_folder, check_folder, resolve
+from core.config.finding import Finding, Mark, findings_of
 from core.devices.device import Device, own_id
 from core.diagnosis.device_argument import device_argument
 from core.language import join_sentences, tr, tr_noop
@@ -125,8 +126,8 @@ def on_devices(result: ScriptCheckResult, devices: int) -> ScriptCheckResult:
     return replace(result, spec=spec, proposed="one", why=result.look.why_alone)
 
 
-def cautions_of(result: ScriptCheckResult, spec: RunSpec, devices: Sequence[Device]) -> list[str]:
-    """Return what should be known of a checked script before its start: sentences.
+def cautions_of(result: ScriptCheckResult, spec: RunSpec, devices: Sequence[Device]) -> list[Finding]:
+    """Return what should be known of a checked script before its start. A wrong build is no problem, as for a recipe.
 
     `spec`: with its devices. `devices`: all of this machine.
     """
@@ -141,7 +142,9 @@ def cautions_of(result: ScriptCheckResult, spec: RunSpec, devices: Sequence[Devi
             "({name}=false). To decide yourself, set that variable."
         )
         found.append(tr(sentence, name=PREALLOCATE))
-    return [*found, *builds.judge(spec, devices, result.look.frameworks).notes]
+    judged = builds.judge(spec, devices, result.look.frameworks)
+    judged = [replace(each, mark=Mark.WARNING) if each.mark is Mark.PROBLEM else each for each in judged]
+    return [*findings_of(found, mark=Mark.WARNING), *judged]
 
 
 def _for_jax(result: ScriptCheckResult, devices: Sequence[str], inherited: Sequence[str]) -> dict[str, str]:

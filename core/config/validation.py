@@ -6,12 +6,14 @@ import math
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from enum import Enum
+from dataclasses import replace
 from importlib.machinery import PathFinder
 
 from core.catalog.frameworks import FRAMEWORKS, Framework, framework, has, interpreter
 from core.catalog.strategies import LAUNCH_MODES, STRATEGIES, Strategy, find_strategy, strategies_of, strategy_of
+from core.config import builds
+from core.config.finding import Finding, ProblemKind, batch_cure, cpu_cures, python_cure
+from core.config.finding import findings_of as _of
 from core.devices.device import Device, split_name
 from core.language import tr, tr_noop, tr_plural
 from core.launchers import loopback
@@ -21,30 +23,6 @@ from core.schema.spec import RunSpec
 from core.text import join_labels, join_names
 
 KIND_NAMES = {"cpu": tr_noop("CPU devices"), "nvidia": tr_noop("NVIDIA GPUs")}
-
-
-class ProblemKind(Enum):
-    """What a problem is about. Callers may add to the sentences of some kinds, or replace them."""
-
-    NO_DEVICE = "no device"
-    UNKNOWN_DEVICE = "unknown device"
-    TOO_MANY = "too many devices"
-    TOO_FEW = "too few devices"
-    OTHER_KIND = "another kind of device"
-    OPEN_PORTS = "open ports"
-    """The user may allow them."""
-    OTHER = "other"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
-    """Why a spec cannot be started, as a sentence with the remedy."""
-
-    sentence: str
-    kind: ProblemKind = ProblemKind.OTHER
-
-    def __str__(self) -> str:
-        return self.sentence
 
 
 def is_installed(row: Framework) -> bool:
@@ -92,7 +70,7 @@ def device_kinds(strategy: Strategy) -> str:
     return join_names(tr(KIND_NAMES.get(kind, kind)) for kind in strategy.device_kinds)
 
 
-def problems(spec: RunSpec, devices: Sequence[Device]) -> list[Problem]:
+def problems(spec: RunSpec, devices: Sequence[Device]) -> list[Finding]:
     """Return what keeps a spec from starting on this machine; an empty list if it can start.
 
     `devices`: all devices of this machine. Recipe files are checked when they are read (`core.catalog.recipes`), the
@@ -100,11 +78,11 @@ def problems(spec: RunSpec, devices: Sequence[Device]) -> list[Problem]:
     """
     try:
         strategy = strategy_of(spec)
-        missing = [] if spec.script else _framework_problems(spec)
+        missing = [] if spec.script else _framework_problems(spec, devices)
     except ValueError as error:
-        return [Problem(sentence=str(error))]
+        return [Finding(sentence=str(error))]
     if device_problems := _device_problems(spec, strategy, devices):
-        return [*_of(missing), *device_problems]
+        return [*missing, *device_problems]
     if spec.script:
         from core.launchers import script  # not at the start of the window, which checks a recipe first
 
@@ -112,9 +90,10 @@ def problems(spec: RunSpec, devices: Sequence[Device]) -> list[Problem]:
     else:
         kinds = {device.kind for device in devices if device.id in spec.devices}
         own = [*_setting_problems(spec, strategy), *_training_problems(spec, kinds)]
+        missing += _batch_problems(spec, strategy)
     if spec.cuda_ids == "integer" and any(name.startswith("MIG-") for name in spec.devices):
         own.insert(0, tr("CUDA has no number for a MIG device. Name the GPUs by UUID (--cuda-ids uuid)."))
-    return [*_of([*missing, *own]), *port_problems(spec)]
+    return [*missing, *_of(own), *port_problems(spec)]
 
 
 def recipe_problems(spec: RunSpec) -> list[str]:
@@ -140,15 +119,14 @@ def recipe_problems(spec: RunSpec) -> list[str]:
     return program_problems(look, python=spec.python, cwd=spec.working_dir, min_version=MIN_FOR_RECIPES)
 
 
-def _of(sentences: Sequence[str]) -> list[Problem]:
-    return [Problem(sentence=sentence) for sentence in sentences]
-
-
-def _framework_problems(spec: RunSpec) -> list[str]:
+def _framework_problems(spec: RunSpec, devices: Sequence[Device]) -> list[Finding]:
     library = framework(spec.framework)
     if has(spec.python, library.module):
         return []
-    return [missing_sentence(library, spec.python)]
+    gpus = [device for device in devices if device.id in spec.devices and device.kind == "nvidia"]
+    other = builds.other_python(library, spec.python, gpus)
+    cures = (python_cure(other[0]),) if other else ()
+    return [Finding(sentence=missing_sentence(library, spec.python), cures=cures)]
 
 
 def missing_sentence(library: Framework, python: str) -> str:
@@ -157,7 +135,7 @@ def missing_sentence(library: Framework, python: str) -> str:
     return tr("{title} is not installed in {python}. {remedy}", title=library.title, python=python, remedy=remedy)
 
 
-def _device_problems(spec: RunSpec, strategy: Strategy, devices: Sequence[Device]) -> list[Problem]:
+def _device_problems(spec: RunSpec, strategy: Strategy, devices: Sequence[Device]) -> list[Finding]:
     elsewhere = [name for name in spec.devices if split_name(name)]
     labels = {device.id: device.label for device in devices}
     if elsewhere and (sentence := _not_over_hosts(spec, strategy, [labels.get(name, name) for name in elsewhere])):
@@ -168,10 +146,10 @@ def _device_problems(spec: RunSpec, strategy: Strategy, devices: Sequence[Device
         sentence = tr(
             "There is no device {unknown} here. Choose from: {names}.", unknown=join_names(unknown, "or"), names=names
         )
-        return [Problem(kind=ProblemKind.UNKNOWN_DEVICE, sentence=sentence)]
+        return [Finding(kind=ProblemKind.UNKNOWN_DEVICE, sentence=sentence)]
     if not spec.devices:
         sentence = tr("No device is chosen. Choose at least one of: {names}.", names=names)
-        return [Problem(kind=ProblemKind.NO_DEVICE, sentence=sentence)]
+        return [Finding(kind=ProblemKind.NO_DEVICE, sentence=sentence)]
     if len(set(spec.devices)) < len(spec.devices):
         return _of([tr("A device is named twice in {devices}. Name each once.", devices=", ".join(spec.devices))])
     chosen = [by_id[name] for name in spec.devices]
@@ -180,7 +158,7 @@ def _device_problems(spec: RunSpec, strategy: Strategy, devices: Sequence[Device
         names = ", ".join(device.label for device in chosen)
         found.append(tr("A process can use only one MIG device and no other device. Chosen: {names}. Choose one MIG "
                         "device.", names=names))
-    return _of(found) or _fit_problems(strategy, chosen)
+    return _of(found, cpu_cures(spec, devices)) or _fit_problems(strategy, chosen)
 
 
 def _not_over_hosts(spec: RunSpec, strategy: Strategy, labels: Sequence[str]) -> str:
@@ -207,7 +185,7 @@ def _not_over_hosts(spec: RunSpec, strategy: Strategy, labels: Sequence[str]) ->
     return ""
 
 
-def _fit_problems(strategy: Strategy, chosen: Sequence[Device]) -> list[Problem]:
+def _fit_problems(strategy: Strategy, chosen: Sequence[Device]) -> list[Finding]:
     kinds = sorted({device.kind for device in chosen})
     if len(kinds) > 1:
         names = join_names(tr(KIND_NAMES.get(kind, kind)) for kind in kinds)
@@ -221,7 +199,7 @@ def _fit_problems(strategy: Strategy, chosen: Sequence[Device]) -> list[Problem]
     if strategy.max_devices is None and (others := _fitting(strategy, chosen)):
         reason += tr(" Choose strategy {others}.", others=join_names(others, "or"))
     kind = misfit(strategy, chosen) if not strategy.unavailable() else None
-    return [Problem(sentence=reason, kind=kind or ProblemKind.OTHER)]
+    return [Finding(sentence=reason, kind=kind or ProblemKind.OTHER)]
 
 
 def _fitting(strategy: Strategy, chosen: Sequence[Device]) -> list[str]:
@@ -230,7 +208,7 @@ def _fitting(strategy: Strategy, chosen: Sequence[Device]) -> list[str]:
     return [each.name for each in others if not obstacle(each, chosen)]
 
 
-def port_problems(spec: RunSpec) -> list[Problem]:
+def port_problems(spec: RunSpec) -> list[Finding]:
     """Return why a strategy whose workers listen cannot start on this machine, or why no ports can be allowed."""
     strategy = strategy_of(spec)
     if spec.allow_open_ports and not strategy.needs_addresses:
@@ -243,11 +221,11 @@ def port_problems(spec: RunSpec) -> list[Problem]:
         reason = loopback.refusal_over_machines(strategy.name)
     else:
         reason = loopback.obstacle(strategy.name)
-    return [Problem(sentence=reason, kind=ProblemKind.OPEN_PORTS)] if reason else []
+    return [Finding(sentence=reason, kind=ProblemKind.OPEN_PORTS)] if reason else []
 
 
 def _setting_problems(spec: RunSpec, strategy: Strategy) -> list[str]:
-    found = _batch_problems(spec, strategy)
+    found: list[str] = []
     if spec.training.precision == "float16" and strategy.no_float16:
         found.append(tr(
             "Strategy {name} cannot scale the loss for float16, because {reason}. Choose bfloat16 or float32.",
@@ -368,20 +346,22 @@ def _parts(spec: RunSpec, strategy: Strategy) -> list[tuple[int, str]]:
     return [*parts, (training.accumulation, "accumulation")]
 
 
-def _batch_problems(spec: RunSpec, strategy: Strategy) -> list[str]:
+def _batch_problems(spec: RunSpec, strategy: Strategy) -> list[Finding]:
     parts = _parts(spec, strategy)
     batch_size, divisor = spec.training.batch_size, _product(parts)
     if batch_size % divisor == 0:
         return []
     lower = batch_size // divisor * divisor
     near = tr("{lower} or {higher}", lower=lower, higher=lower + divisor) if lower else f"{divisor}"
+    cures = tuple(batch_cure(each) for each in (lower, lower + divisor) if each)
     *outer, (steps, _) = parts
     counts = [f"{count} {name}" for count, name in outer]
     counts.append(tr_plural("{count} accumulation step", "{count} accumulation steps", steps))
     helps = batch_size % (divisor // steps) == 0  # then it can be split with one accumulation step, at least
     remedy = tr("Choose {near}, or another accumulation.", near=near) if helps else tr("Choose {near}.", near=near)
-    return [tr("A batch of {batch_size} cannot be split evenly over {counts}. {remedy}", batch_size=batch_size,
-               counts=join_names(counts), remedy=remedy)]
+    sentence = tr("A batch of {batch_size} cannot be split evenly over {counts}.", batch_size=batch_size,
+                  counts=join_names(counts))
+    return [Finding(sentence=sentence, remedy=remedy, cures=cures)]
 
 
 def _product(parts: Sequence[tuple[int, str]]) -> int:

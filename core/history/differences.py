@@ -89,7 +89,7 @@ def words_of(settings: Settings, before: Settings) -> str:
     are_known = "devices" in settings and "devices" in before  # not while a run is queued
     changed = [name for name in differing([settings, before]) if before and (are_known or name != "devices")]
     telling = {RATE, BATCH, SEED, *([OTHER] if "script" in settings else [])}
-    told = [name for name in settings if _rank(name) in telling and settings[name] is not None and name not in BARE]
+    told = [name for name in settings if rank(name) in telling and settings[name] is not None and name not in BARE]
     names = dict.fromkeys([*_in_order(changed), *_in_order(told or [*{"devices"} & settings.keys()])])
     return " · ".join(_phrase(name, settings.get(name)) for name in [*names][:MOST])
 
@@ -147,7 +147,7 @@ def names_within(every: Sequence[Settings]) -> list[str]:
 
 
 def _in_order(names: Sequence[str]) -> list[str]:
-    return sorted((name for name in names if name != SWEEP and _rank(name) != ASIDE), key=_rank)
+    return sorted((name for name in names if name != SWEEP and rank(name) != ASIDE), key=rank)
 
 
 def _plain(name: str) -> str:
@@ -156,7 +156,8 @@ def _plain(name: str) -> str:
 
 
 @cache
-def _rank(name: str) -> int:
+def rank(name: str) -> int:
+    """Return what a setting or an argument is about: `RATE`, `BATCH`, `OTHER` and so on."""
     plain = _plain(name)
     first, last = RANKS.get(plain.partition(".")[0], OTHER), RANKS.get(plain.rpartition(".")[2], OTHER)
     return ASIDE if ASIDE in {first, last} or SECRET_NAME.search(plain) else last

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from core.config import builds, validation
+from core.config.finding import problems_of
 from core.devices.device import Device
 from core.errors import RunError
 from core.history import removal
@@ -37,7 +38,7 @@ def begin(record: ScalingRecord, devices: Sequence[Device]) -> None:
     Raises `ValueError` with sentences on what keeps a training from starting; otherwise as `launch`.
     """
     for spec in reversed(record.specs):  # what the largest lacks, the others may lack, too
-        problems = [*map(str, validation.problems(spec, devices)), *builds.judge(spec, devices).problems]
+        problems = [*map(str, validation.problems(spec, devices)), *problems_of(builds.judge(spec, devices))]
         found = [*validation.recipe_problems(spec), *problems]
         if found:
             raise ValueError(join_sentences(dict.fromkeys(found)))

@@ -168,8 +168,7 @@ class HostMachine(Machine):
         if found.spec is None and not found.problems:
             return refused("", tr("The answer of {host} makes no sense.", host=self.host))
         check = judge(found, replace(now, folder_problem=str(answer.get("folder") or "")))
-        gpus = str(answer.get("gpus") or "")
-        return replace(check, problems=(gpus,), ready="") if gpus and not check.problems else check
+        return check.without_gpus(str(answer.get("gpus") or ""), now.survey)
 
     def check_again(self, check: StartCheck, choices: Choices, now: StartConditions) -> StartCheck:
         """Check choices once more right before the start."""

@@ -118,8 +118,7 @@ class Machine:
         found = check_start(choices, replace(now, folder_problem=folder_problem(self.root) or ""))
         if found.spec is None or found.problems:
             return found
-        problem = self._gpus.problem(found.spec, now.survey.devices)
-        return replace(found, problems=(problem,), ready="") if problem else found
+        return found.without_gpus(self._gpus.problem(found.spec, now.survey.devices), now.survey)
 
     def check_again(self, check: StartCheck, choices: Choices, now: StartConditions) -> StartCheck:
         """Check choices once more right before the start."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
@@ -11,10 +11,11 @@ from core.catalog.strategies import strategy_of
 from core.config import sweep, validation
 from core.config.choices import RecipeChoices, ScriptChoices
 from core.config.examination import Examination, changed_at, examine, spec_obstacles
-from core.config.validation import Problem, ProblemKind
+from core.config.finding import BATCH, QUEUE, Cure, Finding, Mark, ProblemKind, cpu_cures, findings_of
+from core.config.fit import fit_of
 from core.devices.device import Device, Sample, Survey
 from core.history.device_use import use_sentences
-from core.language import join_sentences, tr, tr_noop, tr_plural
+from core.language import tr, tr_noop, tr_plural
 from core.launchers.loopback import ALLOW
 from core.runs.facts import RunFacts
 from core.schema.setting import settings_of
@@ -25,6 +26,8 @@ from gui.base.formatting import gigabytes, memory, percent
 from gui.machine.script import MODULE, TypedScript
 
 if TYPE_CHECKING:
+    from core.history.summary import RunSummary
+
     Choices = RecipeChoices | TypedScript
     Given = RecipeChoices | ScriptChoices
 
@@ -114,27 +117,12 @@ def ready_sentence(chosen: Sequence[Device], survey: Survey) -> str:
         if len(chosen) <= 3
         else tr("{count} devices", count=len(chosen))
     )
-    count, free, unused = len(chosen), _min_free_bytes(chosen, survey), _are_unused(chosen, survey)
-    if free is None:
-        if not unused:
-            return tr("Ready: {names}.", names=names)
-        return tr_plural("Ready: {names} is free.", "Ready: {names} are free.", count, names=names)
-    size = gigabytes(free)
-    if unused:
-        return tr_plural(
-            "Ready: {names} is free, {size} GB.",
-            "Ready: {names} are free, {size} GB or more each.",
-            count,
-            names=names,
-            size=size,
-        )
-    return tr_plural(
-        "Ready: {names} has {size} GB free.",
-        "Ready: {names} have {size} GB or more each free.",
-        count,
-        names=names,
-        size=size,
-    )
+    count, free = len(chosen), _min_free_bytes(chosen, survey)
+    size = "" if free is None else tr_plural(", {size} GB", ", {size} GB or more each", count, size=gigabytes(free))
+    words = {"names": names, "size": size}
+    if _are_unused(chosen, survey):
+        return tr_plural("Ready: {names} is free{size}.", "Ready: {names} are free{size}.", count, **words)
+    return tr("Ready: {names}{size} free.", **words) if size else tr("Ready: {names}.", names=names)
 
 
 def _are_unused(chosen: Sequence[Device], survey: Survey) -> bool:
@@ -178,47 +166,37 @@ class StartConditions:
     """By device id, the age of readings that are out of date, in seconds."""
     folder_problem: str = ""
     """Why no run can be kept in the folder of runs; the empty string if one can."""
+    runs: Sequence[RunSummary] = ()
+    """Newest first; they tell how much memory a run like this needs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StartCheck:
-    """Whether choices can be started."""
+class StartCheck(Examination):
+    """Whether choices can be started. The most important finding is the first."""
 
-    spec: RunSpec | None = None
-    """None if the choices make none."""
     others: tuple[RunSpec, ...] = ()
     """Where fields have several values, the specs of the other runs: all are queued."""
-    problems: tuple[str, ...] = ()
-    """Sentences; empty if the spec can be started."""
     pending: bool = False
     """True while the check is under way."""
     folder_problem: str = ""
     """As in `StartConditions`."""
-    changed: tuple[int, int] | None = None
-    """The modification time in nanoseconds and the size in bytes of the recipe or script that was checked."""
-    busy: tuple[str, ...] = ()
-    """Sentences about devices that live runs use already; Start asks before it adds another run."""
-    arithmetic: str = ""
-    """How the batch is divided; for a script, how it is launched and why."""
-    proposed: str = ""
-    """For a script, the launch mode that its source proposes; the empty string while that is unknown."""
-    why: str = ""
-    """Why the source proposes that mode: a sentence."""
-    usual_python: str = ""
-    """For a script, the Python that is used if none is chosen; the empty string while that is unknown."""
+    busy: bool = False
+    """Whether live runs use these devices already; Start asks before it adds another run."""
     offers_open_ports: bool = False
     """Whether the user may allow open ports, which the strategy needs here, or has allowed them."""
-    ready: str = ""
-    """A sentence, if there are no problems."""
-    is_warning: bool = False
-    """True if that sentence is a warning."""
+
+    def without_gpus(self, problem: str, survey: Survey) -> StartCheck:
+        """Return the check if CUDA does not show the GPUs, for which `problem` has the reason; itself for none."""
+        if not problem or self.spec is None or self.problems:
+            return self
+        return replace(self, findings=tuple(findings_of([problem], cpu_cures(self.spec, survey.devices))))
 
 
 def checking(choices: Choices) -> StartCheck:
     """Return what to show while the check of these choices is under way."""
     text = choices.script if isinstance(choices, TypedScript) else choices.recipe
     name = text if text.startswith(MODULE) else PurePath(text).name
-    return StartCheck(problems=(tr("Checking {name} …", name=name),), pending=True)
+    return StartCheck(findings=(Finding(sentence=tr("Checking {name} …", name=name)),), pending=True)
 
 
 def check_start(choices: Choices, now: StartConditions) -> StartCheck:
@@ -240,8 +218,10 @@ def check_each(given: Given, now: StartConditions, check: Callable[[Given], Star
         return refused(now.folder_problem, str(error))
     first, *others = map(check, every)
     failed = next((each for each in (first, *others) if each.problems), None)
-    if failed is not None or not values:
-        return failed or first
+    if failed is not None and values:
+        return replace(failed, findings=tuple(map(_of_several, failed.findings)))
+    if not values:
+        return first
     rows = settings_of(Training)
     each = [
         f"{tr(rows[name].title).lower() if name in rows else name} {join_names([f'{value:g}' for value in found])}"
@@ -249,7 +229,13 @@ def check_each(given: Given, now: StartConditions, check: Callable[[Given], Star
     ]
     ready = tr("Start adds {count} runs to the queue: {values}.", count=len(every), values="; ".join(each))
     specs = tuple(each.spec for each in others if each.spec is not None)
-    return replace(first, others=specs, busy=(), ready=join_sentences([ready, first.ready]))
+    left = [_of_several(each) for each in first.findings if all(cure.does != QUEUE for cure in each.cures)]
+    return replace(first, others=specs, busy=False, findings=(Finding(mark=Mark.READY, sentence=ready), *left))
+
+
+def _of_several(finding: Finding) -> Finding:
+    """Return the finding on one of several runs: no click gives all of them one batch size."""
+    return replace(finding, cures=tuple(each for each in finding.cures if each.does != BATCH))
 
 
 def judge(found: Examination, now: StartConditions) -> StartCheck:
@@ -258,35 +244,35 @@ def judge(found: Examination, now: StartConditions) -> StartCheck:
     if spec is None:
         return replace(refused(now.folder_problem, *found.problems), usual_python=found.usual_python)
     chosen = [device for device in survey.devices if device.id in spec.devices]
-    problems = (
-        *([now.folder_problem] if now.folder_problem else []),
-        *found.problems,
-        *_sentences(found.own, spec, chosen),
-        *lost(chosen, survey, tr("Untick it.")),
-    )
-    doubts = "; ".join(filter(None, (reading_doubts(chosen, survey, now.stale_age_s, now.held_by), found.doubt)))
-    busy = tuple(
-        tr("{sentence}. Start offers to share, or to add this run to the queue.", sentence=sentence)
-        for sentence in use_sentences(chosen, now.used_by).values()
-    )
-    ready = ""
-    if not problems and not busy:
-        first = tr("Ready, but {doubts}.", doubts=doubts) if doubts else ready_sentence(chosen, survey)
-        ready = join_sentences([first, *found.notes])
-    return StartCheck(
-        spec=spec,
-        problems=problems,
-        folder_problem=now.folder_problem,
-        changed=found.changed,
-        busy=busy,
-        arithmetic=found.arithmetic,
-        proposed=found.proposed,
-        why=found.why,
-        usual_python=found.usual_python,
-        offers_open_ports=spec.allow_open_ports or any(each.kind is ProblemKind.OPEN_PORTS for each in found.own),
-        ready=ready,
-        is_warning=bool(ready and (doubts or found.notes)),
-    )
+    own = [each for each in found.findings if each.mark is Mark.PROBLEM]
+    problems = [
+        *findings_of(filter(None, [now.folder_problem])), *_in_words(own, spec, chosen),
+        *findings_of(lost(chosen, survey, tr("Untick it."))),
+    ]
+    queue = (Cure(does=QUEUE, words=tr("Add to queue")),)
+    users = use_sentences(chosen, now.used_by).values()
+    known = busy = findings_of([tr("{sentence}. Start offers to share.", sentence=each) for each in users], queue,
+                               Mark.WARNING)
+    if not problems:
+        fits = fit_of(spec, chosen, survey, now.runs)
+        warnings = [each for each in found.findings if each.mark is Mark.WARNING]
+        rest = warnings or ([] if fits and fits[0].mark is Mark.WARNING else found.findings)  # rows are dear
+        known = [*(busy or [_readiness(chosen, now, queue)]), *rest, *fits]
+    return StartCheck(**{
+        **{each.name: getattr(found, each.name) for each in fields(found)},
+        "findings": (*problems, *known), "folder_problem": now.folder_problem, "busy": bool(busy),
+        "offers_open_ports": spec.allow_open_ports or any(each.kind is ProblemKind.OPEN_PORTS for each in own),
+    })
+
+
+def _readiness(chosen: Sequence[Device], now: StartConditions, queue: tuple[Cure, ...]) -> Finding:
+    """Return that a spec can start, with the free memory, or with what its readings leave in doubt."""
+    doubts = reading_doubts(chosen, now.survey, now.stale_age_s, now.held_by)
+    if not doubts:
+        return Finding(mark=Mark.READY, sentence=ready_sentence(chosen, now.survey))
+    is_old = any(device.id in now.stale_age_s for device in chosen)
+    words = tr("Ready, but {doubts}.", doubts=doubts)
+    return Finding(mark=Mark.WARNING, sentence=words, cures=() if is_old else queue)
 
 
 def recheck(check: StartCheck, choices: Choices, now: StartConditions) -> StartCheck:
@@ -298,28 +284,28 @@ def recheck(check: StartCheck, choices: Choices, now: StartConditions) -> StartC
         return check_start(choices, now)
     every = (spec_problems(spec, now.survey, tr("Untick it.")) for spec in (check.spec, *check.others))
     problems = next(filter(None, every), [])
-    found = [now.folder_problem, *problems] if now.folder_problem else problems
-    return replace(check, problems=tuple(found), folder_problem=now.folder_problem)
+    found = tuple(findings_of(filter(None, (now.folder_problem, *problems))))
+    return replace(check, findings=found or check.findings, folder_problem=now.folder_problem)
 
 
 def spec_problems(spec: RunSpec, survey: Survey, remedy: str) -> list[str]:
     """Return why a spec cannot be started on these devices. `remedy`: what to do about a device that is lost."""
-    found, own = spec_obstacles(spec, survey.devices)
     chosen = [device for device in survey.devices if device.id in spec.devices]
-    return [*found, *_sentences(own, spec, chosen), *lost(chosen, survey, remedy)]
+    found = _in_words(spec_obstacles(spec, survey.devices), spec, chosen)
+    return [*map(str, found), *lost(chosen, survey, remedy)]
 
 
 def refused(folder_problem: str, *problems: str) -> StartCheck:
     """Return the check of choices that make no spec."""
-    found = (folder_problem, *problems) if folder_problem else problems
-    return StartCheck(problems=found, folder_problem=folder_problem)
+    found = tuple(findings_of(filter(None, (folder_problem, *problems))))
+    return StartCheck(findings=found, folder_problem=folder_problem)
 
 
-def _sentences(problems: Sequence[Problem], spec: RunSpec, chosen: Sequence[Device]) -> list[str]:
-    """Return the sentences; for devices that do not suit the strategy, the window's own: it has ticks, and titles."""
+def _in_words(problems: Sequence[Finding], spec: RunSpec, chosen: Sequence[Device]) -> list[Finding]:
+    """Return them with the window's own words for devices that do not suit the strategy: it has ticks, and titles."""
     labels = join_names(first_names([device.label for device in chosen]))
 
-    def words(problem: Problem) -> str:
+    def words(problem: Finding) -> str:
         match problem.kind:
             case ProblemKind.NO_DEVICE:
                 return tr(NOTHING_TICKED)
@@ -332,7 +318,7 @@ def _sentences(problems: Sequence[Problem], spec: RunSpec, chosen: Sequence[Devi
             case _:
                 return problem.sentence
 
-    return [words(each) for each in problems]
+    return [replace(each, sentence=words(each)) for each in problems]
 
 
 def resume_problems(run_id: str, spec: RunSpec, facts: RunFacts, survey: Survey) -> list[str]:

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from core.config import builds
+from core.config import builds, validation
 from core.config.builds import fit
 from core.config.choices import RecipeChoices, ScriptChoices
 from core.config.examination import examine, spec_obstacles
+from core.config.finding import Mark, problems_of
 from core.devices.device import Device
 from core.pythons.python_info import ProbeCache, PythonProbe, default_file
 from core.schema.spec import RunSpec
@@ -19,6 +20,7 @@ CPU = Device(id="cpu:0", kind="cpu", label="CPU 0", name="Xeon", cores=(0,))
 ADA = Device(id="GPU-0", kind="nvidia", label="GPU 0", name="RTX 4090", compute_capability=(8, 9))
 BLACKWELL = Device(id="GPU-1", kind="nvidia", label="GPU 1", name="RTX 5090", compute_capability=(12, 0))
 UNKNOWN = Device(id="GPU-2", kind="nvidia", label="GPU 2", name="RTX 4090")
+VOLTA = Device(id="GPU-3", kind="nvidia", label="GPU 3", name="V100", compute_capability=(3, 5))
 DEVICES = (CPU, ADA, BLACKWELL, UNKNOWN)
 OLD, NEW = "sm_70 sm_80 sm_86 sm_90", "sm_75 sm_80 sm_90 sm_120 compute_120"
 TF = "build_info = {{'is_cuda_build': {cuda}, 'cuda_compute_capabilities': ['sm_60', 'sm_80', 'sm_89', 'compute_90']}}"
@@ -72,7 +74,8 @@ def _no_other_python(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def pythons(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Environments by what they have; tests must not modify them."""
-    found = {name: make_environment(tmp_path_factory.mktemp("env") / name) for name in ("cpu", "old", "new", "broken")}
+    names = ("bare", "cpu", "old", "new", "broken")
+    found = {name: make_environment(tmp_path_factory.mktemp("env") / name) for name in names}
     torch(found["cpu"], None)
     tensorflow(found["cpu"], cuda=False)
     torch(found["old"], "12.8", OLD)
@@ -93,15 +96,14 @@ NO_CODE = (
 )
 CUDNN = (
     "TensorFlow 2.20.0 finds no cuDNN and may train on the CPU instead (uv pip install --python {python} "
-    "--force-reinstall 'tensorflow[and-cuda]' installs it)"
+    "--force-reinstall 'tensorflow[and-cuda]' installs it)."
 )
 COMPILED = (
     "TensorFlow 2.20.0 has no finished code for GPU 1 (RTX 5090, compute capability 12.0): the driver compiles it "
-    "first, which may take half an hour or fail"
+    "first, which may take half an hour or fail."
 )
-UNLIKE = (
-    "GPU 0 (RTX 4090) and GPU 1 (RTX 5090) are different models, and each step takes as long as the slowest of them"
-)
+UNLIKE = "Unlike: GPU 1 (RTX 5090) beside RTX 4090: the slowest and smallest decides."
+BUILT, BUILT_FOR_BOTH = "PyTorch 2.9.0 is built for GPU 0.", "PyTorch 2.9.0 is built for GPU 0 and GPU 1."
 CPU_TENSORFLOW = (
     "TensorFlow 2.20.0 in {python} is a build without CUDA and cannot use GPU 0. Install another build there: uv pip "
     "install --python {python} --force-reinstall 'tensorflow[and-cuda]'. Or tick other devices."
@@ -113,10 +115,10 @@ CPU_TENSORFLOW = (
     [
         ("cpu", "pytorch", (CPU,), (), ()),
         ("cpu", "pytorch", (ADA,), (CPU_BUILD,), ()),
-        ("old", "pytorch", (ADA,), (), ()),
+        ("old", "pytorch", (ADA,), (), (BUILT,)),
         ("old", "pytorch", (UNKNOWN,), (), ()),
         ("old", "pytorch", (ADA, BLACKWELL), (NO_CODE,), (UNLIKE,)),
-        ("new", "pytorch", (ADA, BLACKWELL), (), (UNLIKE,)),
+        ("new", "pytorch", (ADA, BLACKWELL), (), (BUILT_FOR_BOTH, UNLIKE)),
         ("new", "pytorch", (ADA, UNKNOWN), (), ()),
         ("broken", "pytorch", (BLACKWELL,), (), ()),
         ("cpu", "keras", (ADA,), (CPU_TENSORFLOW,), ()),
@@ -127,9 +129,13 @@ CPU_TENSORFLOW = (
 )
 def test_build_is_judged_before_the_start(pythons, name, framework, devices, problems, doubts) -> None:
     python = pythons[name]
-    verdict = builds.judge(spec(python, framework, *devices), DEVICES)
-    assert verdict.problems == tuple(each.format(python=python) for each in problems)
-    assert verdict.doubts == tuple(each.format(python=python) for each in doubts)
+    found = builds.judge(spec(python, framework, *devices), DEVICES)
+    assert problems_of(found) == [each.format(python=python) for each in problems]
+    assert [str(each) for each in found if each.mark is not Mark.PROBLEM] == [
+        each.format(python=python) for each in doubts
+    ]
+    marks = {str(each): each.mark for each in found}
+    assert all((marks[each] is Mark.READY) is (each in {BUILT, BUILT_FOR_BOTH}) for each in marks)
 
 
 def test_another_python_that_has_a_build_with_cuda_is_the_remedy(pythons, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,25 +143,35 @@ def test_another_python_that_has_a_build_with_cuda_is_the_remedy(pythons, monkey
     known = str(pythons["new"])
     cache.put(known, PythonProbe(known).wait())
     cache.save()
+    unknown = replace(spec(pythons["cpu"], "pytorch", ADA), strategy="of another version")
+    assert [each.cures for each in builds.judge(unknown, DEVICES)] == [()]
     found = [type("Found", (), {"path": str(path)}) for path in pythons.values()]
     monkeypatch.setattr("core.pythons.discovery.find_pythons", lambda: iter(found))
-    (problem,) = builds.judge(spec(pythons["cpu"], "pytorch", ADA), DEVICES).problems
-    assert problem.endswith(f"Choose the Python {known}, which has PyTorch 2.9.0 with CUDA (--python {known}).")
+    given = spec(pythons["cpu"], "pytorch", ADA)
+    (problem,) = builds.judge(given, DEVICES)
+    assert str(problem).endswith(f"Choose the Python {known}, which has PyTorch 2.9.0 with CUDA (--python {known}).")
+    offered = [(each.words, each.values) for each in problem.cures]
+    assert offered == [("Use Python new", (known,)), ("Train on the CPU", ("cpu:0",))]
+    lacking = replace(given, python=str(pythons["bare"]))
+    assert [each.values for each in validation.problems(lacking, DEVICES)[0].cures] == [(known,)]
+    builds._ask(known, "torch")  # its code is for other GPUs than this one
+    (problem,) = builds.judge(replace(given, devices=("GPU-3",)), (*DEVICES, VOLTA))
+    assert ("Use Python new" in [each.words for each in problem.cures], problem.remedy) == (False, "")
 
 
 def test_pytorch_is_asked_once(pythons, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     monkeypatch.setattr(builds, "torch_architectures", lambda python: asked.append(python) or ["sm_90"])
     for _ in range(2):
-        assert builds.judge(spec(pythons["new"], "pytorch", ADA), DEVICES).problems
+        assert problems_of(builds.judge(spec(pythons["new"], "pytorch", ADA), DEVICES))
     assert asked == [str(pythons["new"])]
 
 
 def test_recipe_is_refused_and_script_is_warned(pythons, tmp_path: Path) -> None:
     given = spec(pythons["cpu"], "pytorch", ADA)
-    assert spec_obstacles(given, DEVICES)[0] == list(builds.judge(given, DEVICES).problems)
+    assert str(spec_obstacles(given, DEVICES)[0]) == str(*builds.judge(given, DEVICES))
     recipe = RecipeChoices(recipe="digits_mlp", devices=("GPU-0",), strategy="single", python=given.python)
-    assert list(examine(recipe, DEVICES).problems) == spec_obstacles(given, DEVICES)[0]
+    assert list(examine(recipe, DEVICES).problems) == list(map(str, spec_obstacles(given, DEVICES)))
     program = tmp_path / "train.py"
     program.write_text("import torch\n")
     choices = ScriptChoices(
@@ -163,4 +179,5 @@ def test_recipe_is_refused_and_script_is_warned(pythons, tmp_path: Path) -> None
     )
     found = examine(choices, DEVICES)
     assert found.problems == ()
-    assert any("is a build without CUDA" in each for each in found.notes)
+    (warning,) = [each for each in found.findings if "is a build without CUDA" in each.sentence]
+    assert (warning.mark, [each.words for each in warning.cures]) == (Mark.WARNING, ["Train on the CPU"])

@@ -13,7 +13,7 @@ import pytest
 
 from core.config.choices import RecipeChoices, ScriptChoices
 from core.config.examination import Examination
-from core.config.validation import Problem, ProblemKind
+from core.config.finding import BATCH, Cure, Finding, Mark, ProblemKind
 from core.devices.device import Device, Process, Sample
 from core.devices.helper import HelperAnswer, to_document
 from core.hosts.connection import TimeThere
@@ -87,8 +87,12 @@ RECORDS = (
     QueueRequest(any_of=("cpu:0", "cpu:1"), count=1, labels={"cpu:0": "CPU 0"}, order=3.0),
     There(host="lab", folder="/runs", lost={"a": "Its supervisor is gone."}),
     Examination(
-        spec=make_spec("digits_cnn"), own=(Problem(sentence="Tick a device.", kind=ProblemKind.NO_DEVICE),),
-        changed=(5, 6), notes=("A note.",),
+        spec=make_spec("digits_cnn"), changed=(5, 6), findings=(
+            Finding(sentence="Tick a device.", kind=ProblemKind.NO_DEVICE),
+            Finding(sentence="A note.", mark=Mark.WARNING, remedy="Mend it.", cures=(
+                Cure(does=BATCH, words="Batch 64", values=("64",)),
+            )),
+        ),
     ),
     RecipeChoices(recipe="digits_cnn", devices=("cpu:0",), training={"epochs": 3}),
     ScriptChoices(script="train.py", devices=("cpu:0",), environment={"A": "b"}),

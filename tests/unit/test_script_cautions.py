@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from core.config.choices import ScriptChoices
+from core.config.finding import Mark
 from core.config.script_check import ScriptCheckRequest, cautions_of, check_script, fill_in
 from core.devices.device import Device, Survey
 from core.scripts.analysis import analyse_script, cautions
@@ -80,7 +81,7 @@ def test_jax_takes_what_it_needs_unless_the_user_decides_and_it_is_said(
     spec = fill_in(result, choices, [*CPUS, GPU])
     assert spec.script is not None
     assert spec.script.environment == given
-    said = [each for each in cautions_of(result, spec, [*CPUS, GPU]) if each.startswith("JAX takes")]
+    said = [str(each) for each in cautions_of(result, spec, [*CPUS, GPU]) if each.sentence.startswith("JAX takes")]
     sentence = (
         "JAX takes three quarters of the memory of each GPU at its start. Here it takes what it needs "
         f"({PREALLOCATE}=false). To decide yourself, set that variable."
@@ -146,8 +147,9 @@ def test_cautions_follow_from_the_spec(tmp_path: Path) -> None:
     names = ("script", "working_dir", "devices", "launch", "python")
     typed = TypedScript(**{name: getattr(choices, name) for name in names})
     check = check_start(typed, StartConditions(survey=Survey(devices=tuple(CPUS))))
-    assert (check.problems, check.is_warning) == ((), True)
-    assert check.ready.endswith(caution)
+    assert check.problems == ()
+    assert check.findings[-1] == caution
+    assert caution.mark is Mark.WARNING
 
 
 @pytest.mark.parametrize(("argument", "devices", "on_cpu", "told"), [

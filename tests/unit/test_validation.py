@@ -1,5 +1,6 @@
 """Validation of specs: defaults, and one message for each reason that a run is impossible."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from core.catalog import recipes, strategies
 from core.catalog.frameworks import FRAMEWORKS
 from core.config import validation
-from core.config.validation import ProblemKind
+from core.config.finding import ProblemKind
 from core.devices.device import Device
 from core.schema.setting import RECIPE, settings_of
 from core.schema.settings import Training
@@ -98,9 +99,10 @@ def test_mig_device_cannot_be_combined_with_other_devices(ids: tuple[str, ...]) 
 def test_indivisible_batch_size_suggests_the_nearest_valid_ones(batch: int, accumulation: int, near: str) -> None:
     spec = make_spec("digits_mlp", devices="cpu:0,cpu:1", batch_size=batch, accumulation=accumulation)
     (problem,) = validation.problems(spec, CPUS)
-    assert near in problem.sentence
+    assert near in str(problem)
+    assert [each for cure in problem.cures for each in cure.values] == re.findall(r"\d+", near)
     steps = "1 accumulation step" if accumulation == 1 else f"{accumulation} accumulation steps"
-    assert f"evenly over 2 devices and {steps}. " in problem.sentence
+    assert problem.sentence.endswith(f"evenly over 2 devices and {steps}.")
 
 
 @pytest.mark.parametrize(

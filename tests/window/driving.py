@@ -31,6 +31,7 @@ from gui.base.theme import Theme, look, set_palette
 from gui.features.devices.panel import ChosenDevices, DeviceView
 from gui.features.preferences.preferences import PreferencesDialog
 from gui.features.setup.panel import SetupPanel
+from gui.features.setup.status import StartStatus
 from gui.machine.device_rows import DeviceRow
 from gui.machine.machine import Machine
 from gui.widgets.dialogs import ConfirmDialog, NameDialog
@@ -119,7 +120,7 @@ class Driver:
         self.state = self.window.findChild(QLabel, "stateLabel")
         self.log = self.window.findChild(QPlainTextEdit, "logView")
         self.runs = self.window.findChild(QListWidget, "runList")
-        self.start_status = self.window.findChild(QLabel, "problemsLabel")
+        self.start_status = self.window.findChild(StartStatus)
 
     def until(self, condition, what: str = "") -> None:
         """Let the window go on until the condition is true. The longer it takes, the less often it is asked.

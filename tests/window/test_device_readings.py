@@ -5,7 +5,6 @@ import os
 import signal
 from dataclasses import fields, replace
 from functools import partial
-from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -270,7 +269,7 @@ def test_mig_obstacles_match_validation(ticked):
     found = obstacles([row(name) for name in devices], ticked)
 
     def is_refused(chosen: tuple[str, ...]) -> bool:
-        spec, strategy = SimpleNamespace(devices=chosen), find_strategy("pytorch", "ddp")
+        spec, strategy = replace(make_spec("digits_mlp"), devices=chosen), find_strategy("pytorch", "ddp")
         problems = validation._device_problems(spec, strategy, [*devices.values()]) if chosen else []
         return any("only one MIG device" in each.sentence for each in problems)
 

@@ -15,6 +15,7 @@ from PySide6.QtWidgets import QLabel, QLineEdit, QPlainTextEdit, QPushButton, QW
 from core.config import presets
 from core.config.choices import ScriptChoices
 from core.config.examination import examine_script
+from core.config.finding import Mark
 from core.config.script_check import ScriptCheckRequest, ScriptCheckResult, check_script
 from core.devices.cpu import cpu_devices
 from core.devices.device import Survey
@@ -402,7 +403,7 @@ def test_valid_script_can_be_started_and_its_launch_is_guessed(script_choices):
     )
     result = check_start(choices, check_script(ScriptCheckRequest.of(choices)))
     assert result.problems == ()
-    assert result.ready.startswith("Ready: CPU 0 and CPU 1")
+    assert result.findings[0].sentence.startswith("Ready: CPU 0 and CPU 1")
     spec = result.spec
     assert (spec.devices, spec.strategy, spec.release.tolerance_mb) == (("cpu:0", "cpu:1"), "one", 5)
     assert (spec.script.arguments, spec.script.expression) == (("--lr", "0.1"), "(?P<loss>x)")
@@ -437,7 +438,7 @@ def test_script_that_would_fail_at_once_cannot_start(script_choices, source, opt
     choices = replace(script_choices(source), **options)
     result = check_start(choices, check_script(ScriptCheckRequest.of(choices)))
     assert words in result.problems[0]
-    assert result.ready == ""
+    assert all(each.mark is Mark.PROBLEM for each in result.findings)
     assert result.spec is None or "expression" not in options
 
 

@@ -33,7 +33,7 @@ def test_choices_are_judged_problems_explained_and_senseless_numbers_reported(fo
     assert not form.start_button.isEnabled()
     assert "No device is ticked" in form.start_button.toolTip()
     form.tick("cpu:0", "cpu:1")
-    form.until(lambda: form.start_status.text() == "✓  Ready: CPU 0 and CPU 1 are free.", "the choices to be ready")
+    form.until(lambda: form.start_status.text() == "Ready: CPU 0 and CPU 1 are free.", "the choices to be ready")
     assert form.window.findChild(QLabel, "batchLabel").text() == "64 = 2 devices × 32 × 1 accumulation"
     form.set_number("batchBox", 63)
     form.until_status("A batch of 63 cannot be split evenly")

@@ -11,6 +11,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QPushButton, QWidget
 
 from core.config.choices import RecipeChoices
+from core.config.finding import Mark
 from core.devices.device import Device, Process, Sample, Survey, device_here
 from core.history import marks
 from core.history.device_use import DeviceUsers
@@ -20,9 +21,8 @@ from core.queue.folder import own_line
 from core.runs.facts import RunState
 from core.runs.run import Run
 from core.schema.spec import write_spec
-from gui.features.setup.panel import StartStatus
 from gui.features.setup.start import shared_device_question
-from gui.machine.start_check import StartCheck, StartConditions, check_start, readings_state, recheck
+from gui.machine.start_check import StartConditions, check_start, readings_state, recheck
 from gui.widgets.dialogs import ConfirmDialog, ask
 from tests.support import no_namespaces
 from tests.support.recorded import recorded
@@ -53,8 +53,9 @@ def ready(current: Survey, *devices: str, stale_age_s=None, held_by=None) -> str
         choices(*devices), StartConditions(survey=current, stale_age_s=stale_age_s or {}, held_by=held_by or {})
     )
     assert result.problems == ()
-    assert result.is_warning is result.ready.startswith("Ready, but")
-    return result.ready
+    first = result.findings[0]
+    assert (first.mark is Mark.WARNING) is first.sentence.startswith("Ready, but")
+    return first.sentence
 
 
 def test_the_last_check_looks_at_each_run_of_several_values() -> None:
@@ -72,7 +73,9 @@ def test_unused_function_and_ports_over_machines_are_told_before_the_start(tmp_p
     source = "def model():\n    pass\n\ndef train_data():\n    pass\n\ndef optimiser():\n    return []\n"
     recipe = replace(choices("cpu:0"), recipe=write_recipe(tmp_path, f"import torch\n{source}"))
     result = check_start(recipe, StartConditions(survey=survey()))
-    assert result.ready == "Ready, but the function optimiser() of the recipe is not one that a run calls."
+    assert [each.sentence for each in result.findings] == [
+        "Ready: CPU 0 is free.", "Please note that the function optimiser() of the recipe is not one that a run calls."
+    ]
     current = survey()
     conditions = StartConditions(survey=replace(current, devices=(*current.devices, device_here("node2", CPU))))
     asked = RecipeChoices(
@@ -88,6 +91,7 @@ def test_unused_function_and_ports_over_machines_are_told_before_the_start(tmp_p
 
 PORTS_CHECK = """
 from core.config.choices import RecipeChoices
+from core.config.finding import Mark
 from core.devices.cpu import cpu_devices
 from core.devices.device import Survey
 from core.runs.facts import RunFacts
@@ -129,8 +133,8 @@ def test_start_check_explains_open_ports_and_offers_to_allow_them():
         ({}, ("GPU-0",), "Ready: GPU 0 is free, 23.0 GB."),
         ({}, ("GPU-0", "GPU-1"), "Ready: GPU 0 and GPU 1 are free, 23.0 GB or more each."),
         ({"memory_used_bytes": None}, ("GPU-0",), "Ready: GPU 0 is free."),
-        ({"processes": (Process(pid=1),)}, ("GPU-0",), "Ready: GPU 0 has 23.0 GB free."),
-        ({"processes": None}, ("GPU-0",), "Ready: GPU 0 has 23.0 GB free."),
+        ({"processes": (Process(pid=1),)}, ("GPU-0",), "Ready: GPU 0, 23.0 GB free."),
+        ({"processes": None}, ("GPU-0",), "Ready: GPU 0, 23.0 GB free."),
         ({"processes": None, "memory_used_bytes": None}, ("GPU-0",), "Ready: GPU 0."),
         ({}, ("cpu:0",), "Ready: CPU 0 is free."),
     ],
@@ -139,11 +143,7 @@ def test_gpu_is_called_free_only_without_processes(sample, devices, words):
     assert ready(survey(**sample), *devices) == words
 
 
-def test_different_gpus_and_old_readings_are_told_before_the_start():
-    other = replace(survey(), devices=(GPUS[0], replace(GPUS[1], name="GTX"), CPU))
-    doubt = "GPU 0 (RTX) and GPU 1 (GTX) are different models, and each step takes as long as the slowest of them"
-    assert ready(other, "GPU-0", "GPU-1") == f"Ready, but {doubt}."
-    assert ready(other, "GPU-1") == "Ready: GPU 1 is free, 23.0 GB."
+def test_old_readings_are_told_before_the_start():
     old = {"GPU-0": 12, "GPU-1": 9}
     assert ready(survey(), "GPU-0", stale_age_s=old) == "Ready, but the last reading of GPU 0 is 12 s old."
     both = ready(survey(), "GPU-0", "GPU-1", stale_age_s=old)
@@ -190,14 +190,6 @@ def test_gpu_mostly_used_by_others_is_ready_with_warning(sample, held_by, words)
     assert ready(current, "GPU-0", held_by=held_by) == "Ready: GPU 0 is free, 23.0 GB."
 
 
-def test_ready_with_warning_is_amber(hold):
-    shown = hold(StartStatus())
-    shown.show_check(StartCheck(ready="Ready: GPU 0 is free."))
-    assert (shown.sentences.text(), shown.sentences.property("tone")) == ("✓  Ready: GPU 0 is free.", "good")
-    shown.show_check(StartCheck(ready=f"Ready, but {IN_USE}.", is_warning=True))
-    assert (shown.sentences.text(), shown.sentences.property("tone")) == (f"Ready, but {IN_USE}.", "warn")
-
-
 # -- other runs on a device ----------------------------------------------------------------------
 
 
@@ -215,14 +207,13 @@ def test_question_and_sentence_name_all_live_runs_on_a_device(tmp_path):
     over = summary(tmp_path, "over", ("cpu:0",), RunState.FINISHED)
     assert DeviceUsers().on_devices([one, other, over]) == {"cpu:0": (one, other), "cpu:1": (other,)}
     used = {"GPU-0": ("A",), "GPU-1": ("A",)}
-    busy = check_start(choices("GPU-0", "GPU-1"), StartConditions(survey=survey(), used_by=used)).busy
-    assert busy == ("GPU 0 and GPU 1 are used by A. Start offers to share, or to add this run to the queue.",)
+    check = check_start(choices("GPU-0", "GPU-1"), StartConditions(survey=survey(), used_by=used))
+    assert [str(each) for each in check.findings] == ["GPU 0 and GPU 1 are used by A. Start offers to share."]
+    assert check.busy
     now = StartConditions(survey=survey(), used_by={**used, "GPU-1": ("A", "B")})
-    busy = check_start(choices("GPU-0", "GPU-1"), now).busy
-    assert busy == (
-        "GPU 0 is used by A. Start offers to share, or to add this run to the queue.",
-        "GPU 1 is used by A and B. Start offers to share, or to add this run to the queue.",
-    )
+    assert [str(each) for each in check_start(choices("GPU-0", "GPU-1"), now).findings] == [
+        "GPU 0 is used by A. Start offers to share.", "GPU 1 is used by A and B. Start offers to share.",
+    ]
     current, spec = survey(), make_spec("digits_mlp", devices="GPU-0,GPU-1")
     asked = shared_device_question(
         "Start", spec, current, {"GPU-0": {"a": "A", "b": "B"}, "GPU-1": {"b": "B"}}, agreed=frozenset()
@@ -286,7 +277,7 @@ def test_claims_of_runs_in_other_folders_are_told_in_the_list_before_the_start_a
     form.until_ready()
     fields = {"state": HOLDING, "name": "theirs", "devices": ["cpu:0"], "since": 1.0}
     ticket = line.put("20260101-000000-theirs", fields)
-    form.until_status("CPU 0 is used by theirs (another folder). Start offers to share, or to add this run")
+    form.until_status("CPU 0 is used by theirs (another folder). Start offers to share.")
     assert (form.device("cpu:0").status, form.device("cpu:0").free) == ("runs theirs (another folder)", False)
     form.start()
     assert "share CPU 0 with theirs (another folder)?" in form.asked().text

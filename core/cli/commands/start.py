@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from core.catalog import recipe_use, recipes
 from core.catalog.strategies import strategy_of
 from core.cli import run_options
 from core.cli.output import (
@@ -33,9 +32,10 @@ from core.cli.run_options import check_queue_options, choose_any, queue_request,
 from core.cli.runs import EXIT_CODES, check_owner, find, follow, survey
 from core.config import builds, presets, validation
 from core.config.choices import RecipeChoices, ScriptChoices, compose, resolve
+from core.config.examination import doubts
+from core.config.finding import Finding, Mark, ProblemKind, problems_of
 from core.config.presets import Preset, shell_line
 from core.config.script_check import ScriptCheckRequest, ScriptCheckResult, cautions_of, check_script, fill_in
-from core.config.validation import ProblemKind
 from core.devices.device import Device, Survey, devices_here, split_name
 from core.history import index
 from core.history.device_use import devices_in_use, sharing_sentence
@@ -79,8 +79,7 @@ def run(options: Namespace) -> int:
             if choices.launch is None and len(spec.devices) > 1:
                 warn(tr("{title}, chosen from the source. {why} --launch chooses another.",
                         title=tr(strategy_of(spec).title), why=check.why))
-            for sentence in cautions_of(check, spec, found.devices):
-                warn(sentence)
+            _warn_of(cautions_of(check, spec, found.devices))
             return _begin(options, spec, found, among, check)
 
 
@@ -189,11 +188,14 @@ def warn_of_sharing(options: Namespace, spec: RunSpec, found: Survey) -> None:
 
 def warn_of_doubt(spec: RunSpec, devices: Sequence[Device]) -> None:
     """Print what may be wrong with a recipe that can be started. `devices`: all of this machine."""
-    if spec.recipe is not None and (doubt := recipe_use.doubt(recipes.read(Path(spec.recipe.path)), spec.framework)):
-        warn(tr("Please note that {doubt}.", doubt=doubt))
     if spec.recipe is not None:
-        for sentence in builds.judge(spec, devices).notes:
-            warn(sentence)
+        _warn_of([*doubts(spec), *builds.judge(spec, devices)])
+
+
+def _warn_of(findings: Sequence[Finding]) -> None:
+    for each in findings:
+        if each.mark is not Mark.READY:
+            warn(str(each))
 
 
 @contextlib.contextmanager
@@ -216,7 +218,7 @@ def refusal(spec: RunSpec, found: Survey, check: ScriptCheckResult | None = None
         return join_sentences(dict.fromkeys([*missing, *_driver_messages(spec, found)]))
     sentences = [*validation.recipe_problems(spec), *map(str, problems)]
     if spec.recipe is not None:
-        sentences += builds.judge(spec, found.devices).problems
+        sentences += problems_of(builds.judge(spec, found.devices))
     if spec.script is not None:
         sentences += (check or check_script(ScriptCheckRequest.of_spec(spec))).problems
     return join_sentences(dict.fromkeys(sentences)) or None

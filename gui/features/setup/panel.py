@@ -7,8 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QSize, Signal
-from PySide6.QtGui import QResizeEvent
+from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QButtonGroup, QPushButton, QWidget
 
 from core.catalog import frameworks as catalog
@@ -24,6 +23,7 @@ from gui.base.theme import mark
 from gui.features.setup.recipe_fields import RecipeForm, RecipePicker, RunForm, StrategyBox, TrainingForm, strategy_rows
 from gui.features.setup.reuse import PresetsButton
 from gui.features.setup.script_form import ScriptForm
+from gui.features.setup.status import StartStatus
 from gui.machine.script import TypedScript, typed_of
 from gui.machine.start_check import StartCheck
 from gui.widgets import forms
@@ -32,40 +32,7 @@ from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.fields import FormScroll, choice, form, label, row_of, select
 from gui.widgets.forms import CheckpointForm, FieldGroup, SettingsForm, SettingsSheet, StopForm
 from gui.widgets.layouts import hbox, vbox
-from gui.widgets.messages import announce
-from gui.widgets.plain_text import PlainLabel, named
-
-
-class StartStatus(QWidget):
-    """Shows a `StartCheck`."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.arithmetic = PlainLabel(name="batchLabel", role="muted", wraps=True, selectable=True)
-        self.sentences = PlainLabel(name="problemsLabel", wraps=True, selectable=True)
-        vbox(self, self.arithmetic, self.sentences, gap=4, margins=(0, 4, 0, 4))
-
-    def minimumSizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
-        """Return the height of all lines at the present width, so that a low dock cuts none."""
-        return QSize(super().minimumSizeHint().width(), self.heightForWidth(self.width()))
-
-    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
-        """Let the dock follow the height that a new width needs."""
-        super().resizeEvent(event)
-        self.updateGeometry()
-
-    def show_check(self, check: StartCheck) -> None:
-        """Show whether the run can start, or why not."""
-        self.arithmetic.setText(check.arithmetic)
-        self.arithmetic.setVisible(bool(check.arithmetic))
-        obstacles = (*check.problems, *check.busy)
-        warns = bool(obstacles) or check.is_warning
-        text = "\n".join(obstacles) or (check.ready if warns else f"✓  {check.ready}")
-        if text != self.sentences.text():
-            self.sentences.setText(text)
-            self.sentences.setAccessibleName(tr("Start: {text}", text=text))
-            announce(self.sentences, text)
-            mark(self.sentences, tone="warn" if warns else "good")
+from gui.widgets.plain_text import named
 
 
 class WorkloadSwitch(QWidget):
@@ -187,6 +154,11 @@ class RecipeSetup(QWidget):
         for number, row in enumerate(catalog.FRAMEWORKS):
             title = row.title if row.id in frameworks else tr("{name}  (not installed)", name=row.title)
             self._framework.setItemText(number, title)
+
+    def set_value(self, name: str, value: str) -> None:
+        """Set the batch size or the Python."""
+        for part in (self._training, self._run):
+            part.restore({**part.remember(), name: int(value) if value.isdecimal() else value})
 
     def remember(self) -> dict[str, Any]:
         """Return all choices, for the settings file."""
@@ -381,6 +353,13 @@ class SetupPanel(QWidget):
         else:
             self.open_recipe(path)
 
+    def set_value(self, name: str, value: str) -> None:
+        """Set the batch size, or the Python, which a script has, too."""
+        if self.is_script:
+            self.script.choose_python(value)
+        else:
+            self.recipe.set_value(name, value)
+
     def show_devices(self, devices: Sequence[Device]) -> None:
         """Adapt to the ticked devices."""
         self._devices = tuple(device.id for device in devices)
@@ -496,4 +475,3 @@ class SetupPanel(QWidget):
         vbox(content := QWidget(), self._switch, self.recipe, self.script, gap=7)
         content.setContentsMargins(8, 2, 8, 2)
         vbox(self, FormScroll(content), others, self.status, 0, gap=4)
-        self.status.setContentsMargins(8, 0, 8, 0)

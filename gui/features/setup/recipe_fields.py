@@ -14,7 +14,7 @@ from core.catalog import frameworks, recipes, strategies
 from core.catalog.recipes import RecipeFile, Setting
 from core.catalog.strategies import Strategy
 from core.config import validation
-from core.config.validation import ProblemKind
+from core.config.finding import ProblemKind
 from core.devices.device import Device
 from core.language import tr, tr_noop
 from core.schema.setting import settings_of

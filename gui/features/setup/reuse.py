@@ -14,6 +14,7 @@ from PySide6.QtWidgets import QFileDialog, QFrame, QMenu, QPushButton, QToolButt
 from core.catalog import recipes
 from core.catalog.recipes import RecipeFile
 from core.config import presets
+from core.config.finding import TICK, Cure
 from core.config.presets import Preset, repeat_line, shell_line
 from core.devices.device import split_name
 from core.language import join_sentences, tr, tr_noop, tr_plural
@@ -74,11 +75,11 @@ class FirstSteps(QFrame):
         self.setAccessibleName(heading)
         self.setVisible(bool(heading))
 
-    def show_problem(self, sentence: str, *, offers_cpu: bool) -> None:
-        """Say beside the button of the example why it was not started; the empty string: what it does."""
+    def show_problem(self, sentence: str, cure: str) -> None:
+        """Say beside the button of the example why it was not started, and on it what helps; if empty: what it does."""
         button, label = self.buttons["firstExampleButton"], self.sentences["firstExampleButton"]
         text, usual = map(tr, FIRST_STEPS["firstExampleButton"])
-        button.setText(tr("Train on the CPU instead") if offers_cpu else text.format(example=EXAMPLE))
+        button.setText(cure or text.format(example=EXAMPLE))
         if (sentence or usual) != label.text():
             label.setText(sentence or usual)  # the form has it whole
             button.setAccessibleDescription(sentence or usual)
@@ -164,8 +165,8 @@ class ReuseController:
         self._monitor, self._session = start.services.device_monitor, start.services.session
         self._wants_example = False
         """Whether the example was to be started and has not been."""
-        self._cpus: list[str] = []
-        """The free CPU devices, while the button of the example offers to train there."""
+        self._cure: Cure | None = None
+        """What the button of the example does before it starts that, where the GPUs cannot train."""
         panels = self._panels
         panels.actions.provide(
             again=lambda runs: self._use_run(runs[0], "Start", start.start_again),
@@ -191,8 +192,8 @@ class ReuseController:
     def _train_example(self) -> None:
         """Start the example on the ticked devices, or on the first free one."""
         chosen, setup = self._panels.devices.chosen, self._panels.setup
-        if self._cpus:
-            chosen.tick_only(self._cpus[:1])
+        if self._cure is not None:
+            self._start.cure(self._cure)
         elif not chosen.ticked:
             chosen.tick_only(free_devices(chosen.rows_of())[:1])
         setup.choose_built_in(EXAMPLE)
@@ -204,12 +205,10 @@ class ReuseController:
         """Say beside the first step of the example why it was not started, and offer the CPU unless that is ticked."""
         if not check.pending:
             self._wants_example &= bool(check.problems)
-            chosen = self._panels.devices.chosen
-            cpus = [row for row in chosen.rows_of() if row.is_cpu and self._wants_example]
-            is_ticked = any(row.id in chosen.ticked for row in cpus)
-            self._cpus = [row.id for row in cpus if row.free and not is_ticked]
+            cures = [cure for each in check.findings for cure in each.cures if cure.does == TICK]
+            self._cure = cures[0] if cures and self._wants_example else None
             problem = join_sentences(check.problems) if self._wants_example else ""
-            self._panels.first_steps.show_problem(problem, offers_cpu=bool(self._cpus))
+            self._panels.first_steps.show_problem(problem, self._cure.words if self._cure else "")
 
     def _ask_where_to_copy(self) -> None:
         """Ask for the new file. The dialog itself asks before it takes the name of a file that exists."""

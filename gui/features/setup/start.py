@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Self
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from core.catalog.frameworks import FRAMEWORKS
+from core.config.finding import BATCH, PYTHON, QUEUE, TICK, Cure
 from core.devices.device import Survey
 from core.errors import RunError
 from core.history.device_use import largest_others
@@ -163,6 +164,7 @@ class StartController(Feature):
         self._pending = QTimer(self, singleShot=True, interval=PENDING_MS)
         self._pending.timeout.connect(self._show_pending)
         panels.setup.changed.connect(self.check)
+        panels.setup.status.cured.connect(self.cure)
         panels.header.buttons.start.clicked.connect(lambda _: self.start())
         panels.header.buttons.resume_asked.connect(self.resume)
         panels.menu.provide(addToQueue=lambda: self.start(queues=True))
@@ -259,11 +261,21 @@ class StartController(Feature):
             used_by=self._queue.titles,
             held_by=self._held_by(),
             stale_age_s=self._monitor.stale_age_s,
+            runs=self._run_list.summaries,
         )
 
     def _held_by(self) -> dict[str, str]:
         own = largest_others(self._monitor.survey, self._scanner.device_processes, self._scanner.runs().living)
         return {**own, **self._monitor.hosts.held_by()}
+
+    def cure(self, cure: Cure) -> None:
+        """Do what a finding offers."""
+        if cure.does == QUEUE:
+            self.start(queues=True)
+        elif cure.does == TICK:
+            self.panels.devices.chosen.tick_only(cure.values)
+        elif cure.does in {BATCH, PYTHON}:  # a host may say anything
+            self.panels.setup.set_value(cure.does, "".join(cure.values))
 
     # -- start -----------------------------------------------------------------------------------
 
