@@ -187,7 +187,7 @@ class MetricCards(QWidget):
             card.clicked.connect(lambda _, card=card: select(self._big.controls.metric_box, card.metric_name))
         for at, card in enumerate(self.cards if (columns, count) != self._shape else ()):
             row, column = divmod(at, max(columns, 1))
-            self._grid.addWidget(card, row, column, 1, -1 if at == count - 1 else 1)
+            self._grid.addWidget(card, row, column, 1, max(columns - column, 1) if at == count - 1 else 1)
             card.setVisible(at < count)
         self._shape = columns, count
         self._area.setVisible(columns > 0)

@@ -98,6 +98,10 @@ def test_as_many_columns_as_are_needed_and_fit_and_the_rest_is_scrolled(
     settle(area, qtbot)
     assert not seen(area)
     assert area.plots["lossPlot"].controls.metric_box.isVisible()
+    show(area, folded({**STRETCH, "values": {name: [1.0, 2.0] for name in ("loss", "m0", "m1")}}))
+    scroll.resize(1500, 900)
+    settle(area, qtbot)
+    assert [card.width() for card in seen(area)] == [metric_cards.CARD_PX - metric_cards.GAP_PX] * 2, "no empty column"
 
 
 def test_single_values_have_no_card_and_long_names_are_cut(area, qtbot) -> None:
