@@ -18,7 +18,7 @@ from core.config.finding import TICK, Cure, Finding, Mark, cpu_cures, python_cur
 from core.devices.device import Device, short_name
 from core.language import join_sentences, tr, tr_noop
 from core.schema.spec import RunSpec
-from core.text import BYTES_PER_GB, join_labels, join_names
+from core.text import BYTES_PER_GB, join_labels
 
 if TYPE_CHECKING:
     from core.pythons.python_info import Package, PythonInfo
@@ -54,7 +54,9 @@ def _unlike(spec: RunSpec, chosen: Sequence[Device]) -> Iterator[Finding]:
         return
     labels = {kind: join_labels([device.label for device in group]) for kind, group in groups.items()}
     most = max(groups, key=lambda kind: len(groups[kind]))
-    others = join_names([f"{labels[kind]} ({kind})" for kind in groups if kind != most])
+    kinds = [kind for kind in groups if kind != most]
+    others = f"{labels[kinds[0]]} ({kinds[0]})" if len(kinds) == 1 else join_labels(
+        [device.label for kind in kinds for device in groups[kind]])
     alone = Cure(does=TICK, words=tr("Tick {labels} alone", labels=labels[most]),
                  values=tuple(device.id for device in groups[most]))
     sentence = tr("Unlike: {others} beside {kind}: the slowest and smallest decides.", others=others, kind=most)

@@ -251,8 +251,7 @@ def judge(found: Examination, now: StartConditions) -> StartCheck:
     ]
     queue = (Cure(does=QUEUE, words=tr("Add to queue")),)
     users = use_sentences(chosen, now.used_by).values()
-    known = busy = findings_of([tr("{sentence}. Start offers to share.", sentence=each) for each in users], queue,
-                               Mark.WARNING)
+    known = busy = findings_of([f"{each}." for each in users], queue, Mark.WARNING)
     if not problems:
         fits = fit_of(spec, chosen, survey, now.runs)
         warnings = [each for each in found.findings if each.mark is Mark.WARNING]

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 from PySide6.QtCore import QPointF, QRectF
-from PySide6.QtGui import QPainter, QPaintEvent
+from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QGridLayout, QPushButton, QScrollArea, QSizePolicy, QWidget
 
-from core.diagnosis.timeline import metric_title
+from core.diagnosis.timeline import RATES, metric_title
 from core.language import tr
 from core.results.measured_run import lower_is_better
 from core.series.series import Axis
@@ -34,6 +34,8 @@ PLOT_PX, CARD_PX, LEAST_PX, GAP_PX, MOST = 690, 206, 110, 8, 48
 """Least width of the big plot beside cards; width, least height, distance and largest number of cards."""
 ROW_PX, MEAN_PX = 24, 2
 """Least distance of the numbers beside a curve; width of the columns of which it shows the mean."""
+ZERO_SHARE = 0.06
+"""Room for the number 0 below an axis that begins there, as a share of its height."""
 PAUSE_S = 2.0
 """Least time between two drawings of new values."""
 
@@ -48,9 +50,13 @@ class SmallCurve(QWidget):
         self._span = self._ends = (0.0, 1.0)
 
     def show_lines(
-        self, points: Mapping[str, Sequence[ArrayLike]], span: Span | None = None, *, ignore_outliers: bool = False
+        self, points: Mapping[str, Sequence[ArrayLike]], span: Span | None = None, *, ignore_outliers: bool = False,
+        from_zero: bool = False,
     ) -> None:
-        """Show positions and values, n each, over a range of the x axis: without one, that of the line `train`."""
+        """Show positions and values, n each, over a range of the x axis: without one, that of the line `train`.
+
+        `from_zero`: begin the y axis at 0, so that what hardly varies does not look wild.
+        """
         for name, line in self.lines.items():
             line.paint_in(getattr(current_theme(), name))
             x, y = (np.array(each, dtype=np.float64) for each in points.get(name, ((), ())))
@@ -58,7 +64,8 @@ class SmallCurve(QWidget):
         x = self.lines["train"].x
         ends = fitting_range([line.y for line in self.lines.values()], ignore_outliers=ignore_outliers) or (0.0, 1.0)
         self._span = span or ((x[0], x[-1]) if len(x) else self._span)
-        self._ends = max(ends[0], -FARTHEST), min(ends[1], FARTHEST)
+        lowest = -ZERO_SHARE * ends[1] if from_zero else ends[0]
+        self._ends = max(lowest, -FARTHEST), min(ends[1], FARTHEST)
         self.update()
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: ARG002, N802 (Qt's name)
@@ -86,7 +93,9 @@ class SmallCurve(QWidget):
             painter.setPen(line.pen)
             painter.drawPath(line.path)
         if self.crosshair is not None:
-            painter.setPen(current_theme().muted)
+            pen = QPen(QColor(current_theme().muted))
+            pen.setCosmetic(True)  # one pixel wide, whatever the scale
+            painter.setPen(pen)
             painter.drawLine(QPointF(self.crosshair, low), QPointF(self.crosshair, high))
 
 
@@ -123,7 +132,7 @@ class MetricCard(QPushButton):
             elif ranks:
                 found = combine(ranks, axis, span, pixels // MEAN_PX, 0.0)
                 points[name] = found.x, found.mean
-        self.curve.show_lines(points, span, ignore_outliers=ignore_outliers)
+        self.curve.show_lines(points, span, ignore_outliers=ignore_outliers, from_zero=family.name in RATES)
 
 
 class MetricCards(QWidget):

@@ -45,7 +45,7 @@ def rows(check) -> list[tuple]:
 
 QUEUE = ("Add to queue", ())
 ON_CPUS = ("Train on the CPU", ("cpu:0", "cpu:1"))
-USED = "GPU 0 is used by A. Start offers to share."
+USED = "GPU 0 is used by A."
 HELD = "Ready, but GPU 0 is held by vllm (anna): 70.0 / 80 GB in use."
 MIG = replace(H100[0], blocked="GPU 0 is in MIG mode. Tick one of its parts.")
 UNLIKE = "Unlike: GPU 4 (RTX 4090, 24 GB) beside H100 80GB HBM3: the slowest and smallest decides."
@@ -78,7 +78,7 @@ UNLIKE = "Unlike: GPU 4 (RTX 4090, 24 GB) beside H100 80GB HBM3: the slowest and
         ("GPU-0,GPU-1", "ddp", 64, {"survey": replace(survey(), devices=(MIG, *DEVICES[1:]))},
          [(Mark.PROBLEM, MIG.blocked, [ON_CPUS])]),
         ("cpu:0", "single", 64, {"used_by": {"cpu:0": ("A",)}},
-         [(Mark.WARNING, "CPU 0 is used by A. Start offers to share.", [QUEUE])]),
+         [(Mark.WARNING, "CPU 0 is used by A.", [QUEUE])]),
     ],
 )
 def test_each_situation_has_its_rows_and_cures(devices, strategy, batch, now, expected, monkeypatch) -> None:

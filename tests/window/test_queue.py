@@ -83,7 +83,7 @@ def test_busy_device_offers_the_queue_and_the_run_starts_when_it_is_free(opened,
     panel.tick("cpu:0")
     panel.open_recipe(write_recipe(tmp_path / "mine", LONG, "mine"))
     panel.set_number("epochsBox", 2)
-    panel.until(lambda: "Start offers to share." in panel.start_status.text(), "the offer")
+    panel.until(lambda: "is used by" in panel.start_status.text(), "the offer")
     panel.start_button.click()
     panel.answer("otherButton")
     panel.until(lambda: titles(panel) == ["1  mine"], "the queued run")

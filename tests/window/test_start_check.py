@@ -208,11 +208,11 @@ def test_question_and_sentence_name_all_live_runs_on_a_device(tmp_path):
     assert DeviceUsers().on_devices([one, other, over]) == {"cpu:0": (one, other), "cpu:1": (other,)}
     used = {"GPU-0": ("A",), "GPU-1": ("A",)}
     check = check_start(choices("GPU-0", "GPU-1"), StartConditions(survey=survey(), used_by=used))
-    assert [str(each) for each in check.findings] == ["GPU 0 and GPU 1 are used by A. Start offers to share."]
+    assert [str(each) for each in check.findings] == ["GPU 0 and GPU 1 are used by A."]
     assert check.busy
     now = StartConditions(survey=survey(), used_by={**used, "GPU-1": ("A", "B")})
     assert [str(each) for each in check_start(choices("GPU-0", "GPU-1"), now).findings] == [
-        "GPU 0 is used by A. Start offers to share.", "GPU 1 is used by A and B. Start offers to share.",
+        "GPU 0 is used by A.", "GPU 1 is used by A and B.",
     ]
     current, spec = survey(), make_spec("digits_mlp", devices="GPU-0,GPU-1")
     asked = shared_device_question(
@@ -256,7 +256,7 @@ def test_confirmation_covers_only_the_named_runs(assemble, runs_root, monkeypatc
     monkeypatch.setattr(Run, "start", lambda spec, root: started.append(spec) or Run.attach(made))
     panel = assemble("run", "start", "devices")
     panel.tick("cpu:0")
-    panel.until(lambda: "one. Start offers to share" in panel.start_status.text(), "that its device is in use")
+    panel.until(lambda: "used by" in panel.start_status.text(), "that its device is in use")
     panel.start()
     assert "one?" in panel.asked().text
     live("other")  # another run started while the question was open
@@ -277,7 +277,7 @@ def test_claims_of_runs_in_other_folders_are_told_in_the_list_before_the_start_a
     form.until_ready()
     fields = {"state": HOLDING, "name": "theirs", "devices": ["cpu:0"], "since": 1.0}
     ticket = line.put("20260101-000000-theirs", fields)
-    form.until_status("CPU 0 is used by theirs (another folder). Start offers to share.")
+    form.until_status("CPU 0 is used by theirs (another folder).")
     assert (form.device("cpu:0").status, form.device("cpu:0").free) == ("runs theirs (another folder)", False)
     form.start()
     assert "share CPU 0 with theirs (another folder)?" in form.asked().text
