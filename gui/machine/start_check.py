@@ -11,7 +11,7 @@ from core.catalog.strategies import strategy_of
 from core.config import sweep, validation
 from core.config.choices import RecipeChoices, ScriptChoices
 from core.config.examination import Examination, changed_at, examine, spec_obstacles
-from core.config.finding import BATCH, QUEUE, Cure, Finding, Mark, ProblemKind, cpu_cures, findings_of
+from core.config.finding import BATCH, QUEUE, TICK, Cure, Finding, Mark, ProblemKind, cpu_cures, findings_of
 from core.config.fit import fit_of
 from core.devices.device import Device, Sample, Survey
 from core.history.device_use import use_sentences
@@ -254,8 +254,10 @@ def judge(found: Examination, now: StartConditions) -> StartCheck:
     known = busy = findings_of([f"{each}." for each in users], queue, Mark.WARNING)
     if not problems:
         fits = fit_of(spec, chosen, survey, now.runs)
-        warnings = [each for each in found.findings if each.mark is Mark.WARNING]
-        rest = warnings or ([] if fits and fits[0].mark is Mark.WARNING else found.findings)  # rows are dear
+        # Other ticks are of use once these devices are free.
+        useful = [each for each in found.findings if not busy or {cure.does for cure in each.cures} != {TICK}]
+        warnings = [each for each in useful if each.mark is Mark.WARNING]
+        rest = warnings or ([] if fits and fits[0].mark is Mark.WARNING else useful)  # rows are dear
         known = [*(busy or [_readiness(chosen, now, queue)]), *rest, *fits]
     return StartCheck(**{
         **{each.name: getattr(found, each.name) for each in fields(found)},

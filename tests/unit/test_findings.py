@@ -77,6 +77,8 @@ UNLIKE = "Unlike: GPU 4 (RTX 4090, 24 GB) beside H100 80GB HBM3: the slowest and
          [(Mark.PROBLEM, MIG.blocked, [("Train on the CPU", ("cpu:0",))])]),
         ("GPU-0,GPU-1", "ddp", 64, {"survey": replace(survey(), devices=(MIG, *DEVICES[1:]))},
          [(Mark.PROBLEM, MIG.blocked, [ON_CPUS])]),
+        ("GPU-0,GPU-4", "ddp", 320, {"used_by": {"GPU-0": ("A",)}},  # other ticks are of use once it is free
+         [(Mark.WARNING, USED, [QUEUE])]),
         ("cpu:0", "single", 64, {"used_by": {"cpu:0": ("A",)}},
          [(Mark.WARNING, "CPU 0 is used by A.", [QUEUE])]),
     ],
