@@ -71,9 +71,10 @@ def _xid(device: Device, told: str, root: Path) -> tuple[State, str]:
         messages = kernel_messages(root)
     except CouldNotLook as error:
         return (State.PROBLEM, told) if told else (State.COULD_NOT, str(error))
-    found = [int(each["number"]) for each in XID.finditer(messages)
-             if each["place"].lower() in (device.pci_bus_id or each["place"].lower())]
+    if not device.pci_bus_id:
+        return (State.PROBLEM, told) if told else (State.COULD_NOT, tr(NOT_TOLD))
+    found = [int(each["number"]) for each in XID.finditer(messages) if each["place"].lower() in device.pci_bus_id]
     if not found:
-        return State.PASS, tr("no Xid since the start of this system")
+        return (State.PROBLEM, told) if told else (State.PASS, tr("no Xid in the kernel's log, as far as it is kept"))
     last, state = xid_problem(found[-1], device), State.PROBLEM if found[-1] in HARDWARE_XIDS else State.PASS
     return state, f"{last.sentence} {last.remedy}"

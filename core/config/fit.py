@@ -10,13 +10,13 @@ from core.config.finding import Finding, Mark, batch_cure
 from core.devices.device import TIMES, Device, Survey
 from core.diagnosis.failures import Cause, failure_of
 from core.history.differences import BATCH, OTHER, WORKLOAD, Settings, rank
-from core.history.summary import RunSummary, present_facts, setting_values
+from core.history.summary import SWEEP, RunSummary, present_facts, setting_values
 from core.language import tr, tr_noop
 from core.runs.facts import RunFacts, RunState, state_info
 from core.schema.spec import RunSpec
 from core.text import BYTES_PER_GB
 
-OF_NO_SIZE = {"epochs", "devices", "schedule", "warmup_steps", "weight_decay", "patience", "stop_on_nan"}
+OF_NO_SIZE = {SWEEP, "epochs", "devices", "schedule", "warmup_steps", "weight_decay", "patience", "stop_on_nan"}
 """Settings that memory does not depend on, or that are compared on their own."""
 MAX_READ = 5
 """Runs whose events are read at most. All others are compared in memory."""
@@ -79,9 +79,12 @@ def _peaks(run: RunSummary) -> Mapping[int, int]:
     facts, peaks = present_facts(run.dir), dict[int, int]()
     for device, release in facts.releases.items():
         size = _size(facts.devices.get(device, {}).get("memory_total_bytes"))
-        own, before = (release.peak_bytes or 0) - (release.before_bytes or 0), peaks.get(size, 0)
-        if release.peak_bytes is not None:
-            peaks[size] = own + before if device.startswith("cpu:") else max(own, before)
+        if release.peak_bytes is None or (used := release.before_bytes) is None or (
+            used > BYTES_PER_GB and not device.startswith("cpu:")
+        ):
+            return {}  # what others had then, they may have given back before the peak
+        own, before = release.peak_bytes - used, peaks.get(size, 0)
+        peaks[size] = own + before if device.startswith("cpu:") else max(own, before)
     return peaks
 
 

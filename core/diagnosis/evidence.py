@@ -65,7 +65,7 @@ class FailureEvidence:
 
         An exception of C++ that nothing catches is printed, and ends its program by SIGABRT.
         """
-        return self.has(*patterns) or (self.has("SIGABRT", r"-6\b") and any(
+        return self.has(*patterns) or (self.has("SIGABRT", r"(?<![\w.])-6\b") and any(
             re.search(pattern, self.log_end) for pattern in patterns))
 
     def found(self, pattern: str, *, after: str = "\0") -> str:
@@ -115,7 +115,8 @@ def evidence_of(
     own = {device: str(each.get("label") or device) for device, each in facts.devices.items()}
     return FailureEvidence(
         facts=facts, spec=spec, error=error, kind=kind, message=message,
-        devices=_named(english, known) or devices, labels=own | dict(labels), rank=int(rank or 0), log_end=log_end,
+        devices=_named(english, known) or devices, labels=own | dict(labels), rank=int(rank or 0),
+        log_end=log_end if facts.starts < 2 else "",  # which may be of the time before it was resumed
     )
 
 

@@ -449,7 +449,8 @@ def _waited(evidence: FailureEvidence) -> tuple[str, str]:
     least = min(numbers.values(), default=0)
     behind = [rank for rank, number in numbers.items() if number == least]
     silent = [rank for rank in ranks if rank not in first]
-    late = silent if 2 * len(silent) < len(ranks) else []
+    # The line of a worker may stand above the end of the log that was read.
+    late = silent if 2 * len(silent) < len(ranks) and len(evidence.log_end) < LOG_BYTES // 2 else []
     if late:
         who = tr_plural("Worker {ranks} reported nothing: it hung, or had ended.",
                         "Workers {ranks} reported nothing: they hung, or had ended.", len(late), ranks=_numbers(late))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from core.doctor.stacks import Frame, Stack, printed_stack, traced_stack
 from core.errors import RunError
+from core.language import tr
 from core.runs.run import Run
 from core.system import processes, procfs
 from core.system.processes import ProcessId
@@ -48,6 +49,7 @@ SIGNS: tuple[tuple[Doing, str, tuple[str, ...]], ...] = (
     (Doing.DATA, "/torch/utils/data/", ()),
     (Doing.BACKWARD, "/torch/autograd/", ("run_backward", "_engine_run_backward")),
     (Doing.GRAPH, "/tensorflow/python/eager/", ()),
+    (Doing.GRAPH, "/tensorflow/python/training/server_lib.py", ("join",)),
     (Doing.LOCK, "/threading.py", ("wait", "acquire", "join", "__enter__")),
 )
 """What a call tells: a part of its file's path, and its functions; of any function without them."""
@@ -79,8 +81,10 @@ def look_at(run: Run) -> list[Look]:
     is_here = run.facts.host is None or run.facts.host == processes.here()
     for worker in run.facts.workers.values() if is_here else ():
         if worker.exit_code is None and not worker.host:
-            below = {} if run.spec().script is None else _ranks_below(worker.process)
-            found |= below or {worker.rank: worker.process}
+            # A worker has a rank of its own, as a cluster may have given to a launcher: only workers have a local one.
+            given = procfs.variable(procfs.variables(worker.process.pid), "LOCAL_RANK")
+            is_launcher = run.spec().script is not None and given is None
+            found |= (is_launcher and _ranks_below(worker.process)) or {worker.rank: worker.process}
     return [_look(rank, found[rank]) for rank in sorted(found)]
 
 
@@ -97,9 +101,11 @@ def _ranks_below(process: ProcessId) -> dict[int, ProcessId]:
 
 def _look(rank: int, process: ProcessId) -> Look:
     stat = procfs.stat(process.pid)
-    state = "" if stat is None else stat.state
+    state = "" if stat is None or stat.created != process.created else stat.state
     doing, what, stack = Doing.UNKNOWN, "", Stack()
-    if state in procfs.STOPPED:
+    if not state:
+        what = tr("it has ended")
+    elif state in procfs.STOPPED:
         doing = Doing.STOPPED
     elif state == "D":
         doing, what = Doing.KERNEL, procfs.waits_in(process.pid)

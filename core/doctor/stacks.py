@@ -26,6 +26,8 @@ PRINTED_S, QUIET_S = 3.0, 0.05
 """Seconds that a process has for printing its stacks, and without another line after which it has printed them all."""
 PY_SPY_S = 20.0
 MAX_BYTES = 1 << 20
+OF_THREADS = frozenset({"_bootstrap", "_bootstrap_inner"})
+"""The outermost calls of threads beside the main one."""
 FRAME = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d+|\?\?\?) in (?P<function>.*)$')
 THREAD = re.compile(r"^(?:Current thread|Thread) 0x[0-9a-f]+")
 
@@ -59,18 +61,21 @@ def printed_stack(process: ProcessId) -> Stack | None:
 def _printed(process: ProcessId, file: Path) -> Stack:
     """Let a process print its stacks to a file, and return that of its main thread."""
     before = file.stat().st_size
-    if not processes.send(process, signal.SIGRTMAX):
+    if not processes.send(process, signal.SIGRTMAX, only_if=lambda: procfs.catches(process.pid, signal.SIGRTMAX)):
         raise RunError(tr("process {pid} has ended, or belongs to another user", pid=process.pid))
     size, changed, until = before, time.monotonic(), time.monotonic() + PRINTED_S
-    while time.monotonic() < until and (size == before or time.monotonic() - changed < QUIET_S):
+    while time.monotonic() < until:
         time.sleep(QUIET_S / 5)
         if (now := file.stat().st_size) != size:
             size, changed = now, time.monotonic()
-    if size == before:
-        raise RunError(tr("process {pid} did not tell its stacks in {seconds:g} s", pid=process.pid, seconds=PRINTED_S))
-    with file.open("rb") as opened:
-        opened.seek(before)
-        return main_stack(opened.read(MAX_BYTES).decode(errors="replace"))
+        if size == before or time.monotonic() - changed < QUIET_S:
+            continue
+        with file.open("rb") as opened:
+            opened.seek(before)
+            stack = main_stack(opened.read(MAX_BYTES).decode(errors="replace"))
+        if stack and stack[-1].function not in OF_THREADS:  # the main thread is printed last, on a busy machine later
+            return stack
+    raise RunError(tr("process {pid} did not tell its stacks in {seconds:g} s", pid=process.pid, seconds=PRINTED_S))
 
 
 def _printed_to(pid: int) -> Path | None:
@@ -99,6 +104,8 @@ def traced_stack(process: ProcessId) -> Stack:
     command = shutil.which("py-spy", path=str(Path(sys.executable).parent)) or shutil.which("py-spy")
     if command is None:
         raise RunError(tr("py-spy is not installed: pip install py-spy"))
+    if not processes.is_alive(process):
+        raise RunError(tr("process {pid} has ended", pid=process.pid))
     try:
         done = subprocess.run(
             [command, "dump", "--json", "--pid", str(process.pid)], capture_output=True, text=True, timeout=PY_SPY_S,

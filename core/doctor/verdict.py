@@ -14,7 +14,7 @@ from pathlib import PurePath
 from typing import Any
 
 from core.doctor.look import WAITS, Doing, Look, look_at
-from core.language import join_sentences, tr, tr_noop
+from core.language import join_sentences, tr, tr_noop, tr_plural
 from core.runs.facts import state_info
 from core.runs.run import Run
 from core.text import join_names
@@ -67,23 +67,33 @@ def examine(run: Run) -> tuple[Verdict, Sequence[Look]]:
     Raises `ValueError` if it has no workers now.
     """
     run.catch_up()
-    state = state_info(run.facts.state)
-    if state.over or not run.facts.workers:
-        raise ValueError(tr("Run {id} has no workers now: it is {label}.", id=run.id, label=tr(state.label).lower()))
+    _check_lives(run)
     first, step = look_at(run), run.facts.step
     for _ in range(MOST_LOOKS):
         time.sleep(BETWEEN_S)
         run.poll()
+        _check_lives(run)
         second, steps = look_at(run), (step, run.facts.step)
         # The steps of a script are read from its output, and may come late: a run that trains moves, or goes on.
         if steps[0] == steps[1] or len(_still(first, second)) < len(second):
             break
         first, step = second, steps[1]
-    return judge(first, second, steps), second
+    return judge(first, second, steps, unseen=max(len(run.facts.workers) - len(second), 0)), second
 
 
-def judge(first: Sequence[Look], second: Sequence[Look], steps: tuple[int, int]) -> Verdict:
-    """Return what two looks say. `steps`: the run's optimizer steps at the first and at the second look."""
+def _check_lives(run: Run) -> None:
+    state = state_info(run.facts.state)
+    if state.over or not run.facts.workers:
+        raise ValueError(tr("Run {id} has no workers now: it is {label}.", id=run.id, label=tr(state.label).lower()))
+
+
+def judge(
+    first: Sequence[Look], second: Sequence[Look], steps: tuple[int, int], *, unseen: int = 0
+) -> Verdict:
+    """Return what two looks say. `steps`: the run's optimizer steps at the first and at the second look.
+
+    `unseen`: how many workers were not looked at. Where all others wait, one of these may hold them up.
+    """
     still = _still(first, second)
     where = [_group_words(group, is_still=group[0].rank in still) for group in _groups(second)]
     if steps[1] > steps[0]:
@@ -92,7 +102,12 @@ def judge(first: Sequence[Look], second: Sequence[Look], steps: tuple[int, int])
         return Verdict(sentence=join_sentences([trains, *where]))
     if not second:
         return Verdict(sentence=tr("No worker of this run lives on this machine."))
-    blamed = _blamed(second)
+    blamed = [] if unseen and all(each.doing in WAITS for each in second) else _blamed(second)
+    if unseen:
+        where.append(tr_plural(
+            "{count} worker is on another machine, or has ended, and was not looked at.",
+            "{count} workers are on other machines, or have ended, and were not looked at.", unseen,
+        ))
     moving = [rank for rank in blamed if rank not in still]
     if len(second) == 1:
         return Verdict(sentence=join_sentences(where))

@@ -204,7 +204,9 @@ def _ended(detail: str) -> str:
 
 
 def _about_several(news: Sequence[RunNews]) -> tuple[str, str]:
-    counts = Counter(each.occasion for each in news)
+    # One GPU or disk is told by several runs, and by several windows.
+    told = {number if OCCASIONS[each.occasion].states else each.detail: each for number, each in enumerate(news)}
+    counts = Counter(each.occasion for each in told.values())
     present = [each for each in OCCASIONS if counts[each]]
     counted = join_phrases(tr(OCCASIONS[each].number, count=counts[each]) for each in present)
     alarms = [each for each in news if not OCCASIONS[each.occasion].states]  # a run, or the machine, may have several

@@ -165,7 +165,7 @@ def _unknown_values() -> dict[str, Any]:
 
 def _read(found: dict[str, Any]) -> Loaded:
     settings, wrong, version, known = NotificationSettings(), [], found.get("version", 1), found.get("occasions")
-    if isinstance(known, list) and isinstance(version, int):
+    if isinstance(known, list) and known and isinstance(version, int):
         known += [name for name, row in OCCASIONS.items() if row.since > version and name not in known]
     for name in (each.name for each in fields(NotificationSettings)):
         if name not in found:

@@ -53,8 +53,8 @@ class Notifier(Companion):
         found = {key: text for key, text in {**others, **gone, **self._hot, (DISK, ""): self._low}.items() if text}
         for what, about in [key for key in found if key not in self._present and key[1] not in told]:
             self.notify(what, found[what, about])
-        self._present = {key: self._present.get(key, text) for key, text in found.items()}
-        return self._present
+        self._present = found
+        return found
 
     def ended(self) -> None:
         self.notify("ended")

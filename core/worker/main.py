@@ -57,7 +57,8 @@ def main(run_dir: str, assignment_json: str) -> int:
 
 def _print_stacks_on_signal() -> None:
     """Let this process, and those that it forks, tell where they are: also where the interpreter's lock is held."""
-    faulthandler.register(signal.SIGRTMAX, file=os.memfd_create(STACKS), all_threads=True)
+    with contextlib.suppress(OSError, RuntimeError):  # a kernel or a container that lends no such file
+        faulthandler.register(signal.SIGRTMAX, file=os.memfd_create(STACKS), all_threads=True)
 
 
 def _unfreeze_for_nanobind() -> None:

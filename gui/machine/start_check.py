@@ -229,7 +229,10 @@ def check_each(given: Given, now: StartConditions, check: Callable[[Given], Star
     ]
     ready = tr("Start adds {count} runs to the queue: {values}.", count=len(every), values="; ".join(each))
     specs = tuple(each.spec for each in others if each.spec is not None)
-    left = [_of_several(each) for each in first.findings if all(cure.does != QUEUE for cure in each.cures)]
+    every_finding = [each for check in (first, *others) for each in check.findings]
+    is_sure = all(each.mark is Mark.READY for each in every_finding)
+    left = [_of_several(each) for each in dict.fromkeys(first.findings if is_sure else every_finding)
+            if (is_sure or each.mark is not Mark.READY) and all(cure.does != QUEUE for cure in each.cures)]
     return replace(first, others=specs, busy=False, findings=(Finding(mark=Mark.READY, sentence=ready), *left))
 
 

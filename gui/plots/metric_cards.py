@@ -117,7 +117,9 @@ class MetricCard(QPushButton):
         """Show a metric over a range of the x axis; spikes may lie outside if it shall `ignore_outliers`."""
         newest, lower = family.validation or family.train, lower_is_better(family.name)
         self.metric_name, title = family.name, metric_title(family.name)
+        # The value of several ranks is a mean, and no rank's best step can be compared with it.
         ends = [end for each in newest if lower is not None and (end := each.min if lower else each.max) is not None]
+        ends = ends if len(newest) == 1 else []
         value = value_text(mean_of(each.values[-1] for each in newest), 4)
         best = tr("best {value}", value=value_text(min(ends) if lower else max(ends), 4)) if ends else ""
         self._title.setText(title.upper())

@@ -206,15 +206,16 @@ def obstacles(summary: RunSummary | None) -> dict[str, str]:
         return dict.fromkeys(of_runs, tr(NO_RUN))
     state = state_info(summary.state)
     others = tr("This run belongs to {owner}, who alone can do this.", owner=summary.owner) if summary.owner else ""
-    is_root = os.geteuid() == 0  # which may remove any run
     remove = "" if state.over else tr("This run is {state}. Press Stop first.", state=tr(state.label).lower())
+    is_root = os.geteuid() == 0  # which may look at any run, and remove it
+    idle = "" if state.live else tr("Only a run that trains can be asked. This one is {state}.",
+                                    state=tr(state.label).lower())
     model = tr("A script saves its model itself; look for it where the script writes.") if summary.is_script else ""
     return {
         **dict.fromkeys(of_runs, ""),
         **dict.fromkeys(("rename", "star", "tags", "note", "archive"), others),
         "model": model,
-        "doctor": "" if state.live else tr("Only a run that trains can be asked. This one is {state}.",
-                                           state=tr(state.label).lower()),
+        "doctor": idle or ("" if is_root else others),
         "remove": remove or ("" if is_root else others),
     }
 

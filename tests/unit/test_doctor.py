@@ -82,10 +82,20 @@ def test_worker_is_blamed_only_if_the_others_wait_and_it_stays(case: Case) -> No
     assert "moves" not in found.sentence or case.before
 
 
+def test_worker_that_was_not_looked_at_may_hold_up_those_that_wait() -> None:
+    looks = (*WAIT, look(1, place=OTHER))
+    found = judge(looks, looks, (7, 7), unseen=2)
+    assert found.blamed == ()
+    assert "2 workers are on other machines, or have ended, and were not looked at." in found.sentence
+    looks = (*WAIT, look(1, Doing.DATA, ITEM))
+    assert judge(looks, looks, (7, 7), unseen=2).blamed == (1,), "it keeps them waiting, whoever else does"
+
+
 @pytest.mark.parametrize(
     ("stack", "doing", "what"),
     [
         ((*REDUCE, STEP), Doing.COLLECTIVE, "all_reduce"),
+        ((Frame("/env/site-packages/tensorflow/python/training/server_lib.py", 176, "join"), STEP), Doing.GRAPH, ""),
         ((LOADER, STEP), Doing.DATA, ""),
         ((Frame(f"{TORCH}/autograd/graph.py", 800, "_engine_run_backward"), STEP), Doing.BACKWARD, ""),
         ((Frame("/usr/lib/python3.12/threading.py", 320, "wait"), STEP), Doing.LOCK, ""),

@@ -143,6 +143,8 @@ ABORTED = "train.py was ended by SIGABRT, which this run did not send."
         # https://github.com/wilicc/gpu-burn/issues/92
         (ABORTED, "terminate called\n  what():  Error (gpu_burn-drv.cpp:298): system not yet initialized\n",
          Cause.FABRIC, "The connection between the GPUs is not set up", "fabric manager"),
+        ("a.py ended with exit code 1: ValueError: eps must be above 1e-6.", LATE.format(0, 7, "ALLREDUCE"), Cause.CODE,
+         "ValueError", "eps must be above 1e-6."),
         (ABORTED, "terminate called\n", Cause.SIGNAL, "A process was ended by SIGABRT", "ended it on purpose"),
         (("a.py ended with exit code 1: RuntimeError: [../gloo/transport/tcp/pair.cc:598] Connection closed by peer "
           "[127.0.1.1]:4555."), "", Cause.WAITED, WAITED, "hung, or ended first"),
@@ -179,6 +181,8 @@ def test_causes_of_gpus_and_their_connections(error: str, log_end: str, cause: C
     failure = failed(error, log_end=log_end, devices=four)
     assert (failure.cause, failure.title) == (cause, title)
     assert words in failure.sentence, failure.sentence
+    if cause is Cause.WAITED and log_end:
+        assert failed(error, log_end=log_end, devices=four, starts=2).cause is Cause.SIGNAL, "of the time before"
 
 
 def test_full_device_says_how_full_it_was() -> None:

@@ -13,7 +13,7 @@ from tests.nvml.standin import StandIn, uuid
 
 PASS, PROBLEM, COULD_NOT = State.PASS, State.PROBLEM, State.COULD_NOT
 GPU = Device(id=uuid(1), kind="nvidia", label="GPU 1", name="H100", pci_bus_id="0000:02:00.0")
-NOT_TOLD, NO_XID = "the driver does not tell it", "no Xid since the start of this system"
+NOT_TOLD, NO_XID = "the driver does not tell it", "no Xid in the kernel's log, as far as it is kept"
 SEAT = "Check its power cables, its seat in the slot and its cooling, and restart the machine."
 RESET = "When its runs are over, reset it (nvidia-smi --gpu-reset -i 0000:02:00.0, as root) or restart the machine."
 END = "End what runs on it first. The command for a reset: nvidia-smi --gpu-reset -i 0000:02:00.0, as root."

@@ -72,6 +72,8 @@ def test_message_about_several_runs_counts_and_names_them_the_worst_first() -> N
         "The last error: CUDA is out of memory.",
         "GPU 1 holds 3 GB.",
     ]
+    hot = [replace(NEWS, run_dir=f"/runs/{each}", name=each, occasion="hot", detail="GPU 5 is hot.") for each in "ab"]
+    assert message_about(hot).title == "1 × hot GPU", "two runs on it"
 
 
 def test_news_of_a_run_are_read_from_its_directory(tmp_path: Path) -> None:

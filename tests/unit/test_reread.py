@@ -113,7 +113,7 @@ def test_file_that_another_run_may_have_written_is_read_when_that_run_is_over(tm
     run_dir = written(tmp_path, {"t": BEGAN + 102, "kind": "metric_file", "path": str(table), "begin": 0,
                                  "other_run": "run-2"})
     with subprocess.Popen([sys.executable, "-c", "input()"], env={TAG: "run-2"}, stdin=subprocess.PIPE) as other:
-        wait_until(lambda: procfs.variables(other.pid), "the process")
+        wait_until(lambda: procfs.variable(procfs.variables(other.pid), TAG) == "run-2", "the process to begin")
         result = reread(run_dir)
         other.communicate(b"\n")
     assert "reward" not in result.after

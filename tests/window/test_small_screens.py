@@ -71,8 +71,12 @@ def test_window_is_whole_in_each_state(drive, nvml, runs_root, monkeypatch, scre
         panel.until(lambda: not outside(window), f"{name}: {outside(window)}")
         panel.until(lambda: not clipped(window), f"{name}: {clipped(window)}")
         status = window.findChild(StartStatus)
-        assert status.geometry().bottom() < window.panels.setup.height(), name
-        assert window.panels.setup.visibleRegion().boundingRect().bottom() >= status.geometry().bottom(), name
+        panel.until(lambda status=status: status.geometry().bottom() < window.panels.setup.height(), name)
+        panel.until(lambda status=status: _sees(window.panels.setup, status), name)
+
+
+def _sees(around, inner) -> bool:
+    return around.visibleRegion().boundingRect().bottom() >= inner.geometry().bottom()
 
 
 def test_dialogs_are_no_larger_than_the_screen_and_scroll_what_is_higher(drive, qtbot, monkeypatch) -> None:

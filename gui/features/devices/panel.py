@@ -456,8 +456,8 @@ class DeviceController(Feature):
     def _show_health(self, device_id: str) -> None:
         from gui.features.devices.health import HealthDialog  # with it much that the window does not need
 
-        device = next(each for each in self._monitor.survey.devices if each.id == device_id)
-        HealthDialog(self.panels.window, device, tr(self._session.facts.faults.get(device_id, ""))).show()
+        for device in (each for each in self._monitor.survey.devices if each.id == device_id):  # it may be gone
+            HealthDialog(self.panels.window, device, tr(self._session.facts.faults.get(device_id, ""))).show()
 
     def _on_devices(self) -> OnDevices:
         """Return what is known of the devices besides their readings."""

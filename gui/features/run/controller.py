@@ -9,7 +9,7 @@ from typing import Self
 
 from core.devices.device import devices_here
 from core.diagnosis.failures import LOG_BYTES
-from core.doctor.verdict import examine
+from core.doctor.verdict import Verdict, examine
 from core.language import tr
 from core.runs.facts import state_info
 from core.runs.run import Run
@@ -81,12 +81,15 @@ class RunController(Feature):
     def _examine(self, run_dir: Path) -> None:
         """Say why a run hangs, once it was looked at twice."""
         message = self.panels.message
-        message.show_message(tr("The workers of {run} are looked at …", run=run_dir.name), "good")
-        self._doctor.start(
-            lambda: examine(Run.attach(run_dir))[0],
-            lambda verdict: message.show_message(verdict.sentence, "warn" if verdict.blamed else "good"),
-            lambda error: message.show_message(str(error), "bad"),
-        )
+
+        def show(verdict: Verdict) -> None:  # the window may show another run by then
+            said = tr("{name}: {reason}", name=run_dir.name, reason=verdict.sentence)
+            message.show_message(said, "warn" if verdict.blamed else "good")
+
+        if self._doctor.start(
+            lambda: examine(Run.attach(run_dir))[0], show, lambda error: message.show_message(str(error), "bad")
+        ):
+            message.show_message(tr("The workers of {run} are looked at …", run=run_dir.name), "good")
 
     def opened(self) -> None:
         """Show the live run that was started last, unless a run is shown already."""

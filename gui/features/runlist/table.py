@@ -19,7 +19,6 @@ from gui.base.formatting import duration, moment
 from gui.base.icons import SIDE_PX, glyph
 from gui.base.text_size import scaled
 from gui.base.theme import current_theme
-from gui.runs.actions import is_table
 from gui.runs.rows import mark, outcome, result, sections, tone
 from gui.runs.words import loss_words
 from gui.widgets.buttons import compact_button
@@ -143,7 +142,7 @@ class RunTable(RowsTable[RunSummary]):
     def _take_selection(self) -> None:
         if not self._is_own:
             spans = [range(each.top(), each.bottom() + 1) for each in self.selectionModel().selection()]  # type: ignore[attr-defined]  # a list
-            self.ticked = [key for row in sorted({*chain(*spans)}) if not is_table(key := self.keys[row])]
+            self.ticked = [self.keys[row] for row in sorted({*chain(*spans)})]
             self.ticks_changed.emit()
 
 
@@ -164,7 +163,7 @@ class RunTableController(Feature):
             left.connect(lambda _: self.close())
         panels.runs.choice_changed.connect(self._take_ticks)
         panels.runs.rows_changed.connect(self._pass_on_ticks)
-        for source in (self._run_list, services.queue, services.scaling_tables):
+        for source in (self._run_list, services.queue):
             source.changed.connect(self._show)
         services.compared.changed.connect(self._cover)
 
@@ -213,10 +212,10 @@ class RunTableController(Feature):
             self.panels.scroll.show_instead(self._table)
 
     def _show(self) -> None:
-        """Show all runs that the search finds: the list shows the first of them."""
+        """Show all runs that the search finds, a row each: the list folds some of them, and shows the first ones."""
         if not self.is_on or self.services.compared.value:
             return
-        search, runs = self._run_list.search, self.services.scaling_tables.fold(self._run_list.found)
+        search, runs = self._run_list.search, self._run_list.found
         runs = runs if search.order else [*chain(*sections(runs, self.services.queue.view))]
         settings = [run.settings for run in runs]
         if {*map(id, settings)} != {*map(id, self._settings)}:
