@@ -44,7 +44,8 @@ def test_card_offers_half_the_batch_and_takes_no_room(drive, runs_root):
     panel.until_state("Failed")
     card = window.findChild(QFrame, "failureCard")
     panel.until(lambda: card.isVisible() and card.height() > 100, "the card")
-    assert window.panels.plots.geometry() == window.panels.scroll.page.rect(), "the plots keep all the room"
+    plots = window.panels.plots  # the line of sums above them goes with the machine's page
+    panel.until(lambda: plots.geometry() == window.panels.scroll.page.rect(), "the plots to keep all the room")
     assert window.centralWidget().geometry().contains(card.geometry().center())
     quoted = card.lines[0].parentWidget()
     for size in ((900, 600), (1480, 1000)):  # the docks are rearranged, and the card stays in front
