@@ -132,6 +132,11 @@ def end_unstarted(run_dir: Path, why: str | None = None, state: RunState = RunSt
 def cancel(run_dir: Path) -> None:
     """Stop a queued run: ask the process that waits, or end the run if there is none. Raises `RunError`."""
     Run(run_dir).request("stop")
+    end_unattended(run_dir)
+
+
+def end_unattended(run_dir: Path) -> None:
+    """End a queued run for which no process waits. One that was killed holds the run for a moment more."""
     if (lock := take(run_dir)) is not None:
         try:
             end_unstarted(run_dir)

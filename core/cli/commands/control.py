@@ -136,6 +136,8 @@ def _wait(run: Run, request: str, *, quiet: bool, force: bool = False, forced: b
     try:
         while not state_info(run.facts.state).over:
             run.poll()
+            if request == "stop" and run.facts.state is RunState.QUEUED:
+                control.end_unattended(run.dir)  # its process may have ended after it was asked
             stopped_processes.show(run.facts)
             for sentence in () if quiet else messages.new(run.facts):
                 warn(sentence)
