@@ -39,7 +39,7 @@ class Examination:
     spec: RunSpec | None = None
     """None if the choices make none."""
     findings: tuple[Finding, ...] = ()
-    """What is known of it; with a problem, it cannot be started."""
+    """What was found. A finding that is marked as a problem prevents the start."""
     changed: tuple[int, int] | None = None
     """The modification time in nanoseconds and the size in bytes of the recipe or script."""
     arithmetic: str = ""

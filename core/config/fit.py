@@ -62,9 +62,10 @@ def _nearest(spec: RunSpec, runs: Sequence[RunSummary]) -> list[RunSummary]:
         is_over = state_info(run.state).over and (run.step or _ran_out_of_memory(run.error))
         if is_over and count == len(spec.devices) and len(_of_size(given)) == len(alike):
             newest[key] = run
-    batch = spec.training.batch_size
-    distance = lambda run: 0 if spec.script else abs(int(run.settings["batch_size"]) - batch)  # noqa: E731
-    return sorted(newest.values(), key=distance)[:MAX_READ]
+    found = [*newest.values()]
+    if spec.script is None:
+        found.sort(key=lambda run: abs(int(run.settings["batch_size"] or 0) - spec.training.batch_size))
+    return found[:MAX_READ]
 
 
 def _of_size(settings: Settings) -> Settings:

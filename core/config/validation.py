@@ -12,9 +12,9 @@ from importlib.machinery import PathFinder
 from core.catalog.frameworks import FRAMEWORKS, Framework, framework, has, interpreter
 from core.catalog.strategies import LAUNCH_MODES, STRATEGIES, Strategy, find_strategy, strategies_of, strategy_of
 from core.config import builds
-from core.config.finding import Finding, ProblemKind, batch_cure, cpu_cures, python_cure
-from core.config.finding import findings_of as _of
+from core.config.finding import Finding, ProblemKind, batch_cure, cpu_cures, findings_of, python_cure
 from core.devices.device import Device, split_name
+from core.diagnosis.failures import BLOCKING
 from core.language import tr, tr_noop, tr_plural
 from core.launchers import loopback
 from core.schema.setting import RECIPE, Setting, settings_of
@@ -93,7 +93,7 @@ def problems(spec: RunSpec, devices: Sequence[Device]) -> list[Finding]:
         missing += _batch_problems(spec, strategy)
     if spec.cuda_ids == "integer" and any(name.startswith("MIG-") for name in spec.devices):
         own.insert(0, tr("CUDA has no number for a MIG device. Name the GPUs by UUID (--cuda-ids uuid)."))
-    return [*missing, *_of(own), *port_problems(spec)]
+    return [*missing, *findings_of(own), *port_problems(spec)]
 
 
 def recipe_problems(spec: RunSpec) -> list[str]:
@@ -139,7 +139,7 @@ def _device_problems(spec: RunSpec, strategy: Strategy, devices: Sequence[Device
     elsewhere = [name for name in spec.devices if split_name(name)]
     labels = {device.id: device.label for device in devices}
     if elsewhere and (sentence := _not_over_hosts(spec, strategy, [labels.get(name, name) for name in elsewhere])):
-        return _of([sentence])
+        return findings_of([sentence])
     by_id = {device.id: device for device in devices}
     names = ", ".join(device.short_name for device in devices) or tr("none (no device was found)")
     if unknown := [repr(name) for name in spec.devices if name not in by_id]:
@@ -151,14 +151,15 @@ def _device_problems(spec: RunSpec, strategy: Strategy, devices: Sequence[Device
         sentence = tr("No device is chosen. Choose at least one of: {names}.", names=names)
         return [Finding(kind=ProblemKind.NO_DEVICE, sentence=sentence)]
     if len(set(spec.devices)) < len(spec.devices):
-        return _of([tr("A device is named twice in {devices}. Name each once.", devices=", ".join(spec.devices))])
+        names = ", ".join(spec.devices)
+        return findings_of([tr("A device is named twice in {devices}. Name each once.", devices=names)])
     chosen = [by_id[name] for name in spec.devices]
     found = [tr(device.blocked) for device in chosen if device.blocked]
     if len(chosen) > 1 and any(device.is_mig for device in chosen):  # NVIDIA's MIG user guide
         names = ", ".join(device.label for device in chosen)
         found.append(tr("A process can use only one MIG device and no other device. Chosen: {names}. Choose one MIG "
                         "device.", names=names))
-    return _of(found, cpu_cures(spec, devices)) or _fit_problems(strategy, chosen)
+    return findings_of(found, cpu_cures(spec, devices)) or _fit_problems(strategy, chosen)
 
 
 def _not_over_hosts(spec: RunSpec, strategy: Strategy, labels: Sequence[str]) -> str:
@@ -190,8 +191,10 @@ def _fit_problems(strategy: Strategy, chosen: Sequence[Device]) -> list[Finding]
     if len(kinds) > 1:
         names = join_names(tr(KIND_NAMES.get(kind, kind)) for kind in kinds)
         labels = ", ".join(device.label for device in chosen)
-        return _of([tr("{names} cannot be used together ({labels}). A run uses one kind of device: choose one kind.",
-                       names=names, labels=labels)])
+        return findings_of([tr(
+            "{names} cannot be used together ({labels}). A run uses one kind of device: choose one kind.",
+            names=names, labels=labels,
+        )])
     reason = obstacle(strategy, chosen)
     if not reason:
         return []
@@ -213,7 +216,7 @@ def port_problems(spec: RunSpec) -> list[Finding]:
     strategy = strategy_of(spec)
     if spec.allow_open_ports and not strategy.needs_addresses:
         opening = join_names(row.name for row in STRATEGIES if row.needs_addresses)
-        return _of([tr("Strategy {strategy} opens no ports: {allow} is for {opening}. Leave it out.",
+        return findings_of([tr("Strategy {strategy} opens no ports: {allow} is for {opening}. Leave it out.",
                        strategy=strategy.name, allow=loopback.ALLOW, opening=opening)])
     if spec.allow_open_ports or not strategy.needs_addresses:
         return []
@@ -389,8 +392,6 @@ def batch_arithmetic(spec: RunSpec) -> str:
 
 OPTION = re.compile(r"(?P<option>-b|-bs|--(?:\w+[-_])*batch(?:[-_]size)?)(?:=(?P<value>\d+))?", re.ASCII)
 """An option of a script that sets its batch size, with or without its value."""
-
-BLOCKING = "CUDA_LAUNCH_BLOCKING"
 
 
 def smaller_batch(spec: RunSpec) -> tuple[RunSpec, str] | None:

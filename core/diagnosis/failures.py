@@ -218,7 +218,8 @@ TENSORFLOW_1 = (
 """What TensorFlow 2 says of a name that only TensorFlow 1 has."""
 
 
-WITH_BLOCKING = "CUDA_LAUNCH_BLOCKING=1"
+BLOCKING = "CUDA_LAUNCH_BLOCKING"
+"""A variable with which CUDA waits for each kernel, so that an error has the line of its launch."""
 
 
 class _Row(NamedTuple):
@@ -422,7 +423,7 @@ def _no_kernel(evidence: FailureEvidence) -> tuple[str, str]:
 def _access(evidence: FailureEvidence) -> tuple[str, str]:
     where = evidence.where or tr("A GPU")
     late = tr("GPUs report such an error late, so that the line may be a wrong one: with {setting} in the environment "
-              "it is the right one.", setting=WITH_BLOCKING)
+              "it is the right one.", setting=f"{BLOCKING}=1")
     if not evidence.told(*ASSERTS):
         return tr("A kernel on {where} used memory that it must not", where=where), join_sentences([
             tr("Most often an index or a library's own kernel is wrong."), late,
@@ -449,8 +450,9 @@ def _waited(evidence: FailureEvidence) -> tuple[str, str]:
     least = min(numbers.values(), default=0)
     behind = [rank for rank, number in numbers.items() if number == least]
     silent = [rank for rank in ranks if rank not in first]
-    # The line of a worker may stand above the end of the log that was read.
-    late = silent if 2 * len(silent) < len(ranks) and len(evidence.log_end) < LOG_BYTES // 2 else []
+    # Only an end far below the limit is surely the whole log: else a report may stand above it.
+    is_whole = len(evidence.log_end) < LOG_BYTES // 2
+    late = silent if 2 * len(silent) < len(ranks) and is_whole else []
     if late:
         who = tr_plural("Worker {ranks} reported nothing: it hung, or had ended.",
                         "Workers {ranks} reported nothing: they hung, or had ended.", len(late), ranks=_numbers(late))

@@ -1,6 +1,6 @@
-"""Why a run hangs: where each of its processes is, and which of them holds the others up.
+"""Why a run hangs: where each of its processes is, and which worker holds the others up.
 
 - `stacks`: the Python stacks of a process, as it prints them on a signal, or as py-spy reads them
-- `look`: one look at the processes of a run: state, processor time, stack
-- `verdict`: what two looks say, in a sentence
+- `snapshot`: what each worker of a run does at one moment, and where
+- `examination`: two snapshots of each worker, and the diagnosis in sentences
 """

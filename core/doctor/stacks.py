@@ -23,7 +23,7 @@ from core.system import processes, procfs
 from core.system.processes import ProcessId
 
 PRINTED_S, QUIET_S = 3.0, 0.05
-"""Seconds that a process has for printing its stacks, and without another line after which it has printed them all."""
+"""Seconds that a process has for printing its stacks, and without new output after which they are complete."""
 PY_SPY_S = 20.0
 MAX_BYTES = 1 << 20
 OF_THREADS = frozenset({"_bootstrap", "_bootstrap_inner"})
@@ -73,7 +73,7 @@ def _printed(process: ProcessId, file: Path) -> Stack:
         with file.open("rb") as opened:
             opened.seek(before)
             stack = main_stack(opened.read(MAX_BYTES).decode(errors="replace"))
-        if stack and stack[-1].function not in OF_THREADS:  # the main thread is printed last, on a busy machine later
+        if stack and stack[-1].function not in OF_THREADS:  # else the main thread, the last one, is not printed yet
             return stack
     raise RunError(tr("process {pid} did not tell its stacks in {seconds:g} s", pid=process.pid, seconds=PRINTED_S))
 

@@ -36,7 +36,7 @@ GONE, HOT, DISK, UNRELEASED = "gone", "hot", "disk", "held"
 
 
 class Occasion(NamedTuple):
-    """What a user can be told: the settings, their dialog, messages and the bell are made of these rows.
+    """An occasion for a notification. The settings, their dialog, messages and the bell are made from these rows.
 
     `headline`: of a message about one run, or the machine; `number`, `names`: about several. `states`: those in which a
     run is over so; an alarm has none. `tag`: an emoji of ntfy. `since`: the first version of the settings file with it.

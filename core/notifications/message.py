@@ -204,7 +204,7 @@ def _ended(detail: str) -> str:
 
 
 def _about_several(news: Sequence[RunNews]) -> tuple[str, str]:
-    # One GPU or disk is told by several runs, and by several windows.
+    # Several runs and windows may report the same GPU or disk.
     told = {number if OCCASIONS[each.occasion].states else each.detail: each for number, each in enumerate(news)}
     counts = Counter(each.occasion for each in told.values())
     present = [each for each in OCCASIONS if counts[each]]

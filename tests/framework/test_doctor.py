@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from core.doctor.look import look_at
+from core.doctor.snapshot import snapshots_of
 from core.system import procfs
 from tests.support.commands import call
 from tests.support.running import (
@@ -40,7 +40,7 @@ HANGS = {
     "endless loop": Hang("while True: pass", [1], "Worker 1: in Python code at"),
     "lock": Hang("lock.acquire(); lock.acquire()", [1], "Worker 1: in Python code at"),
     "thread": Hang("event.wait()", [1], "Worker 1: waiting for a lock or a thread at"),
-    "another exchange": Hang("dist.barrier()", [], "They wait at different places, where they never meet."),
+    "another collective": Hang("dist.barrier()", [], "They wait at different places, where they never meet."),
     "data": Hang("", [1], "Worker 1: waiting for data at recipe.py, line"),
     "stopped": Hang("os.kill(os.getpid(), signal.SIGSTOP)", [1], "Worker 1: stopped, as by SIGSTOP or a debugger"),
 }
@@ -113,11 +113,11 @@ def hung(run: Followed, at_place: str) -> None:
 
     def is_there() -> bool:
         run.poll()
-        looks = {each.rank: each for each in look_at(run.run)} if len(run.run.facts.workers) > 1 else {}
+        looks = {each.rank: each for each in snapshots_of(run.run)} if len(run.run.facts.workers) > 1 else {}
         if len(looks) < 2 or not looks[0].stack:
             return False
         there = looks[1].state in procfs.STOPPED or any(at_place in each.function for each in looks[1].stack)
-        return there and looks[0].doing.value in {"collective", "backward"}
+        return there and looks[0].activity.value in {"collective", "backward"}
 
     wait_until(is_there, "rank 1 to hang and rank 0 to wait for it")
 
@@ -126,7 +126,7 @@ def hung(run: Followed, at_place: str) -> None:
 @pytest.mark.e2e
 @pytest.mark.parametrize(
     ("kind", "name"),
-    [("recipe", "endless loop"), ("recipe", "another exchange"), ("recipe", "stopped"), ("data", "data"),
+    [("recipe", "endless loop"), ("recipe", "another collective"), ("recipe", "stopped"), ("data", "data"),
      ("script", "lock"), ("script", "thread")],
 )
 def test_worker_that_holds_the_others_up_is_named_with_its_line(capsys, tmp_path, runs_root, kind, name) -> None:

@@ -154,7 +154,7 @@ SAID = "Fits: 41 of 80 GB at batch 256 last time."
         ([], asked(), 1, None),
         ([{}], asked(), 1, (Mark.READY, SAID, [])),
         ([{}], asked(128), 1, (Mark.READY, SAID, [])),
-        ([{}], asked(512), 1, None),  # it needs more, and nobody knows how much
+        ([{}], asked(512), 1, None),  # a larger batch needs more, by an unknown amount
         ([{"batch": 64, "peak": 11}, {}, {"batch": 512, "peak": 70}], asked(384), 1,
          (Mark.READY, "Fits: 69 of 80 GB at batch 512 last time.", [])),
         ([{"peak": 60}, {}], asked(), 1, (Mark.READY, SAID, [])),  # the newest
@@ -196,7 +196,7 @@ def test_last_run_of_a_recipe_tells_whether_it_fits(tmp_path: Path, runs, spec, 
 
 def test_run_of_a_script_tells_about_the_same_arguments_alone(tmp_path: Path) -> None:
     def of(*arguments: str) -> dict[str, object]:
-        script = Script(path="/work/train.py", arguments=arguments)
+        script = Script(path="/home/u/train.py", arguments=arguments)
         return {"script": script, "recipe": None, "framework": "script", "strategy": "per-device"}
 
     earlier(tmp_path, 0, **of("batch_size=64.5", "--lr", "0.1"))

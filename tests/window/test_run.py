@@ -100,7 +100,6 @@ def test_double_click_starts_one_run_and_a_second_one_starts_on_another_device(
         qtbot.mouseClick(panel.start_button, Qt.MouseButton.LeftButton)
         qtbot.mouseDClick(panel.start_button, Qt.MouseButton.LeftButton)
     panel.until(lambda: "CPU 0 is used by" in panel.start_status.text(), "that its device is in use")
-    assert "used by " in panel.start_status.text()
     assert len(directories(runs_root)) == 1
     assert panel.question() is None
     monkeypatch.setattr(start_controller, "DOUBLE_CLICK_S", 0.0)

@@ -91,15 +91,15 @@ def add_stacks(parser: ArgumentParser) -> None:
 
 def doctor(options: Namespace) -> int:
     """Say where each worker of a run is, and which of them holds the others up."""
-    from core.doctor.verdict import examine  # loads what no other command needs
+    from core.doctor.examination import examine  # loads what no other command needs
 
     run = find(options)
-    verdict, looks = examine(run)
+    diagnosis, snapshots = examine(run)
     if options.json:
-        say_json({"run": run.id, **verdict.document(looks)})
+        say_json({"run": run.id, **diagnosis.document(snapshots)})
         return 0
-    say(verdict.sentence)
-    for each in looks if options.stacks else ():
+    say(diagnosis.sentence)
+    for each in snapshots if options.stacks else ():
         say(tr("Worker {rank} (process {pid}):", rank=each.rank, pid=each.pid))
         for frame in reversed(each.stack):
             say(f'  File "{frame.file}", line {frame.line}, in {frame.function}')

@@ -9,7 +9,7 @@ from typing import Self
 
 from core.devices.device import devices_here
 from core.diagnosis.failures import LOG_BYTES
-from core.doctor.verdict import Verdict, examine
+from core.doctor.examination import Diagnosis, examine
 from core.language import tr
 from core.runs.facts import state_info
 from core.runs.run import Run
@@ -79,17 +79,17 @@ class RunController(Feature):
         self.panels.message.attempt(lambda: self._session.attach_to(found))
 
     def _examine(self, run_dir: Path) -> None:
-        """Say why a run hangs, once it was looked at twice."""
+        """Say why a run hangs, some seconds later."""
         message = self.panels.message
 
-        def show(verdict: Verdict) -> None:  # the window may show another run by then
-            said = tr("{name}: {reason}", name=run_dir.name, reason=verdict.sentence)
-            message.show_message(said, "warn" if verdict.blamed else "good")
+        def show(diagnosis: Diagnosis) -> None:  # the window may show another run by then
+            said = tr("{name}: {reason}", name=run_dir.name, reason=diagnosis.sentence)
+            message.show_message(said, "warn" if diagnosis.blamed else "good")
 
         if self._doctor.start(
             lambda: examine(Run.attach(run_dir))[0], show, lambda error: message.show_message(str(error), "bad")
         ):
-            message.show_message(tr("The workers of {run} are looked at …", run=run_dir.name), "good")
+            message.show_message(tr("Examining the workers of {run} …", run=run_dir.name), "good")
 
     def opened(self) -> None:
         """Show the live run that was started last, unless a run is shown already."""

@@ -413,7 +413,8 @@ class MissedController(Feature):
             own = self._own = {str(run.dir): run for runs in on_devices.values() for run in runs if not run.owner}
             others = {(STALLED, name): run.stalled or "" for name, run in own.items()}
             others |= {(NAN, name): loss_problem(run.state, run.last_loss) for name, run in own.items()}
-            look = partial(self._notifier.look, self._monitor.survey, others, told={*own, *on_devices, *(own and [""])})
+            told = {*own, *on_devices} | ({""} if own else set())  # supervisors also look at the disk, which has no id
+            look = partial(self._notifier.look, self._monitor.survey, others, told=told)
             self._looks.start(lambda: (look(), load().settings.occasions), self._take_alarms, keep_as_it_is)
 
     def _take_alarms(self, found: tuple[Alarms, Sequence[str]]) -> None:

@@ -156,7 +156,7 @@ class RunTableController(Feature):
         self._settings, self._columns = list[Settings](), run_columns(())
         """Those of the runs for which the columns were made."""
         self._beyond: Sequence[str] = ()
-        """The ticked runs that are further down than the list reaches, as it was told."""
+        """The ticked runs below the last row of the list, as passed to it."""
         panels.faces.table.clicked.connect(self.open)
         panels.menu.provide(tableOfRuns=lambda: self.close() or self.open())
         for left in (panels.faces.list.clicked, panels.runs.chosen, panels.machine.clicked):

@@ -206,7 +206,7 @@ class RunList(QListWidget):
         """Number of rows to show: thousands of items that nobody looks at would take long to make."""
         self._empty_words = ""
         self.beyond: Sequence[str] = ()
-        """Ticked runs that are further down than the list reaches."""
+        """Ticked runs below the last row."""
         self._delegate = RunDelegate(self)
         self.setItemDelegate(self._delegate)
         self._actions = actions

@@ -1,4 +1,4 @@
-"""One look at the processes of a run: what each of them does, and where."""
+"""A snapshot of a worker: what it does at one moment, and where."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from core.system import processes, procfs
 from core.system.processes import ProcessId
 
 OURS = str(Path(__file__).parents[2])
-"""The folder of our own code, whose calls are no place in a user's code."""
+"""The folder of our own code."""
 LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3", "<frozen ")
 NEAR = 12
 """Innermost calls that decide what a process waits for."""
 AT_DEVICE = (".item(", ".tolist(", ".cpu(", ".numpy(", "synchronize(")
-"""Calls that wait for what a device computes: they are of C, so that no stack has them, but the line of the caller."""
+"""Calls that wait for a device. They are written in C: not the stack has them, but the line of the innermost frame."""
 
 
-class Doing(Enum):
+class Activity(Enum):
     """What a process does, as far as its stack and its state tell."""
 
     COLLECTIVE = "collective"
-    """It waits in an exchange with the other workers."""
+    """It waits for the other workers in a collective operation, such as an all-reduce."""
     BACKWARD = "backward"
     GRAPH = "graph"
     """A step that TensorFlow computes."""
@@ -44,48 +44,48 @@ class Doing(Enum):
     UNKNOWN = "unknown"
 
 
-SIGNS: tuple[tuple[Doing, str, tuple[str, ...]], ...] = (
-    (Doing.COLLECTIVE, "/torch/distributed/", ()),
-    (Doing.DATA, "/torch/utils/data/", ()),
-    (Doing.BACKWARD, "/torch/autograd/", ("run_backward", "_engine_run_backward")),
-    (Doing.GRAPH, "/tensorflow/python/eager/", ()),
-    (Doing.GRAPH, "/tensorflow/python/training/server_lib.py", ("join",)),
-    (Doing.LOCK, "/threading.py", ("wait", "acquire", "join", "__enter__")),
+SIGNS: tuple[tuple[Activity, str, tuple[str, ...]], ...] = (
+    (Activity.COLLECTIVE, "/torch/distributed/", ()),
+    (Activity.DATA, "/torch/utils/data/", ()),
+    (Activity.BACKWARD, "/torch/autograd/", ("run_backward", "_engine_run_backward")),
+    (Activity.GRAPH, "/tensorflow/python/eager/", ()),
+    (Activity.GRAPH, "/tensorflow/python/training/server_lib.py", ("join",)),
+    (Activity.LOCK, "/threading.py", ("wait", "acquire", "join", "__enter__")),
 )
-"""What a call tells: a part of its file's path, and its functions; of any function without them."""
+"""Calls by which an activity is recognised: a part of the file's path, and functions in it; all without functions."""
 NO_CALLS = frozenset({"<module>", "wrapper"})
-"""A module that is imported, and what PyTorch puts around each exchange."""
-WAITS = frozenset({Doing.COLLECTIVE, Doing.BACKWARD, Doing.GRAPH, Doing.DEVICE})
-"""What a worker does that may wait for the others."""
+"""Frames that are skipped: modules that are imported, and PyTorch's wrapper around each collective operation."""
+WAITS = frozenset({Activity.COLLECTIVE, Activity.BACKWARD, Activity.GRAPH, Activity.DEVICE})
+"""Activities in which a worker may be waiting for the others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class Snapshot:
     """One worker at one moment."""
 
     rank: int
     pid: int
     state: str
     """As in `/proc`: R, S, D, T, ..."""
-    doing: Doing
+    activity: Activity
     what: str = ""
-    """The exchange: `all_reduce`; the kernel's function; why nothing is known."""
+    """The collective operation, such as `all_reduce`; the kernel's function; or why nothing is known."""
     place: Frame | None = None
     """The innermost call of the user's code; None without any."""
     stack: Stack = ()
 
 
-def look_at(run: Run) -> list[Look]:
-    """Look at each worker of a run that lives on this machine, in the order of the ranks."""
+def snapshots_of(run: Run) -> list[Snapshot]:
+    """Return a snapshot of each worker that lives on this machine, in the order of the ranks."""
     found: dict[int, ProcessId] = {}
     is_here = run.facts.host is None or run.facts.host == processes.here()
     for worker in run.facts.workers.values() if is_here else ():
         if worker.exit_code is None and not worker.host:
-            # A worker has a rank of its own, as a cluster may have given to a launcher: only workers have a local one.
+            # Only workers have LOCAL_RANK. A launcher may have RANK, which clusters set.
             given = procfs.variable(procfs.variables(worker.process.pid), "LOCAL_RANK")
             is_launcher = run.spec().script is not None and given is None
             found |= (is_launcher and _ranks_below(worker.process)) or {worker.rank: worker.process}
-    return [_look(rank, found[rank]) for rank in sorted(found)]
+    return [_snapshot(rank, found[rank]) for rank in sorted(found)]
 
 
 def _ranks_below(process: ProcessId) -> dict[int, ProcessId]:
@@ -93,31 +93,33 @@ def _ranks_below(process: ProcessId) -> dict[int, ProcessId]:
     found: dict[int, ProcessId] = {}
     for child in procfs.children(process.pid):
         rank, one = procfs.variable(procfs.variables(child), "RANK"), processes.identify(child)
-        if one is not None and rank is not None and rank.isdecimal():
-            found.setdefault(int(rank), one)
-        found = {**_ranks_below(one), **found} if one is not None and rank is None else found
+        if one is None:
+            continue
+        below = _ranks_below(one) if rank is None else {int(rank): one} if rank.isdecimal() else {}
+        found = below | found
     return found
 
 
-def _look(rank: int, process: ProcessId) -> Look:
+def _snapshot(rank: int, process: ProcessId) -> Snapshot:
     stat = procfs.stat(process.pid)
     state = "" if stat is None or stat.created != process.created else stat.state
-    doing, what, stack = Doing.UNKNOWN, "", Stack()
+    activity, what, stack = Activity.UNKNOWN, "", Stack()
     if not state:
         what = tr("it has ended")
     elif state in procfs.STOPPED:
-        doing = Doing.STOPPED
+        activity = Activity.STOPPED
     elif state == "D":
-        doing, what = Doing.KERNEL, procfs.waits_in(process.pid)
+        activity, what = Activity.KERNEL, procfs.waits_in(process.pid) or "D"
     else:
         try:
             stack = _stack(process)
-            doing, what = doing_of(stack)
-            if doing is Doing.DATA:
+            activity, what = activity_of(stack)
+            if activity is Activity.DATA:
                 stack = _loaders_stack(process) or stack
         except RunError as error:
             what = str(error)
-    return Look(rank=rank, pid=process.pid, state=state, doing=doing, what=what, place=place_in(stack), stack=stack)
+    return Snapshot(rank=rank, pid=process.pid, state=state, activity=activity, what=what, place=place_in(stack),
+                    stack=stack)
 
 
 def _stack(process: ProcessId) -> Stack:
@@ -126,7 +128,7 @@ def _stack(process: ProcessId) -> Stack:
 
 
 def _loaders_stack(process: ProcessId) -> Stack:
-    """Return the stack of a process that loads data and is in the user's code; of several, of the first such."""
+    """Return the stack of the first data-loader process that is in the user's code; an empty one if there is none."""
     for child in procfs.children(process.pid):
         one = processes.identify(child)
         try:
@@ -138,16 +140,16 @@ def _loaders_stack(process: ProcessId) -> Stack:
     return ()
 
 
-def doing_of(stack: Sequence[Frame]) -> tuple[Doing, str]:
-    """Return what a stack tells, from the innermost call outwards, and the name of an exchange."""
+def activity_of(stack: Sequence[Frame]) -> tuple[Activity, str]:
+    """Return what a stack shows, and the name of the collective operation. The innermost known call decides."""
     near = [each for each in stack[:NEAR] if each.function not in NO_CALLS]
     for frame in near:
-        for doing, part, functions in SIGNS:
+        for activity, part, functions in SIGNS:
             if part in frame.file and (frame.function in functions or not functions):
                 calls = [each.function for each in near if part in each.file]
-                return doing, calls[-1] if doing is Doing.COLLECTIVE else ""
+                return activity, calls[-1] if activity is Activity.COLLECTIVE else ""
     line = linecache.getline(stack[0].file, stack[0].line) if stack else ""
-    return (Doing.DEVICE if any(call in line for call in AT_DEVICE) else Doing.CODE), ""
+    return (Activity.DEVICE if any(call in line for call in AT_DEVICE) else Activity.CODE), ""
 
 
 def place_in(stack: Sequence[Frame]) -> Frame | None:
