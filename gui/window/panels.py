@@ -24,8 +24,9 @@ from gui.features.run.outputs import OutputsTab
 from gui.features.run.settings import SettingsView
 from gui.features.runlist.bell import MissedButton
 from gui.features.runlist.history import MachineEntry, RunFilter, SeveralBar
+from gui.features.runlist.menus import RunMenuButton
 from gui.features.runlist.table import RunFaces
-from gui.features.runlist.view import RunList, RunMenuButton
+from gui.features.runlist.view import RunList
 from gui.features.setup.panel import SetupPanel
 from gui.features.setup.reuse import FirstSteps
 from gui.plots.area import PlotArea, PlotScroll
